@@ -1,0 +1,54 @@
+//! Checksums: XXH3, seeded with the identity of what they protect, so that the right bytes in
+//! the wrong place (another file, another offset) do not validate either.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// A 32-bit checksum of `bytes`, bound to `seed`: the low half of XXH3-64.
+///
+/// A run of zeroes never validates against a stored zero, because zero is not a checksum: it is
+/// replaced by one.
+pub fn checksum32(seed: u64, bytes: &[u8]) -> u32 {
+    (xxh3_64_with_seed(bytes, seed) as u32).max(1)
+}
+
+/// A 64-bit checksum of `bytes`, bound to `seed`; never zero.
+pub fn checksum64(seed: u64, bytes: &[u8]) -> u64 {
+    xxh3_64_with_seed(bytes, seed).max(1)
+}
+
+/// A seed made of two numbers, such as a file id and an offset in it.
+pub fn seed(a: u64, b: u64) -> u64 {
+    let mut bytes = [0u8; 16];
+    bytes[..8].copy_from_slice(&a.to_le_bytes());
+    bytes[8..].copy_from_slice(&b.to_le_bytes());
+    xxh3_64(&bytes)
+}
+
+/// The hash of a user key that filters and shards use. Part of the table format.
+pub fn key_hash(user_key: &[u8]) -> u64 {
+    xxh3_64(user_key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn zeroes_never_validate() {
+        for len in 0..256 {
+            assert_ne!(checksum32(7, &vec![0; len]), 0);
+            assert_ne!(checksum64(7, &vec![0; len]), 0);
+        }
+    }
+
+    #[test]
+    fn the_place_is_part_of_the_checksum() {
+        assert_ne!(checksum32(seed(1, 0), b"block"), checksum32(seed(1, 4096), b"block"));
+        assert_ne!(checksum32(seed(1, 0), b"block"), checksum32(seed(2, 0), b"block"));
+    }
+
+    #[test]
+    fn the_hash_is_part_of_the_format() {
+        assert_eq!(key_hash(b""), 0x2d06_8005_38d3_94c2);
+    }
+}

@@ -1,0 +1,114 @@
+//! Codecs for blocks and single values: none, lz4, and zstd behind a feature. Compression is
+//! kept only where it pays.
+
+use super::error::{Error, ErrorKind, Result};
+
+/// How bytes are compressed. The numbers are persistent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+#[repr(u8)]
+pub enum Codec {
+    /// As they are.
+    None = 0,
+    /// LZ4 block format: fast, the default for blocks.
+    #[default]
+    Lz4 = 1,
+    /// Zstandard level 1: smaller, slower to write. Needs the `zstd` feature.
+    Zstd = 2,
+}
+
+impl Codec {
+    /// The codec with this persistent number.
+    pub fn from_number(number: u8) -> Result<Codec> {
+        match number {
+            0 => Ok(Codec::None),
+            1 => Ok(Codec::Lz4),
+            2 => Ok(Codec::Zstd),
+            _ => Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("codec {number} is unknown to this build, which knows 0 to 2"),
+            )),
+        }
+    }
+
+    /// True if this build can read and write it.
+    pub fn is_available(self) -> bool {
+        self != Codec::Zstd || cfg!(feature = "zstd")
+    }
+}
+
+/// Saving less than an eighth does not pay for decompressing at every read.
+fn pays(raw: usize, compressed: usize) -> bool {
+    compressed < raw - raw / 8
+}
+
+/// Compresses `raw` if it pays; returns the codec really used and the compressed bytes, or
+/// `None` where the raw bytes are to be stored.
+pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
+    let compressed = match codec {
+        Codec::None => return None,
+        Codec::Lz4 => lz4_flex::block::compress(raw),
+        #[cfg(feature = "zstd")]
+        Codec::Zstd => zstd::bulk::compress(raw, 1).ok()?,
+        #[cfg(not(feature = "zstd"))]
+        Codec::Zstd => return None,
+    };
+    pays(raw.len(), compressed.len()).then_some((codec, compressed))
+}
+
+/// Restores exactly `raw_len` bytes from verified `stored` bytes. `raw_len` has been bounded by
+/// the caller (I7).
+pub fn decompress(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>> {
+    let wrong = |why: String| Error::corruption(format!("cannot decompress: {why}"));
+    let raw = match codec {
+        Codec::None => stored.to_vec(),
+        Codec::Lz4 => {
+            let mut raw = vec![0; raw_len];
+            let written = lz4_flex::block::decompress_into(stored, &mut raw)
+                .map_err(|error| wrong(error.to_string()))?;
+            raw.truncate(written);
+            raw
+        }
+        #[cfg(feature = "zstd")]
+        Codec::Zstd => {
+            zstd::bulk::decompress(stored, raw_len).map_err(|error| wrong(error.to_string()))?
+        }
+        #[cfg(not(feature = "zstd"))]
+        Codec::Zstd => {
+            return Err(Error::new(ErrorKind::Unsupported, "these bytes are compressed with zstd")
+                .advise("build with the `zstd` feature"));
+        }
+    };
+    if raw.len() != raw_len {
+        return Err(wrong(format!("{} bytes came out where {raw_len} were promised", raw.len())));
+    }
+    Ok(raw)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compresses_only_where_it_pays() {
+        let text = b"abcdefgh".repeat(100);
+        let (codec, small) = compress(Codec::Lz4, &text).unwrap();
+        assert!(small.len() < text.len() / 2);
+        assert_eq!(decompress(codec, &small, text.len()).unwrap(), text);
+        let noise: Vec<u8> =
+            (0..512u64).flat_map(|i| super::super::checksum::seed(i, 1).to_le_bytes()).collect();
+        assert!(compress(Codec::Lz4, &noise).is_none());
+        assert!(compress(Codec::None, &text).is_none());
+        assert!(compress(Codec::Lz4, b"").is_none());
+    }
+
+    #[test]
+    fn a_wrong_length_is_corruption() {
+        let text = b"abcdefgh".repeat(100);
+        let (codec, small) = compress(Codec::Lz4, &text).unwrap();
+        for wrong in [0, 1, text.len() - 1, text.len() + 1] {
+            assert!(decompress(codec, &small, wrong).is_err(), "{wrong}");
+        }
+        assert!(Codec::from_number(9).is_err());
+    }
+}

@@ -1,0 +1,72 @@
+//! What the tree holds for a key: the value itself, a pointer to it, or the news that it is gone.
+
+use super::coding::Reader;
+use super::error::Result;
+use super::key::EntryKind;
+use super::pointer::ValuePointer;
+
+/// The payload of one entry, borrowed from where it lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Slot<'a> {
+    /// The key is deleted.
+    Delete,
+    /// The value itself.
+    Inline(&'a [u8]),
+    /// Where the value is.
+    Pointer(ValuePointer),
+}
+
+impl<'a> Slot<'a> {
+    /// The kind that goes with it.
+    pub fn kind(&self) -> EntryKind {
+        match self {
+            Slot::Delete => EntryKind::Delete,
+            Slot::Inline(_) => EntryKind::Put,
+            Slot::Pointer(_) => EntryKind::PutPointer,
+        }
+    }
+
+    /// Appends the bytes that a table stores for it.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Slot::Delete => {}
+            Slot::Inline(value) => out.extend_from_slice(value),
+            Slot::Pointer(pointer) => pointer.encode(out),
+        }
+    }
+
+    /// Reads the bytes that a table stores for an entry of `kind`.
+    pub fn decode(kind: EntryKind, stored: &'a [u8]) -> Result<Self> {
+        match kind {
+            EntryKind::Delete => {
+                Reader::new(stored).finish("a tombstone")?;
+                Ok(Slot::Delete)
+            }
+            EntryKind::Put => Ok(Slot::Inline(stored)),
+            EntryKind::PutPointer => {
+                let mut reader = Reader::new(stored);
+                let pointer = ValuePointer::decode(&mut reader)?;
+                reader.finish("a value pointer")?;
+                Ok(Slot::Pointer(pointer))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pointer::SegmentId;
+    use super::*;
+
+    #[test]
+    fn slots_round_trip() {
+        let pointer = ValuePointer { segment: SegmentId(1), offset: 64, length: 90 };
+        for slot in [Slot::Delete, Slot::Inline(b"v"), Slot::Inline(b""), Slot::Pointer(pointer)] {
+            let mut out = Vec::new();
+            slot.encode(&mut out);
+            assert_eq!(Slot::decode(slot.kind(), &out).unwrap(), slot);
+        }
+        assert!(Slot::decode(EntryKind::Delete, b"x").is_err());
+        assert!(Slot::decode(EntryKind::PutPointer, b"\x01\x02\x03\x04").is_err());
+    }
+}

@@ -1,0 +1,244 @@
+//! One error type for the whole engine: what happened, where, and what to do about it.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The result of every fallible call of the engine.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// What a caller can do about an [`Error`]; a kind exists only if the reaction differs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The operating system refused a call. Retrying may help for reads, never for a failed sync.
+    Io,
+    /// Bytes on disk are not what was written. The file and offset say where.
+    Corruption,
+    /// The disk (or quota) is full. Reads go on; writes succeed again once there is room.
+    DiskFull,
+    /// The database accepts no writes: opened read-only, or a sync failed earlier.
+    ReadOnly,
+    /// Somebody else holds the database open.
+    Busy,
+    /// The database handle was closed.
+    Closed,
+    /// The caller passed something that can never work: too large, out of range, unknown name.
+    Invalid,
+    /// The format or feature is unknown to this build.
+    Unsupported,
+}
+
+/// An error with its place and advice. Cheap to clone, so that every writer of a commit group
+/// can be told the same.
+#[derive(Clone)]
+pub struct Error(Arc<Inner>);
+
+struct Inner {
+    kind: ErrorKind,
+    message: String,
+    file: Option<PathBuf>,
+    offset: Option<u64>,
+    advice: Option<String>,
+    source: Option<Arc<dyn std::error::Error + Send + Sync>>,
+}
+
+impl Error {
+    fn build(kind: ErrorKind, message: String) -> Self {
+        Error(Arc::new(Inner {
+            kind,
+            message,
+            file: None,
+            offset: None,
+            advice: None,
+            source: None,
+        }))
+    }
+
+    /// An error of `kind` that says what happened.
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self::build(kind, message.into())
+    }
+
+    /// Bytes that do not hold what they promise.
+    pub fn corruption(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::Corruption, message.into())
+    }
+
+    /// A request that can never work.
+    pub fn invalid(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::Invalid, message.into())
+    }
+
+    /// A failed system call: `what` was being done to `file`. A full disk is told apart (I9).
+    pub fn io(what: &str, file: &Path, source: io::Error) -> Self {
+        let full =
+            matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
+        let kind = if full { ErrorKind::DiskFull } else { ErrorKind::Io };
+        let mut inner = Inner {
+            kind,
+            message: format!("cannot {what}: {source}"),
+            file: Some(file.to_path_buf()),
+            offset: None,
+            advice: None,
+            source: Some(Arc::new(source)),
+        };
+        if full {
+            inner.advice = Some("free space on this file system; writing then resumes".into());
+        }
+        Error(Arc::new(inner))
+    }
+
+    fn edit(self, change: impl FnOnce(&mut Inner)) -> Self {
+        let mut inner = match Arc::try_unwrap(self.0) {
+            Ok(inner) => inner,
+            Err(shared) => Inner {
+                kind: shared.kind,
+                message: shared.message.clone(),
+                file: shared.file.clone(),
+                offset: shared.offset,
+                advice: shared.advice.clone(),
+                source: shared.source.clone(),
+            },
+        };
+        change(&mut inner);
+        Error(Arc::new(inner))
+    }
+
+    /// Names the file, unless a deeper layer already did.
+    #[must_use]
+    pub fn in_file(self, file: &Path) -> Self {
+        if self.0.file.is_some() {
+            return self;
+        }
+        self.edit(|inner| inner.file = Some(file.to_path_buf()))
+    }
+
+    /// Names the byte offset, unless a deeper layer already did.
+    #[must_use]
+    pub fn at(self, offset: u64) -> Self {
+        if self.0.offset.is_some() {
+            return self;
+        }
+        self.edit(|inner| inner.offset = Some(offset))
+    }
+
+    /// Adds what the user should do next.
+    #[must_use]
+    pub fn advise(self, advice: impl Into<String>) -> Self {
+        let advice = advice.into();
+        self.edit(|inner| inner.advice = Some(advice))
+    }
+
+    /// How to react.
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// What happened, without the place and the advice.
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// The file concerned, if any.
+    pub fn file(&self) -> Option<&Path> {
+        self.0.file.as_deref()
+    }
+
+    /// The byte offset in [`Error::file`], if known.
+    pub fn offset(&self) -> Option<u64> {
+        self.0.offset
+    }
+
+    /// What to do about it, if there is something to do.
+    pub fn advice(&self) -> Option<&str> {
+        self.0.advice.as_deref()
+    }
+}
+
+/// Adds file context to a result.
+pub trait InFile<T> {
+    /// Names the file in the error, unless a deeper layer already did.
+    fn in_file(self, file: &Path) -> Result<T>;
+}
+
+impl<T> InFile<T> for Result<T> {
+    fn in_file(self, file: &Path) -> Result<T> {
+        self.map_err(|error| error.in_file(file))
+    }
+}
+
+/// Turns a failed system call into an [`Error`] that names the file.
+pub trait IoContext<T> {
+    /// `what` completes the sentence "cannot …".
+    fn doing(self, what: &str, file: &Path) -> Result<T>;
+}
+
+impl<T> IoContext<T> for io::Result<T> {
+    fn doing(self, what: &str, file: &Path) -> Result<T> {
+        self.map_err(|source| Error::io(what, file, source))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.message)?;
+        if let Some(file) = &self.0.file {
+            write!(f, ", in {}", file.display())?;
+        }
+        if let Some(offset) = self.0.offset {
+            write!(f, " at byte {offset}")?;
+        }
+        if let Some(advice) = &self.0.advice {
+            write!(f, "; {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}: {self}", self.0.kind)
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source.as_ref().map(|source| &**source as _)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn says_what_where_and_what_to_do() {
+        let error = Error::corruption("record checksum does not match")
+            .in_file(Path::new("000007.seg"))
+            .at(4096)
+            .advise("restore this file from a checkpoint");
+        assert_eq!(
+            error.to_string(),
+            "record checksum does not match, in 000007.seg at byte 4096; \
+             restore this file from a checkpoint"
+        );
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+    }
+
+    #[test]
+    fn the_deepest_place_wins() {
+        let error = Error::corruption("x").in_file(Path::new("a")).at(1);
+        let error = error.in_file(Path::new("b")).at(2);
+        assert_eq!((error.file(), error.offset()), (Some(Path::new("a")), Some(1)));
+    }
+
+    #[test]
+    fn a_full_disk_is_told_apart() {
+        let full = io::Error::from(io::ErrorKind::StorageFull);
+        assert_eq!(Error::io("write", Path::new("a"), full).kind(), ErrorKind::DiskFull);
+        let other = io::Error::from(io::ErrorKind::PermissionDenied);
+        assert_eq!(Error::io("write", Path::new("a"), other).kind(), ErrorKind::Io);
+    }
+}

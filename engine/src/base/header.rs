@@ -1,0 +1,214 @@
+//! The first bytes of every file (I11): which kind of file it is, in which version of its format,
+//! of which database, with which id.
+//!
+//! ```text
+//! offset  bytes  what
+//!      0      8  magic, "CLEAVEDB"
+//!      8      4  kind of file, four letters: "MANI" "TABL" "SEGM" "CURR" "ASID"
+//!     12      2  format version of that kind
+//!     14      2  zero
+//!     16      8  database id, drawn at creation
+//!     24      8  file id
+//!     32      8  checksum of the 32 bytes before
+//! ```
+//!
+//! The magic, kind and version are looked at before the checksum, so that a newer format, whose
+//! header may be laid out differently behind them, is named as such and not as corruption.
+
+use super::checksum::checksum64;
+use super::coding::Reader;
+use super::error::{Error, ErrorKind, Result};
+
+/// The bytes that a header takes.
+pub const HEADER_BYTES: usize = 40;
+
+const MAGIC: &[u8; 8] = b"CLEAVEDB";
+const SEED: u64 = 0x6865_6164; // "head"
+
+/// What a file is. Its four letters are persistent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum FileKind {
+    /// The durable log of version edits.
+    Manifest,
+    /// A sorted table.
+    Table,
+    /// A segment of records.
+    Segment,
+    /// The name of the manifest in force.
+    Current,
+    /// Bytes cut off a torn log, kept aside.
+    Aside,
+}
+
+impl FileKind {
+    const ALL: [FileKind; 5] = [
+        FileKind::Manifest,
+        FileKind::Table,
+        FileKind::Segment,
+        FileKind::Current,
+        FileKind::Aside,
+    ];
+
+    fn letters(self) -> &'static [u8; 4] {
+        match self {
+            FileKind::Manifest => b"MANI",
+            FileKind::Table => b"TABL",
+            FileKind::Segment => b"SEGM",
+            FileKind::Current => b"CURR",
+            FileKind::Aside => b"ASID",
+        }
+    }
+
+    /// The word for it in messages.
+    pub fn word(self) -> &'static str {
+        match self {
+            FileKind::Manifest => "manifest",
+            FileKind::Table => "table",
+            FileKind::Segment => "segment",
+            FileKind::Current => "CURRENT file",
+            FileKind::Aside => "file of cut bytes",
+        }
+    }
+
+    /// The only version of its format that this build writes and the newest it reads.
+    pub fn version(self) -> u16 {
+        1
+    }
+}
+
+/// A decoded head.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    /// What the file is.
+    pub kind: FileKind,
+    /// The version of its format.
+    pub version: u16,
+    /// The database it belongs to.
+    pub database: u64,
+    /// Its id, the same as in its name.
+    pub file: u64,
+}
+
+impl Header {
+    /// The head of a new file in the current version.
+    pub fn new(kind: FileKind, database: u64, file: u64) -> Self {
+        Header { kind, version: kind.version(), database, file }
+    }
+
+    /// The bytes to write.
+    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut out = [0; HEADER_BYTES];
+        out[..8].copy_from_slice(MAGIC);
+        out[8..12].copy_from_slice(self.kind.letters());
+        out[12..14].copy_from_slice(&self.version.to_le_bytes());
+        out[16..24].copy_from_slice(&self.database.to_le_bytes());
+        out[24..32].copy_from_slice(&self.file.to_le_bytes());
+        let sum = checksum64(SEED, &out[..32]);
+        out[32..].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Reads any head; what is not one, or is of a newer format, gets an error that says so.
+    pub fn decode(bytes: &[u8]) -> Result<Header> {
+        let mut reader = Reader::new(bytes);
+        let foreign = || Error::corruption("this is not a file of CleaveDB: its magic is missing");
+        if reader.take(8).map_err(|_| foreign())? != MAGIC {
+            return Err(foreign());
+        }
+        let letters = reader.take(4)?;
+        let kind = FileKind::ALL.into_iter().find(|kind| kind.letters() == letters);
+        let kind = kind.ok_or_else(|| {
+            let name = String::from_utf8_lossy(letters).into_owned();
+            Error::new(ErrorKind::Unsupported, format!("file kind {name:?} is unknown"))
+                .advise("open this database with a newer build")
+        })?;
+        let version = reader.u16()?;
+        // I11: an unknown version is refused by naming both, before anything else is believed.
+        if version == 0 || version > kind.version() {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!(
+                    "the {} has format version {version}, this build reads up to {}",
+                    kind.word(),
+                    kind.version()
+                ),
+            )
+            .advise("open this database with a newer build"));
+        }
+        let _reserved = reader.u16()?;
+        let header = Header { kind, version, database: reader.u64()?, file: reader.u64()? };
+        let stored = reader.u64()?;
+        let covered = bytes.get(..32).unwrap_or_default();
+        if checksum64(SEED, covered) != stored {
+            return Err(Error::corruption("the file header's checksum does not match"));
+        }
+        Ok(header)
+    }
+
+    /// Reads a head and checks that it is the one expected: this kind, this database, this file.
+    /// A file that was swapped with another, or copied from elsewhere, is refused.
+    pub fn decode_expected(bytes: &[u8], kind: FileKind, database: u64, file: u64) -> Result<()> {
+        let header = Self::decode(bytes)?;
+        if header.kind != kind {
+            return Err(Error::corruption(format!(
+                "this is a {}, where a {} was expected",
+                header.kind.word(),
+                kind.word()
+            )));
+        }
+        if header.database != database {
+            return Err(Error::corruption(format!(
+                "the {} belongs to database {:016x}, not to {database:016x}",
+                kind.word(),
+                header.database
+            )));
+        }
+        if header.file != file {
+            return Err(Error::corruption(format!(
+                "the file says that it is {} {}, its name says {file}",
+                kind.word(),
+                header.file
+            )));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn heads_round_trip_and_every_flip_is_noticed() {
+        let header = Header::new(FileKind::Table, 0xfeed, 7);
+        let bytes = header.encode();
+        assert_eq!(Header::decode(&bytes).unwrap(), header);
+        for bit in 0..HEADER_BYTES * 8 {
+            let mut bad = bytes;
+            bad[bit / 8] ^= 1 << (bit % 8);
+            assert!(Header::decode(&bad).is_err(), "bit {bit}");
+        }
+        for len in 0..HEADER_BYTES {
+            assert!(Header::decode(&bytes[..len]).is_err());
+        }
+    }
+
+    #[test]
+    fn i11_a_newer_format_is_named() {
+        let mut header = Header::new(FileKind::Segment, 1, 1);
+        header.version = 9;
+        let error = Header::decode(&header.encode()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unsupported);
+        assert!(error.to_string().contains("format version 9"), "{error}");
+        assert!(error.to_string().contains("up to 1"), "{error}");
+    }
+
+    #[test]
+    fn a_swapped_file_is_refused() {
+        let bytes = Header::new(FileKind::Table, 1, 7).encode();
+        Header::decode_expected(&bytes, FileKind::Table, 1, 7).unwrap();
+        assert!(Header::decode_expected(&bytes, FileKind::Table, 1, 8).is_err());
+        assert!(Header::decode_expected(&bytes, FileKind::Table, 2, 7).is_err());
+        assert!(Header::decode_expected(&bytes, FileKind::Segment, 1, 7).is_err());
+    }
+}

@@ -1,0 +1,97 @@
+//! The file system as the engine sees it: the one door for I/O, in production and in simulation.
+//!
+//! All calls return [`io::Error`]; the rooms above add the file and what was being done to it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// What reads of a file will look like; passed on to the kernel where it takes such advice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Point reads: reading ahead would be wasted.
+    Random,
+    /// One pass from front to back: recovery, GC, checking.
+    Sequential,
+}
+
+/// An open file. All calls may come from many threads at once.
+pub trait File: Send + Sync {
+    /// Reads up to `buf.len()` bytes at `offset`; returns fewer only at the end of the file.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Writes all of `buf` at `offset`, extending the file if need be. On an error any part of
+    /// it may have been written.
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes the content durable, and the length. After an error nothing may be assumed of what
+    /// was written since the last success, and the call must not be repeated (I8).
+    fn sync(&self) -> io::Result<()>;
+    /// Asks for the writing back of a range to begin, without waiting: smooths the next `sync`.
+    /// A hint; does nothing where the system can't.
+    fn start_writeback(&self, offset: u64, len: u64);
+    /// Length in bytes.
+    fn len(&self) -> io::Result<u64>;
+    /// Cuts or extends (with zeroes) to `len` bytes.
+    fn set_len(&self, len: u64) -> io::Result<()>;
+    /// Frees the blocks wholly inside the range; they read as zeroes then, the length stays.
+    /// `Unsupported` where the file system can't.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+    /// Bytes of disk really taken.
+    fn allocated(&self) -> io::Result<u64>;
+    /// How many names the file has; more than one means a checkpoint shares it.
+    fn links(&self) -> io::Result<u64>;
+    /// Says what reads will look like. A hint.
+    fn advise(&self, advice: Advice);
+    /// The descriptor, for kernels that take many reads at once; `None` in simulation.
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
+
+    /// Reads exactly `buf.len()` bytes at `offset`; a file that ends before is `UnexpectedEof`.
+    fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
+        let read = self.read_at(buf, offset)?;
+        if read == buf.len() {
+            return Ok(());
+        }
+        Err(io::Error::new(
+            io::ErrorKind::UnexpectedEof,
+            format!("the file ends {} bytes too early", buf.len() - read),
+        ))
+    }
+
+    /// True if it has no bytes.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// A held lock on a database directory; dropping it lets go.
+pub trait Lock: Send + Sync {}
+
+/// A file system.
+pub trait Fs: Send + Sync {
+    /// Creates a file that must not exist, for reading and writing, mode 0600.
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file for reading.
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Opens an existing file for reading and writing.
+    fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// Gives a file a new name, replacing what had it. Durable after `sync_dir`.
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Takes away a file's name. Durable after `sync_dir`.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+    /// Gives a file a second name, which must not exist. Durable after `sync_dir`.
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Creates a directory and those above it, mode 0700; fine if it exists.
+    fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// The names of the files in a directory, sorted.
+    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
+    /// Makes creations, renames and removals in a directory durable.
+    fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// True if there is something of that name.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+    /// Bytes that can still be written to the file system that holds `path`.
+    fn free_space(&self, path: &Path) -> io::Result<u64>;
+    /// Takes the exclusive advisory lock on the file `path`, which is created if need be and
+    /// then holds `holder` (a process id and command line). If it is held, also by this very
+    /// process, the error is `WouldBlock` and its message is what the holder wrote.
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn Lock>>;
+}

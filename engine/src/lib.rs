@@ -1,0 +1,7 @@
+//! CleaveDB: an embeddable key-value storage engine for SSDs.
+
+pub mod base;
+pub mod env;
+
+pub use base::error::{Error, ErrorKind, Result};
+pub use base::value::Value;
