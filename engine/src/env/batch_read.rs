@@ -1,9 +1,14 @@
 //! Many reads at once: what makes range queries over separated values fast (WiscKey, section
 //! 3.3.1). A device answers thirty random reads in little more than the time of one.
+//!
+//! A batch is shared by the one who takes its results and by the workers that read. Each request
+//! is claimed by whoever comes first: a worker, or `take` itself when no worker has begun with
+//! it. So a result never waits in a queue, and a reader without a single worker still answers.
 
 use super::fs::File;
 use std::io;
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// One read: `len` bytes at `offset`.
 #[derive(Clone)]
@@ -29,4 +34,178 @@ pub trait BatchReader: Send + Sync {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads>;
     /// For statistics: "threads", "io_uring" or "one by one".
     fn name(&self) -> &'static str;
+}
+
+/// Which way of reading is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ParallelReads {
+    /// The fastest that this system offers.
+    #[default]
+    Auto,
+    /// A pool of threads.
+    Threads,
+    /// Linux's io_uring if the kernel allows it and the crate is built with feature `io-uring`,
+    /// else threads.
+    IoUring,
+    /// None: each value is read when it is asked for.
+    Off,
+}
+
+impl ReadRequest {
+    /// Makes the read in this thread. A panic becomes an error, as others wait for the result.
+    pub(super) fn read(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = self.buffer()?;
+        catch_unwind(AssertUnwindSafe(|| self.file.read_exact_at(&mut bytes, self.offset)))
+            .unwrap_or_else(|_| Err(io::Error::other("reading the file panicked")))?;
+        Ok(bytes)
+    }
+
+    /// Room for the bytes; that there is none is an error of this request alone.
+    pub(super) fn buffer(&self) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        bytes.try_reserve_exact(self.len)?;
+        bytes.resize(self.len, 0);
+        Ok(bytes)
+    }
+}
+
+/// One request's way from asked to taken.
+enum Slot {
+    Waiting(ReadRequest),
+    Reading,
+    Done(io::Result<Vec<u8>>),
+    Taken,
+}
+
+/// Requests that were handed over together. Its lock is a leaf: nothing is locked under it.
+pub(super) struct Batch {
+    slots: Mutex<Slots>,
+    done: Condvar,
+}
+
+struct Slots {
+    slots: Vec<Slot>,
+    /// No slot before this one waits for a worker.
+    next: usize,
+    /// The slot whose result somebody waits for; there is one taker at most.
+    awaited: Option<usize>,
+}
+
+impl Batch {
+    pub(super) fn new(requests: Vec<ReadRequest>) -> Arc<Batch> {
+        let slots = requests.into_iter().map(Slot::Waiting).collect();
+        let slots = Slots { slots, next: 0, awaited: None };
+        Arc::new(Batch { slots: Mutex::new(slots), done: Condvar::new() })
+    }
+
+    /// Takes the next request that nobody has begun with. Its result must be given to
+    /// [`Batch::finish`].
+    pub(super) fn claim(&self) -> Option<(usize, ReadRequest)> {
+        let mut slots = self.lock();
+        while slots.next < slots.slots.len() {
+            let index = slots.next;
+            slots.next += 1;
+            if let Some(request) = slots.claim(index) {
+                return Some((index, request));
+            }
+        }
+        None
+    }
+
+    pub(super) fn finish(&self, index: usize, result: io::Result<Vec<u8>>) {
+        let mut slots = self.lock();
+        slots.slots[index] = Slot::Done(result);
+        let awaited = slots.awaited == Some(index);
+        drop(slots);
+        if awaited {
+            self.done.notify_one();
+        }
+    }
+
+    fn take(&self, index: usize) -> io::Result<Vec<u8>> {
+        let mut slots = self.lock();
+        if let Some(request) = slots.claim(index) {
+            slots.slots[index] = Slot::Taken;
+            drop(slots);
+            return request.read();
+        }
+        loop {
+            match std::mem::replace(&mut slots.slots[index], Slot::Taken) {
+                Slot::Done(result) => {
+                    slots.awaited = None;
+                    return result;
+                }
+                Slot::Reading => slots.slots[index] = Slot::Reading,
+                Slot::Taken | Slot::Waiting(_) => {
+                    drop(slots);
+                    panic!("request {index} of a batch was taken twice");
+                }
+            }
+            slots.awaited = Some(index);
+            slots = self.done.wait(slots).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Forgets the requests that nobody has begun with; their files are let go.
+    fn cancel(&self) {
+        let mut slots = self.lock();
+        let cancelled: Vec<Slot> =
+            slots.slots.iter_mut().filter(|slot| slot.waits()).map(Slot::cancel).collect();
+        drop(slots);
+        drop(cancelled); // closes files, which may take a while: not under the lock
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Slots {
+    fn claim(&mut self, index: usize) -> Option<ReadRequest> {
+        match std::mem::replace(&mut self.slots[index], Slot::Reading) {
+            Slot::Waiting(request) => Some(request),
+            other => {
+                self.slots[index] = other;
+                None
+            }
+        }
+    }
+}
+
+impl Slot {
+    fn waits(&self) -> bool {
+        matches!(self, Slot::Waiting(_))
+    }
+
+    fn cancel(&mut self) -> Slot {
+        std::mem::replace(self, Slot::Taken)
+    }
+}
+
+/// The results of a batch, for the one who asked.
+pub(super) struct BatchResults(pub(super) Arc<Batch>);
+
+impl PendingReads for BatchResults {
+    fn take(&mut self, index: usize) -> io::Result<Vec<u8>> {
+        self.0.take(index)
+    }
+}
+
+impl Drop for BatchResults {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}
+
+/// No parallel reads: each is made when its result is taken.
+pub(super) struct OneByOne;
+
+impl BatchReader for OneByOne {
+    fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
+        Box::new(BatchResults(Batch::new(requests)))
+    }
+
+    fn name(&self) -> &'static str {
+        "one by one"
+    }
 }

@@ -11,3 +11,72 @@
 pub mod batch_read;
 pub mod clock;
 pub mod fs;
+mod os;
+mod pool;
+pub mod random;
+pub mod sync;
+#[cfg(test)]
+mod tests;
+pub mod threads;
+mod turn;
+
+use batch_read::{BatchReader, OneByOne, ParallelReads};
+use clock::Clock;
+use fs::Fs;
+use random::Random;
+use std::sync::Arc;
+use threads::Threads;
+
+/// The outside world, as one handle. Clones are cheap and share everything.
+#[derive(Clone)]
+pub struct Env {
+    /// Files.
+    pub fs: Arc<dyn Fs>,
+    /// Time.
+    pub clock: Arc<dyn Clock>,
+    /// Threads.
+    pub threads: Arc<dyn Threads>,
+    /// Chance.
+    pub random: Arc<dyn Random>,
+    /// Many reads at once.
+    pub reader: Arc<dyn BatchReader>,
+}
+
+/// How the operating system is to be used.
+#[derive(Debug, Clone)]
+pub struct OsSettings {
+    /// How many reads at once are made.
+    pub parallel_reads: ParallelReads,
+    /// How many threads read, at most; they start when first needed. As many as the device
+    /// answers at once: 32 saturates most SSDs (WiscKey, section 3.3.1).
+    pub read_threads: usize,
+}
+
+impl Default for OsSettings {
+    fn default() -> Self {
+        OsSettings { parallel_reads: ParallelReads::Auto, read_threads: 32 }
+    }
+}
+
+impl Env {
+    /// The operating system. Never fails: a way of reading that the kernel refuses is replaced
+    /// by threads, and [`BatchReader::name`] tells which one runs.
+    pub fn os(settings: &OsSettings) -> Env {
+        Env {
+            fs: Arc::new(os::OsFs),
+            clock: Arc::new(clock::OsClock::default()),
+            threads: Arc::new(threads::OsThreads),
+            random: Arc::new(random::OsRandom::default()),
+            reader: os_reader(settings),
+        }
+    }
+}
+
+fn os_reader(settings: &OsSettings) -> Arc<dyn BatchReader> {
+    match settings.parallel_reads {
+        ParallelReads::Off => Arc::new(OneByOne),
+        ParallelReads::Auto | ParallelReads::Threads | ParallelReads::IoUring => {
+            Arc::new(pool::ThreadPool::new(settings.read_threads))
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! The real file system: positioned reads and writes, hole punching, advice, locks.
+//!
+//! Calls that a signal interrupts are repeated; every other error goes up as it is. A failed
+//! sync is never repeated here (I8).
+
+use super::fs::{Advice, File, Fs, Lock};
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The operating system's files.
+pub(super) struct OsFs;
+
+struct OsFile(fs::File);
+
+/// What `stat` counts blocks in, whatever the file system's own block size.
+const STAT_BLOCK_BYTES: u64 = 512;
+
+/// A lock file that says more about its holder than this is cut in messages.
+const HOLDER_TEXT_LIMIT: u64 = 4096;
+
+impl File for OsFile {
+    fn read_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<usize> {
+        let wanted = buf.len();
+        while !buf.is_empty() {
+            match self.0.read_at(buf, offset) {
+                Ok(0) => break,
+                Ok(read) => {
+                    buf = &mut buf[read..];
+                    offset += read as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(wanted - buf.len())
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.0.write_all_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        // fdatasync: without the times, but with the length, which reading back needs.
+        self.0.sync_data()
+    }
+
+    fn start_writeback(&self, offset: u64, len: u64) {
+        start_writeback(&self.0, offset, len);
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.0.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        punch(&self.0, offset, len)
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.blocks() * STAT_BLOCK_BYTES)
+    }
+
+    fn links(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.nlink())
+    }
+
+    fn advise(&self, advice: Advice) {
+        advise(&self.0, advice);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.0.as_fd())
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn punch(file: &fs::File, offset: u64, len: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate};
+    if len == 0 {
+        return Ok(());
+    }
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    match rustix::io::retry_on_intr(|| fallocate(file, flags, offset, len)) {
+        Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
+            Err(io::Error::new(io::ErrorKind::Unsupported, "this file system punches no holes"))
+        }
+        result => Ok(result?),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn punch(_: &fs::File, _: u64, _: u64) -> io::Result<()> {
+    Err(io::Error::new(io::ErrorKind::Unsupported, "holes are punched on Linux only"))
+}
+
+#[cfg(target_os = "linux")]
+fn advise(file: &fs::File, advice: Advice) {
+    let advice = match advice {
+        Advice::Random => rustix::fs::Advice::Random,
+        Advice::Sequential => rustix::fs::Advice::Sequential,
+    };
+    // A hint: a file system that takes none reads just as well.
+    let _ = rustix::fs::fadvise(file, 0, None, advice);
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise(_: &fs::File, _: Advice) {}
+
+#[cfg(target_os = "linux")]
+#[expect(unsafe_code, reason = "no safe crate offers sync_file_range")]
+fn start_writeback(file: &fs::File, offset: u64, len: u64) {
+    use std::os::fd::AsRawFd;
+    let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+        return;
+    };
+    // SAFETY: the call takes no pointer, and the descriptor is open as long as `file` is
+    // borrowed. Its result does not matter: it is a hint, and errors of writing come back from
+    // the next sync, as this flag alone waits for nothing and so reports (and clears) no error.
+    unsafe {
+        libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn start_writeback(_: &fs::File, _: u64, _: u64) {}
+
+impl Fs for OsFs {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        open(path, OpenOptions::new().read(true).write(true).create_new(true).mode(0o600))
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        open(path, OpenOptions::new().read(true))
+    }
+
+    fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        open(path, OpenOptions::new().read(true).write(true))
+    }
+
+    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::rename(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        fs::remove_file(path)
+    }
+
+    fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        fs::hard_link(from, to)
+    }
+
+    fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
+    fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(path)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                names.push(PathBuf::from(entry.file_name()));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn sync_dir(&self, path: &Path) -> io::Result<()> {
+        fs::File::open(or_here(path))?.sync_all()
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+
+    fn free_space(&self, path: &Path) -> io::Result<u64> {
+        let stat = rustix::io::retry_on_intr(|| rustix::fs::statvfs(or_here(path)))?;
+        Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
+    }
+
+    fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn Lock>> {
+        Ok(Box::new(OsLock::take(path, holder)?))
+    }
+}
+
+/// The parent of a bare file name is "", which the system does not take for "here".
+fn or_here(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+}
+
+fn open(path: &Path, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
+    loop {
+        match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return Ok(Arc::new(OsFile(result?))),
+        }
+    }
+}
+
+/// Device and inode: who a file is, whatever path led to it.
+type Identity = (u64, u64);
+
+/// Locks that this process holds, and for whom. On network file systems an advisory lock belongs
+/// to the process, so that a second one of the same process would be granted, and closing the
+/// second descriptor would free the first: hence a look here before the file is opened.
+static HELD: Mutex<BTreeMap<Identity, String>> = Mutex::new(BTreeMap::new());
+
+struct OsLock {
+    file: Option<fs::File>,
+    identity: Identity,
+}
+
+impl Lock for OsLock {}
+
+impl OsLock {
+    fn take(path: &Path, holder: &str) -> io::Result<OsLock> {
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = fs::metadata(path).ok().and_then(|found| held.get(&identity(&found)));
+        if let Some(other) = known {
+            return Err(io::Error::new(io::ErrorKind::WouldBlock, other.clone()));
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false).mode(0o600);
+        let mut file = options.open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, written_holder(&mut file)));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // The text only serves messages: no sync. After a crash the system has let go of the
+        // lock, and what the file says no longer matters.
+        file.set_len(0)?;
+        file.rewind()?;
+        file.write_all(holder.as_bytes())?;
+        let identity = identity(&file.metadata()?);
+        held.insert(identity, holder.to_owned());
+        Ok(OsLock { file: Some(file), identity })
+    }
+}
+
+impl Drop for OsLock {
+    fn drop(&mut self) {
+        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file = None; // closing lets go of the lock
+        held.remove(&self.identity);
+    }
+}
+
+fn identity(of: &fs::Metadata) -> Identity {
+    (of.dev(), of.ino())
+}
+
+fn written_holder(file: &mut fs::File) -> String {
+    let mut text = Vec::new();
+    match file.take(HOLDER_TEXT_LIMIT).read_to_end(&mut text) {
+        Ok(_) => String::from_utf8_lossy(&text).into_owned(),
+        Err(error) => format!("a holder whose name cannot be read: {error}"),
+    }
+}

@@ -1,0 +1,122 @@
+//! Parallel reads by threads that block in `pread`: works everywhere, and is as fast as anything
+//! until a device wants more requests at once than a system likes to have threads.
+//!
+//! Threads start when requests wait and all others are busy, up to a limit, and end with the
+//! pool. Batches take turns: of each the next request, then the other's, so that a long scan
+//! does not hold up a short one. Lock order: queue, then batch.
+
+use super::batch_read::{Batch, BatchReader, BatchResults, PendingReads, ReadRequest};
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+/// Reads by threads.
+pub(super) struct ThreadPool {
+    shared: Arc<Shared>,
+    limit: usize,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+struct Shared {
+    queue: Mutex<Queue>,
+    work: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    /// Batches that may have requests nobody has begun with.
+    batches: VecDeque<Arc<Batch>>,
+    /// Threads that wait for work. One that was just woken still counts until it runs, so this
+    /// is a hint: it decides how many are started, never whether a request is read.
+    idle: usize,
+    closed: bool,
+}
+
+impl ThreadPool {
+    /// A pool of at most `limit` threads; none is started yet.
+    pub(super) fn new(limit: usize) -> ThreadPool {
+        let shared = Shared { queue: Mutex::new(Queue::default()), work: Condvar::new() };
+        ThreadPool { shared: Arc::new(shared), limit: limit.max(1), threads: Mutex::default() }
+    }
+
+    /// Starts threads for requests that found no idle one. That the system has no thread left
+    /// is fine: others, or `take`, will read.
+    fn start_threads(&self, wanted: usize) {
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for _ in 0..wanted.min(self.limit.saturating_sub(threads.len())) {
+            let shared = Arc::clone(&self.shared);
+            let name = format!("cleavedb-read-{}", threads.len());
+            match thread::Builder::new().name(name).spawn(move || shared.work()) {
+                Ok(thread) => threads.push(thread),
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+impl BatchReader for ThreadPool {
+    fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
+        let count = requests.len();
+        let batch = Batch::new(requests);
+        let woken = self.shared.push(Arc::clone(&batch), count);
+        self.start_threads(count - woken);
+        Box::new(BatchResults(batch))
+    }
+
+    fn name(&self) -> &'static str {
+        "threads"
+    }
+}
+
+impl Drop for ThreadPool {
+    fn drop(&mut self) {
+        let mut queue = self.shared.lock();
+        queue.closed = true;
+        queue.batches.clear();
+        drop(queue);
+        self.shared.work.notify_all();
+        let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
+            // It cannot have panicked: reads catch panics, and nothing else here panics.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Queues a batch; returns how many idle threads were there for it.
+    fn push(&self, batch: Arc<Batch>, requests: usize) -> usize {
+        let mut queue = self.lock();
+        queue.batches.push_back(batch);
+        let woken = requests.min(queue.idle);
+        drop(queue);
+        for _ in 0..woken {
+            self.work.notify_one();
+        }
+        woken
+    }
+
+    /// A thread's life.
+    fn work(&self) {
+        let mut queue = self.lock();
+        while !queue.closed {
+            let Some(batch) = queue.batches.pop_front() else {
+                queue.idle += 1;
+                queue = self.work.wait(queue).unwrap_or_else(PoisonError::into_inner);
+                queue.idle -= 1;
+                continue;
+            };
+            if let Some((index, request)) = batch.claim() {
+                queue.batches.push_back(Arc::clone(&batch));
+                drop(queue);
+                batch.finish(index, request.read());
+                drop((request, batch)); // may close a file: not under the lock
+                queue = self.lock();
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,138 @@
+//! The real file system.
+
+use super::Directory;
+use crate::env::fs::{Advice, Fs};
+use crate::env::{Env, OsSettings};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+fn os() -> Arc<dyn Fs> {
+    Env::os(&OsSettings::default()).fs
+}
+
+#[test]
+fn what_is_written_is_read_back() {
+    let (directory, fs) = (Directory::new(), os());
+    let path = directory.path().join("a");
+    let file = fs.create(&path).unwrap();
+    file.write_at(b"hello world", 0).unwrap();
+    file.write_at(b"W", 6).unwrap();
+    file.start_writeback(0, 11);
+    file.sync().unwrap();
+    fs.sync_dir(directory.path()).unwrap();
+    let file = fs.open(&path).unwrap();
+    file.advise(Advice::Random);
+    file.advise(Advice::Sequential);
+    assert_eq!(file.len().unwrap(), 11);
+    assert_eq!(file.links().unwrap(), 1);
+    assert!(file.descriptor().is_some());
+    let mut bytes = [0; 5];
+    file.read_exact_at(&mut bytes, 6).unwrap();
+    assert_eq!(&bytes, b"World");
+    let mut more = [0; 20];
+    assert_eq!(file.read_at(&mut more, 6).unwrap(), 5);
+    assert_eq!(file.read_at(&mut more, 100).unwrap(), 0);
+    let error = file.read_exact_at(&mut more, 6).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+    assert!(file.write_at(b"x", 0).is_err(), "opened for reading");
+}
+
+#[test]
+fn files_are_for_their_owner_only() {
+    let (directory, fs) = (Directory::new(), os());
+    let inner = directory.path().join("b/c");
+    fs.create_dir_all(&inner).unwrap();
+    fs.create_dir_all(&inner).unwrap();
+    fs.create(&inner.join("file")).unwrap();
+    let mode = |path: &PathBuf| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&inner), 0o700);
+    assert_eq!(mode(&inner.join("file")), 0o600);
+}
+
+#[test]
+fn names_come_and_go() {
+    let (directory, fs) = (Directory::new(), os());
+    let path = |name: &str| directory.path().join(name);
+    fs.create(&path("b")).unwrap();
+    fs.create(&path("a")).unwrap().write_at(b"a", 0).unwrap();
+    fs.create_dir_all(&path("directory")).unwrap();
+    assert_eq!(fs.create(&path("a")).err().unwrap().kind(), io::ErrorKind::AlreadyExists);
+    assert_eq!(fs.open(&path("c")).err().unwrap().kind(), io::ErrorKind::NotFound);
+    assert_eq!(fs.list(directory.path()).unwrap(), [PathBuf::from("a"), PathBuf::from("b")]);
+    fs.rename(&path("a"), &path("b")).unwrap();
+    assert_eq!(fs.open(&path("b")).unwrap().len().unwrap(), 1);
+    fs.hard_link(&path("b"), &path("c")).unwrap();
+    assert_eq!(fs.open(&path("b")).unwrap().links().unwrap(), 2);
+    assert!(fs.hard_link(&path("b"), &path("c")).is_err());
+    fs.remove(&path("b")).unwrap();
+    assert!(!fs.exists(&path("b")).unwrap());
+    assert!(fs.exists(&path("c")).unwrap());
+    assert!(fs.free_space(directory.path()).unwrap() > 0);
+}
+
+#[test]
+fn a_hole_frees_space_and_reads_as_zeroes() {
+    let (directory, fs) = (Directory::new(), os());
+    let file = fs.create(&directory.path().join("a")).unwrap();
+    file.write_at(&vec![7; 1 << 20], 0).unwrap();
+    file.sync().unwrap();
+    let before = file.allocated().unwrap();
+    assert!(before >= 1 << 20);
+    match file.punch(4096, 512 << 10) {
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => return,
+        result => result.unwrap(),
+    }
+    file.punch(4096, 0).unwrap();
+    assert_eq!(file.allocated().unwrap(), before - (512 << 10));
+    assert_eq!(file.len().unwrap(), 1 << 20);
+    let mut bytes = vec![1; (512 << 10) + 2];
+    file.read_exact_at(&mut bytes, 4095).unwrap();
+    assert_eq!((bytes[0], bytes[bytes.len() - 1]), (7, 7));
+    assert!(bytes[1..bytes.len() - 1].iter().all(|&byte| byte == 0));
+    file.set_len(0).unwrap();
+    assert_eq!(file.allocated().unwrap(), 0);
+    assert!(file.is_empty().unwrap());
+}
+
+#[test]
+fn a_second_lock_is_refused_and_told_who_holds_it() {
+    let (directory, fs) = (Directory::new(), os());
+    let path = directory.path().join("LOCK");
+    let lock = fs.lock(&path, "1234 cleave open db").unwrap();
+    let link = directory.path().join("elsewhere");
+    std::os::unix::fs::symlink(&path, &link).unwrap();
+    for path in [&path, &link] {
+        let error = fs.lock(path, "5678").err().unwrap();
+        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+        assert_eq!(error.to_string(), "1234 cleave open db");
+    }
+    drop(lock);
+    let lock = fs.lock(&path, "9").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"9");
+    drop(lock);
+}
+
+#[test]
+fn a_lock_held_through_another_descriptor_is_respected() {
+    let (directory, fs) = (Directory::new(), os());
+    let path = directory.path().join("LOCK");
+    std::fs::write(&path, "another process").unwrap();
+    let other = std::fs::File::open(&path).unwrap();
+    other.lock().unwrap();
+    let error = fs.lock(&path, "me").err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(error.to_string(), "another process");
+    other.unlock().unwrap();
+    fs.lock(&path, "me").unwrap();
+}
+
+#[test]
+fn time_does_not_go_back() {
+    let clock = Env::os(&OsSettings::default()).clock;
+    let before = clock.now();
+    assert!(clock.now() >= before);
+    let year_2020 = std::time::Duration::from_secs(50 * 365 * 24 * 3600);
+    assert!(clock.wall() > year_2020);
+}

@@ -1,0 +1,215 @@
+//! Parallel reads: every way of reading keeps the same promises.
+
+use super::Directory;
+use crate::env::batch_read::{BatchReader, OneByOne, ReadRequest};
+use crate::env::fs::{Advice, File};
+use crate::env::pool::ThreadPool;
+use crate::env::{Env, OsSettings};
+use std::io;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex};
+
+/// All ways of reading that this build and kernel have.
+fn readers() -> Vec<Box<dyn BatchReader>> {
+    vec![Box::new(OneByOne), Box::new(ThreadPool::new(1)), Box::new(ThreadPool::new(8))]
+}
+
+/// A file whose byte at `n` is `n`, modulo 251.
+fn patterned_file(directory: &Directory, len: usize) -> Arc<dyn File> {
+    let fs = Env::os(&OsSettings::default()).fs;
+    let file = fs.create(&directory.path().join("data")).unwrap();
+    file.write_at(&pattern(0, len), 0).unwrap();
+    file
+}
+
+fn pattern(offset: usize, len: usize) -> Vec<u8> {
+    (offset..offset + len).map(|at| (at % 251) as u8).collect()
+}
+
+fn request(file: &Arc<dyn File>, offset: usize, len: usize) -> ReadRequest {
+    ReadRequest { file: Arc::clone(file), offset: offset as u64, len }
+}
+
+#[test]
+fn each_request_gets_its_bytes_in_any_order() {
+    let directory = Directory::new();
+    let file = patterned_file(&directory, 100_000);
+    for reader in readers() {
+        let place = |index: usize| (index * 97, index % 300);
+        let requests = (0..1000).map(|index| {
+            let (offset, len) = place(index);
+            request(&file, offset, len)
+        });
+        let mut pending = reader.submit(requests.collect());
+        for step in 0..1000 {
+            let index = step * 7 % 1000;
+            let (offset, len) = place(index);
+            assert_eq!(pending.take(index).unwrap(), pattern(offset, len), "{}", reader.name());
+        }
+    }
+}
+
+#[test]
+fn an_error_is_told_to_its_own_request() {
+    let directory = Directory::new();
+    let file = patterned_file(&directory, 1000);
+    for reader in readers() {
+        let requests =
+            vec![request(&file, 0, 10), request(&file, 995, 10), request(&file, 5000, 1)];
+        let mut pending = reader.submit(requests);
+        for late in [2, 1] {
+            let error = pending.take(late).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof, "{}", reader.name());
+        }
+        assert_eq!(pending.take(0).unwrap(), pattern(0, 10));
+    }
+}
+
+#[test]
+fn a_length_beyond_memory_is_an_error() {
+    let directory = Directory::new();
+    let file = patterned_file(&directory, 1000);
+    for reader in readers() {
+        let requests = vec![request(&file, 0, 10), request(&file, 0, usize::MAX / 4)];
+        let mut pending = reader.submit(requests);
+        assert_eq!(pending.take(1).unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        assert_eq!(pending.take(0).unwrap(), pattern(0, 10));
+    }
+}
+
+#[test]
+fn many_batches_at_once_from_many_threads() {
+    let directory = Directory::new();
+    let file = patterned_file(&directory, 100_000);
+    for reader in readers() {
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (reader, file) = (&reader, &file);
+                scope.spawn(move || {
+                    for batch in 0..50 {
+                        let place = |index| (thread * 1000 + batch * 37 + index, index + 1);
+                        let requests = (0..20).map(|index| {
+                            let (offset, len) = place(index);
+                            request(file, offset, len)
+                        });
+                        let mut pending = reader.submit(requests.collect());
+                        // Some batches are given up half way.
+                        for index in 0..if batch % 3 == 0 { 10 } else { 20 } {
+                            let (offset, len) = place(index);
+                            assert_eq!(pending.take(index).unwrap(), pattern(offset, len));
+                        }
+                    }
+                });
+            }
+        });
+    }
+}
+
+/// A file whose reads tell that they have begun, and then wait to be let go on.
+struct Gated {
+    reads: AtomicUsize,
+    begun: Mutex<Sender<()>>,
+    go_on: Mutex<Receiver<()>>,
+}
+
+impl File for Gated {
+    fn read_at(&self, buf: &mut [u8], _: u64) -> io::Result<usize> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.begun.lock().unwrap().send(()).unwrap();
+        let told = self.go_on.lock().unwrap().recv();
+        told.map_err(io::Error::other)?;
+        Ok(buf.len())
+    }
+    fn write_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+    fn start_writeback(&self, _: u64, _: u64) {}
+    fn len(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+    fn set_len(&self, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn punch(&self, _: u64, _: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+    fn allocated(&self) -> io::Result<u64> {
+        Ok(0)
+    }
+    fn links(&self) -> io::Result<u64> {
+        Ok(1)
+    }
+    fn advise(&self, _: Advice) {}
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+}
+
+fn gated() -> (Arc<Gated>, Receiver<()>, Sender<()>) {
+    let (begun, has_begun) = channel();
+    let (let_go, go_on) = channel();
+    let (begun, go_on) = (Mutex::new(begun), Mutex::new(go_on));
+    (Arc::new(Gated { reads: AtomicUsize::new(0), begun, go_on }), has_begun, let_go)
+}
+
+#[test]
+fn dropping_a_batch_cancels_what_has_not_begun() {
+    let pool = ThreadPool::new(1);
+    let (gate, has_begun, let_go) = gated();
+    let file: Arc<dyn File> = gate.clone();
+    let pending = pool.submit((0..5).map(|_| request(&file, 0, 1)).collect());
+    has_begun.recv().unwrap();
+    drop(pending);
+    assert_eq!(Arc::strong_count(&gate), 3, "ours, the one that is read, and the local handle");
+    let_go.send(()).unwrap();
+    drop(pool); // waits for its threads
+    assert_eq!(gate.reads.load(Ordering::SeqCst), 1);
+    assert_eq!(Arc::strong_count(&gate), 2);
+}
+
+#[test]
+fn a_result_does_not_wait_behind_other_batches() {
+    let pool = ThreadPool::new(1);
+    let (gate, has_begun, let_go) = gated();
+    let file: Arc<dyn File> = gate;
+    let mut stuck = pool.submit(vec![request(&file, 0, 1)]);
+    has_begun.recv().unwrap(); // the only thread is busy now
+    let directory = Directory::new();
+    let data = patterned_file(&directory, 100);
+    let mut pending = pool.submit(vec![request(&data, 1, 2), request(&data, 5, 1)]);
+    assert_eq!(pending.take(0).unwrap(), [1, 2]);
+    assert_eq!(pending.take(1).unwrap(), [5]);
+    let_go.send(()).unwrap();
+    assert_eq!(stuck.take(0).unwrap(), [0]);
+}
+
+#[test]
+fn results_outlive_the_reader() {
+    let directory = Directory::new();
+    let file = patterned_file(&directory, 1000);
+    for reader in readers() {
+        let mut pending = reader.submit((0..100).map(|at| request(&file, at, 3)).collect());
+        drop(reader);
+        for at in 0..100 {
+            assert_eq!(pending.take(at).unwrap(), pattern(at, 3));
+        }
+    }
+}
+
+#[test]
+fn a_panic_in_a_read_is_an_error() {
+    for reader in readers() {
+        let (gate, has_begun, _) = gated();
+        drop(has_begun); // telling that the read has begun now panics
+        let file: Arc<dyn File> = gate;
+        let mut pending = reader.submit(vec![request(&file, 0, 1), request(&file, 0, 1)]);
+        for index in [0, 1] {
+            let error = pending.take(index).unwrap_err();
+            assert_eq!(error.to_string(), "reading the file panicked");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Threads, through one door, so that a simulation decides who runs when.
+
+use std::any::Any;
+use std::io;
+use std::time::Duration;
+
+/// Work for a thread.
+pub type Work = Box<dyn FnOnce() + Send>;
+
+/// A way to start threads.
+pub trait Threads: Send + Sync {
+    /// Starts a thread. Fails if the system has none left.
+    fn spawn(&self, name: &str, work: Work) -> io::Result<Box<dyn Join>>;
+    /// Lets others run.
+    fn yield_now(&self);
+    /// Waits.
+    fn sleep(&self, time: Duration);
+}
+
+/// A started thread. Dropping it lets the thread run on alone.
+pub trait Join: Send {
+    /// Waits until the thread has ended. If it panicked, the error is the panic's text.
+    fn join(self: Box<Self>) -> Result<(), String>;
+}
+
+/// The operating system's threads.
+pub(super) struct OsThreads;
+
+impl Threads for OsThreads {
+    fn spawn(&self, name: &str, work: Work) -> io::Result<Box<dyn Join>> {
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
+        Ok(Box::new(OsJoin(thread)))
+    }
+
+    fn yield_now(&self) {
+        std::thread::yield_now();
+    }
+
+    fn sleep(&self, time: Duration) {
+        std::thread::sleep(time);
+    }
+}
+
+struct OsJoin(std::thread::JoinHandle<()>);
+
+impl Join for OsJoin {
+    fn join(self: Box<Self>) -> Result<(), String> {
+        self.0.join().map_err(|panic| panic_text(&*panic))
+    }
+}
+
+/// What a panic said.
+pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
+    if let Some(text) = panic.downcast_ref::<&str>() {
+        return (*text).to_owned();
+    }
+    panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic without text".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn join_waits_for_the_end() {
+        let done = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&done);
+        let thread =
+            OsThreads.spawn("worker", Box::new(move || done.store(true, Ordering::SeqCst)));
+        thread.unwrap().join().unwrap();
+        assert!(seen.load(Ordering::SeqCst));
+    }
+
+    #[test]
+    fn join_tells_what_a_panic_said() {
+        let thread =
+            OsThreads.spawn("worker", Box::new(|| std::panic::panic_any("gone".to_owned())));
+        assert_eq!(thread.unwrap().join(), Err("gone".to_owned()));
+    }
+}
