@@ -2,6 +2,7 @@
 
 pub mod base;
 pub mod env;
+pub mod segment;
 
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::value::Value;

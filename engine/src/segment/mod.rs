@@ -1,0 +1,32 @@
+//! Floor 3: segments, the files of records. The *log segments* in arrival order are the
+//! write-ahead log and the home of the values separated at write; *sorted segments* are written
+//! in key order by a flush or by value GC. Both have the same bytes.
+//!
+//! The data's way: a commit group becomes frames in the [`SegmentWriter`], which returns a value
+//! pointer for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery
+//! and value GC walk whole segments with [`scan`].
+//!
+//! Invariants: **I1** a frame is believed whole or not at all (`format.rs`). **I2** a torn tail
+//! is told from rot (`scan.rs`). **I3** a pointer yields its value or an error that names file
+//! and offset (`reader.rs`). **I7** checksums and bounds come before meaning (`format.rs`).
+//! **I8** a failed sync is never repeated (`writer.rs`). **I11** the head names the format.
+//!
+//! Callers: commit, compaction and gc write; read, gc and recovery read. Which segments exist is
+//! the business of `version`.
+//!
+//! Locks: each live segment has one mutex around its write buffer (`tail.rs`). It is a leaf: no
+//! other lock is taken and no I/O is done while it is held.
+
+pub mod format;
+mod reader;
+mod scan;
+mod tail;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use format::{RecordInput, RecordKind, RecordView, SegmentHead, SegmentKind};
+pub use reader::{FileSource, OwnedRecord, Segment};
+pub use scan::{Frame, ScanEnd, ScanMode, ScanStart, Tail, read_head, scan};
+pub use writer::{DIRECT_VALUE_BYTES, SegmentWriter, Syncer, WriterSettings};

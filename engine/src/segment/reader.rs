@@ -1,0 +1,257 @@
+//! One record by its pointer: from the file with one read, or from the write buffer while it is
+//! still there.
+//!
+//! I3: a pointer yields exactly the record it was made for, or an error that names the file and
+//! the offset. The checksum tells rot and holes; the keyspace, key and sequence number inside the
+//! record tell a pointer that names another record.
+//!
+//! Locks: none for what is in the file, else the leaf lock of `tail.rs`.
+
+use super::format::{
+    HEAD_BYTES, MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView, SegmentHead,
+    SegmentKind,
+};
+use super::tail::{LiveTail, Place};
+use crate::base::compression::{Codec, decompress};
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
+use crate::base::value::Value;
+use crate::env::batch_read::ReadRequest;
+use crate::env::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Where a segment gets its open file from; a cache of open files in production.
+pub trait FileSource: Send + Sync {
+    /// The open file.
+    fn file(&self) -> Result<Arc<dyn File>>;
+}
+
+impl FileSource for Arc<dyn File> {
+    fn file(&self) -> Result<Arc<dyn File>> {
+        Ok(Arc::clone(self))
+    }
+}
+
+/// A segment to read from; live while a [`super::SegmentWriter`] appends to it.
+pub struct Segment {
+    id: SegmentId,
+    database: u64,
+    kind: SegmentKind,
+    epoch: u64,
+    path: PathBuf,
+    source: Arc<dyn FileSource>,
+    tail: Option<LiveTail>,
+}
+
+/// A record with memory of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedRecord {
+    /// What it says.
+    pub kind: RecordKind,
+    /// The keyspace it belongs to.
+    pub keyspace: KeyspaceId,
+    /// Its place in the commit order.
+    pub seqno: SeqNo,
+    /// The user key.
+    pub key: Vec<u8>,
+    /// The value as the user wrote it; empty for a delete.
+    pub value: Value,
+}
+
+impl Segment {
+    /// A segment that nobody writes to any more. `head` was read from it.
+    pub fn open(head: &SegmentHead, path: PathBuf, source: Arc<dyn FileSource>) -> Segment {
+        Segment {
+            id: head.id,
+            database: head.database,
+            kind: head.kind,
+            epoch: head.epoch,
+            path,
+            source,
+            tail: None,
+        }
+    }
+
+    pub(super) fn live(
+        head: &SegmentHead,
+        path: PathBuf,
+        source: Arc<dyn FileSource>,
+        tail: LiveTail,
+    ) -> Segment {
+        Segment { tail: Some(tail), ..Self::open(head, path, source) }
+    }
+
+    pub(super) fn tail(&self) -> Option<&LiveTail> {
+        self.tail.as_ref()
+    }
+
+    /// Its id.
+    pub fn id(&self) -> SegmentId {
+        self.id
+    }
+
+    /// The database it belongs to.
+    pub fn database(&self) -> u64 {
+        self.database
+    }
+
+    /// The order of its records.
+    pub fn kind(&self) -> SegmentKind {
+        self.kind
+    }
+
+    /// The seed of its checksums.
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Reads the record that `pointer` names. The caller compares what it expects.
+    pub fn read(&self, pointer: ValuePointer) -> Result<OwnedRecord> {
+        let buffer = self.fetch(pointer)?;
+        let record = self.decode(&buffer, pointer)?;
+        let (kind, keyspace, seqno) = (record.kind, record.keyspace, record.seqno);
+        let (key, stored) = (record.key.to_vec(), Stored::of(&record));
+        let value = stored.into_value(buffer).map_err(|error| self.place(error, pointer))?;
+        Ok(OwnedRecord { kind, keyspace, seqno, key, value })
+    }
+
+    /// Reads the value that `pointer` names, for an entry of this keyspace, key and sequence
+    /// number; any other record there is corruption (I3).
+    pub fn read_value(
+        &self,
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> Result<Value> {
+        let buffer = self.fetch(pointer)?;
+        self.verify_value(buffer, pointer, keyspace, key, seqno)
+    }
+
+    /// The value in `buffer`, the bytes that a batch reader fetched for `pointer`; checked like
+    /// [`Segment::read_value`] does.
+    pub fn verify_value(
+        &self,
+        buffer: Vec<u8>,
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> Result<Value> {
+        let record = self.decode(&buffer, pointer)?;
+        // I3: whatever is found there, it is never handed out as another entry's value.
+        if (record.kind, record.keyspace, record.key, record.seqno)
+            != (RecordKind::Put, keyspace, key, seqno)
+        {
+            let found = format!(
+                "a pointer of keyspace {keyspace}, sequence number {seqno}, leads to a record \
+                 of another entry (keyspace {}, sequence number {})",
+                record.keyspace, record.seqno
+            );
+            return Err(self.place(Error::corruption(found), pointer));
+        }
+        let stored = Stored::of(&record);
+        stored.into_value(buffer).map_err(|error| self.place(error, pointer))
+    }
+
+    /// The read that fetches the record, for a batch; `None` if part of it is still buffered, in
+    /// which case [`Segment::read_value`] costs no wait for the device.
+    pub fn read_request(&self, pointer: ValuePointer) -> Result<Option<ReadRequest>> {
+        let end = self.check(pointer)?;
+        if self.tail.as_ref().is_some_and(|tail| end > tail.written()) {
+            return Ok(None);
+        }
+        let file = self.source.file()?;
+        Ok(Some(ReadRequest { file, offset: pointer.offset, len: pointer.length as usize }))
+    }
+
+    /// Bounds a pointer before memory is taken for it (I7); returns where its record ends.
+    fn check(&self, pointer: ValuePointer) -> Result<u64> {
+        let wrong = |why: &str| Err(self.place(Error::corruption(why), pointer));
+        if pointer.segment != self.id {
+            return wrong("a pointer into another segment was followed here");
+        }
+        if !(MIN_RECORD_BYTES..=MAX_RECORD_BYTES).contains(&(pointer.length as usize)) {
+            return wrong("a pointer has the length of no record");
+        }
+        match pointer.offset.checked_add(pointer.length.into()) {
+            Some(end) if pointer.offset >= HEAD_BYTES as u64 => Ok(end),
+            _ => wrong("a pointer has the offset of no record"),
+        }
+    }
+
+    /// The bytes of the record: one read, or none if the write buffer has them.
+    fn fetch(&self, pointer: ValuePointer) -> Result<Vec<u8>> {
+        self.check(pointer)?;
+        let len = pointer.length as usize;
+        let place = self.tail.as_ref().map_or(Place::File, |tail| tail.find(pointer.offset, len));
+        let (mut buffer, missing) = match place {
+            Place::File => (vec![0; len], len),
+            Place::Memory { bytes, missing } => (bytes, missing),
+            Place::Nowhere => {
+                let error = Error::corruption("a pointer leads behind the end of the segment");
+                return Err(self.place(error, pointer));
+            }
+        };
+        if let Some(wanted) = buffer.get_mut(..missing).filter(|wanted| !wanted.is_empty()) {
+            let file = self.source.file()?;
+            let read = file.read_at(wanted, pointer.offset).doing("read a record", &self.path)?;
+            if read < missing {
+                let short = missing - read;
+                let error = Error::corruption(format!("the file ends {short} bytes too early"));
+                return Err(self.place(error, pointer));
+            }
+        }
+        Ok(buffer)
+    }
+
+    fn decode<'b>(&self, buffer: &'b [u8], pointer: ValuePointer) -> Result<RecordView<'b>> {
+        if buffer.len() != pointer.length as usize {
+            let error = Error::corruption("the bytes read are not as many as the pointer says");
+            return Err(self.place(error, pointer));
+        }
+        RecordView::decode_exact(buffer, self.epoch, pointer.offset)
+            .map_err(|error| self.place(error, pointer))
+    }
+
+    fn place(&self, error: Error, pointer: ValuePointer) -> Error {
+        let error = error.in_file(&self.path).at(pointer.offset);
+        match error.kind() {
+            ErrorKind::Corruption => error.advise(RESTORE),
+            _ => error,
+        }
+    }
+}
+
+/// What to do about a segment that does not hold what it promises.
+pub(super) const RESTORE: &str = "restore this file from a checkpoint, or repair the database";
+
+/// How the value lies at the end of a record.
+struct Stored {
+    codec: Codec,
+    raw_len: usize,
+    stored_len: usize,
+}
+
+impl Stored {
+    fn of(record: &RecordView<'_>) -> Stored {
+        let (raw_len, stored_len) = (record.raw_len as usize, record.value.len());
+        Stored { codec: record.codec, raw_len, stored_len }
+    }
+
+    /// The value in `record`, without a copy where that is worth it.
+    fn into_value(self, record: Vec<u8>) -> Result<Value> {
+        let range = record.len() - self.stored_len..record.len();
+        if self.codec == Codec::None {
+            return Ok(Value::from_buffer(record, range));
+        }
+        Ok(decompress(self.codec, &record[range], self.raw_len)?.into())
+    }
+}

@@ -1,0 +1,326 @@
+//! Walking the frames of a segment from front to back: recovery replays the log with it, value
+//! GC and checking read whole segments.
+//!
+//! The file is read in big pieces, and no more of it is held than one piece and one frame.
+//! Upholds I1 (a frame is handed out whole and verified, or not at all) and I2 (what is corrupt
+//! and what is a torn tail; the rule is at the top of `format.rs`). No locks.
+
+use super::format::{
+    FRAME_HEADER_BYTES, FrameHeader, HEAD_BYTES, RecordView, SegmentHead, SegmentKind,
+};
+use super::reader::RESTORE;
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::SegmentId;
+use crate::env::fs::{Advice, File};
+use std::path::Path;
+
+/// The bytes that one read asks for.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// A buffer that grew for a larger frame than this is given back behind it.
+const KEPT_BYTES: usize = 16 << 20;
+
+/// What a scan knows about the end of the segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScanMode {
+    /// The segment has exactly this many bytes; what lies behind does not count.
+    Sealed(u64),
+    /// It is the last segment of the log, and nobody wrote down how it ended.
+    Tail,
+}
+
+/// Where a scan begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanStart {
+    /// Offset of the first frame to read.
+    pub offset: u64,
+    /// Its first sequence number, if known. Ignored for a sorted segment.
+    pub seqno: Option<SeqNo>,
+}
+
+impl ScanStart {
+    /// The first frame of a segment.
+    pub fn first(head: &SegmentHead) -> ScanStart {
+        ScanStart { offset: HEAD_BYTES as u64, seqno: Some(head.first_seqno) }
+    }
+}
+
+/// A frame that was verified whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// Where it begins.
+    pub offset: u64,
+    /// Where the next one begins.
+    pub end: u64,
+    /// Its header.
+    pub header: FrameHeader,
+    /// Its records, in order.
+    pub records: Vec<RecordView<'a>>,
+}
+
+/// How the frames came to an end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tail {
+    /// With the last byte.
+    Clean,
+    /// By a write that did not reach the disk whole: these bytes are not part of the log.
+    Torn {
+        /// Where they begin.
+        offset: u64,
+        /// How many there are.
+        bytes: u64,
+    },
+}
+
+/// What a scan found at the end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ScanEnd {
+    /// Where the last frame ends.
+    pub end_offset: u64,
+    /// The sequence number behind the last record; `None` if no frame was read and none was
+    /// expected, or the segment is a sorted one.
+    pub next_seqno: Option<SeqNo>,
+    /// Whether bytes are left over.
+    pub tail: Tail,
+}
+
+/// Reads the head of segment `id`. `None` if it was never activated: the file is empty, or
+/// holds nothing but zeroes where the head would be.
+pub fn read_head(
+    file: &dyn File,
+    path: &Path,
+    database: u64,
+    id: SegmentId,
+) -> Result<Option<SegmentHead>> {
+    let mut bytes = [0; HEAD_BYTES];
+    let read = file.read_at(&mut bytes, 0).doing("read the segment's head", path)?;
+    if bytes.iter().all(|&byte| byte == 0) {
+        return Ok(None);
+    }
+    let head = bytes.get(..read).unwrap_or_default();
+    SegmentHead::decode(head, database, id).map(Some).map_err(|error| place(error, path, 0))
+}
+
+/// Hands every frame of `file` from `start` on to `each`, in order. `head` was read from it.
+///
+/// An error of `each` ends the scan and is returned as it is.
+pub fn scan(
+    file: &dyn File,
+    path: &Path,
+    head: &SegmentHead,
+    mode: ScanMode,
+    start: ScanStart,
+    each: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
+) -> Result<ScanEnd> {
+    file.advise(Advice::Sequential);
+    let present = file.len().doing("read the length of", path)?;
+    let limit = match mode {
+        ScanMode::Sealed(len) => len,
+        ScanMode::Tail => present,
+    };
+    if limit > present || start.offset > limit || start.offset < HEAD_BYTES as u64 {
+        let from = start.offset;
+        let what = format!(
+            "the segment has {present} bytes where frames from byte {from} to {limit} are expected"
+        );
+        return Err(place(Error::corruption(what), path, present.min(from)));
+    }
+    let is_log = head.kind == SegmentKind::Log;
+    let mut next_seqno = start.seqno.filter(|_| is_log);
+    let mut window = Window::new(file, path, limit);
+    let mut offset = start.offset;
+    while offset < limit {
+        let reason = match window.frame(head, offset)? {
+            Ok(frame) => {
+                let first = frame.header.first_seqno;
+                if let Some(expected) = next_seqno.filter(|&expected| expected != first) {
+                    let what = format!("a frame begins with {first}, where {expected} comes next");
+                    return Err(place(Error::corruption(what), path, offset));
+                }
+                each(&frame)?;
+                next_seqno = is_log.then(|| first + frame.records.len() as u64);
+                offset = frame.end;
+                continue;
+            }
+            Err(reason) => place(reason, path, offset),
+        };
+        // A build that cannot read a record must not take it for torn (I11).
+        if matches!(mode, ScanMode::Sealed(_)) || reason.kind() != ErrorKind::Corruption {
+            return Err(reason);
+        }
+        return match window.evidence_of_sync(head, offset, next_seqno)? {
+            Some(witness) => Err(rotten(path, offset, witness)),
+            None => {
+                let tail = Tail::Torn { offset, bytes: limit - offset };
+                Ok(ScanEnd { end_offset: offset, next_seqno, tail })
+            }
+        };
+    }
+    Ok(ScanEnd { end_offset: offset, next_seqno, tail: Tail::Clean })
+}
+
+fn place(error: Error, path: &Path, offset: u64) -> Error {
+    let error = error.in_file(path).at(offset);
+    if error.kind() == ErrorKind::Corruption { error.advise(RESTORE) } else { error }
+}
+
+fn rotten(path: &Path, offset: u64, witness: u64) -> Error {
+    let what = format!(
+        "a frame of the log is damaged, though it was synced: the frame at byte {witness} says so"
+    );
+    place(Error::corruption(what), path, offset)
+}
+
+/// A part of a file, moved forward along it.
+struct Window<'f> {
+    file: &'f dyn File,
+    path: &'f Path,
+    /// Where the file ends as far as the scan is concerned.
+    limit: u64,
+    /// The file offset of the first byte of `buffer`.
+    start: u64,
+    buffer: Vec<u8>,
+    filled: usize,
+}
+
+impl<'f> Window<'f> {
+    fn new(file: &'f dyn File, path: &'f Path, limit: u64) -> Self {
+        Window { file, path, limit, start: 0, buffer: Vec::new(), filled: 0 }
+    }
+
+    /// The `len` bytes at `offset`, which lie before the limit.
+    fn bytes(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
+        assert!(len as u64 <= self.limit - offset, "a read over the limit");
+        let end = offset + len as u64;
+        if offset < self.start || end > self.start + self.filled as u64 {
+            self.move_to(offset, len)?;
+        }
+        let from = (offset - self.start) as usize;
+        Ok(&self.buffer[from..from + len])
+    }
+
+    /// Makes `offset` the start, and holds at least `len` bytes and as many as a read brings.
+    fn move_to(&mut self, offset: u64, len: usize) -> Result<()> {
+        let skipped = offset.checked_sub(self.start).map_or(self.filled, |skipped| {
+            usize::try_from(skipped).unwrap_or(usize::MAX).min(self.filled)
+        });
+        self.buffer.copy_within(skipped..self.filled, 0);
+        self.filled -= skipped;
+        self.start = offset;
+        let left = usize::try_from(self.limit - offset).unwrap_or(usize::MAX);
+        let wanted = len.max(PIECE_BYTES.max(self.filled)).min(left);
+        if self.buffer.len() < wanted {
+            self.buffer.resize(wanted, 0);
+        } else if self.buffer.len() > wanted.max(KEPT_BYTES) {
+            self.buffer.truncate(wanted);
+            self.buffer.shrink_to_fit();
+        }
+        let room = &mut self.buffer[self.filled..wanted];
+        let from = offset + self.filled as u64;
+        self.file.read_exact_at(room, from).doing("read the segment", self.path)?;
+        self.filled = wanted;
+        Ok(())
+    }
+
+    /// The frame at `offset`, or why there is none.
+    fn frame(&mut self, head: &SegmentHead, offset: u64) -> Result<Result<Frame<'_>>> {
+        let left = self.limit - offset;
+        let Some(left) = left.checked_sub(FRAME_HEADER_BYTES as u64) else {
+            return Ok(Err(Error::corruption("the file ends in a frame header")));
+        };
+        let bytes = self.bytes(offset, FRAME_HEADER_BYTES)?.first_chunk();
+        let bytes = bytes.expect("as many bytes as were asked for");
+        // I7: the checksum, then the bounds, then memory for the body.
+        let header = match FrameHeader::decode(bytes, head.epoch, offset, left) {
+            Ok(header) => header,
+            Err(reason) => return Ok(Err(reason)),
+        };
+        let end = offset + FRAME_HEADER_BYTES as u64 + u64::from(header.body_bytes);
+        let body = self.bytes(offset, (end - offset) as usize)?;
+        let body = body.get(FRAME_HEADER_BYTES..).unwrap_or_default();
+        Ok(records(head, offset, &header, body).map(|records| Frame {
+            offset,
+            end,
+            header,
+            records,
+        }))
+    }
+
+    /// Looks behind the bad frame at `bad` for a valid one that was made when `bad` was already
+    /// synced (I2), and returns where it is.
+    fn evidence_of_sync(
+        &mut self,
+        head: &SegmentHead,
+        bad: u64,
+        next_seqno: Option<SeqNo>,
+    ) -> Result<Option<u64>> {
+        let least_seqno = next_seqno.unwrap_or(0);
+        // Chance makes a header check out once in 2^32 places; only a hostile file makes us
+        // verify bodies over and over.
+        let mut patience = 8 * (self.limit - bad) + PIECE_BYTES as u64;
+        let mut at = bad + 1;
+        while self.limit.saturating_sub(at) >= FRAME_HEADER_BYTES as u64 {
+            let len = (PIECE_BYTES as u64).min(self.limit - at) as usize;
+            let limit = self.limit;
+            let piece = self.bytes(at, len)?;
+            let is_candidate = |(index, bytes): (usize, &[u8])| {
+                let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
+                let header = FrameHeader::peek(bytes);
+                let offset = at + index as u64;
+                // Cheap tests first: of arbitrary bytes almost none pass.
+                let vouches = u64::from(header.durable) > bad && header.first_seqno >= least_seqno;
+                let left = limit - offset - FRAME_HEADER_BYTES as u64;
+                let holds = vouches
+                    && u64::from(header.durable) <= offset
+                    && FrameHeader::decode(bytes, head.epoch, offset, left).is_ok();
+                holds.then_some((offset, header.body_bytes))
+            };
+            let mut places = piece.windows(FRAME_HEADER_BYTES).enumerate();
+            let Some((offset, body_bytes)) = places.find_map(is_candidate) else {
+                at += (len - FRAME_HEADER_BYTES + 1) as u64;
+                continue;
+            };
+            if self.frame(head, offset)?.is_ok() {
+                return Ok(Some(offset));
+            }
+            patience = patience.checked_sub(body_bytes.into()).ok_or_else(|| {
+                let what = "the end of the log is too strange to be a torn write";
+                place(Error::corruption(what), self.path, bad)
+            })?;
+            at = offset + 1;
+        }
+        Ok(None)
+    }
+}
+
+/// The records of a frame at `offset`, all of them verified.
+fn records<'a>(
+    head: &SegmentHead,
+    offset: u64,
+    header: &FrameHeader,
+    body: &'a [u8],
+) -> Result<Vec<RecordView<'a>>> {
+    // The header's fields were found plausible: so many records do fit the body.
+    let mut records = Vec::with_capacity(header.count as usize);
+    let mut rest = body;
+    for number in 0..header.count {
+        let at = offset + FRAME_HEADER_BYTES as u64 + (body.len() - rest.len()) as u64;
+        let (record, behind) =
+            RecordView::decode_front(rest, head.epoch, at).map_err(|error| error.at(at))?;
+        let expected = header.first_seqno + u64::from(number);
+        if head.kind == SegmentKind::Log && record.seqno != expected {
+            return Err(Error::corruption(format!(
+                "a record has sequence number {}, where {expected} comes next",
+                record.seqno
+            ))
+            .at(at));
+        }
+        records.push(record);
+        rest = behind;
+    }
+    if rest.is_empty() {
+        return Ok(records);
+    }
+    Err(Error::corruption("a frame has bytes behind its last record"))
+}

@@ -1,0 +1,219 @@
+//! The end of a segment that is being written: bytes that the file does not have yet, and how
+//! far it is written and synced. Shared by the one writer and any number of readers.
+//!
+//! ```text
+//!   file                                    │ writing         │ filling
+//!   0 …… durable …… whole …… written = start │ being handed to │ where frames are
+//!                                           │ the system      │ appended
+//! ```
+//!
+//! Two buffers take turns, so that readers never wait for a write: `writing` stays readable
+//! until its bytes are in the file. Readers of what lies before `written` take no lock.
+//!
+//! Locks: `buffers` is held for copying only. `sync_failure` is held during a sync; it comes
+//! before `buffers` and nothing else.
+
+use crate::base::error::{Error, IoContext, Result};
+use crate::env::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
+use std::sync::{Mutex, MutexGuard};
+
+pub(super) struct LiveTail {
+    /// Everything before this offset was handed to the system.
+    written: AtomicU64,
+    /// The same, but where a frame ends: what a sync may promise. Were it in the middle of a
+    /// frame, later frames would call the first half of it synced and recovery would take the
+    /// loss of the second for rot.
+    whole: AtomicU64,
+    /// Everything before this offset is on stable storage.
+    durable: AtomicU64,
+    buffers: Mutex<Buffers>,
+    sync_failure: Mutex<Option<Error>>,
+    /// True once `sync_failure` holds an error; so that asking does not wait for a sync.
+    sync_failed: AtomicBool,
+}
+
+struct Buffers {
+    /// The file offset where `writing` begins; `filling` comes behind it.
+    start: u64,
+    writing: Arc<Vec<u8>>,
+    filling: Vec<u8>,
+}
+
+impl Buffers {
+    fn end(&self) -> u64 {
+        self.start + (self.writing.len() + self.filling.len()) as u64
+    }
+
+    /// The buffer that no write is using.
+    fn idle(&mut self) -> &mut Vec<u8> {
+        Arc::get_mut(&mut self.writing).expect("only a write in progress shares the buffer")
+    }
+}
+
+/// Where a range of bytes is found.
+pub(super) enum Place {
+    /// In the file.
+    File,
+    /// Nowhere: it ends behind what was appended.
+    Nowhere,
+    /// In memory, except for the first `missing` bytes, which are in the file.
+    Memory { bytes: Vec<u8>, missing: usize },
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl LiveTail {
+    /// The tail of a file that holds `written` bytes, none of them known to be synced.
+    pub(super) fn new(written: u64) -> Self {
+        LiveTail {
+            written: AtomicU64::new(written),
+            whole: AtomicU64::new(written),
+            durable: AtomicU64::new(0),
+            buffers: Mutex::new(Buffers {
+                start: written,
+                writing: Arc::default(),
+                filling: Vec::new(),
+            }),
+            sync_failure: Mutex::new(None),
+            sync_failed: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    pub(super) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Lets `fill` append to the buffer.
+    pub(super) fn append<R>(&self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> R {
+        fill(&mut locked(&self.buffers).filling)
+    }
+
+    /// Hands all buffered bytes to `write`, without a lock held. If that fails they stay, can
+    /// still be read, and the call can be repeated; it then writes the same bytes to the same
+    /// place.
+    pub(super) fn flush(&self, write: impl Fn(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
+        loop {
+            let (bytes, start) = {
+                let mut buffers = locked(&self.buffers);
+                if buffers.writing.is_empty() {
+                    let mut full = std::mem::take(&mut buffers.filling);
+                    std::mem::swap(buffers.idle(), &mut full);
+                    buffers.filling = full;
+                }
+                (Arc::clone(&buffers.writing), buffers.start)
+            };
+            if bytes.is_empty() {
+                return Ok(());
+            }
+            write(&bytes, start)?;
+            let len = bytes.len() as u64;
+            drop(bytes);
+            let mut buffers = locked(&self.buffers);
+            buffers.idle().clear();
+            self.advance(&mut buffers, len);
+        }
+    }
+
+    /// Notes that all frames before `end`, and nothing else, were handed to the system.
+    pub(super) fn set_whole(&self, end: u64) {
+        assert!(end <= self.written());
+        self.whole.store(end, Ordering::Release);
+    }
+
+    /// Notes that `len` bytes were written behind an empty buffer.
+    pub(super) fn wrote_directly(&self, len: u64) {
+        let mut buffers = locked(&self.buffers);
+        assert_eq!(buffers.end(), buffers.start, "a direct write overtook the buffer");
+        self.advance(&mut buffers, len);
+    }
+
+    fn advance(&self, buffers: &mut Buffers, len: u64) {
+        buffers.start += len;
+        // Release: whoever sees this offset also finds the bytes before it in the file.
+        self.written.store(buffers.start, Ordering::Release);
+    }
+
+    /// Forgets buffered bytes at and behind offset `end`.
+    pub(super) fn truncate(&self, end: u64) {
+        let mut buffers = locked(&self.buffers);
+        let keep = end.saturating_sub(buffers.start) as usize;
+        let keep_writing = keep.min(buffers.writing.len());
+        buffers.filling.truncate(keep - keep_writing);
+        buffers.idle().truncate(keep_writing);
+    }
+
+    /// Gives back the memory of the buffers, which are empty.
+    pub(super) fn release(&self) {
+        let mut buffers = locked(&self.buffers);
+        assert_eq!(buffers.end(), buffers.start, "a sealed segment has no buffered bytes");
+        buffers.writing = Arc::default();
+        buffers.filling = Vec::new();
+    }
+
+    /// Finds `len` bytes at `offset`, and copies what is in memory.
+    pub(super) fn find(&self, offset: u64, len: usize) -> Place {
+        let end = offset + len as u64;
+        if end <= self.written() {
+            return Place::File;
+        }
+        let buffers = locked(&self.buffers);
+        if end <= buffers.start {
+            return Place::File;
+        }
+        if end > buffers.end() {
+            return Place::Nowhere;
+        }
+        let missing = buffers.start.saturating_sub(offset) as usize;
+        let mut bytes = vec![0; missing];
+        bytes.reserve_exact(len - missing);
+        let from = (offset + missing as u64 - buffers.start) as usize;
+        let to = (end - buffers.start) as usize;
+        let split = buffers.writing.len();
+        bytes.extend_from_slice(&buffers.writing[from.min(split)..to.min(split)]);
+        bytes.extend_from_slice(&buffers.filling[from.max(split) - split..to.max(split) - split]);
+        Place::Memory { bytes, missing }
+    }
+
+    /// Makes durable what was handed to the system in whole frames.
+    pub(super) fn sync(&self, file: &dyn File, path: &Path) -> Result<()> {
+        let whole = self.whole.load(Ordering::Acquire);
+        let mut failure = locked(&self.sync_failure);
+        // I8: a system reports a failed write-back once; the next sync would pretend. So syncs
+        // are made one at a time, and none after a failed one.
+        if let Some(error) = &*failure {
+            return Err(error.clone());
+        }
+        if self.durable() >= whole {
+            return Ok(());
+        }
+        // A crash before this returns leaves any part of the bytes behind `durable`; recovery
+        // takes the frames up to the first one that is not whole, and nobody was told more.
+        match file.sync().doing("sync the segment", path) {
+            Ok(()) => {
+                self.durable.fetch_max(whole, Ordering::AcqRel);
+                Ok(())
+            }
+            Err(error) => {
+                *failure = Some(error.clone());
+                self.sync_failed.store(true, Ordering::Release);
+                Err(error)
+            }
+        }
+    }
+
+    /// The sync that failed, if one did.
+    pub(super) fn sync_failure(&self) -> Option<Error> {
+        let failed = self.sync_failed.load(Ordering::Acquire);
+        failed.then(|| locked(&self.sync_failure).clone()).flatten()
+    }
+}

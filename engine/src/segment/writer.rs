@@ -1,0 +1,377 @@
+//! Appending frames to a segment: through a buffer that readers share, in as few system calls
+//! as durability allows.
+//!
+//! A commit group is: [`SegmentWriter::append`] once per commit, then, depending on the
+//! durability asked for, nothing, [`SegmentWriter::write_out`] or [`SegmentWriter::sync`]. A full
+//! buffer is handed over early; values of [`DIRECT_VALUE_BYTES`] and more go to the file from the
+//! caller's memory.
+//!
+//! **When a write fails** (I9: most often, the disk is full) the writer takes no more frames. The
+//! frames of the last successful `write_out` count, up to [`SegmentWriter::good_len`]. The
+//! buffered ones stay readable, and the commit room may drop those of the commit that failed
+//! ([`SegmentWriter::cut`]) and call `write_out` again until it succeeds, which saves what was
+//! acknowledged from the buffer. Then it goes on in a new segment whose head says
+//! `previous_bytes = good_len`, so that whatever lies behind is never read.
+//!
+//! **When a sync fails** (I8) nothing may be assumed and nothing is repeated: the writer refuses
+//! everything from then on.
+//!
+//! Locks: those of `tail.rs`. There is one writer per segment; what it owns needs none.
+
+use super::format::{
+    FRAME_HEADER_BYTES, FrameHeader, HEAD_BYTES, RecordInput, SegmentHead, SegmentKind, body_bytes,
+};
+use super::reader::{FileSource, Segment};
+use super::tail::LiveTail;
+use crate::base::error::{Error, IoContext, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::ValuePointer;
+use crate::env::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A stored value of at least this many bytes is written without being copied to the buffer.
+pub const DIRECT_VALUE_BYTES: usize = 256 << 10;
+
+/// How a segment is written.
+#[derive(Debug, Clone, Copy)]
+pub struct WriterSettings {
+    /// A buffer of this many bytes is handed to the system without being told to.
+    pub buffer_bytes: usize,
+    /// Writing back is begun after each this many bytes, so that the next sync has less to do.
+    pub writeback_bytes: u64,
+}
+
+impl Default for WriterSettings {
+    /// 256 KiB, which stay in a core's cache, and 1 MiB.
+    fn default() -> Self {
+        WriterSettings { buffer_bytes: 256 << 10, writeback_bytes: 1 << 20 }
+    }
+}
+
+/// Makes a live segment durable while others append to it: what a sync thread holds.
+#[derive(Clone)]
+pub struct Syncer {
+    segment: Arc<Segment>,
+    file: Arc<dyn File>,
+}
+
+impl Syncer {
+    fn tail(&self) -> &LiveTail {
+        self.segment.tail().expect("a segment with a writer is live")
+    }
+
+    /// Makes everything durable that a [`SegmentWriter::write_out`] before the call handed to the
+    /// system. After a failure every later call fails alike (I8).
+    pub fn sync(&self) -> Result<()> {
+        self.tail().sync(&*self.file, self.segment.path())
+    }
+}
+
+/// Which sequence numbers the records of a frame have.
+#[derive(Clone, Copy)]
+enum Numbers<'a> {
+    From(SeqNo),
+    Each(&'a [SeqNo]),
+}
+
+impl Numbers<'_> {
+    fn of(&self, index: usize) -> SeqNo {
+        match self {
+            Numbers::From(first) => first + index as u64,
+            Numbers::Each(numbers) => numbers[index],
+        }
+    }
+}
+
+/// Why the encoding of a frame stopped.
+enum Pause {
+    Done,
+    BufferFull,
+    /// The prefix of this record is in the buffer, its value is to be written behind it.
+    DirectValue(usize),
+}
+
+/// A frame half way into the buffer.
+struct Encoding<'a> {
+    records: &'a [RecordInput<'a>],
+    numbers: Numbers<'a>,
+    next: usize,
+    offset: u64,
+}
+
+/// The one who writes a segment. Dropping it drops buffered bytes that were not written out.
+pub struct SegmentWriter {
+    syncer: Syncer,
+    settings: WriterSettings,
+    epoch: u64,
+    /// Where the last whole frame ends, buffered or not.
+    end: u64,
+    /// Where it ended when everything was last handed over.
+    good: u64,
+    /// How far writing back was begun.
+    written_back: u64,
+    records: u64,
+    refusal: Option<Error>,
+}
+
+impl SegmentWriter {
+    /// Makes a segment of the empty `file` by writing its head. Readers get the file from
+    /// `source`. Requires: the segment's existence is durable in the manifest.
+    pub fn activate(
+        file: Arc<dyn File>,
+        source: Arc<dyn FileSource>,
+        path: PathBuf,
+        head: &SegmentHead,
+        settings: WriterSettings,
+    ) -> Result<SegmentWriter> {
+        // A crash here leaves an empty file, or a head without frames, or a head that was never
+        // synced: nothing was acknowledged yet.
+        file.write_at(&head.encode(), 0).doing("write the segment's head", &path)?;
+        let start = HEAD_BYTES as u64;
+        let segment = Arc::new(Segment::live(head, path, source, LiveTail::new(start)));
+        Ok(SegmentWriter {
+            syncer: Syncer { segment, file },
+            settings,
+            epoch: head.epoch,
+            end: start,
+            good: start,
+            written_back: 0,
+            records: 0,
+            refusal: None,
+        })
+    }
+
+    /// The handle that readers use.
+    pub fn segment(&self) -> &Arc<Segment> {
+        &self.syncer.segment
+    }
+
+    /// A handle that syncs without this writer, so that appending can go on meanwhile.
+    pub fn syncer(&self) -> Syncer {
+        self.syncer.clone()
+    }
+
+    /// Length of the segment in bytes, with what is still buffered.
+    pub fn len(&self) -> u64 {
+        self.end
+    }
+
+    /// True if it holds no frame.
+    pub fn is_empty(&self) -> bool {
+        self.end == HEAD_BYTES as u64
+    }
+
+    /// The length up to which frames count if nothing more is written: that of the last
+    /// successful [`SegmentWriter::write_out`].
+    pub fn good_len(&self) -> u64 {
+        self.good
+    }
+
+    /// How many bytes are known to be synced.
+    pub fn durable(&self) -> u64 {
+        self.syncer.tail().durable()
+    }
+
+    /// How many records were appended.
+    pub fn records(&self) -> u64 {
+        self.records
+    }
+
+    /// True once a write or sync has failed: no more frames are taken.
+    pub fn is_failed(&self) -> bool {
+        self.refusal.is_some()
+    }
+
+    /// Appends one frame to a log segment: `records`, numbered from `first_seqno` on. Pushes one
+    /// pointer for each. After an error the frame does not exist.
+    pub fn append(
+        &mut self,
+        first_seqno: SeqNo,
+        records: &[RecordInput<'_>],
+        pointers: &mut Vec<ValuePointer>,
+    ) -> Result<()> {
+        assert_eq!(self.segment().kind(), SegmentKind::Log);
+        self.append_numbered(Numbers::From(first_seqno), records, pointers)
+    }
+
+    /// Appends one frame to a sorted segment: `records`, each with its number from `seqnos`.
+    pub fn append_sorted(
+        &mut self,
+        seqnos: &[SeqNo],
+        records: &[RecordInput<'_>],
+        pointers: &mut Vec<ValuePointer>,
+    ) -> Result<()> {
+        assert_eq!(self.segment().kind(), SegmentKind::Sorted);
+        assert_eq!(seqnos.len(), records.len(), "each record needs a number");
+        self.append_numbered(Numbers::Each(seqnos), records, pointers)
+    }
+
+    fn append_numbered(
+        &mut self,
+        numbers: Numbers<'_>,
+        records: &[RecordInput<'_>],
+        pointers: &mut Vec<ValuePointer>,
+    ) -> Result<()> {
+        assert!(!records.is_empty(), "a frame holds at least one record");
+        if let Some(error) = self.refusal.clone().or_else(|| self.syncer.tail().sync_failure()) {
+            return Err(self.refuse(error));
+        }
+        let numbered = records.iter().enumerate().map(|(i, record)| (numbers.of(i), record));
+        let header = FrameHeader {
+            body_bytes: body_bytes(numbered)?,
+            count: u32::try_from(records.len()).expect("each record takes bytes of the body"),
+            durable: u32::try_from(self.durable()).unwrap_or(u32::MAX),
+            first_seqno: match numbers {
+                Numbers::From(first) => first,
+                Numbers::Each(_) => 0,
+            },
+        };
+        let known = pointers.len();
+        let written = self.append_frame(&header, numbers, records, pointers);
+        if let Err(error) = written {
+            pointers.truncate(known);
+            self.syncer.tail().truncate(self.end);
+            return Err(self.refuse(error));
+        }
+        self.end += FRAME_HEADER_BYTES as u64 + u64::from(header.body_bytes);
+        self.records += records.len() as u64;
+        Ok(())
+    }
+
+    fn append_frame(
+        &mut self,
+        header: &FrameHeader,
+        numbers: Numbers<'_>,
+        records: &[RecordInput<'_>],
+        pointers: &mut Vec<ValuePointer>,
+    ) -> Result<()> {
+        let frame = header.encode(self.epoch, self.end);
+        let offset = self.end + FRAME_HEADER_BYTES as u64;
+        let mut encoding = Encoding { records, numbers, next: 0, offset };
+        let (mut pause, mut prefix): (Pause, &[u8]) = (Pause::BufferFull, &frame);
+        while !matches!(pause, Pause::Done) {
+            pause = self.syncer.tail().append(|out| {
+                out.extend_from_slice(std::mem::take(&mut prefix));
+                self.encode_some(&mut encoding, out, pointers)
+            });
+            match pause {
+                Pause::Done => {}
+                Pause::BufferFull => self.flush()?,
+                Pause::DirectValue(index) => self.write_value(records[index].value)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Encodes records into `out` until it is full or a value is to be written directly.
+    fn encode_some(
+        &self,
+        encoding: &mut Encoding<'_>,
+        out: &mut Vec<u8>,
+        pointers: &mut Vec<ValuePointer>,
+    ) -> Pause {
+        while let Some(record) = encoding.records.get(encoding.next) {
+            if out.len() >= self.settings.buffer_bytes {
+                return Pause::BufferFull;
+            }
+            let (index, offset) = (encoding.next, encoding.offset);
+            let seqno = encoding.numbers.of(index);
+            let direct = record.value.len() >= DIRECT_VALUE_BYTES;
+            let start = out.len();
+            if direct {
+                record.encode_prefix(out, self.epoch, offset, seqno);
+            } else {
+                record.encode(out, self.epoch, offset, seqno);
+            }
+            let beside = if direct { record.value.len() } else { 0 };
+            let length = (out.len() - start + beside) as u32;
+            pointers.push(ValuePointer { segment: self.syncer.segment.id(), offset, length });
+            encoding.next += 1;
+            encoding.offset += u64::from(length);
+            if direct {
+                return Pause::DirectValue(index);
+            }
+        }
+        Pause::Done
+    }
+
+    /// Hands buffered bytes to the system, be they whole frames or not.
+    fn flush(&mut self) -> Result<()> {
+        let Syncer { segment, file } = &self.syncer;
+        let flushed = self.syncer.tail().flush(|bytes, offset| file.write_at(bytes, offset));
+        flushed.doing("write the segment", segment.path())?;
+        self.begin_writeback();
+        Ok(())
+    }
+
+    fn write_value(&mut self, value: &[u8]) -> Result<()> {
+        self.flush()?;
+        let Syncer { segment, file } = &self.syncer;
+        let tail = self.syncer.tail();
+        file.write_at(value, tail.written()).doing("write the segment", segment.path())?;
+        tail.wrote_directly(value.len() as u64);
+        self.begin_writeback();
+        Ok(())
+    }
+
+    fn begin_writeback(&mut self) {
+        let written = self.syncer.tail().written();
+        let len = written - self.written_back;
+        if len >= self.settings.writeback_bytes {
+            self.syncer.file.start_writeback(self.written_back, len);
+            self.written_back = written;
+        }
+    }
+
+    fn refuse(&mut self, error: Error) -> Error {
+        self.refusal.get_or_insert(error).clone()
+    }
+
+    /// Hands everything appended to the operating system: it survives a kill of this process.
+    /// After a failed write it may be called again (see the top of this file).
+    pub fn write_out(&mut self) -> Result<()> {
+        if let Some(error) = self.syncer.tail().sync_failure() {
+            return Err(self.refuse(error));
+        }
+        if let Err(error) = self.flush() {
+            self.refuse(error.clone());
+            return Err(error);
+        }
+        self.good = self.end;
+        self.syncer.tail().set_whole(self.good);
+        Ok(())
+    }
+
+    /// Hands everything appended to the operating system and makes it durable.
+    pub fn sync(&mut self) -> Result<()> {
+        self.write_out()?;
+        self.syncer.sync().map_err(|error| self.refuse(error))
+    }
+
+    /// After a failed write: forgets the frames at and behind offset `len`, a former
+    /// [`SegmentWriter::len`], so that a repeated [`SegmentWriter::write_out`] saves only those
+    /// before.
+    pub fn cut(&mut self, len: u64) {
+        assert!(self.is_failed(), "frames are taken back only after a failure");
+        assert!((self.good..=self.end).contains(&len), "{len} is not among the frames to be cut");
+        self.syncer.tail().truncate(len);
+        self.end = len;
+    }
+
+    /// Ends the segment: writes out and syncs what counts, takes no more frames, and returns the
+    /// final length. Of a failed writer, that is [`SegmentWriter::good_len`]; its buffered bytes
+    /// stay readable as long as somebody holds the segment.
+    pub fn seal(&mut self) -> Result<u64> {
+        let failed = self.good != self.end && self.is_failed();
+        if !failed {
+            self.write_out()?;
+        }
+        self.syncer.sync().map_err(|error| self.refuse(error))?;
+        if !failed {
+            self.syncer.tail().release();
+        }
+        self.refuse(Error::invalid("the segment is sealed"));
+        Ok(self.good)
+    }
+}
