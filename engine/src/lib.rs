@@ -1,6 +1,7 @@
 //! CleaveDB: an embeddable key-value storage engine for SSDs.
 
 pub mod base;
+pub mod cache;
 pub mod env;
 pub mod segment;
 

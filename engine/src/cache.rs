@@ -1,0 +1,447 @@
+//! Floor 2: what reads keep at hand: decoded blocks of tables, and open files.
+//!
+//! Place in the data's way: `table/reader.rs` asks [`BlockCache`] before it reads a block and
+//! [`OpenFiles`] for the file to read it from. Neither knows what the bytes mean.
+//!
+//! Invariants: a block is cached only after its checksum held and it was decompressed (I7), so
+//! that a hit needs no check. File ids are never used twice, so a cached block can't go stale.
+//! A file is unlinked and let go in one step, [`OpenFiles::remove`] (I5): a deleted file that a
+//! cache kept open would hold its space on disk.
+//!
+//! Locks: one mutex per shard of the open files, held while a file is opened or unlinked; no other
+//! lock is taken under it. The block cache locks its shards inside single calls, which never wait
+//! for I/O or for another thread's load: two readers that miss the same block both read it.
+
+#[cfg(test)]
+pub(crate) mod memory_fs;
+
+use crate::base::checksum::key_hash;
+use crate::base::error::{IoContext, Result};
+use crate::base::pointer::TableId;
+use crate::env::fs::{Advice, File, Fs};
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{OptionsBuilder, Weighter};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::hash::{BuildHasher, Hash, Hasher};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The verified and decompressed bytes of a block.
+pub type BlockBytes = Arc<Vec<u8>>;
+
+/// Names a block: its table, and its byte offset there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BlockKey {
+    /// The table that holds it.
+    pub table: TableId,
+    /// Where it begins.
+    pub offset: u64,
+}
+
+impl BlockKey {
+    /// The same in every run, so that what is evicted replays from a seed.
+    #[inline]
+    fn mix(self) -> u64 {
+        const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
+        let once = (self.table.0.wrapping_mul(ODD[0]) ^ self.offset).wrapping_mul(ODD[1]);
+        (once ^ (once >> 32)).wrapping_mul(ODD[0])
+    }
+}
+
+impl Hash for BlockKey {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_u64(self.mix());
+    }
+}
+
+/// Passes on the hash that [`BlockKey`] has computed already.
+#[derive(Clone, Default)]
+struct Mixed(u64);
+
+impl Hasher for Mixed {
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = key_hash(bytes);
+    }
+
+    fn write_u64(&mut self, hash: u64) {
+        self.0 = hash;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0 ^ (self.0 >> 29)
+    }
+}
+
+#[derive(Clone, Default)]
+struct Unseeded;
+
+impl BuildHasher for Unseeded {
+    type Hasher = Mixed;
+
+    fn build_hasher(&self) -> Mixed {
+        Mixed::default()
+    }
+}
+
+/// What a cached block costs besides its bytes: two allocations and the cache's own entry.
+const OVERHEAD_BYTES: u64 = 120;
+
+#[derive(Clone)]
+struct ByBytes;
+
+impl Weighter<BlockKey, BlockBytes> for ByBytes {
+    fn weight(&self, _key: &BlockKey, block: &BlockBytes) -> u64 {
+        block.capacity() as u64 + OVERHEAD_BYTES
+    }
+}
+
+type Blocks =
+    Cache<BlockKey, BlockBytes, ByBytes, Unseeded, DefaultLifecycle<BlockKey, BlockBytes>>;
+
+/// Counters on a cache line of their own; threads that read different blocks rarely share one.
+#[repr(align(64))]
+#[derive(Default)]
+struct Lane {
+    hits: AtomicU64,
+    misses: AtomicU64,
+}
+
+const LANES: usize = 16;
+
+/// A byte-bounded, scan-resistant cache of decoded blocks, for the tables of one database.
+pub struct BlockCache {
+    blocks: Option<Blocks>,
+    capacity: u64,
+    lanes: [Lane; LANES],
+}
+
+/// What a [`BlockCache`] did and holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BlockCacheStats {
+    /// Lookups that found the block.
+    pub hits: u64,
+    /// Lookups that did not.
+    pub misses: u64,
+    /// Blocks held.
+    pub blocks: u64,
+    /// Bytes held, overhead included.
+    pub bytes: u64,
+    /// Bytes it may hold.
+    pub capacity_bytes: u64,
+}
+
+impl BlockCache {
+    /// The most shards; more than threads that read at once.
+    const MAX_SHARDS: u64 = 64;
+    /// A shard holds at most its share, so it must be large against a block.
+    const MIN_SHARD_BYTES: u64 = 1 << 20;
+    /// A guess at the size of a block, for sizing the memory of recently evicted ones.
+    const TYPICAL_BLOCK_BYTES: u64 = 4 << 10;
+
+    /// A cache of at most `capacity_bytes`; zero switches it off.
+    pub fn new(capacity_bytes: u64) -> Self {
+        let lanes = Default::default();
+        if capacity_bytes == 0 {
+            return BlockCache { blocks: None, capacity: 0, lanes };
+        }
+        let shards = (capacity_bytes / Self::MIN_SHARD_BYTES).clamp(1, Self::MAX_SHARDS);
+        let shards = 1 << shards.ilog2();
+        let items = (capacity_bytes / Self::TYPICAL_BLOCK_BYTES).max(32 * shards);
+        // The number of shards is given, so that it does not depend on the machine's cores.
+        let options = OptionsBuilder::new()
+            .shards(shards as usize)
+            .estimated_items_capacity(items as usize)
+            .weight_capacity(capacity_bytes)
+            .build()
+            .expect("capacity and items are set");
+        let blocks = Cache::with_options(options, ByBytes, Unseeded, DefaultLifecycle::default());
+        BlockCache { blocks: Some(blocks), capacity: capacity_bytes, lanes }
+    }
+
+    /// The block, if it is held; counts and makes it worth keeping.
+    pub fn get(&self, key: BlockKey) -> Option<BlockBytes> {
+        let found = self.blocks.as_ref()?.get(&key);
+        let lane = &self.lanes[(key.mix() >> 60) as usize % LANES];
+        let counter = if found.is_some() { &lane.hits } else { &lane.misses };
+        counter.fetch_add(1, Ordering::Relaxed);
+        found
+    }
+
+    /// The block, if it is held, without leaving a trace: for passes over everything.
+    pub fn peek(&self, key: BlockKey) -> Option<BlockBytes> {
+        self.blocks.as_ref()?.peek(&key)
+    }
+
+    /// Takes in a block, unless it is too large for a shard.
+    pub fn insert(&self, key: BlockKey, block: BlockBytes) {
+        if let Some(blocks) = &self.blocks {
+            blocks.insert(key, block);
+        }
+    }
+
+    /// What it did and holds.
+    pub fn stats(&self) -> BlockCacheStats {
+        let sum = |of: fn(&Lane) -> &AtomicU64| {
+            self.lanes.iter().map(|lane| of(lane).load(Ordering::Relaxed)).sum()
+        };
+        BlockCacheStats {
+            hits: sum(|lane| &lane.hits),
+            misses: sum(|lane| &lane.misses),
+            blocks: self.blocks.as_ref().map_or(0, |blocks| blocks.len() as u64),
+            bytes: self.blocks.as_ref().map_or(0, |blocks| blocks.weight()),
+            capacity_bytes: self.capacity,
+        }
+    }
+}
+
+impl fmt::Debug for BlockCache {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.stats(), f)
+    }
+}
+
+struct OpenFile {
+    file: Arc<dyn File>,
+    last_used: u64,
+}
+
+/// Some of the open files. Each use gets the next tick, so the least one is never ambiguous.
+#[derive(Default)]
+struct Shard {
+    files: BTreeMap<OsString, OpenFile>,
+    tick: u64,
+    opened: u64,
+    evicted: u64,
+}
+
+impl Shard {
+    fn touch(&mut self, path: &OsStr) -> Option<Arc<dyn File>> {
+        self.tick += 1;
+        let open = self.files.get_mut(path)?;
+        open.last_used = self.tick;
+        Some(Arc::clone(&open.file))
+    }
+
+    /// Takes out the least recently used file. A shard is small and opening a file is slow, so
+    /// looking at all of them here is cheaper than keeping them in order at each use.
+    fn take_oldest(&mut self) -> Option<OpenFile> {
+        let oldest = self.files.iter().min_by_key(|(_, open)| open.last_used)?.0.clone();
+        self.evicted += 1;
+        self.files.remove(&oldest)
+    }
+}
+
+/// Files opened for reading, at most a fixed number of them; the least recently used is closed
+/// for a new one, once the last reader in the middle of a read lets go.
+///
+/// Files are advised to expect reads at random places: who reads in sequence reads large pieces.
+pub struct OpenFiles {
+    fs: Arc<dyn Fs>,
+    shards: Vec<Mutex<Shard>>,
+    max_per_shard: usize,
+}
+
+/// What [`OpenFiles`] did and holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OpenFilesStats {
+    /// Files held open.
+    pub open: u64,
+    /// Files opened since the start.
+    pub opened: u64,
+    /// Files closed to make room for others since the start.
+    pub evicted: u64,
+}
+
+impl OpenFiles {
+    const MAX_SHARDS: usize = 16;
+    /// Fewer files than this are not worth a shard; with one shard the order of use is exact.
+    const MIN_SHARD_FILES: usize = 16;
+
+    /// Keeps at most `max` files of `fs` open (at least one).
+    pub fn new(fs: Arc<dyn Fs>, max: usize) -> Self {
+        let shards = (max / Self::MIN_SHARD_FILES).clamp(1, Self::MAX_SHARDS);
+        let max_per_shard = (max / shards).max(1);
+        OpenFiles { fs, shards: (0..shards).map(|_| Mutex::default()).collect(), max_per_shard }
+    }
+
+    fn with_shard<R>(&self, path: &Path, work: impl FnOnce(&mut Shard) -> R) -> R {
+        let hash = key_hash(path.as_os_str().as_encoded_bytes());
+        let shard = &self.shards[(hash % self.shards.len() as u64) as usize];
+        work(&mut shard.lock().expect("no panic under this lock"))
+    }
+
+    /// The open file; opens it if it is not.
+    pub fn get(&self, path: &Path) -> Result<Arc<dyn File>> {
+        // The lock is held while opening: else `remove` could come between opening and keeping,
+        // and a deleted file would stay open. What is evicted is closed after the lock is let go.
+        let (file, _evicted) = self.with_shard(path, |shard| -> Result<_> {
+            if let Some(file) = shard.touch(path.as_os_str()) {
+                return Ok((file, None));
+            }
+            let file = self.fs.open(path).doing("open", path)?;
+            file.advise(Advice::Random);
+            shard.opened += 1;
+            let full = shard.files.len() >= self.max_per_shard;
+            let evicted = if full { shard.take_oldest() } else { None };
+            let open = OpenFile { file: Arc::clone(&file), last_used: shard.tick };
+            shard.files.insert(path.as_os_str().to_os_string(), open);
+            Ok((file, evicted))
+        })?;
+        Ok(file)
+    }
+
+    /// Lets go of a file that is open, if it is.
+    pub fn evict(&self, path: &Path) {
+        let _closed_unlocked = self.with_shard(path, |shard| shard.files.remove(path.as_os_str()));
+    }
+
+    /// I5: unlinks a file and lets go of it, in one step: no reader can open it in between and
+    /// have it kept. The caller has made sure that nobody can reach it any more. A crash here
+    /// leaves the file or not, and at open a file that no version names is deleted.
+    pub fn remove(&self, path: &Path) -> Result<()> {
+        let (_closed_unlocked, removed) = self
+            .with_shard(path, |shard| (shard.files.remove(path.as_os_str()), self.fs.remove(path)));
+        removed.doing("remove", path)
+    }
+
+    /// What it did and holds.
+    pub fn stats(&self) -> OpenFilesStats {
+        let mut sum = OpenFilesStats::default();
+        for shard in &self.shards {
+            let shard = shard.lock().expect("no panic under this lock");
+            sum.open += shard.files.len() as u64;
+            sum.opened += shard.opened;
+            sum.evicted += shard.evicted;
+        }
+        sum
+    }
+}
+
+impl fmt::Debug for OpenFiles {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.stats(), f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::memory_fs::MemoryFs;
+    use super::*;
+    use std::path::PathBuf;
+
+    fn key(table: u64, offset: u64) -> BlockKey {
+        BlockKey { table: TableId(table), offset }
+    }
+
+    #[test]
+    fn blocks_come_back_and_are_counted() {
+        let cache = BlockCache::new(1 << 20);
+        assert!(cache.get(key(1, 40)).is_none());
+        cache.insert(key(1, 40), Arc::new(vec![7; 100]));
+        assert_eq!(*cache.get(key(1, 40)).unwrap(), vec![7; 100]);
+        assert!(cache.get(key(2, 40)).is_none());
+        assert!(cache.peek(key(1, 40)).is_some() && cache.peek(key(1, 41)).is_none());
+        let stats = cache.stats();
+        assert_eq!((stats.hits, stats.misses, stats.blocks), (1, 2, 1));
+        assert_eq!(stats.bytes, 100 + OVERHEAD_BYTES);
+    }
+
+    #[test]
+    fn the_cache_keeps_to_its_bytes() {
+        for capacity in [10_000u64, 3 << 20, 100 << 20] {
+            let cache = BlockCache::new(capacity);
+            for table in 0..3 * capacity / 4096 {
+                cache.insert(key(table, table * 4096), Arc::new(vec![0; 4096]));
+            }
+            let bytes = cache.stats().bytes;
+            assert!(bytes <= capacity && bytes >= capacity / 2, "{bytes} of {capacity}");
+            let before = cache.stats().blocks;
+            cache.insert(key(1, 1), Arc::new(vec![0; capacity as usize + 1]));
+            assert_eq!(cache.stats().blocks, before);
+        }
+        let off = BlockCache::new(0);
+        off.insert(key(1, 1), Arc::new(vec![1]));
+        assert!(off.get(key(1, 1)).is_none());
+        assert_eq!(off.stats(), BlockCacheStats::default());
+    }
+
+    #[test]
+    fn what_is_evicted_is_the_same_in_every_run() {
+        let held = || {
+            let cache = BlockCache::new(4 << 20);
+            for n in 0..5000u64 {
+                cache.insert(key(n / 7, n % 7 * 4096), Arc::new(vec![0; 4096]));
+                cache.get(key(n * n % 700, 4096));
+            }
+            (0..5000u64)
+                .filter(|n| cache.peek(key(n / 7, n % 7 * 4096)).is_some())
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(held(), held());
+    }
+
+    fn files(fs: &Arc<MemoryFs>, max: usize, names: usize) -> (OpenFiles, Vec<PathBuf>) {
+        let paths: Vec<_> = (0..names).map(|n| PathBuf::from(format!("db/{n}.sst"))).collect();
+        for path in &paths {
+            fs.create(path).unwrap();
+        }
+        (OpenFiles::new(fs.clone(), max), paths)
+    }
+
+    #[test]
+    fn the_least_recently_used_file_is_closed() {
+        let fs = Arc::new(MemoryFs::default());
+        let (files, paths) = files(&fs, 3, 4);
+        for path in &paths[..3] {
+            files.get(path).unwrap();
+        }
+        files.get(&paths[0]).unwrap();
+        files.get(&paths[3]).unwrap();
+        assert_eq!(files.stats(), OpenFilesStats { open: 3, opened: 4, evicted: 1 });
+        files.get(&paths[0]).unwrap();
+        assert_eq!(files.stats().opened, 4);
+        files.get(&paths[1]).unwrap();
+        assert_eq!(files.stats().opened, 5);
+    }
+
+    #[test]
+    fn a_reader_keeps_its_file_and_nobody_else_does() {
+        let fs = Arc::new(MemoryFs::default());
+        let (files, paths) = files(&fs, 1, 2);
+        let held = files.get(&paths[0]).unwrap();
+        files.get(&paths[1]).unwrap();
+        assert_eq!(Arc::strong_count(&held), 2, "the file system and this reader");
+        let held = files.get(&paths[1]).unwrap();
+        files.evict(&paths[1]);
+        assert_eq!(Arc::strong_count(&held), 2);
+        assert_eq!(files.stats().open, 0);
+    }
+
+    #[test]
+    fn i05_a_removed_file_is_not_kept_open() {
+        let fs = Arc::new(MemoryFs::default());
+        let (files, paths) = files(&fs, 10, 1);
+        let held = files.get(&paths[0]).unwrap();
+        files.remove(&paths[0]).unwrap();
+        assert_eq!(Arc::strong_count(&held), 1, "only this reader holds the deleted file");
+        let error = files.get(&paths[0]).map(|_| ()).unwrap_err();
+        assert_eq!(error.file(), Some(&*paths[0]));
+        assert!(files.remove(&paths[0]).is_err());
+        assert_eq!(files.stats().open, 0);
+    }
+
+    #[test]
+    fn many_files_stay_within_the_bound() {
+        let fs = Arc::new(MemoryFs::default());
+        let (files, paths) = files(&fs, 100, 500);
+        for path in paths.iter().chain(&paths) {
+            files.get(path).unwrap();
+            assert!(files.stats().open <= 100);
+        }
+        assert!(files.stats().open > 50);
+    }
+}

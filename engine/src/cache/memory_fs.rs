@@ -1,0 +1,139 @@
+//! Files in memory for unit tests: what tables and caches need of a file system, and no more.
+
+use crate::env::fs::{Advice, File, Fs, Lock};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+/// A file in memory.
+#[derive(Default)]
+pub(crate) struct MemoryFile {
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl File for MemoryFile {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let bytes = self.bytes.lock().unwrap();
+        let rest = bytes.get(offset as usize..).unwrap_or_default();
+        let len = rest.len().min(buf.len());
+        buf[..len].copy_from_slice(&rest[..len]);
+        Ok(len)
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        let mut bytes = self.bytes.lock().unwrap();
+        let end = offset as usize + buf.len();
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        bytes[offset as usize..end].copy_from_slice(buf);
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn start_writeback(&self, _offset: u64, _len: u64) {}
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.bytes.lock().unwrap().len() as u64)
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.bytes.lock().unwrap().resize(len as usize, 0);
+        Ok(())
+    }
+
+    fn punch(&self, _offset: u64, _len: u64) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        self.len()
+    }
+
+    fn links(&self) -> io::Result<u64> {
+        Ok(1)
+    }
+
+    fn advise(&self, _advice: Advice) {}
+
+    #[cfg(unix)]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        None
+    }
+}
+
+/// Named files in memory. What tests of this floor never call is `Unsupported`.
+#[derive(Default)]
+pub(crate) struct MemoryFs {
+    files: Mutex<BTreeMap<PathBuf, Arc<MemoryFile>>>,
+}
+
+impl MemoryFs {
+    /// Puts a file of these bytes in the place of what was there.
+    pub(crate) fn put(&self, path: &Path, bytes: Vec<u8>) {
+        let file = MemoryFile { bytes: Mutex::new(bytes) };
+        self.files.lock().unwrap().insert(path.to_path_buf(), Arc::new(file));
+    }
+}
+
+fn unsupported<T>() -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+impl Fs for MemoryFs {
+    fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.put(path, Vec::new());
+        self.open(path)
+    }
+
+    fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let files = self.files.lock().unwrap();
+        let file = files.get(path).ok_or(io::ErrorKind::NotFound)?;
+        Ok(Arc::clone(file) as Arc<dyn File>)
+    }
+
+    fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.open(path)
+    }
+
+    fn rename(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        unsupported()
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        let removed = self.files.lock().unwrap().remove(path);
+        removed.map(|_| ()).ok_or(io::ErrorKind::NotFound.into())
+    }
+
+    fn hard_link(&self, _from: &Path, _to: &Path) -> io::Result<()> {
+        unsupported()
+    }
+
+    fn create_dir_all(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn list(&self, _path: &Path) -> io::Result<Vec<PathBuf>> {
+        unsupported()
+    }
+
+    fn sync_dir(&self, _path: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.files.lock().unwrap().contains_key(path))
+    }
+
+    fn free_space(&self, _path: &Path) -> io::Result<u64> {
+        unsupported()
+    }
+
+    fn lock(&self, _path: &Path, _holder: &str) -> io::Result<Box<dyn Lock>> {
+        unsupported()
+    }
+}
