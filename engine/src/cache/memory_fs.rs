@@ -6,10 +6,17 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A file in memory.
+/// A file in memory that remembers the sizes of its writes.
 #[derive(Default)]
 pub(crate) struct MemoryFile {
     bytes: Mutex<Vec<u8>>,
+    pub(crate) writes: Mutex<Vec<usize>>,
+}
+
+impl MemoryFile {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap().clone()
+    }
 }
 
 impl File for MemoryFile {
@@ -28,6 +35,7 @@ impl File for MemoryFile {
             bytes.resize(end, 0);
         }
         bytes[offset as usize..end].copy_from_slice(buf);
+        self.writes.lock().unwrap().push(buf.len());
         Ok(())
     }
 
@@ -73,9 +81,13 @@ pub(crate) struct MemoryFs {
 }
 
 impl MemoryFs {
+    pub(crate) fn file(&self, path: &Path) -> Arc<MemoryFile> {
+        self.files.lock().unwrap().get(path).expect("the test created it").clone()
+    }
+
     /// Puts a file of these bytes in the place of what was there.
     pub(crate) fn put(&self, path: &Path, bytes: Vec<u8>) {
-        let file = MemoryFile { bytes: Mutex::new(bytes) };
+        let file = MemoryFile { bytes: Mutex::new(bytes), ..MemoryFile::default() };
         self.files.lock().unwrap().insert(path.to_path_buf(), Arc::new(file));
     }
 }

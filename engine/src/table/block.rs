@@ -1,0 +1,275 @@
+//! A block of entries: data blocks, and the index block.
+//!
+//! ```text
+//! entry*         each: shared (varint)    bytes of key taken over from the entry before
+//!                      unshared (varint)  bytes of key that follow
+//!                      payload (varint)   bytes of payload that follow those
+//!                      key bytes, payload bytes
+//! restart*       u32 each: offset of an entry that shares nothing, ascending, the first one zero
+//! restart count  u32, at least one
+//! ```
+//! The key is the *internal* key: the user key followed by its eight trailer bytes; sharing runs
+//! into the trailer where user keys are equal. Data blocks restart every 16 entries, the index at
+//! each.
+//!
+//! Reader: binary search over the restarts, whose keys lie in one piece, then forward from the last
+//! one before the target. Bytes come here only after their checksum held, and yet no bytes can
+//! make this code panic or run for ever: whatever does not fit is corruption (I7).
+
+use crate::base::coding::{Reader, put_varint};
+use crate::base::error::{Error, Result};
+use crate::base::key::{KeyOrder, MAX_KEY_BYTES, Trailer, push_internal, split_internal};
+use crate::cache::BlockBytes;
+use std::ops::Range;
+
+/// How many entries of a data block follow a restart before the next.
+pub(super) const RESTART_INTERVAL: usize = 16;
+
+const COUNT_BYTES: usize = 4;
+
+pub(super) fn broken(what: &str) -> Error {
+    Error::corruption(format!("the block is malformed: {what}"))
+}
+
+/// Where the parts of one entry lie in the block.
+pub(super) struct RawEntry {
+    pub(super) shared: usize,
+    pub(super) key: Range<usize>,
+    pub(super) payload: Range<usize>,
+}
+
+/// Reads the entry at `at`; everything it names lies within `entries`.
+#[inline]
+pub(super) fn decode_entry(entries: &[u8], at: usize) -> Option<RawEntry> {
+    let rest = entries.get(at..)?;
+    let (shared, unshared, payload, head) = match *rest {
+        [shared, unshared, payload, ..] if (shared | unshared | payload) < 0x80 => {
+            (usize::from(shared), usize::from(unshared), usize::from(payload), 3)
+        }
+        _ => long_lengths(rest)?,
+    };
+    let key_start = at + head;
+    let key_end = key_start.checked_add(unshared)?;
+    let payload_end = key_end.checked_add(payload)?;
+    (payload_end <= entries.len()).then_some(RawEntry {
+        shared,
+        key: key_start..key_end,
+        payload: key_end..payload_end,
+    })
+}
+
+fn long_lengths(rest: &[u8]) -> Option<(usize, usize, usize, usize)> {
+    let mut reader = Reader::new(rest);
+    let shared = reader.length(MAX_KEY_BYTES + Trailer::BYTES).ok()?;
+    let unshared = reader.length(rest.len()).ok()?;
+    let payload = reader.length(rest.len()).ok()?;
+    Some((shared, unshared, payload, rest.len() - reader.rest().len()))
+}
+
+/// The decoded bytes of a block, and where its restarts are. Cheap to clone.
+#[derive(Clone, Default)]
+pub(super) struct Block {
+    bytes: BlockBytes,
+    entries_end: usize,
+    restarts: usize,
+}
+
+impl Block {
+    /// Looks at the end of the block, where the restarts are.
+    pub(super) fn new(bytes: BlockBytes) -> Result<Block> {
+        let (before, count) =
+            bytes.split_last_chunk::<COUNT_BYTES>().ok_or_else(|| broken("it is too short"))?;
+        let restarts = u32::from_le_bytes(*count) as usize;
+        let entries_end = restarts
+            .checked_mul(4)
+            .and_then(|bytes| before.len().checked_sub(bytes))
+            .filter(|&end| restarts > 0 && end > 0)
+            .ok_or_else(|| broken("its restarts do not fit"))?;
+        Ok(Block { bytes, entries_end, restarts })
+    }
+
+    /// The bytes of its entries.
+    #[inline]
+    pub(super) fn entries(&self) -> &[u8] {
+        self.bytes.get(..self.entries_end).unwrap_or_default()
+    }
+
+    /// How many restarts it has.
+    pub(super) fn restarts(&self) -> usize {
+        self.restarts
+    }
+
+    /// Bytes of memory.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes.capacity()
+    }
+
+    /// Where restart number `number` points.
+    #[inline]
+    pub(super) fn restart(&self, number: usize) -> Result<usize> {
+        let field = self.entries_end + 4 * number;
+        match self.bytes.get(field..).and_then(|rest| rest.first_chunk::<4>()) {
+            Some(offset) if number < self.restarts => Ok(u32::from_le_bytes(*offset) as usize),
+            _ => Err(broken("a restart is missing")),
+        }
+    }
+
+    /// The internal key and the payload at a restart.
+    #[inline]
+    pub(super) fn restart_entry(&self, number: usize) -> Result<(&[u8], &[u8])> {
+        let entries = self.entries();
+        let entry = decode_entry(entries, self.restart(number)?)
+            .filter(|entry| entry.shared == 0 && entry.key.len() >= Trailer::BYTES)
+            .ok_or_else(|| broken("a restart points at no entry"))?;
+        let key = entries.get(entry.key).unwrap_or_default();
+        Ok((key, entries.get(entry.payload).unwrap_or_default()))
+    }
+
+    /// How many restarts have keys before the target; those before the range `unclear` have, those
+    /// behind it have not.
+    #[inline]
+    pub(super) fn restarts_before(
+        &self,
+        unclear: Range<usize>,
+        order: &KeyOrder,
+        user_key: &[u8],
+        trailer: Trailer,
+    ) -> Result<usize> {
+        let Range { start: mut low, end: mut high } = unclear;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let key = split_internal(self.restart_entry(middle)?.0);
+            if order.compare_entries(key, (user_key, trailer)).is_lt() {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        Ok(low)
+    }
+}
+
+/// Builds one block after the other.
+pub(super) struct BlockBuilder {
+    bytes: Vec<u8>,
+    restarts: Vec<u32>,
+    interval: usize,
+    since_restart: usize,
+    last_key: Vec<u8>,
+    next_key: Vec<u8>,
+}
+
+impl BlockBuilder {
+    /// A builder of blocks that restart every `interval` entries.
+    pub(super) fn new(interval: usize) -> Self {
+        BlockBuilder {
+            bytes: Vec::new(),
+            restarts: Vec::new(),
+            interval,
+            since_restart: 0,
+            last_key: Vec::new(),
+            next_key: Vec::new(),
+        }
+    }
+
+    /// True if the block has no entry yet.
+    pub(super) fn is_empty(&self) -> bool {
+        self.restarts.is_empty()
+    }
+
+    /// Bytes that the block would take if it were finished now.
+    pub(super) fn size(&self) -> usize {
+        self.bytes.len() + 4 * self.restarts.len() + COUNT_BYTES
+    }
+
+    /// The internal key added last, in this block or one before.
+    pub(super) fn last_key(&self) -> &[u8] {
+        &self.last_key
+    }
+
+    /// Appends an entry; the caller keeps the order and the block below 4 GiB.
+    pub(super) fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) {
+        self.next_key.clear();
+        push_internal(&mut self.next_key, user_key, trailer);
+        let shared = if self.is_empty() || self.since_restart == self.interval {
+            let offset = u32::try_from(self.bytes.len()).expect("blocks are below 4 GiB");
+            self.restarts.push(offset);
+            self.since_restart = 0;
+            0
+        } else {
+            common_prefix(&self.last_key, &self.next_key)
+        };
+        let unshared = &self.next_key[shared..];
+        put_varint(&mut self.bytes, shared as u64);
+        put_varint(&mut self.bytes, unshared.len() as u64);
+        put_varint(&mut self.bytes, payload.len() as u64);
+        self.bytes.extend_from_slice(unshared);
+        self.bytes.extend_from_slice(payload);
+        self.since_restart += 1;
+        std::mem::swap(&mut self.last_key, &mut self.next_key);
+    }
+
+    /// Hands the finished block to `take` and begins the next.
+    pub(super) fn finish<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
+        for restart in &self.restarts {
+            self.bytes.extend_from_slice(&restart.to_le_bytes());
+        }
+        self.bytes.extend_from_slice(&(self.restarts.len() as u32).to_le_bytes());
+        let result = take(&self.bytes);
+        self.bytes.clear();
+        self.restarts.clear();
+        self.since_restart = 0;
+        result
+    }
+}
+
+/// How many bytes `a` and `b` have in common at their start.
+pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
+    a.iter().zip(b).take_while(|(a, b)| a == b).count()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::key::EntryKind;
+    use std::sync::Arc;
+
+    #[test]
+    fn the_bytes_are_as_documented() {
+        let mut builder = BlockBuilder::new(2);
+        for (key, seqno) in [(b"aab", 1), (b"aac", 1), (b"aac", 0)] {
+            builder.add(key, Trailer::new(seqno, EntryKind::Put), b"v");
+        }
+        let size = builder.size();
+        let bytes = builder.finish(<[u8]>::to_vec);
+        assert_eq!(size, bytes.len());
+        let trailer = b"\x01\x01\0\0\0\0\0\0";
+        let expected = [
+            b"\0\x0b\x01aab".as_slice(),
+            trailer,
+            b"v\x02\x09\x01c",
+            trailer,
+            b"v\0\x0b\x01aac\x01\0\0\0\0\0\0\0v",
+            b"\0\0\0\0\x1c\0\0\0\x02\0\0\0",
+        ];
+        assert_eq!(bytes, expected.concat());
+        let block = Block::new(Arc::new(bytes)).unwrap();
+        assert_eq!(block.restart_entry(1).unwrap().0, b"aac\x01\0\0\0\0\0\0\0");
+        assert!(block.restart_entry(2).is_err());
+    }
+
+    #[test]
+    fn restarts_that_do_not_fit_are_refused() {
+        let bad: [&[u8]; 6] = [
+            b"",
+            b"\0\0\0",
+            b"\0\0\0\0",
+            b"\0\0\0\0\x01\0\0\0",
+            b"xx\0\0\0\0\x02\0\0\0",
+            b"xxxx\xff\xff\xff\xff",
+        ];
+        for bytes in bad {
+            assert!(Block::new(Arc::new(bytes.to_vec())).is_err(), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! Walking a table in both directions.
+//!
+//! Place in the data's way: a cursor or a compaction merges these with others. An iterator keeps
+//! its table, and with it the memory of index and filter; it holds one block, and reads ahead
+//! (`read_ahead.rs`) once it goes from block to block.
+
+use super::block_iter::BlockIter;
+use super::read_ahead::ReadAhead;
+use super::reader::Table;
+use crate::base::error::{Error, Result};
+use crate::base::iter::EntryIter;
+use crate::base::key::Trailer;
+use std::sync::Arc;
+
+/// Stands on an entry of a table, or on none.
+pub struct TableIter {
+    table: Arc<Table>,
+    fill_cache: bool,
+    ahead: ReadAhead,
+    /// The number of the block that `block` walks.
+    number: Option<usize>,
+    block: BlockIter,
+}
+
+impl Table {
+    /// An iterator for a cursor, on no entry yet. Blocks come from the cache and, with
+    /// `fill_cache`, go there.
+    pub fn iter(self: &Arc<Self>, fill_cache: bool) -> TableIter {
+        TableIter::new(Arc::clone(self), fill_cache, ReadAhead::default())
+    }
+
+    /// An iterator for one pass over everything, such as a compaction's: reads far ahead from the
+    /// start and leaves the cache as it is.
+    pub fn pass(self: &Arc<Self>) -> TableIter {
+        TableIter::new(Arc::clone(self), false, ReadAhead::whole_pass())
+    }
+}
+
+impl TableIter {
+    fn new(table: Arc<Table>, fill_cache: bool, ahead: ReadAhead) -> Self {
+        TableIter { table, fill_cache, ahead, number: None, block: BlockIter::default() }
+    }
+
+    /// The table it walks.
+    pub fn table(&self) -> &Arc<Table> {
+        &self.table
+    }
+
+    /// Goes over to block `number`, on no entry yet.
+    fn enter(&mut self, number: usize) -> Result<()> {
+        if self.number == Some(number) {
+            return Ok(());
+        }
+        self.number = None;
+        let handle = self.table.handle(number)?;
+        let block = match self.table.cached(handle, self.fill_cache)? {
+            Some(block) => block,
+            None => self.ahead.load(&self.table, number, handle, self.fill_cache)?,
+        };
+        self.block.reset(block);
+        self.number = Some(number);
+        Ok(())
+    }
+
+    /// Becomes invalid; the block at hand stays for a seek that needs it.
+    fn leave(&mut self) {
+        self.block.leave();
+    }
+
+    /// Names the place of an error inside the block at hand, and makes the iterator invalid.
+    fn placed(&mut self, result: Result<()>) -> Result<()> {
+        result.map_err(|error| {
+            self.leave();
+            self.name(error)
+        })
+    }
+
+    #[cold]
+    fn name(&self, error: Error) -> Error {
+        match self.number.and_then(|number| self.table.handle(number).ok()) {
+            Some(handle) => self.table.at(error, handle),
+            None => error.in_file(self.table.path()),
+        }
+    }
+
+    /// Stands on the first entry of the block behind, if there is one.
+    fn next_block(&mut self) -> Result<()> {
+        let behind = self.number.map_or(0, |number| number + 1);
+        self.leave();
+        if behind >= self.table.blocks() {
+            return Ok(());
+        }
+        self.enter(behind)?;
+        let stood = self.block.seek_to_first();
+        self.placed(stood)
+    }
+
+    /// Stands on the last entry of the block before, if there is one.
+    fn prev_block(&mut self) -> Result<()> {
+        self.leave();
+        let Some(before) = self.number.and_then(|number| number.checked_sub(1)) else {
+            return Ok(());
+        };
+        self.enter(before)?;
+        let stood = self.block.seek_to_last();
+        self.placed(stood)
+    }
+}
+
+impl EntryIter for TableIter {
+    #[inline]
+    fn valid(&self) -> bool {
+        self.block.valid()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.leave();
+        self.enter(0)?;
+        let stood = self.block.seek_to_first();
+        self.placed(stood)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.leave();
+        self.enter(self.table.blocks() - 1)?;
+        let stood = self.block.seek_to_last();
+        self.placed(stood)
+    }
+
+    fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.leave();
+        let Some(number) = self.table.block_for(user_key, trailer)? else {
+            return Ok(());
+        };
+        self.enter(number)?;
+        let stood = self.block.seek(&self.table.order, user_key, trailer);
+        self.placed(stood)?;
+        // The target may lie between the block's last entry and its bound.
+        if self.block.valid() { Ok(()) } else { self.next_block() }
+    }
+
+    fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.leave();
+        let Some(number) = self.table.block_for(user_key, trailer)? else {
+            return self.seek_to_last();
+        };
+        self.enter(number)?;
+        let stood = self.block.seek_before(&self.table.order, user_key, trailer);
+        self.placed(stood)?;
+        if self.block.valid() { Ok(()) } else { self.prev_block() }
+    }
+
+    #[inline]
+    fn next(&mut self) -> Result<()> {
+        let stepped = self.block.next();
+        if stepped.is_err() {
+            return self.placed(stepped);
+        }
+        if self.block.valid() { Ok(()) } else { self.next_block() }
+    }
+
+    #[inline]
+    fn prev(&mut self) -> Result<()> {
+        let stepped = self.block.prev();
+        if stepped.is_err() {
+            return self.placed(stepped);
+        }
+        if self.block.valid() { Ok(()) } else { self.prev_block() }
+    }
+
+    #[inline]
+    fn user_key(&self) -> &[u8] {
+        self.block.user_key()
+    }
+
+    #[inline]
+    fn trailer(&self) -> Trailer {
+        self.block.trailer()
+    }
+
+    #[inline]
+    fn payload(&self) -> &[u8] {
+        self.block.payload()
+    }
+}

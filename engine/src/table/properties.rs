@@ -1,0 +1,336 @@
+//! What is in a table, in numbers: its properties block, and what the manifest says about it.
+//!
+//! ```text
+//! properties   table id (varint), comparator name (length, bytes), codec (u8), summary
+//! meta         table id (varint), bytes of the file (varint), summary      in the manifest
+//!
+//! summary      entries, tombstones, bytes of user keys, bytes of payloads (varints)
+//!              smallest and largest internal key (length, bytes)
+//!              smallest and largest sequence number (varints)
+//!              count of segments (varint), then by ascending id, per segment: id, records
+//!              referenced, bytes referenced (varints)
+//! ```
+//! Validity: at least one entry; no more tombstones and references together than entries; keys of
+//! possible length and kind; sequence numbers in order and within 56 bits. The properties and the
+//! meta of a table have the same summary; [`super::Table::verify`] compares it with the content.
+//!
+//! I3, I4: value GC asks these counts whether any table may still reference a segment, so they
+//! are exact: counted as entries are written, from the very pointers written.
+
+use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::compression::Codec;
+use crate::base::entry::Slot;
+use crate::base::error::{Error, Result};
+use crate::base::key::{
+    EntryKind, MAX_KEY_BYTES, MAX_SEQNO, SeqNo, Trailer, internal_key, split_internal,
+};
+use crate::base::pointer::{SegmentId, TableId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// What a table references of one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SegmentUse {
+    /// How many of its records.
+    pub count: u64,
+    /// How many bytes these take, with their headers and keys.
+    pub bytes: u64,
+}
+
+/// The content of a table in numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Summary {
+    /// Entries, tombstones and older versions included.
+    pub entries: u64,
+    /// Entries that delete their key.
+    pub tombstones: u64,
+    /// Bytes of all user keys.
+    pub key_bytes: u64,
+    /// Bytes of all payloads: inline values and encoded pointers.
+    pub payload_bytes: u64,
+    /// The first internal key.
+    pub smallest: Vec<u8>,
+    /// The last internal key.
+    pub largest: Vec<u8>,
+    /// The smallest sequence number.
+    pub min_seqno: SeqNo,
+    /// The largest sequence number.
+    pub max_seqno: SeqNo,
+    /// What is referenced, per segment.
+    pub segments: BTreeMap<SegmentId, SegmentUse>,
+}
+
+impl Summary {
+    /// Takes in one more entry; the caller sets the largest key once, behind the last one. A
+    /// payload that is not what its kind says is corruption, and leaves the summary as it was.
+    pub(super) fn count(
+        &mut self,
+        user_key: &[u8],
+        trailer: Trailer,
+        payload: &[u8],
+    ) -> Result<()> {
+        let kind = trailer.kind()?;
+        if let Slot::Pointer(pointer) = Slot::decode(kind, payload)? {
+            let used = self.segments.entry(pointer.segment).or_default();
+            used.count += 1;
+            used.bytes += u64::from(pointer.length);
+        }
+        let seqno = trailer.seqno();
+        if self.entries == 0 {
+            self.smallest = internal_key(user_key, trailer);
+            (self.min_seqno, self.max_seqno) = (seqno, seqno);
+        }
+        self.entries += 1;
+        self.tombstones += u64::from(kind == EntryKind::Delete);
+        self.key_bytes += user_key.len() as u64;
+        self.payload_bytes += payload.len() as u64;
+        self.min_seqno = self.min_seqno.min(seqno);
+        self.max_seqno = self.max_seqno.max(seqno);
+        Ok(())
+    }
+
+    /// The user key of the first entry.
+    pub fn smallest_key(&self) -> &[u8] {
+        split_internal(&self.smallest).0
+    }
+
+    /// The user key of the last entry.
+    pub fn largest_key(&self) -> &[u8] {
+        split_internal(&self.largest).0
+    }
+
+    fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.entries, self.tombstones, self.key_bytes, self.payload_bytes] {
+            put_varint(out, number);
+        }
+        put_bytes(out, &self.smallest);
+        put_bytes(out, &self.largest);
+        put_varint(out, self.min_seqno);
+        put_varint(out, self.max_seqno);
+        put_varint(out, self.segments.len() as u64);
+        for (segment, used) in &self.segments {
+            for number in [segment.0, used.count, used.bytes] {
+                put_varint(out, number);
+            }
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let summary = Summary {
+            entries: reader.varint()?,
+            tombstones: reader.varint()?,
+            key_bytes: reader.varint()?,
+            payload_bytes: reader.varint()?,
+            smallest: decode_key(reader)?,
+            largest: decode_key(reader)?,
+            min_seqno: reader.varint()?,
+            max_seqno: reader.varint()?,
+            segments: decode_segments(reader)?,
+        };
+        let references = summary
+            .segments
+            .values()
+            .try_fold(summary.tombstones, |sum, used| sum.checked_add(used.count));
+        let possible = summary.entries > 0
+            && references.is_some_and(|sum| sum <= summary.entries)
+            && summary.min_seqno <= summary.max_seqno
+            && summary.max_seqno <= MAX_SEQNO;
+        if !possible {
+            return Err(Error::corruption("the numbers of a table contradict each other"));
+        }
+        Ok(summary)
+    }
+}
+
+fn decode_key(reader: &mut Reader<'_>) -> Result<Vec<u8>> {
+    let key = reader.bytes()?;
+    let (user_key, trailer) = split_internal(key);
+    trailer.kind()?;
+    if key.len() < Trailer::BYTES || user_key.len() > MAX_KEY_BYTES {
+        return Err(Error::corruption(format!("a key can't have {} bytes", key.len())));
+    }
+    Ok(key.to_vec())
+}
+
+fn decode_segments(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, SegmentUse>> {
+    let mut segments = BTreeMap::new();
+    // Each takes at least a byte per field, which bounds the count.
+    for _ in 0..reader.length(reader.rest().len() / 3)? {
+        let segment = SegmentId(reader.varint()?);
+        let used = SegmentUse { count: reader.varint()?, bytes: reader.varint()? };
+        let ascends = segments.last_key_value().is_none_or(|(last, _)| *last < segment);
+        if !ascends || used.count == 0 {
+            return Err(Error::corruption(format!("the use of segment {segment} is misplaced")));
+        }
+        segments.insert(segment, used);
+    }
+    Ok(segments)
+}
+
+/// What a table says about itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Properties {
+    /// Its id.
+    pub id: TableId,
+    /// The name of the order of its keys.
+    pub comparator: String,
+    /// How its blocks were compressed, where that paid.
+    pub codec: Codec,
+    /// Its content in numbers.
+    pub summary: Arc<Summary>,
+}
+
+impl Properties {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        put_varint(&mut out, self.id.0);
+        put_bytes(&mut out, self.comparator.as_bytes());
+        out.push(self.codec as u8);
+        self.summary.encode(&mut out);
+        out
+    }
+
+    pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
+        let mut reader = Reader::new(bytes);
+        let id = TableId(reader.varint()?);
+        let comparator = std::str::from_utf8(reader.bytes()?)
+            .map_err(|_| Error::corruption("the comparator's name is not UTF-8"))?
+            .to_string();
+        let codec = Codec::from_number(reader.u8()?)?;
+        let summary = Arc::new(Summary::decode(&mut reader)?);
+        reader.finish("the properties block")?;
+        Ok(Properties { id, comparator, codec, summary })
+    }
+}
+
+/// What the manifest says about a table. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableMeta {
+    /// Its id, the same as in its file's name and header.
+    pub id: TableId,
+    /// Length of the file in bytes.
+    pub bytes: u64,
+    /// Its content in numbers.
+    pub summary: Arc<Summary>,
+}
+
+impl TableMeta {
+    /// Appends its bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.id.0);
+        put_varint(out, self.bytes);
+        self.summary.encode(out);
+    }
+
+    /// Reads what [`TableMeta::encode`] wrote, from verified bytes (I7).
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let id = TableId(reader.varint()?);
+        let bytes = reader.varint()?;
+        Ok(TableMeta { id, bytes, summary: Arc::new(Summary::decode(reader)?) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Rng;
+    use super::*;
+    use crate::base::pointer::ValuePointer;
+
+    fn summary() -> Summary {
+        let mut summary = Summary::default();
+        let mut add = |key: &[u8], seqno, slot: Slot<'_>| {
+            let mut payload = Vec::new();
+            slot.encode(&mut payload);
+            summary.count(key, Trailer::new(seqno, slot.kind()), &payload).unwrap();
+        };
+        let pointer = |segment, length| {
+            Slot::Pointer(ValuePointer { segment: SegmentId(segment), offset: 0, length })
+        };
+        add(b"a", 9, pointer(7, 100));
+        add(b"b", 3, Slot::Delete);
+        add(b"c", 5, pointer(2, 1));
+        add(b"d", 8, pointer(7, u32::MAX));
+        add(b"ee", 4, Slot::Inline(b"value"));
+        summary.largest = internal_key(b"ee", Trailer::new(4, EntryKind::Put));
+        summary
+    }
+
+    #[test]
+    fn i03_references_are_counted_per_segment() {
+        let summary = summary();
+        assert_eq!((summary.entries, summary.tombstones), (5, 1));
+        assert_eq!((summary.key_bytes, summary.payload_bytes), (6, 5 + 3 + 3 + 7));
+        assert_eq!((summary.min_seqno, summary.max_seqno), (3, 9));
+        let expected = [
+            (SegmentId(2), SegmentUse { count: 1, bytes: 1 }),
+            (SegmentId(7), SegmentUse { count: 2, bytes: 100 + u64::from(u32::MAX) }),
+        ];
+        assert_eq!(summary.segments, BTreeMap::from(expected));
+        let mut same = summary.clone();
+        let pointer = Trailer::new(1, EntryKind::PutPointer);
+        assert!(same.count(b"x", pointer, b"no pointer at all").is_err());
+        assert!(same.count(b"x", Trailer(0xff), b"").is_err());
+        assert_eq!(same, summary);
+    }
+
+    #[test]
+    fn metas_and_properties_round_trip() {
+        let summary = Arc::new(summary());
+        let meta = TableMeta { id: TableId(300), bytes: 1 << 40, summary: summary.clone() };
+        let mut out = Vec::new();
+        meta.encode(&mut out);
+        out.push(77);
+        let mut reader = Reader::new(&out);
+        assert_eq!(TableMeta::decode(&mut reader).unwrap(), meta);
+        assert_eq!(reader.rest(), [77]);
+        let properties =
+            Properties { id: TableId(1), comparator: "é".into(), codec: Codec::Zstd, summary };
+        let bytes = properties.encode();
+        assert_eq!(Properties::decode(&bytes).unwrap(), properties);
+        for len in 0..bytes.len() {
+            assert!(Properties::decode(&bytes[..len]).is_err(), "{len} bytes");
+        }
+    }
+
+    #[test]
+    fn contradictions_are_corruption() {
+        let spoil = |spoil: fn(&mut Summary)| {
+            let mut bad = summary();
+            spoil(&mut bad);
+            let mut out = Vec::new();
+            bad.encode(&mut out);
+            Summary::decode(&mut Reader::new(&out))
+        };
+        spoil(|_| {}).unwrap();
+        assert!(spoil(|s| s.entries = 0).is_err());
+        assert!(spoil(|s| s.tombstones = 3).is_err());
+        assert!(spoil(|s| s.min_seqno = 10).is_err());
+        assert!(spoil(|s| s.max_seqno = MAX_SEQNO + 1).is_err());
+        assert!(spoil(|s| s.smallest = vec![0; 7]).is_err());
+        assert!(spoil(|s| s.largest = vec![9; 9]).is_err());
+        assert!(spoil(|s| s.largest = vec![0; MAX_KEY_BYTES + 9]).is_err());
+        let impossible = SegmentUse { count: u64::MAX, bytes: 0 };
+        for (id, used) in [(9, SegmentUse::default()), (9, impossible)] {
+            let mut bad = summary();
+            bad.segments.insert(SegmentId(id), used);
+            let mut out = Vec::new();
+            bad.encode(&mut out);
+            assert!(Summary::decode(&mut Reader::new(&out)).is_err());
+        }
+    }
+
+    #[test]
+    fn i07_no_bytes_make_it_panic() {
+        let mut rng = Rng::new(3);
+        let mut good = Vec::new();
+        TableMeta { id: TableId(1), bytes: 5, summary: Arc::new(summary()) }.encode(&mut good);
+        for _ in 0..20_000 {
+            let mut bytes = good.clone();
+            for _ in 0..1 + rng.below(5) {
+                let at = rng.below(bytes.len() as u64) as usize;
+                bytes[at] = rng.below(256) as u8;
+            }
+            let _ = TableMeta::decode(&mut Reader::new(&bytes));
+        }
+    }
+}

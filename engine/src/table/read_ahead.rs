@@ -1,0 +1,78 @@
+//! Reading blocks in sequence by larger and larger pieces.
+//!
+//! Place in the data's way: each iterator has one, behind the cache. A pass over everything reads
+//! [`MAX_WINDOW_BYTES`] from the first block on; a cursor reads single blocks until it has taken
+//! two neighbours from the file, in either direction, and then doubles from [`MIN_WINDOW_BYTES`].
+//! The kernel does not read ahead for us: our files are advised to expect random reads.
+
+use super::block::Block;
+use super::format::{BlockHandle, DATA_START, unseal_slice};
+use super::reader::Table;
+use crate::base::error::Result;
+
+const MIN_WINDOW_BYTES: usize = 16 << 10;
+const MAX_WINDOW_BYTES: usize = 256 << 10;
+
+/// Takes blocks of one table from its file, several with one read where they are read in sequence.
+#[derive(Default)]
+pub(super) struct ReadAhead {
+    whole_pass: bool,
+    /// How much is read at once; zero: one block.
+    window: usize,
+    /// The number of the block taken last.
+    last: Option<usize>,
+    buffer: Vec<u8>,
+    buffer_start: u64,
+}
+
+impl ReadAhead {
+    /// For a pass over everything.
+    pub(super) fn whole_pass() -> Self {
+        ReadAhead { whole_pass: true, window: MAX_WINDOW_BYTES, ..Self::default() }
+    }
+
+    /// Block `number`, which lies at `handle`.
+    pub(super) fn load(
+        &mut self,
+        table: &Table,
+        number: usize,
+        handle: BlockHandle,
+        fill_cache: bool,
+    ) -> Result<Block> {
+        let backward = self.last == Some(number + 1);
+        let forward = number.checked_sub(1).is_some_and(|before| self.last == Some(before));
+        self.last = Some(number);
+        if self.buffered(handle).is_none() {
+            if backward || forward {
+                self.window = (2 * self.window).clamp(MIN_WINDOW_BYTES, MAX_WINDOW_BYTES);
+            } else if !self.whole_pass {
+                self.window = 0;
+            }
+            if handle.len as usize >= self.window {
+                return table.load(handle, fill_cache);
+            }
+            self.fill(table, handle, backward)?;
+        }
+        let sealed = self.buffered(handle).unwrap_or_default();
+        table.adopt(handle, unseal_slice(table.seed, handle.offset, sealed), fill_cache)
+    }
+
+    /// The block as it lies in the buffer, if it does wholly.
+    fn buffered(&self, handle: BlockHandle) -> Option<&[u8]> {
+        let from = handle.offset.checked_sub(self.buffer_start)?;
+        self.buffer.get(usize::try_from(from).ok()?..)?.get(..handle.len as usize)
+    }
+
+    /// Reads a window that begins with the block, or that ends with it. The block fits into it.
+    fn fill(&mut self, table: &Table, handle: BlockHandle, backward: bool) -> Result<()> {
+        let window = self.window as u64;
+        let (start, end) = if backward {
+            (handle.end().saturating_sub(window).max(DATA_START), handle.end())
+        } else {
+            (handle.offset, table.data_end.min(handle.offset + window))
+        };
+        self.buffer.resize((end - start) as usize, 0);
+        self.buffer_start = start;
+        table.read(&mut self.buffer, start).inspect_err(|_| self.buffer.clear())
+    }
+}

@@ -1,0 +1,134 @@
+//! What a table's file holds besides data: read and checked when it is opened, and again when it is
+//! verified.
+
+use super::filter::Filter;
+use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Footer, unseal_slice};
+use super::index::Index;
+use super::properties::{Properties, TableMeta};
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::header::{FileKind, HEADER_BYTES, Header};
+use crate::base::key::KeyOrder;
+use crate::env::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What stays in memory of an open table, and where its data ends.
+pub(super) struct Tail {
+    pub(super) index: Index,
+    pub(super) filter: Option<Filter>,
+    pub(super) properties: Properties,
+    pub(super) data_end: u64,
+}
+
+impl Tail {
+    /// Reads and checks everything but the data. Errors name the file, and the offset where known.
+    pub(super) fn read(
+        file: &dyn File,
+        path: &Path,
+        meta: &TableMeta,
+        database: u64,
+        order: &KeyOrder,
+    ) -> Result<Tail> {
+        let found = Self::read_unnamed(file, path, meta, database, order);
+        found.map_err(|error| match error.kind() {
+            ErrorKind::Corruption => {
+                error.in_file(path).advise("restore this file from a checkpoint or a backup")
+            }
+            _ => error.in_file(path),
+        })
+    }
+
+    fn read_unnamed(
+        file: &dyn File,
+        path: &Path,
+        meta: &TableMeta,
+        database: u64,
+        order: &KeyOrder,
+    ) -> Result<Tail> {
+        let len = file.len().doing("get the length", path)?;
+        let min = DATA_START + FOOTER_BYTES as u64;
+        if len != meta.bytes || len < min {
+            let message =
+                format!("table {} has {len} bytes, the manifest says {}", meta.id, meta.bytes);
+            return Err(Error::corruption(message));
+        }
+        let header = read(file, path, 0, HEADER_BYTES as u64)?;
+        Header::decode_expected(&header, FileKind::Table, database, meta.id.0)
+            .map_err(|error| error.at(0))?;
+        let seed = FileSeed::new(database, meta.id);
+        let footer_at = len - FOOTER_BYTES as u64;
+        let footer = read(file, path, footer_at, FOOTER_BYTES as u64)?;
+        let footer =
+            Footer::decode(&footer, seed, footer_at).map_err(|error| error.at(footer_at))?;
+        let data_end = footer.data_end();
+        // `footer` has checked that its blocks lie between the header and itself.
+        let blocks = Blocks {
+            bytes: read(file, path, data_end, footer_at - data_end)?,
+            start: data_end,
+            seed,
+        };
+        let properties = blocks.parse(footer.properties, |raw| Properties::decode(&raw))?;
+        check_identity(&properties, meta, order)
+            .map_err(|error| error.at(footer.properties.offset))?;
+        let index = blocks.parse(footer.index, |raw| Index::new(Arc::new(raw), data_end, order))?;
+        let last = index.len().saturating_sub(1);
+        let ends = index.bound(last).is_ok_and(|bound| bound == meta.summary.largest);
+        if !ends {
+            let message = "the index does not end with the table's largest key";
+            return Err(Error::corruption(message).at(footer.index.offset));
+        }
+        let filter = match footer.filter {
+            Some(filter) => Some(blocks.parse(filter, |raw| Filter::decode(&raw))?),
+            None => None,
+        };
+        Ok(Tail { index, filter, properties, data_end })
+    }
+}
+
+fn read(file: &dyn File, path: &Path, offset: u64, len: u64) -> Result<Vec<u8>> {
+    // No more than the file has: the caller has compared with its length.
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, offset).doing("read", path).map_err(|error| error.at(offset))?;
+    Ok(bytes)
+}
+
+/// The blocks between the data and the footer.
+struct Blocks {
+    bytes: Vec<u8>,
+    start: u64,
+    seed: FileSeed,
+}
+
+impl Blocks {
+    fn parse<T>(&self, handle: BlockHandle, parse: impl FnOnce(Vec<u8>) -> Result<T>) -> Result<T> {
+        let from = handle.offset.saturating_sub(self.start) as usize;
+        let sealed = self.bytes.get(from..).and_then(|rest| rest.get(..handle.len as usize));
+        unseal_slice(self.seed, handle.offset, sealed.unwrap_or_default())
+            .and_then(parse)
+            .map_err(|error| error.at(handle.offset))
+    }
+}
+
+/// The table says what the manifest and the keyspace say: it is the one that is meant.
+fn check_identity(properties: &Properties, meta: &TableMeta, order: &KeyOrder) -> Result<()> {
+    if properties.comparator != order.name() {
+        return Err(Error::invalid(format!(
+            "table {} is ordered by {:?}, its keyspace was opened with {:?}",
+            meta.id,
+            properties.comparator,
+            order.name()
+        ))
+        .advise("open the keyspace with the comparator that it was created with"));
+    }
+    if properties.id != meta.id || properties.summary != meta.summary {
+        return Err(Error::corruption(format!(
+            "table {} is not the one that the manifest means: their contents differ",
+            meta.id
+        )));
+    }
+    let summary = &meta.summary;
+    if order.compare_internal(&summary.smallest, &summary.largest).is_gt() {
+        return Err(Error::corruption("the table's smallest key is behind its largest"));
+    }
+    Ok(())
+}

@@ -1,0 +1,741 @@
+//! Tables as a whole: what is written comes back, by every way of reading, and nothing else does.
+
+use super::block::{BlockBuilder, RESTART_INTERVAL};
+use super::filter::FilterBuilder;
+use super::format::{BlockHandle, FileSeed, Footer, seal};
+use super::properties::{Properties, Summary, TableMeta};
+use super::stats::{TableCounts, TableStats};
+use super::{Table, TableIter, TableSettings, TableWriter};
+use crate::base::checksum::key_hash;
+use crate::base::compression::Codec;
+use crate::base::entry::Slot;
+use crate::base::error::{ErrorKind, Result};
+use crate::base::header::{FileKind, Header};
+use crate::base::iter::EntryIter;
+use crate::base::key::{
+    Comparator, EntryKind, KeyOrder, MAX_KEY_BYTES, MAX_SEQNO, SeqNo, Trailer, internal_key,
+};
+use crate::base::pointer::{SegmentId, TableId, ValuePointer};
+use crate::cache::memory_fs::MemoryFs;
+use crate::cache::{BlockCache, OpenFiles};
+use crate::env::fs::Fs;
+use std::cmp::Ordering;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+const DATABASE: u64 = 0xfeed;
+
+/// Numbers that are the same in every run (xorshift).
+pub(super) struct Rng(u64);
+
+impl Rng {
+    pub(super) fn new(seed: u64) -> Self {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(super) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 16) % bound
+    }
+
+    /// Up to `max` letters of `alphabet`.
+    pub(super) fn bytes_of(&mut self, alphabet: &[u8], max: u64) -> Vec<u8> {
+        let len = self.below(max + 1);
+        (0..len).map(|_| alphabet[self.below(alphabet.len() as u64) as usize]).collect()
+    }
+
+    fn noise(&mut self, len: usize) -> Vec<u8> {
+        (0..len).map(|_| self.below(256) as u8).collect()
+    }
+}
+
+type Entry = (Vec<u8>, Trailer, Vec<u8>);
+
+fn put(key: &[u8], seqno: SeqNo, value: &[u8]) -> Entry {
+    (key.to_vec(), Trailer::new(seqno, EntryKind::Put), value.to_vec())
+}
+
+fn pointer(key: &[u8], seqno: SeqNo, segment: u64) -> Entry {
+    let pointer = ValuePointer { segment: SegmentId(segment), offset: seqno * 100, length: 100 };
+    let slot = Slot::Pointer(pointer);
+    let mut payload = Vec::new();
+    slot.encode(&mut payload);
+    (key.to_vec(), Trailer::new(seqno, slot.kind()), payload)
+}
+
+fn delete(key: &[u8], seqno: SeqNo) -> Entry {
+    (key.to_vec(), Trailer::new(seqno, EntryKind::Delete), Vec::new())
+}
+
+/// A place for tables, with what they share.
+struct Place {
+    fs: Arc<MemoryFs>,
+    files: Arc<OpenFiles>,
+    cache: Arc<BlockCache>,
+    stats: Arc<TableStats>,
+    order: KeyOrder,
+}
+
+impl Place {
+    fn new(order: KeyOrder) -> Self {
+        let fs = Arc::new(MemoryFs::default());
+        Place {
+            files: Arc::new(OpenFiles::new(fs.clone(), 10)),
+            fs,
+            cache: Arc::new(BlockCache::new(32 << 20)),
+            stats: Arc::default(),
+            order,
+        }
+    }
+
+    fn path(id: u64) -> PathBuf {
+        PathBuf::from(format!("db/{id:06}.sst"))
+    }
+
+    fn writer(&self, id: u64, settings: TableSettings) -> TableWriter {
+        let (path, order) = (Self::path(id), self.order.clone());
+        let file = self.fs.create(&path).unwrap();
+        TableWriter::create(file, path, TableId(id), DATABASE, order, settings).unwrap()
+    }
+
+    fn write(&self, id: u64, settings: TableSettings, entries: &[Entry]) -> Arc<TableMeta> {
+        let mut writer = self.writer(id, settings);
+        for (key, trailer, payload) in entries {
+            writer.add(key, *trailer, payload).unwrap();
+        }
+        Arc::new(writer.finish().unwrap())
+    }
+
+    fn open(&self, meta: &Arc<TableMeta>) -> Result<Arc<Table>> {
+        self.open_of(DATABASE, meta)
+    }
+
+    fn open_of(&self, database: u64, meta: &Arc<TableMeta>) -> Result<Arc<Table>> {
+        let table = Table::open(
+            self.files.clone(),
+            Self::path(meta.id.0),
+            meta.clone(),
+            database,
+            self.order.clone(),
+            self.cache.clone(),
+            self.stats.clone(),
+        )?;
+        Ok(Arc::new(table))
+    }
+
+    fn table(&self, id: u64, settings: TableSettings, entries: &[Entry]) -> Arc<Table> {
+        self.open(&self.write(id, settings, entries)).unwrap()
+    }
+
+    /// Puts other bytes in the place of a table's file.
+    fn replace(&self, id: u64, bytes: Vec<u8>) {
+        self.files.evict(&Self::path(id));
+        self.fs.put(&Self::path(id), bytes);
+    }
+
+    fn bytes(&self, id: u64) -> Vec<u8> {
+        self.fs.file(&Self::path(id)).bytes()
+    }
+}
+
+fn current(iter: &TableIter) -> Option<Entry> {
+    let entry = || (iter.user_key().to_vec(), iter.trailer(), iter.payload().to_vec());
+    iter.valid().then(entry)
+}
+
+fn walk(mut iter: TableIter, backward: bool) -> Vec<Entry> {
+    let mut found = Vec::new();
+    if backward { iter.seek_to_last() } else { iter.seek_to_first() }.unwrap();
+    while let Some(entry) = current(&iter) {
+        found.push(entry);
+        if backward { iter.prev() } else { iter.next() }.unwrap();
+    }
+    if backward {
+        found.reverse();
+    }
+    found
+}
+
+fn get(table: &Table, key: &[u8], seqno: SeqNo) -> Result<Option<(Trailer, Vec<u8>)>> {
+    table.get(key, seqno, true, |trailer, payload| (trailer, payload.to_vec()))
+}
+
+fn check_all(table: &Arc<Table>, entries: &[Entry]) {
+    assert!(walk(table.iter(true), false) == entries);
+    assert!(walk(table.iter(false), true) == entries);
+    assert!(walk(table.pass(), false) == entries);
+    assert!(walk(table.pass(), true) == entries);
+    for (key, trailer, payload) in entries {
+        let found = get(table, key, trailer.seqno()).unwrap();
+        assert!(found == Some((*trailer, payload.clone())));
+    }
+    let mut seen = 0;
+    table
+        .verify(|key, trailer, payload| {
+            assert!(
+                (key, trailer, payload)
+                    == (&entries[seen].0[..], entries[seen].1, &entries[seen].2[..])
+            );
+            seen += 1;
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(seen, entries.len());
+}
+
+fn settings(block_bytes: usize, codec: Codec) -> TableSettings {
+    TableSettings { block_bytes, codec, ..TableSettings::default() }
+}
+
+#[test]
+fn what_is_written_comes_back() {
+    let mut rng = Rng::new(1);
+    let mut entries = vec![put(b"", 1, b""), delete(b"a", 9), put(b"a", 3, b"old")];
+    entries.push(put(&vec![b'b'; MAX_KEY_BYTES], 2, b"long key"));
+    let twin = [vec![b'b'; MAX_KEY_BYTES - 1], vec![b'c']].concat();
+    entries.push(put(&twin, MAX_SEQNO, b"nearly the same"));
+    entries.push(put(b"large", 4, &b"pattern ".repeat(400_000)));
+    entries.push(put(b"noise", 4, &rng.noise(2_000_000)));
+    entries.extend((0..500).map(|n| pointer(format!("p{n:05}").as_bytes(), n + 1, n % 3)));
+    entries.extend((0..500).map(|n| put(format!("q{n:05}").as_bytes(), 7, &rng.noise(n % 60))));
+    for codec in [Codec::None, Codec::Lz4, Codec::Zstd] {
+        for block_bytes in [1, 100, 4096, 1 << 20] {
+            let place = Place::new(KeyOrder::Bytewise);
+            let table = place.table(1, settings(block_bytes, codec), &entries);
+            check_all(&table, &entries);
+            let summary = &table.meta().summary;
+            assert_eq!(summary.entries, entries.len() as u64);
+            assert_eq!((summary.tombstones, summary.max_seqno), (1, MAX_SEQNO));
+            assert_eq!(summary.segments.values().map(|used| used.count).sum::<u64>(), 500);
+            assert_eq!((summary.smallest_key(), summary.largest_key()), (&b""[..], &b"q00499"[..]));
+            assert_eq!(table.blocks() == entries.len(), block_bytes == 1);
+            assert_eq!(table.properties().codec, codec);
+        }
+    }
+}
+
+/// Keys of few letters, each repeated: the longer they are drawn, the more they begin alike.
+#[derive(Clone, Copy)]
+struct Keys {
+    letters: &'static [u8],
+    repeat: usize,
+}
+
+impl Keys {
+    fn draw(self, rng: &mut Rng, max: u64) -> Vec<u8> {
+        let letters = rng.bytes_of(self.letters, max);
+        letters.into_iter().flat_map(|letter| vec![letter; self.repeat]).collect()
+    }
+}
+
+fn versions(rng: &mut Rng, count: usize, keys: Keys) -> Vec<Entry> {
+    let mut all = std::collections::BTreeMap::new();
+    for _ in 0..count {
+        let key = keys.draw(rng, 7);
+        for _ in 0..1 + rng.below(3) * rng.below(12) {
+            let seqno = 1 + rng.below(40);
+            let (key, trailer, payload) = match rng.below(3) {
+                0 => delete(&key, seqno),
+                1 => pointer(&key, seqno, rng.below(4)),
+                _ => put(&key, seqno, &rng.bytes_of(b"v", 50)),
+            };
+            // A commit has at most one entry of a key.
+            all.insert((key, std::cmp::Reverse(seqno)), (trailer, payload));
+        }
+    }
+    all.into_iter().map(|((key, _), (trailer, payload))| (key, trailer, payload)).collect()
+}
+
+/// Where an iterator over sorted `entries` must stand after a seek.
+fn behind(order: &KeyOrder, entries: &[Entry], key: &[u8], trailer: Trailer) -> usize {
+    entries.partition_point(|e| order.compare_entries((&e.0, e.1), (key, trailer)).is_lt())
+}
+
+fn wander(rng: &mut Rng, order: &KeyOrder, keys: Keys, iter: &mut TableIter, all: &[Entry]) {
+    let mut at = None;
+    for _ in 0..300 {
+        let key = keys.draw(rng, 8);
+        let trailer = [Trailer::seek(MAX_SEQNO), Trailer::seek(rng.below(42)), Trailer::LAST]
+            [rng.below(3) as usize];
+        match rng.below(8) {
+            0 => {
+                iter.seek_to_first().unwrap();
+                at = Some(0);
+            }
+            1 => {
+                iter.seek_to_last().unwrap();
+                at = all.len().checked_sub(1);
+            }
+            2 => {
+                iter.seek(&key, trailer).unwrap();
+                at = Some(behind(order, all, &key, trailer));
+            }
+            3 => {
+                iter.seek_before(&key, trailer).unwrap();
+                at = behind(order, all, &key, trailer).checked_sub(1);
+            }
+            direction => {
+                for _ in 0..rng.below(12) {
+                    if iter.valid() && direction < 6 {
+                        iter.next().unwrap();
+                        at = at.map(|at| at + 1);
+                    } else if iter.valid() {
+                        iter.prev().unwrap();
+                        at = at.and_then(|at| at.checked_sub(1));
+                    }
+                }
+            }
+        }
+        assert_eq!(current(iter), at.and_then(|at| all.get(at)).cloned());
+        at = at.filter(|_| iter.valid());
+    }
+}
+
+fn check_gets(rng: &mut Rng, table: &Table, keys: Keys, all: &[Entry]) {
+    let order = table.order();
+    for n in 0..500 {
+        let key = match n % 2 {
+            0 => keys.draw(rng, 8),
+            _ => all[rng.below(all.len() as u64) as usize].0.clone(),
+        };
+        let seqno = [MAX_SEQNO, rng.below(42)][rng.below(2) as usize];
+        let entry = all.get(behind(order, all, &key, Trailer::seek(seqno)));
+        let expected = entry.filter(|entry| order.compare(&entry.0, &key).is_eq());
+        let before = table.stats.counts().block_reads;
+        let found = get(table, &key, seqno).unwrap();
+        assert_eq!(found, expected.map(|entry| (entry.1, entry.2.clone())));
+        assert!(table.stats.counts().block_reads <= before + 1);
+        assert!(expected.is_none() || table.may_contain(&key));
+    }
+}
+
+#[test]
+fn reads_like_a_sorted_map() {
+    let mut rng = Rng::new(2);
+    for round in 0..60 {
+        let order = KeyOrder::Bytewise;
+        let place = Place::new(order.clone());
+        let keys = Keys { letters: b"ab\xff", repeat: [1, 5, 12][round % 3] };
+        let entries = versions(&mut rng, 1 + round * 3, keys);
+        let block_bytes = [1, 30, 200, 4096][round % 4];
+        let codec = [Codec::Lz4, Codec::None][round % 2];
+        let table = place.table(1, settings(block_bytes, codec), &entries);
+        check_all(&table, &entries);
+        for mut iter in [table.iter(true), table.iter(false), table.pass()] {
+            wander(&mut rng, &order, keys, &mut iter, &entries);
+        }
+        check_gets(&mut rng, &table, keys, &entries);
+    }
+}
+
+/// Orders backward, and takes letters of either case for the same.
+struct Backward;
+
+impl Comparator for Backward {
+    fn name(&self) -> &str {
+        "test.Backward"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.to_ascii_lowercase().cmp(&a.to_ascii_lowercase())
+    }
+}
+
+#[test]
+fn a_comparator_orders_keys_and_says_which_are_equal() {
+    let mut rng = Rng::new(3);
+    let order = KeyOrder::Custom(Arc::new(Backward));
+    for round in 0..40 {
+        let keys = Keys { letters: b"aAb", repeat: 1 };
+        let mut entries = versions(&mut rng, 1 + round * 3, keys);
+        entries.sort_by(|a, b| order.compare_entries((&a.0, a.1), (&b.0, b.1)));
+        entries.dedup_by(|a, b| order.compare(&a.0, &b.0).is_eq() && a.1.seqno() == b.1.seqno());
+        let place = Place::new(order.clone());
+        let table = place.table(1, settings([1, 60, 4096][round % 3], Codec::Lz4), &entries);
+        check_all(&table, &entries);
+        wander(&mut rng, &order, keys, &mut table.iter(true), &entries);
+        check_gets(&mut rng, &table, keys, &entries);
+        assert_eq!(place.stats.counts().filter_checks, 0, "no filter can know which are equal");
+        let bytewise = Place { order: KeyOrder::Bytewise, ..place };
+        let error = bytewise.open(table.meta()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("test.Backward"), "{error}");
+    }
+}
+
+/// A table of few bytes in several blocks, in a place that caches nothing.
+fn small() -> (Place, Arc<TableMeta>, Vec<Entry>) {
+    let mut place = Place::new(KeyOrder::Bytewise);
+    place.cache = Arc::new(BlockCache::new(0));
+    let mut entries: Vec<_> = (0..12).map(|n| pointer(&[b'k', n], 5, u64::from(n % 2))).collect();
+    entries.push(delete(b"m", 7));
+    entries.push(put(b"m", 6, &[b'v'; 80]));
+    let meta = place.write(1, settings(90, Codec::Lz4), &entries);
+    (place, meta, entries)
+}
+
+#[test]
+fn i07_every_flipped_bit_is_noticed() {
+    let (place, meta, entries) = small();
+    let good = place.bytes(1);
+    assert!(place.open(&meta).unwrap().blocks() > 3);
+    for at in 0..good.len() {
+        for bit in 0..8 {
+            let mut bad = good.clone();
+            bad[at] ^= 1 << bit;
+            place.replace(1, bad);
+            let opened =
+                Place { cache: Arc::new(BlockCache::new(0)), ..Place::new(KeyOrder::Bytewise) };
+            let opened = Place { fs: place.fs.clone(), files: place.files.clone(), ..opened };
+            let error = match opened.open(&meta) {
+                Err(error) => error,
+                Ok(table) => {
+                    for (key, trailer, payload) in &entries {
+                        let found = get(&table, key, trailer.seqno());
+                        assert!(
+                            found.is_err() || found.unwrap() == Some((*trailer, payload.clone()))
+                        );
+                    }
+                    let error = table.verify(|_, _, _| Ok(())).unwrap_err();
+                    assert!(error.offset().is_some(), "{error}");
+                    error
+                }
+            };
+            assert_eq!(error.file(), Some(&*Place::path(1)), "byte {at}: {error}");
+            let expected = [ErrorKind::Corruption, ErrorKind::Unsupported];
+            assert!(expected.contains(&error.kind()), "byte {at}: {error}");
+        }
+    }
+}
+
+#[test]
+fn i07_every_truncation_is_noticed() {
+    let (place, meta, _) = small();
+    let good = place.bytes(1);
+    for len in 0..good.len() {
+        // What the manifest says, and what a manifest that was wrong as well would say.
+        for bytes in [meta.bytes, len as u64] {
+            let meta = Arc::new(TableMeta { bytes, ..(*meta).clone() });
+            place.replace(1, good[..len].to_vec());
+            let error = place.open(&meta).unwrap_err();
+            assert_eq!(error.file(), Some(&*Place::path(1)), "{len} bytes: {error}");
+            assert_eq!(
+                error.message().contains("the manifest says"),
+                bytes != len as u64 || len < 104
+            );
+        }
+    }
+    place.replace(1, [good, vec![0]].concat());
+    assert!(place.open(&meta).unwrap_err().message().contains("the manifest says"));
+}
+
+#[test]
+fn i07_a_table_in_the_place_of_another_is_noticed() {
+    let (place, one, entries) = small();
+    let two = place.write(2, settings(90, Codec::Lz4), &entries);
+    let (one_bytes, two_bytes) = (place.bytes(1), place.bytes(2));
+    assert_eq!(one_bytes.len(), two_bytes.len());
+    place.replace(1, two_bytes.clone());
+    place.replace(2, one_bytes.clone());
+    for meta in [&one, &two] {
+        assert!(place.open(meta).unwrap_err().to_string().contains("its name says"));
+    }
+    // Single blocks of the other table, in the right place.
+    let mut mixed = one_bytes.clone();
+    mixed[40..200].copy_from_slice(&two_bytes[40..200]);
+    place.replace(1, mixed);
+    assert!(place.open(&one).unwrap().verify(|_, _, _| Ok(())).is_err());
+    place.replace(1, one_bytes);
+    place.open(&one).unwrap().verify(|_, _, _| Ok(())).unwrap();
+    assert!(place.open_of(DATABASE + 1, &one).is_err());
+}
+
+#[test]
+fn i07_another_content_than_the_manifest_means_is_noticed() {
+    let (place, _, mut entries) = small();
+    let meant = place.write(1, settings(90, Codec::None), &entries);
+    entries[3] = pointer(&entries[3].0, 5, 0);
+    let found = place.write(1, settings(90, Codec::None), &entries);
+    assert_eq!((meant.bytes, &meant.summary.largest), (found.bytes, &found.summary.largest));
+    place.open(&found).unwrap();
+    let error = place.open(&meant).unwrap_err();
+    assert!(error.to_string().contains("their contents differ"), "{error}");
+}
+
+/// Assembles a table by hand, each part as it is told.
+struct Parts {
+    blocks: Vec<Vec<Entry>>,
+    bounds: Vec<Vec<u8>>,
+    summary: Summary,
+    filtered: Vec<Vec<u8>>,
+}
+
+impl Parts {
+    fn new() -> Self {
+        let blocks = vec![
+            vec![put(b"a", 1, b"1"), put(b"b", 2, b"2")],
+            vec![put(b"c", 4, b"4"), put(b"c", 3, b"3")],
+        ];
+        let mut summary = Summary::default();
+        for (key, trailer, payload) in blocks.iter().flatten() {
+            summary.count(key, *trailer, payload).unwrap();
+        }
+        summary.largest = internal_key(b"c", Trailer::new(3, EntryKind::Put));
+        let bounds =
+            vec![internal_key(b"b", Trailer::new(2, EntryKind::Put)), summary.largest.clone()];
+        Parts { blocks, bounds, summary, filtered: ["a", "b", "c"].map(|k| k.into()).to_vec() }
+    }
+
+    fn verify(&self) -> Result<()> {
+        let (id, order) = (TableId(1), KeyOrder::Bytewise);
+        let mut out = Header::new(FileKind::Table, DATABASE, 1).encode().to_vec();
+        let seed = FileSeed::new(DATABASE, id);
+        let mut add = |raw: &[u8]| {
+            let offset = out.len() as u64;
+            seal(&mut out, seed, offset, Codec::None, raw).unwrap()
+        };
+        let build = |interval, entries: &[Entry]| {
+            let mut builder = BlockBuilder::new(interval);
+            for (key, trailer, payload) in entries {
+                builder.add(key, *trailer, payload);
+            }
+            builder.finish(<[u8]>::to_vec)
+        };
+        let blocks: Vec<BlockHandle> =
+            self.blocks.iter().map(|entries| add(&build(RESTART_INTERVAL, entries))).collect();
+        let mut filter = FilterBuilder::new(10);
+        self.filtered.iter().for_each(|key| filter.add(key_hash(key)));
+        let filter = Some(add(&filter.finish()));
+        let indexed = self.bounds.iter().zip(blocks).map(|(bound, handle)| {
+            let (key, trailer) = crate::base::key::split_internal(bound);
+            let mut payload = Vec::new();
+            handle.encode(&mut payload);
+            (key.to_vec(), trailer, payload)
+        });
+        let index = add(&build(1, &indexed.collect::<Vec<_>>()));
+        let summary = Arc::new(self.summary.clone());
+        let comparator = order.name().to_string();
+        let properties =
+            Properties { id, comparator, codec: Codec::None, summary: summary.clone() };
+        let properties = add(&properties.encode());
+        let end = out.len() as u64;
+        Footer { filter, index, properties }.encode(&mut out, seed, end);
+        let place = Place::new(order);
+        let meta = TableMeta { id, bytes: out.len() as u64, summary };
+        place.replace(1, out);
+        place.open(&Arc::new(meta))?.verify(|_, _, _| Ok(()))
+    }
+
+    fn spoilt(spoil: impl FnOnce(&mut Parts)) -> String {
+        let mut parts = Parts::new();
+        spoil(&mut parts);
+        let error = parts.verify().unwrap_err();
+        assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(&*Place::path(1))));
+        assert!(error.offset().is_some(), "{error}");
+        error.message().to_string()
+    }
+}
+
+#[test]
+fn verify_finds_what_checksums_cannot() {
+    Parts::new().verify().unwrap();
+    let trailer = Trailer::new(2, EntryKind::Put);
+    let cases = [
+        (Parts::spoilt(|parts| parts.blocks[0].swap(0, 1)), "out of order"),
+        (Parts::spoilt(|parts| parts.blocks[1].swap(0, 1)), "out of order"),
+        (Parts::spoilt(|parts| parts.blocks.swap(0, 1)), "behind its bound"),
+        (
+            Parts::spoilt(|parts| {
+                parts.blocks[0][1].0 = b"bb".to_vec();
+                parts.filtered.push(b"bb".to_vec());
+            }),
+            "behind its bound",
+        ),
+        (Parts::spoilt(|parts| parts.bounds[0] = internal_key(b"d", trailer)), "bound before"),
+        (
+            Parts::spoilt(|parts| parts.bounds[0] = internal_key(b"c", Trailer::seek(9))),
+            "bound before",
+        ),
+        (Parts::spoilt(|parts| parts.bounds[1] = internal_key(b"d", trailer)), "largest key"),
+        (Parts::spoilt(|parts| parts.filtered.clear()), "filter denies"),
+        (Parts::spoilt(|parts| parts.summary.key_bytes += 1), "numbers"),
+        (Parts::spoilt(|parts| parts.summary.max_seqno += 1), "numbers"),
+        (Parts::spoilt(|parts| parts.blocks[0][0].2 = b"11".to_vec()), "numbers"),
+        (Parts::spoilt(|parts| parts.blocks[0][0].0 = b"0".to_vec()), "filter denies"),
+        (Parts::spoilt(|parts| parts.bounds.truncate(1)), "indexed blocks end"),
+    ];
+    for (number, (message, expected)) in cases.iter().enumerate() {
+        assert!(message.contains(expected), "case {number}: {message}");
+    }
+    let error = Parts::new().verify().and_then(|()| {
+        let (place, meta, _) = small();
+        let refuse = |_: &[u8], _: Trailer, _: &[u8]| Err(crate::Error::invalid("enough"));
+        place.open(&meta).unwrap().verify(refuse)
+    });
+    assert_eq!(error.unwrap_err().message(), "enough");
+}
+
+fn numbered(count: u64, value_bytes: usize) -> Vec<Entry> {
+    let mut rng = Rng::new(9);
+    (0..count).map(|n| put(format!("key{n:08}").as_bytes(), 1, &rng.noise(value_bytes))).collect()
+}
+
+#[test]
+fn files_are_written_in_large_pieces() {
+    let place = Place::new(KeyOrder::Bytewise);
+    let entries = numbered(40_000, 100);
+    let mut writer = place.writer(1, settings(4096, Codec::None));
+    for (key, trailer, payload) in &entries {
+        writer.add(key, *trailer, payload).unwrap();
+    }
+    assert_eq!(writer.entries(), 40_000);
+    let estimate = writer.file_bytes();
+    let meta = writer.finish().unwrap();
+    assert_eq!(place.bytes(1).len() as u64, meta.bytes);
+    assert!(meta.bytes.abs_diff(estimate) < 1000, "{estimate} for {}", meta.bytes);
+    let writes = place.fs.file(&Place::path(1)).writes.lock().unwrap().clone();
+    let (last, rest) = writes.split_last().unwrap();
+    assert!(rest.iter().all(|len| (256 << 10..=1 << 20).contains(len)), "{rest:?}");
+    assert!(rest.len() >= 5 && *last <= 1 << 20);
+    // An entry larger than a write is written in pieces as well.
+    place.write(2, settings(4096, Codec::None), &[put(b"k", 1, &vec![1; 5 << 20])]);
+    assert!(
+        place.fs.file(&Place::path(2)).writes.lock().unwrap().iter().all(|&len| len <= 1 << 20)
+    );
+}
+
+#[test]
+fn passes_read_ahead_and_leave_the_cache_alone() {
+    let place = Place::new(KeyOrder::Bytewise);
+    let entries = numbered(40_000, 100);
+    let table = place.table(1, settings(4096, Codec::None), &entries);
+    let data = table.data_end;
+    for backward in [false, true] {
+        let before = place.stats.counts();
+        assert!(walk(table.pass(), backward) == entries);
+        let after = place.stats.counts();
+        let reads = after.block_reads - before.block_reads;
+        assert!(reads <= data / (200 << 10), "{reads} reads of {data} bytes");
+        assert!(after.block_read_bytes - before.block_read_bytes < data + data / 10);
+    }
+    assert_eq!((place.cache.stats().blocks, place.cache.stats().misses), (0, 0));
+    // A cursor starts with single blocks and gets there as well.
+    let before = place.stats.counts().block_reads;
+    assert!(walk(table.iter(true), false) == entries);
+    let reads = place.stats.counts().block_reads - before;
+    assert!(reads > data / (256 << 10) && reads < data / (128 << 10), "{reads} of {data} bytes");
+    assert_eq!(place.cache.stats().blocks as usize, table.blocks());
+    let before = place.stats.counts().block_reads;
+    assert!(walk(table.iter(false), true) == entries);
+    assert_eq!(place.stats.counts().block_reads, before);
+}
+
+#[test]
+fn a_point_read_costs_one_block_or_none() {
+    let place = Place::new(KeyOrder::Bytewise);
+    let entries = numbered(10_000, 20);
+    let table = place.table(1, TableSettings::default(), &entries);
+    assert!(table.get(b"key00000007", 1, false, |_, _| ()).unwrap().is_some());
+    assert_eq!(place.cache.stats().blocks, 0);
+    for (key, ..) in &entries {
+        assert!(get(&table, key, MAX_SEQNO).unwrap().is_some());
+        assert!(get(&table, key, 0).unwrap().is_none());
+    }
+    let counts = place.stats.counts();
+    assert_eq!(counts.block_reads, table.blocks() as u64 + 1);
+    assert_eq!((counts.filter_checks, counts.filter_useful), (10_001, 0));
+    for n in 0..10_000 {
+        assert!(get(&table, format!("key{n:08}x").as_bytes(), MAX_SEQNO).unwrap().is_none());
+    }
+    let counts = place.stats.counts();
+    let expected = TableCounts { filter_checks: 20_001, ..counts };
+    assert_eq!(counts, expected);
+    assert_eq!(counts.filter_useful + counts.filter_false_positives, 10_000);
+    assert!((1..150).contains(&counts.filter_false_positives), "{counts:?}");
+    assert!((10_000 * 10 / 8..40_000).contains(&table.pinned_bytes()), "{}", table.pinned_bytes());
+}
+
+#[test]
+fn versions_of_a_key_count_once_in_the_filter() {
+    let place = Place::new(KeyOrder::Bytewise);
+    let mut entries: Vec<_> = (0..1000).map(|n| put(b"a", 2000 - n, b"")).collect();
+    entries.push(put(b"b", 1, b""));
+    let table = place.table(1, settings(1 << 20, Codec::None), &entries);
+    assert!(table.pinned_bytes() < size_of::<Table>() + 200, "{}", table.pinned_bytes());
+    // That there is none as of then is no fault of the filter.
+    assert_eq!(get(&table, b"a", 500).unwrap(), None);
+    let counts = place.stats.counts();
+    assert_eq!((counts.filter_checks, counts.filter_false_positives), (1, 0));
+}
+
+#[test]
+fn without_a_filter_every_key_may_be_there() {
+    let place = Place::new(KeyOrder::Bytewise);
+    let bare = TableSettings { filter_bits_per_key: 0, ..TableSettings::default() };
+    let entries = numbered(100, 10);
+    let table = place.table(1, bare, &entries);
+    check_all(&table, &entries);
+    assert!(table.may_contain(b"no such key"));
+    assert_eq!(get(&table, b"no such key", MAX_SEQNO).unwrap(), None);
+    assert_eq!(place.stats.counts().filter_checks, 0);
+}
+
+#[test]
+fn a_lost_file_is_named_and_an_iterator_survives_its_error() {
+    let (place, meta, entries) = small();
+    let table = place.open(&meta).unwrap();
+    let good = place.bytes(1);
+    let mut iter = table.iter(false);
+    iter.seek_to_first().unwrap();
+    place.replace(1, vec![0; good.len()]);
+    let error = loop {
+        if let Err(error) = iter.next() {
+            break error;
+        }
+    };
+    assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(table.path())));
+    assert!(error.offset().is_some_and(|at| at >= 40) && !iter.valid());
+    assert!(get(&table, b"m", 9).is_err());
+    place.files.remove(&Place::path(1)).unwrap();
+    assert_eq!(get(&table, b"m", 9).unwrap_err().kind(), ErrorKind::Io);
+    let mut pass = table.pass();
+    assert!(pass.seek_to_first().is_err() && !pass.valid());
+    place.replace(1, good);
+    assert!(walk(iter, false) == entries);
+    assert!(walk(pass, false) == entries);
+}
+
+#[test]
+#[should_panic(expected = "was added behind")]
+fn entries_out_of_order_are_a_bug() {
+    let place = Place::new(KeyOrder::Bytewise);
+    let mut writer = place.writer(1, TableSettings::default());
+    writer.add(b"k", Trailer::new(3, EntryKind::Put), b"").unwrap();
+    writer.add(b"k", Trailer::new(4, EntryKind::Put), b"").unwrap();
+}
+
+#[test]
+fn a_payload_that_is_no_pointer_is_refused_and_not_added() {
+    let (place, entries) = (Place::new(KeyOrder::Bytewise), numbered(2, 5));
+    let mut writer = place.writer(1, TableSettings::default());
+    let add = |writer: &mut TableWriter, (key, trailer, payload): &Entry| {
+        writer.add(key, *trailer, payload).unwrap();
+    };
+    add(&mut writer, &entries[0]);
+    let pointer = Trailer::new(1, EntryKind::PutPointer);
+    assert!(writer.add(b"key00000000a", pointer, b"\x80").is_err());
+    assert!(writer.add(b"key00000000b", Trailer(9), b"").is_err());
+    add(&mut writer, &entries[1]);
+    let meta = Arc::new(writer.finish().unwrap());
+    check_all(&place.open(&meta).unwrap(), &entries);
+}
+
+#[test]
+fn the_bytes_of_a_table_are_part_of_the_format() {
+    let (place, _, entries) = small();
+    let meta = place.write(1, settings(90, Codec::None), &entries);
+    let sum = crate::base::checksum::checksum64(0, &place.bytes(1));
+    assert_eq!((meta.bytes, sum), (668, 12742583284489158151));
+}

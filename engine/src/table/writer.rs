@@ -1,0 +1,211 @@
+//! Sorted entries to a table file.
+//!
+//! Place in the data's way: a flush or a compaction creates the file, adds entries in order, and
+//! gets a [`TableMeta`] for the manifest. The file is written front to back in large pieces, and
+//! the kernel is asked to begin writing each one back, so that the sync at the end is short.
+//!
+//! Nothing is synced here: the caller syncs file and directory before its manifest edit. A crash
+//! before that edit leaves a file that no version names, which the next open deletes.
+//!
+//! Upholds I3: the references per segment are counted from the very payloads written.
+
+use super::block::{BlockBuilder, RESTART_INTERVAL};
+use super::filter::FilterBuilder;
+use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Footer, seal};
+use super::index::IndexBuilder;
+use super::properties::{Properties, Summary, TableMeta};
+use crate::base::checksum::key_hash;
+use crate::base::compression::Codec;
+use crate::base::error::{InFile, IoContext, Result};
+use crate::base::header::{FileKind, Header};
+use crate::base::key::{KeyOrder, MAX_KEY_BYTES, MAX_VALUE_BYTES, Trailer, split_internal};
+use crate::base::pointer::TableId;
+use crate::env::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// The largest [`TableSettings::block_bytes`].
+pub const MAX_BLOCK_TARGET_BYTES: usize = 1 << 20;
+
+/// Written at once as soon as this much has come together.
+const PIECE_BYTES: usize = 512 << 10;
+/// No write is larger, however large the entry.
+const MAX_WRITE_BYTES: usize = 1 << 20;
+
+/// How a table is laid out. What it was written with does not matter to readers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableSettings {
+    /// A block is closed before the entry that would make it larger, in bytes before compression;
+    /// at most [`MAX_BLOCK_TARGET_BYTES`]. 4096 by default: one page of most disks. Larger blocks
+    /// compress better and make point reads dearer.
+    pub block_bytes: usize,
+    /// How blocks are compressed, where that pays; lz4 by default.
+    pub codec: Codec,
+    /// Bits of filter per user key; 10 by default: one absent key in eighty passes. Zero: no
+    /// filter. There is none either where a comparator orders the keys.
+    pub filter_bits_per_key: u32,
+}
+
+impl Default for TableSettings {
+    fn default() -> Self {
+        TableSettings { block_bytes: 4096, codec: Codec::default(), filter_bits_per_key: 10 }
+    }
+}
+
+/// Writes one table.
+pub struct TableWriter {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    id: TableId,
+    seed: FileSeed,
+    order: KeyOrder,
+    settings: TableSettings,
+    block: BlockBuilder,
+    index: IndexBuilder,
+    filter: Option<FilterBuilder>,
+    summary: Summary,
+    /// Finished bytes that are not written yet, and where they go.
+    pending: Vec<u8>,
+    written: u64,
+}
+
+impl TableWriter {
+    /// Begins table `id` of `database` in an empty `file`; `path` is for messages.
+    ///
+    /// # Panics
+    /// If the settings are out of range.
+    pub fn create(
+        file: Arc<dyn File>,
+        path: PathBuf,
+        id: TableId,
+        database: u64,
+        order: KeyOrder,
+        settings: TableSettings,
+    ) -> Result<Self> {
+        assert!((1..=MAX_BLOCK_TARGET_BYTES).contains(&settings.block_bytes), "{settings:?}");
+        let filtered = matches!(order, KeyOrder::Bytewise) && settings.filter_bits_per_key > 0;
+        Ok(TableWriter {
+            file,
+            path,
+            id,
+            seed: FileSeed::new(database, id),
+            order,
+            settings,
+            block: BlockBuilder::new(RESTART_INTERVAL),
+            index: IndexBuilder::new(),
+            filter: filtered.then(|| FilterBuilder::new(settings.filter_bits_per_key)),
+            summary: Summary::default(),
+            pending: Header::new(FileKind::Table, database, id.0).encode().to_vec(),
+            written: 0,
+        })
+    }
+
+    /// Adds the entry that comes next in order. A payload that is not what its kind says is
+    /// corruption of where it came from, and not added. After a failed write the table can't be
+    /// finished any more: drop the writer and remove the file.
+    ///
+    /// # Panics
+    /// If the entry does not sort strictly behind the one before, or is larger than entries are.
+    pub fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
+        assert!(
+            user_key.len() <= MAX_KEY_BYTES && payload.len() <= MAX_VALUE_BYTES,
+            "an entry of {} + {} bytes",
+            user_key.len(),
+            payload.len()
+        );
+        let last = split_internal(self.block.last_key());
+        let first = self.summary.entries == 0;
+        assert!(
+            first || self.order.compare_entries(last, (user_key, trailer)).is_lt(),
+            "table {}: {:?} {:?} was added behind {last:?}",
+            self.id,
+            user_key,
+            trailer
+        );
+        let new_key = first || last.0 != user_key;
+        self.summary.count(user_key, trailer, payload)?;
+        // Lengths and a restart take some bytes more; they don't matter to a target.
+        let grown = self.block.size() + user_key.len() + Trailer::BYTES + payload.len();
+        if grown > self.settings.block_bytes && !self.block.is_empty() {
+            self.finish_block()?;
+        }
+        self.index.goes_on(&self.order, self.block.last_key(), user_key);
+        if let Some(filter) = self.filter.as_mut().filter(|_| new_key) {
+            filter.add(key_hash(user_key));
+        }
+        self.block.add(user_key, trailer, payload);
+        Ok(())
+    }
+
+    /// How many entries were added.
+    pub fn entries(&self) -> u64 {
+        self.summary.entries
+    }
+
+    /// Bytes the file would have if it were finished now, nearly.
+    pub fn file_bytes(&self) -> u64 {
+        let filter = self.filter.as_ref().map_or(0, FilterBuilder::size);
+        let tail = self.block.size() + self.index.size() + filter + FOOTER_BYTES;
+        self.end() + tail as u64
+    }
+
+    /// Writes the rest and says what the table holds. Does not sync.
+    ///
+    /// # Panics
+    /// If nothing was added: an empty table is never made.
+    pub fn finish(mut self) -> Result<TableMeta> {
+        assert!(self.summary.entries > 0, "table {} has no entry", self.id);
+        self.finish_block()?;
+        self.summary.largest = self.block.last_key().to_vec();
+        let summary = Arc::new(std::mem::take(&mut self.summary));
+        let filter = match self.filter.take() {
+            Some(filter) => Some(self.seal(Codec::None, &filter.finish())?),
+            None => None,
+        };
+        let index = self.index.finish(&summary.largest, <[u8]>::to_vec);
+        let index = self.seal(self.settings.codec, &index)?;
+        let properties = Properties {
+            id: self.id,
+            comparator: self.order.name().to_string(),
+            codec: self.settings.codec,
+            summary: Arc::clone(&summary),
+        };
+        let properties = self.seal(self.settings.codec, &properties.encode())?;
+        let end = self.end();
+        Footer { filter, index, properties }.encode(&mut self.pending, self.seed, end);
+        self.write_pending()?;
+        Ok(TableMeta { id: self.id, bytes: self.written, summary })
+    }
+
+    /// Where the next block goes.
+    fn end(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
+    fn seal(&mut self, codec: Codec, raw: &[u8]) -> Result<BlockHandle> {
+        let offset = self.end();
+        seal(&mut self.pending, self.seed, offset, codec, raw).in_file(&self.path)
+    }
+
+    fn finish_block(&mut self) -> Result<()> {
+        let offset = self.end();
+        debug_assert!(offset >= DATA_START);
+        let (pending, codec) = (&mut self.pending, self.settings.codec);
+        let sealed = self.block.finish(|raw| seal(pending, self.seed, offset, codec, raw));
+        self.index.wrote(sealed.in_file(&self.path)?);
+        if self.pending.len() >= PIECE_BYTES {
+            self.write_pending()?;
+        }
+        Ok(())
+    }
+
+    fn write_pending(&mut self) -> Result<()> {
+        for piece in self.pending.chunks(MAX_WRITE_BYTES) {
+            self.file.write_at(piece, self.written).doing("write", &self.path)?;
+            self.file.start_writeback(self.written, piece.len() as u64);
+            self.written += piece.len() as u64;
+        }
+        self.pending.clear();
+        Ok(())
+    }
+}
