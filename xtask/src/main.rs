@@ -1,0 +1,44 @@
+//! The automation of the repository: `cargo xtask tidy` and `cargo xtask ci`.
+
+mod ci;
+mod lexer;
+mod modules;
+mod paths;
+mod repo;
+mod report;
+mod rules;
+mod rust_file;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask COMMAND
+
+  tidy [DIR]   the rules of the house: floors, doors, sizes, headers, documents; of another tree
+  ci           tidy, format, lints, documents, tests; stops at the first red";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments.as_slice() {
+        ["tidy"] => tidy::run(&root()),
+        ["tidy", folder] => tidy::run(Path::new(folder)),
+        ["ci"] => ci::run(&root()),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            ExitCode::SUCCESS
+        }
+        _ => {
+            eprintln!("{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// The root of the repository, one above this crate.
+fn root() -> PathBuf {
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_root.parent().unwrap_or(crate_root).to_path_buf()
+}

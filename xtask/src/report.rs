@@ -1,0 +1,70 @@
+//! What the rules found.
+
+use std::fmt;
+
+/// One place that breaks a rule, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Finding {
+    /// Path from the root of the repository.
+    pub(crate) path: String,
+    /// Counted from 1; 0 if the whole file is meant.
+    pub(crate) line: usize,
+    /// The rule's name.
+    pub(crate) rule: &'static str,
+    /// What is wrong and what to do.
+    pub(crate) message: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            0 => write!(out, "{}: {}: {}", self.path, self.rule, self.message),
+            line => write!(out, "{}:{line}: {}: {}", self.path, self.rule, self.message),
+        }
+    }
+}
+
+/// The findings of all rules.
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    /// Each makes the run fail.
+    pub(crate) errors: Vec<Finding>,
+    /// Worth knowing; the run passes.
+    pub(crate) notes: Vec<Finding>,
+}
+
+impl Report {
+    /// Adds an error.
+    pub(crate) fn error(&mut self, rule: &'static str, path: &str, line: usize, message: String) {
+        self.errors.push(Finding { path: path.to_owned(), line, rule, message });
+    }
+
+    /// Adds a note.
+    pub(crate) fn note(&mut self, rule: &'static str, path: &str, line: usize, message: String) {
+        self.notes.push(Finding { path: path.to_owned(), line, rule, message });
+    }
+
+    /// Puts all in order of place, without repetitions.
+    pub(crate) fn sort(&mut self) {
+        for findings in [&mut self.errors, &mut self.notes] {
+            findings.sort();
+            findings.dedup();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finding_reads_as_place_rule_and_advice() {
+        let mut report = Report::default();
+        report.error("tabs", "b.rs", 3, "use spaces".into());
+        report.error("title", "a.md", 0, "add one".into());
+        report.error("tabs", "b.rs", 3, "use spaces".into());
+        report.sort();
+        let lines: Vec<_> = report.errors.iter().map(Finding::to_string).collect();
+        assert_eq!(lines, ["a.md: title: add one", "b.rs:3: tabs: use spaces"]);
+    }
+}

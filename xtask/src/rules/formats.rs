@@ -1,0 +1,73 @@
+//! Every kind of file that the engine writes (I11) is described for readers of its bytes.
+
+use crate::lexer::{Kind, Token};
+use crate::repo::Repo;
+use crate::report::Report;
+use crate::rust_file::{RustFile, closing};
+
+const RULE: &str = "formats";
+const KINDS: &str = "engine/src/base/header.rs";
+const DOCUMENT: &str = "docs/formats.md";
+
+pub(crate) fn check(repo: &Repo, files: &[RustFile<'_>], report: &mut Report) {
+    let Some(file) = files.iter().find(|file| file.path == KINDS) else { return };
+    let document = repo.text(DOCUMENT).unwrap_or_default();
+    let tokens = file.production();
+    for (variant, line) in variants(&tokens) {
+        let Some(letters) = letters_of(&tokens, variant) else {
+            let message = format!("`FileKind::{variant}` has no arm with its four letters");
+            report.error(RULE, KINDS, line, message);
+            continue;
+        };
+        if !document.split(|c: char| !c.is_alphanumeric()).any(|word| word == letters) {
+            let message = format!("file kind {letters} ({variant}) is not in {DOCUMENT}");
+            report.error(RULE, KINDS, line, message + "; describe its bytes there");
+        }
+    }
+}
+
+/// The variants of `enum FileKind` and their lines.
+fn variants<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, usize)> {
+    let named = |pair: &[Token<'_>]| pair[0].is_ident("enum") && pair[1].is_ident("FileKind");
+    let Some(at) = tokens.windows(2).position(named) else { return Vec::new() };
+    let body = &tokens[at + 3..closing(tokens, at + 2)];
+    let words = body.iter().filter(|token| token.kind == Kind::Ident);
+    words.map(|token| (token.text, token.line)).collect()
+}
+
+/// `FileKind::Table => b"TABL"` says that a table's letters are `TABL`.
+fn letters_of<'a>(tokens: &[Token<'a>], variant: &str) -> Option<&'a str> {
+    tokens.windows(4).find_map(|four| match four {
+        [name, equals, arrow, text] => {
+            let is_arm = name.is_ident(variant) && equals.is('=') && arrow.is('>');
+            let literal = text.text.strip_prefix("b\"")?.strip_suffix('"')?;
+            is_arm.then_some(literal)
+        }
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::errors_of;
+
+    const HEADER: &str = "pub enum FileKind {\n /// A.\n Manifest,\n Table,\n}\n\
+                          fn f(kind: FileKind) { match kind {\n\
+                          FileKind::Manifest => b\"MANI\",\n FileKind::Table => b\"TABL\",\n} }";
+
+    #[test]
+    fn an_undocumented_kind_is_an_error() {
+        let found = errors_of(check, &[(KINDS, HEADER), (DOCUMENT, "| `MANI` |")]);
+        assert_eq!(found.len(), 1);
+        assert!(found[0].starts_with("engine/src/base/header.rs:4: formats: file kind TABL"));
+        let documents = "| `MANI` | TABL";
+        assert_eq!(errors_of(check, &[(KINDS, HEADER), (DOCUMENT, documents)]), [""; 0]);
+    }
+
+    #[test]
+    fn a_kind_without_letters_is_an_error() {
+        let text = HEADER.replace("FileKind::Table => b\"TABL\",", "");
+        assert!(errors_of(check, &[(KINDS, &text), (DOCUMENT, "MANI")])[0].contains("no arm"));
+    }
+}

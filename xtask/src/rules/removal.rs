@@ -1,0 +1,64 @@
+//! Who may take a file's name away (I5): one place in the engine, and the rooms listed here.
+
+use crate::repo::Repo;
+use crate::report::Report;
+use crate::rust_file::RustFile;
+
+const RULE: &str = "removal";
+
+/// Where files are removed, and why there.
+const ALLOWED: [(&str, &str); 3] = [
+    ("engine/src/version/set.rs", "frees what no reader can reach any more"),
+    ("engine/src/env/", "implements the removal"),
+    ("engine/src/db/repair.rs", "destroys on the user's word"),
+];
+
+pub(crate) fn check(_: &Repo, files: &[RustFile<'_>], report: &mut Report) {
+    for file in files.iter().filter(|file| file.path.starts_with("engine/src/")) {
+        if ALLOWED.iter().any(|(path, _)| file.path.starts_with(path)) {
+            continue;
+        }
+        let tokens = file.production();
+        for at in 0..tokens.len() {
+            let is_call = tokens[at].is_ident("remove")
+                && tokens.get(at + 1).is_some_and(|next| next.is('('));
+            let is_path = at >= 3 && tokens[at - 1].is(':') && tokens[at - 3].is_ident("Fs");
+            let receiver = tokens[..at].iter().rev().skip(1);
+            // `fs.remove(`, `self.fs().remove(`: the word before, past an empty call.
+            let mut receiver = receiver.skip_while(|token| token.is('(') || token.is(')'));
+            let is_method = at >= 1
+                && tokens[at - 1].is('.')
+                && receiver
+                    .next()
+                    .is_some_and(|token| token.text == "fs" || token.text.ends_with("_fs"));
+            if is_call && (is_path || is_method) {
+                let owner = ALLOWED[0].0;
+                let message = format!("only {owner} removes files (I5); hand it the file's id");
+                report.error(RULE, file.path, tokens[at].line, message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rules::errors_of;
+
+    #[test]
+    fn removing_a_file_elsewhere_is_an_error() {
+        for text in ["self.fs.remove(&p)", "env.fs()\n.remove(p)", "Fs::remove(&*fs, p)"] {
+            let text = format!("fn f() {{ {text}; }}");
+            let found = errors_of(check, &[("engine/src/gc/punch.rs", &text)]);
+            assert_eq!(found.len(), 1, "{text}");
+            assert_eq!(errors_of(check, &[("engine/src/version/set.rs", &text)]), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn removing_from_a_map_is_fine() {
+        let text = "fn f() { map.remove(&k); self.files.remove(1); }\n\
+                    #[cfg(test)]\nmod tests { fn g() { fs.remove(p); } }";
+        assert_eq!(errors_of(check, &[("engine/src/gc/punch.rs", text)]), [""; 0]);
+    }
+}
