@@ -5,47 +5,47 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// A step: what it is called and the command; `cargo` is the one that runs us.
+/// A step: what it is called, its command, and variables set for it.
 struct Step {
     name: &'static str,
-    arguments: &'static str,
-    /// Variables set for it.
+    command: &'static str,
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 7] = [
-    step("tidy", "xtask tidy"),
-    step("format", "fmt --all --check"),
-    step("lints", "clippy --workspace --all-targets --locked -- -D warnings"),
+const STEPS: [Step; 8] = [
+    step("tidy", "cargo xtask tidy"),
+    step("format", "cargo fmt --all --check"),
+    step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
     step(
         "lints, all features",
-        "clippy --workspace --all-targets --all-features --locked -- -D warnings",
+        "cargo clippy --workspace --all-targets --all-features --locked -- -D warnings",
     ),
     Step {
         name: "documents",
-        arguments: "doc --workspace --no-deps --all-features --locked",
+        command: "cargo doc --workspace --no-deps --all-features --locked",
         environment: &[("RUSTDOCFLAGS", "-D warnings")],
     },
-    step("examples in documents", "test --workspace --doc --locked"),
+    step("measuring harness", "python3 -m unittest discover -s bench/tests"),
+    step("examples in documents", "cargo test --workspace --doc --locked"),
     // Last, so that its summary closes the output.
-    step("tests", "test --workspace --lib --bins --tests --examples --locked"),
+    step("tests", "cargo test --workspace --lib --bins --tests --examples --locked"),
 ];
 
-const fn step(name: &'static str, arguments: &'static str) -> Step {
-    Step { name, arguments, environment: &[] }
+const fn step(name: &'static str, command: &'static str) -> Step {
+    Step { name, command, environment: &[] }
 }
 
 /// Runs the steps.
 pub(crate) fn run(root: &Path) -> ExitCode {
     let mut done: Vec<(&str, Duration)> = Vec::new();
     for step in &STEPS {
-        println!("== {}: cargo {}", step.name, step.arguments);
+        println!("== {}: {}", step.name, step.command);
         let start = Instant::now();
         let passed = run_step(root, step);
         done.push((step.name, start.elapsed()));
         if !passed {
-            eprintln!("== red: {} (cargo {})", step.name, step.arguments);
             print_durations(&done);
+            eprintln!("== red: {} ({})", step.name, step.command);
             return ExitCode::FAILURE;
         }
     }
@@ -55,14 +55,16 @@ pub(crate) fn run(root: &Path) -> ExitCode {
 }
 
 fn run_step(root: &Path, step: &Step) -> bool {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut command = Command::new(cargo);
-    command.args(step.arguments.split_whitespace()).current_dir(root);
-    command.envs(step.environment.iter().copied());
+    let mut words = step.command.split_whitespace();
+    let Some(program) = words.next() else { return false };
+    // The cargo that runs us, not another one that is found first.
+    let cargo = std::env::var_os("CARGO").filter(|_| program == "cargo");
+    let mut command = Command::new(cargo.unwrap_or_else(|| program.into()));
+    command.args(words).current_dir(root).envs(step.environment.iter().copied());
     match command.status() {
         Ok(status) => status.success(),
         Err(error) => {
-            eprintln!("cargo cannot be run: {error}");
+            eprintln!("{program} cannot be run: {error}");
             false
         }
     }

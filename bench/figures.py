@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Measures the figures of CleaveDB and records them; see bench/README.md."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness import measure, record
+from harness.cleave import BenchError, Cleave
+from harness.figures import FIGURES, Setting
+
+HERE = Path(__file__).resolve().parent
+SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def size(text):
+    """`512M` as bytes."""
+    if text[-1:].upper() in SUFFIXES:
+        return int(text[:-1]) * SUFFIXES[text[-1].upper()]
+    return int(text)
+
+
+def arguments():
+    """What the command takes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("figure", choices=[*FIGURES, "all"])
+    parser.add_argument("--dir", required=True, type=Path, help="a folder on the disk to measure")
+    parser.add_argument("--cleave", default=HERE.parent / "target/release/cleave", type=Path)
+    parser.add_argument("--memory", default=512 << 20, type=size, help="limit [512M]")
+    parser.add_argument("--repeats", default=3, type=int, help="runs of each side [3]")
+    parser.add_argument("--num", default=4 << 20, type=int, help="keys [4194304]")
+    parser.add_argument("--ops", default=200_000, type=int, help="gets or steps a run [200000]")
+    parser.add_argument("--max-replay", default=256 << 20, type=size, help="as the store has it")
+    parser.add_argument("--out", default=HERE / "record", type=Path, help="[bench/record]")
+    return parser.parse_args()
+
+
+def command_line(given):
+    """The command as others would repeat it, without the paths of this machine."""
+    return (
+        f"python3 bench/figures.py {given.figure} --dir DIR --memory {given.memory >> 20}M "
+        f"--repeats {given.repeats} --num {given.num} --ops {given.ops} "
+        f"--max-replay {given.max_replay >> 20}M"
+    )
+
+
+def main():
+    """The command; 0 if all was measured."""
+    given = arguments()
+    if not given.cleave.is_file():
+        sys.exit(f"{given.cleave} is not there; run cargo build --release -p cleavedb-cli")
+    given.dir.mkdir(parents=True, exist_ok=True)
+    measure.open_files_limit()
+    setting = Setting(
+        cleave=Cleave(str(given.cleave)),
+        folder=given.dir,
+        memory_bytes=given.memory,
+        repeats=given.repeats,
+        num=given.num,
+        ops=given.ops,
+        max_replay_bytes=given.max_replay,
+    )
+    for name in FIGURES if given.figure == "all" else [given.figure]:
+        print(f"== {name}", file=sys.stderr)
+        title = FIGURES[name].__doc__.rstrip(".")
+        try:
+            sections = FIGURES[name](setting)
+        except BenchError as error:
+            sys.exit(f"bench: {error}")
+        text = record.page(title, command_line(given), given.dir, sections)
+        print(text)
+        print(f"== recorded in {record.save(text, name, given.out)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

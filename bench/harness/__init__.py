@@ -1,0 +1,1 @@
+"""How the figures of CleaveDB are measured; see bench/README.md."""

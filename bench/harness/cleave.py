@@ -1,0 +1,88 @@
+"""The command `cleave bench`: the one place that knows its flags and what it prints.
+
+With `--json` it prints one object a line for each workload, with `workload`, `ops`, `seconds`,
+`ops_per_second`, `bytes`, `p50_us`, `p99_us`, `p999_us`, `max_us`, and at last `{"stats": {…}}`.
+"""
+
+import json
+from dataclasses import dataclass
+
+
+class BenchError(Exception):
+    """A run that cannot count: what happened, and what the command said."""
+
+
+@dataclass
+class Cleave:
+    """How to call it."""
+
+    program: str
+
+    def bench(self, store, workload, **flags):
+        """The command line for one workload; `value_size=1024` becomes `--value-size 1024`."""
+        command = [self.program, "bench", str(store), workload]
+        for name, value in flags.items():
+            flag = "--" + name.replace("_", "-")
+            if value is True:
+                command.append(flag)
+            elif value is not None and value is not False:
+                command += [flag, str(value)]
+        return command + ["--json"]
+
+    def fill(self, store, num, value_size, **flags):
+        """Writes `num` keys in random order by one thread, handed to the kernel each."""
+        return self.bench(
+            store,
+            "fillrandom",
+            num=num,
+            value_size=value_size,
+            threads=1,
+            durability="os",
+            **flags,
+        )
+
+    def settle(self, store):
+        """Opens the store and waits until no flush or compaction is due."""
+        return self.bench(store, "settle")
+
+    def stats(self, store):
+        """Opens the store and prints its statistics as one JSON object."""
+        return [self.program, "stats", str(store), "--json"]
+
+
+def parse(result):
+    """The workloads' objects by name, and the statistics."""
+    if result.exit_code != 0:
+        raise BenchError(f"{' '.join(result.command)} failed ({result.exit_code}): {result.stderr}")
+    workloads, stats = {}, {}
+    for line in result.stdout.splitlines():
+        if not line.startswith("{"):
+            continue
+        found = json.loads(line)
+        if "workload" in found:
+            workloads[found["workload"]] = found
+        elif "stats" in found:
+            stats = found["stats"]
+    return workloads, stats
+
+
+def workload(result, name):
+    """One workload's object."""
+    found, _ = parse(result)
+    if name not in found:
+        raise BenchError(f"{' '.join(result.command)} printed no result for {name}")
+    return found[name]
+
+
+def find_number(tree, name):
+    """The first number of that name anywhere in the statistics; None if there is none."""
+    if isinstance(tree, dict):
+        value = tree.get(name)
+        if isinstance(value, (int, float)):
+            return value
+        tree = list(tree.values())
+    if isinstance(tree, list):
+        for inner in tree:
+            if (value := find_number(inner, name)) is not None:
+                return value
+    return None

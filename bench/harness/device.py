@@ -1,0 +1,76 @@
+"""The block device below a folder, and the page cache above it."""
+
+import os
+from pathlib import Path
+
+SECTOR = 512
+
+
+class Device:
+    """The counters of the device that holds a folder; of the whole machine, not of one process."""
+
+    def __init__(self, folder, sys_root=Path("/sys")):
+        number = os.stat(folder).st_dev
+        self.number = f"{os.major(number)}:{os.minor(number)}"
+        link = sys_root / "dev" / "block" / self.number
+        self.stat = link / "stat"
+        self.name = link.resolve().name if link.exists() else None
+
+    def counters(self):
+        """Requests and bytes since boot; None where the file system has no device."""
+        if not self.stat.exists():
+            return None
+        return parse_stat(self.stat.read_text())
+
+
+def parse_stat(text):
+    """The fields of /sys/block/*/stat that matter here."""
+    fields = [int(word) for word in text.split()]
+    return {
+        "read_ios": fields[0],
+        "read_bytes": fields[2] * SECTOR,
+        "write_ios": fields[4],
+        "write_bytes": fields[6] * SECTOR,
+    }
+
+
+def difference(after, before):
+    """What happened in between; None if either is unknown."""
+    if after is None or before is None:
+        return None
+    return {name: after[name] - before[name] for name in after}
+
+
+def files_below(path):
+    """Every file below a folder, or the file itself."""
+    path = Path(path)
+    if path.is_file():
+        return [path]
+    return sorted(found for found in path.rglob("*") if found.is_file() and not found.is_symlink())
+
+
+def size_below(path):
+    """Bytes of all files below; those that vanish meanwhile count as nothing."""
+    total = 0
+    for file in files_below(path):
+        try:
+            total += file.stat().st_size
+        except FileNotFoundError:
+            pass
+    return total
+
+
+def drop_cached(path):
+    """Writes the files below `path` back and takes them out of the page cache."""
+    for file in files_below(path):
+        descriptor = os.open(file, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(descriptor)
+    # Directories, inodes and the tails that fadvise leaves; needs root, and is a help only.
+    try:
+        Path("/proc/sys/vm/drop_caches").write_text("3")
+    except OSError:
+        pass

@@ -1,0 +1,151 @@
+"""Runs one command and measures it: time, peak memory, device reads and writes."""
+
+import os
+import resource
+import subprocess
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness import device
+from harness.cgroup import Group
+
+SAMPLE_SECONDS = 0.02
+
+
+@dataclass
+class Result:
+    """What a command cost."""
+
+    command: list
+    exit_code: int
+    seconds: float
+    stdout: str
+    stderr: str
+    peak_rss_bytes: int
+    memory_limit_bytes: int | None
+    memory_limit_missing: str | None
+    group_peak_bytes: int | None
+    # Of this process: what it asked of the block layer.
+    process_read_bytes: int | None
+    process_write_bytes: int | None
+    # Of this process, from its control group.
+    group_read_ios: int | None
+    group_read_bytes: int | None
+    # Of the whole machine while it ran and until everything was written back.
+    device: dict | None
+
+    def as_dict(self):
+        """For JSON."""
+        return asdict(self)
+
+
+def run(command, folder, memory_bytes=None, cold=False, kill_when=None):
+    """Runs `command`, whose files are below `folder`.
+
+    `memory_bytes` limits its memory, page cache included. `cold` drops its files from the page
+    cache first. `kill_when` is asked again and again; once it is true the command gets SIGKILL.
+    """
+    folder = Path(folder)
+    if cold and folder.exists():
+        device.drop_cached(folder)
+    os.sync()
+    disk = device.Device(folder if folder.exists() else folder.parent)
+    before = disk.counters()
+    group = Group(memory_bytes or 1 << 62, disk.number)
+    with group, tempfile.TemporaryDirectory() as outputs:
+        streams = [open(Path(outputs) / name, "w+b") for name in ("stdout", "stderr")]
+        start = time.monotonic()
+        child = subprocess.Popen(
+            [str(word) for word in command],
+            stdin=subprocess.DEVNULL,
+            stdout=streams[0],
+            stderr=streams[1],
+            preexec_fn=group.join,
+        )
+        peak_rss, seconds, counts = watch(child, start, kill_when)
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        os.sync()
+        reads = group.device_reads()
+        texts = [read_back(stream) for stream in streams]
+        limited = memory_bytes is not None and group.memory is not None
+        return Result(
+            command=[str(word) for word in command],
+            exit_code=child.returncode,
+            seconds=seconds,
+            stdout=texts[0],
+            stderr=texts[1],
+            peak_rss_bytes=peak_rss or usage.ru_maxrss * 1024,
+            memory_limit_bytes=memory_bytes if limited else None,
+            memory_limit_missing=group.why_not if memory_bytes is not None else None,
+            group_peak_bytes=group.peak_bytes(),
+            process_read_bytes=counts.get("read_bytes"),
+            process_write_bytes=written(counts),
+            group_read_ios=reads and reads[0],
+            group_read_bytes=reads and reads[1],
+            device=device.difference(disk.counters(), before),
+        )
+
+
+def watch(child, start, kill_when):
+    """Samples the child until it ends: (peak resident bytes, seconds, its I/O counters).
+
+    It is left as a zombie, whose I/O counters can still be read and are final.
+    """
+    peak = 0
+    killed = False
+    while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
+        peak = max(peak, high_water(child.pid))
+        if kill_when is not None and not killed and kill_when():
+            child.kill()
+            killed = True
+        time.sleep(SAMPLE_SECONDS)
+    return peak, time.monotonic() - start, io_counters(child.pid)
+
+
+def high_water(pid):
+    """The most resident memory so far (VmHWM) of a running process, in bytes."""
+    try:
+        return parse_high_water(Path(f"/proc/{pid}/status").read_text())
+    except OSError:
+        return 0
+
+
+def parse_high_water(text):
+    """`VmHWM:  123 kB` in /proc/*/status."""
+    for line in text.splitlines():
+        if line.startswith("VmHWM:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def io_counters(pid):
+    """/proc/*/io as numbers; empty where it may not be read."""
+    try:
+        lines = Path(f"/proc/{pid}/io").read_text().splitlines()
+    except OSError:
+        return {}
+    return {name: int(value) for name, value in (line.split(":") for line in lines)}
+
+
+def written(counters):
+    """Bytes handed to the block layer, less those that were truncated away before."""
+    if "write_bytes" not in counters:
+        return None
+    return counters["write_bytes"] - counters.get("cancelled_write_bytes", 0)
+
+
+def read_back(stream):
+    """What the command wrote to a file."""
+    stream.seek(0)
+    text = stream.read().decode("utf-8", "replace")
+    stream.close()
+    return text
+
+
+def open_files_limit():
+    """As many open files as the system grants: a store of 4 GB has some hundred."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
