@@ -1,0 +1,94 @@
+//! Storage that grows without ever moving: items are found by a 32-bit number, appended by one
+//! thread and read by any.
+//!
+//! Items lie in chunks; the high bits of a number name the chunk, the low ones the place in it.
+//! Chunks double in size up to 2^13 items, stay so for about a million items, so that making one
+//! takes microseconds, and then grow again slowly, so that there are never many. All items of a
+//! chunk are made at once, empty; whoever appends one fills it in through atomics and publishes
+//! its number afterwards.
+
+use std::sync::OnceLock;
+
+/// The bits of a number that tell the place in the chunk; the others tell the chunk.
+const PLACE_BITS: u32 = 24;
+const CHUNKS: u32 = 1 << (u32::BITS - PLACE_BITS);
+const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
+
+const FIRST_BITS: u32 = 6;
+const MIDDLE_BITS: u32 = 13;
+/// Up to this chunk, sizes stay at the middle one.
+const MIDDLE_CHUNKS: u32 = 128;
+/// Behind that, this many chunks are of one size.
+const LARGE_CHUNKS: u32 = 8;
+
+/// How many items a chunk has.
+fn chunk_items(chunk: u32) -> u32 {
+    let larger = (chunk + LARGE_CHUNKS).saturating_sub(MIDDLE_CHUNKS) / LARGE_CHUNKS;
+    1 << ((FIRST_BITS + chunk).min(MIDDLE_BITS) + larger).min(PLACE_BITS)
+}
+
+/// The storage.
+pub(super) struct Arena<T> {
+    chunks: Box<[OnceLock<Box<[T]>>; CHUNKS as usize]>,
+}
+
+impl<T: Default> Arena<T> {
+    pub(super) fn new() -> Self {
+        Arena { chunks: Box::new([const { OnceLock::new() }; CHUNKS as usize]) }
+    }
+
+    /// An item whose number [`Arena::append`] has returned.
+    #[inline]
+    pub(super) fn get(&self, number: u32) -> &T {
+        let chunk = self.chunks[(number >> PLACE_BITS) as usize].get();
+        &chunk.expect("an item is published after its chunk")[(number & PLACE_MASK) as usize]
+    }
+
+    /// Appends `count` items, at most as many as the first chunk has, behind the last ones, which
+    /// end at `end`. Returns the number of the first one; the others follow it.
+    pub(super) fn append(&self, end: &mut u32, count: u32) -> u32 {
+        assert!(count <= 1 << FIRST_BITS, "{count} items in a row");
+        let (mut chunk, mut place) = (*end >> PLACE_BITS, *end & PLACE_MASK);
+        if place + count > chunk_items(chunk) {
+            (chunk, place) = (chunk + 1, 0);
+            assert!(chunk < CHUNKS, "a memtable of a billion items");
+        }
+        let items = || (0..chunk_items(chunk)).map(|_| T::default()).collect();
+        self.chunks[chunk as usize].get_or_init(items);
+        let first = chunk << PLACE_BITS | place;
+        *end = first + count;
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+    #[test]
+    fn items_stay_where_they_are() {
+        let arena = Arena::<AtomicU32>::new();
+        let (mut end, mut firsts) = (0, Vec::new());
+        for count in (0..300_000).map(|i| 1 + i % 9) {
+            let first = arena.append(&mut end, count);
+            (0..count).for_each(|i| arena.get(first + i).store(first + i, Relaxed));
+            firsts.push((first, count));
+        }
+        for (first, count) in firsts {
+            (0..count).for_each(|i| assert_eq!(arena.get(first + i).load(Relaxed), first + i));
+        }
+    }
+
+    #[test]
+    fn chunks_grow_in_measure() {
+        let sizes: Vec<u64> = (0..CHUNKS).map(|chunk| chunk_items(chunk).into()).collect();
+        assert_eq!(&sizes[..9], &[64, 128, 256, 512, 1024, 2048, 4096, 8192, 8192]);
+        let mut total = 0;
+        for size in sizes {
+            assert!(size <= 1 << PLACE_BITS && size <= (total / 8).max(8192));
+            total += size;
+        }
+        assert!(total > 800_000_000, "{total}");
+    }
+}

@@ -1,0 +1,112 @@
+//! Walking a memtable in order, in both directions, while it grows.
+
+use super::node::{Node, ShortKey};
+use super::{HEAD, Memtable, Target, split};
+use crate::base::entry::Slot;
+use crate::base::error::Result;
+use crate::base::iter::EntryIter;
+use crate::base::key::{EntryKind, Trailer};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Acquire;
+
+/// An iterator over the entries of a memtable; sees those inserted before each of its steps.
+pub struct MemtableIter {
+    table: Arc<Memtable>,
+    /// The entry it stands on; [`HEAD`] = none.
+    at: u32,
+    short_key: ShortKey,
+    pointer: Vec<u8>,
+}
+
+impl Memtable {
+    /// An iterator over all entries.
+    pub fn iter(self: &Arc<Self>) -> MemtableIter {
+        let table = Arc::clone(self);
+        MemtableIter { table, at: HEAD, short_key: ShortKey::default(), pointer: Vec::new() }
+    }
+}
+
+impl MemtableIter {
+    fn node(&self) -> &Node {
+        assert!(self.valid(), "the iterator stands on no entry");
+        self.table.nodes.get(self.at)
+    }
+
+    /// Stands on entry `number`, and spells out what the list has in other forms.
+    fn stand_on(&mut self, number: u32) -> Result<()> {
+        self.at = number;
+        if number == HEAD {
+            return Ok(());
+        }
+        let node = self.table.nodes.get(number);
+        if !node.has_long_key() {
+            self.short_key = node.short_key();
+            if let slot @ Slot::Pointer(_) = self.table.slot(node) {
+                self.pointer.clear();
+                slot.encode(&mut self.pointer);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EntryIter for MemtableIter {
+    fn valid(&self) -> bool {
+        self.at != HEAD
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        let first = self.table.nodes.get(HEAD).next[0].load(Acquire);
+        self.stand_on(first)
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.stand_on(self.table.last())
+    }
+
+    fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let found = self.table.search(&Target::new(user_key, trailer), |_, _| {}).1;
+        self.stand_on(found)
+    }
+
+    fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let found = self.table.search(&Target::new(user_key, trailer), |_, _| {}).0;
+        self.stand_on(found)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        let next = self.node().next[0].load(Acquire);
+        self.stand_on(next)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        // There are no links backwards: the entry before is searched for.
+        let target = Target::new(self.user_key(), self.trailer());
+        let before = self.table.search(&target, |_, _| {}).0;
+        self.stand_on(before)
+    }
+
+    fn user_key(&self) -> &[u8] {
+        if self.node().has_long_key() {
+            self.table.long_key(self.node())
+        } else {
+            self.short_key.as_slice()
+        }
+    }
+
+    fn trailer(&self) -> Trailer {
+        self.node().trailer()
+    }
+
+    fn payload(&self) -> &[u8] {
+        let node = self.node();
+        if node.has_long_key() {
+            return split(self.table.kept(node)).1;
+        }
+        match node.trailer().kind().expect("an insertion checks the kind") {
+            EntryKind::Delete => &[],
+            EntryKind::Put => self.table.kept(node),
+            EntryKind::PutPointer => &self.pointer,
+        }
+    }
+}

@@ -1,0 +1,325 @@
+use super::*;
+use crate::base::iter::EntryIter;
+use crate::base::key::{Comparator, MAX_SEQNO};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+/// Orders keys by length, then backwards.
+struct Odd;
+
+impl Comparator for Odd {
+    fn name(&self) -> &str {
+        "odd"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.len().cmp(&b.len()).then_with(|| b.cmp(a))
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (self.0 >> 33) % limit
+    }
+
+    /// Keys of all lengths around those that matter, many of them with long common prefixes.
+    fn key(&mut self) -> Vec<u8> {
+        let len = [0, 1, 8, 16, 30, 31, 32, 33, 40, 100][self.below(10) as usize];
+        let mut key = vec![b'k'; len];
+        for _ in 0..self.below(3).min(len as u64) {
+            let at = self.below(len as u64) as usize;
+            key[at] = [0, b'a', b'z', 0xff][self.below(4) as usize];
+        }
+        key
+    }
+}
+
+#[derive(Clone, PartialEq, Debug)]
+enum Owned {
+    Delete,
+    Inline(Vec<u8>),
+    Pointer(ValuePointer),
+}
+
+impl Owned {
+    fn of(slot: Slot<'_>) -> Owned {
+        match slot {
+            Slot::Delete => Owned::Delete,
+            Slot::Inline(value) => Owned::Inline(value.to_vec()),
+            Slot::Pointer(pointer) => Owned::Pointer(pointer),
+        }
+    }
+
+    fn slot(&self) -> Slot<'_> {
+        match self {
+            Owned::Delete => Slot::Delete,
+            Owned::Inline(value) => Slot::Inline(value),
+            Owned::Pointer(pointer) => Slot::Pointer(*pointer),
+        }
+    }
+
+    fn draw(random: &mut Random) -> Owned {
+        match random.below(4) {
+            0 => Owned::Delete,
+            1 => Owned::Inline(vec![]),
+            2 => Owned::Inline(vec![random.below(256) as u8; random.below(300) as usize]),
+            _ => Owned::Pointer(ValuePointer {
+                segment: SegmentId(random.below(1 << 31)),
+                offset: random.below(1 << 31) << 20,
+                length: random.below(1 << 31) as u32,
+            }),
+        }
+    }
+}
+
+/// A memtable and what should be in it, in order.
+struct Pair {
+    table: Arc<Memtable>,
+    entries: Vec<(Vec<u8>, Trailer, Owned)>,
+}
+
+fn filled(order: KeyOrder, count: u64, seed: u64) -> Pair {
+    let mut random = Random(seed);
+    let table = Arc::new(Memtable::new(order.clone()));
+    let mut entries = Vec::new();
+    for i in 0..count {
+        // Sequence numbers neither ascending nor descending, but all different.
+        let seqno = i * 7919 % 1_000_003 + 1;
+        let (key, payload) = (random.key(), Owned::draw(&mut random));
+        let trailer = Trailer::new(seqno, payload.slot().kind());
+        table.insert(&key, trailer, payload.slot());
+        entries.push((key, trailer, payload));
+    }
+    entries.sort_by(|a, b| order.compare_entries((&a.0, a.1), (&b.0, b.1)));
+    Pair { table, entries }
+}
+
+fn orders() -> [KeyOrder; 2] {
+    [KeyOrder::Bytewise, KeyOrder::Custom(Arc::new(Odd))]
+}
+
+#[track_caller]
+fn assert_stands_on(iter: &MemtableIter, entry: Option<&(Vec<u8>, Trailer, Owned)>) {
+    assert_eq!(iter.valid(), entry.is_some());
+    if let Some((key, trailer, payload)) = entry {
+        assert_eq!((iter.user_key(), iter.trailer()), (&key[..], *trailer));
+        let slot = Slot::decode(iter.trailer().kind().unwrap(), iter.payload()).unwrap();
+        assert_eq!(Owned::of(slot), *payload);
+    }
+}
+
+#[test]
+fn iterates_in_order_both_ways() {
+    for order in orders() {
+        let Pair { table, entries } = filled(order, 5000, 1);
+        assert_eq!(table.entries(), 5000);
+        let mut iter = table.iter();
+        assert!(!iter.valid());
+        iter.seek_to_first().unwrap();
+        for entry in &entries {
+            assert_stands_on(&iter, Some(entry));
+            iter.next().unwrap();
+        }
+        assert_stands_on(&iter, None);
+        iter.seek_to_last().unwrap();
+        for entry in entries.iter().rev() {
+            assert_stands_on(&iter, Some(entry));
+            iter.prev().unwrap();
+        }
+        assert_stands_on(&iter, None);
+    }
+}
+
+#[test]
+fn seeks_like_the_model() {
+    for order in orders() {
+        let Pair { table, entries } = filled(order.clone(), 3000, 2);
+        let mut random = Random(3);
+        let mut iter = table.iter();
+        for round in 0..6000 {
+            let (mut key, mut trailer) = (random.key(), Trailer::seek(random.below(1_100_000)));
+            match round % 4 {
+                0 => trailer = [Trailer::LAST, Trailer(u64::MAX)][random.below(2) as usize],
+                1 => (key, trailer, _) = entries[random.below(3000) as usize].clone(),
+                _ => {}
+            }
+            let at = entries.partition_point(|entry| {
+                order.compare_entries((&entry.0, entry.1), (&key, trailer)).is_lt()
+            });
+            iter.seek(&key, trailer).unwrap();
+            assert_stands_on(&iter, entries.get(at));
+            iter.seek_before(&key, trailer).unwrap();
+            assert_stands_on(&iter, at.checked_sub(1).map(|at| &entries[at]));
+        }
+    }
+}
+
+#[test]
+fn gets_the_newest_entry_at_or_below_a_sequence_number() {
+    for order in orders() {
+        let Pair { table, entries } = filled(order, 4000, 4);
+        let mut model: BTreeMap<&[u8], BTreeMap<u64, &Owned>> = BTreeMap::new();
+        for (key, trailer, payload) in &entries {
+            model.entry(key).or_default().insert(trailer.seqno(), payload);
+        }
+        assert!(model.values().any(|versions| versions.len() > 20));
+        let mut random = Random(5);
+        for _ in 0..20_000 {
+            let key = random.key();
+            let seqno = [random.below(1_100_000), MAX_SEQNO][random.below(2) as usize];
+            let got = table.get(&key, seqno, |trailer, slot| (trailer.seqno(), Owned::of(slot)));
+            let versions = model.get(&key[..]);
+            let wanted = versions.and_then(|versions| versions.range(..=seqno).next_back());
+            assert_eq!(got, wanted.map(|(seqno, payload)| (*seqno, (*payload).clone())));
+        }
+    }
+}
+
+#[test]
+fn keys_in_order_go_where_they_belong() {
+    let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
+    let key = |i: u64| format!("{i:08}").into_bytes();
+    // Upwards, from an end and from the middle, then backwards.
+    let numbers = (0..3000).chain(6000..9000).chain(3000..6000).chain((9000..9999).rev());
+    for (seqno, i) in numbers.enumerate() {
+        table.insert(&key(i), Trailer::new(seqno as u64 + 1, EntryKind::Delete), Slot::Delete);
+    }
+    let mut iter = table.iter();
+    iter.seek_to_first().unwrap();
+    for i in 0..9999 {
+        assert_eq!(iter.user_key(), key(i));
+        assert!(table.get(&key(i), MAX_SEQNO, |_, _| ()).is_some());
+        iter.next().unwrap();
+    }
+    assert!(!iter.valid());
+}
+
+/// Orders keys by bytes, and counts how often it is asked.
+#[derive(Default)]
+struct Counting(AtomicU64);
+
+impl Comparator for Counting {
+    fn name(&self) -> &str {
+        "counting"
+    }
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        self.0.fetch_add(1, Relaxed);
+        a.cmp(b)
+    }
+}
+
+#[test]
+fn few_comparisons_are_needed() {
+    const COUNT: u64 = 20_000;
+    let counting = Arc::new(Counting::default());
+    let fill = |key_of: &dyn Fn(u64) -> u64| {
+        counting.0.store(0, Relaxed);
+        let table = Memtable::new(KeyOrder::Custom(counting.clone()));
+        for i in 0..COUNT {
+            let trailer = Trailer::new(i + 1, EntryKind::Delete);
+            table.insert(&key_of(i).to_be_bytes(), trailer, Slot::Delete);
+        }
+        (table, counting.0.swap(0, Relaxed) / COUNT)
+    };
+    let scatter = |i: u64| i.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let (table, per_insertion) = fill(&scatter);
+    assert!((10..45).contains(&per_insertion), "{per_insertion}");
+    for i in 0..COUNT {
+        assert!(table.get(&scatter(i).to_be_bytes(), MAX_SEQNO, |_, _| ()).is_some());
+    }
+    let per_get = counting.0.swap(0, Relaxed) / COUNT;
+    assert!((10..40).contains(&per_get), "{per_get}");
+    let (_, per_insertion) = fill(&|i| i);
+    assert!(per_insertion <= 2, "keys in order need no search, but {per_insertion}");
+}
+
+#[test]
+fn memory_is_accounted_for() {
+    let table = Memtable::new(KeyOrder::Bytewise);
+    assert_eq!((table.bytes(), table.entries(), table.is_empty()), (0, 0, true));
+    let added = |key: &[u8], seqno, slot: Slot<'_>| {
+        let before = table.bytes();
+        table.insert(key, Trailer::new(seqno, slot.kind()), slot);
+        table.bytes() - before
+    };
+    let pointer = ValuePointer { segment: SegmentId(1), offset: 2, length: 3 };
+    assert!((64..100).contains(&added(b"key", 1, Slot::Delete)));
+    assert!((80..110).contains(&added(b"key", 2, Slot::Pointer(pointer))));
+    assert!((1064..1150).contains(&added(b"key", 3, Slot::Inline(&[0; 1000]))));
+    assert!((1064..1150).contains(&added(&[7; 1000], 4, Slot::Delete)));
+    assert_eq!((table.entries(), table.is_empty()), (4, false));
+}
+
+#[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "I6 broken")]
+fn i6_a_sequence_number_is_not_used_twice() {
+    let table = Memtable::new(KeyOrder::Bytewise);
+    table.insert(b"key", Trailer::new(1, EntryKind::Delete), Slot::Delete);
+    table.insert(b"key", Trailer::new(1, EntryKind::Put), Slot::Inline(b""));
+}
+
+/// The key of the `i`-th insertion: scattered, and long ones among them.
+fn scattered(i: u64) -> Vec<u8> {
+    let scattered = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    let mut key = scattered.to_be_bytes().to_vec();
+    key.resize(8 + (i % 40) as usize, b'.');
+    key
+}
+
+fn check_prefix(table: &Arc<Memtable>, known: u64) {
+    // Everything that was there before we looked is found, with its value.
+    for i in (0..known).rev().step_by(1 + known as usize / 50) {
+        let right = table.get(&scattered(i), MAX_SEQNO, |trailer, slot| {
+            trailer.seqno() == i + 1 && slot == Slot::Inline(&i.to_le_bytes())
+        });
+        assert_eq!(right, Some(true), "entry {i} of {known}");
+    }
+    // What a walk finds is in order, whole, and all that was there before.
+    let (mut iter, mut last, mut seen) = (table.iter(), None, 0);
+    iter.seek_to_first().unwrap();
+    while iter.valid() {
+        let i = iter.trailer().seqno() - 1;
+        assert_eq!(iter.user_key(), scattered(i));
+        assert_eq!(iter.payload(), i.to_le_bytes());
+        let key = Some(iter.user_key().to_vec());
+        assert!(last < key, "out of order");
+        last = key;
+        seen += u64::from(i < known);
+        iter.next().unwrap();
+    }
+    assert_eq!(seen, known, "a published entry was missed");
+}
+
+#[test]
+fn readers_see_every_published_entry_while_others_are_inserted() {
+    const COUNT: u64 = 30_000;
+    let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                let mut before = 0;
+                loop {
+                    let finished = done.load(Acquire);
+                    let known = table.entries();
+                    assert!(known >= before, "the count went back");
+                    check_prefix(&table, known);
+                    before = known;
+                    if finished {
+                        return assert_eq!(known, COUNT);
+                    }
+                }
+            });
+        }
+        for i in 0..COUNT {
+            let value = i.to_le_bytes();
+            let slot = Slot::Inline(&value);
+            table.insert(&scattered(i), Trailer::new(i + 1, slot.kind()), slot);
+        }
+        done.store(true, Release);
+    });
+}
