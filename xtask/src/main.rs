@@ -37,10 +37,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository, one above this crate. Cargo says where that is now; when this was
-/// built it may have been elsewhere, if checkouts share a target folder.
+/// The root of the repository, one above this crate.
 fn root() -> PathBuf {
-    let now = std::env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    let crate_root = now.unwrap_or_else(|| PathBuf::from(env!("CARGO_MANIFEST_DIR")));
-    crate_root.parent().map_or(crate_root.clone(), Path::to_path_buf)
+    let crate_root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    crate_root.parent().unwrap_or(crate_root).to_path_buf()
 }

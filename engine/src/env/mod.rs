@@ -23,6 +23,8 @@ mod turn;
 use batch_read::{BatchReader, OneByOne, ParallelReads};
 use clock::Clock;
 use fs::Fs;
+#[doc(hidden)]
+pub use os::doc_dir;
 use random::Random;
 use std::sync::Arc;
 use threads::Threads;

@@ -268,3 +268,11 @@ fn written_holder(file: &mut fs::File) -> String {
         Err(error) => format!("a holder whose name cannot be read: {error}"),
     }
 }
+
+/// A fresh directory for an example of the documentation.
+#[doc(hidden)]
+pub fn doc_dir(name: &str) -> PathBuf {
+    let dir = std::env::temp_dir().join(format!("cleavedb-doc-{}-{name}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&dir);
+    dir
+}

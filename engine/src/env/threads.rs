@@ -13,6 +13,11 @@ pub trait Threads: Send + Sync {
     fn spawn(&self, name: &str, work: Work) -> io::Result<Box<dyn Join>>;
     /// Lets others run.
     fn yield_now(&self);
+    /// Who we are, for somebody whom our lock keeps out: process id and command line.
+    fn describe_process(&self) -> String {
+        let command: Vec<String> = std::env::args().take(4).collect();
+        format!("process {} ({})", std::process::id(), command.join(" "))
+    }
     /// Waits.
     fn sleep(&self, time: Duration);
 }
@@ -55,6 +60,11 @@ pub(super) fn panic_text(panic: &(dyn Any + Send)) -> String {
         return (*text).to_owned();
     }
     panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic without text".to_owned())
+}
+
+/// How many threads can run at once here.
+pub fn processors() -> usize {
+    std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
 #[cfg(test)]

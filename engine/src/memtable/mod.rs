@@ -28,13 +28,13 @@ use crate::base::entry::Slot;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::costly_check;
+use crate::env::sync::Mutex;
 use arena::Arena;
 use node::{NODE_LEVELS, Node, SHORT_KEY_BYTES, Words, words_of};
 use std::cmp::Ordering;
-use std::sync::Mutex;
+use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use std::sync::{OnceLock, PoisonError};
 
 /// The number of the list's head, which is no entry; as a link it means "none".
 const HEAD: u32 = 0;
@@ -131,7 +131,7 @@ impl Memtable {
             used_bytes: AtomicU64::new(0),
             inserter: Mutex::new(inserter),
         };
-        let mut inserter = table.inserter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inserter = table.inserter.lock();
         assert_eq!(table.nodes.append(&mut inserter.nodes, 1), HEAD);
         table.raise_tower(&mut inserter, table.nodes.get(HEAD), MAX_LEVELS);
         drop(inserter);
@@ -163,7 +163,7 @@ impl Memtable {
     pub fn insert(&self, user_key: &[u8], trailer: Trailer, slot: Slot<'_>) {
         assert_eq!(trailer.0 as u8, slot.kind() as u8, "the trailer tells the kind of the slot");
         let target = Target::new(user_key, trailer);
-        let mut inserter = self.inserter.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut inserter = self.inserter.lock();
         self.find_neighbours(&mut inserter, &target);
         let levels = inserter.draw_levels();
         let number = self.nodes.append(&mut inserter.nodes, 1);

@@ -58,7 +58,7 @@
 
 use crate::base::checksum::{checksum32, checksum32_of_two, checksum64, seed};
 use crate::base::coding::{Reader, put_varint, varint_len};
-use crate::base::compression::Codec;
+use crate::base::compression::{Codec, decompress};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{MAX_KEY_BYTES, MAX_SEQNO, MAX_VALUE_BYTES, SeqNo};
@@ -106,7 +106,26 @@ pub struct SegmentHead {
     pub previous_bytes: u64,
 }
 
+/// What the manifest knows of a segment, and what its head must say too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentIdentity {
+    /// The database it belongs to.
+    pub database: u64,
+    /// Its id, the same as in its name.
+    pub id: SegmentId,
+    /// The order of its records.
+    pub kind: SegmentKind,
+    /// The seed of its checksums.
+    pub epoch: u64,
+}
+
 impl SegmentHead {
+    /// The part of it that the manifest knows.
+    pub fn identity(&self) -> SegmentIdentity {
+        let SegmentHead { database, id, kind, epoch, .. } = *self;
+        SegmentIdentity { database, id, kind, epoch }
+    }
+
     /// The bytes to write.
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
         let previous = self.previous.map_or(0, |id| id.0);
@@ -139,18 +158,23 @@ impl SegmentHead {
         if reader.u64()? != checksum64(epoch, covered) {
             return Err(Error::corruption("the segment head's checksum does not match"));
         }
-        let kind = match kind {
-            1 => SegmentKind::Log,
-            2 => SegmentKind::Sorted,
-            other => {
-                return Err(Error::corruption(format!("segment kind {other} does not exist")));
-            }
-        };
+        let kind = SegmentKind::from_number(kind.into())?;
         if first_seqno > MAX_SEQNO || zeroes.iter().any(|&byte| byte != 0) {
             return Err(Error::corruption("the segment head has impossible fields"));
         }
         let previous = (previous != 0).then_some(SegmentId(previous));
         Ok(SegmentHead { database, id, kind, epoch, first_seqno, previous, previous_bytes })
+    }
+}
+
+impl SegmentKind {
+    /// The kind with this persistent number.
+    pub fn from_number(number: u64) -> Result<SegmentKind> {
+        match number {
+            1 => Ok(SegmentKind::Log),
+            2 => Ok(SegmentKind::Sorted),
+            other => Err(Error::corruption(format!("segment kind {other} does not exist"))),
+        }
     }
 }
 
@@ -324,6 +348,11 @@ impl<'a> RecordView<'a> {
         let len = front_bytes(bytes)?;
         let (record, rest) = bytes.split_at_checked(len).unwrap_or((bytes, &[]));
         Ok((Self::decode_exact(record, epoch, offset)?, rest))
+    }
+
+    /// The value as the user wrote it.
+    pub fn raw_value(&self) -> Result<Vec<u8>> {
+        decompress(self.codec, self.value, self.raw_len as usize)
     }
 
     fn fields(bytes: &'a [u8], offset: u64) -> Result<(RecordView<'a>, &'a [u8])> {

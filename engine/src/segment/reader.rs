@@ -8,7 +8,7 @@
 //! Locks: none for what is in the file, else the leaf lock of `tail.rs`.
 
 use super::format::{
-    HEAD_BYTES, MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView, SegmentHead,
+    HEAD_BYTES, MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView, SegmentIdentity,
     SegmentKind,
 };
 use super::tail::{LiveTail, Place};
@@ -36,10 +36,7 @@ impl FileSource for Arc<dyn File> {
 
 /// A segment to read from; live while a [`super::SegmentWriter`] appends to it.
 pub struct Segment {
-    id: SegmentId,
-    database: u64,
-    kind: SegmentKind,
-    epoch: u64,
+    identity: SegmentIdentity,
     path: PathBuf,
     source: Arc<dyn FileSource>,
     tail: Option<LiveTail>,
@@ -61,50 +58,48 @@ pub struct OwnedRecord {
 }
 
 impl Segment {
-    /// A segment that nobody writes to any more. `head` was read from it.
-    pub fn open(head: &SegmentHead, path: PathBuf, source: Arc<dyn FileSource>) -> Segment {
-        Segment {
-            id: head.id,
-            database: head.database,
-            kind: head.kind,
-            epoch: head.epoch,
-            path,
-            source,
-            tail: None,
-        }
+    /// A segment that nobody writes to any more.
+    pub fn open(identity: SegmentIdentity, path: PathBuf, source: Arc<dyn FileSource>) -> Segment {
+        Segment { identity, path, source, tail: None }
     }
 
-    pub(super) fn live(
-        head: &SegmentHead,
+    /// A segment that is going to be written: what its writer buffers can be read through it.
+    pub fn for_writing(
+        identity: SegmentIdentity,
         path: PathBuf,
         source: Arc<dyn FileSource>,
-        tail: LiveTail,
     ) -> Segment {
-        Segment { tail: Some(tail), ..Self::open(head, path, source) }
+        let tail = Some(LiveTail::new(HEAD_BYTES as u64));
+        Segment { identity, path, source, tail }
     }
 
     pub(super) fn tail(&self) -> Option<&LiveTail> {
         self.tail.as_ref()
     }
 
+    /// What it is.
+    pub fn identity(&self) -> SegmentIdentity {
+        self.identity
+    }
+
     /// Its id.
     pub fn id(&self) -> SegmentId {
-        self.id
+        self.identity.id
     }
 
     /// The database it belongs to.
     pub fn database(&self) -> u64 {
-        self.database
+        self.identity.database
     }
 
     /// The order of its records.
     pub fn kind(&self) -> SegmentKind {
-        self.kind
+        self.identity.kind
     }
 
     /// The seed of its checksums.
     pub fn epoch(&self) -> u64 {
-        self.epoch
+        self.identity.epoch
     }
 
     /// Its file.
@@ -145,20 +140,43 @@ impl Segment {
         key: &[u8],
         seqno: SeqNo,
     ) -> Result<Value> {
-        let record = self.decode(&buffer, pointer)?;
-        // I3: whatever is found there, it is never handed out as another entry's value.
-        if (record.kind, record.keyspace, record.key, record.seqno)
-            != (RecordKind::Put, keyspace, key, seqno)
-        {
-            let found = format!(
-                "a pointer of keyspace {keyspace}, sequence number {seqno}, leads to a record \
-                 of another entry (keyspace {}, sequence number {})",
-                record.keyspace, record.seqno
-            );
-            return Err(self.place(Error::corruption(found), pointer));
-        }
-        let stored = Stored::of(&record);
+        let stored = self.check_record(&buffer, pointer, keyspace, key, seqno)?;
         stored.into_value(buffer).map_err(|error| self.place(error, pointer))
+    }
+
+    /// As [`Segment::verify_value`], of a record in the middle of other bytes; copies the value.
+    pub fn verify_slice(
+        &self,
+        record: &[u8],
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> Result<Value> {
+        let stored = self.check_record(record, pointer, keyspace, key, seqno)?;
+        stored.copy_value(record).map_err(|error| self.place(error, pointer))
+    }
+
+    /// I3: whatever is found there, it is never handed out as another entry's value.
+    fn check_record(
+        &self,
+        bytes: &[u8],
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> Result<Stored> {
+        let record = self.decode(bytes, pointer)?;
+        let found = (record.kind, record.keyspace, record.key, record.seqno);
+        if found == (RecordKind::Put, keyspace, key, seqno) {
+            return Ok(Stored::of(&record));
+        }
+        let what = format!(
+            "a pointer of keyspace {keyspace}, sequence number {seqno}, leads to a record of \
+             another entry (keyspace {}, sequence number {})",
+            record.keyspace, record.seqno
+        );
+        Err(self.place(Error::corruption(what), pointer))
     }
 
     /// The read that fetches the record, for a batch; `None` if part of it is still buffered, in
@@ -175,7 +193,7 @@ impl Segment {
     /// Bounds a pointer before memory is taken for it (I7); returns where its record ends.
     fn check(&self, pointer: ValuePointer) -> Result<u64> {
         let wrong = |why: &str| Err(self.place(Error::corruption(why), pointer));
-        if pointer.segment != self.id {
+        if pointer.segment != self.identity.id {
             return wrong("a pointer into another segment was followed here");
         }
         if !(MIN_RECORD_BYTES..=MAX_RECORD_BYTES).contains(&(pointer.length as usize)) {
@@ -217,7 +235,7 @@ impl Segment {
             let error = Error::corruption("the bytes read are not as many as the pointer says");
             return Err(self.place(error, pointer));
         }
-        RecordView::decode_exact(buffer, self.epoch, pointer.offset)
+        RecordView::decode_exact(buffer, self.identity.epoch, pointer.offset)
             .map_err(|error| self.place(error, pointer))
     }
 
@@ -252,6 +270,11 @@ impl Stored {
         if self.codec == Codec::None {
             return Ok(Value::from_buffer(record, range));
         }
-        Ok(decompress(self.codec, &record[range], self.raw_len)?.into())
+        self.copy_value(&record)
+    }
+
+    fn copy_value(self, record: &[u8]) -> Result<Value> {
+        let stored = &record[record.len() - self.stored_len..];
+        Ok(decompress(self.codec, stored, self.raw_len)?.into())
     }
 }

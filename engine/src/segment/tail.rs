@@ -15,11 +15,11 @@
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::env::fs::File;
+use crate::env::sync::Mutex;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
-use std::sync::{Mutex, MutexGuard};
 
 pub(super) struct LiveTail {
     /// Everything before this offset was handed to the system.
@@ -64,10 +64,6 @@ pub(super) enum Place {
     Memory { bytes: Vec<u8>, missing: usize },
 }
 
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl LiveTail {
     /// The tail of a file that holds `written` bytes, none of them known to be synced.
     pub(super) fn new(written: u64) -> Self {
@@ -95,7 +91,7 @@ impl LiveTail {
 
     /// Lets `fill` append to the buffer.
     pub(super) fn append<R>(&self, fill: impl FnOnce(&mut Vec<u8>) -> R) -> R {
-        fill(&mut locked(&self.buffers).filling)
+        fill(&mut self.buffers.lock().filling)
     }
 
     /// Hands all buffered bytes to `write`, without a lock held. If that fails they stay, can
@@ -104,7 +100,7 @@ impl LiveTail {
     pub(super) fn flush(&self, write: impl Fn(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
         loop {
             let (bytes, start) = {
-                let mut buffers = locked(&self.buffers);
+                let mut buffers = self.buffers.lock();
                 if buffers.writing.is_empty() {
                     let mut full = std::mem::take(&mut buffers.filling);
                     std::mem::swap(buffers.idle(), &mut full);
@@ -118,7 +114,7 @@ impl LiveTail {
             write(&bytes, start)?;
             let len = bytes.len() as u64;
             drop(bytes);
-            let mut buffers = locked(&self.buffers);
+            let mut buffers = self.buffers.lock();
             buffers.idle().clear();
             self.advance(&mut buffers, len);
         }
@@ -132,7 +128,7 @@ impl LiveTail {
 
     /// Notes that `len` bytes were written behind an empty buffer.
     pub(super) fn wrote_directly(&self, len: u64) {
-        let mut buffers = locked(&self.buffers);
+        let mut buffers = self.buffers.lock();
         assert_eq!(buffers.end(), buffers.start, "a direct write overtook the buffer");
         self.advance(&mut buffers, len);
     }
@@ -145,7 +141,7 @@ impl LiveTail {
 
     /// Forgets buffered bytes at and behind offset `end`.
     pub(super) fn truncate(&self, end: u64) {
-        let mut buffers = locked(&self.buffers);
+        let mut buffers = self.buffers.lock();
         let keep = end.saturating_sub(buffers.start) as usize;
         let keep_writing = keep.min(buffers.writing.len());
         buffers.filling.truncate(keep - keep_writing);
@@ -154,7 +150,7 @@ impl LiveTail {
 
     /// Gives back the memory of the buffers, which are empty.
     pub(super) fn release(&self) {
-        let mut buffers = locked(&self.buffers);
+        let mut buffers = self.buffers.lock();
         assert_eq!(buffers.end(), buffers.start, "a sealed segment has no buffered bytes");
         buffers.writing = Arc::default();
         buffers.filling = Vec::new();
@@ -166,7 +162,7 @@ impl LiveTail {
         if end <= self.written() {
             return Place::File;
         }
-        let buffers = locked(&self.buffers);
+        let buffers = self.buffers.lock();
         if end <= buffers.start {
             return Place::File;
         }
@@ -187,7 +183,7 @@ impl LiveTail {
     /// Makes durable what was handed to the system in whole frames.
     pub(super) fn sync(&self, file: &dyn File, path: &Path) -> Result<()> {
         let whole = self.whole.load(Ordering::Acquire);
-        let mut failure = locked(&self.sync_failure);
+        let mut failure = self.sync_failure.lock();
         // I8: a system reports a failed write-back once; the next sync would pretend. So syncs
         // are made one at a time, and none after a failed one.
         if let Some(error) = &*failure {
@@ -214,6 +210,6 @@ impl LiveTail {
     /// The sync that failed, if one did.
     pub(super) fn sync_failure(&self) -> Option<Error> {
         let failed = self.sync_failed.load(Ordering::Acquire);
-        failed.then(|| locked(&self.sync_failure).clone()).flatten()
+        failed.then(|| self.sync_failure.lock().clone()).flatten()
     }
 }

@@ -21,13 +21,12 @@
 use super::format::{
     FRAME_HEADER_BYTES, FrameHeader, HEAD_BYTES, RecordInput, SegmentHead, SegmentKind, body_bytes,
 };
-use super::reader::{FileSource, Segment};
+use super::reader::Segment;
 use super::tail::LiveTail;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::ValuePointer;
 use crate::env::fs::File;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A stored value of at least this many bytes is written without being copied to the buffer.
@@ -116,20 +115,20 @@ pub struct SegmentWriter {
 }
 
 impl SegmentWriter {
-    /// Makes a segment of the empty `file` by writing its head. Readers get the file from
-    /// `source`. Requires: the segment's existence is durable in the manifest.
+    /// Makes `segment` of the empty `file` by writing its head. Requires: the segment was made for
+    /// writing, and its existence is durable in the manifest.
     pub fn activate(
         file: Arc<dyn File>,
-        source: Arc<dyn FileSource>,
-        path: PathBuf,
+        segment: Arc<Segment>,
         head: &SegmentHead,
         settings: WriterSettings,
     ) -> Result<SegmentWriter> {
+        assert!(segment.tail().is_some(), "the segment was not made for writing");
+        assert_eq!(segment.identity(), head.identity(), "the head of another segment");
         // A crash here leaves an empty file, or a head without frames, or a head that was never
         // synced: nothing was acknowledged yet.
-        file.write_at(&head.encode(), 0).doing("write the segment's head", &path)?;
+        file.write_at(&head.encode(), 0).doing("write the segment's head", segment.path())?;
         let start = HEAD_BYTES as u64;
-        let segment = Arc::new(Segment::live(head, path, source, LiveTail::new(start)));
         Ok(SegmentWriter {
             syncer: Syncer { segment, file },
             settings,

@@ -8,6 +8,7 @@ use super::properties::{Properties, TableMeta};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::KeyOrder;
+use crate::base::pointer::TableId;
 use crate::env::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -82,6 +83,28 @@ impl Tail {
             None => None,
         };
         Ok(Tail { index, filter, properties, data_end })
+    }
+}
+
+impl TableMeta {
+    /// What the manifest would say about table `id`, read from the table itself: for the
+    /// inspector.
+    pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<TableMeta> {
+        let bytes = file.len().doing("get the length of", path)?;
+        if bytes < DATA_START + FOOTER_BYTES as u64 {
+            return Err(Error::corruption("the table ends before its footer").in_file(path));
+        }
+        let seed = FileSeed::new(database, id);
+        let footer_at = bytes - FOOTER_BYTES as u64;
+        let footer = read(file, path, footer_at, FOOTER_BYTES as u64)?;
+        let footer = Footer::decode(&footer, seed, footer_at)
+            .map_err(|error| error.in_file(path).at(footer_at))?;
+        let start = footer.data_end();
+        let blocks = Blocks { bytes: read(file, path, start, footer_at - start)?, start, seed };
+        let properties = blocks
+            .parse(footer.properties, |raw| Properties::decode(&raw))
+            .map_err(|error| error.in_file(path))?;
+        Ok(TableMeta { id, bytes, summary: properties.summary })
     }
 }
 

@@ -113,7 +113,8 @@ fn start_with(settings: WriterSettings, head: &SegmentHead) -> (Arc<MemoryFile>,
     let file = Arc::new(MemoryFile::default());
     let held: Arc<dyn File> = file.clone();
     let source = Arc::new(held.clone());
-    let writer = SegmentWriter::activate(held, source, path(), head, settings).unwrap();
+    let segment = Arc::new(Segment::for_writing(head.identity(), path(), source));
+    let writer = SegmentWriter::activate(held, segment, head, settings).unwrap();
     (file, writer)
 }
 
@@ -132,7 +133,7 @@ fn reopen(bytes: Vec<u8>) -> (Arc<MemoryFile>, Segment) {
     let file = MemoryFile::of(bytes);
     let held: Arc<dyn File> = file.clone();
     let head = read_head(&*file, &path(), 0xdb, SegmentId(5)).unwrap().unwrap();
-    (file, Segment::open(&head, path(), Arc::new(held)))
+    (file, Segment::open(head.identity(), path(), Arc::new(held)))
 }
 
 /// A scanned record: sequence number, key, value.
