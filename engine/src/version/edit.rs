@@ -1,0 +1,284 @@
+//! One change of the set of live files, and its bytes in the manifest.
+//!
+//! An edit is a list of changes that take effect together. Each change is a tag byte and its
+//! fields: varints, and byte strings behind their length. Tags are persistent.
+//!
+//! | tag | change | fields |
+//! |---|---|---|
+//! | 1 | keyspace added | id, name, order, settings, flushed seqno |
+//! | 2 | keyspace settings | id, settings |
+//! | 3 | keyspace dropped | id |
+//! | 4 | table added | keyspace, level, table meta |
+//! | 5 | table removed | keyspace, level, table |
+//! | 6 | segment added | id, kind, epoch |
+//! | 7 | segment sealed | id, length |
+//! | 8 | segment removed | id |
+//! | 9 | head moved | segment, offset |
+//! | 10 | keyspace flushed | keyspace, seqno |
+//! | 11 | next file id | id |
+//! | 12 | last seqno | seqno |
+
+use crate::base::coding::{Reader, put_bytes, put_varint};
+use crate::base::error::{Error, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::segment::format::SegmentKind;
+use crate::table::TableMeta;
+use crate::version::LogPosition;
+use std::sync::Arc;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// A keyspace begins.
+    AddKeyspace {
+        /// Its id, never used before.
+        id: KeyspaceId,
+        /// What users call it.
+        name: String,
+        /// The name of its key order.
+        order: String,
+        /// Its settings as text.
+        settings: String,
+        /// Entries up to here are in tables.
+        flushed: SeqNo,
+    },
+    /// A keyspace's settings change.
+    SetKeyspace {
+        /// Which one.
+        id: KeyspaceId,
+        /// The settings as text.
+        settings: String,
+    },
+    /// A keyspace and its tables end.
+    DropKeyspace {
+        /// Which one.
+        id: KeyspaceId,
+    },
+    /// A table becomes live.
+    AddTable {
+        /// Whose it is.
+        keyspace: KeyspaceId,
+        /// Where it goes.
+        level: usize,
+        /// What it is.
+        meta: Arc<TableMeta>,
+    },
+    /// A table's contents are elsewhere now.
+    RemoveTable {
+        /// Whose it is.
+        keyspace: KeyspaceId,
+        /// Where it is.
+        level: usize,
+        /// Which one.
+        id: TableId,
+    },
+    /// A segment exists from here on. Durable before anything in it is acknowledged.
+    AddSegment {
+        /// Its id.
+        id: SegmentId,
+        /// In arrival or in key order.
+        kind: SegmentKind,
+        /// The seed of its checksums.
+        epoch: u64,
+    },
+    /// A segment has its final length, all of it durable.
+    SealSegment {
+        /// Which one.
+        id: SegmentId,
+        /// Its length.
+        length: u64,
+    },
+    /// A segment has nothing live any more.
+    RemoveSegment {
+        /// Which one.
+        id: SegmentId,
+    },
+    /// Replay starts here.
+    Head(LogPosition),
+    /// Everything of a keyspace up to a sequence number is in tables.
+    Flushed {
+        /// Which keyspace.
+        keyspace: KeyspaceId,
+        /// Up to where.
+        seqno: SeqNo,
+    },
+    /// File ids below this one are taken.
+    NextFile(u64),
+    /// No commit had a higher sequence number when this was written.
+    LastSeqno(SeqNo),
+}
+
+/// Changes that take effect together.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Edit {
+    /// In order.
+    pub changes: Vec<Change>,
+}
+
+impl Edit {
+    /// An edit of these changes.
+    pub fn new(changes: Vec<Change>) -> Self {
+        Edit { changes }
+    }
+
+    /// True if it changes nothing; such an edit is not written.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// The bytes for the manifest.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        for change in &self.changes {
+            change.encode(&mut out);
+        }
+        out
+    }
+
+    /// Reads what [`Edit::encode`] wrote, after its checksum was verified (I7).
+    pub fn decode(bytes: &[u8]) -> Result<Edit> {
+        let mut reader = Reader::new(bytes);
+        let mut changes = Vec::new();
+        while !reader.is_empty() {
+            changes.push(Change::decode(&mut reader)?);
+        }
+        Ok(Edit { changes })
+    }
+}
+
+impl Change {
+    fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            Change::AddKeyspace { id, name, order, settings, flushed } => {
+                put_numbers(out, 1, &[id.0]);
+                put_bytes(out, name.as_bytes());
+                put_bytes(out, order.as_bytes());
+                put_bytes(out, settings.as_bytes());
+                put_varint(out, *flushed);
+            }
+            Change::SetKeyspace { id, settings } => {
+                put_numbers(out, 2, &[id.0]);
+                put_bytes(out, settings.as_bytes());
+            }
+            Change::DropKeyspace { id } => put_numbers(out, 3, &[id.0]),
+            Change::AddTable { keyspace, level, meta } => {
+                put_numbers(out, 4, &[keyspace.0, *level as u64]);
+                meta.encode(out);
+            }
+            Change::RemoveTable { keyspace, level, id } => {
+                put_numbers(out, 5, &[keyspace.0, *level as u64, id.0]);
+            }
+            Change::AddSegment { id, kind, epoch } => {
+                put_numbers(out, 6, &[id.0, *kind as u64, *epoch]);
+            }
+            Change::SealSegment { id, length } => put_numbers(out, 7, &[id.0, *length]),
+            Change::RemoveSegment { id } => put_numbers(out, 8, &[id.0]),
+            Change::Head(at) => put_numbers(out, 9, &[at.segment.0, at.offset]),
+            Change::Flushed { keyspace, seqno } => put_numbers(out, 10, &[keyspace.0, *seqno]),
+            Change::NextFile(id) => put_numbers(out, 11, &[*id]),
+            Change::LastSeqno(seqno) => put_numbers(out, 12, &[*seqno]),
+        }
+    }
+
+    fn decode(reader: &mut Reader<'_>) -> Result<Change> {
+        let tag = reader.u8()?;
+        if (1..=3).contains(&tag) {
+            return Self::decode_keyspace(tag, reader);
+        }
+        Ok(match tag {
+            4 => Change::AddTable {
+                keyspace: KeyspaceId(reader.varint()?),
+                level: reader.length(usize::MAX)?,
+                meta: Arc::new(TableMeta::decode(reader)?),
+            },
+            5 => Change::RemoveTable {
+                keyspace: KeyspaceId(reader.varint()?),
+                level: reader.length(usize::MAX)?,
+                id: TableId(reader.varint()?),
+            },
+            6 => Change::AddSegment {
+                id: SegmentId(reader.varint()?),
+                kind: SegmentKind::from_number(reader.varint()?)?,
+                epoch: reader.varint()?,
+            },
+            7 => Change::SealSegment { id: SegmentId(reader.varint()?), length: reader.varint()? },
+            8 => Change::RemoveSegment { id: SegmentId(reader.varint()?) },
+            9 => Change::Head(LogPosition {
+                segment: SegmentId(reader.varint()?),
+                offset: reader.varint()?,
+            }),
+            10 => {
+                Change::Flushed { keyspace: KeyspaceId(reader.varint()?), seqno: reader.varint()? }
+            }
+            11 => Change::NextFile(reader.varint()?),
+            12 => Change::LastSeqno(reader.varint()?),
+            _ => return Err(Error::corruption(format!("edit tag {tag} does not exist"))),
+        })
+    }
+
+    fn decode_keyspace(tag: u8, reader: &mut Reader<'_>) -> Result<Change> {
+        let id = KeyspaceId(reader.varint()?);
+        Ok(match tag {
+            1 => Change::AddKeyspace {
+                id,
+                name: text(reader)?,
+                order: text(reader)?,
+                settings: text(reader)?,
+                flushed: reader.varint()?,
+            },
+            2 => Change::SetKeyspace { id, settings: text(reader)? },
+            _ => Change::DropKeyspace { id },
+        })
+    }
+}
+
+fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
+    out.push(tag);
+    for &number in numbers {
+        put_varint(out, number);
+    }
+}
+
+fn text(reader: &mut Reader<'_>) -> Result<String> {
+    let bytes = reader.bytes()?;
+    String::from_utf8(bytes.to_vec())
+        .map_err(|_| Error::corruption("a name in the manifest is not UTF-8"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edits_round_trip() {
+        let edit = Edit::new(vec![
+            Change::AddKeyspace {
+                id: KeyspaceId(1),
+                name: "users".into(),
+                order: "bytes".into(),
+                settings: "separation = off".into(),
+                flushed: 7,
+            },
+            Change::SetKeyspace { id: KeyspaceId(1), settings: String::new() },
+            Change::DropKeyspace { id: KeyspaceId(1) },
+            Change::RemoveTable { keyspace: KeyspaceId(2), level: 6, id: TableId(300) },
+            Change::AddSegment { id: SegmentId(9), kind: SegmentKind::Log, epoch: u64::MAX },
+            Change::SealSegment { id: SegmentId(9), length: 1 << 40 },
+            Change::RemoveSegment { id: SegmentId(9) },
+            Change::Head(LogPosition { segment: SegmentId(9), offset: 88 }),
+            Change::Flushed { keyspace: KeyspaceId(1), seqno: 12 },
+            Change::NextFile(10),
+            Change::LastSeqno(99),
+        ]);
+        let bytes = edit.encode();
+        assert_eq!(Edit::decode(&bytes).unwrap(), edit);
+        for len in 0..bytes.len() {
+            if let Ok(shorter) = Edit::decode(&bytes[..len]) {
+                assert!(shorter.changes.len() < edit.changes.len());
+            }
+        }
+        assert!(Edit::decode(&[13]).is_err());
+        assert!(Edit::decode(&[0]).is_err());
+    }
+}

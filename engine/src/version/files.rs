@@ -1,0 +1,300 @@
+//! Open files of a version and their end: a table or segment that no version names any more is
+//! unlinked when the last reader lets go of it, never earlier (I5).
+
+use crate::base::error::Result;
+use crate::base::key::KeyOrder;
+use crate::base::pointer::{SegmentId, TableId};
+use crate::cache::{BlockCache, OpenFiles};
+use crate::env::fs::File;
+use crate::env::sync::Mutex;
+use crate::segment::format::{SegmentIdentity, SegmentKind};
+use crate::segment::{FileSource, Segment};
+use crate::table::Table;
+use crate::table::TableMeta;
+use crate::table::TableStats;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// Names of the files in a database directory.
+pub mod names {
+    use super::{Path, PathBuf, SegmentId, TableId};
+
+    /// The lock that keeps a second opener out.
+    pub const LOCK: &str = "LOCK";
+    /// Which manifest is in force.
+    pub const CURRENT: &str = "CURRENT";
+    /// A new CURRENT before it is renamed.
+    pub const CURRENT_NEW: &str = "CURRENT.new";
+    /// The settings in force, as text for people.
+    pub const OPTIONS: &str = "OPTIONS";
+
+    /// A table's file.
+    pub fn table(dir: &Path, id: TableId) -> PathBuf {
+        dir.join(format!("{:08}.tbl", id.0))
+    }
+
+    /// A segment's file.
+    pub fn segment(dir: &Path, id: SegmentId) -> PathBuf {
+        dir.join(format!("{:08}.seg", id.0))
+    }
+
+    /// A manifest's file.
+    pub fn manifest(dir: &Path, id: u64) -> PathBuf {
+        dir.join(format!("{id:08}.man"))
+    }
+
+    /// Where bytes cut off a segment's torn tail are kept.
+    pub fn aside(dir: &Path, id: SegmentId) -> PathBuf {
+        dir.join(format!("{:08}.cut", id.0))
+    }
+
+    /// What a name stands for.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    pub enum Named {
+        /// A table.
+        Table(TableId),
+        /// A segment.
+        Segment(SegmentId),
+        /// A manifest.
+        Manifest(u64),
+        /// Bytes cut off a segment.
+        Aside(SegmentId),
+        /// One of the files without a number.
+        Fixed,
+        /// Not ours.
+        Foreign,
+    }
+
+    /// Reads a file name; only exactly what this module writes is ours.
+    pub fn parse(path: &Path) -> Named {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+            return Named::Foreign;
+        };
+        if [LOCK, CURRENT, CURRENT_NEW, OPTIONS].contains(&name) {
+            return Named::Fixed;
+        }
+        let Some((digits, suffix)) = name.split_once('.') else {
+            return Named::Foreign;
+        };
+        let Ok(id) = digits.parse::<u64>() else {
+            return Named::Foreign;
+        };
+        if format!("{id:08}") != digits {
+            return Named::Foreign;
+        }
+        match suffix {
+            "tbl" => Named::Table(TableId(id)),
+            "seg" => Named::Segment(SegmentId(id)),
+            "man" => Named::Manifest(id),
+            "cut" => Named::Aside(SegmentId(id)),
+            _ => Named::Foreign,
+        }
+    }
+}
+
+/// Files whose last user is gone, waiting to be unlinked by the background.
+#[derive(Default)]
+pub struct PurgeQueue {
+    paths: Mutex<Vec<PathBuf>>,
+}
+
+impl PurgeQueue {
+    fn push(&self, path: PathBuf) {
+        self.paths.lock().push(path);
+    }
+
+    /// Takes everything that waits.
+    pub fn take(&self) -> Vec<PathBuf> {
+        std::mem::take(&mut self.paths.lock())
+    }
+
+    /// Puts back what could not be unlinked yet.
+    pub fn put_back(&self, paths: Vec<PathBuf>) {
+        self.paths.lock().extend(paths);
+    }
+
+    /// True if nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.paths.lock().is_empty()
+    }
+}
+
+/// Ties a file's end to the end of its last user.
+struct Ending {
+    path: PathBuf,
+    obsolete: AtomicBool,
+    purge: Arc<PurgeQueue>,
+}
+
+impl Ending {
+    fn new(path: PathBuf, purge: Arc<PurgeQueue>) -> Self {
+        Ending { path, obsolete: AtomicBool::new(false), purge }
+    }
+
+    fn mark(&self) {
+        self.obsolete.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        // I5: nobody holds the handle any more, so nobody can reach the file.
+        if *self.obsolete.get_mut() {
+            self.purge.push(std::mem::take(&mut self.path));
+        }
+    }
+}
+
+/// What tables need to be opened; shared by all of a database.
+pub struct TableContext {
+    /// The database directory.
+    pub dir: PathBuf,
+    /// The database's id, part of every file's head.
+    pub database: u64,
+    /// Open files, bounded.
+    pub files: Arc<OpenFiles>,
+    /// Blocks in memory.
+    pub cache: Arc<BlockCache>,
+    /// Counters of table reads.
+    pub stats: Arc<TableStats>,
+    /// Where files go whose last user is gone.
+    pub purge: Arc<PurgeQueue>,
+}
+
+/// A live table. It is opened at its first use, so that opening a database costs no I/O per
+/// table.
+pub struct TableHandle {
+    /// What the manifest says about it.
+    pub meta: Arc<TableMeta>,
+    order: KeyOrder,
+    context: Arc<TableContext>,
+    opened: OnceLock<Arc<Table>>,
+    ending: Ending,
+}
+
+impl TableHandle {
+    /// A handle; the file is not touched yet.
+    pub fn new(meta: Arc<TableMeta>, order: KeyOrder, context: Arc<TableContext>) -> Self {
+        let path = names::table(&context.dir, meta.id);
+        let ending = Ending::new(path, context.purge.clone());
+        TableHandle { meta, order, context, opened: OnceLock::new(), ending }
+    }
+
+    /// The open table: reads its head, index and filter the first time.
+    pub fn table(&self) -> Result<&Arc<Table>> {
+        if let Some(table) = self.opened.get() {
+            return Ok(table);
+        }
+        let table = Arc::new(Table::open(
+            self.context.files.clone(),
+            self.path().to_path_buf(),
+            self.meta.clone(),
+            self.context.database,
+            self.order.clone(),
+            self.context.cache.clone(),
+            self.context.stats.clone(),
+        )?);
+        // Two readers may open it at once; the second one's work is dropped.
+        Ok(self.opened.get_or_init(|| table))
+    }
+
+    /// Bytes of memory that its index and filter pin.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.opened.get().map_or(0, |table| table.pinned_bytes() as u64)
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.ending.path
+    }
+
+    /// Says that no version names it any more; the edit that says so is durable.
+    pub(super) fn mark_obsolete(&self) {
+        self.ending.mark();
+    }
+}
+
+/// A file by its path, opened when needed and kept open for a while.
+struct PathSource {
+    files: Arc<OpenFiles>,
+    path: PathBuf,
+}
+
+impl FileSource for PathSource {
+    fn file(&self) -> Result<Arc<dyn File>> {
+        self.files.get(&self.path)
+    }
+}
+
+/// A live segment.
+pub struct SegmentHandle {
+    /// The reader of its records.
+    pub segment: Arc<Segment>,
+    ending: Ending,
+}
+
+impl SegmentHandle {
+    /// A handle on a segment that nobody writes to any more.
+    pub fn open(id: SegmentId, kind: SegmentKind, epoch: u64, context: &TableContext) -> Self {
+        Self::make(id, kind, epoch, context, Segment::open)
+    }
+
+    /// A handle on a segment that is going to be written.
+    pub fn for_writing(
+        id: SegmentId,
+        kind: SegmentKind,
+        epoch: u64,
+        context: &TableContext,
+    ) -> Self {
+        Self::make(id, kind, epoch, context, Segment::for_writing)
+    }
+
+    fn make(
+        id: SegmentId,
+        kind: SegmentKind,
+        epoch: u64,
+        context: &TableContext,
+        open: fn(SegmentIdentity, PathBuf, Arc<dyn FileSource>) -> Segment,
+    ) -> Self {
+        let path = names::segment(&context.dir, id);
+        let source = PathSource { files: context.files.clone(), path: path.clone() };
+        let identity = SegmentIdentity { database: context.database, id, kind, epoch };
+        let segment = Arc::new(open(identity, path.clone(), Arc::new(source)));
+        SegmentHandle { segment, ending: Ending::new(path, context.purge.clone()) }
+    }
+
+    /// Its id.
+    pub fn id(&self) -> SegmentId {
+        self.segment.id()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.ending.path
+    }
+
+    /// Says that no version names it any more; the edit that says so is durable.
+    pub(super) fn mark_obsolete(&self) {
+        self.ending.mark();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::names::{Named, parse};
+    use super::*;
+
+    #[test]
+    fn names_are_read_strictly() {
+        let dir = Path::new("db");
+        assert_eq!(parse(&names::table(dir, TableId(7))), Named::Table(TableId(7)));
+        let large = SegmentId(123_456_789_012);
+        assert_eq!(parse(&names::segment(dir, large)), Named::Segment(large));
+        assert_eq!(parse(&names::manifest(dir, 3)), Named::Manifest(3));
+        assert_eq!(parse(Path::new("db/CURRENT")), Named::Fixed);
+        for foreign in ["7.tbl", "00000007.ldb", "x.seg", "00000007", "+0000007.tbl", "notes.txt"] {
+            assert_eq!(parse(Path::new(foreign)), Named::Foreign, "{foreign}");
+        }
+    }
+}

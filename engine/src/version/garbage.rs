@@ -1,0 +1,66 @@
+//! What the tables of a version reference in each segment: exact sums over the tables'
+//! properties, kept up to date by each edit. What nothing references, and no memtable can, is
+//! dead as a whole.
+
+use crate::base::pointer::SegmentId;
+use crate::table::SegmentUse;
+use std::collections::BTreeMap;
+
+/// Records and bytes referenced per segment; segments that nothing references are absent.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SegmentUses(BTreeMap<SegmentId, SegmentUse>);
+
+impl SegmentUses {
+    /// Counts what a new table references.
+    pub fn add(&mut self, uses: &BTreeMap<SegmentId, SegmentUse>) {
+        for (&segment, used) in uses {
+            let sum = self.0.entry(segment).or_default();
+            sum.count += used.count;
+            sum.bytes += used.bytes;
+        }
+    }
+
+    /// Forgets what a removed table referenced.
+    ///
+    /// # Panics
+    /// If the table had not been added: our own books would be wrong.
+    pub fn remove(&mut self, uses: &BTreeMap<SegmentId, SegmentUse>) {
+        for (segment, used) in uses {
+            let sum = self.0.get_mut(segment).expect("a removed table was added before");
+            assert!(
+                sum.count >= used.count,
+                "segment {segment} is used by fewer records than that"
+            );
+            sum.count -= used.count;
+            sum.bytes = sum.bytes.saturating_sub(used.bytes);
+            if sum.count == 0 {
+                self.0.remove(segment);
+            }
+        }
+    }
+
+    /// What is referenced in `segment`.
+    pub fn of(&self, segment: SegmentId) -> SegmentUse {
+        self.0.get(&segment).copied().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sums_go_to_nothing() {
+        let used = |count, bytes| SegmentUse { count, bytes };
+        let one = BTreeMap::from([(SegmentId(1), used(2, 20)), (SegmentId(2), used(1, 5))]);
+        let two = BTreeMap::from([(SegmentId(2), used(3, 30))]);
+        let mut sums = SegmentUses::default();
+        sums.add(&one);
+        sums.add(&two);
+        assert_eq!(sums.of(SegmentId(2)), used(4, 35));
+        sums.remove(&one);
+        assert_eq!(sums.of(SegmentId(1)), used(0, 0));
+        sums.remove(&two);
+        assert_eq!(sums, SegmentUses::default());
+    }
+}

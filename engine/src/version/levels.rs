@@ -1,0 +1,158 @@
+//! The tables of a keyspace's primary copies: L0, where they overlap and the newest comes first,
+//! and L1 and below, each a sorted run of disjoint tables.
+
+use super::files::TableHandle;
+use crate::base::error::{Error, Result};
+use crate::base::key::KeyOrder;
+use crate::base::pointer::TableId;
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+/// How many levels there are, L0 included. With a fan-out of ten, L6 holds a million times L1's
+/// hundredth part: more than any disk.
+pub const LEVELS: usize = 7;
+
+/// The tables of one keyspace by level. Immutable.
+#[derive(Clone)]
+pub struct Levels {
+    order: KeyOrder,
+    levels: [Vec<Arc<TableHandle>>; LEVELS],
+}
+
+/// The user keys a table spans, both ends included.
+pub fn bounds(table: &TableHandle) -> (&[u8], &[u8]) {
+    (table.meta.summary.smallest_key(), table.meta.summary.largest_key())
+}
+
+impl Levels {
+    /// No tables.
+    pub fn new(order: KeyOrder) -> Self {
+        Levels { order, levels: Default::default() }
+    }
+
+    /// The order of the keys.
+    pub fn order(&self) -> &KeyOrder {
+        &self.order
+    }
+
+    /// The tables of one level.
+    pub fn level(&self, level: usize) -> &[Arc<TableHandle>] {
+        &self.levels[level]
+    }
+
+    /// Every table with its level, upper levels first.
+    pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableHandle>)> {
+        self.levels
+            .iter()
+            .enumerate()
+            .flat_map(|(level, tables)| tables.iter().map(move |t| (level, t)))
+    }
+
+    /// Bytes of the tables of one level.
+    pub fn bytes(&self, level: usize) -> u64 {
+        self.levels[level].iter().map(|table| table.meta.bytes).sum()
+    }
+
+    /// The deepest level that has tables.
+    pub fn deepest(&self) -> Option<usize> {
+        (0..LEVELS).rev().find(|&level| !self.levels[level].is_empty())
+    }
+
+    /// In a level below L0: the only table that may hold `user_key`.
+    pub fn find(&self, level: usize, user_key: &[u8]) -> Option<&Arc<TableHandle>> {
+        let tables = &self.levels[level];
+        let index =
+            tables.partition_point(|table| self.order.compare(bounds(table).1, user_key).is_lt());
+        tables.get(index).filter(|table| self.order.compare(bounds(table).0, user_key).is_le())
+    }
+
+    /// The tables of `level` that overlap the user keys from `smallest` to `largest`.
+    pub fn overlapping(
+        &self,
+        level: usize,
+        smallest: &[u8],
+        largest: &[u8],
+    ) -> Vec<Arc<TableHandle>> {
+        let hit = |table: &&Arc<TableHandle>| {
+            let (low, high) = bounds(table);
+            self.order.compare(low, largest).is_le() && self.order.compare(high, smallest).is_ge()
+        };
+        self.levels[level].iter().filter(hit).cloned().collect()
+    }
+
+    /// True if a table at `level` or below may hold `user_key`.
+    pub fn may_hold_from(&self, level: usize, user_key: &[u8]) -> bool {
+        (level..LEVELS).any(|level| self.find(level, user_key).is_some())
+    }
+
+    /// Puts a table in its place.
+    pub(super) fn add(&mut self, level: usize, table: Arc<TableHandle>) -> Result<()> {
+        let tables = self.levels.get_mut(level).ok_or_else(|| {
+            Error::corruption(format!("the manifest names level {level}, there are {LEVELS}"))
+        })?;
+        let index = if level == 0 {
+            // Flushes of a keyspace are serial, so sequence numbers order them.
+            tables.partition_point(|other| {
+                other.meta.summary.max_seqno > table.meta.summary.max_seqno
+            })
+        } else {
+            let low = bounds(&table).0;
+            let order = &self.order;
+            tables.partition_point(|other| order.compare(bounds(other).0, low).is_lt())
+        };
+        tables.insert(index, table);
+        Ok(())
+    }
+
+    /// Takes a table out; returns it.
+    pub(super) fn remove(&mut self, level: usize, id: TableId) -> Result<Arc<TableHandle>> {
+        let tables = self.levels.get_mut(level);
+        let found = tables.and_then(|tables| {
+            let index = tables.iter().position(|table| table.meta.id == id)?;
+            Some(tables.remove(index))
+        });
+        found.ok_or_else(|| {
+            Error::corruption(format!("an edit removes table {id} from level {level}, not there"))
+        })
+    }
+
+    /// I6: checks that deeper means older can be relied on: L0 newest first, deeper levels
+    /// disjoint by user key and sorted.
+    pub fn check(&self) -> Result<()> {
+        for pair in self.levels[0].windows(2) {
+            if pair[0].meta.summary.min_seqno <= pair[1].meta.summary.max_seqno {
+                return Err(out_of_order(0, &pair[0], &pair[1]));
+            }
+        }
+        for level in 1..LEVELS {
+            for pair in self.levels[level].windows(2) {
+                let (_, high) = bounds(&pair[0]);
+                let (low, _) = bounds(&pair[1]);
+                if self.order.compare(high, low) != Ordering::Less {
+                    return Err(out_of_order(level, &pair[0], &pair[1]));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn out_of_order(level: usize, a: &TableHandle, b: &TableHandle) -> Error {
+    Error::corruption(format!(
+        "tables {} and {} of level {level} overlap or stand in the wrong order",
+        a.meta.id, b.meta.id
+    ))
+}
+
+impl fmt::Debug for Levels {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (level, tables) in self.levels.iter().enumerate() {
+            let ids: Vec<u64> = tables.iter().map(|table| table.meta.id.0).collect();
+            if !ids.is_empty() {
+                write!(f, "L{level}{ids:?} ")?;
+            }
+        }
+        Ok(())
+    }
+}

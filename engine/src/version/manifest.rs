@@ -1,0 +1,240 @@
+//! The manifest: the durable log of edits, and CURRENT, which names the one in force.
+//!
+//! ```text
+//! manifest = head (40 bytes, kind "MANI") record*
+//! record   = length u32 | checksum u32, over the payload, seeded by (manifest id, offset of the
+//!            record) | payload: the bytes of one edit
+//! CURRENT  = head (40 bytes, kind "CURR"; its file id is the id of the manifest in force)
+//! ```
+//!
+//! The first record is the whole state as one edit. Each record is synced before its edit takes
+//! effect, and so before the next one is written. Validity: a record counts if its length fits
+//! the file and its checksum holds. Reader: take records until one does not count. If nothing
+//! valid follows, that was an edit cut short by a crash, which never took effect; if something
+//! does, the record had been synced and has rotted since: corruption.
+//!
+//! A manifest is never appended to after a restart: each opening writes a new one, and so does an
+//! edit that finds the file grown to several times its state.
+
+use crate::base::checksum::{checksum32, seed};
+use crate::base::coding::Reader;
+use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
+use crate::base::header::{FileKind, HEADER_BYTES, Header};
+use crate::env::Env;
+use crate::env::fs::File;
+use crate::version::edit::Edit;
+use crate::version::files::names;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const RECORD_HEAD: usize = 8;
+/// An edit larger than this is not one of ours.
+const MAX_EDIT_BYTES: usize = 1 << 30;
+/// A manifest is rewritten once it is this many times larger than its first record...
+const GROWTH: u64 = 4;
+/// ...and at least this large, in bytes.
+const MIN_REWRITE_BYTES: u64 = 256 << 10;
+
+fn frame(manifest: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(RECORD_HEAD + payload.len());
+    out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+    out.extend_from_slice(&checksum32(seed(manifest, offset), payload).to_le_bytes());
+    out.extend_from_slice(payload);
+    out
+}
+
+/// A manifest open for appending.
+pub struct ManifestWriter {
+    id: u64,
+    path: PathBuf,
+    file: Arc<dyn File>,
+    length: u64,
+    state_bytes: u64,
+}
+
+/// Why an edit could not be appended, and whether the manifest can still be trusted.
+pub enum AppendError {
+    /// The file is as it was before; the edit did not take effect.
+    Undone(Error),
+    /// What is on disk is unknown (I8).
+    Unknown(Error),
+}
+
+impl ManifestWriter {
+    /// Writes manifest `id` with the whole `state` as its first record and puts it in force.
+    pub fn create(env: &Env, dir: &Path, database: u64, id: u64, state: &Edit) -> Result<Self> {
+        let path = names::manifest(dir, id);
+        let written = Self::write_new(env, &path, database, id, state);
+        let (file, length) = written.inspect_err(|_| {
+            // Nothing names it: what stays of it is an orphan for the next opening.
+            let _ = env.fs.remove(&path);
+        })?;
+        set_current(env, dir, database, id)?;
+        Ok(ManifestWriter { id, path, file, length, state_bytes: length })
+    }
+
+    fn write_new(
+        env: &Env,
+        path: &Path,
+        database: u64,
+        id: u64,
+        state: &Edit,
+    ) -> Result<(Arc<dyn File>, u64)> {
+        let file = env.fs.create(path).doing("create the manifest", path)?;
+        let mut bytes = Header::new(FileKind::Manifest, database, id).encode().to_vec();
+        let record = frame(id, bytes.len() as u64, &state.encode());
+        bytes.extend_from_slice(&record);
+        file.write_at(&bytes, 0).doing("write the manifest", path)?;
+        // A crash before the rename in `set_current` leaves a manifest that nothing names; the
+        // next opening removes it.
+        file.sync().doing("sync the manifest", path)?;
+        Ok((file, bytes.len() as u64))
+    }
+
+    /// The id in its name.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// Bytes in the file.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// True once it has outgrown the state it describes.
+    pub fn is_outgrown(&self) -> bool {
+        self.length > MIN_REWRITE_BYTES && self.length > GROWTH * self.state_bytes
+    }
+
+    /// Makes `edit` durable.
+    pub fn append(&mut self, edit: &Edit) -> Result<(), AppendError> {
+        let record = frame(self.id, self.length, &edit.encode());
+        if let Err(error) = self.file.write_at(&record, self.length) {
+            return Err(self.undo(Error::io("write the manifest", &self.path, error)));
+        }
+        // A crash before this sync ends may keep the edit or lose it. Either is fine: what it
+        // adds is durable already, what it removes is unlinked only afterwards.
+        if let Err(error) = self.file.sync() {
+            return Err(AppendError::Unknown(Error::io("sync the manifest", &self.path, error)));
+        }
+        self.length += record.len() as u64;
+        Ok(())
+    }
+
+    /// Takes back a record that was written in part: it must not come true after a crash, since
+    /// the caller is about to delete the files it would name.
+    fn undo(&self, error: Error) -> AppendError {
+        let undone = self.file.set_len(self.length).and_then(|()| self.file.sync());
+        match undone {
+            Ok(()) => AppendError::Undone(error),
+            Err(_) => AppendError::Unknown(error),
+        }
+    }
+}
+
+/// Puts manifest `id` in force, atomically.
+fn set_current(env: &Env, dir: &Path, database: u64, id: u64) -> Result<()> {
+    let new = dir.join(names::CURRENT_NEW);
+    let current = dir.join(names::CURRENT);
+    if env.fs.exists(&new).doing("look for", &new)? {
+        env.fs.remove(&new).doing("remove", &new)?;
+    }
+    let file = env.fs.create(&new).doing("create", &new)?;
+    let head = Header::new(FileKind::Current, database, id).encode();
+    file.write_at(&head, 0).doing("write", &new)?;
+    file.sync().doing("sync", &new)?;
+    // The names of the new manifest and of all files its state names are durable before CURRENT
+    // can name it. A crash before the rename is durable leaves the old manifest in force, whose
+    // files still exist, as nothing is unlinked before.
+    env.fs.sync_dir(dir).doing("sync the directory", dir)?;
+    env.fs.rename(&new, &current).map_err(|error| in_doubt(&current, error))?;
+    env.fs.sync_dir(dir).map_err(|error| in_doubt(&current, error))
+}
+
+/// From the rename on, an error of any kind leaves open which manifest is in force; so a full
+/// disk is not told apart here, as writing could not simply resume (I8).
+fn in_doubt(current: &Path, error: std::io::Error) -> Error {
+    Error::new(ErrorKind::Io, format!("cannot put a new manifest in force: {error}"))
+        .in_file(current)
+}
+
+/// What CURRENT says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Current {
+    /// The database's id.
+    pub database: u64,
+    /// The manifest in force.
+    pub manifest: u64,
+}
+
+/// Reads CURRENT.
+pub fn read_current(env: &Env, dir: &Path) -> Result<Current> {
+    let path = dir.join(names::CURRENT);
+    let bytes = read_whole(env, &path)?;
+    let header = Header::decode(&bytes).in_file(&path)?;
+    if header.kind != FileKind::Current || bytes.len() != HEADER_BYTES {
+        return Err(Error::corruption("this is not a CURRENT file").in_file(&path));
+    }
+    Ok(Current { database: header.database, manifest: header.file })
+}
+
+fn read_whole(env: &Env, path: &Path) -> Result<Vec<u8>> {
+    let file = env.fs.open(path).doing("open", path)?;
+    let len = file.len().doing("measure", path)?;
+    let len = usize::try_from(len).map_err(|_| Error::corruption("too large").in_file(path))?;
+    let mut bytes = vec![0; len];
+    file.read_exact_at(&mut bytes, 0).doing("read", path)?;
+    Ok(bytes)
+}
+
+/// Reads the edits of manifest `id` of `database`, the whole state first.
+pub fn read_manifest(env: &Env, dir: &Path, database: u64, id: u64) -> Result<Vec<Edit>> {
+    let path = names::manifest(dir, id);
+    let bytes = read_whole(env, &path)?;
+    Header::decode_expected(&bytes, FileKind::Manifest, database, id).in_file(&path)?;
+    let mut edits = Vec::new();
+    let mut offset = HEADER_BYTES;
+    while let Some(payload) = record_at(&bytes, id, offset) {
+        let edit = Edit::decode(payload).map_err(|error| error.at(offset as u64)).in_file(&path)?;
+        edits.push(edit);
+        offset += RECORD_HEAD + payload.len();
+    }
+    if edits.is_empty() || rotted(&bytes, id, offset) {
+        // The first record was synced before CURRENT named the file, and any record before the
+        // next one was written: neither can be a crash's doing.
+        return Err(Error::corruption("an edit in the manifest does not match its checksum")
+            .in_file(&path)
+            .at(offset as u64)
+            .advise("restore the database from a checkpoint"));
+    }
+    Ok(edits)
+}
+
+/// The payload of the record at `offset`, if it is valid.
+fn record_at(bytes: &[u8], manifest: u64, offset: usize) -> Option<&[u8]> {
+    let mut reader = Reader::new(bytes.get(offset..)?);
+    let length = reader.u32().ok()? as usize;
+    let checksum = reader.u32().ok()?;
+    if length == 0 || length > MAX_EDIT_BYTES {
+        return None;
+    }
+    let payload = reader.take(length).ok()?;
+    (checksum32(seed(manifest, offset as u64), payload) == checksum).then_some(payload)
+}
+
+/// True if a valid record follows the bad one at `offset`.
+fn rotted(bytes: &[u8], manifest: u64, offset: usize) -> bool {
+    (offset + 1..bytes.len()).any(|later| record_at(bytes, manifest, later).is_some())
+}
+
+/// Every record's place and edit, for the inspector; stops at the first bad one.
+pub fn scan_records(bytes: &[u8]) -> Result<Vec<(u64, Edit)>> {
+    let header = Header::decode(bytes)?;
+    let mut records = Vec::new();
+    let mut offset = HEADER_BYTES;
+    while let Some(payload) = record_at(bytes, header.file, offset) {
+        records.push((offset as u64, Edit::decode(payload)?));
+        offset += RECORD_HEAD + payload.len();
+    }
+    Ok(records)
+}

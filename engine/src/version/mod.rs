@@ -1,0 +1,81 @@
+//! Floor 4: what is live. The only room that decides which files exist.
+//!
+//! A [`Version`] is the immutable set of live tables and segments; an [`edit::Edit`] changes one
+//! into the next, through the manifest. A [`view::View`] is what a reader holds: the memtables of
+//! one keyspace and a version. Nothing a reader can reach is ever taken away under it: files go
+//! when the last version, memtable or view that names them is dropped (I5).
+//!
+//! Locks, in this order: a keyspace's view lock < the set's lock. Neither is held during the
+//! I/O of a reader; the set's lock is held while an edit is written, since edits are serial.
+
+pub mod edit;
+pub mod files;
+pub mod garbage;
+pub mod health;
+pub mod levels;
+pub mod manifest;
+pub mod set;
+pub mod settings;
+pub mod snapshots;
+pub mod view;
+
+use crate::base::key::SeqNo;
+use crate::base::pointer::{KeyspaceId, SegmentId};
+use files::SegmentHandle;
+use garbage::SegmentUses;
+use levels::Levels;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A place in the log: a segment and a byte offset in it, at which a frame starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct LogPosition {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Where in it; 0 stands for its first frame.
+    pub offset: u64,
+}
+
+/// A keyspace as the manifest knows it.
+#[derive(Debug, Clone)]
+pub struct KeyspaceVersion {
+    /// The name users call it by.
+    pub name: String,
+    /// The name of the order of its keys.
+    pub order: String,
+    /// Its settings as text, see [`settings::KeyspaceOptions`].
+    pub settings: String,
+    /// Every entry up to here is in tables: replay skips it.
+    pub flushed: SeqNo,
+    /// The tables.
+    pub levels: Arc<Levels>,
+}
+
+/// A segment as the manifest knows it.
+#[derive(Clone)]
+pub struct LiveSegment {
+    /// The open file and its identity.
+    pub handle: Arc<SegmentHandle>,
+    /// Its final length once sealed; every byte before is durable.
+    pub sealed: Option<u64>,
+}
+
+/// An immutable set of live files. Cloning shares what did not change.
+#[derive(Clone, Default)]
+pub struct Version {
+    /// The keyspaces by id.
+    pub keyspaces: BTreeMap<KeyspaceId, Arc<KeyspaceVersion>>,
+    /// The segments by id, log and sorted ones.
+    pub segments: Arc<BTreeMap<SegmentId, LiveSegment>>,
+    /// What the tables reference in each segment, exactly.
+    pub uses: Arc<SegmentUses>,
+    /// Where replay starts.
+    pub head: LogPosition,
+}
+
+impl Version {
+    /// The tables of a keyspace; `None` if it was dropped.
+    pub fn keyspace(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceVersion>> {
+        self.keyspaces.get(&id)
+    }
+}

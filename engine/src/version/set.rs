@@ -1,0 +1,460 @@
+//! Applies edits, one at a time: the manifest first, then the readers' views, then the files that
+//! nobody can reach any more are unlinked (I5). The only file that publishes or deletes files.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::env::Env;
+use crate::env::sync::Mutex;
+use crate::version::edit::{Change, Edit};
+use crate::version::files::{SegmentHandle, TableContext, TableHandle, names};
+use crate::version::health::Health;
+use crate::version::levels::Levels;
+use crate::version::manifest::{AppendError, ManifestWriter};
+use crate::version::view::{KeyspaceState, LoggedMemtable};
+use crate::version::{KeyspaceVersion, LiveSegment, Version};
+use arc_swap::ArcSwap;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The memtables that an edit made durable, by keyspace.
+pub type Flushed = (KeyspaceId, Vec<Arc<LoggedMemtable>>);
+
+/// Finds the order of a keyspace's keys by its recorded name.
+pub type OrderOf<'a> = &'a dyn Fn(&str) -> Result<KeyOrder>;
+
+/// Builds versions out of edits; shared by recovery and by [`VersionSet`].
+pub struct Builder<'a> {
+    /// What tables need to be opened.
+    pub tables: &'a Arc<TableContext>,
+    /// Known key orders.
+    pub order_of: OrderOf<'a>,
+}
+
+/// The files that an edit takes out of the version, to be marked once it is durable.
+#[derive(Default)]
+struct Removed {
+    tables: Vec<Arc<TableHandle>>,
+    segments: Vec<Arc<SegmentHandle>>,
+}
+
+impl Builder<'_> {
+    /// The version after `edit`. Handles of new segments may be given; others are made.
+    pub fn apply(
+        &self,
+        base: &Version,
+        edit: &Edit,
+        segments: &[Arc<SegmentHandle>],
+    ) -> Result<Version> {
+        self.apply_tracking(base, edit, segments).map(|(version, _)| version)
+    }
+
+    fn apply_tracking(
+        &self,
+        base: &Version,
+        edit: &Edit,
+        segments: &[Arc<SegmentHandle>],
+    ) -> Result<(Version, Removed)> {
+        let mut version = base.clone();
+        let mut removed = Removed::default();
+        for change in &edit.changes {
+            match change {
+                Change::AddTable { .. } | Change::RemoveTable { .. } => {
+                    self.change_table(&mut version, change, &mut removed)?;
+                }
+                Change::AddSegment { .. }
+                | Change::SealSegment { .. }
+                | Change::RemoveSegment { .. } => {
+                    self.change_segment(&mut version, change, segments, &mut removed)?;
+                }
+                Change::Head(head) => version.head = *head,
+                Change::NextFile(_) | Change::LastSeqno(_) => {}
+                _ => self.change_keyspace(&mut version, change, &mut removed)?,
+            }
+        }
+        Ok((version, removed))
+    }
+
+    fn change_keyspace(
+        &self,
+        version: &mut Version,
+        change: &Change,
+        removed: &mut Removed,
+    ) -> Result<()> {
+        match change {
+            Change::AddKeyspace { id, name, order, settings, flushed } => {
+                let levels = Arc::new(Levels::new((self.order_of)(order)?));
+                let keyspace = KeyspaceVersion {
+                    name: name.clone(),
+                    order: order.clone(),
+                    settings: settings.clone(),
+                    flushed: *flushed,
+                    levels,
+                };
+                version.keyspaces.insert(*id, Arc::new(keyspace));
+            }
+            Change::SetKeyspace { id, settings } => {
+                edit_keyspace(version, *id)?.settings.clone_from(settings);
+            }
+            Change::Flushed { keyspace, seqno } => {
+                edit_keyspace(version, *keyspace)?.flushed = *seqno;
+            }
+            Change::DropKeyspace { id } => {
+                let gone = version.keyspaces.remove(id).ok_or_else(|| unknown_keyspace(*id))?;
+                let uses = Arc::make_mut(&mut version.uses);
+                for (_, table) in gone.levels.tables() {
+                    uses.remove(&table.meta.summary.segments);
+                    removed.tables.push(table.clone());
+                }
+            }
+            _ => unreachable!("only changes of keyspaces come here"),
+        }
+        Ok(())
+    }
+
+    fn change_table(
+        &self,
+        version: &mut Version,
+        change: &Change,
+        removed: &mut Removed,
+    ) -> Result<()> {
+        match change {
+            Change::AddTable { keyspace, level, meta } => {
+                let levels = edit_levels(version, *keyspace)?;
+                let order = levels.order().clone();
+                let handle = TableHandle::new(meta.clone(), order, self.tables.clone());
+                // A trivial move removes and adds the same file: keep the handle with its state.
+                let moved = removed.tables.iter().position(|table| table.meta.id == meta.id);
+                let handle = match moved {
+                    Some(index) => removed.tables.swap_remove(index),
+                    None => Arc::new(handle),
+                };
+                levels.add(*level, handle)?;
+                Arc::make_mut(&mut version.uses).add(&meta.summary.segments);
+            }
+            Change::RemoveTable { keyspace, level, id } => {
+                let table = edit_levels(version, *keyspace)?.remove(*level, *id)?;
+                Arc::make_mut(&mut version.uses).remove(&table.meta.summary.segments);
+                removed.tables.push(table);
+            }
+            _ => unreachable!("only changes of tables come here"),
+        }
+        Ok(())
+    }
+
+    fn change_segment(
+        &self,
+        version: &mut Version,
+        change: &Change,
+        given: &[Arc<SegmentHandle>],
+        removed: &mut Removed,
+    ) -> Result<()> {
+        let segments = Arc::make_mut(&mut version.segments);
+        match change {
+            Change::AddSegment { id, kind, epoch } => {
+                let known = given.iter().find(|handle| handle.id() == *id).cloned();
+                let handle = known.unwrap_or_else(|| {
+                    Arc::new(SegmentHandle::open(*id, *kind, *epoch, self.tables))
+                });
+                segments.insert(*id, LiveSegment { handle, sealed: None });
+            }
+            Change::SealSegment { id, length } => {
+                let live = segments.get_mut(id).ok_or_else(|| unknown_segment(*id))?;
+                live.sealed = Some(*length);
+            }
+            Change::RemoveSegment { id } => {
+                let gone = segments.remove(id).ok_or_else(|| unknown_segment(*id))?;
+                removed.segments.push(gone.handle);
+            }
+            _ => unreachable!("only changes of segments come here"),
+        }
+        Ok(())
+    }
+}
+
+fn unknown_keyspace(id: KeyspaceId) -> Error {
+    Error::corruption(format!("an edit names keyspace {id}, which does not exist"))
+}
+
+fn unknown_segment(id: SegmentId) -> Error {
+    Error::corruption(format!("an edit names segment {id}, which does not exist"))
+}
+
+fn edit_keyspace(version: &mut Version, id: KeyspaceId) -> Result<&mut KeyspaceVersion> {
+    let keyspace = version.keyspaces.get_mut(&id).ok_or_else(|| unknown_keyspace(id))?;
+    Ok(Arc::make_mut(keyspace))
+}
+
+fn edit_levels(version: &mut Version, id: KeyspaceId) -> Result<&mut Levels> {
+    Ok(Arc::make_mut(&mut edit_keyspace(version, id)?.levels))
+}
+
+/// The whole state of a version as one edit: what a new manifest begins with.
+pub fn state_of(version: &Version, next_file: u64, last_seqno: SeqNo) -> Edit {
+    let mut changes = vec![Change::NextFile(next_file), Change::LastSeqno(last_seqno)];
+    for (&id, live) in version.segments.iter() {
+        let segment = &live.handle.segment;
+        changes.push(Change::AddSegment { id, kind: segment.kind(), epoch: segment.epoch() });
+        if let Some(length) = live.sealed {
+            changes.push(Change::SealSegment { id, length });
+        }
+    }
+    for (&id, keyspace) in &version.keyspaces {
+        changes.push(Change::AddKeyspace {
+            id,
+            name: keyspace.name.clone(),
+            order: keyspace.order.clone(),
+            settings: keyspace.settings.clone(),
+            flushed: keyspace.flushed,
+        });
+        for (level, table) in keyspace.levels.tables() {
+            changes.push(Change::AddTable { keyspace: id, level, meta: table.meta.clone() });
+        }
+    }
+    changes.push(Change::Head(version.head));
+    Edit::new(changes)
+}
+
+/// Everything that a [`VersionSet`] is made of.
+pub struct Parts {
+    /// Files, time and threads.
+    pub env: Env,
+    /// What tables need to be opened.
+    pub tables: Arc<TableContext>,
+    /// The right to write.
+    pub health: Arc<Health>,
+    /// The version recovered.
+    pub version: Version,
+    /// The next free file id.
+    pub next_file: u64,
+    /// The newest sequence number recovered.
+    pub last_seqno: SeqNo,
+    /// Known key orders.
+    pub order_of: Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>,
+}
+
+/// The live version and the manifest behind it.
+pub struct VersionSet {
+    env: Env,
+    tables: Arc<TableContext>,
+    health: Arc<Health>,
+    order_of: Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>,
+    next_file: AtomicU64,
+    last_seqno: AtomicU64,
+    current: ArcSwap<Version>,
+    /// Held while an edit is applied. `None` in a read-only database.
+    manifest: Mutex<Option<ManifestWriter>>,
+    keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
+    manifest_bytes: AtomicU64,
+}
+
+impl VersionSet {
+    /// A set over a recovered version; without a manifest yet, so read-only.
+    pub fn new(parts: Parts) -> Self {
+        VersionSet {
+            env: parts.env,
+            tables: parts.tables,
+            health: parts.health,
+            order_of: parts.order_of,
+            next_file: AtomicU64::new(parts.next_file),
+            last_seqno: AtomicU64::new(parts.last_seqno),
+            current: ArcSwap::from_pointee(parts.version),
+            manifest: Mutex::new(None),
+            keyspaces: Mutex::new(BTreeMap::new()),
+            manifest_bytes: AtomicU64::new(0),
+        }
+    }
+
+    /// Starts a manifest of its own for this opening, with the whole state, in place of the one
+    /// that was read.
+    pub fn start_manifest(&self, read: u64) -> Result<()> {
+        self.rewrite(&mut self.manifest.lock())?;
+        self.unlink(&names::manifest(&self.tables.dir, read))
+    }
+
+    fn rewrite(&self, manifest: &mut Option<ManifestWriter>) -> Result<()> {
+        let id = self.allocate();
+        let version = self.current.load_full();
+        let next = self.next_file.load(Ordering::SeqCst);
+        let state = state_of(&version, next, self.last_seqno.load(Ordering::SeqCst));
+        let (dir, database) = (&self.tables.dir, self.tables.database);
+        let new = ManifestWriter::create(&self.env, dir, database, id, &state)?;
+        self.manifest_bytes.fetch_add(new.length(), Ordering::Relaxed);
+        let old = manifest.replace(new);
+        if let Some(old) = old {
+            // A crash before the unlink leaves a manifest that CURRENT does not name; the next
+            // opening removes it.
+            self.unlink(&names::manifest(dir, old.id()))?;
+        }
+        Ok(())
+    }
+
+    /// A file id never used before in this database.
+    pub fn allocate(&self) -> u64 {
+        self.next_file.fetch_add(1, Ordering::SeqCst)
+    }
+
+    /// The present version.
+    pub fn current(&self) -> Arc<Version> {
+        self.current.load_full()
+    }
+
+    /// What tables and segments of this database are made with.
+    pub fn tables(&self) -> &Arc<TableContext> {
+        &self.tables
+    }
+
+    /// Bytes written to manifests since the opening.
+    pub fn manifest_bytes(&self) -> u64 {
+        self.manifest_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Notes the newest sequence number, for the next manifest.
+    pub fn note_seqno(&self, seqno: SeqNo) {
+        self.last_seqno.fetch_max(seqno, Ordering::SeqCst);
+    }
+
+    /// Lets a keyspace's readers see new versions from now on.
+    pub fn register(&self, keyspace: Arc<KeyspaceState>) {
+        self.keyspaces.lock().insert(keyspace.id, keyspace);
+    }
+
+    /// The opposite of [`VersionSet::register`].
+    pub fn forget(&self, id: KeyspaceId) {
+        self.keyspaces.lock().remove(&id);
+    }
+
+    /// The open keyspaces, by id.
+    pub fn keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
+        self.keyspaces.lock().values().cloned().collect()
+    }
+
+    /// Makes an edit durable, then visible. `plan` sees the version the edit will apply to and
+    /// makes the edit, all in one serial step, so that no two edits remove the same file.
+    ///
+    /// `segments` are handles of segments that the edit adds; `flushed` the memtables whose
+    /// entries it made durable in tables.
+    pub fn apply(
+        &self,
+        plan: impl FnOnce(&Version) -> Result<Edit>,
+        segments: &[Arc<SegmentHandle>],
+        flushed: Option<Flushed>,
+    ) -> Result<Arc<Version>> {
+        let mut manifest = self.manifest.lock();
+        self.health.check()?;
+        let base = self.current.load_full();
+        let mut edit = plan(&base)?;
+        if edit.is_empty() {
+            return Ok(base);
+        }
+        let builder = Builder { tables: &self.tables, order_of: &*self.order_of };
+        let (version, removed) = builder.apply_tracking(&base, &edit, segments)?;
+        check_levels(&version, &edit)?;
+        edit.changes.push(Change::NextFile(self.next_file.load(Ordering::SeqCst)));
+        self.persist(&mut manifest, &edit)?;
+        let version = Arc::new(version);
+        self.current.store(version.clone());
+        self.show(&version, flushed);
+        // I5: the edit is durable; each file goes when its last reader does.
+        removed.tables.iter().for_each(|table| table.mark_obsolete());
+        removed.segments.iter().for_each(|segment| segment.mark_obsolete());
+        if manifest.as_ref().is_some_and(ManifestWriter::is_outgrown) {
+            // The edit itself is done: no room for a new manifest is not its failure.
+            if let Err(error) = self.rewrite(&mut manifest) {
+                self.rewrite_failed(&error)?;
+            }
+        }
+        Ok(version)
+    }
+
+    fn persist(&self, manifest: &mut Option<ManifestWriter>, edit: &Edit) -> Result<()> {
+        let writer = manifest
+            .as_mut()
+            .ok_or_else(|| Error::new(ErrorKind::ReadOnly, "the database is open read-only"))?;
+        let before = writer.length();
+        match writer.append(edit) {
+            Ok(()) => {
+                self.manifest_bytes.fetch_add(writer.length() - before, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(AppendError::Undone(error)) => Err(error),
+            // I8: whether the edit is durable is unknown; nothing may be built on either answer.
+            Err(AppendError::Unknown(error)) => Err(self.health.fail(&error)),
+        }
+    }
+
+    /// A manifest that could not be rewritten stays in force, unless CURRENT is in doubt.
+    fn rewrite_failed(&self, error: &Error) -> Result<()> {
+        if error.kind() == ErrorKind::DiskFull {
+            return Ok(());
+        }
+        Err(self.health.fail(error))
+    }
+
+    fn show(&self, version: &Arc<Version>, flushed: Option<Flushed>) {
+        let (id, memtables) = flushed.unwrap_or_default();
+        for keyspace in self.keyspaces.lock().values() {
+            let gone = if keyspace.id == id { memtables.as_slice() } else { &[] };
+            keyspace.install(version, gone);
+        }
+    }
+
+    /// Unlinks files whose last user is gone. Called by the background, after its jobs.
+    pub fn purge(&self) -> Result<usize> {
+        let paths = self.tables.purge.take();
+        if paths.is_empty() || self.health.check().is_err() {
+            return Ok(0);
+        }
+        let mut left: Vec<PathBuf> = paths;
+        let mut count = 0;
+        while let Some(path) = left.pop() {
+            if let Err(error) = self.unlink(&path) {
+                left.push(path);
+                self.tables.purge.put_back(left);
+                return Err(error);
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    /// Removes a file and lets go of its descriptor, as one operation: a deleted file that a
+    /// cache keeps open still fills the disk.
+    fn unlink(&self, path: &Path) -> Result<()> {
+        // I5: no durable version names it. A crash before or after leaves an orphan or nothing;
+        // the next opening removes orphans.
+        self.tables.files.remove(path)
+    }
+
+    /// Removes files that a job wrote and whose edit did not take effect.
+    pub fn discard(&self, tables: &[TableId]) {
+        if self.health.check().is_err() {
+            // Whether an edit names them is unknown (I8): the next opening decides.
+            return;
+        }
+        for &id in tables {
+            // One that stays is an orphan for the next opening.
+            let _ = self.unlink(&names::table(&self.tables.dir, id));
+        }
+    }
+}
+
+/// I6: the levels an edit touched keep their order.
+fn check_levels(version: &Version, edit: &Edit) -> Result<()> {
+    let mut touched: Vec<KeyspaceId> = Vec::new();
+    for change in &edit.changes {
+        if let Change::AddTable { keyspace, .. } = change
+            && !touched.contains(keyspace)
+        {
+            touched.push(*keyspace);
+        }
+    }
+    for id in touched {
+        if let Some(keyspace) = version.keyspace(id) {
+            keyspace.levels.check()?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,230 @@
+//! The settings of one keyspace. They are kept in the manifest as text, so that a keyspace keeps
+//! them over reopenings and the inspector can show them.
+
+use crate::base::compression::Codec;
+use crate::base::error::{Error, Result};
+use std::fmt::Write;
+
+/// When large values leave the tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Separation {
+    /// A large value is written once, into the log, and stays there (WiscKey). The default.
+    #[default]
+    AtWrite,
+    /// Every value is inline; the log is only a write-ahead log.
+    Off,
+}
+
+/// The settings of a keyspace. Changing them on an existing keyspace is always safe: they say how
+/// new files are written, and every file says of itself how it was.
+///
+/// ```
+/// use cleavedb::{KeyspaceOptions, Separation};
+/// let inline = KeyspaceOptions { separation: Separation::Off, ..Default::default() };
+/// inline.validate()?;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct KeyspaceOptions {
+    /// When large values leave the tree. Default: at write. `Off` suits keyspaces that are mostly
+    /// scanned in short ranges.
+    pub separation: Separation,
+    /// Values of at least this many bytes are separated. Default 1024. 0 separates every value;
+    /// smaller thresholds save compaction work and cost scan speed.
+    pub separation_threshold: usize,
+    /// Codec of single separated values. Default: none; lz4 is cheap, zstd needs its feature.
+    pub value_codec: Codec,
+    /// Separated values smaller than this many bytes are not compressed. Default 512.
+    pub value_compression_min_bytes: usize,
+    /// Codec of table blocks. Default: lz4.
+    pub block_codec: Codec,
+    /// Target size of a block before compression, in bytes. Default 4096. Larger blocks compress
+    /// better and make point reads dearer.
+    pub block_bytes: usize,
+    /// Bits of filter per key. Default 10, about 1 % false positives; 0 writes no filter.
+    pub filter_bits_per_key: u32,
+    /// Target size of a table below L0, in bytes. Default 4 MiB.
+    pub table_bytes: u64,
+    /// A memtable of this many bytes is flushed. Default 64 MiB. Larger ones save compaction
+    /// work and cost memory.
+    pub memtable_bytes: u64,
+    /// How many tables in L0 start a compaction. Default 4.
+    pub level0_trigger: usize,
+    /// Target size of L1, in bytes. Default 64 MiB; each deeper level is ten times larger.
+    pub level_base_bytes: u64,
+}
+
+impl Default for KeyspaceOptions {
+    fn default() -> Self {
+        KeyspaceOptions {
+            separation: Separation::AtWrite,
+            separation_threshold: 1024,
+            value_codec: Codec::None,
+            value_compression_min_bytes: 512,
+            block_codec: Codec::Lz4,
+            block_bytes: 4096,
+            filter_bits_per_key: 10,
+            table_bytes: 4 << 20,
+            memtable_bytes: 64 << 20,
+            level0_trigger: 4,
+            level_base_bytes: 64 << 20,
+        }
+    }
+}
+
+fn within(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
+    if (low..=high).contains(&value) {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("{name} is {value}, it must be from {low} to {high}")))
+}
+
+fn codec_name(codec: Codec) -> &'static str {
+    match codec {
+        Codec::None => "none",
+        Codec::Lz4 => "lz4",
+        Codec::Zstd => "zstd",
+    }
+}
+
+fn codec(name: &str) -> Result<Codec> {
+    [Codec::None, Codec::Lz4, Codec::Zstd]
+        .into_iter()
+        .find(|codec| codec_name(*codec) == name)
+        .ok_or_else(|| Error::invalid(format!("codec {name:?} is unknown; try none, lz4 or zstd")))
+}
+
+impl KeyspaceOptions {
+    /// True if a value of `bytes` bytes is kept outside of the tree.
+    pub fn separates(&self, bytes: usize) -> bool {
+        self.separation == Separation::AtWrite && bytes >= self.separation_threshold
+    }
+
+    /// Checks every field; the error names the field and its range.
+    pub fn validate(&self) -> Result<()> {
+        within("block_bytes", self.block_bytes as u64, 256, 1 << 20)?;
+        within("filter_bits_per_key", self.filter_bits_per_key.into(), 0, 64)?;
+        within("table_bytes", self.table_bytes, 4 << 10, 4 << 30)?;
+        within("memtable_bytes", self.memtable_bytes, 4 << 10, 16 << 30)?;
+        within("level0_trigger", self.level0_trigger as u64, 1, 1000)?;
+        within("level_base_bytes", self.level_base_bytes, 4 << 10, 1 << 40)?;
+        for codec in [self.value_codec, self.block_codec] {
+            if !codec.is_available() {
+                let name = codec_name(codec);
+                return Err(Error::invalid(format!("codec {name} is not part of this build"))
+                    .advise("build with the feature of that name"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The settings as lines of `name = value`.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        let separation = match self.separation {
+            Separation::AtWrite => "at_write",
+            Separation::Off => "off",
+        };
+        let rows: [(&str, String); 11] = [
+            ("separation", separation.into()),
+            ("separation_threshold", self.separation_threshold.to_string()),
+            ("value_codec", codec_name(self.value_codec).into()),
+            ("value_compression_min_bytes", self.value_compression_min_bytes.to_string()),
+            ("block_codec", codec_name(self.block_codec).into()),
+            ("block_bytes", self.block_bytes.to_string()),
+            ("filter_bits_per_key", self.filter_bits_per_key.to_string()),
+            ("table_bytes", self.table_bytes.to_string()),
+            ("memtable_bytes", self.memtable_bytes.to_string()),
+            ("level0_trigger", self.level0_trigger.to_string()),
+            ("level_base_bytes", self.level_base_bytes.to_string()),
+        ];
+        for (name, value) in rows {
+            let _ = writeln!(text, "{name} = {value}");
+        }
+        text
+    }
+
+    /// Reads [`KeyspaceOptions::to_text`]; what is not mentioned has its default, what is not
+    /// known is an error.
+    pub fn from_text(text: &str) -> Result<Self> {
+        let mut options = KeyspaceOptions::default();
+        for line in text.lines().filter(|line| !line.trim().is_empty()) {
+            let (name, value) = line
+                .split_once('=')
+                .ok_or_else(|| Error::invalid(format!("setting {line:?} has no value")))?;
+            options.set(name.trim(), value.trim())?;
+        }
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let wrong = || Error::invalid(format!("setting {name} can't be {value:?}"));
+        let number = || value.parse::<u64>().map_err(|_| wrong());
+        let size = || usize::try_from(number()?).map_err(|_| wrong());
+        match name {
+            "separation" => {
+                self.separation = match value {
+                    "at_write" => Separation::AtWrite,
+                    "off" => Separation::Off,
+                    _ => return Err(wrong()),
+                }
+            }
+            "separation_threshold" => self.separation_threshold = size()?,
+            "value_codec" => self.value_codec = codec(value)?,
+            "value_compression_min_bytes" => self.value_compression_min_bytes = size()?,
+            "block_codec" => self.block_codec = codec(value)?,
+            "block_bytes" => self.block_bytes = size()?,
+            "filter_bits_per_key" => {
+                self.filter_bits_per_key = u32::try_from(number()?).map_err(|_| wrong())?
+            }
+            "table_bytes" => self.table_bytes = number()?,
+            "memtable_bytes" => self.memtable_bytes = number()?,
+            "level0_trigger" => self.level0_trigger = size()?,
+            "level_base_bytes" => self.level_base_bytes = number()?,
+            _ => return Err(Error::invalid(format!("setting {name:?} is unknown"))),
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_round_trip() {
+        let options = KeyspaceOptions {
+            separation: Separation::Off,
+            separation_threshold: 7,
+            value_codec: Codec::Lz4,
+            table_bytes: 1 << 20,
+            ..Default::default()
+        };
+        assert_eq!(KeyspaceOptions::from_text(&options.to_text()).unwrap(), options);
+        assert_eq!(KeyspaceOptions::from_text("").unwrap(), KeyspaceOptions::default());
+    }
+
+    #[test]
+    fn wrong_settings_are_named() {
+        for (text, part) in [
+            ("tables = 3", "tables"),
+            ("table_bytes = many", "table_bytes"),
+            ("block_codec = snappy", "snappy"),
+            ("separation", "separation"),
+        ] {
+            let error = KeyspaceOptions::from_text(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{error}");
+        }
+        let options = KeyspaceOptions { block_bytes: 1, ..Default::default() };
+        assert!(options.validate().unwrap_err().to_string().contains("block_bytes"));
+    }
+
+    #[test]
+    fn thresholds_zero_and_never() {
+        let all = KeyspaceOptions { separation_threshold: 0, ..Default::default() };
+        assert!(all.separates(0) && all.separates(1));
+        let none = KeyspaceOptions { separation: Separation::Off, ..Default::default() };
+        assert!(!none.separates(1 << 30));
+    }
+}

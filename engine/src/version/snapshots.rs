@@ -1,0 +1,102 @@
+//! Pinned sequence numbers. What a live snapshot can see, compaction keeps.
+
+use crate::base::key::SeqNo;
+use crate::env::sync::Mutex;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The live snapshots of a database, and the newest visible sequence number.
+#[derive(Default)]
+pub struct Snapshots {
+    /// Every entry at or below is visible. Written by the commit leader alone.
+    visible: AtomicU64,
+    live: Mutex<BTreeMap<SeqNo, Pins>>,
+}
+
+/// The snapshots of one sequence number.
+struct Pins {
+    count: usize,
+    oldest: Duration,
+}
+
+impl Snapshots {
+    /// The newest sequence number that reads may see.
+    pub fn visible(&self) -> SeqNo {
+        self.visible.load(Ordering::Acquire)
+    }
+
+    /// Makes everything up to `seqno` visible at once (I1): the memtables hold it already.
+    pub fn publish(&self, seqno: SeqNo) {
+        self.visible.store(seqno, Ordering::Release);
+    }
+
+    /// Pins the present. `now` is kept to tell its age.
+    ///
+    /// The number is read under the lock, so that a job that lists the snapshots either sees
+    /// this one or started from a state that this one includes.
+    pub fn take(self: &Arc<Self>, now: Duration) -> SnapshotPin {
+        let mut live = self.live.lock();
+        let seqno = self.visible();
+        let pins = live.entry(seqno).or_insert(Pins { count: 0, oldest: now });
+        pins.count += 1;
+        SnapshotPin { seqno, taken: now, snapshots: self.clone() }
+    }
+
+    /// The pinned sequence numbers, ascending.
+    pub fn list(&self) -> Vec<SeqNo> {
+        self.live.lock().keys().copied().collect()
+    }
+
+    /// How many snapshots are live, and since when the oldest is.
+    pub fn summary(&self) -> (usize, Option<Duration>) {
+        let live = self.live.lock();
+        let count = live.values().map(|pins| pins.count).sum();
+        (count, live.values().map(|pins| pins.oldest).min())
+    }
+}
+
+/// One pinned sequence number; dropping it lets go.
+pub struct SnapshotPin {
+    /// What it sees: everything at or below.
+    pub seqno: SeqNo,
+    /// When it was taken, by the clock of the environment.
+    pub taken: Duration,
+    snapshots: Arc<Snapshots>,
+}
+
+impl Drop for SnapshotPin {
+    fn drop(&mut self) {
+        let mut live = self.snapshots.live.lock();
+        if let Some(pins) = live.get_mut(&self.seqno) {
+            pins.count -= 1;
+            if pins.count == 0 {
+                live.remove(&self.seqno);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_go_in_any_order() {
+        let snapshots = Arc::new(Snapshots::default());
+        snapshots.publish(5);
+        let a = snapshots.take(Duration::from_secs(1));
+        let b = snapshots.take(Duration::from_secs(2));
+        snapshots.publish(9);
+        let c = snapshots.take(Duration::from_secs(3));
+        assert_eq!(snapshots.list(), [5, 9]);
+        drop(a);
+        assert_eq!(snapshots.list(), [5, 9]);
+        assert_eq!(snapshots.summary().0, 2);
+        drop(c);
+        assert_eq!(snapshots.list(), [5]);
+        drop(b);
+        assert_eq!(snapshots.list(), [0u64; 0]);
+    }
+}

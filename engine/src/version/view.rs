@@ -1,0 +1,244 @@
+//! What a reader of one keyspace holds: its memtables and a version. Taking a view takes no
+//! lock; everything in it stays readable for as long as it is held.
+//!
+//! Order matters: a reader takes the view first and the visible sequence number second. The
+//! memtables of the view then hold every entry up to that number that was published before the
+//! reader began.
+
+use crate::base::error::{Error, Result};
+use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::env::sync::Mutex;
+use crate::memtable::Memtable;
+use crate::version::files::SegmentHandle;
+use crate::version::levels::Levels;
+use crate::version::settings::KeyspaceOptions;
+use crate::version::{LogPosition, Version};
+use arc_swap::ArcSwap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+
+/// A memtable with what ties it to the log.
+pub struct LoggedMemtable {
+    /// The entries.
+    pub table: Arc<Memtable>,
+    /// Where its first entry is in the log; the head may not move past it before its flush.
+    first: OnceLock<LogPosition>,
+    /// Bytes of log written since the opening when its first entry came.
+    first_bytes: AtomicU64,
+    /// The segment that holds its newest entries.
+    last_segment: AtomicU64,
+    last_seqno: AtomicU64,
+    /// Segments its pointers lead to: they stay while the memtable does (PEERS: anything that
+    /// can serve a read holds references).
+    pins: Mutex<Vec<Arc<SegmentHandle>>>,
+}
+
+impl LoggedMemtable {
+    /// An empty one.
+    pub fn new(order: KeyOrder) -> Self {
+        LoggedMemtable {
+            table: Arc::new(Memtable::new(order)),
+            first: OnceLock::new(),
+            first_bytes: AtomicU64::new(0),
+            last_segment: AtomicU64::new(0),
+            last_seqno: AtomicU64::new(0),
+            pins: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Notes, before entries are inserted, which frame they come from. Called by the commit
+    /// leader and by replay only.
+    pub fn note(
+        &self,
+        at: LogPosition,
+        log_bytes: u64,
+        segment: &Arc<SegmentHandle>,
+        last_seqno: SeqNo,
+    ) {
+        if self.last_segment.load(Ordering::Relaxed) != segment.id().0 {
+            self.pins.lock().push(segment.clone());
+            self.last_segment.store(segment.id().0, Ordering::Relaxed);
+        }
+        if self.first.set(at).is_ok() {
+            self.first_bytes.store(log_bytes, Ordering::Relaxed);
+        }
+        self.last_seqno.store(last_seqno, Ordering::Relaxed);
+    }
+
+    /// Bytes of memory it takes.
+    pub fn bytes(&self) -> u64 {
+        self.table.bytes() as u64
+    }
+
+    /// Where its first entry is in the log; `None` while it is empty.
+    pub fn first(&self) -> Option<LogPosition> {
+        self.first.get().copied()
+    }
+
+    /// Bytes of log written since the opening when its first entry came; `None` while it is
+    /// empty.
+    pub fn first_bytes(&self) -> Option<u64> {
+        self.first.get().map(|_| self.first_bytes.load(Ordering::Relaxed))
+    }
+
+    /// The sequence number of its newest entry.
+    pub fn last_seqno(&self) -> SeqNo {
+        self.last_seqno.load(Ordering::Relaxed)
+    }
+
+    fn pinned(&self, id: SegmentId) -> Option<Arc<SegmentHandle>> {
+        self.pins.lock().iter().find(|handle| handle.id() == id).cloned()
+    }
+}
+
+/// The state of one keyspace at one moment. Immutable but for what is inserted into the active
+/// memtable.
+pub struct View {
+    /// Whose view it is.
+    pub keyspace: KeyspaceId,
+    /// The live files of the whole database.
+    pub version: Arc<Version>,
+    /// The tables of this keyspace in that version.
+    pub levels: Arc<Levels>,
+    /// The memtable that commits go to.
+    pub active: Arc<LoggedMemtable>,
+    /// Memtables that wait for their flush, newest first.
+    pub immutables: Vec<Arc<LoggedMemtable>>,
+}
+
+impl View {
+    /// Every memtable, newest first.
+    pub fn memtables(&self) -> impl Iterator<Item = &Arc<LoggedMemtable>> {
+        std::iter::once(&self.active).chain(&self.immutables)
+    }
+
+    /// The segment that a pointer of this view leads to. It always exists: the version holds
+    /// those that tables point to, the memtables those that they point to (I3).
+    pub fn segment(&self, id: SegmentId) -> Result<Arc<SegmentHandle>> {
+        if let Some(live) = self.version.segments.get(&id) {
+            return Ok(live.handle.clone());
+        }
+        self.memtables().find_map(|memtable| memtable.pinned(id)).ok_or_else(|| {
+            Error::corruption(format!("a value pointer leads to segment {id}, which is not live"))
+                .advise("run `cleave check` and restore from a checkpoint")
+        })
+    }
+}
+
+/// One open keyspace.
+pub struct KeyspaceState {
+    /// Its id in the manifest.
+    pub id: KeyspaceId,
+    /// What users call it.
+    pub name: String,
+    /// The order of its keys.
+    pub order: KeyOrder,
+    options: ArcSwap<KeyspaceOptions>,
+    view: ArcSwap<View>,
+    /// Serializes changes of the view; held only to swap pointers.
+    changing: Mutex<()>,
+    dropped: AtomicBool,
+}
+
+impl KeyspaceState {
+    /// A keyspace whose tables are in `version`, with an empty memtable.
+    pub fn new(
+        id: KeyspaceId,
+        name: String,
+        order: KeyOrder,
+        options: KeyspaceOptions,
+        version: Arc<Version>,
+    ) -> Self {
+        let levels = match version.keyspace(id) {
+            Some(keyspace) => keyspace.levels.clone(),
+            None => Arc::new(Levels::new(order.clone())),
+        };
+        let active = Arc::new(LoggedMemtable::new(order.clone()));
+        let view = View { keyspace: id, version, levels, active, immutables: Vec::new() };
+        KeyspaceState {
+            id,
+            name,
+            order,
+            options: ArcSwap::from_pointee(options),
+            view: ArcSwap::from_pointee(view),
+            changing: Mutex::new(()),
+            dropped: AtomicBool::new(false),
+        }
+    }
+
+    /// Its settings in force.
+    pub fn options(&self) -> arc_swap::Guard<Arc<KeyspaceOptions>> {
+        self.options.load()
+    }
+
+    /// Changes its settings; they count for what is written from now on.
+    pub fn set_options(&self, options: KeyspaceOptions) {
+        self.options.store(Arc::new(options));
+    }
+
+    /// The present view.
+    pub fn view(&self) -> Arc<View> {
+        self.view.load_full()
+    }
+
+    /// The present view for the length of one call, without counting a reference.
+    pub fn peek(&self) -> arc_swap::Guard<Arc<View>> {
+        self.view.load()
+    }
+
+    /// Marks it dropped: writers are refused from now on.
+    pub fn set_dropped(&self) {
+        self.dropped.store(true, Ordering::Release);
+    }
+
+    /// An error once it was dropped.
+    pub fn check(&self) -> Result<()> {
+        if !self.dropped.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        Err(Error::invalid(format!("keyspace {:?} was dropped", self.name)))
+    }
+
+    /// Seals the active memtable and starts an empty one. Called by whoever holds the log, so
+    /// that no commit is torn between the two. An empty memtable stays.
+    pub fn rotate_memtable(&self) -> bool {
+        let _changing = self.changing.lock();
+        let old = self.view.load_full();
+        if old.active.table.is_empty() {
+            return false;
+        }
+        let mut immutables = vec![old.active.clone()];
+        immutables.extend(old.immutables.iter().cloned());
+        self.view.store(Arc::new(View {
+            keyspace: self.id,
+            version: old.version.clone(),
+            levels: old.levels.clone(),
+            active: Arc::new(LoggedMemtable::new(self.order.clone())),
+            immutables,
+        }));
+        true
+    }
+
+    /// Shows readers a new version, in the same moment without the memtables that it made
+    /// durable in tables.
+    pub fn install(&self, version: &Arc<Version>, flushed: &[Arc<LoggedMemtable>]) {
+        let _changing = self.changing.lock();
+        let old = self.view.load_full();
+        let is_flushed = |memtable: &Arc<LoggedMemtable>| {
+            flushed.iter().any(|flushed| Arc::ptr_eq(flushed, memtable))
+        };
+        let immutables = old.immutables.iter().filter(|m| !is_flushed(m)).cloned().collect();
+        let levels = match version.keyspace(self.id) {
+            Some(keyspace) => keyspace.levels.clone(),
+            None => Arc::new(Levels::new(self.order.clone())),
+        };
+        self.view.store(Arc::new(View {
+            keyspace: self.id,
+            version: version.clone(),
+            levels,
+            active: old.active.clone(),
+            immutables,
+        }));
+    }
+}
