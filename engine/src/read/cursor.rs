@@ -1,0 +1,282 @@
+//! The user's cursor: walks keys in both directions; values come lazily, and ahead of time once
+//! the walk is steady.
+//!
+//! It begins by stepping the merged iterator directly. After a few steps in one direction whose
+//! separated values were asked for, it opens a [`Window`]: the iterator runs ahead, and the
+//! values of the entries it passes are read in parallel while the user works on the first.
+
+use crate::base::entry::Slot;
+use crate::base::error::{Error, Result};
+use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::value::Value;
+use crate::read::fetch::{Fetcher, Want};
+use crate::read::level_iter::{LevelIter, ReadMode};
+use crate::read::merge::MergeIter;
+use crate::read::visible::{Bounds, VisibleIter};
+use crate::read::window::{Item, ItemValue, MAX_WINDOW_BYTES, Window};
+use crate::version::levels::LEVELS;
+use crate::version::view::View;
+use std::sync::Arc;
+
+/// Steps in one direction, each with its value asked for, after which values are read ahead.
+const STEADY_STEPS: u32 = 2;
+
+/// Everything in a view as one sorted iterator.
+pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
+    let order = view.levels.order().clone();
+    let mut inputs: Vec<Box<dyn crate::base::iter::EntryIter>> = Vec::new();
+    for memtable in view.memtables().filter(|memtable| !memtable.table.is_empty()) {
+        inputs.push(Box::new(memtable.table.iter()));
+    }
+    for handle in view.levels.level(0) {
+        inputs.push(Box::new(mode.iter(handle.table()?)));
+    }
+    for level in 1..LEVELS {
+        let tables = view.levels.level(level);
+        if !tables.is_empty() {
+            inputs.push(Box::new(LevelIter::new(order.clone(), tables.to_vec(), mode)));
+        }
+    }
+    Ok(MergeIter::new(order, inputs))
+}
+
+/// How a cursor reads.
+pub struct CursorSettings {
+    /// Keys between these ends.
+    pub bounds: Bounds,
+    /// True if values will not be asked for: none is read.
+    pub keys_only: bool,
+    /// True if values may be read ahead.
+    pub prefetch: bool,
+    /// True if blocks are kept in the cache.
+    pub fill_cache: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// A cursor over one view at one sequence number.
+pub struct TreeCursor {
+    view: Arc<View>,
+    fetcher: Fetcher,
+    iter: VisibleIter<MergeIter>,
+    settings: CursorSettings,
+    window: Window,
+    direction: Direction,
+    steady: u32,
+    asked: bool,
+}
+
+impl TreeCursor {
+    /// A cursor that stands nowhere yet.
+    pub fn new(
+        view: Arc<View>,
+        seqno: SeqNo,
+        fetcher: Fetcher,
+        settings: CursorSettings,
+    ) -> Result<Self> {
+        let mode = if settings.fill_cache { ReadMode::Cached } else { ReadMode::Uncached };
+        let order: KeyOrder = view.levels.order().clone();
+        let merged = merged(&view, mode)?;
+        let iter = VisibleIter::new(merged, order, seqno, settings.bounds.clone());
+        Ok(TreeCursor {
+            view,
+            fetcher,
+            iter,
+            settings,
+            window: Window::default(),
+            direction: Direction::Forward,
+            steady: 0,
+            asked: false,
+        })
+    }
+
+    /// True if it stands on an entry.
+    pub fn valid(&self) -> bool {
+        self.window.is_open() || self.iter.valid() && !self.ran_ahead()
+    }
+
+    /// True if the inner iterator is not where the user is.
+    fn ran_ahead(&self) -> bool {
+        self.steady == u32::MAX
+    }
+
+    fn jump(&mut self) {
+        self.window.clear();
+        self.window.reset_size();
+        self.steady = 0;
+        self.asked = false;
+    }
+
+    /// Stands on the first key.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.jump();
+        self.iter.seek_to_first()
+    }
+
+    /// Stands on the last key.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.jump();
+        self.iter.seek_to_last()
+    }
+
+    /// Stands on the first key at or behind `key`.
+    pub fn seek(&mut self, key: &[u8]) -> Result<()> {
+        self.jump();
+        self.iter.seek(key)
+    }
+
+    /// Stands on the last key at or before `key`.
+    pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
+        self.jump();
+        self.iter.seek_for_prev(key)
+    }
+
+    /// The key it stands on. Requires: valid.
+    pub fn key(&self) -> &[u8] {
+        match self.window.front() {
+            Some(item) => &item.key,
+            None => self.iter.user_key(),
+        }
+    }
+
+    /// Steps to the next key. Does nothing if it stands nowhere.
+    pub fn next(&mut self) -> Result<()> {
+        self.step(Direction::Forward)
+    }
+
+    /// Steps to the key before. Does nothing if it stands nowhere.
+    pub fn prev(&mut self) -> Result<()> {
+        self.step(Direction::Backward)
+    }
+
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        if !self.valid() {
+            return Ok(());
+        }
+        if self.direction != direction || self.window.is_in_vain() {
+            self.come_back()?;
+            self.direction = direction;
+        }
+        if self.ran_ahead() {
+            self.window.pop()?;
+            return self.read_ahead();
+        }
+        match direction {
+            Direction::Forward => self.iter.next()?,
+            Direction::Backward => self.iter.prev()?,
+        }
+        self.steady = if self.asked { self.steady + 1 } else { 0 };
+        self.asked = false;
+        let separated = self.iter.valid() && self.is_separated()?;
+        let may = self.settings.prefetch && !self.settings.keys_only;
+        if may && separated && self.steady >= STEADY_STEPS {
+            self.steady = u32::MAX;
+            self.read_ahead()?;
+        }
+        Ok(())
+    }
+
+    fn is_separated(&self) -> Result<bool> {
+        Ok(self.iter.trailer().kind()? == crate::base::key::EntryKind::PutPointer)
+    }
+
+    /// Gives the window up and puts the iterator where the user is.
+    fn come_back(&mut self) -> Result<()> {
+        self.steady = 0;
+        self.asked = false;
+        let Some(item) = self.window.front() else {
+            return Ok(());
+        };
+        let key = item.key.clone();
+        self.window.clear();
+        self.window.reset_size();
+        self.iter.seek(&key)
+    }
+
+    /// Lets the iterator run ahead, and the values it passes be read.
+    fn read_ahead(&mut self) -> Result<()> {
+        let count = self.window.wanted();
+        if count == 0 || !self.iter.valid() {
+            return Ok(());
+        }
+        let batch = self.window.next_batch();
+        let (mut items, mut wants) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut bytes = 0;
+        let mut failed = None;
+        while self.iter.valid() && items.len() < count && bytes < MAX_WINDOW_BYTES {
+            bytes += match self.take_item(batch, &mut wants) {
+                Ok((item, bytes)) => {
+                    items.push(item);
+                    bytes
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            };
+            let stepped = match self.direction {
+                Direction::Forward => self.iter.next(),
+                Direction::Backward => self.iter.prev(),
+            };
+            if let Err(error) = stepped {
+                failed = Some(error);
+                break;
+            }
+        }
+        self.fetcher.note_prefetched(wants.len());
+        let fetching = self.fetcher.many(&self.view, wants);
+        let nothing = items.is_empty() && !self.window.is_open();
+        match failed {
+            Some(error) if nothing => return Err(error),
+            failed => self.window.extend(items, fetching, failed),
+        }
+        Ok(())
+    }
+
+    /// The entry under the iterator, for the window; with the bytes its value will take.
+    fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<(Item, u64)> {
+        let trailer = self.iter.trailer();
+        let key = self.iter.user_key().to_vec();
+        let slot = Slot::decode(trailer.kind()?, self.iter.payload())?;
+        let (value, bytes) = match slot {
+            Slot::Delete => unreachable!("tombstones are hidden"),
+            Slot::Inline(value) => {
+                (ItemValue::Ready(Ok(Value::copy_from(value))), value.len() as u64)
+            }
+            Slot::Pointer(pointer) => {
+                let index = wants.len();
+                wants.push(Want { pointer, key: key.clone(), seqno: trailer.seqno() });
+                (ItemValue::Fetched { batch, index }, u64::from(pointer.length))
+            }
+        };
+        Ok((Item { key, value }, bytes))
+    }
+
+    /// The value it stands on. An error concerns this entry only: the walk can go on.
+    pub fn value(&mut self) -> Result<Value> {
+        if self.settings.keys_only {
+            return Err(Error::invalid("this cursor was opened for keys only")
+                .advise("open it without `keys_only` to read values"));
+        }
+        if !self.valid() {
+            return Err(Error::invalid("the cursor stands on no entry"));
+        }
+        self.asked = true;
+        if self.window.is_open() {
+            return self.window.value();
+        }
+        let trailer = self.iter.trailer();
+        match Slot::decode(trailer.kind()?, self.iter.payload())? {
+            Slot::Delete => unreachable!("tombstones are hidden"),
+            Slot::Inline(value) => Ok(Value::copy_from(value)),
+            Slot::Pointer(pointer) => {
+                let key = self.iter.user_key();
+                self.fetcher.value(&self.view, pointer, key, trailer.seqno())
+            }
+        }
+    }
+}

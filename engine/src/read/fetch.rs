@@ -1,0 +1,169 @@
+//! Pointers to values: one, or many at once. The only place where a value pointer becomes a value
+//! for a user, and where its record proves that it is the right one (I3).
+
+use crate::base::error::{Error, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::ValuePointer;
+use crate::base::value::Value;
+use crate::env::batch_read::{BatchReader, PendingReads, ReadRequest};
+use crate::segment::Segment;
+use crate::stats::Counters;
+use crate::version::view::View;
+use std::sync::Arc;
+
+/// Records at most this far apart are read in one go: less than what a read costs anyway.
+const MAX_GAP_BYTES: u64 = 4 << 10;
+/// One read of several records is at most this large, so that reads still go in parallel.
+const MAX_RUN_BYTES: u64 = 256 << 10;
+
+/// A separated value that somebody wants.
+pub struct Want {
+    /// Where it is.
+    pub pointer: ValuePointer,
+    /// Whose value it must be.
+    pub key: Vec<u8>,
+    /// Which version of it.
+    pub seqno: SeqNo,
+}
+
+/// Reads separated values.
+#[derive(Clone)]
+pub struct Fetcher {
+    reader: Arc<dyn BatchReader>,
+    counters: Arc<Counters>,
+}
+
+impl Fetcher {
+    /// A fetcher that reads many values through `reader`.
+    pub fn new(reader: Arc<dyn BatchReader>, counters: Arc<Counters>) -> Self {
+        Fetcher { reader, counters }
+    }
+
+    /// Counts values that are fetched before anybody asked.
+    pub fn note_prefetched(&self, count: usize) {
+        self.counters.prefetched_values.add(count as u64);
+    }
+
+    /// One value, by one read.
+    pub fn value(
+        &self,
+        view: &View,
+        pointer: ValuePointer,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> Result<Value> {
+        self.counters.value_reads.add(1);
+        self.counters.value_bytes_read.add(u64::from(pointer.length));
+        let handle = view.segment(pointer.segment)?;
+        handle.segment.read_value(pointer, view.keyspace, key, seqno)
+    }
+
+    /// Starts to read many values: sorted by place, neighbours together, the rest in parallel.
+    pub fn many(&self, view: &Arc<View>, wants: Vec<Want>) -> Fetching {
+        let mut order: Vec<usize> = (0..wants.len()).collect();
+        order.sort_by_key(|&index| wants[index].pointer);
+        let mut plan = Plan::default();
+        let mut places: Vec<Place> = wants.iter().map(|_| Place::Alone).collect();
+        for index in order {
+            let pointer = wants[index].pointer;
+            places[index] = match view.segment(pointer.segment) {
+                Ok(handle) => plan.add(&handle.segment, pointer),
+                Err(error) => Place::Lost(error),
+            };
+        }
+        self.counters.value_reads.add(wants.len() as u64);
+        self.counters.value_bytes_read.add(plan.requests.iter().map(|r| r.len as u64).sum());
+        let runs = plan.requests.iter().map(|_| Run::Pending).collect();
+        let starts = plan.requests.iter().map(|request| request.offset).collect();
+        let reads = self.reader.submit(plan.requests);
+        Fetching { view: view.clone(), wants, places, runs, starts, reads }
+    }
+}
+
+/// How one value of a batch is got.
+enum Place {
+    /// From the run of this number.
+    Run(usize),
+    /// By itself: it may still be in the write buffer.
+    Alone,
+    /// Not at all.
+    Lost(Error),
+}
+
+#[derive(Default)]
+struct Plan {
+    requests: Vec<ReadRequest>,
+    last: Option<ValuePointer>,
+}
+
+impl Plan {
+    /// Adds the next pointer in order of place: to the last run if it is near, else to its own.
+    fn add(&mut self, segment: &Segment, pointer: ValuePointer) -> Place {
+        let request = match segment.read_request(pointer) {
+            Ok(Some(request)) => request,
+            Ok(None) => return Place::Alone,
+            Err(error) => return Place::Lost(error),
+        };
+        let end = pointer.offset + u64::from(pointer.length);
+        let same_file = self.last.is_some_and(|last| last.segment == pointer.segment);
+        if let Some(run) = self.requests.last_mut().filter(|_| same_file) {
+            let run_end = run.offset + run.len as u64;
+            if pointer.offset <= run_end + MAX_GAP_BYTES && end - run.offset <= MAX_RUN_BYTES {
+                run.len = (end.max(run_end) - run.offset) as usize;
+                return Place::Run(self.requests.len() - 1);
+            }
+        }
+        self.requests.push(request);
+        self.last = Some(pointer);
+        Place::Run(self.requests.len() - 1)
+    }
+}
+
+enum Run {
+    Pending,
+    Read(Result<Vec<u8>>),
+}
+
+/// Values that are being read. Dropping it cancels the reads that have not begun.
+pub struct Fetching {
+    view: Arc<View>,
+    wants: Vec<Want>,
+    places: Vec<Place>,
+    runs: Vec<Run>,
+    starts: Vec<u64>,
+    reads: Box<dyn PendingReads>,
+}
+
+impl Fetching {
+    /// Waits for value number `index`. An error concerns this value only.
+    pub fn take(&mut self, index: usize) -> Result<Value> {
+        let want = &self.wants[index];
+        let handle = self.view.segment(want.pointer.segment)?;
+        let segment = &handle.segment;
+        let run = match &self.places[index] {
+            Place::Lost(error) => return Err(error.clone()),
+            Place::Alone => {
+                return segment.read_value(want.pointer, self.view.keyspace, &want.key, want.seqno);
+            }
+            Place::Run(run) => *run,
+        };
+        if matches!(self.runs[run], Run::Pending) {
+            let bytes = self.reads.take(run).map_err(|error| {
+                Error::io("read values", segment.path(), error).at(self.starts[run])
+            });
+            self.runs[run] = Run::Read(bytes);
+        }
+        let Run::Read(bytes) = &self.runs[run] else {
+            unreachable!("it was read just now");
+        };
+        let bytes = bytes.as_ref().map_err(Error::clone)?;
+        let start = (want.pointer.offset - self.starts[run]) as usize;
+        let record = bytes.get(start..start + want.pointer.length as usize).ok_or_else(|| {
+            Error::corruption("a read came back short")
+                .in_file(segment.path())
+                .at(want.pointer.offset)
+        })?;
+        let view = &self.view;
+        segment.verify_slice(record, want.pointer, view.keyspace, &want.key, want.seqno)
+    }
+}

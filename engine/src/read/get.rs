@@ -1,0 +1,64 @@
+//! The point read: memtables, then the tables that may hold the key, newest first. The first
+//! entry found at or below the sequence number is the answer.
+
+use crate::base::entry::Slot;
+use crate::base::error::Result;
+use crate::base::key::{EntryKind, SeqNo, Trailer};
+use crate::base::pointer::ValuePointer;
+use crate::version::levels::LEVELS;
+use crate::version::view::View;
+
+/// What a point read found in the tree.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Found {
+    /// No value: never written, or deleted.
+    Nothing,
+    /// The value was inline.
+    Inline(Vec<u8>),
+    /// The value is separated; the sequence number proves the record later (I3).
+    Pointer(ValuePointer, SeqNo),
+}
+
+fn owned(trailer: Trailer, slot: Slot<'_>) -> Found {
+    match slot {
+        Slot::Delete => Found::Nothing,
+        Slot::Inline(value) => Found::Inline(value.to_vec()),
+        Slot::Pointer(pointer) => Found::Pointer(pointer, trailer.seqno()),
+    }
+}
+
+fn decoded(trailer: Trailer, payload: &[u8]) -> Result<Found> {
+    let kind: EntryKind = trailer.kind()?;
+    Ok(owned(trailer, Slot::decode(kind, payload)?))
+}
+
+/// The newest entry of `user_key` at or below `seqno`.
+///
+/// Costs no I/O where filters, indexes and blocks are in memory; else one block read for each
+/// sorted run whose filter does not rule the key out.
+pub fn get(view: &View, user_key: &[u8], seqno: SeqNo, fill_cache: bool) -> Result<Found> {
+    for memtable in view.memtables() {
+        if let Some(found) = memtable.table.get(user_key, seqno, owned) {
+            return Ok(found);
+        }
+    }
+    // I6: L0 newest first, then deeper levels: deeper means older, so the first hit decides.
+    let order = view.levels.order();
+    for handle in view.levels.level(0) {
+        let (low, high) = crate::version::levels::bounds(handle);
+        if order.compare(user_key, low).is_lt() || order.compare(user_key, high).is_gt() {
+            continue;
+        }
+        if let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)? {
+            return found;
+        }
+    }
+    for level in 1..LEVELS {
+        if let Some(handle) = view.levels.find(level, user_key)
+            && let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)?
+        {
+            return found;
+        }
+    }
+    Ok(Found::Nothing)
+}

@@ -1,0 +1,155 @@
+//! An iterator over one level below L0: its tables one behind the other, each opened when the
+//! walk gets there.
+
+use crate::base::error::Result;
+use crate::base::iter::EntryIter;
+use crate::base::key::{KeyOrder, Trailer};
+use crate::table::Table;
+use crate::table::TableIter;
+use crate::version::files::TableHandle;
+use crate::version::levels::bounds;
+use std::sync::Arc;
+
+/// How tables are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadMode {
+    /// Block by block, through the cache.
+    Cached,
+    /// Block by block; what is not in the cache does not go there.
+    Uncached,
+    /// One pass over everything: far ahead, past the cache.
+    Pass,
+}
+
+impl ReadMode {
+    /// An iterator over one table.
+    pub fn iter(self, table: &Arc<Table>) -> TableIter {
+        match self {
+            ReadMode::Cached => table.iter(true),
+            ReadMode::Uncached => table.iter(false),
+            ReadMode::Pass => table.pass(),
+        }
+    }
+}
+
+/// Walks disjoint, sorted tables.
+pub struct LevelIter {
+    order: KeyOrder,
+    tables: Vec<Arc<TableHandle>>,
+    mode: ReadMode,
+    open: Option<(usize, TableIter)>,
+}
+
+impl LevelIter {
+    /// An iterator over `tables`, sorted by key and disjoint.
+    pub fn new(order: KeyOrder, tables: Vec<Arc<TableHandle>>, mode: ReadMode) -> Self {
+        LevelIter { order, tables, mode, open: None }
+    }
+
+    /// Opens table `index`, unless it is open; false if there is none.
+    fn open(&mut self, index: Option<usize>) -> Result<bool> {
+        let Some(handle) = index.and_then(|index| self.tables.get(index)) else {
+            self.open = None;
+            return Ok(false);
+        };
+        let index = index.unwrap_or_default();
+        if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
+            self.open = None;
+            self.open = Some((index, self.mode.iter(handle.table()?)));
+        }
+        Ok(true)
+    }
+
+    fn iter(&mut self) -> &mut TableIter {
+        &mut self.open.as_mut().expect("a table is open").1
+    }
+
+    /// At the end of a table: goes on with the next ones.
+    fn skip_forward(&mut self) -> Result<()> {
+        while let Some((index, iter)) = &self.open {
+            if iter.valid() {
+                break;
+            }
+            let next = index + 1;
+            if self.open(Some(next))? {
+                self.iter().seek_to_first()?;
+            }
+        }
+        Ok(())
+    }
+
+    fn skip_backward(&mut self) -> Result<()> {
+        while let Some((index, iter)) = &self.open {
+            if iter.valid() {
+                break;
+            }
+            let previous = index.checked_sub(1);
+            if self.open(previous)? {
+                self.iter().seek_to_last()?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl EntryIter for LevelIter {
+    fn valid(&self) -> bool {
+        self.open.as_ref().is_some_and(|(_, iter)| iter.valid())
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        if self.open(Some(0))? {
+            self.iter().seek_to_first()?;
+        }
+        self.skip_forward()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        if self.open(self.tables.len().checked_sub(1))? {
+            self.iter().seek_to_last()?;
+        }
+        self.skip_backward()
+    }
+
+    fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let order = &self.order;
+        let index =
+            self.tables.partition_point(|table| order.compare(bounds(table).1, user_key).is_lt());
+        if self.open(Some(index))? {
+            self.iter().seek(user_key, trailer)?;
+        }
+        self.skip_forward()
+    }
+
+    fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        let order = &self.order;
+        let behind =
+            self.tables.partition_point(|table| order.compare(bounds(table).0, user_key).is_le());
+        if self.open(behind.checked_sub(1))? {
+            self.iter().seek_before(user_key, trailer)?;
+        }
+        self.skip_backward()
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.iter().next()?;
+        self.skip_forward()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.iter().prev()?;
+        self.skip_backward()
+    }
+
+    fn user_key(&self) -> &[u8] {
+        self.open.as_ref().expect("valid").1.user_key()
+    }
+
+    fn trailer(&self) -> Trailer {
+        self.open.as_ref().expect("valid").1.trailer()
+    }
+
+    fn payload(&self) -> &[u8] {
+        self.open.as_ref().expect("valid").1.payload()
+    }
+}

@@ -1,0 +1,242 @@
+//! Several sorted iterators as one. With few inputs, as here, looking at each of them to find the
+//! next is faster than a heap; with many the heap's logarithm would win, so the current and the
+//! runner-up are kept: most steps need one comparison.
+
+use crate::base::error::Result;
+use crate::base::iter::EntryIter;
+use crate::base::key::{KeyOrder, Trailer};
+use std::cmp::Ordering;
+
+/// Which way the inputs stand.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Direction {
+    Forward,
+    Backward,
+}
+
+/// A merge of iterators. Every (user key, trailer) is in one input only, as sequence numbers are
+/// never used twice (I6).
+pub struct MergeIter {
+    order: KeyOrder,
+    inputs: Vec<Box<dyn EntryIter>>,
+    direction: Direction,
+    current: Option<usize>,
+    /// The input that stands closest behind the current one; `None` if there is no other.
+    second: Option<usize>,
+}
+
+impl MergeIter {
+    /// A merge of these inputs.
+    pub fn new(order: KeyOrder, inputs: Vec<Box<dyn EntryIter>>) -> Self {
+        MergeIter { order, inputs, direction: Direction::Forward, current: None, second: None }
+    }
+
+    fn at(&self, index: usize) -> (&[u8], Trailer) {
+        (self.inputs[index].user_key(), self.inputs[index].trailer())
+    }
+
+    /// True if input `a` comes before input `b` in the present direction.
+    fn before(&self, a: usize, b: usize) -> bool {
+        let ordering = self.order.compare_entries(self.at(a), self.at(b));
+        match self.direction {
+            Direction::Forward => ordering == Ordering::Less,
+            Direction::Backward => ordering == Ordering::Greater,
+        }
+    }
+
+    fn pick(&mut self) {
+        let (mut first, mut second) = (None, None);
+        for index in 0..self.inputs.len() {
+            if !self.inputs[index].valid() {
+                continue;
+            }
+            match (first, second) {
+                (None, _) => first = Some(index),
+                (Some(best), _) if self.before(index, best) => {
+                    second = first;
+                    first = Some(index);
+                }
+                (_, None) => second = Some(index),
+                (_, Some(next)) if self.before(index, next) => second = Some(index),
+                _ => {}
+            }
+        }
+        (self.current, self.second) = (first, second);
+    }
+
+    /// After the current input moved on: it often still comes before all others.
+    fn repick(&mut self, moved: usize) {
+        let still_first = self.inputs[moved].valid()
+            && self.second.is_none_or(|second| self.before(moved, second));
+        if !still_first {
+            self.pick();
+        }
+    }
+
+    /// Turns every input to the other side of the current entry.
+    fn turn(&mut self, direction: Direction) -> Result<()> {
+        let Some(current) = self.current else {
+            return Ok(());
+        };
+        let (key, trailer) = self.at(current);
+        let key = key.to_vec();
+        for index in (0..self.inputs.len()).filter(|&index| index != current) {
+            let input = &mut self.inputs[index];
+            match direction {
+                Direction::Forward => input.seek(&key, trailer)?,
+                Direction::Backward => input.seek_before(&key, trailer)?,
+            }
+        }
+        self.direction = direction;
+        Ok(())
+    }
+
+    fn position(
+        &mut self,
+        direction: Direction,
+        mut each: impl FnMut(&mut dyn EntryIter) -> Result<()>,
+    ) -> Result<()> {
+        self.direction = direction;
+        (self.current, self.second) = (None, None);
+        for input in &mut self.inputs {
+            each(input.as_mut())?;
+        }
+        self.pick();
+        Ok(())
+    }
+
+    fn step(&mut self, direction: Direction) -> Result<()> {
+        if self.direction != direction {
+            self.turn(direction)?;
+            // The others stand elsewhere now; only the current one is known to be first.
+            self.second = None;
+        }
+        let Some(current) = self.current else {
+            return Ok(());
+        };
+        let turned = self.second.is_none();
+        let moved = match direction {
+            Direction::Forward => self.inputs[current].next(),
+            Direction::Backward => self.inputs[current].prev(),
+        };
+        if moved.is_err() {
+            (self.current, self.second) = (None, None);
+            return moved;
+        }
+        if turned {
+            self.pick()
+        } else {
+            self.repick(current)
+        }
+        Ok(())
+    }
+}
+
+impl EntryIter for MergeIter {
+    fn valid(&self) -> bool {
+        self.current.is_some()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        self.position(Direction::Forward, |input| input.seek_to_first())
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        self.position(Direction::Backward, |input| input.seek_to_last())
+    }
+
+    fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.position(Direction::Forward, |input| input.seek(user_key, trailer))
+    }
+
+    fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.position(Direction::Backward, |input| input.seek_before(user_key, trailer))
+    }
+
+    fn next(&mut self) -> Result<()> {
+        self.step(Direction::Forward)
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        self.step(Direction::Backward)
+    }
+
+    fn user_key(&self) -> &[u8] {
+        self.inputs[self.current.expect("valid")].user_key()
+    }
+
+    fn trailer(&self) -> Trailer {
+        self.inputs[self.current.expect("valid")].trailer()
+    }
+
+    fn payload(&self) -> &[u8] {
+        self.inputs[self.current.expect("valid")].payload()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::entry::Slot;
+    use crate::base::key::EntryKind;
+    use crate::memtable::Memtable;
+    use std::sync::Arc;
+
+    fn input(entries: &[(&str, u64)]) -> Box<dyn EntryIter> {
+        let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
+        for (key, seqno) in entries {
+            let trailer = Trailer::new(*seqno, EntryKind::Put);
+            table.insert(key.as_bytes(), trailer, Slot::Inline(b""));
+        }
+        Box::new(table.iter())
+    }
+
+    fn here(iter: &MergeIter) -> String {
+        if !iter.valid() {
+            return "end".into();
+        }
+        format!("{}{}", String::from_utf8_lossy(iter.user_key()), iter.trailer().seqno())
+    }
+
+    #[test]
+    fn walks_both_ways_and_turns_anywhere() {
+        let inputs = vec![
+            input(&[("a", 1), ("c", 3), ("c", 9)]),
+            input(&[("a", 5), ("b", 2), ("d", 4)]),
+            input(&[]),
+        ];
+        let mut iter = MergeIter::new(KeyOrder::Bytewise, inputs);
+        let all = ["a5", "a1", "b2", "c9", "c3", "d4"];
+        iter.seek_to_first().unwrap();
+        for expected in all {
+            assert_eq!(here(&iter), expected);
+            iter.next().unwrap();
+        }
+        assert_eq!(here(&iter), "end");
+        iter.seek_to_last().unwrap();
+        for expected in all.iter().rev() {
+            assert_eq!(here(&iter), *expected);
+            iter.prev().unwrap();
+        }
+        // Turn at every place, in both directions.
+        for turn in 0..all.len() {
+            iter.seek_to_first().unwrap();
+            (0..turn).for_each(|_| iter.next().unwrap());
+            iter.prev().unwrap();
+            assert_eq!(here(&iter), if turn == 0 { "end" } else { all[turn - 1] });
+            iter.seek_to_last().unwrap();
+            (turn + 1..all.len()).for_each(|_| iter.prev().unwrap());
+            assert_eq!(here(&iter), all[turn]);
+            iter.next().unwrap();
+            assert_eq!(here(&iter), all.get(turn + 1).copied().unwrap_or("end"));
+            if iter.valid() {
+                iter.next().unwrap();
+                assert_eq!(here(&iter), all.get(turn + 2).copied().unwrap_or("end"));
+            }
+        }
+        iter.seek(b"c", Trailer::seek(8)).unwrap();
+        assert_eq!(here(&iter), "c3");
+        iter.seek_before(b"c", Trailer::seek(u64::MAX >> 8)).unwrap();
+        assert_eq!(here(&iter), "b2");
+    }
+}

@@ -1,0 +1,13 @@
+//! Floor 5: the way out. Point reads and cursors over one [`crate::version::view::View`], and the
+//! only place where a value pointer becomes a value for a user.
+//!
+//! Nothing here takes a lock that a writer needs, and nothing a reader holds is ever taken away
+//! under it.
+
+pub mod cursor;
+pub mod fetch;
+pub mod get;
+pub mod level_iter;
+pub mod merge;
+pub mod visible;
+pub mod window;

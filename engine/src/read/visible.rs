@@ -1,0 +1,221 @@
+//! What a reader at one sequence number sees of a walk over entries: the newest entry of each
+//! key, tombstones hidden, within bounds.
+
+use crate::base::error::Result;
+use crate::base::iter::EntryIter;
+use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
+
+/// Keys between two ends.
+#[derive(Debug, Clone, Default)]
+pub struct Bounds {
+    /// The first key that belongs to it.
+    pub lower: Option<Vec<u8>>,
+    /// The first key that does not any more.
+    pub upper: Option<Vec<u8>>,
+}
+
+/// Walks user keys with their newest visible entry.
+///
+/// Going forward the inner iterator stands on the current entry. Going backward it stands before
+/// all entries of the current key, which is kept aside, since the newest entry of a key is the
+/// last one met on the way.
+pub struct VisibleIter<I> {
+    inner: I,
+    order: KeyOrder,
+    seqno: SeqNo,
+    bounds: Bounds,
+    state: State,
+    key: Vec<u8>,
+    trailer: Trailer,
+    payload: Vec<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Invalid,
+    Forward,
+    Backward,
+}
+
+impl<I: EntryIter> VisibleIter<I> {
+    /// What is visible at `seqno` of `inner`, within `bounds`.
+    pub fn new(inner: I, order: KeyOrder, seqno: SeqNo, bounds: Bounds) -> Self {
+        VisibleIter {
+            inner,
+            order,
+            seqno,
+            bounds,
+            state: State::Invalid,
+            key: Vec::new(),
+            trailer: Trailer::LAST,
+            payload: Vec::new(),
+        }
+    }
+
+    /// True if it stands on a key.
+    pub fn valid(&self) -> bool {
+        self.state != State::Invalid
+    }
+
+    /// The key it stands on.
+    pub fn user_key(&self) -> &[u8] {
+        if self.state == State::Backward { &self.key } else { self.inner.user_key() }
+    }
+
+    /// The sequence number and kind of the visible entry.
+    pub fn trailer(&self) -> Trailer {
+        if self.state == State::Backward { self.trailer } else { self.inner.trailer() }
+    }
+
+    /// The stored payload of the visible entry.
+    pub fn payload(&self) -> &[u8] {
+        if self.state == State::Backward { &self.payload } else { self.inner.payload() }
+    }
+
+    /// Stands on the first key.
+    pub fn seek_to_first(&mut self) -> Result<()> {
+        self.state = State::Invalid;
+        match self.bounds.lower.clone() {
+            Some(lower) => self.inner.seek(&lower, Trailer::seek(self.seqno))?,
+            None => self.inner.seek_to_first()?,
+        }
+        self.settle_forward(false)
+    }
+
+    /// Stands on the last key.
+    pub fn seek_to_last(&mut self) -> Result<()> {
+        self.state = State::Invalid;
+        match self.bounds.upper.clone() {
+            Some(upper) => self.inner.seek_before(&upper, Trailer::seek(u64::MAX >> 8))?,
+            None => self.inner.seek_to_last()?,
+        }
+        self.settle_backward()
+    }
+
+    /// Stands on the first key at or behind `user_key`.
+    pub fn seek(&mut self, user_key: &[u8]) -> Result<()> {
+        if self.bounds.lower.as_ref().is_some_and(|low| self.order.compare(user_key, low).is_lt()) {
+            return self.seek_to_first();
+        }
+        self.state = State::Invalid;
+        self.inner.seek(user_key, Trailer::seek(self.seqno))?;
+        self.settle_forward(false)
+    }
+
+    /// Stands on the last key at or before `user_key`.
+    pub fn seek_for_prev(&mut self, user_key: &[u8]) -> Result<()> {
+        if self.bounds.upper.as_ref().is_some_and(|up| self.order.compare(user_key, up).is_ge()) {
+            return self.seek_to_last();
+        }
+        self.state = State::Invalid;
+        // Everything of `user_key` itself sorts at or before this place, but for its last
+        // conceivable entry, which can't exist: sequence numbers start at one.
+        self.inner.seek_before(user_key, Trailer::LAST)?;
+        self.settle_backward()
+    }
+
+    /// Steps to the next key. Requires: valid.
+    pub fn next(&mut self) -> Result<()> {
+        match self.state {
+            State::Invalid => Ok(()),
+            State::Forward => {
+                self.key.clear();
+                self.key.extend_from_slice(self.inner.user_key());
+                self.step_inner()?;
+                self.settle_forward(true)
+            }
+            State::Backward => {
+                // The inner iterator stands before the entries of the current key.
+                self.state = State::Invalid;
+                let key = std::mem::take(&mut self.key);
+                self.inner.seek(&key, Trailer::LAST)?;
+                self.key = key;
+                self.settle_forward(true)
+            }
+        }
+    }
+
+    /// Steps to the key before. Requires: valid.
+    pub fn prev(&mut self) -> Result<()> {
+        if self.state == State::Forward {
+            self.state = State::Invalid;
+            let key = self.inner.user_key().to_vec();
+            self.inner.seek_before(&key, Trailer::seek(u64::MAX >> 8))?;
+        } else if self.state == State::Invalid {
+            return Ok(());
+        }
+        self.settle_backward()
+    }
+
+    fn step_inner(&mut self) -> Result<()> {
+        self.inner.next().inspect_err(|_| self.state = State::Invalid)
+    }
+
+    /// From where the inner iterator stands, finds the next visible key; with `skip`, one that is
+    /// not `self.key`.
+    fn settle_forward(&mut self, mut skip: bool) -> Result<()> {
+        self.state = State::Invalid;
+        while self.inner.valid() {
+            let key = self.inner.user_key();
+            let upper = self.bounds.upper.as_ref();
+            if upper.is_some_and(|upper| self.order.compare(key, upper).is_ge()) {
+                return Ok(());
+            }
+            let hidden = skip && self.order.compare(key, &self.key).is_eq();
+            let trailer = self.inner.trailer();
+            if !hidden && trailer.seqno() <= self.seqno {
+                if trailer.kind()? != EntryKind::Delete {
+                    self.state = State::Forward;
+                    return Ok(());
+                }
+                skip = true;
+                self.key.clear();
+                self.key.extend_from_slice(key);
+            }
+            self.inner.next()?;
+        }
+        Ok(())
+    }
+
+    /// From where the inner iterator stands, walks back over the entries of one key after the
+    /// other until one has a visible value; keeps that aside.
+    fn settle_backward(&mut self) -> Result<()> {
+        self.state = State::Invalid;
+        while self.inner.valid() {
+            let lower = self.bounds.lower.as_ref();
+            if lower.is_some_and(|low| self.order.compare(self.inner.user_key(), low).is_lt()) {
+                return Ok(());
+            }
+            if self.collect_newest()? {
+                self.state = State::Backward;
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Walks back over all entries of the key the inner iterator stands on; true if the newest
+    /// visible one is a value, which is then kept aside.
+    fn collect_newest(&mut self) -> Result<bool> {
+        self.key.clear();
+        self.key.extend_from_slice(self.inner.user_key());
+        let mut found = false;
+        while self.inner.valid() {
+            if self.order.compare(self.inner.user_key(), &self.key).is_ne() {
+                break;
+            }
+            let trailer = self.inner.trailer();
+            if trailer.seqno() <= self.seqno {
+                // Oldest first: the last one taken is the newest visible.
+                found = trailer.kind()? != EntryKind::Delete;
+                if found {
+                    self.trailer = trailer;
+                    self.payload.clear();
+                    self.payload.extend_from_slice(self.inner.payload());
+                }
+            }
+            self.inner.prev()?;
+        }
+        Ok(found)
+    }
+}
