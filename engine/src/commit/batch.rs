@@ -1,0 +1,220 @@
+//! What is to be written: checked, compressed where it pays, and ready for a frame.
+
+use crate::base::compression::{Codec, compress};
+use crate::base::error::{Error, Result};
+use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
+use crate::segment::format::{RecordInput, RecordKind};
+use crate::version::view::KeyspaceState;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// The most bytes of keys and values that one batch may hold: a frame's length has 32 bits.
+pub const MAX_BATCH_BYTES: usize = 2 << 30;
+
+/// The most operations in one batch.
+pub const MAX_BATCH_OPERATIONS: usize = 1 << 26;
+
+/// Checks the size of a key.
+pub fn check_key(key: &[u8]) -> Result<()> {
+    if key.len() <= MAX_KEY_BYTES {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a key of {} bytes is over the limit of 64 KiB", key.len()))
+        .advise("use a shorter key, such as a hash of it"))
+}
+
+/// Checks the size of a value.
+pub fn check_value(value: &[u8]) -> Result<()> {
+    if value.len() <= MAX_VALUE_BYTES {
+        return Ok(());
+    }
+    Err(Error::invalid(format!("a value of {} bytes is over the limit of 1 GiB", value.len()))
+        .advise("split it over several keys"))
+}
+
+/// Where a record goes besides the log.
+#[derive(Clone, Copy)]
+pub struct Target<'a> {
+    /// The keyspace whose memtable takes the entry.
+    pub keyspace: &'a Arc<KeyspaceState>,
+    /// True if the memtable takes a pointer instead of the value.
+    pub separated: bool,
+}
+
+/// One commit, borrowed: the records of its frame and where each goes.
+#[derive(Clone, Copy)]
+pub struct Frame<'a> {
+    /// What the log takes.
+    pub records: &'a [RecordInput<'a>],
+    /// What the memtables take; as long as `records`.
+    pub targets: &'a [Target<'a>],
+    /// Bytes of keys and values, as users count them.
+    pub user_bytes: u64,
+}
+
+/// A value as the log will hold it.
+pub struct StoredValue {
+    codec: Codec,
+    compressed: Option<Vec<u8>>,
+    raw_len: u32,
+    /// True if the memtable takes a pointer.
+    pub separated: bool,
+}
+
+impl StoredValue {
+    /// Decides where `value` goes and compresses it if that pays. Inline values are left to the
+    /// compression of blocks.
+    pub fn prepare(keyspace: &KeyspaceState, value: &[u8]) -> Result<Self> {
+        check_value(value)?;
+        let options = keyspace.options();
+        let separated = options.separates(value.len());
+        let worth_trying = separated && value.len() >= options.value_compression_min_bytes;
+        let compressed = worth_trying.then(|| compress(options.value_codec, value)).flatten();
+        let (codec, compressed) = match compressed {
+            Some((codec, bytes)) => (codec, Some(bytes)),
+            None => (Codec::None, None),
+        };
+        Ok(StoredValue { codec, compressed, raw_len: value.len() as u32, separated })
+    }
+
+    /// The record for the log.
+    pub fn record<'a>(
+        &'a self,
+        keyspace: &KeyspaceState,
+        key: &'a [u8],
+        value: &'a [u8],
+    ) -> RecordInput<'a> {
+        RecordInput {
+            kind: RecordKind::Put,
+            keyspace: keyspace.id,
+            codec: self.codec,
+            raw_len: self.raw_len,
+            key,
+            value: self.compressed.as_deref().unwrap_or(value),
+        }
+    }
+}
+
+/// The record of a deletion.
+pub fn deletion<'a>(keyspace: &KeyspaceState, key: &'a [u8]) -> RecordInput<'a> {
+    RecordInput::delete(keyspace.id, key)
+}
+
+struct Operation {
+    keyspace: Arc<KeyspaceState>,
+    kind: RecordKind,
+    codec: Codec,
+    raw_len: u32,
+    separated: bool,
+    key: Range<usize>,
+    value: Range<usize>,
+}
+
+/// Several operations that become visible together, or not at all (I1). Owns its bytes.
+#[derive(Default)]
+pub struct Batch {
+    operations: Vec<Operation>,
+    bytes: Vec<u8>,
+    user_bytes: u64,
+}
+
+impl Batch {
+    /// Adds a value under a key.
+    pub fn put(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], value: &[u8]) -> Result<()> {
+        check_key(key)?;
+        let stored = StoredValue::prepare(keyspace, value)?;
+        let bytes = stored.compressed.as_deref().unwrap_or(value);
+        self.push(keyspace, RecordKind::Put, &stored, key, bytes)
+    }
+
+    /// Adds the deletion of a key.
+    pub fn delete(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<()> {
+        check_key(key)?;
+        let nothing =
+            StoredValue { codec: Codec::None, compressed: None, raw_len: 0, separated: false };
+        self.push(keyspace, RecordKind::Delete, &nothing, key, &[])
+    }
+
+    fn push(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        kind: RecordKind,
+        stored: &StoredValue,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<()> {
+        keyspace.check()?;
+        let full = self.operations.len() >= MAX_BATCH_OPERATIONS;
+        if full || self.bytes.len() + key.len() + value.len() > MAX_BATCH_BYTES {
+            return Err(Error::invalid(
+                "the batch is full: it may hold 2 GiB, 67 million operations",
+            )
+            .advise("write it and go on with another one"));
+        }
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(key);
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(value);
+        self.operations.push(Operation {
+            keyspace: keyspace.clone(),
+            kind,
+            codec: stored.codec,
+            raw_len: stored.raw_len,
+            separated: stored.separated,
+            key: start..middle,
+            value: middle..self.bytes.len(),
+        });
+        self.user_bytes += key.len() as u64 + u64::from(stored.raw_len);
+        Ok(())
+    }
+
+    /// How many operations it holds.
+    pub fn len(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// True if it holds none.
+    pub fn is_empty(&self) -> bool {
+        self.operations.is_empty()
+    }
+
+    /// Bytes of keys and values it holds in memory.
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Bytes of keys and values as the user passed them.
+    pub fn user_bytes(&self) -> u64 {
+        self.user_bytes
+    }
+
+    /// Forgets all operations; keeps the memory.
+    pub fn clear(&mut self) {
+        self.operations.clear();
+        self.bytes.clear();
+        self.user_bytes = 0;
+    }
+
+    /// The keyspaces written to, as often as there are operations.
+    pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceState>> {
+        self.operations.iter().map(|operation| &operation.keyspace)
+    }
+
+    /// The records and targets of its frame.
+    pub fn records(&self) -> (Vec<RecordInput<'_>>, Vec<Target<'_>>) {
+        let record = |operation: &Operation| RecordInput {
+            kind: operation.kind,
+            keyspace: operation.keyspace.id,
+            codec: operation.codec,
+            raw_len: operation.raw_len,
+            key: &self.bytes[operation.key.clone()],
+            value: &self.bytes[operation.value.clone()],
+        };
+        let records = self.operations.iter().map(record).collect();
+        let targets = self.operations.iter().map(|operation| Target {
+            keyspace: &operation.keyspace,
+            separated: operation.separated,
+        });
+        (records, targets.collect())
+    }
+}

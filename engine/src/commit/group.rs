@@ -1,0 +1,421 @@
+//! Group commit: the first writer to come leads; those who come while it works wait, and the
+//! next leader commits all of them with one write and at most one sync.
+//!
+//! An alone writer pays for none of this: it finds the log free, and its bytes go from the
+//! caller's slices straight into the frame.
+
+use crate::base::entry::Slot;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
+use crate::base::pointer::ValuePointer;
+use crate::commit::batch::{Batch, Frame};
+use crate::commit::log::{Log, LogShared};
+use crate::commit::stall::Gate;
+use crate::env::sync::{Condvar, Mutex, MutexGuard};
+use crate::segment::SegmentWriter;
+use crate::segment::format::RecordKind;
+use crate::stats::Counters;
+use crate::version::LogPosition;
+use crate::version::health::Health;
+use crate::version::snapshots::Snapshots;
+use crate::version::view::KeyspaceState;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// When a commit is acknowledged: how much it survives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Durability {
+    /// It is in a buffer of this process: lost with the process. Fastest.
+    Buffered,
+    /// It was handed to the operating system: survives the end of the process, not a power cut.
+    /// The default, as in LevelDB and RocksDB.
+    #[default]
+    Os,
+    /// It is on the device: survives a power cut. Writers that come together share one sync.
+    Sync,
+    /// As `Os`, and on the device at most this much later.
+    SyncEvery(Duration),
+}
+
+/// Groups larger than this are split, so that the first of a group does not wait for all.
+const MAX_GROUP_BYTES: u64 = 1 << 20;
+
+struct Request {
+    batch: Batch,
+    durability: Durability,
+    outcome: Mutex<Outcome>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+enum Outcome {
+    #[default]
+    Waiting,
+    /// The log is yours: lead the next group, which you head.
+    Lead,
+    Done(Result<SeqNo>),
+}
+
+/// What the committer is made of.
+pub struct CommitParts {
+    /// The shared part of the log.
+    pub log: Arc<LogShared>,
+    /// Rules that hold writers up.
+    pub gate: Arc<Gate>,
+    /// The right to write.
+    pub health: Arc<Health>,
+    /// Publishes sequence numbers.
+    pub snapshots: Arc<Snapshots>,
+    /// What is counted.
+    pub counters: Arc<Counters>,
+    /// Keyspaces whose memtables have waited for this many log bytes are flushed.
+    pub flush_after_log_bytes: u64,
+    /// Wakes the background.
+    pub wake: Box<dyn Fn() + Send + Sync>,
+    /// Asks for a sync within this time.
+    pub sync_within: Box<dyn Fn(Duration) + Send + Sync>,
+    /// All open keyspaces.
+    pub keyspaces: Box<dyn Fn() -> Vec<Arc<KeyspaceState>> + Send + Sync>,
+}
+
+/// The way in for every write.
+pub struct Committer {
+    parts: CommitParts,
+    log: Mutex<Log>,
+    queue: Mutex<VecDeque<Arc<Request>>>,
+    queued: AtomicUsize,
+    /// True while somebody leads or was told to.
+    led: AtomicBool,
+}
+
+impl Committer {
+    /// A committer that goes on at `log`.
+    pub fn new(parts: CommitParts, log: Log) -> Self {
+        Committer {
+            parts,
+            log: Mutex::new(log),
+            queue: Mutex::new(VecDeque::new()),
+            queued: AtomicUsize::new(0),
+            led: AtomicBool::new(false),
+        }
+    }
+
+    /// The shared part of the log.
+    pub fn log(&self) -> &Arc<LogShared> {
+        &self.parts.log
+    }
+
+    /// Commits one frame whose bytes the caller holds. `own` makes it a batch if it has to wait
+    /// in the queue.
+    pub fn commit(
+        &self,
+        frame: Frame<'_>,
+        durability: Durability,
+        own: impl FnOnce() -> Result<Batch>,
+    ) -> Result<SeqNo> {
+        for target in frame.targets {
+            target.keyspace.check()?;
+            self.parts.gate.admit(target.keyspace)?;
+        }
+        if self.take_lead() {
+            return self.lead_alone(frame, durability);
+        }
+        self.wait_in_queue(own()?, durability)
+    }
+
+    /// Commits a batch.
+    pub fn commit_batch(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
+        let mut last: Option<&Arc<KeyspaceState>> = None;
+        for keyspace in batch.keyspaces() {
+            if last.is_some_and(|last| Arc::ptr_eq(last, keyspace)) {
+                continue;
+            }
+            keyspace.check()?;
+            self.parts.gate.admit(keyspace)?;
+            last = Some(keyspace);
+        }
+        if self.take_lead() {
+            let (records, targets) = batch.records();
+            let user_bytes = batch.user_bytes();
+            let frame = Frame { records: &records, targets: &targets, user_bytes };
+            return self.lead_alone(frame, durability);
+        }
+        self.wait_in_queue(batch, durability)
+    }
+
+    fn wait_in_queue(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
+        let request = Arc::new(Request {
+            batch,
+            durability,
+            outcome: Mutex::new(Outcome::Waiting),
+            changed: Condvar::new(),
+        });
+        {
+            let mut queue = self.queue.lock();
+            queue.push_back(request.clone());
+            self.queued.fetch_add(1, Ordering::AcqRel);
+        }
+        // The leader may have looked at the queue just before: then nobody leads now.
+        if !self.led.swap(true, Ordering::AcqRel) {
+            self.pass_on();
+        }
+        let mut outcome = request.outcome.lock();
+        loop {
+            match std::mem::take(&mut *outcome) {
+                Outcome::Waiting => outcome = request.changed.wait(outcome),
+                Outcome::Done(result) => return result,
+                Outcome::Lead => {
+                    drop(outcome);
+                    self.lead();
+                    outcome = request.outcome.lock();
+                }
+            }
+        }
+    }
+
+    /// Called by whoever leads: hands the lead to the head of the queue, or gives it up.
+    fn pass_on(&self) {
+        loop {
+            let head = self.queue.lock().front().cloned();
+            if let Some(head) = head {
+                *head.outcome.lock() = Outcome::Lead;
+                head.changed.notify_one();
+                return;
+            }
+            self.led.store(false, Ordering::Release);
+            // Somebody may have queued up between the look and giving up.
+            if self.queued.load(Ordering::Acquire) == 0 || self.led.swap(true, Ordering::AcqRel) {
+                return;
+            }
+        }
+    }
+
+    /// Commits a group from the front of the queue, the caller's own request first.
+    fn lead(&self) {
+        let mut log = self.log.lock();
+        let group = self.take_group();
+        let durability =
+            group.iter().map(|request| request.durability).fold(Durability::Buffered, stronger);
+        let owned: Vec<_> = group.iter().map(|request| request.batch.records()).collect();
+        let frames: Vec<_> = group
+            .iter()
+            .zip(&owned)
+            .map(|(request, (records, targets))| Frame {
+                records,
+                targets,
+                user_bytes: request.batch.user_bytes(),
+            })
+            .collect();
+        let outcome = self.commit_group(&mut log, &frames, durability);
+        drop(log);
+        for request in &group {
+            *request.outcome.lock() = Outcome::Done(outcome.clone());
+            request.changed.notify_one();
+        }
+        self.pass_on();
+    }
+
+    /// Commits one frame as the leader of a group of one.
+    fn lead_alone(&self, frame: Frame<'_>, durability: Durability) -> Result<SeqNo> {
+        let outcome = self.commit_group(&mut self.log.lock(), &[frame], durability);
+        self.pass_on();
+        outcome
+    }
+
+    /// Takes the lead if nobody has it and nobody waits.
+    fn take_lead(&self) -> bool {
+        self.queued.load(Ordering::Acquire) == 0 && !self.led.swap(true, Ordering::AcqRel)
+    }
+
+    fn take_group(&self) -> Vec<Arc<Request>> {
+        let mut queue = self.queue.lock();
+        let mut group = Vec::new();
+        let mut bytes = 0;
+        while let Some(request) = queue.front() {
+            bytes += request.batch.bytes() as u64;
+            if !group.is_empty() && bytes > MAX_GROUP_BYTES {
+                break;
+            }
+            group.extend(queue.pop_front());
+        }
+        self.queued.fetch_sub(group.len(), Ordering::AcqRel);
+        group
+    }
+
+    /// Writes the frames of a group, makes them as durable as asked, and shows them.
+    fn commit_group(
+        &self,
+        log: &mut Log,
+        frames: &[Frame<'_>],
+        durability: Durability,
+    ) -> Result<SeqNo> {
+        let parts = &self.parts;
+        parts.health.check()?;
+        let count: usize = frames.iter().map(|frame| frame.records.len()).sum();
+        if log.next_seqno + count as u64 > MAX_SEQNO {
+            return Err(Error::new(ErrorKind::Invalid, "all sequence numbers are used up")
+                .advise("load the data into a new database"));
+        }
+        parts.log.make_room(log)?;
+        let first_seqno = log.next_seqno;
+        let mut pointers = Vec::with_capacity(count);
+        let start = log.writer.as_ref().map_or(0, SegmentWriter::len);
+        if let Err(error) = self.append(log, frames, &mut pointers, durability) {
+            // None of the group counts. What was acknowledged from the buffer before stays there
+            // until it can be written out, which beginning the next segment waits for.
+            if let Some(writer) = log.writer.as_mut().filter(|writer| writer.is_failed()) {
+                writer.cut(start.max(writer.good_len()));
+            }
+            return Err(error);
+        }
+        // From here on nothing fails: the frames are in the log, as durable as asked.
+        log.next_seqno += count as u64;
+        self.show(log, frames, &pointers, first_seqno, start);
+        Ok(log.next_seqno - 1)
+    }
+
+    /// Appends the frames to the log. On an error the writer refuses to go on behind them, and the
+    /// next segment's head says where the last good frame ended.
+    fn append(
+        &self,
+        log: &mut Log,
+        frames: &[Frame<'_>],
+        pointers: &mut Vec<ValuePointer>,
+        durability: Durability,
+    ) -> Result<()> {
+        let parts = &self.parts;
+        let writer = log.writer.as_mut().expect("make_room began a segment");
+        let start = writer.len();
+        let mut seqno = log.next_seqno;
+        for frame in frames {
+            writer.append(seqno, frame.records, pointers)?;
+            seqno += frame.records.len() as u64;
+        }
+        match durability {
+            // A full buffer is handed over by itself.
+            Durability::Buffered => {}
+            Durability::Os => writer.write_out()?,
+            Durability::SyncEvery(time) => {
+                writer.write_out()?;
+                (parts.sync_within)(time);
+            }
+            // Before the frames are shown, so that nobody reads what a crash takes back.
+            Durability::Sync => parts.log.sync_writer(writer)?,
+        }
+        parts.counters.log_bytes_written.add(writer.len() - start);
+        Ok(())
+    }
+
+    /// Puts the entries into the memtables, then makes all of them visible at once (I1).
+    fn show(
+        &self,
+        log: &mut Log,
+        frames: &[Frame<'_>],
+        pointers: &[ValuePointer],
+        first_seqno: SeqNo,
+        start: u64,
+    ) {
+        let parts = &self.parts;
+        let active = log.active.as_ref().expect("make_room began a segment");
+        let writer = log.writer.as_ref().expect("make_room began a segment");
+        let at = LogPosition { segment: active.id(), offset: start };
+        let log_bytes = parts.gate.log_bytes.load(Ordering::Relaxed);
+        let mut seqno = first_seqno;
+        let mut pointers = pointers.iter();
+        let mut full = false;
+        for frame in frames {
+            for (record, target) in frame.records.iter().zip(frame.targets) {
+                let pointer = pointers.next().expect("one pointer for each record");
+                let slot = match record.kind {
+                    RecordKind::Delete => Slot::Delete,
+                    RecordKind::Put if target.separated => Slot::Pointer(*pointer),
+                    RecordKind::Put => Slot::Inline(record.value),
+                };
+                let view = target.keyspace.peek();
+                view.active.note(at, log_bytes, active, seqno);
+                let trailer = Trailer::new(seqno, slot.kind());
+                view.active.table.insert(record.key, trailer, slot);
+                full |= view.active.bytes() >= target.keyspace.options().memtable_bytes;
+                seqno += 1;
+            }
+            parts.counters.commits.add(1);
+            parts.counters.entries_written.add(frame.records.len() as u64);
+            parts.counters.user_bytes_written.add(frame.user_bytes);
+        }
+        parts.gate.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
+        parts.snapshots.publish(seqno - 1);
+        self.rotate_memtables(log, frames, full);
+    }
+
+    /// Seals memtables that are full, or whose oldest entry holds the head of the log back.
+    fn rotate_memtables(&self, log: &mut Log, frames: &[Frame<'_>], full: bool) {
+        let parts = &self.parts;
+        let mut wake = parts.log.wants_spare();
+        if full {
+            for target in frames.iter().flat_map(|frame| frame.targets) {
+                let keyspace = target.keyspace;
+                if keyspace.peek().active.bytes() >= keyspace.options().memtable_bytes {
+                    wake |= keyspace.rotate_memtable();
+                }
+            }
+        }
+        let log_bytes = parts.gate.log_bytes.load(Ordering::Relaxed);
+        if log_bytes >= log.next_look {
+            log.next_look = log_bytes + parts.flush_after_log_bytes / 16 + 1;
+            for keyspace in (parts.keyspaces)() {
+                let first = keyspace.peek().active.first_bytes();
+                let held = first.map_or(0, |first| log_bytes.saturating_sub(first));
+                if held >= parts.flush_after_log_bytes {
+                    wake |= keyspace.rotate_memtable();
+                }
+            }
+        }
+        if wake {
+            (parts.wake)();
+        }
+    }
+
+    /// Holds up all commits while the caller changes what they go to.
+    pub fn hold(&self) -> MutexGuard<'_, Log> {
+        self.log.lock()
+    }
+
+    /// Makes everything committed so far durable, without holding writers up during the sync.
+    /// Returns where the log ended.
+    pub fn sync(&self) -> Result<LogPosition> {
+        let (syncer, end) = {
+            let mut log = self.log.lock();
+            self.parts.health.check()?;
+            let writer = log.writer.as_mut().ok_or_else(|| {
+                Error::new(ErrorKind::ReadOnly, "the database was opened read-only")
+            })?;
+            writer.write_out()?;
+            let end = LogPosition { segment: writer.segment().id(), offset: writer.good_len() };
+            if writer.durable() >= end.offset {
+                return Ok(end);
+            }
+            (writer.syncer(), end)
+        };
+        // If the log is rotated meanwhile, rotation syncs the segment itself: no harm.
+        self.parts.log.sync(&syncer)?;
+        Ok(end)
+    }
+}
+
+/// The stronger of two durabilities: a group gets the strongest that one of it asked for.
+fn stronger(a: Durability, b: Durability) -> Durability {
+    let rank = |durability| match durability {
+        Durability::Buffered => 0,
+        Durability::Os => 1,
+        Durability::SyncEvery(_) => 2,
+        Durability::Sync => 3,
+    };
+    match (a, b) {
+        (Durability::SyncEvery(a), Durability::SyncEvery(b)) => Durability::SyncEvery(a.min(b)),
+        _ if rank(a) >= rank(b) => a,
+        _ => b,
+    }
+}

@@ -1,0 +1,240 @@
+//! The log: the active segment, its successor, and what is durable.
+//!
+//! A segment is begun in two steps, so that writers seldom wait: the background creates an empty
+//! file and makes its existence durable in the manifest (a *spare*); when the active segment is
+//! full, the leader syncs it and writes the head of the spare, which tells where the old one
+//! ended. The manifest learns that length later; until then recovery takes it from that head.
+
+use crate::base::error::{IoContext, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::SegmentId;
+use crate::env::Env;
+use crate::env::sync::Mutex;
+use crate::segment::format::{SegmentHead, SegmentKind};
+use crate::segment::{SegmentWriter, Syncer, WriterSettings};
+use crate::stats::Counters;
+use crate::version::edit::{Change, Edit};
+use crate::version::files::{SegmentHandle, names};
+use crate::version::health::Health;
+use crate::version::set::VersionSet;
+use std::sync::Arc;
+
+/// A segment whose existence is durable and which holds nothing yet.
+pub struct Spare {
+    handle: Arc<SegmentHandle>,
+    file: Arc<dyn crate::env::fs::File>,
+}
+
+/// Where a segment ended; the manifest does not know yet.
+pub struct Sealed {
+    /// The segment.
+    pub id: SegmentId,
+    /// Its length; all of it is durable.
+    pub length: u64,
+}
+
+/// The end of the log; owned by whoever holds its lock.
+pub struct Log {
+    /// Writes frames to the active segment. `None` before the first one was begun.
+    pub writer: Option<SegmentWriter>,
+    /// The active segment.
+    pub active: Option<Arc<SegmentHandle>>,
+    /// The next sequence number.
+    pub next_seqno: SeqNo,
+    /// The segment before the next one to be begun, and its length.
+    pub previous: Option<(SegmentId, u64)>,
+    /// Once this many bytes of log were written, memtables are looked at that hold the head back.
+    pub next_look: u64,
+}
+
+/// Everything about the log that is shared.
+pub struct LogShared {
+    env: Env,
+    set: Arc<VersionSet>,
+    health: Arc<Health>,
+    counters: Arc<Counters>,
+    /// A segment is closed once it has this many bytes.
+    segment_bytes: u64,
+    buffer_bytes: usize,
+    spare: Mutex<Option<Spare>>,
+    sealed: Mutex<Vec<Sealed>>,
+}
+
+impl LogShared {
+    /// The shared part of a log whose segments hold about `segment_bytes` each.
+    pub fn new(
+        env: Env,
+        set: Arc<VersionSet>,
+        health: Arc<Health>,
+        counters: Arc<Counters>,
+        segment_bytes: u64,
+        buffer_bytes: usize,
+    ) -> Self {
+        LogShared {
+            env,
+            set,
+            health,
+            counters,
+            segment_bytes,
+            buffer_bytes,
+            spare: Mutex::new(None),
+            sealed: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Creates the next segment ahead of its use and tells the manifest, together with the
+    /// lengths of those that were sealed since. A background job; returns false if there was
+    /// nothing to do.
+    pub fn prepare_spare(&self) -> Result<bool> {
+        let missing = self.spare.lock().is_none();
+        if !missing && self.sealed.lock().is_empty() {
+            return Ok(false);
+        }
+        let spare = if missing { Some(self.create_spare()?) } else { None };
+        self.record(spare.as_ref())?;
+        if let Some(spare) = spare {
+            *self.spare.lock() = Some(spare);
+        }
+        Ok(true)
+    }
+
+    fn create_spare(&self) -> Result<Spare> {
+        let id = SegmentId(self.set.allocate());
+        let tables = self.set.tables();
+        let path = names::segment(&tables.dir, id);
+        let file = self.env.fs.create(&path).doing("create a log segment", &path)?;
+        // The name is durable before the manifest says that the segment exists. A crash in
+        // between leaves an empty file that nothing names: an orphan.
+        self.env.fs.sync_dir(&tables.dir).doing("sync the directory", &tables.dir)?;
+        let epoch = self.env.random.next_u64();
+        let handle = SegmentHandle::for_writing(id, SegmentKind::Log, epoch, tables);
+        Ok(Spare { handle: Arc::new(handle), file })
+    }
+
+    /// Tells the manifest the length of every segment that was closed since.
+    pub fn record_sealed(&self) -> Result<()> {
+        self.record(None)
+    }
+
+    /// Writes an edit with the new spare, if any, and every sealed length not yet recorded.
+    fn record(&self, spare: Option<&Spare>) -> Result<()> {
+        let sealed = std::mem::take(&mut *self.sealed.lock());
+        let mut changes: Vec<Change> = sealed
+            .iter()
+            .map(|sealed| Change::SealSegment { id: sealed.id, length: sealed.length })
+            .collect();
+        let handles: Vec<_> = spare.iter().map(|spare| spare.handle.clone()).collect();
+        for handle in &handles {
+            let (kind, epoch) = (SegmentKind::Log, handle.segment.epoch());
+            changes.push(Change::AddSegment { id: handle.id(), kind, epoch });
+        }
+        let applied = self.set.apply(|_| Ok(Edit::new(changes)), &handles, None);
+        if applied.is_err() {
+            self.sealed.lock().extend(sealed);
+        }
+        applied.map(|_| ())
+    }
+
+    /// True if the background should prepare a spare or record sealed lengths.
+    pub fn wants_spare(&self) -> bool {
+        self.spare.lock().is_none() || !self.sealed.lock().is_empty()
+    }
+
+    /// Makes sure that the active segment can take a frame: begins the next one if it is full,
+    /// or if a write to it failed.
+    pub fn make_room(&self, log: &mut Log) -> Result<()> {
+        if let Some(writer) = &log.writer
+            && !writer.is_failed()
+            && writer.len() < self.segment_bytes
+        {
+            return Ok(());
+        }
+        self.rotate(log)
+    }
+
+    /// Syncs and closes the active segment, if any, and begins the next one.
+    pub fn rotate(&self, log: &mut Log) -> Result<()> {
+        // Bound to a name, so that the lock is not held while a spare is made.
+        let ready = self.spare.lock().take();
+        let spare = match ready {
+            Some(spare) => spare,
+            None => {
+                let spare = self.create_spare()?;
+                self.record(Some(&spare))?;
+                spare
+            }
+        };
+        if let Err(error) = self.begin(log, &spare) {
+            if self.health.check().is_ok() {
+                // Nothing was written to it, or nothing that counts: its head is rewritten by
+                // the next try.
+                *self.spare.lock() = Some(spare);
+            }
+            return Err(error);
+        }
+        Ok(())
+    }
+
+    fn begin(&self, log: &mut Log, spare: &Spare) -> Result<()> {
+        let mut sealed = None;
+        if let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) {
+            // I2: the old segment is durable before the new one can acknowledge anything, so
+            // whatever of the new one survives a crash has all of the old one before it.
+            let length = self.end_segment(writer)?;
+            log.previous = Some((active.id(), length));
+            sealed = Some(Sealed { id: active.id(), length });
+        }
+        let head = SegmentHead {
+            database: self.set.tables().database,
+            id: spare.handle.id(),
+            kind: SegmentKind::Log,
+            epoch: spare.handle.segment.epoch(),
+            first_seqno: log.next_seqno,
+            previous: log.previous.map(|(id, _)| id),
+            previous_bytes: log.previous.map_or(0, |(_, length)| length),
+        };
+        let segment = spare.handle.segment.clone();
+        let settings = WriterSettings { buffer_bytes: self.buffer_bytes, ..Default::default() };
+        // A crash before the head is durable leaves a segment that was never begun.
+        let writer = SegmentWriter::activate(spare.file.clone(), segment, &head, settings)?;
+        log.writer = Some(writer);
+        log.active = Some(spare.handle.clone());
+        self.sealed.lock().extend(sealed);
+        self.counters.log_rotations.add(1);
+        Ok(())
+    }
+
+    /// Makes everything appended durable.
+    pub fn sync_writer(&self, writer: &mut SegmentWriter) -> Result<()> {
+        writer.write_out()?;
+        self.sync(&writer.syncer())
+    }
+
+    /// Makes a segment durable for good; returns its final length. After a failed write that is
+    /// where the last good frame ends: what was acknowledged from the buffer is written out
+    /// first, and if that fails again, so does this (I9).
+    fn end_segment(&self, writer: &mut SegmentWriter) -> Result<u64> {
+        self.sync_writer(writer)?;
+        writer.seal().map_err(|error| self.health.fail(&error))
+    }
+
+    /// Syncs a segment; a failure is final (I8).
+    pub fn sync(&self, syncer: &Syncer) -> Result<()> {
+        self.counters.log_syncs.add(1);
+        // Syncs of a segment are serial, and a failed one is remembered: the kernel reports a
+        // failed write-back once, and somebody else's sync may have got the report.
+        syncer.sync().map_err(|error| self.health.fail(&error))?;
+        self.health.check()
+    }
+
+    /// At a clean close: syncs the log and tells the manifest where it ends.
+    pub fn seal(&self, log: &mut Log) -> Result<()> {
+        if let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) {
+            let length = self.end_segment(writer)?;
+            self.sealed.lock().push(Sealed { id: active.id(), length });
+        }
+        self.record(None)?;
+        log.writer = None;
+        Ok(())
+    }
+}

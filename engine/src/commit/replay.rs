@@ -1,0 +1,206 @@
+//! Reads back what the log holds behind the head: a prefix of the commit order, each frame whole
+//! (I1, I2).
+//!
+//! Which segment ended where is known for all but the last: from the manifest, or from the head
+//! of the next one, which is written after the one before was synced. So everything in them has
+//! to be there, and what is not is corruption. Only the last one may end in a torn tail.
+
+use crate::base::error::{Error, InFile, IoContext, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::SegmentId;
+use crate::env::Env;
+use crate::segment::format::{HEAD_BYTES, RecordView, SegmentHead, SegmentKind};
+use crate::segment::{ScanMode, ScanStart, Tail, read_head, scan};
+use crate::version::files::SegmentHandle;
+use crate::version::{LiveSegment, LogPosition, Version};
+use std::sync::Arc;
+
+/// One record behind the head.
+pub struct Replayed<'a> {
+    /// The segment it is in.
+    pub segment: &'a Arc<SegmentHandle>,
+    /// Where its frame begins.
+    pub at: LogPosition,
+    /// Bytes of log replayed before its frame.
+    pub log_bytes: u64,
+    /// The record.
+    pub record: &'a RecordView<'a>,
+}
+
+/// Bytes at the end of the log that are no part of it: a write that a crash cut short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TornTail {
+    /// The segment.
+    pub segment: SegmentId,
+    /// Where they begin.
+    pub offset: u64,
+    /// How many there are.
+    pub bytes: u64,
+}
+
+/// What replay found out.
+#[derive(Debug, Default)]
+pub struct ReplayReport {
+    /// The newest sequence number in the log, if it holds any behind the head.
+    pub last_seqno: SeqNo,
+    /// The last segment that was begun, and where its last good frame ends.
+    pub last: Option<(SegmentId, u64)>,
+    /// Segments whose length the manifest does not know.
+    pub sealed: Vec<(SegmentId, u64)>,
+    /// Segments that were never begun.
+    pub never_begun: Vec<SegmentId>,
+    /// Torn bytes.
+    pub torn: Vec<TornTail>,
+    /// Bytes of log replayed.
+    pub bytes: u64,
+    /// Records replayed.
+    pub records: u64,
+}
+
+/// A segment of the log that was begun.
+struct Begun {
+    live: LiveSegment,
+    head: SegmentHead,
+    file: Arc<dyn crate::env::fs::File>,
+}
+
+/// Hands every record behind the head of `version` to `each`, in commit order.
+pub fn replay(
+    env: &Env,
+    version: &Version,
+    each: &mut dyn FnMut(Replayed<'_>) -> Result<()>,
+) -> Result<ReplayReport> {
+    let mut report = ReplayReport::default();
+    let begun = find_begun(env, version, &mut report)?;
+    let mut expected: Option<SeqNo> = None;
+    for (index, segment) in begun.iter().enumerate() {
+        let length = known_length(segment, begun.get(index + 1))?;
+        if segment.live.sealed.is_none()
+            && let Some(length) = length
+        {
+            report.sealed.push((segment.head.id, length));
+        }
+        let passed = segment.head.id < version.head.segment;
+        if passed && let Some(length) = length {
+            report.last = Some((segment.head.id, length));
+            continue;
+        }
+        if expected.is_some_and(|expected| expected != segment.head.first_seqno) {
+            return Err(gap(segment, expected));
+        }
+        expected = read_segment(segment, length, version.head, &mut report, each)?;
+    }
+    Ok(report)
+}
+
+/// Reads the heads of the segments that replay, or the manifest, has to know more about.
+fn find_begun(env: &Env, version: &Version, report: &mut ReplayReport) -> Result<Vec<Begun>> {
+    let mut begun: Vec<Begun> = Vec::new();
+    let mut unreadable: Option<(TornTail, Error)> = None;
+    for (&id, live) in version.segments.iter() {
+        let segment = &live.handle.segment;
+        let matters = live.sealed.is_none() || id >= version.head.segment;
+        if segment.kind() != SegmentKind::Log || !matters {
+            continue;
+        }
+        let path = segment.path();
+        let file = env.fs.open(path).doing("open a log segment", path)?;
+        match read_head(&*file, path, segment.database(), id) {
+            Ok(Some(head)) => {
+                // A head was synced before the next one was written.
+                if let Some((_, error)) = unreadable {
+                    return Err(error);
+                }
+                begun.push(Begun { live: live.clone(), head, file });
+            }
+            Ok(None) if live.sealed.is_none() => report.never_begun.push(id),
+            Ok(None) => return Err(lost_content(path)),
+            // Only the last one can be torn: its head had not been synced.
+            Err(error) if live.sealed.is_some() || unreadable.is_some() => return Err(error),
+            Err(error) => {
+                let bytes = file.len().doing("measure", path)?;
+                unreadable = Some((TornTail { segment: id, offset: 0, bytes }, error));
+            }
+        }
+    }
+    if let Some((torn, _)) = unreadable {
+        report.never_begun.push(torn.segment);
+        report.torn.push(torn);
+    }
+    Ok(begun)
+}
+
+fn lost_content(path: &std::path::Path) -> Error {
+    Error::corruption("a log segment has lost its content")
+        .in_file(path)
+        .advise("restore the database from a checkpoint")
+}
+
+/// Where a segment ends: from the manifest, else from the next one's head; unknown for the last.
+fn known_length(segment: &Begun, next: Option<&Begun>) -> Result<Option<u64>> {
+    let Some(next) = next else {
+        return Ok(segment.live.sealed);
+    };
+    if next.head.previous != Some(segment.head.id) {
+        return Err(Error::corruption(format!(
+            "log segment {} does not say that it follows segment {}",
+            next.head.id, segment.head.id
+        ))
+        .in_file(next.live.handle.path())
+        .advise(
+            "a segment is missing in between: restore it, or the database, from a checkpoint",
+        ));
+    }
+    Ok(Some(segment.live.sealed.unwrap_or(next.head.previous_bytes)))
+}
+
+fn gap(segment: &Begun, expected: Option<SeqNo>) -> Error {
+    Error::corruption(format!(
+        "the log goes on with commit {} where {} comes next",
+        segment.head.first_seqno,
+        expected.unwrap_or_default()
+    ))
+    .in_file(segment.live.handle.path())
+}
+
+/// Reads one segment; returns the sequence number that comes next.
+fn read_segment(
+    segment: &Begun,
+    length: Option<u64>,
+    log_head: LogPosition,
+    report: &mut ReplayReport,
+    each: &mut dyn FnMut(Replayed<'_>) -> Result<()>,
+) -> Result<Option<SeqNo>> {
+    let Begun { live, head, file } = segment;
+    let path = live.handle.path();
+    let mode = length.map_or(ScanMode::Tail, ScanMode::Sealed);
+    let start = if head.id == log_head.segment && log_head.offset > HEAD_BYTES as u64 {
+        ScanStart { offset: log_head.offset, seqno: None }
+    } else {
+        ScanStart::first(head)
+    };
+    let replays = head.id >= log_head.segment;
+    let mut deliver = |frame: &crate::segment::Frame<'_>| {
+        if !replays {
+            return Ok(());
+        }
+        let at = LogPosition { segment: head.id, offset: frame.offset };
+        for record in &frame.records {
+            let log_bytes = report.bytes;
+            each(Replayed { segment: &live.handle, at, log_bytes, record }).in_file(path)?;
+            report.last_seqno = record.seqno;
+            report.records += 1;
+        }
+        report.bytes += frame.end - frame.offset;
+        Ok(())
+    };
+    let end = scan(&**file, path, head, mode, start, &mut deliver)?;
+    if length.is_none() {
+        report.sealed.push((head.id, end.end_offset));
+    }
+    if let Tail::Torn { offset, bytes } = end.tail {
+        report.torn.push(TornTail { segment: head.id, offset, bytes });
+    }
+    report.last = Some((head.id, end.end_offset));
+    Ok(end.next_seqno)
+}

@@ -1,0 +1,151 @@
+//! The named rules that delay a writer (I10), and what makes them wait no longer.
+//!
+//! Writers are held up before they join a commit group, so nobody waits while holding the log.
+//! With a full disk background work can't make room, so writers get that error instead of
+//! waiting (I9).
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::env::clock::Clock;
+use crate::env::sync::{Condvar, Mutex};
+use crate::stats::{Counters, StallReason};
+use crate::version::health::Health;
+use crate::version::view::{KeyspaceState, View};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The bounds that writers are held to.
+#[derive(Debug, Clone)]
+pub struct StallLimits {
+    /// This many memtables of a keyspace may wait for their flush.
+    pub immutables: usize,
+    /// From this many tables in L0 each write is delayed.
+    pub level0_slow: usize,
+    /// At this many tables in L0 writes wait.
+    pub level0_full: usize,
+    /// At this many bytes of log since the head writes wait.
+    pub replay_bytes: u64,
+}
+
+/// How long one write is delayed when L0 is just over its bound; more the fuller it is.
+const SLOW_STEP: Duration = Duration::from_micros(100);
+/// Waiting writers look again at least this often, should a wake-up be missed.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What the writer has to do before it may go on.
+enum Verdict {
+    Go,
+    Delay(Duration),
+    Wait(StallReason),
+}
+
+/// Holds writers up.
+pub struct Gate {
+    limits: StallLimits,
+    counters: Arc<Counters>,
+    health: Arc<Health>,
+    clock: Arc<dyn Clock>,
+    /// Bytes of log written since the opening.
+    pub log_bytes: AtomicU64,
+    /// The same at the oldest entry that is not in a table.
+    pub head_bytes: AtomicU64,
+    closed: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Gate {
+    /// A gate with these bounds.
+    pub fn new(
+        limits: StallLimits,
+        counters: Arc<Counters>,
+        health: Arc<Health>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Gate {
+            limits,
+            counters,
+            health,
+            clock,
+            log_bytes: AtomicU64::new(0),
+            head_bytes: AtomicU64::new(0),
+            closed: Mutex::new(false),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Lets a writer to `keyspace` pass, later or never if a rule says so.
+    #[inline]
+    pub fn admit(&self, keyspace: &KeyspaceState) -> Result<()> {
+        self.health.check()?;
+        match self.judge(&keyspace.peek()) {
+            Verdict::Go => Ok(()),
+            Verdict::Delay(time) => self.delay(time),
+            Verdict::Wait(_) => self.wait(keyspace),
+        }
+    }
+
+    fn judge(&self, view: &View) -> Verdict {
+        let level0 = view.levels.level(0).len();
+        if view.immutables.len() >= self.limits.immutables {
+            return Verdict::Wait(StallReason::Memtables);
+        }
+        if level0 >= self.limits.level0_full {
+            return Verdict::Wait(StallReason::Level0Full);
+        }
+        if self.backlog() >= self.limits.replay_bytes {
+            return Verdict::Wait(StallReason::Replay);
+        }
+        if level0 >= self.limits.level0_slow {
+            let over = (level0 - self.limits.level0_slow + 1) as u32;
+            return Verdict::Delay(SLOW_STEP * over);
+        }
+        Verdict::Go
+    }
+
+    /// Bytes of log that recovery would have to replay now.
+    pub fn backlog(&self) -> u64 {
+        let head = self.head_bytes.load(Ordering::Relaxed);
+        self.log_bytes.load(Ordering::Relaxed).saturating_sub(head)
+    }
+
+    fn delay(&self, time: Duration) -> Result<()> {
+        let begun = self.clock.now();
+        let guard = self.closed.lock();
+        drop(self.changed.wait_timeout(guard, time));
+        self.counters.stall(StallReason::Level0Slow, self.clock.now() - begun);
+        Ok(())
+    }
+
+    fn wait(&self, keyspace: &KeyspaceState) -> Result<()> {
+        loop {
+            let begun = self.clock.now();
+            let closed = self.closed.lock();
+            let Verdict::Wait(reason) = self.judge(&keyspace.peek()) else {
+                return Ok(());
+            };
+            if *closed {
+                return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+            }
+            // I9: no room will come by waiting.
+            if let Some(cause) = self.health.paused() {
+                return Err(cause);
+            }
+            self.health.check()?;
+            keyspace.check()?;
+            drop(self.changed.wait_timeout(closed, LOOK_AGAIN));
+            self.counters.stall(reason, self.clock.now() - begun);
+        }
+    }
+
+    /// Says that something changed that writers may be waiting for.
+    pub fn notify(&self) {
+        let _closed = self.closed.lock();
+        self.changed.notify_all();
+    }
+
+    /// Sends waiting writers away.
+    pub fn close(&self) {
+        *self.closed.lock() = true;
+        self.changed.notify_all();
+    }
+}
