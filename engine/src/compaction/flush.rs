@@ -1,0 +1,89 @@
+//! A flush: the memtables of one keyspace that wait become a table in L0, and the head of the
+//! log moves on.
+
+use crate::base::error::{Error, Result};
+use crate::base::key::SeqNo;
+use crate::commit::group::Committer;
+use crate::compaction::output::{JobContext, Output};
+use crate::compaction::retain::Retain;
+use crate::read::merge::MergeIter;
+use crate::version::LogPosition;
+use crate::version::edit::{Change, Edit};
+use crate::version::set::VersionSet;
+use crate::version::view::{KeyspaceState, LoggedMemtable};
+use std::sync::Arc;
+
+/// What a flush did.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct FlushReport {
+    /// Bytes of the table written.
+    pub bytes: u64,
+    /// Entries dropped, as nobody could see them.
+    pub dropped: u64,
+}
+
+/// Where the head may move once `flushed` are in tables: to the oldest entry that is not, and
+/// never behind `log_end`, up to where the log is durable. What was committed after that is in
+/// other memtables.
+fn next_head(
+    set: &VersionSet,
+    log_end: LogPosition,
+    flushed: &[Arc<LoggedMemtable>],
+) -> LogPosition {
+    let is_flushed = |m: &Arc<LoggedMemtable>| flushed.iter().any(|f| Arc::ptr_eq(f, m));
+    let mut head = log_end;
+    for keyspace in set.keyspaces() {
+        let view = keyspace.view();
+        let waiting = view.memtables().filter(|memtable| !is_flushed(memtable));
+        head = waiting.filter_map(|memtable| memtable.first()).fold(head, Ord::min);
+    }
+    head
+}
+
+/// Writes the memtables of `keyspace` that wait to L0.
+pub fn run(
+    context: &JobContext,
+    committer: &Committer,
+    keyspace: &Arc<KeyspaceState>,
+    snapshots: Vec<SeqNo>,
+) -> Result<FlushReport> {
+    let waiting = keyspace.view().immutables.clone();
+    let Some(newest) = waiting.first() else {
+        return Ok(FlushReport::default());
+    };
+    // I3: the table's pointers lead into the log, and I1, I2: its entries must not survive a
+    // crash that takes away earlier commits, or other parts of their batches.
+    let log_end = committer.sync()?;
+    let inputs = waiting.iter().map(|memtable| Box::new(memtable.table.iter()) as Box<_>);
+    let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
+    // Older entries may be in any table: tombstones stay.
+    let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
+    let options = keyspace.options().clone();
+    let mut output = Output::new(context, keyspace.order.clone(), &options, u64::MAX);
+    crate::compaction::job::copy(context, &mut merged, &mut retain, &mut output)?;
+    let tables = output.finish()?;
+    let report = FlushReport {
+        bytes: tables.iter().map(|meta| meta.bytes).sum(),
+        dropped: retain.dropped(),
+    };
+    let seqno = newest.last_seqno();
+    let plan = |version: &crate::version::Version| {
+        if version.keyspace(keyspace.id).is_none() {
+            return Err(Error::invalid("the keyspace was dropped while it was flushed"));
+        }
+        let mut changes: Vec<Change> = tables
+            .iter()
+            .map(|meta| Change::AddTable { keyspace: keyspace.id, level: 0, meta: meta.clone() })
+            .collect();
+        changes.push(Change::Flushed { keyspace: keyspace.id, seqno });
+        let head = next_head(&context.set, log_end, &waiting);
+        if head > version.head {
+            changes.push(Change::Head(head));
+        }
+        Ok(Edit::new(changes))
+    };
+    context.set.note_seqno(seqno);
+    context.set.apply(plan, &[], Some((keyspace.id, waiting.clone())))?;
+    output.keep();
+    Ok(report)
+}

@@ -1,0 +1,134 @@
+//! Runs a picked compaction: merges the inputs, drops what nobody sees, writes the outputs, and
+//! installs them with one edit.
+
+use crate::base::error::{Error, Result};
+use crate::base::iter::EntryIter;
+use crate::base::key::SeqNo;
+use crate::compaction::output::{JobContext, Output};
+use crate::compaction::picker::Pick;
+use crate::compaction::retain::Retain;
+use crate::read::level_iter::{LevelIter, ReadMode};
+use crate::read::merge::MergeIter;
+use crate::table::TableMeta;
+use crate::version::Version;
+use crate::version::edit::{Change, Edit};
+use crate::version::levels::{LEVELS, Levels};
+use crate::version::view::KeyspaceState;
+use std::sync::Arc;
+
+/// What a compaction did.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct CompactionReport {
+    /// Bytes of the inputs.
+    pub bytes_read: u64,
+    /// Bytes of the outputs.
+    pub bytes_written: u64,
+    /// Entries dropped, as nobody could see them.
+    pub dropped: u64,
+    /// True if the tables were moved without being read.
+    pub moved: bool,
+}
+
+/// A closing database is noticed after this many entries.
+const LOOK_UP_EVERY: u32 = 4096;
+
+/// Copies what has to stay from `input` to `output`.
+pub fn copy<B: FnMut(&[u8]) -> bool>(
+    context: &JobContext,
+    input: &mut MergeIter,
+    retain: &mut Retain<B>,
+    output: &mut Output<'_>,
+) -> Result<()> {
+    let mut until_look_up = LOOK_UP_EVERY;
+    input.seek_to_first()?;
+    while input.valid() {
+        if retain.keep(input.user_key(), input.trailer())? {
+            output.add(input.user_key(), input.trailer(), input.payload())?;
+        }
+        input.next()?;
+        until_look_up -= 1;
+        if until_look_up == 0 {
+            context.check_closing()?;
+            until_look_up = LOOK_UP_EVERY;
+        }
+    }
+    Ok(())
+}
+
+fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
+    let order = levels.order().clone();
+    let mode = ReadMode::Pass;
+    let mut inputs: Vec<Box<dyn EntryIter>> = Vec::new();
+    if pick.level == 0 {
+        for table in &pick.inputs {
+            inputs.push(Box::new(mode.iter(table.table()?)));
+        }
+    } else {
+        inputs.push(Box::new(LevelIter::new(order.clone(), pick.inputs.clone(), mode)));
+    }
+    inputs.push(Box::new(LevelIter::new(order.clone(), pick.below.clone(), mode)));
+    Ok(MergeIter::new(order, inputs))
+}
+
+/// Runs `pick`, which was made on the tables `levels` of `keyspace`.
+pub fn run(
+    context: &JobContext,
+    keyspace: &Arc<KeyspaceState>,
+    levels: &Levels,
+    pick: &Pick,
+    snapshots: Vec<SeqNo>,
+) -> Result<CompactionReport> {
+    if pick.is_move(keyspace.options().table_bytes) {
+        let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
+        install(context, keyspace, pick, &metas)?;
+        return Ok(CompactionReport { moved: true, ..Default::default() });
+    }
+    // I6: what is older than the inputs is below the output level, or was there when the job was
+    // picked; nothing older can arrive meanwhile, as no other job may touch these keys in the
+    // two levels.
+    let is_bottom = |key: &[u8]| {
+        pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
+    };
+    let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
+    let options = keyspace.options().clone();
+    let mut output = Output::new(context, keyspace.order.clone(), &options, options.table_bytes);
+    copy(context, &mut inputs(pick, levels)?, &mut retain, &mut output)?;
+    let tables = output.finish()?;
+    install(context, keyspace, pick, &tables)?;
+    output.keep();
+    Ok(CompactionReport {
+        bytes_read: pick.bytes(),
+        bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
+        dropped: retain.dropped(),
+        moved: false,
+    })
+}
+
+fn install(
+    context: &JobContext,
+    keyspace: &KeyspaceState,
+    pick: &Pick,
+    tables: &[Arc<TableMeta>],
+) -> Result<()> {
+    let plan = |version: &Version| {
+        if version.keyspace(keyspace.id).is_none() {
+            return Err(Error::invalid("the keyspace was dropped while it was compacted"));
+        }
+        let removed =
+            |level: usize, tables: &[Arc<crate::version::files::TableHandle>]| {
+                let remove = |table: &Arc<crate::version::files::TableHandle>| {
+                    Change::RemoveTable { keyspace: keyspace.id, level, id: table.meta.id }
+                };
+                tables.iter().map(remove).collect::<Vec<_>>()
+            };
+        let mut changes = removed(pick.level, &pick.inputs);
+        changes.extend(removed(pick.output_level, &pick.below));
+        changes.extend(tables.iter().map(|meta| Change::AddTable {
+            keyspace: keyspace.id,
+            level: pick.output_level,
+            meta: meta.clone(),
+        }));
+        Ok(Edit::new(changes))
+    };
+    context.set.apply(plan, &[], None).map(|_| ())
+}

@@ -1,0 +1,151 @@
+//! Writes the tables of a flush or compaction: splits between user keys, syncs each, and takes
+//! back everything if the job fails.
+
+use crate::base::error::{Error, IoContext, Result};
+use crate::base::key::{KeyOrder, Trailer};
+use crate::base::pointer::TableId;
+use crate::env::Env;
+use crate::table::TableMeta;
+use crate::table::{TableSettings, TableWriter};
+use crate::version::files::names;
+use crate::version::health::Health;
+use crate::version::set::VersionSet;
+use crate::version::settings::KeyspaceOptions;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// What every job needs.
+#[derive(Clone)]
+pub struct JobContext {
+    /// Files, time, threads.
+    pub env: Env,
+    /// The live version.
+    pub set: Arc<VersionSet>,
+    /// The right to write.
+    pub health: Arc<Health>,
+    /// Set when the database closes: jobs end early.
+    pub closing: Arc<AtomicBool>,
+}
+
+impl JobContext {
+    /// An error once the database is closing.
+    pub fn check_closing(&self) -> Result<()> {
+        if self.closing.load(Ordering::Relaxed) {
+            return Err(Error::new(
+                crate::base::error::ErrorKind::Closed,
+                "the database is closing",
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The tables that a job writes.
+pub struct Output<'a> {
+    context: &'a JobContext,
+    order: KeyOrder,
+    settings: TableSettings,
+    /// A table is closed at the first new user key once it has this many bytes.
+    split_bytes: u64,
+    open: Option<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)>,
+    last_key: Vec<u8>,
+    done: Vec<Arc<TableMeta>>,
+    created: Vec<TableId>,
+    kept: bool,
+}
+
+impl<'a> Output<'a> {
+    /// Nothing written yet.
+    pub fn new(
+        context: &'a JobContext,
+        order: KeyOrder,
+        options: &KeyspaceOptions,
+        split_bytes: u64,
+    ) -> Self {
+        let settings = TableSettings {
+            block_bytes: options.block_bytes,
+            codec: options.block_codec,
+            filter_bits_per_key: options.filter_bits_per_key,
+        };
+        Output {
+            context,
+            order,
+            settings,
+            split_bytes,
+            open: None,
+            last_key: Vec::new(),
+            done: Vec::new(),
+            created: Vec::new(),
+            kept: false,
+        }
+    }
+
+    /// Adds the next entry.
+    pub fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
+        let full = self.open.as_ref().is_some_and(|(w, ..)| w.file_bytes() >= self.split_bytes);
+        // I6: all entries of a user key stay in one table, so that a later compaction can't take
+        // the newer ones deeper than the older ones.
+        if full && self.order.compare(user_key, &self.last_key).is_ne() {
+            self.close_table()?;
+        }
+        if self.open.is_none() {
+            self.context.check_closing()?;
+            self.open = Some(self.create()?);
+        }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(user_key);
+        let (writer, ..) = self.open.as_mut().expect("created just now");
+        writer.add(user_key, trailer, payload)
+    }
+
+    fn create(&mut self) -> Result<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)> {
+        let id = TableId(self.context.set.allocate());
+        let tables = self.context.set.tables();
+        let path = names::table(&tables.dir, id);
+        let file = self.context.env.fs.create(&path).doing("create a table", &path)?;
+        self.created.push(id);
+        let (database, order) = (tables.database, self.order.clone());
+        let writer =
+            TableWriter::create(file.clone(), path.clone(), id, database, order, self.settings)?;
+        Ok((writer, path, file))
+    }
+
+    fn close_table(&mut self) -> Result<()> {
+        if let Some((writer, path, file)) = self.open.take() {
+            let meta = writer.finish()?;
+            // A crash from here to the edit leaves an orphan.
+            if let Err(error) = file.sync() {
+                let error = Error::io("sync a table", &path, error);
+                // I8: what the device holds is unknown, of this file and perhaps of others.
+                return Err(self.context.health.fail(&error));
+            }
+            self.done.push(Arc::new(meta));
+        }
+        Ok(())
+    }
+
+    /// Closes the last table and makes the names of all durable: the edit may name them now.
+    pub fn finish(&mut self) -> Result<Vec<Arc<TableMeta>>> {
+        self.close_table()?;
+        if !self.created.is_empty() {
+            let dir = &self.context.set.tables().dir;
+            self.context.env.fs.sync_dir(dir).doing("sync the directory", dir)?;
+        }
+        Ok(std::mem::take(&mut self.done))
+    }
+
+    /// The edit that names the tables took effect: they stay.
+    pub fn keep(mut self) {
+        self.kept = true;
+    }
+}
+
+impl Drop for Output<'_> {
+    fn drop(&mut self) {
+        if !self.kept {
+            self.open = None;
+            self.context.set.discard(&self.created);
+        }
+    }
+}

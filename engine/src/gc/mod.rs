@@ -1,0 +1,3 @@
+//! Floor 7: segments to freed space. Like every background work: pick, run, install.
+
+pub mod dead;
