@@ -1,10 +1,69 @@
 //! CleaveDB: an embeddable key-value storage engine for SSDs.
+//!
+//! Large values are kept apart from keys: a value is written once, into the log, and stays there,
+//! while a small tree holds keys and pointers (WiscKey, FAST '16). So compaction moves keys only,
+//! writes are amplified little, and the tree mostly fits in memory.
+//!
+//! ```
+//! # let dir = cleavedb::doc_dir("crate");
+//! use cleavedb::{WriteBatch, WriteOptions};
+//!
+//! let db = cleavedb::open(&dir)?;
+//! let users = db.keyspace("users")?;
+//! users.put("ada", "Countess of Lovelace")?;
+//!
+//! let mut batch = WriteBatch::new();
+//! batch.put(&users, "grace", "Hopper").delete(&users, "ada");
+//! db.write(batch, &WriteOptions::default())?;
+//!
+//! assert!(users.get("ada")?.is_none());
+//! for item in users.prefix("gr") {
+//!     let (key, value) = item?;
+//!     println!("{}: {}", key.escape_ascii(), value.escape_ascii());
+//! }
+//! db.close()?;
+//! # Ok::<(), cleavedb::Error>(())
+//! ```
+//!
+//! The rooms below are ordered by floors: each uses only those before it. `base` and `stats` are
+//! words and numbers, `env` is the door to the outside world, `memtable` and `cache` are memory,
+//! `segment` and `table` are files, `version` is what is live, `read` is the way out, `commit`
+//! the way in, `compaction` and `gc` are background work, `db` is the roof. ARCHITECTURE.md shows
+//! them on one page.
 
-pub mod base;
-pub mod cache;
+mod base;
+mod cache;
+mod commit;
+mod compaction;
+mod db;
 pub mod env;
-pub mod segment;
-pub mod table;
+mod gc;
+mod memtable;
+mod read;
+mod segment;
+mod stats;
+mod table;
+mod version;
 
+pub use base::compression::Codec;
 pub use base::error::{Error, ErrorKind, Result};
+pub use base::key::{Comparator, MAX_KEY_BYTES, MAX_VALUE_BYTES, SeqNo};
 pub use base::value::Value;
+pub use commit::group::Durability;
+pub use db::batch::WriteBatch;
+pub use db::check::CheckReport;
+pub use db::cursor::{Cursor, CursorOptions};
+pub use db::inspect::{inspect, inspect_with};
+pub use db::keyspace::{Keyspace, ReadOptions};
+pub use db::open::{Builder, open};
+pub use db::options::{Options, WriteOptions};
+pub use db::range::{Keys, Range};
+pub use db::recover::RecoveryReport;
+pub use db::report::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
+pub use db::snapshot::Snapshot;
+pub use db::{DEFAULT_KEYSPACE, Db};
+pub use env::batch_read::ParallelReads;
+pub use version::settings::{KeyspaceOptions, Separation};
+
+#[doc(hidden)]
+pub use env::doc_dir;

@@ -1,0 +1,451 @@
+//! Which job next. One thread flushes and prepares log segments, others compact and free what is
+//! dead, one syncs the log for [`Durability::SyncEvery`].
+//!
+//! A job that fails is tried again, later and later; until it succeeds its error is what stalled
+//! writers get, so that nobody waits for room that will not come (I9). After a failed sync the
+//! database is read-only and nothing is tried any more (I8).
+//!
+//! Locks: `state` is held to look for work and to note it, never during a job.
+//!
+//! [`Durability::SyncEvery`]: crate::Durability::SyncEvery
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::pointer::KeyspaceId;
+use crate::commit::group::Committer;
+use crate::commit::stall::Gate;
+use crate::compaction::output::JobContext;
+use crate::compaction::picker::{Busy, Pick, Turns, pick};
+use crate::compaction::{flush, job};
+use crate::env::sync::{Condvar, Mutex};
+use crate::env::threads::Join;
+use crate::gc::dead;
+use crate::stats::Counters;
+use crate::version::levels::{Levels, bounds};
+use crate::version::snapshots::Snapshots;
+use crate::version::view::KeyspaceState;
+use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// After a failure a thread waits this long before it tries again; longer each time...
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+/// ...up to this long.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Idle threads look for work at least this often, should a wake-up be missed.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// What the background works on.
+pub struct Workplace {
+    /// What every job needs.
+    pub context: JobContext,
+    /// The way in, whose log is synced before tables are.
+    pub committer: Arc<Committer>,
+    /// Writers that wait for room.
+    pub gate: Arc<Gate>,
+    /// What compaction must keep.
+    pub snapshots: Arc<Snapshots>,
+    /// What is counted.
+    pub counters: Arc<Counters>,
+}
+
+#[derive(Default)]
+struct State {
+    busy: Busy,
+    flushing: BTreeSet<KeyspaceId>,
+    turns: BTreeMap<KeyspaceId, Turns>,
+    /// Failures in a row, by kind of thread.
+    failures: [u32; 2],
+    error: Option<Error>,
+    sync_due: Option<Duration>,
+    closing: bool,
+    jobs: usize,
+}
+
+/// What threads and the foreground share.
+pub struct Background {
+    place: Workplace,
+    state: Mutex<State>,
+    changed: Condvar,
+    threads: Mutex<Vec<Box<dyn Join>>>,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    Flush = 0,
+    Compact = 1,
+}
+
+/// A piece of work, already marked as taken.
+enum Work {
+    Flush(Arc<KeyspaceState>),
+    Spare,
+    Compact(Claimed),
+    DropDead,
+    Purge,
+}
+
+/// A compaction that is marked as running.
+pub struct Claimed {
+    keyspace: Arc<KeyspaceState>,
+    levels: Arc<Levels>,
+    pick: Pick,
+    claim: u64,
+}
+
+impl Background {
+    /// Nothing runs yet.
+    pub fn new(place: Workplace) -> Self {
+        Background {
+            place,
+            state: Mutex::new(State::default()),
+            changed: Condvar::new(),
+            threads: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Starts the threads.
+    pub fn start(self: &Arc<Self>, compaction_threads: usize) -> std::io::Result<()> {
+        let mut threads = self.threads.lock();
+        let spawner = &self.place.context.env.threads;
+        let mut spawn = |name: &str, role: Option<Role>| {
+            let this = self.clone();
+            let body = move || match role {
+                Some(role) => this.work(role),
+                None => this.sync_when_due(),
+            };
+            threads.push(spawner.spawn(name, Box::new(body))?);
+            Ok(())
+        };
+        spawn("cleave-flush", Some(Role::Flush))?;
+        spawn("cleave-sync", None)?;
+        (0..compaction_threads).try_for_each(|_| spawn("cleave-compact", Some(Role::Compact)))
+    }
+
+    /// Says that there may be work.
+    pub fn wake(&self) {
+        let _state = self.state.lock();
+        self.changed.notify_all();
+    }
+
+    fn work(&self, role: Role) {
+        loop {
+            let mut state = self.state.lock();
+            let work = loop {
+                if state.closing {
+                    return;
+                }
+                if let Some(work) = self.find(role, &mut state) {
+                    break work;
+                }
+                state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+            };
+            state.jobs += 1;
+            drop(state);
+            let outcome = self.run_guarded(&work);
+            let mut state = self.state.lock();
+            state.jobs -= 1;
+            self.finish(&work, &mut state);
+            let failed = self.note(role, outcome, &mut state);
+            self.changed.notify_all();
+            drop(state);
+            self.place.gate.notify();
+            if failed {
+                self.rest(role);
+            }
+        }
+    }
+
+    /// The most urgent work for this kind of thread; marks it as taken.
+    fn find(&self, role: Role, state: &mut State) -> Option<Work> {
+        if self.place.context.health.check().is_err() {
+            return None;
+        }
+        let set = &self.place.context.set;
+        if role == Role::Flush {
+            let due = set.keyspaces().into_iter().find(|keyspace| {
+                !keyspace.peek().immutables.is_empty() && !state.flushing.contains(&keyspace.id)
+            });
+            if let Some(keyspace) = due {
+                state.flushing.insert(keyspace.id);
+                return Some(Work::Flush(keyspace));
+            }
+            return self.place.committer.log().wants_spare().then_some(Work::Spare);
+        }
+        if !set.tables().purge.is_empty() {
+            return Some(Work::Purge);
+        }
+        if let Some(claimed) = self.pick(state) {
+            return Some(Work::Compact(claimed));
+        }
+        (!dead::pick(&set.current()).is_empty()).then_some(Work::DropDead)
+    }
+
+    fn pick(&self, state: &mut State) -> Option<Claimed> {
+        for keyspace in self.place.context.set.keyspaces() {
+            let levels = keyspace.view().levels.clone();
+            let options = keyspace.options().clone();
+            let turns = state.turns.entry(keyspace.id).or_default();
+            let Some(pick) = pick(keyspace.id, &levels, &options, &state.busy, turns) else {
+                continue;
+            };
+            if let Some(last) = pick.inputs.last() {
+                turns[pick.level] = Some(bounds(last).1.to_vec());
+            }
+            if let Some(claim) = state.busy.claim(keyspace.id, &keyspace.order, &pick) {
+                return Some(Claimed { keyspace, levels, pick, claim });
+            }
+        }
+        None
+    }
+
+    /// Runs a job; a panic in it, which only a bug can cause, ends writing but not the process.
+    fn run_guarded(&self, work: &Work) -> Result<()> {
+        catch_unwind(AssertUnwindSafe(|| self.run(work))).unwrap_or_else(|_| {
+            let error = Error::new(ErrorKind::ReadOnly, "a background job panicked");
+            Err(self.place.context.health.fail(&error))
+        })
+    }
+
+    fn run(&self, work: &Work) -> Result<()> {
+        match work {
+            Work::Flush(keyspace) => self.flush(keyspace),
+            Work::Spare => self.place.committer.log().prepare_spare().map(|_| ()),
+            Work::Compact(claimed) => self.compact(claimed),
+            Work::DropDead => {
+                let dropped = dead::run(&self.place.context.set)?;
+                self.place.counters.segments_dropped.add(dropped as u64);
+                Ok(())
+            }
+            Work::Purge => {
+                let removed = self.place.context.set.purge()?;
+                self.place.counters.files_removed.add(removed as u64);
+                Ok(())
+            }
+        }
+    }
+
+    fn flush(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
+        let place = &self.place;
+        let snapshots = place.snapshots.list();
+        let report = flush::run(&place.context, &place.committer, keyspace, snapshots)?;
+        place.counters.flushes.add(1);
+        place.counters.flush_bytes_written.add(report.bytes);
+        place.counters.entries_dropped.add(report.dropped);
+        self.move_head();
+        Ok(())
+    }
+
+    /// Tells the gate how far back the oldest entry is that is not in a table.
+    pub fn move_head(&self) {
+        let gate = &self.place.gate;
+        let mut oldest = gate.log_bytes.load(Ordering::Relaxed);
+        for keyspace in self.place.context.set.keyspaces() {
+            let view = keyspace.view();
+            oldest = view.memtables().filter_map(|m| m.first_bytes()).fold(oldest, u64::min);
+        }
+        gate.head_bytes.store(oldest, Ordering::Relaxed);
+    }
+
+    fn compact(&self, claimed: &Claimed) -> Result<()> {
+        let place = &self.place;
+        let Claimed { keyspace, levels, pick, .. } = claimed;
+        let snapshots = place.snapshots.list();
+        let report = job::run(&place.context, keyspace, levels, pick, snapshots)?;
+        if report.moved {
+            place.counters.trivial_moves.add(1);
+            return Ok(());
+        }
+        place.counters.compactions.add(1);
+        place.counters.compaction_bytes_read.add(report.bytes_read);
+        place.counters.compaction_bytes_written.add(report.bytes_written);
+        place.counters.entries_dropped.add(report.dropped);
+        Ok(())
+    }
+
+    fn finish(&self, work: &Work, state: &mut State) {
+        match work {
+            Work::Flush(keyspace) => {
+                state.flushing.remove(&keyspace.id);
+            }
+            Work::Compact(claimed) => state.busy.release(claimed.claim, &claimed.pick),
+            Work::Spare | Work::DropDead | Work::Purge => {}
+        }
+    }
+
+    /// Notes how a job ended; true if it failed.
+    fn note(&self, role: Role, outcome: Result<()>, state: &mut State) -> bool {
+        let Err(error) = outcome else {
+            state.failures[role as usize] = 0;
+            if state.failures == [0, 0] {
+                state.error = None;
+                self.place.context.health.pause(None);
+            }
+            return false;
+        };
+        // The end of the database or of a keyspace in the middle of a job is not a failure.
+        if matches!(error.kind(), ErrorKind::Closed | ErrorKind::Invalid) {
+            return false;
+        }
+        self.place.counters.background_errors.add(1);
+        state.failures[role as usize] = state.failures[role as usize].saturating_add(1);
+        // I9: writers that wait for this job learn why it can't be done.
+        self.place.context.health.pause(Some(error.clone()));
+        state.error = Some(error);
+        true
+    }
+
+    /// Waits before the next try; a failure is likely to last.
+    fn rest(&self, role: Role) {
+        let clock = &self.place.context.env.clock;
+        let mut state = self.state.lock();
+        let failures = state.failures[role as usize].clamp(1, 16);
+        let until = clock.now() + (FIRST_PAUSE * (1 << (failures - 1))).min(LONGEST_PAUSE);
+        while !state.closing && clock.now() < until {
+            let left = until.saturating_sub(clock.now());
+            state = self.changed.wait_timeout(state, left).0;
+        }
+    }
+
+    /// Asks for a sync of the log within `time`.
+    pub fn sync_within(&self, time: Duration) {
+        let due = self.place.context.env.clock.now() + time;
+        let mut state = self.state.lock();
+        if state.sync_due.is_none_or(|earlier| due < earlier) {
+            state.sync_due = Some(due);
+            self.changed.notify_all();
+        }
+    }
+
+    fn sync_when_due(&self) {
+        let clock = &self.place.context.env.clock;
+        let mut state = self.state.lock();
+        while !state.closing {
+            let left = match state.sync_due {
+                None => LOOK_AGAIN,
+                Some(due) if due > clock.now() => due - clock.now(),
+                Some(_) => {
+                    state.sync_due = None;
+                    drop(state);
+                    // A failed sync has turned the database read-only (I8): writers see it.
+                    let outcome = self.place.committer.sync();
+                    self.place.counters.background_errors.add(u64::from(outcome.is_err()));
+                    state = self.state.lock();
+                    continue;
+                }
+            };
+            state = self.changed.wait_timeout(state, left).0;
+        }
+    }
+
+    /// Waits until `done` holds; an error of the background that keeps it from coming true ends
+    /// the waiting.
+    pub fn wait_until(&self, mut done: impl FnMut() -> bool) -> Result<()> {
+        let mut state = self.state.lock();
+        let before = state.failures;
+        loop {
+            if done() {
+                return Ok(());
+            }
+            self.place.context.health.check()?;
+            if state.closing {
+                return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+            }
+            if state.failures != before
+                && let Some(error) = &state.error
+            {
+                return Err(error.clone());
+            }
+            self.changed.notify_all();
+            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+        }
+    }
+
+    /// Waits until nothing is due: no flush, no compaction, nothing to free.
+    pub fn wait_idle(&self) -> Result<()> {
+        loop {
+            self.wait_until(|| true)?;
+            let mut state = self.state.lock();
+            if state.jobs == 0 && !self.is_due(&mut state) {
+                return Ok(());
+            }
+            if let Some(error) = &state.error {
+                return Err(error.clone());
+            }
+            self.changed.notify_all();
+            drop(self.changed.wait_timeout(state, LOOK_AGAIN));
+        }
+    }
+
+    fn is_due(&self, state: &mut State) -> bool {
+        let set = &self.place.context.set;
+        let due = |keyspace: &Arc<KeyspaceState>| {
+            let view = keyspace.view();
+            let options = keyspace.options().clone();
+            let turns = Turns::default();
+            !view.immutables.is_empty()
+                || pick(keyspace.id, &view.levels, &options, &state.busy, &turns).is_some()
+        };
+        set.keyspaces().iter().any(due)
+            || !set.tables().purge.is_empty()
+            || !dead::pick(&set.current()).is_empty()
+            || self.place.committer.log().wants_spare()
+    }
+
+    /// Runs a compaction of the caller's choosing on its own thread, once no running job is in
+    /// its way. `choose` is asked again whenever something changed; `None` ends it.
+    pub fn run_chosen(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        mut choose: impl FnMut(&Levels) -> Option<Pick>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let claimed = loop {
+            self.place.context.health.check()?;
+            keyspace.check()?;
+            if state.closing {
+                return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+            }
+            let levels = keyspace.view().levels.clone();
+            let Some(pick) = choose(&levels) else {
+                return Ok(());
+            };
+            let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick);
+            if let Some(claim) = claim {
+                break Claimed { keyspace: keyspace.clone(), levels, pick, claim };
+            }
+            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+        };
+        state.jobs += 1;
+        drop(state);
+        let outcome = self.compact(&claimed);
+        let mut state = self.state.lock();
+        state.jobs -= 1;
+        state.busy.release(claimed.claim, &claimed.pick);
+        self.changed.notify_all();
+        drop(state);
+        self.place.gate.notify();
+        outcome
+    }
+
+    /// Ends all threads; a job under way ends early and leaves nothing.
+    pub fn stop(&self) {
+        self.place.context.closing.store(true, Ordering::Relaxed);
+        self.state.lock().closing = true;
+        self.changed.notify_all();
+        self.place.gate.close();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        for thread in threads {
+            if thread.join().is_err() {
+                self.place.counters.background_errors.add(1);
+            }
+        }
+    }
+
+    /// The last error of a job, until one succeeds.
+    pub fn error(&self) -> Option<Error> {
+        self.state.lock().error.clone()
+    }
+}

@@ -1,0 +1,156 @@
+//! Verification of a whole database: every checksum, order, bound, count and pointer.
+
+use crate::base::entry::Slot;
+use crate::base::error::{Error, IoContext, Result};
+use crate::base::pointer::SegmentId;
+use crate::db::Db;
+use crate::segment::format::SegmentKind;
+use crate::segment::{ScanMode, ScanStart, read_head, scan};
+use crate::version::files::TableHandle;
+use crate::version::view::View;
+use crate::version::{LiveSegment, Version};
+
+/// More problems than this are only counted: one broken file can cause many.
+const MAX_LISTED: usize = 100;
+
+/// What a check found.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("check");
+/// let db = cleavedb::open(&dir)?;
+/// let report = db.check()?;
+/// assert!(report.is_clean());
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct CheckReport {
+    /// Files read.
+    pub files: u64,
+    /// Bytes read.
+    pub bytes: u64,
+    /// Entries of tables read.
+    pub entries: u64,
+    /// Records of segments read.
+    pub records: u64,
+    /// Pointers followed to their records.
+    pub pointers: u64,
+    /// What is wrong, with file and offset; at most the first hundred.
+    pub problems: Vec<Error>,
+    /// How many problems there are.
+    pub problem_count: u64,
+}
+
+impl CheckReport {
+    /// True if nothing is wrong.
+    pub fn is_clean(&self) -> bool {
+        self.problem_count == 0
+    }
+
+    fn note(&mut self, outcome: Result<()>) {
+        if let Err(error) = outcome {
+            self.problem_count += 1;
+            if self.problems.len() < MAX_LISTED {
+                self.problems.push(error);
+            }
+        }
+    }
+}
+
+impl Db {
+    /// Reads every file of the database and verifies all there is to verify. Finds problems
+    /// rather than stopping at the first; an error means that the check itself was impossible.
+    ///
+    /// Costs a read of everything, and one read for each separated value. Writers and readers go
+    /// on meanwhile.
+    pub fn check(&self) -> Result<CheckReport> {
+        self.core.check_open()?;
+        let mut report = CheckReport::default();
+        // The views hold every file they name while it is read.
+        let views: Vec<_> = self.core.states().iter().map(|state| state.view()).collect();
+        for view in &views {
+            report.note(view.levels.check());
+            for (_, table) in view.levels.tables() {
+                let outcome = check_table(view, table, &mut report);
+                report.note(outcome);
+            }
+        }
+        let version = self.core.set.current();
+        report.note(check_uses(&version));
+        for (&id, live) in version.segments.iter() {
+            let outcome = check_segment(self, id, live, &mut report);
+            report.note(outcome);
+        }
+        Ok(report)
+    }
+}
+
+fn check_table(view: &View, handle: &TableHandle, report: &mut CheckReport) -> Result<()> {
+    report.files += 1;
+    report.bytes += handle.meta.bytes;
+    let mut lost = Vec::new();
+    let (mut entries, mut pointers) = (0, 0);
+    handle.table()?.verify(|user_key, trailer, payload| {
+        entries += 1;
+        if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
+            pointers += 1;
+            let found = view.segment(pointer.segment).and_then(|segment| {
+                segment.segment.read_value(pointer, view.keyspace, user_key, trailer.seqno())
+            });
+            // One value that is lost says nothing of the others.
+            lost.extend(found.err());
+        }
+        Ok(())
+    })?;
+    report.entries += entries;
+    report.pointers += pointers;
+    lost.into_iter().for_each(|error| report.note(Err(error)));
+    Ok(())
+}
+
+/// The sums that decide which segments are dead, against the tables.
+fn check_uses(version: &Version) -> Result<()> {
+    let mut sums = crate::version::garbage::SegmentUses::default();
+    for keyspace in version.keyspaces.values() {
+        for (_, table) in keyspace.levels.tables() {
+            sums.add(&table.meta.summary.segments);
+        }
+    }
+    if sums == *version.uses {
+        return Ok(());
+    }
+    Err(Error::corruption("the sums of references into segments differ from the tables'"))
+}
+
+fn check_segment(
+    db: &Db,
+    id: SegmentId,
+    live: &LiveSegment,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let Some(length) = live.sealed else {
+        // It is being written; its pointers were followed already.
+        return Ok(());
+    };
+    let segment = &live.handle.segment;
+    let path = segment.path();
+    let file = db.core.env.fs.open(path).doing("open", path)?;
+    report.files += 1;
+    report.bytes += length;
+    let head = read_head(&*file, path, segment.database(), id)?
+        .ok_or_else(|| Error::corruption("the segment has lost its content").in_file(path))?;
+    if head.epoch != segment.epoch() || head.kind != segment.kind() {
+        return Err(Error::corruption("the segment's head is not what the manifest says")
+            .in_file(path)
+            .at(0));
+    }
+    debug_assert!(head.kind == SegmentKind::Log || head.kind == SegmentKind::Sorted);
+    let mut records = 0;
+    let mut count = |frame: &crate::segment::Frame<'_>| {
+        records += frame.records.len() as u64;
+        Ok(())
+    };
+    let start = ScanStart::first(&head);
+    scan(&*file, path, &head, ScanMode::Sealed(length), start, &mut count)?;
+    report.records += records;
+    Ok(())
+}

@@ -1,0 +1,69 @@
+//! The first moments of a database: what is there is looked at, then the first manifest is
+//! written. Until CURRENT names it, there is no database.
+
+use crate::base::error::{Error, IoContext, Result};
+use crate::base::pointer::KeyspaceId;
+use crate::db::DEFAULT_KEYSPACE;
+use crate::db::orders::Orders;
+use crate::db::recover::foreign_store;
+use crate::env::Env;
+use crate::version::edit::{Change, Edit};
+use crate::version::files::names::{self, Named};
+use crate::version::manifest::ManifestWriter;
+use crate::version::settings::KeyspaceOptions;
+use std::path::Path;
+
+/// Makes an empty database in `dir`, which is locked. A crash at any moment leaves either no
+/// database, and creating it can be repeated, or a whole one.
+pub fn create(env: &Env, dir: &Path, orders: &Orders, keyspace: &KeyspaceOptions) -> Result<()> {
+    let fs = &env.fs;
+    for path in fs.list(dir).doing("list", dir)? {
+        match names::parse(&path) {
+            Named::Fixed => {}
+            Named::Manifest(_) => {
+                // What a crash during creation left: nothing named it.
+                let path = dir.join(path.file_name().unwrap_or_default());
+                fs.remove(&path).doing("remove", &path)?;
+            }
+            Named::Foreign => return Err(not_empty(env, dir, &path)),
+            Named::Table(_) | Named::Segment(_) | Named::Aside(_) => {
+                return Err(Error::corruption("CURRENT is missing from this database")
+                    .in_file(dir)
+                    .advise("restore it, or the whole database, from a checkpoint"));
+            }
+        }
+    }
+    let database = env.random.next_u64();
+    let add = Change::AddKeyspace {
+        id: KeyspaceId(1),
+        name: DEFAULT_KEYSPACE.to_owned(),
+        order: orders.order_for_new(DEFAULT_KEYSPACE).name().to_owned(),
+        settings: keyspace.to_text(),
+        flushed: 0,
+    };
+    let state = Edit::new(vec![Change::NextFile(2), add]);
+    ManifestWriter::create(env, dir, database, 1, &state)?;
+    // The directory's own name, so that the database does not vanish with it.
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let parent = parent.unwrap_or(Path::new("."));
+    fs.sync_dir(parent).doing("sync the directory", parent)
+}
+
+fn not_empty(env: &Env, dir: &Path, path: &Path) -> Error {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let what = match foreign_store(env, dir) {
+        Some(store) => format!("this is {store}"),
+        None => format!("the directory holds {name:?}, which is not CleaveDB's"),
+    };
+    Error::invalid(what).in_file(dir).advise("choose an empty or a new directory")
+}
+
+/// Writes the settings in force beside the manifest, for people. Nothing depends on it.
+pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
+    let path = dir.join(names::OPTIONS);
+    if env.fs.exists(&path).doing("look for", &path)? {
+        env.fs.remove(&path).doing("remove", &path)?;
+    }
+    let file = env.fs.create(&path).doing("create", &path)?;
+    file.write_at(text.as_bytes(), 0).doing("write", &path)
+}

@@ -1,0 +1,216 @@
+//! Prints any file of a store readably: every byte on disk has a printer.
+
+use crate::base::entry::Slot;
+use crate::base::error::{Error, InFile, IoContext, Result};
+use crate::base::header::{FileKind, HEADER_BYTES, Header};
+use crate::base::key::{KeyOrder, Trailer};
+use crate::base::pointer::{SegmentId, TableId};
+use crate::cache::{BlockCache, OpenFiles};
+use crate::env::fs::File;
+use crate::env::{Env, OsSettings};
+use crate::segment::format::RecordKind;
+use crate::segment::{ScanMode, ScanStart, Tail, read_head, scan};
+use crate::table::TableStats;
+use crate::table::{Table, TableMeta};
+use crate::version::files::names::{self, Named};
+use crate::version::manifest::scan_records;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Keys and values are printed up to this many bytes.
+const SHOWN_BYTES: usize = 64;
+
+/// Prints the file at `path`, which may be any of a database's, as text to `out`. Reads nothing
+/// else and changes nothing. What is damaged is said, after what could be read.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("inspect");
+/// cleavedb::open(&dir)?.close()?;
+/// let mut text = Vec::new();
+/// cleavedb::inspect(&dir.join("CURRENT"), &mut text)?;
+/// assert!(String::from_utf8_lossy(&text).contains("manifest in force"));
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub fn inspect(path: &Path, out: &mut dyn Write) -> Result<()> {
+    inspect_with(&Env::os(&OsSettings::default()), path, out)
+}
+
+/// As [`inspect`], in another environment.
+pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
+    if matches!(names::parse(path), Named::Fixed) && path.ends_with(names::OPTIONS) {
+        let text = read_whole(env, path)?;
+        return out.write_all(&text).doing("print", path);
+    }
+    let file = env.fs.open(path).doing("open", path)?;
+    let mut head = [0; HEADER_BYTES];
+    let read = file.read_at(&mut head, 0).doing("read", path)?;
+    if read == 0 && matches!(names::parse(path), Named::Segment(_)) {
+        return print(out, path, format_args!("segment: prepared, never begun\n"));
+    }
+    let header = Header::decode(&head[..read]).in_file(path)?;
+    print(
+        out,
+        path,
+        format_args!(
+            "{} {}, format version {}, database {:016x}, {} bytes\n",
+            header.kind.word(),
+            header.file,
+            header.version,
+            header.database,
+            file.len().doing("measure", path)?
+        ),
+    )?;
+    match header.kind {
+        FileKind::Current => {
+            print(out, path, format_args!("manifest in force: {:08}\n", header.file))
+        }
+        FileKind::Manifest => inspect_manifest(env, path, out),
+        FileKind::Segment => inspect_segment(&*file, &header, path, out),
+        FileKind::Table => inspect_table(env, &header, path, out),
+        FileKind::Aside => print(
+            out,
+            path,
+            format_args!("bytes cut off the torn end of segment {}\n", header.file),
+        ),
+    }
+}
+
+fn print(out: &mut dyn Write, path: &Path, text: std::fmt::Arguments<'_>) -> Result<()> {
+    out.write_fmt(text).doing("print", path)
+}
+
+fn read_whole(env: &Env, path: &Path) -> Result<Vec<u8>> {
+    let file = env.fs.open(path).doing("open", path)?;
+    let length = file.len().doing("measure", path)?;
+    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+    file.read_exact_at(&mut bytes, 0).doing("read", path)?;
+    Ok(bytes)
+}
+
+fn inspect_manifest(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
+    for (offset, edit) in scan_records(&read_whole(env, path)?).in_file(path)? {
+        print(out, path, format_args!("edit at {offset}\n"))?;
+        for change in &edit.changes {
+            print(out, path, format_args!("  {change:?}\n"))?;
+        }
+    }
+    Ok(())
+}
+
+fn inspect_segment(
+    file: &dyn File,
+    header: &Header,
+    path: &Path,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let id = SegmentId(header.file);
+    let Some(head) = read_head(file, path, header.database, id)? else {
+        return print(out, path, format_args!("never begun\n"));
+    };
+    let previous = match head.previous {
+        Some(id) => format!("follows segment {id}, which has {} bytes", head.previous_bytes),
+        None => "the first".to_owned(),
+    };
+    print(
+        out,
+        path,
+        format_args!(
+            "{:?} segment, epoch {:016x}, from commit {}, {previous}\n",
+            head.kind, head.epoch, head.first_seqno
+        ),
+    )?;
+    let mut each = |frame: &crate::segment::Frame<'_>| {
+        let durable = frame.header.durable;
+        let count = frame.records.len();
+        print(
+            out,
+            path,
+            format_args!("frame at {}: {count} records, {durable} bytes synced\n", frame.offset),
+        )?;
+        for record in &frame.records {
+            let kind = match record.kind {
+                RecordKind::Delete => "delete",
+                RecordKind::Put => "put",
+            };
+            print(
+                out,
+                path,
+                format_args!(
+                    "  {} {kind} keyspace {} {} = {} ({} bytes at {}, {:?})\n",
+                    record.seqno,
+                    record.keyspace,
+                    shown(record.key),
+                    shown(record.value),
+                    record.length,
+                    record.offset,
+                    record.codec
+                ),
+            )?;
+        }
+        Ok(())
+    };
+    // How the log went on is not in this file: its end is taken for a torn one.
+    let end = scan(file, path, &head, ScanMode::Tail, ScanStart::first(&head), &mut each)?;
+    match end.tail {
+        Tail::Clean => Ok(()),
+        Tail::Torn { offset, bytes } => {
+            print(out, path, format_args!("{bytes} bytes from {offset} on are no frames\n"))
+        }
+    }
+}
+
+fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -> Result<()> {
+    let files = Arc::new(OpenFiles::new(env.fs.clone(), 8));
+    let cache = Arc::new(BlockCache::new(0));
+    let (stats, id) = (Arc::new(TableStats::default()), TableId(header.file));
+    let meta = Arc::new(TableMeta::read(&*files.get(path)?, path, header.database, id)?);
+    let order = KeyOrder::Bytewise;
+    let table = Table::open(files, path.into(), meta, header.database, order, cache, stats)?;
+    let properties = table.properties();
+    let summary = &properties.summary;
+    print(
+        out,
+        path,
+        format_args!(
+            "{} entries, {} tombstones, commits {} to {}, order {}, blocks {:?}\n",
+            summary.entries,
+            summary.tombstones,
+            summary.min_seqno,
+            summary.max_seqno,
+            properties.comparator,
+            properties.codec
+        ),
+    )?;
+    for (segment, used) in &summary.segments {
+        let (count, bytes) = (used.count, used.bytes);
+        print(
+            out,
+            path,
+            format_args!("references {count} records, {bytes} bytes, of segment {segment}\n"),
+        )?;
+    }
+    if properties.comparator != KeyOrder::BYTEWISE_NAME {
+        return Err(Error::invalid(
+            "the keys are in an order of the user's, which only its program knows",
+        )
+        .in_file(path));
+    }
+    table.verify(|user_key, trailer: Trailer, payload| {
+        let slot = match Slot::decode(trailer.kind()?, payload)? {
+            Slot::Delete => "deleted".to_owned(),
+            Slot::Inline(value) => shown(value),
+            Slot::Pointer(at) => {
+                format!("{} bytes at {} of segment {}", at.length, at.offset, at.segment)
+            }
+        };
+        print(out, path, format_args!("{} @{} = {slot}\n", shown(user_key), trailer.seqno()))
+    })
+}
+
+/// Bytes as text, escaped and shortened.
+fn shown(bytes: &[u8]) -> String {
+    let part = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    let rest = if part.len() < bytes.len() { "…" } else { "" };
+    format!("\"{}\"{rest}", part.escape_ascii())
+}

@@ -1,0 +1,374 @@
+//! Floor 9: the roof. The public types, and how the rooms below are put together.
+//!
+//! [`Db`] and [`Keyspace`] are handles on one shared [`Core`]; the last of them to go closes the
+//! database. Nothing here decides what is live (that is `version`), what a commit is (`commit`)
+//! or what a value is (`read`).
+
+pub mod background;
+pub mod batch;
+pub mod check;
+pub mod checkpoint;
+pub mod create;
+pub mod cursor;
+pub mod inspect;
+pub mod keyspace;
+pub mod open;
+pub mod options;
+pub mod orders;
+pub mod range;
+pub mod recover;
+pub mod report;
+pub mod snapshot;
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::KeyspaceId;
+use crate::commit::group::{Committer, Durability};
+use crate::commit::stall::Gate;
+use crate::compaction::picker::pick_range;
+use crate::env::Env;
+use crate::env::fs::Lock;
+use crate::env::sync::{Mutex, RwLock};
+use crate::read::fetch::Fetcher;
+use crate::stats::Counters;
+use crate::version::edit::{Change, Edit};
+use crate::version::health::Health;
+use crate::version::set::VersionSet;
+use crate::version::settings::KeyspaceOptions;
+use crate::version::snapshots::Snapshots;
+use crate::version::view::KeyspaceState;
+use background::Background;
+use batch::WriteBatch;
+use keyspace::Keyspace;
+use open::Builder;
+use options::{Options, WriteOptions};
+use snapshot::Snapshot;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// The keyspace that every database has.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
+/// Everything behind the handles.
+pub(crate) struct Core {
+    pub(crate) env: Env,
+    pub(crate) dir: PathBuf,
+    pub(crate) options: Options,
+    pub(crate) set: Arc<VersionSet>,
+    pub(crate) health: Arc<Health>,
+    pub(crate) committer: Arc<Committer>,
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) snapshots: Arc<Snapshots>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) fetcher: Fetcher,
+    pub(crate) background: Arc<Background>,
+    pub(crate) orders: orders::Orders,
+    pub(crate) recovered: recover::RecoveryReport,
+    keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceState>>>,
+    next_keyspace: AtomicU64,
+    /// Serializes creating and dropping keyspaces.
+    shaping: Mutex<()>,
+    closed: AtomicBool,
+    lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl Core {
+    pub(crate) fn check_open(&self) -> Result<()> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(
+                Error::new(ErrorKind::Closed, "the database was closed").advise("open it again")
+            );
+        }
+        Ok(())
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<()> {
+        self.check_open()?;
+        if self.options.read_only {
+            return Err(Error::new(ErrorKind::ReadOnly, "the database was opened read-only")
+                .advise("open it without `read_only` to write"));
+        }
+        Ok(())
+    }
+
+    pub(crate) fn durability(&self, options: &WriteOptions) -> Durability {
+        options.durability.unwrap_or(self.options.durability)
+    }
+
+    /// Ends the background, makes what was committed durable, and notes where the log ends, so
+    /// that a log cut short while closed is noticed. Loses nothing whatever happens.
+    fn close(&self) -> Result<()> {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return Ok(());
+        }
+        self.background.stop();
+        let outcome = if self.options.read_only { Ok(()) } else { self.seal_log() };
+        // Files whose last reader is gone; what is still held is an orphan for the next opening.
+        let purged = self.set.purge().map(|_| ());
+        *self.lock.lock() = None;
+        outcome.and(purged)
+    }
+
+    fn seal_log(&self) -> Result<()> {
+        let mut log = self.committer.hold();
+        self.health.check()?;
+        self.committer.log().seal(&mut log)
+    }
+
+    fn add_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
+        let order = self.orders.order_for_new(name);
+        let id = KeyspaceId(self.next_keyspace.fetch_add(1, Ordering::SeqCst));
+        let add = Change::AddKeyspace {
+            id,
+            name: name.to_owned(),
+            order: order.name().to_owned(),
+            settings: options.to_text(),
+            flushed: 0,
+        };
+        // Durable before its first entry can be: replay finds the keyspace of each record.
+        let version = self.set.apply(|_| Ok(Edit::new(vec![add])), &[], None)?;
+        let state = Arc::new(KeyspaceState::new(id, name.to_owned(), order, options, version));
+        self.set.register(state.clone());
+        self.keyspaces.write().insert(name.to_owned(), state.clone());
+        Ok(state)
+    }
+
+    fn change_options(&self, state: &KeyspaceState, options: KeyspaceOptions) -> Result<()> {
+        if **state.options() == options {
+            return Ok(());
+        }
+        if !self.options.read_only {
+            let set = Change::SetKeyspace { id: state.id, settings: options.to_text() };
+            self.set.apply(|_| Ok(Edit::new(vec![set])), &[], None)?;
+        }
+        state.set_options(options);
+        Ok(())
+    }
+
+    /// Seals the memtables of these keyspaces and waits until they are in tables.
+    pub(crate) fn flush(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
+        self.check_writable()?;
+        let mut waiting = Vec::new();
+        {
+            let _log = self.committer.hold();
+            for keyspace in keyspaces {
+                keyspace.rotate_memtable();
+                waiting.push((keyspace.clone(), keyspace.view().immutables.clone()));
+            }
+        }
+        self.background.wait_until(|| {
+            waiting.iter().all(|(keyspace, before)| {
+                let now = keyspace.view();
+                let is_new = |m| !before.iter().any(|old| Arc::ptr_eq(old, m));
+                keyspace.check().is_err() || now.immutables.iter().all(is_new)
+            })
+        })
+    }
+
+    /// Rewrites the tables between two user keys, level by level, down to the deepest.
+    pub(crate) fn compact(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        range: (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<()> {
+        self.flush(std::slice::from_ref(keyspace))?;
+        let deepest = keyspace.view().levels.deepest().unwrap_or(0).max(1);
+        for level in 0..deepest {
+            // What arrives in a level while it is compacted may wait for the next compaction.
+            self.background
+                .run_chosen(keyspace, |levels| pick_range(levels, level, range, false))?;
+        }
+        // The deepest level again, in place: what only snapshots saw that are gone now.
+        let has_old = |levels: &crate::version::levels::Levels| {
+            levels.level(deepest).iter().any(|table| table.meta.summary.tombstones > 0)
+        };
+        self.background.run_chosen(keyspace, |levels| {
+            has_old(levels).then(|| pick_range(levels, deepest, range, true)).flatten()
+        })
+    }
+
+    pub(crate) fn states(&self) -> Vec<Arc<KeyspaceState>> {
+        self.keyspaces.read().values().cloned().collect()
+    }
+}
+
+impl Drop for Core {
+    fn drop(&mut self) {
+        // The last handle is gone, so nobody is left to tell of an error; what was committed is
+        // in the log all the same, and the next opening recovers it.
+        let _ = self.close();
+    }
+}
+
+/// A database: keyspaces that share one log, so that a batch over several is atomic.
+///
+/// Handles are cheap to clone and can be used from many threads. The database closes when
+/// [`Db::close`] is called or the last handle is dropped.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("db");
+/// let db = cleavedb::open(&dir)?;
+/// let users = db.keyspace("users")?;
+/// users.put("ada", "1815")?;
+/// assert_eq!(users.get("ada")?.unwrap(), "1815");
+/// db.close()?;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Db {
+    pub(crate) core: Arc<Core>,
+}
+
+impl Db {
+    /// Settings and components of a database to open at `path`.
+    pub fn builder(path: impl AsRef<Path>) -> Builder {
+        Builder::new(path.as_ref())
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.core.dir
+    }
+
+    /// The settings it was opened with.
+    pub fn options(&self) -> &Options {
+        &self.core.options
+    }
+
+    /// The keyspace of this name; created with [`Options::keyspace`] if there is none.
+    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
+        if let Some(keyspace) = self.existing_keyspace(name)? {
+            return Ok(keyspace);
+        }
+        self.keyspace_with(name, self.core.options.keyspace.clone())
+    }
+
+    /// The keyspace of this name with these settings; created if there is none. The settings of
+    /// an existing one change for what is written from now on.
+    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.core.check_open()?;
+        options.validate()?;
+        if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
+            return Err(Error::invalid(format!("{name:?} can't be the name of a keyspace"))
+                .advise("use 1 to 255 bytes without control characters"));
+        }
+        let _shaping = self.core.shaping.lock();
+        let known = self.core.keyspaces.read().get(name).cloned();
+        let state = match known {
+            Some(state) => {
+                self.core.change_options(&state, options)?;
+                state
+            }
+            None => {
+                self.core.check_writable()?;
+                self.core.add_keyspace(name, options)?
+            }
+        };
+        Ok(Keyspace { core: self.core.clone(), state })
+    }
+
+    /// The keyspace of this name, if there is one.
+    pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
+        self.core.check_open()?;
+        let state = self.core.keyspaces.read().get(name).cloned();
+        Ok(state.map(|state| Keyspace { core: self.core.clone(), state }))
+    }
+
+    /// The keyspace called `default`, which always exists.
+    pub fn default_keyspace(&self) -> Keyspace {
+        let state = self.core.keyspaces.read().get(DEFAULT_KEYSPACE).cloned();
+        let state = state.expect("the default keyspace can't be dropped");
+        Keyspace { core: self.core.clone(), state }
+    }
+
+    /// The names of all keyspaces, sorted.
+    pub fn keyspaces(&self) -> Vec<String> {
+        self.core.keyspaces.read().keys().cloned().collect()
+    }
+
+    /// Drops a keyspace with everything in it. Its space comes back in the background, as soon
+    /// as nobody reads it any more. `default` can't be dropped.
+    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
+        self.core.check_writable()?;
+        if name == DEFAULT_KEYSPACE {
+            return Err(Error::invalid("the keyspace `default` can't be dropped")
+                .advise("delete its keys instead"));
+        }
+        let _shaping = self.core.shaping.lock();
+        let state = self.core.keyspaces.read().get(name).cloned();
+        let state =
+            state.ok_or_else(|| Error::invalid(format!("there is no keyspace {name:?}")))?;
+        {
+            // No commit is under way: each one before is durable with the keyspace, each one
+            // after is refused.
+            let _log = self.core.committer.hold();
+            state.set_dropped();
+        }
+        let change = Change::DropKeyspace { id: state.id };
+        self.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None)?;
+        self.core.set.forget(state.id);
+        self.core.keyspaces.write().remove(name);
+        self.core.background.move_head();
+        self.core.background.wake();
+        self.core.gate.notify();
+        Ok(())
+    }
+
+    /// Writes a batch: all of it becomes visible at once, and after a crash all of it is there or
+    /// nothing (I1).
+    pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
+        self.core.check_writable()?;
+        let batch = batch.into_inner()?;
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let durability = self.core.durability(options);
+        self.core.committer.commit_batch(batch, durability).map(|_| ())
+    }
+
+    /// Pins what all keyspaces hold now. Cheap; may be dropped in any order. A live snapshot
+    /// keeps the space of what it sees.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot::take(&self.core)
+    }
+
+    /// Makes everything committed so far survive a power cut. Waits for one sync.
+    pub fn sync(&self) -> Result<()> {
+        self.core.check_writable()?;
+        self.core.committer.sync().map(|_| ())
+    }
+
+    /// Writes the memtables of all keyspaces to tables and waits for it.
+    pub fn flush(&self) -> Result<()> {
+        self.core.flush(&self.core.states())
+    }
+
+    /// Compacts all keyspaces, whole, and waits for it. Rewrites every table, no separated value.
+    pub fn compact(&self) -> Result<()> {
+        self.core.check_writable()?;
+        for keyspace in self.core.states() {
+            self.core.compact(&keyspace, (None, None))?;
+        }
+        self.core.background.wait_idle()
+    }
+
+    /// Waits until the background has nothing to do.
+    pub fn wait_idle(&self) -> Result<()> {
+        self.core.check_writable()?;
+        self.core.background.wait_idle()
+    }
+
+    /// The sequence number of the newest visible commit.
+    pub fn visible_seqno(&self) -> SeqNo {
+        self.core.snapshots.visible()
+    }
+
+    /// Closes the database: ends background work and makes everything committed durable. Other
+    /// handles, cursors and snapshots stay valid to hold; their calls return
+    /// [`ErrorKind::Closed`] where they need the database.
+    pub fn close(self) -> Result<()> {
+        self.core.close()
+    }
+}

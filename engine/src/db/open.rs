@@ -1,0 +1,422 @@
+//! Opening: lock, manifest, files, log, ready.
+
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::key::Comparator;
+use crate::base::pointer::KeyspaceId;
+use crate::cache::{BlockCache, OpenFiles};
+use crate::commit::group::{CommitParts, Committer};
+use crate::commit::log::{Log, LogShared};
+use crate::commit::replay::{ReplayReport, replay};
+use crate::commit::stall::Gate;
+use crate::compaction::output::JobContext;
+use crate::db::background::{Background, Workplace};
+use crate::db::create;
+use crate::db::options::Options;
+use crate::db::orders::Orders;
+use crate::db::recover::{self, RecoveryReport};
+use crate::db::{Core, DEFAULT_KEYSPACE, Db};
+use crate::env::Env;
+use crate::env::fs::Lock;
+use crate::env::sync::{Mutex, RwLock};
+use crate::read::fetch::Fetcher;
+use crate::stats::Counters;
+use crate::table::TableStats;
+use crate::version::Version;
+use crate::version::files::{PurgeQueue, TableContext, names};
+use crate::version::health::Health;
+use crate::version::manifest::{Current, read_current};
+use crate::version::set::{Parts, VersionSet};
+use crate::version::settings::KeyspaceOptions;
+use crate::version::snapshots::Snapshots;
+use crate::version::view::KeyspaceState;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+
+/// Settings and components of a database to open.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("builder");
+/// use cleavedb::{Db, Options};
+/// let options = Options { cache_bytes: 16 << 20, ..Options::default() };
+/// let db = Db::builder(&dir).options(options).open()?;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub struct Builder {
+    dir: PathBuf,
+    options: Options,
+    env: Option<Env>,
+    orders: Orders,
+}
+
+impl Builder {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Builder {
+            dir: dir.to_path_buf(),
+            options: Options::default(),
+            env: None,
+            orders: Orders::default(),
+        }
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Files, time, threads and randomness other than the operating system's.
+    #[must_use]
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = Some(env);
+        self
+    }
+
+    /// Orders the keys of a keyspace by `comparator` instead of by bytes. Its name is recorded
+    /// when the keyspace is created; opening it with another one is refused.
+    #[must_use]
+    pub fn comparator(mut self, keyspace: &str, comparator: Arc<dyn Comparator>) -> Self {
+        self.orders.set(keyspace, comparator);
+        self
+    }
+
+    /// Opens the database, or creates it.
+    ///
+    /// Replays the log behind the head: at most `max_replay_bytes` of it. Fails with
+    /// [`ErrorKind::Busy`] if somebody holds it open, [`ErrorKind::Corruption`] with file and
+    /// offset if what is on disk is not what was written, [`ErrorKind::Unsupported`] if a newer
+    /// build wrote it.
+    pub fn open(self) -> Result<Db> {
+        self.options.validate()?;
+        let env = self.env.clone().unwrap_or_else(|| Env::os(&self.options.os_settings()));
+        let opening = Opening { env, dir: self.dir, options: self.options, orders: self.orders };
+        opening.run()
+    }
+}
+
+struct Opening {
+    env: Env,
+    dir: PathBuf,
+    options: Options,
+    orders: Orders,
+}
+
+/// What is known once the manifest and the log were read.
+struct Recovered {
+    set: Arc<VersionSet>,
+    health: Arc<Health>,
+    /// The manifest that was in force.
+    manifest: u64,
+    keyspaces: BTreeMap<String, Arc<KeyspaceState>>,
+    next_keyspace: u64,
+    replay: ReplayReport,
+    report: RecoveryReport,
+    last_seqno: u64,
+}
+
+impl Opening {
+    fn run(self) -> Result<Db> {
+        let current_path = self.dir.join(names::CURRENT);
+        let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
+        self.check_wanted(exists)?;
+        let lock = self.lock(exists)?;
+        // Somebody else may have created it before we had the lock.
+        let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
+        if !exists {
+            create::create(&self.env, &self.dir, &self.orders, &self.options.keyspace)?;
+        }
+        let recovered = self.recover()?;
+        let core = self.assemble(recovered, lock)?;
+        Ok(Db { core })
+    }
+
+    fn check_wanted(&self, exists: bool) -> Result<()> {
+        let dir = &self.dir;
+        if exists {
+            if self.options.error_if_exists {
+                return Err(Error::invalid("there is a database already")
+                    .in_file(dir)
+                    .advise("choose another directory, or open without `error_if_exists`"));
+            }
+            return Ok(());
+        }
+        if self.options.read_only || !self.options.create_if_missing {
+            let what = match recover::foreign_store(&self.env, dir) {
+                Some(store) => format!("this is {store}, not one of CleaveDB"),
+                None => "there is no database here".to_owned(),
+            };
+            return Err(Error::invalid(what).in_file(dir).advise("check the path"));
+        }
+        Ok(())
+    }
+
+    fn lock(&self, exists: bool) -> Result<Option<Box<dyn Lock>>> {
+        let (fs, dir) = (&self.env.fs, &self.dir);
+        if !exists {
+            fs.create_dir_all(dir).doing("create the directory", dir)?;
+        }
+        let path = dir.join(names::LOCK);
+        let holder = self.env.threads.describe_process();
+        match fs.lock(&path, &holder) {
+            Ok(lock) => Ok(Some(lock)),
+            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
+                Err(Error::new(ErrorKind::Busy, format!("the database is held open by {error}"))
+                    .in_file(dir)
+                    .advise("close it there first"))
+            }
+            // A read-only directory can still be read; nobody can write to it either.
+            Err(error)
+                if self.options.read_only
+                    && matches!(
+                        error.kind(),
+                        std::io::ErrorKind::PermissionDenied
+                            | std::io::ErrorKind::ReadOnlyFilesystem
+                    ) =>
+            {
+                Ok(None)
+            }
+            Err(error) => Err(Error::io("lock the database", &path, error)),
+        }
+    }
+
+    fn recover(&self) -> Result<Recovered> {
+        let current = read_current(&self.env, &self.dir)?;
+        let tables = self.table_context(current);
+        let orders = self.orders.clone();
+        let order_of = move |name: &str| orders.named(name);
+        let found = recover::read_version(&self.env, &tables, current, &order_of)?;
+        recover::check_files(&self.env, &found.version)?;
+        let mut report = RecoveryReport::default();
+        let next_file = recover::remove_orphans(
+            &self.env,
+            &found,
+            (&self.dir, current.manifest),
+            self.options.read_only,
+            &mut report,
+        )?;
+        let (keyspaces, by_id) = self.open_keyspaces(&found.version)?;
+        let version = &found.version;
+        let replayed =
+            replay(&self.env, version, &mut |record| recover::insert(&by_id, version, &record))?;
+        report.replayed_bytes = replayed.bytes;
+        report.replayed_records = replayed.records;
+        report.torn_bytes = replayed.torn.iter().map(|torn| torn.bytes).sum();
+        let last_seqno = found.last_seqno.max(replayed.last_seqno);
+        let health = Arc::new(Health::default());
+        let set = VersionSet::new(Parts {
+            env: self.env.clone(),
+            tables,
+            health: health.clone(),
+            version: found.version,
+            next_file,
+            last_seqno,
+            order_of: Box::new(order_of),
+        });
+        by_id.into_values().for_each(|keyspace| set.register(keyspace));
+        Ok(Recovered {
+            set: Arc::new(set),
+            health,
+            manifest: current.manifest,
+            keyspaces,
+            next_keyspace: found.next_keyspace,
+            replay: replayed,
+            report,
+            last_seqno,
+        })
+    }
+
+    fn table_context(&self, current: Current) -> Arc<TableContext> {
+        Arc::new(TableContext {
+            dir: self.dir.clone(),
+            database: current.database,
+            files: Arc::new(OpenFiles::new(self.env.fs.clone(), self.options.max_open_files)),
+            cache: Arc::new(BlockCache::new(self.options.cache_bytes)),
+            stats: Arc::new(TableStats::default()),
+            purge: Arc::new(PurgeQueue::default()),
+        })
+    }
+
+    #[expect(clippy::type_complexity, reason = "two maps of the same keyspaces, used here only")]
+    fn open_keyspaces(
+        &self,
+        version: &Version,
+    ) -> Result<(BTreeMap<String, Arc<KeyspaceState>>, BTreeMap<KeyspaceId, Arc<KeyspaceState>>)>
+    {
+        let shared = Arc::new(version.clone());
+        let (mut by_name, mut by_id) = (BTreeMap::new(), BTreeMap::new());
+        for (&id, keyspace) in &version.keyspaces {
+            let name = keyspace.name.clone();
+            self.orders.check(&name, &keyspace.order)?;
+            let order = self.orders.named(&keyspace.order)?;
+            let options = KeyspaceOptions::from_text(&keyspace.settings)?;
+            let state = KeyspaceState::new(id, name.clone(), order, options, shared.clone());
+            let state = Arc::new(state);
+            by_name.insert(name, state.clone());
+            by_id.insert(id, state);
+        }
+        if !by_name.contains_key(DEFAULT_KEYSPACE) {
+            return Err(
+                Error::corruption("the manifest has no keyspace `default`").in_file(&self.dir)
+            );
+        }
+        Ok((by_name, by_id))
+    }
+
+    /// Makes what recovery found durable: first the torn bytes' copy, then the manifest, then
+    /// the cut. A crash in between repeats it.
+    fn settle(&self, recovered: &Recovered) -> Result<()> {
+        let (env, dir) = (&self.env, &self.dir);
+        let database = recovered.set.tables().database;
+        for torn in recovered.replay.torn.iter().filter(|torn| torn.bytes > 0) {
+            recover::put_aside(env, dir, database, torn)?;
+        }
+        recovered.set.start_manifest(recovered.manifest)?;
+        recovered.set.apply(|_| Ok(recover::settling_edit(&recovered.replay)), &[], None)?;
+        for torn in recovered.replay.torn.iter().filter(|torn| torn.offset > 0) {
+            recover::cut(env, dir, torn)?;
+        }
+        create::write_options(env, dir, &self.options.to_text())
+    }
+
+    fn assemble(self, recovered: Recovered, lock: Option<Box<dyn Lock>>) -> Result<Arc<Core>> {
+        if !self.options.read_only {
+            self.settle(&recovered)?;
+        }
+        let counters = Arc::new(Counters::default());
+        let snapshots = Arc::new(Snapshots::default());
+        snapshots.publish(recovered.last_seqno);
+        let gate = Arc::new(Gate::new(
+            self.options.stall_limits(),
+            counters.clone(),
+            recovered.health.clone(),
+            self.env.clock.clone(),
+        ));
+        gate.log_bytes.store(recovered.replay.bytes, Ordering::Relaxed);
+        let writable = !self.options.read_only;
+        let compaction_threads = self.options.compaction_threads;
+        let core =
+            Arc::new_cyclic(|core| self.core(core, recovered, lock, counters, snapshots, gate));
+        if writable {
+            core.committer.log().rotate(&mut core.committer.hold())?;
+            core.background.move_head();
+            core.background.start(compaction_threads).doing("start threads for", &core.dir)?;
+        }
+        Ok(core)
+    }
+
+    fn core(
+        self,
+        core: &Weak<Core>,
+        recovered: Recovered,
+        lock: Option<Box<dyn Lock>>,
+        counters: Arc<Counters>,
+        snapshots: Arc<Snapshots>,
+        gate: Arc<Gate>,
+    ) -> Core {
+        let Recovered { set, health, .. } = recovered;
+        let committer = Arc::new(self.committer(
+            core,
+            &set,
+            &health,
+            (&counters, &snapshots, &gate),
+            (recovered.last_seqno, recovered.replay.last),
+        ));
+        let closing = Arc::new(AtomicBool::new(false));
+        let context =
+            JobContext { env: self.env.clone(), set: set.clone(), health: health.clone(), closing };
+        let background = Arc::new(Background::new(Workplace {
+            context,
+            committer: committer.clone(),
+            gate: gate.clone(),
+            snapshots: snapshots.clone(),
+            counters: counters.clone(),
+        }));
+        Core {
+            fetcher: Fetcher::new(self.env.reader.clone(), counters.clone()),
+            env: self.env,
+            dir: self.dir,
+            options: self.options,
+            set,
+            health,
+            committer,
+            gate,
+            snapshots,
+            counters,
+            background,
+            orders: self.orders,
+            recovered: recovered.report,
+            keyspaces: RwLock::new(recovered.keyspaces),
+            next_keyspace: AtomicU64::new(recovered.next_keyspace),
+            shaping: Mutex::new(()),
+            closed: AtomicBool::new(false),
+            lock: Mutex::new(lock),
+        }
+    }
+
+    fn committer(
+        &self,
+        core: &Weak<Core>,
+        set: &Arc<VersionSet>,
+        health: &Arc<Health>,
+        (counters, snapshots, gate): (&Arc<Counters>, &Arc<Snapshots>, &Arc<Gate>),
+        (last_seqno, last): (u64, Option<(crate::base::pointer::SegmentId, u64)>),
+    ) -> Committer {
+        let shared = LogShared::new(
+            self.env.clone(),
+            set.clone(),
+            health.clone(),
+            counters.clone(),
+            self.options.segment_bytes,
+            self.options.write_buffer_bytes,
+        );
+        let (waker, syncer, keyspaces) = (core.clone(), core.clone(), set.clone());
+        let parts = CommitParts {
+            log: Arc::new(shared),
+            gate: gate.clone(),
+            health: health.clone(),
+            snapshots: snapshots.clone(),
+            counters: counters.clone(),
+            flush_after_log_bytes: self.options.max_replay_bytes / 2,
+            wake: Box::new(move || {
+                if let Some(core) = waker.upgrade() {
+                    core.background.wake();
+                }
+            }),
+            sync_within: Box::new(move |time| {
+                if let Some(core) = syncer.upgrade() {
+                    core.background.sync_within(time);
+                }
+            }),
+            keyspaces: Box::new(move || keyspaces.keyspaces()),
+        };
+        let log = Log {
+            writer: None,
+            active: None,
+            next_seqno: last_seqno + 1,
+            previous: last,
+            next_look: 0,
+        };
+        Committer::new(parts, log)
+    }
+}
+
+impl Db {
+    /// What the opening found and did.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.core.recovered
+    }
+}
+
+/// Opens the database at `path` with the default settings; creates it if there is none.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("open");
+/// let db = cleavedb::open(&dir)?;
+/// db.default_keyspace().put("hello", "world")?;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub fn open(path: impl AsRef<Path>) -> Result<Db> {
+    Db::builder(path).open()
+}

@@ -1,0 +1,307 @@
+//! What an opening finds: the manifest's edits become a version, the log behind the head becomes
+//! memtables, and what a crash left over is put aside or removed.
+
+use crate::base::entry::Slot;
+use crate::base::error::{Error, IoContext, Result};
+use crate::base::header::{FileKind, Header};
+use crate::base::key::{SeqNo, Trailer};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
+use crate::commit::replay::{ReplayReport, Replayed, TornTail};
+use crate::env::Env;
+use crate::segment::format::RecordKind;
+use crate::version::Version;
+use crate::version::edit::{Change, Edit};
+use crate::version::files::{TableContext, names};
+use crate::version::manifest::{Current, read_manifest};
+use crate::version::set::Builder;
+use crate::version::view::KeyspaceState;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+/// What an opening found and did.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("recovery");
+/// let db = cleavedb::open(&dir)?;
+/// assert_eq!(db.recovery().torn_bytes, 0);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RecoveryReport {
+    /// Records of the log that were not in tables yet.
+    pub replayed_records: u64,
+    /// Bytes of log read for it.
+    pub replayed_bytes: u64,
+    /// Bytes at the end of the log that a crash cut short: no part of it. They are kept in files
+    /// that end in `.cut`, so that nothing is thrown away unseen.
+    pub torn_bytes: u64,
+    /// Files that a crash left behind and nothing named; removed.
+    pub orphans_removed: u64,
+    /// Files in the directory that are not CleaveDB's; left alone.
+    pub foreign_files: u64,
+}
+
+/// What the manifest says.
+pub struct Manifested {
+    /// The live files.
+    pub version: Version,
+    /// The next free file id.
+    pub next_file: u64,
+    /// The newest sequence number that it knows.
+    pub last_seqno: SeqNo,
+    /// The next free keyspace id.
+    pub next_keyspace: u64,
+}
+
+/// Reads the manifest in force.
+pub fn read_version(
+    env: &Env,
+    tables: &Arc<TableContext>,
+    current: Current,
+    order_of: crate::version::set::OrderOf<'_>,
+) -> Result<Manifested> {
+    let edits = read_manifest(env, &tables.dir, current.database, current.manifest)?;
+    let builder = Builder { tables, order_of };
+    let path = names::manifest(&tables.dir, current.manifest);
+    let mut found = Manifested {
+        version: Version::default(),
+        next_file: current.manifest + 1,
+        last_seqno: 0,
+        next_keyspace: 1,
+    };
+    for edit in &edits {
+        found.version =
+            builder.apply(&found.version, edit, &[]).map_err(|error| error.in_file(&path))?;
+        for change in &edit.changes {
+            match change {
+                Change::NextFile(id) => found.next_file = found.next_file.max(*id),
+                Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => {
+                    found.last_seqno = found.last_seqno.max(*seqno);
+                }
+                Change::AddKeyspace { id, flushed, .. } => {
+                    found.next_keyspace = found.next_keyspace.max(id.0 + 1);
+                    found.last_seqno = found.last_seqno.max(*flushed);
+                }
+                _ => {}
+            }
+        }
+    }
+    for keyspace in found.version.keyspaces.values() {
+        keyspace.levels.check().map_err(|error| error.in_file(&path))?;
+    }
+    Ok(found)
+}
+
+/// Checks that every live file is there, with the length it must have.
+pub fn check_files(env: &Env, version: &Version) -> Result<()> {
+    let length = |path: &Path| {
+        let file = env.fs.open(path).map_err(|error| {
+            let missing = error.kind() == std::io::ErrorKind::NotFound;
+            let error = Error::io("open a live file", path, error);
+            if !missing {
+                return error;
+            }
+            Error::corruption("a file that the manifest names is missing")
+                .in_file(path)
+                .advise("restore it, or the whole database, from a checkpoint")
+        })?;
+        file.len().doing("measure", path)
+    };
+    for keyspace in version.keyspaces.values() {
+        for (_, table) in keyspace.levels.tables() {
+            let found = length(table.path())?;
+            if found != table.meta.bytes {
+                return Err(wrong_length(table.path(), found, table.meta.bytes));
+            }
+        }
+    }
+    for live in version.segments.values() {
+        let found = length(live.handle.path())?;
+        if live.sealed.is_some_and(|sealed| found < sealed) {
+            return Err(wrong_length(live.handle.path(), found, live.sealed.unwrap_or(0)));
+        }
+    }
+    Ok(())
+}
+
+fn wrong_length(path: &Path, found: u64, expected: u64) -> Error {
+    Error::corruption(format!("the file has {found} bytes where the manifest says {expected}"))
+        .in_file(path)
+        .at(found.min(expected))
+        .advise("restore it, or the whole database, from a checkpoint")
+}
+
+/// Files in the directory that nothing live names.
+#[derive(Debug, Default)]
+pub struct Leftovers {
+    /// Ours: jobs and manifests that a crash ended.
+    pub orphans: Vec<std::path::PathBuf>,
+    /// Not ours.
+    pub foreign: u64,
+    /// The highest id that any of our files has.
+    pub highest_id: u64,
+}
+
+/// Compares the directory with the version.
+pub fn find_leftovers(
+    env: &Env,
+    dir: &Path,
+    version: &Version,
+    manifest: u64,
+) -> Result<Leftovers> {
+    let mut found = Leftovers::default();
+    let mut live_tables: BTreeMap<TableId, ()> = BTreeMap::new();
+    for keyspace in version.keyspaces.values() {
+        live_tables.extend(keyspace.levels.tables().map(|(_, table)| (table.meta.id, ())));
+    }
+    for path in env.fs.list(dir).doing("list", dir)? {
+        use names::Named;
+        let (id, live) = match names::parse(&path) {
+            Named::Table(id) => (id.0, live_tables.contains_key(&id)),
+            Named::Segment(id) => (id.0, version.segments.contains_key(&id)),
+            Named::Manifest(id) => (id, id == manifest),
+            Named::Aside(id) => (id.0, true),
+            Named::Fixed => (0, !path.ends_with(names::CURRENT_NEW)),
+            Named::Foreign => {
+                found.foreign += 1;
+                continue;
+            }
+        };
+        found.highest_id = found.highest_id.max(id);
+        if !live {
+            found.orphans.push(dir.join(path.file_name().unwrap_or_default()));
+        }
+    }
+    Ok(found)
+}
+
+/// Removes what a crash left over, unless nothing may change; returns the next free file id.
+///
+/// Called only after every live file was found: what looks like an orphan of a damaged manifest
+/// is not thrown away.
+pub fn remove_orphans(
+    env: &Env,
+    found: &Manifested,
+    (dir, manifest): (&Path, u64),
+    read_only: bool,
+    report: &mut RecoveryReport,
+) -> Result<u64> {
+    let left = find_leftovers(env, dir, &found.version, manifest)?;
+    report.foreign_files = left.foreign;
+    if !read_only {
+        for path in &left.orphans {
+            // I5: no durable edit names it, and nobody has it open: we hold the lock.
+            env.fs.remove(path).doing("remove what a crash left over", path)?;
+            report.orphans_removed += 1;
+        }
+    }
+    Ok(found.next_file.max(left.highest_id + 1))
+}
+
+/// Puts a replayed record into its memtable, unless a table holds it already.
+pub fn insert(
+    keyspaces: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
+    version: &Version,
+    replayed: &Replayed<'_>,
+) -> Result<()> {
+    let record = replayed.record;
+    // A record of a keyspace that was dropped since has nowhere to go.
+    let (Some(state), Some(known)) =
+        (keyspaces.get(&record.keyspace), version.keyspace(record.keyspace))
+    else {
+        return Ok(());
+    };
+    if record.seqno <= known.flushed {
+        return Ok(());
+    }
+    let pointer = ValuePointer {
+        segment: replayed.segment.id(),
+        offset: record.offset,
+        length: record.length,
+    };
+    let options = state.options().clone();
+    let raw;
+    let slot = match record.kind {
+        RecordKind::Delete => Slot::Delete,
+        RecordKind::Put if options.separates(record.raw_len as usize) => Slot::Pointer(pointer),
+        RecordKind::Put => {
+            raw = record.raw_value()?;
+            Slot::Inline(&raw)
+        }
+    };
+    let view = state.view();
+    view.active.note(replayed.at, replayed.log_bytes, replayed.segment, record.seqno);
+    view.active.table.insert(record.key, Trailer::new(record.seqno, slot.kind()), slot);
+    if view.active.bytes() >= options.memtable_bytes {
+        state.rotate_memtable();
+    }
+    Ok(())
+}
+
+/// Copies torn bytes to a file of their own, before anything is cut.
+pub fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()> {
+    let from = names::segment(dir, torn.segment);
+    let to = names::aside(dir, torn.segment);
+    let source = env.fs.open(&from).doing("open", &from)?;
+    if env.fs.exists(&to).doing("look for", &to)? {
+        // A crash ended the opening that began to copy: the segment still has the bytes.
+        env.fs.remove(&to).doing("remove", &to)?;
+    }
+    let target = env.fs.create(&to).doing("create", &to)?;
+    let head = Header::new(FileKind::Aside, database, torn.segment.0).encode();
+    target.write_at(&head, 0).doing("write", &to)?;
+    let mut buffer = vec![0; 1 << 20];
+    let mut copied = 0;
+    while copied < torn.bytes {
+        let part = buffer.len().min(usize::try_from(torn.bytes - copied).unwrap_or(usize::MAX));
+        let read = source.read_at(&mut buffer[..part], torn.offset + copied);
+        let read = read.doing("read the torn end of", &from)?;
+        if read == 0 {
+            break;
+        }
+        target.write_at(&buffer[..read], head.len() as u64 + copied).doing("write", &to)?;
+        copied += read as u64;
+    }
+    target.sync().doing("sync", &to)?;
+    env.fs.sync_dir(dir).doing("sync the directory", dir)
+}
+
+/// Cuts torn bytes off a segment whose length the manifest knows now.
+pub fn cut(env: &Env, dir: &Path, torn: &TornTail) -> Result<()> {
+    let path = names::segment(dir, torn.segment);
+    let file = env.fs.open_write(&path).doing("open", &path)?;
+    // A crash before or after is fine: what lies behind the sealed length does not count.
+    file.set_len(torn.offset).doing("cut the torn end of", &path)?;
+    file.sync().doing("sync", &path)
+}
+
+/// The edit that settles what replay found.
+pub fn settling_edit(report: &ReplayReport) -> Edit {
+    let seal = |&(id, length): &(SegmentId, u64)| Change::SealSegment { id, length };
+    let remove = |&id: &SegmentId| Change::RemoveSegment { id };
+    let mut changes: Vec<Change> = report.sealed.iter().map(seal).collect();
+    changes.extend(report.never_begun.iter().map(remove));
+    changes.push(Change::LastSeqno(report.last_seqno));
+    Edit::new(changes)
+}
+
+/// True if a file is a manifest or CURRENT of another store, to name it in an error.
+pub fn foreign_store(env: &Env, dir: &Path) -> Option<&'static str> {
+    let files = env.fs.list(dir).ok()?;
+    let has = |part: &str| {
+        files
+            .iter()
+            .filter_map(|path| path.file_name()?.to_str())
+            .any(|name| name.starts_with(part))
+    };
+    let suffix = |part: &str| {
+        files.iter().filter_map(|path| path.file_name()?.to_str()).any(|name| name.ends_with(part))
+    };
+    match () {
+        () if has("OPTIONS-") => Some("a RocksDB database"),
+        () if has("MANIFEST-") => Some("a LevelDB database"),
+        () if suffix(".vlog") || has("KEYREGISTRY") => Some("a Badger database"),
+        () => None,
+    }
+}
