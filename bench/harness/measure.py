@@ -11,7 +11,7 @@ from pathlib import Path
 from harness import device
 from harness.cgroup import Group
 
-SAMPLE_SECONDS = 0.02
+POLL_SECONDS = 0.02
 
 
 @dataclass
@@ -23,6 +23,7 @@ class Result:
     seconds: float
     stdout: str
     stderr: str
+    # As the kernel kept it, exact; at least what the harness itself had when it forked.
     peak_rss_bytes: int
     memory_limit_bytes: int | None
     memory_limit_missing: str | None
@@ -64,7 +65,7 @@ def run(command, folder, memory_bytes=None, cold=False, kill_when=None):
             stderr=streams[1],
             preexec_fn=group.join,
         )
-        peak_rss, seconds, counts = watch(child, start, kill_when)
+        seconds, counts = watch(child, start, kill_when)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         os.sync()
@@ -77,7 +78,7 @@ def run(command, folder, memory_bytes=None, cold=False, kill_when=None):
             seconds=seconds,
             stdout=texts[0],
             stderr=texts[1],
-            peak_rss_bytes=peak_rss or usage.ru_maxrss * 1024,
+            peak_rss_bytes=usage.ru_maxrss * 1024,
             memory_limit_bytes=memory_bytes if limited else None,
             memory_limit_missing=group.why_not if memory_bytes is not None else None,
             group_peak_bytes=group.peak_bytes(),
@@ -90,35 +91,19 @@ def run(command, folder, memory_bytes=None, cold=False, kill_when=None):
 
 
 def watch(child, start, kill_when):
-    """Samples the child until it ends: (peak resident bytes, seconds, its I/O counters).
+    """Waits until the child ends: (seconds, its I/O counters).
 
     It is left as a zombie, whose I/O counters can still be read and are final.
     """
-    peak = 0
-    killed = False
-    while os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG) is None:
-        peak = max(peak, high_water(child.pid))
-        if kill_when is not None and not killed and kill_when():
-            child.kill()
-            killed = True
-        time.sleep(SAMPLE_SECONDS)
-    return peak, time.monotonic() - start, io_counters(child.pid)
-
-
-def high_water(pid):
-    """The most resident memory so far (VmHWM) of a running process, in bytes."""
-    try:
-        return parse_high_water(Path(f"/proc/{pid}/status").read_text())
-    except OSError:
-        return 0
-
-
-def parse_high_water(text):
-    """`VmHWM:  123 kB` in /proc/*/status."""
-    for line in text.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
+    ended = os.WEXITED | os.WNOWAIT
+    if kill_when is not None:
+        while os.waitid(os.P_PID, child.pid, ended | os.WNOHANG) is None:
+            if kill_when():
+                child.kill()
+                break
+            time.sleep(POLL_SECONDS)
+    os.waitid(os.P_PID, child.pid, ended)
+    return time.monotonic() - start, io_counters(child.pid)
 
 
 def io_counters(pid):

@@ -34,8 +34,7 @@ class Parsing(unittest.TestCase):
         text = "254:0 rbytes=4096 wbytes=1 rios=3 wios=9\n253:0 rbytes=4 rios=2\n"
         self.assertEqual(cgroup.parse_io_stat(text), (5, 4100))
 
-    def test_high_water_and_written(self):
-        self.assertEqual(measure.parse_high_water("VmRSS: 1 kB\nVmHWM:\t   20 kB\n"), 20 * 1024)
+    def test_bytes_written_and_not_truncated_away(self):
         counters = {"write_bytes": 10, "cancelled_write_bytes": 4}
         self.assertEqual(measure.written(counters), 6)
         self.assertIsNone(measure.written({}))
@@ -129,7 +128,8 @@ class Measuring(unittest.TestCase):
         self.assertGreaterEqual(result.device["write_bytes"], 8 * MIB)
         command = [sys.executable, seqio.__file__, "read", path]
         result = measure.run(command, self.folder, memory_bytes=256 * MIB, cold=True)
-        self.assertGreaterEqual(result.process_read_bytes, 8 * MIB)
+        if result.process_read_bytes is not None:  # without root the kernel keeps it to itself
+            self.assertGreaterEqual(result.process_read_bytes, 8 * MIB)
         if result.group_read_bytes is not None:
             self.assertGreaterEqual(result.group_read_bytes, 8 * MIB)
 
