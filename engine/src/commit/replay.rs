@@ -34,7 +34,7 @@ pub struct TornTail {
     pub segment: SegmentId,
     /// Where they begin.
     pub offset: u64,
-    /// How many there are.
+    /// How many there are; 0 if there are only zeroes that were prepared for appends.
     pub bytes: u64,
 }
 
@@ -200,6 +200,9 @@ fn read_segment(
     }
     if let Tail::Torn { offset, bytes } = end.tail {
         report.torn.push(TornTail { segment: head.id, offset, bytes });
+    } else if length.is_none() && end.end_offset < file.len().doing("measure", path)? {
+        // Zeroes that were prepared for appends: nothing to keep, but to be cut.
+        report.torn.push(TornTail { segment: head.id, offset: end.end_offset, bytes: 0 });
     }
     report.last = Some((head.id, end.end_offset));
     Ok(end.next_seqno)

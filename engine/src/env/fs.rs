@@ -28,6 +28,12 @@ pub trait File: Send + Sync {
     /// Asks for the writing back of a range to begin, without waiting: smooths the next `sync`.
     /// A hint; does nothing where the system can't.
     fn start_writeback(&self, offset: u64, len: u64);
+    /// Prepares for appends: the `len` bytes from `from` on will be written soon, in order. May
+    /// extend the file over them with zeroes; `set_len` takes back what was not needed. A hint
+    /// that makes writes cheaper; does nothing where the system can't, or the disk is full.
+    fn prepare_appends(&self, from: u64, len: u64) {
+        let _ = (from, len);
+    }
     /// Length in bytes.
     fn len(&self) -> io::Result<u64>;
     /// Cuts or extends (with zeroes) to `len` bytes.

@@ -11,6 +11,7 @@
 pub mod batch_read;
 pub mod clock;
 pub mod fs;
+mod mapped;
 mod os;
 mod pool;
 pub mod random;

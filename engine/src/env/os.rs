@@ -4,18 +4,29 @@
 //! sync is never repeated here (I8).
 
 use super::fs::{Advice, File, Fs, Lock};
+use super::mapped::Mapped;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The operating system's files.
 pub(super) struct OsFs;
 
-struct OsFile(fs::File);
+struct OsFile {
+    file: fs::File,
+    /// Where appends go, if they were prepared for. Its lock is held for one copy.
+    appends: Mutex<Option<Mapped>>,
+}
+
+impl OsFile {
+    fn appends(&self) -> MutexGuard<'_, Option<Mapped>> {
+        self.appends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
 
 /// What `stat` counts blocks in, whatever the file system's own block size.
 const STAT_BLOCK_BYTES: u64 = 512;
@@ -27,7 +38,7 @@ impl File for OsFile {
     fn read_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<usize> {
         let wanted = buf.len();
         while !buf.is_empty() {
-            match self.0.read_at(buf, offset) {
+            match self.file.read_at(buf, offset) {
                 Ok(0) => break,
                 Ok(read) => {
                     buf = &mut buf[read..];
@@ -41,44 +52,55 @@ impl File for OsFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
-        self.0.write_all_at(buf, offset)
+        if self.appends().as_mut().is_some_and(|mapped| mapped.write(buf, offset)) {
+            return Ok(());
+        }
+        self.file.write_all_at(buf, offset)
     }
 
     fn sync(&self) -> io::Result<()> {
         // fdatasync: without the times, but with the length, which reading back needs.
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {
-        start_writeback(&self.0, offset, len);
+        start_writeback(&self.file, offset, len);
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
+    }
+
+    fn prepare_appends(&self, from: u64, len: u64) {
+        // Before the old one goes: a write finds one or the other.
+        let mapped = Mapped::new(&self.file, from, len).ok();
+        *self.appends() = mapped;
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        self.0.set_len(len)
+        // A store into a mapping behind the end of its file would end the process.
+        *self.appends() = None;
+        self.file.set_len(len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        punch(&self.0, offset, len)
+        punch(&self.file, offset, len)
     }
 
     fn allocated(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.blocks() * STAT_BLOCK_BYTES)
+        Ok(self.file.metadata()?.blocks() * STAT_BLOCK_BYTES)
     }
 
     fn links(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.nlink())
+        Ok(self.file.metadata()?.nlink())
     }
 
     fn advise(&self, advice: Advice) {
-        advise(&self.0, advice);
+        advise(&self.file, advice);
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+        Some(self.file.as_fd())
     }
 }
 
@@ -201,7 +223,10 @@ fn open(path: &Path, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
     loop {
         match options.open(path) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => return Ok(Arc::new(OsFile(result?))),
+            result => {
+                let (file, appends) = (result?, Mutex::new(None));
+                return Ok(Arc::new(OsFile { file, appends }));
+            }
         }
     }
 }

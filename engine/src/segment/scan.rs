@@ -62,7 +62,7 @@ pub struct Frame<'a> {
 /// How the frames came to an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tail {
-    /// With the last byte.
+    /// With the last byte, or with zeroes only behind it: bytes that were prepared for appends.
     Clean,
     /// By a write that did not reach the disk whole: these bytes are not part of the log.
     Torn {
@@ -152,12 +152,32 @@ pub fn scan(
         return match window.evidence_of_sync(head, offset, next_seqno)? {
             Some(witness) => Err(rotten(path, offset, witness)),
             None => {
-                let tail = Tail::Torn { offset, bytes: limit - offset };
+                let tail = match written_bytes(file, path, offset, limit)? {
+                    0 => Tail::Clean,
+                    bytes => Tail::Torn { offset, bytes },
+                };
                 Ok(ScanEnd { end_offset: offset, next_seqno, tail })
             }
         };
     }
     Ok(ScanEnd { end_offset: offset, next_seqno, tail: Tail::Clean })
+}
+
+/// How many bytes from `from` on lie before the zeroes at the end of the file: those were prepared
+/// for appends and never written.
+fn written_bytes(file: &dyn File, path: &Path, from: u64, end: u64) -> Result<u64> {
+    let mut end = end;
+    let mut piece = vec![0; PIECE_BYTES];
+    while end > from {
+        let len = PIECE_BYTES.min(usize::try_from(end - from).unwrap_or(PIECE_BYTES));
+        let bytes = &mut piece[..len];
+        file.read_exact_at(bytes, end - len as u64).doing("read the end of the log", path)?;
+        if let Some(last) = bytes.iter().rposition(|&byte| byte != 0) {
+            return Ok(end - from - (len - last - 1) as u64);
+        }
+        end -= len as u64;
+    }
+    Ok(0)
 }
 
 fn place(error: Error, path: &Path, offset: u64) -> Error {

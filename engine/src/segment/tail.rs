@@ -85,6 +85,11 @@ impl LiveTail {
         self.written.load(Ordering::Acquire)
     }
 
+    /// Where the appended bytes end, buffered or not.
+    pub(super) fn appended(&self) -> u64 {
+        self.buffers.lock().end()
+    }
+
     pub(super) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
     }

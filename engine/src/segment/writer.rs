@@ -32,6 +32,9 @@ use std::sync::Arc;
 /// A stored value of at least this many bytes is written without being copied to the buffer.
 pub const DIRECT_VALUE_BYTES: usize = 256 << 10;
 
+/// The most bytes that a file is prepared for at a time.
+const MAX_PREPARED_BYTES: u64 = 64 << 20;
+
 /// How a segment is written.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterSettings {
@@ -39,12 +42,16 @@ pub struct WriterSettings {
     pub buffer_bytes: usize,
     /// Writing back is begun after each this many bytes, so that the next sync has less to do.
     pub writeback_bytes: u64,
+    /// The file is prepared for appends in steps of this many bytes, or of as many as it has, so
+    /// that a small database reserves little; 0 if it is not.
+    pub prepare_bytes: u64,
 }
 
 impl Default for WriterSettings {
-    /// 256 KiB, which stay in a core's cache, and 1 MiB.
+    /// 256 KiB, which stay in a core's cache; 8 MiB, as each time costs page faults in the part
+    /// that is still being filled; and 4 MiB.
     fn default() -> Self {
-        WriterSettings { buffer_bytes: 256 << 10, writeback_bytes: 1 << 20 }
+        WriterSettings { buffer_bytes: 256 << 10, writeback_bytes: 8 << 20, prepare_bytes: 4 << 20 }
     }
 }
 
@@ -110,6 +117,8 @@ pub struct SegmentWriter {
     good: u64,
     /// How far writing back was begun.
     written_back: u64,
+    /// How far the file was prepared for appends.
+    prepared: u64,
     records: u64,
     refusal: Option<Error>,
 }
@@ -136,6 +145,7 @@ impl SegmentWriter {
             end: start,
             good: start,
             written_back: 0,
+            prepared: 0,
             records: 0,
             refusal: None,
         })
@@ -297,11 +307,26 @@ impl SegmentWriter {
 
     /// Hands buffered bytes to the system, be they whole frames or not.
     fn flush(&mut self) -> Result<()> {
+        self.prepare_appends();
         let Syncer { segment, file } = &self.syncer;
         let flushed = self.syncer.tail().flush(|bytes, offset| file.write_at(bytes, offset));
         flushed.doing("write the segment", segment.path())?;
         self.begin_writeback();
         Ok(())
+    }
+
+    /// A process that ends here leaves zeroes behind the last frame; replay takes them for what
+    /// they are.
+    fn prepare_appends(&mut self) {
+        let Syncer { segment: _, file } = &self.syncer;
+        let tail = self.syncer.tail();
+        let step = self.settings.prepare_bytes;
+        if step > 0 && tail.appended() > self.prepared {
+            let from = tail.written();
+            let len = step.max(from.min(MAX_PREPARED_BYTES)).max(tail.appended() - from);
+            file.prepare_appends(from, len);
+            self.prepared = from + len;
+        }
     }
 
     fn write_value(&mut self, value: &[u8]) -> Result<()> {
@@ -366,6 +391,9 @@ impl SegmentWriter {
         if !failed {
             self.write_out()?;
         }
+        // What was prepared and not needed; behind the final length nothing counts, so it does no
+        // harm if it stays.
+        let _ = self.syncer.file.set_len(self.good);
         self.syncer.sync().map_err(|error| self.refuse(error))?;
         if !failed {
             self.syncer.tail().release();

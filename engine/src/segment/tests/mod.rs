@@ -107,7 +107,8 @@ fn path() -> PathBuf {
 }
 
 /// Tiny buffers, so that even small tests overflow them.
-const SMALL: WriterSettings = WriterSettings { buffer_bytes: 256, writeback_bytes: 1024 };
+const SMALL: WriterSettings =
+    WriterSettings { buffer_bytes: 256, writeback_bytes: 1024, prepare_bytes: 700 };
 
 fn start_with(settings: WriterSettings, head: &SegmentHead) -> (Arc<MemoryFile>, SegmentWriter) {
     let file = Arc::new(MemoryFile::default());

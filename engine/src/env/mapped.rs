@@ -1,0 +1,118 @@
+//! Appends without a system call: the part of a file that is about to be written is mapped, and a
+//! write becomes a copy into the page cache. That is as durable as a `write` call: it survives
+//! the end of the process, and the next sync makes it survive a power cut.
+//!
+//! Measured on ext4, 1 KiB a piece: 0.45 µs by copying into the mapping, 1.5 to 1.9 µs by `pwrite`.
+//!
+//! What could go wrong with a mapping, and why it does not here: a store into a hole of a full disk
+//! would end the process, so the blocks are allocated first, and where that fails (a full disk,
+//! a file system that can't) plain writes go on. A file cut short by somebody else would do the
+//! same; the database's lock and its file names keep others away, and we let go of the mapping
+//! before we cut the file ourselves. Nothing is ever read through the mapping.
+
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use std::ffi::c_void;
+use std::fs::File;
+use std::io;
+use std::ptr::NonNull;
+
+/// Offsets of mappings are multiples of this, whatever the page size is.
+const ALIGNMENT: u64 = 64 << 10;
+
+/// A mapped part of a file.
+pub(super) struct Mapped {
+    address: NonNull<u8>,
+    start: u64,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to this value alone, and it can be used from any thread.
+#[expect(unsafe_code, reason = "a raw pointer is not Send by itself")]
+unsafe impl Send for Mapped {}
+
+impl Mapped {
+    /// Allocates blocks for the bytes from `from` on, at least `len` of them, extends the file
+    /// over them with zeroes, and maps them.
+    #[expect(unsafe_code, reason = "no safe crate maps a file for writing")]
+    pub(super) fn new(file: &File, from: u64, len: u64) -> io::Result<Mapped> {
+        let start = from - from % ALIGNMENT;
+        let len = (from + len - start).next_multiple_of(ALIGNMENT);
+        fallocate(file, FallocateFlags::empty(), start, len)?;
+        let len = usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
+        // SAFETY: a new mapping at an address of the kernel's choice, of a file that has all the
+        // bytes mapped. Rust code never holds a reference into it: it is written to by raw
+        // copies only, so that others may read and write the file as they like.
+        let address = unsafe {
+            mmap(
+                std::ptr::null_mut(),
+                len,
+                ProtFlags::READ | ProtFlags::WRITE,
+                MapFlags::SHARED,
+                file,
+                start,
+            )?
+        };
+        let address = NonNull::new(address.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok(Mapped { address, start, len })
+    }
+
+    /// Copies `bytes` to offset `offset` of the file; false if that is not wholly mapped.
+    #[expect(unsafe_code, reason = "no safe crate maps a file for writing")]
+    pub(super) fn write(&mut self, bytes: &[u8], offset: u64) -> bool {
+        let Some(at) = offset.checked_sub(self.start).and_then(|at| usize::try_from(at).ok())
+        else {
+            return false;
+        };
+        if at.checked_add(bytes.len()).is_none_or(|end| end > self.len) {
+            return false;
+        }
+        // SAFETY: `at..at + bytes.len()` lies within the mapping, which lives as long as `self`;
+        // `bytes` is ordinary memory, so the two do not overlap.
+        unsafe {
+            let target = self.address.as_ptr().add(at);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), target, bytes.len());
+        }
+        true
+    }
+}
+
+impl Drop for Mapped {
+    #[expect(unsafe_code, reason = "no safe crate maps a file for writing")]
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping made in `new`, whole; nothing refers to it any more. It
+        // can't fail for such arguments.
+        unsafe {
+            let _ = munmap(self.address.as_ptr().cast::<c_void>(), self.len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_is_copied_is_in_the_file() {
+        let path = std::env::temp_dir().join(format!("cleavedb-mapped-{}", std::process::id()));
+        let options = || std::fs::OpenOptions::new().read(true).write(true).create(true).to_owned();
+        let file = options().open(&path).unwrap();
+        file.write_all_at(&[7; 100], 0).unwrap();
+        let mut mapped = Mapped::new(&file, 100, 1000).unwrap();
+        assert!(mapped.write(b"hello", 100));
+        assert!(mapped.write(b"end", ALIGNMENT - 3));
+        assert!(!mapped.write(b"end!", ALIGNMENT - 3));
+        let mut later = Mapped::new(&file, 3 * ALIGNMENT + 5, 1).unwrap();
+        assert!(later.write(b"later", 3 * ALIGNMENT + 5));
+        assert!(!later.write(b"before", 3 * ALIGNMENT - 1));
+        drop((mapped, later));
+        let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        assert_eq!(&bytes[..105], [&[7; 100][..], b"hello"].concat());
+        assert_eq!(&bytes[ALIGNMENT as usize - 3..ALIGNMENT as usize], b"end");
+        assert_eq!(&bytes[3 * ALIGNMENT as usize + 5..][..5], b"later");
+        assert!(bytes[105..ALIGNMENT as usize - 3].iter().all(|&byte| byte == 0));
+        std::fs::remove_file(path).unwrap();
+    }
+}
