@@ -15,6 +15,8 @@ mod mapped;
 mod os;
 mod pool;
 pub mod random;
+#[cfg(feature = "sim")]
+pub mod sim;
 pub mod sync;
 #[cfg(test)]
 mod tests;

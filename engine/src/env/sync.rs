@@ -39,6 +39,7 @@ impl Drop for Release {
 }
 
 /// Takes a lock: by blocking, or by taking turns in a simulation.
+#[track_caller]
 fn acquire<G>(
     address: usize,
     block: impl FnOnce() -> Result<G, PoisonError<G>>,
@@ -83,6 +84,7 @@ impl<T> Mutex<T> {
 
 impl<T: ?Sized> Mutex<T> {
     /// Waits until nobody else holds it.
+    #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let (held, release) = acquire(address(&self.0), || self.0.lock(), || self.0.try_lock());
         MutexGuard { lock: self, held, release }
@@ -145,12 +147,14 @@ impl<T> RwLock<T> {
 impl<T: ?Sized> RwLock<T> {
     /// Waits until nobody writes. A thread must not read twice at a time: a writer that waits
     /// in between would stop it for ever.
+    #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let (held, release) = acquire(address(&self.0), || self.0.read(), || self.0.try_read());
         RwLockReadGuard { held, _release: release }
     }
 
     /// Waits until nobody reads or writes.
+    #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let (held, release) = acquire(address(&self.0), || self.0.write(), || self.0.try_write());
         RwLockWriteGuard { held, _release: release }
@@ -189,6 +193,7 @@ impl Condvar {
     }
 
     /// Lets go of the mutex, waits to be notified, takes the mutex again.
+    #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let MutexGuard { lock, held, release } = guard;
         if release.seat.is_some() {
@@ -199,6 +204,7 @@ impl Condvar {
     }
 
     /// As [`Condvar::wait`], for at most `time`. True if the time was over.
+    #[track_caller]
     pub fn wait_timeout<'a, T>(
         &self,
         guard: MutexGuard<'a, T>,
@@ -215,6 +221,7 @@ impl Condvar {
 
     /// The same in a simulation. No wake-up is lost between letting go and waiting, as nobody
     /// else runs until this thread waits.
+    #[track_caller]
     fn wait_in_turn<'a, T>(
         &self,
         lock: &'a Mutex<T>,
@@ -223,7 +230,10 @@ impl Condvar {
         time: Option<Duration>,
     ) -> (MutexGuard<'a, T>, bool) {
         drop((held, release));
-        let timed_out = seat().is_some_and(|seat| seat.wait(Awaited::Condvar(address(self)), time));
+        let timed_out = match seat() {
+            Some(seat) => seat.wait(Awaited::Condvar(address(self)), time),
+            None => false,
+        };
         (lock.lock(), timed_out)
     }
 

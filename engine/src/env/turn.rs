@@ -1,6 +1,6 @@
 //! The one question that locks ask: does this thread take turns in a simulation?
 //!
-//! In builds without a simulation nobody does, the compiler knows it ([`Seat`] has no
+//! In builds without the `sim` feature nobody does, the compiler knows it ([`Seat`] has no
 //! values), and locks are the standard library's and nothing else.
 
 pub(super) use imp::{Seat, seat};
@@ -8,20 +8,44 @@ pub(super) use imp::{Seat, seat};
 /// What a simulated thread waits for. Addresses only tell things apart that exist at the same
 /// moment; no order and no decision depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(dead_code, reason = "only a simulation reads it")]
+#[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "only a simulation reads it"))]
 pub(super) enum Awaited {
-    /// A mutex or reader-writer lock at this address.
+    /// A mutex or a reader-writer lock at this address.
     Lock(usize),
     /// A condition variable at this address.
     Condvar(usize),
     /// The end of a thread.
     Thread(usize),
-    /// The end of all threads.
-    Everybody,
     /// A moment.
     Time,
 }
 
+#[cfg(feature = "sim")]
+impl Awaited {
+    /// The name of this point in a run's history.
+    pub(super) fn point(self) -> &'static str {
+        match self {
+            Awaited::Lock(_) => "wait-lock",
+            Awaited::Condvar(_) => "wait-condition",
+            Awaited::Thread(_) => "wait-thread",
+            Awaited::Time => "sleep",
+        }
+    }
+}
+
+#[cfg(feature = "sim")]
+impl std::fmt::Display for Awaited {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Awaited::Lock(_) => f.write_str("a lock"),
+            Awaited::Condvar(_) => f.write_str("a condition"),
+            Awaited::Thread(id) => write!(f, "the end of thread {id}"),
+            Awaited::Time => f.write_str("time to pass"),
+        }
+    }
+}
+
+#[cfg(not(feature = "sim"))]
 mod imp {
     use super::Awaited;
     use std::time::Duration;
@@ -50,4 +74,9 @@ mod imp {
     pub(in crate::env) fn seat() -> Option<Seat> {
         None
     }
+}
+
+#[cfg(feature = "sim")]
+mod imp {
+    pub(in crate::env) use crate::env::sim::scheduler::{Seat, seat};
 }

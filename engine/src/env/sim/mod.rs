@@ -1,0 +1,276 @@
+//! A simulated world from a seed: a disk that loses power, threads that take turns, virtual time.
+//!
+//! ```
+//! use cleavedb::env::Env;
+//! use cleavedb::env::sim::Survivors;
+//! use std::path::Path;
+//!
+//! let (env, simulation) = Env::simulated(42);
+//! let file = env.fs.create(Path::new("a")).unwrap();
+//! file.write_at(b"kept", 0).unwrap();
+//! file.sync().unwrap();
+//! env.fs.sync_dir(Path::new("")).unwrap();
+//! file.write_at(b"lost", 4).unwrap();
+//! let env = simulation.restart(Survivors::LoseAll);
+//! assert_eq!(env.fs.open(Path::new("a")).unwrap().len().unwrap(), 4);
+//! ```
+//!
+//! The disk also serves threads of the system, as in the example; then the order of their calls
+//! is the system's. In [`Simulation::run`] it depends on the seed alone. Locks: those of the
+//! disk's state and of the scheduler are leaves, never held while a thread waits for its turn.
+
+mod content;
+mod dice;
+mod disk;
+mod faults;
+mod fs;
+pub(super) mod scheduler;
+mod survivors;
+#[cfg(test)]
+mod tests;
+mod threads;
+
+pub use faults::{Call, FaultPlan};
+pub use survivors::Survivors;
+
+use super::Env;
+use super::batch_read::OneByOne;
+use content::Content;
+use dice::Dice;
+use disk::{Disk, FileId, Name};
+use faults::Faults;
+use scheduler::Scheduler;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// The world behind an [`Env::simulated`]: makes things go wrong and shows what is there.
+#[derive(Clone)]
+pub struct Simulation {
+    seed: u64,
+    scheduler: Arc<Scheduler>,
+    state: Arc<Mutex<State>>,
+}
+
+/// All that calls of the file system touch.
+struct State {
+    disk: Disk,
+    faults: Faults,
+    capacity: Option<u64>,
+    crashed: bool,
+    /// The number of the process that lives; files of earlier ones only fail.
+    boot: u64,
+    locks: BTreeMap<FileId, String>,
+    dice: Dice,
+}
+
+impl State {
+    fn new(disk: Disk, seed: u64) -> State {
+        State {
+            disk,
+            faults: Faults::default(),
+            capacity: None,
+            crashed: false,
+            boot: 0,
+            locks: BTreeMap::new(),
+            dice: Dice::new(seed, 2),
+        }
+    }
+
+    /// Free space, if it is limited.
+    fn room(&self) -> Option<u64> {
+        Some(self.capacity?.saturating_sub(self.disk.used()))
+    }
+}
+
+impl Env {
+    /// A world that depends on the seed alone, with an empty disk.
+    pub fn simulated(seed: u64) -> (Env, Simulation) {
+        let simulation = Simulation::new(seed, Disk::default());
+        (simulation.env(), simulation)
+    }
+}
+
+impl Simulation {
+    fn new(seed: u64, disk: Disk) -> Simulation {
+        let state = Arc::new(Mutex::new(State::new(disk, seed)));
+        Simulation { seed, scheduler: Scheduler::new(seed), state }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An Env for the process that lives now.
+    fn env(&self) -> Env {
+        let (state, scheduler) = (Arc::clone(&self.state), Arc::clone(&self.scheduler));
+        let boot = self.state().boot;
+        Env {
+            fs: Arc::new(fs::SimFs { state, scheduler, boot }),
+            clock: Arc::new(threads::SimClock(Arc::clone(&self.scheduler))),
+            threads: Arc::new(threads::SimThreads(Arc::clone(&self.scheduler))),
+            random: Arc::new(threads::SimRandom(Mutex::new(Dice::new(self.seed, 3 + boot)))),
+            reader: Arc::new(OneByOne),
+        }
+    }
+
+    /// Runs `work` as the first thread of a simulation, and then until all threads have ended
+    /// that it started. A panic of a thread that nobody joined is a panic of this call.
+    pub fn run<R>(&self, work: impl FnOnce() -> R) -> R {
+        let seat = self.scheduler.enter();
+        let result = catch_unwind(AssertUnwindSafe(|| {
+            let result = work();
+            let panics = seat.wait_for_all();
+            assert!(panics.is_empty(), "threads panicked: {}", panics.join("; "));
+            result
+        }));
+        seat.leave();
+        result.unwrap_or_else(|panic| {
+            eprintln!("failed in the simulation with seed {}: {}", self.seed, self.trace());
+            resume_unwind(panic)
+        })
+    }
+
+    /// The seed that repeats everything.
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    /// What the threads of [`Simulation::run`] did: number and fingerprint of all steps, and the
+    /// last of them. Equal for equal seeds.
+    pub fn trace(&self) -> String {
+        self.scheduler.trace()
+    }
+
+    /// A run with more steps than this fails, as it seems to have no end.
+    pub fn limit_steps(&self, limit: u64) {
+        self.scheduler.limit_steps(limit);
+    }
+
+    /// Moves the clock.
+    pub fn advance(&self, time: Duration) {
+        self.scheduler.advance(time);
+    }
+
+    /// Calls since the start or the last restart that changed the disk or synced it.
+    pub fn mutations(&self) -> u64 {
+        self.state().faults.mutations()
+    }
+
+    /// The power fails during such a call: when [`Simulation::mutations`] reaches this number.
+    /// The call has happened, but like all that is not synced it may survive or not; it and all
+    /// later calls fail until [`Simulation::restart`].
+    pub fn crash_at(&self, mutation: u64) {
+        self.state().faults.crash_at(mutation);
+    }
+
+    /// The power fails now.
+    pub fn crash(&self) {
+        self.state().crashed = true;
+    }
+
+    /// True from a power failure until the restart.
+    pub fn crashed(&self) -> bool {
+        self.state().crashed
+    }
+
+    /// How many operations a power failure now could lose.
+    pub fn unsynced(&self) -> usize {
+        survivors::unsynced(&self.state().disk)
+    }
+
+    /// Ends the process, with or without a power failure before, and starts another over what
+    /// survived. Files and locks of before only fail; counts start again; planned faults are
+    /// forgotten; the capacity stays.
+    pub fn restart(&self, survivors: Survivors) -> Env {
+        let mut state = self.state();
+        let State { disk, dice, .. } = &mut *state;
+        survivors::survive(disk, survivors, dice);
+        state.faults = Faults::default();
+        state.locks.clear();
+        state.crashed = false;
+        state.boot += 1;
+        drop(state);
+        self.env()
+    }
+
+    /// What [`Simulation::restart`] would give, as a world of its own with its own seed; this one
+    /// stays as it is. For trying many survivors of one crash. Not for use in a run.
+    pub fn surviving(&self, survivors: Survivors, seed: u64) -> (Env, Simulation) {
+        let state = self.state();
+        let other = Simulation::new(seed, state.disk.clone());
+        other.state().capacity = state.capacity;
+        drop(state);
+        (other.restart(survivors), other)
+    }
+
+    /// Makes calls fail from now on.
+    pub fn fail(&self, plan: FaultPlan) {
+        self.state().faults.plan(plan);
+    }
+
+    /// Forgets all planned faults.
+    pub fn clear_faults(&self) {
+        self.state().faults.clear();
+    }
+
+    /// Calls of this kind since the start or the last restart.
+    pub fn calls(&self, call: Call) -> u64 {
+        self.state().faults.calls(call)
+    }
+
+    /// Calls of all kinds since the start or the last restart.
+    pub fn all_calls(&self) -> u64 {
+        self.state().faults.all_calls()
+    }
+
+    /// The size of the disk; without one it never fills up. It counts pages of 4 KiB, of files
+    /// that have a name or are open.
+    pub fn set_capacity(&self, bytes: Option<u64>) {
+        self.state().capacity = bytes;
+    }
+
+    /// Bytes taken on the disk.
+    pub fn used(&self) -> u64 {
+        self.state().disk.used()
+    }
+
+    /// Files that were removed while still open: each is a leak, once nobody reads any more.
+    pub fn open_but_removed(&self) -> usize {
+        self.state().disk.open_but_removed()
+    }
+
+    /// All files, sorted.
+    pub fn files(&self) -> Vec<PathBuf> {
+        let state = self.state();
+        let names = state.disk.live_names.iter();
+        names.filter(|(_, name)| **name != Name::Directory).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// A file's bytes, past all faults. Panics if there is none.
+    pub fn read_file(&self, path: impl AsRef<Path>) -> Vec<u8> {
+        let mut state = self.state();
+        let file = find(&state.disk, path.as_ref());
+        state.disk.file(file).live.to_bytes()
+    }
+
+    /// Changes a file's bytes behind everybody's back, on disk and in the page cache. Panics if
+    /// there is none.
+    pub fn corrupt(&self, path: impl AsRef<Path>, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut state = self.state();
+        let file = find(&state.disk, path.as_ref());
+        let file = state.disk.file(file);
+        let mut bytes = file.live.to_bytes();
+        change(&mut bytes);
+        file.live = Content::from_bytes(&bytes);
+        file.durable = file.live.clone();
+        file.unsynced.clear();
+    }
+}
+
+fn find(disk: &Disk, path: &Path) -> FileId {
+    let found = disk.find(&disk::tidy(path));
+    found.unwrap_or_else(|error| panic!("no file {} to look into: {error}", path.display()))
+}

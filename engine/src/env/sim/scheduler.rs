@@ -1,0 +1,424 @@
+//! Who runs when, drawn from a seed.
+//!
+//! The threads of a simulation are real ones, but only the one that holds the turn runs. It hands
+//! the turn on at each point where the outside could tell a difference: a call of the file
+//! system, a lock (always if it is held, sometimes if it is free), a wait, a thread's start and
+//! end. Who comes next is drawn among those who can run. So a run depends on the seed alone.
+//!
+//! Time is virtual: a step takes a microsecond, and when all threads wait, the clock jumps to
+//! the first deadline. If there is none, the threads wait for each other: the simulation fails
+//! and says what each one waits for and where. One lock guards everything here; it is a leaf.
+
+use super::dice::Dice;
+use crate::env::turn::Awaited;
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::fmt::Write;
+use std::panic::Location;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// How long a step takes.
+const STEP: Duration = Duration::from_micros(1);
+/// A simulation that takes more steps than this does not end.
+const DEFAULT_STEP_LIMIT: u64 = 20_000_000;
+/// How many of the last steps a report shows.
+const RECENT_STEPS: usize = 40;
+/// One in so many free locks is a point where the turn may go on.
+const PASS_AT_FREE_LOCK: usize = 8;
+/// A run is one of these: its threads take turns at each point, or run on for a while.
+const STRIDES: [usize; 3] = [1, 3, 16];
+/// The thread that called `Simulation::run`.
+const FIRST: usize = 0;
+
+pub(in crate::env) struct Scheduler {
+    seed: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    dice: Dice,
+    /// The turn goes on once in so many points.
+    stride: usize,
+    now: Duration,
+    steps: u64,
+    step_limit: u64,
+    threads: Vec<Thread>,
+    running: usize,
+    /// Why the simulation failed.
+    failure: Option<String>,
+    /// A hash of all steps.
+    fingerprint: u64,
+    recent: VecDeque<(usize, &'static str)>,
+}
+
+struct Thread {
+    name: String,
+    phase: Phase,
+    timed_out: bool,
+    turn: Arc<Condvar>,
+    system: Option<JoinHandle<()>>,
+    /// What its panic said, until somebody asks.
+    panic: Option<String>,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    Ready,
+    Waiting { on: Awaited, until: Option<Duration>, place: &'static Location<'static> },
+    Ended,
+}
+
+thread_local! {
+    static SEAT: RefCell<Option<Seat>> = const { RefCell::new(None) };
+}
+
+/// The calling thread's place in a simulation, if it has one.
+pub(in crate::env) fn seat() -> Option<Seat> {
+    SEAT.try_with(|seat| seat.borrow().clone()).ok().flatten()
+}
+
+/// A thread's place in a simulation.
+#[derive(Clone)]
+pub(in crate::env) struct Seat {
+    scheduler: Arc<Scheduler>,
+    id: usize,
+}
+
+impl Scheduler {
+    pub(super) fn new(seed: u64) -> Arc<Scheduler> {
+        let mut dice = Dice::new(seed, 1);
+        let state = State {
+            stride: STRIDES[dice.below(STRIDES.len())],
+            dice,
+            now: Duration::ZERO,
+            steps: 0,
+            step_limit: DEFAULT_STEP_LIMIT,
+            threads: Vec::new(),
+            running: FIRST,
+            failure: None,
+            fingerprint: 0,
+            recent: VecDeque::new(),
+        };
+        Arc::new(Scheduler { seed, state: Mutex::new(state) })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn now(&self) -> Duration {
+        self.lock().now
+    }
+
+    pub(super) fn advance(&self, time: Duration) {
+        self.lock().now += time;
+    }
+
+    pub(super) fn limit_steps(&self, limit: u64) {
+        self.lock().step_limit = limit;
+    }
+
+    /// All that happened, as text: equal for equal runs.
+    pub(super) fn trace(&self) -> String {
+        let state = self.lock();
+        format!("{} steps, fingerprint {:016x}:{}", state.steps, state.fingerprint, state.history())
+    }
+
+    /// A point of a thread that takes no turns: only time goes on.
+    pub(super) fn tick(&self) {
+        self.advance(STEP);
+    }
+
+    /// Makes the calling thread the first of a run.
+    pub(super) fn enter(self: &Arc<Self>) -> Seat {
+        assert!(seat().is_none(), "this thread takes part in a simulation already");
+        let mut state = self.lock();
+        assert!(state.threads.is_empty(), "this simulation is running already");
+        state.threads.push(Thread::new("first"));
+        state.running = FIRST;
+        drop(state);
+        let seat = Seat { scheduler: Arc::clone(self), id: FIRST };
+        SEAT.set(Some(seat.clone()));
+        seat
+    }
+}
+
+impl Thread {
+    fn new(name: &str) -> Thread {
+        Thread {
+            name: name.to_owned(),
+            phase: Phase::Ready,
+            timed_out: false,
+            turn: Arc::default(),
+            system: None,
+            panic: None,
+        }
+    }
+}
+
+impl Seat {
+    /// A point where others may run.
+    pub(in crate::env) fn pass(&self, point: &'static str) {
+        let mut state = self.scheduler.lock();
+        let stride = state.stride;
+        if state.failure.is_some() || !state.dice.one_in(stride) {
+            return state.step(self.id, point);
+        }
+        drop(self.hand_on(state, point));
+    }
+
+    /// A free lock: sometimes a point where others may run.
+    pub(in crate::env) fn pass_at_lock(&self) {
+        let mut state = self.scheduler.lock();
+        if state.failure.is_none() && state.dice.one_in(PASS_AT_FREE_LOCK) {
+            drop(self.hand_on(state, "lock"));
+        }
+    }
+
+    /// Waits until woken or until `time` is over; true if it was over.
+    #[track_caller]
+    pub(in crate::env) fn wait(&self, on: Awaited, time: Option<Duration>) -> bool {
+        let mut state = self.scheduler.lock();
+        let until = time.map(|time| state.now.saturating_add(time));
+        let thread = &mut state.threads[self.id];
+        thread.phase = Phase::Waiting { on, until, place: Location::caller() };
+        thread.timed_out = false;
+        let state = self.hand_on(state, on.point());
+        state.threads[self.id].timed_out
+    }
+
+    /// Wakes one of those who wait for `on`: any one, as real systems do.
+    pub(in crate::env) fn wake_one(&self, on: Awaited) {
+        let mut state = self.scheduler.lock();
+        let waiting: Vec<usize> = state.waiting_for(on).collect();
+        if !waiting.is_empty() {
+            let chosen = waiting[state.dice.below(waiting.len())];
+            state.threads[chosen].phase = Phase::Ready;
+        }
+    }
+
+    /// Wakes all who wait for `on`.
+    pub(in crate::env) fn wake_all(&self, on: Awaited) {
+        let mut state = self.scheduler.lock();
+        let waiting: Vec<usize> = state.waiting_for(on).collect();
+        waiting.into_iter().for_each(|id| state.threads[id].phase = Phase::Ready);
+    }
+
+    /// Starts a thread; it runs when its turn comes.
+    pub(super) fn spawn(
+        &self,
+        name: &str,
+        work: Box<dyn FnOnce() + Send>,
+    ) -> std::io::Result<Seat> {
+        let mut state = self.scheduler.lock();
+        let id = state.threads.len();
+        state.threads.push(Thread::new(name));
+        let seat = Seat { scheduler: Arc::clone(&self.scheduler), id };
+        let theirs = seat.clone();
+        let builder = std::thread::Builder::new().name(name.to_owned());
+        match builder.spawn(move || theirs.live(work)) {
+            Ok(system) => state.threads[id].system = Some(system),
+            Err(error) => {
+                state.threads[id].phase = Phase::Ended;
+                return Err(error);
+            }
+        }
+        drop(state);
+        self.pass("spawn");
+        Ok(seat)
+    }
+
+    /// A spawned thread from its first turn to its end.
+    fn live(self, work: Box<dyn FnOnce() + Send>) {
+        drop(self.await_turn(self.scheduler.lock()));
+        SEAT.set(Some(self.clone()));
+        let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(work));
+        SEAT.set(None);
+        let mut state = self.scheduler.lock();
+        let thread = &mut state.threads[self.id];
+        thread.phase = Phase::Ended;
+        thread.panic = result.err().map(|panic| crate::env::threads::panic_text(&*panic));
+        let waiting: Vec<usize> = state.waiting_for(Awaited::Thread(self.id)).collect();
+        waiting.into_iter().for_each(|id| state.threads[id].phase = Phase::Ready);
+        state.step(self.id, "end");
+        state.choose(self.scheduler.seed);
+    }
+
+    /// Waits for the thread of this seat to end, on behalf of the thread of `waiting`.
+    pub(super) fn join(&self, waiting: &Seat) -> Result<(), String> {
+        loop {
+            let mut state = self.scheduler.lock();
+            let thread = &mut state.threads[self.id];
+            if matches!(thread.phase, Phase::Ended) {
+                let (system, panic) = (thread.system.take(), thread.panic.take());
+                drop(state);
+                // What the system still does at a thread's end is over before anybody goes on.
+                if let Some(system) = system {
+                    let _ = system.join();
+                }
+                return panic.map_or(Ok(()), Err);
+            }
+            if state.failure.is_some() {
+                return Err("the simulation failed before the thread ended".to_owned());
+            }
+            drop(state);
+            waiting.wait(Awaited::Thread(self.id), None);
+        }
+    }
+
+    /// Ends a run: waits for all threads that were started in it. The texts of panics that
+    /// nobody has asked for.
+    pub(super) fn wait_for_all(&self) -> Vec<String> {
+        let mut panics = Vec::new();
+        let mut id = FIRST + 1;
+        while id < self.scheduler.lock().threads.len() {
+            let seat = Seat { scheduler: Arc::clone(&self.scheduler), id };
+            panics.extend(seat.join(self).err());
+            id += 1;
+        }
+        panics
+    }
+
+    /// Leaves the run. After a failure other threads may be left over; they never run again.
+    pub(super) fn leave(self) {
+        SEAT.set(None);
+        let mut state = self.scheduler.lock();
+        if state.threads.iter().skip(1).all(|thread| matches!(thread.phase, Phase::Ended)) {
+            state.threads.clear();
+        }
+    }
+
+    /// Lets the scheduler choose who runs, and waits until it is this thread again.
+    fn hand_on<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, State>,
+        point: &'static str,
+    ) -> MutexGuard<'a, State> {
+        state.step(self.id, point);
+        state.choose(self.scheduler.seed);
+        let state = self.await_turn(state);
+        if let Some(failure) = state.failure.clone() {
+            drop(state);
+            fail(&failure);
+        }
+        state
+    }
+
+    fn await_turn<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let turn = Arc::clone(&state.threads[self.id].turn);
+        while state.running != self.id {
+            state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        state
+    }
+}
+
+/// Fails the first thread, and with it the test.
+fn fail(failure: &str) -> ! {
+    if std::thread::panicking() {
+        // It fails already and now waits, in some destructor, for what can never come.
+        eprintln!("{failure}");
+        std::process::abort();
+    }
+    panic!("{failure}");
+}
+
+impl State {
+    fn waiting_for(&self, wanted: Awaited) -> impl Iterator<Item = usize> + '_ {
+        let waits = move |thread: &Thread| matches!(thread.phase, Phase::Waiting { on, .. } if on == wanted);
+        (0..self.threads.len()).filter(move |&id| waits(&self.threads[id]))
+    }
+
+    fn step(&mut self, id: usize, point: &'static str) {
+        self.steps += 1;
+        self.now += STEP;
+        let text = point.bytes().fold(self.fingerprint ^ id as u64, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        });
+        self.fingerprint = text.rotate_left(5);
+        if self.recent.len() == RECENT_STEPS {
+            self.recent.pop_front();
+        }
+        self.recent.push_back((id, point));
+    }
+
+    /// Gives the turn to a thread that can run. If there is none, or no end in sight, the
+    /// simulation fails, in its first thread.
+    fn choose(&mut self, seed: u64) {
+        if self.failure.is_none() && self.steps > self.step_limit {
+            self.failure = Some(self.report(seed, "does not end"));
+        }
+        let next = match self.next() {
+            Some(next) if self.failure.is_none() => next,
+            _ => {
+                if self.failure.is_none() {
+                    self.failure = Some(self.report(seed, "is stuck"));
+                }
+                FIRST
+            }
+        };
+        self.running = next;
+        self.threads[next].turn.notify_one();
+    }
+
+    fn next(&mut self) -> Option<usize> {
+        self.wake_due();
+        let mut ready = self.ready();
+        if ready.is_empty() {
+            self.now = self.threads.iter().filter_map(Thread::deadline).min()?;
+            self.wake_due();
+            ready = self.ready();
+        }
+        Some(ready[self.dice.below(ready.len())])
+    }
+
+    fn ready(&self) -> Vec<usize> {
+        let ready = |id: &usize| matches!(self.threads[*id].phase, Phase::Ready);
+        (0..self.threads.len()).filter(ready).collect()
+    }
+
+    fn wake_due(&mut self) {
+        let now = self.now;
+        for thread in &mut self.threads {
+            if thread.deadline().is_some_and(|deadline| deadline <= now) {
+                thread.phase = Phase::Ready;
+                thread.timed_out = true;
+            }
+        }
+    }
+
+    fn report(&self, seed: u64, what: &str) -> String {
+        let (steps, now) = (self.steps, self.now);
+        let mut text = format!("the simulation with seed {seed} {what}, {steps} steps, {now:?}");
+        for (id, thread) in self.threads.iter().enumerate() {
+            let name = &thread.name;
+            let _ = match thread.phase {
+                Phase::Ready => write!(text, "\n  thread {id} ({name}) can run"),
+                Phase::Ended => match &thread.panic {
+                    Some(panic) => write!(text, "\n  thread {id} ({name}) panicked: {panic}"),
+                    None => Ok(()),
+                },
+                Phase::Waiting { on, place, .. } => {
+                    write!(text, "\n  thread {id} ({name}) waits for {on} at {place}")
+                }
+            };
+        }
+        let _ = write!(text, "\n  last steps:{}", self.history());
+        text
+    }
+
+    fn history(&self) -> String {
+        self.recent.iter().fold(String::new(), |text, (id, point)| format!("{text} {id}:{point}"))
+    }
+}
+
+impl Thread {
+    fn deadline(&self) -> Option<Duration> {
+        match self.phase {
+            Phase::Waiting { until, .. } => until,
+            Phase::Ready | Phase::Ended => None,
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! What a power failure leaves of the operations that were not synced.
+
+use super::content::Content;
+use super::dice::Dice;
+use super::disk::{Disk, FileId, FileOp, NameOp};
+use std::collections::BTreeMap;
+
+/// The unit that a device writes whole or not at all.
+const SECTOR: u64 = 512;
+
+/// Which operations that were not synced survive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Survivors {
+    /// None.
+    LoseAll,
+    /// All. It is what killing the process leaves: nothing is lost, but nothing is synced by it
+    /// either, so a power failure later can still lose it.
+    KeepAll,
+    /// The first ones in order over the whole disk; how many is drawn.
+    Prefix,
+    /// The first so many.
+    PrefixOf(usize),
+    /// All but this one, counted from 0.
+    AllBut(usize),
+    /// All, but of the last write only some of its sectors, drawn.
+    TornLast,
+    /// Each survives, is lost or is torn by a draw of its own: so order holds neither across
+    /// files nor within one, a file's length may survive without its bytes (zeroes or noise
+    /// stand there), and a name without its file's content or the other way round.
+    Random,
+}
+
+/// What becomes of one operation.
+enum Fate {
+    Kept,
+    Lost,
+    /// Of a write, the sectors for which a draw says so.
+    Torn,
+    /// Of a write, only that it made the file longer.
+    OnlyLength,
+    /// The same, and what the device had there before shows.
+    Noise,
+}
+
+/// One operation that is not synced.
+enum Unsynced {
+    File(FileId, FileOp),
+    Name(NameOp),
+}
+
+/// Applies a power failure (or, for [`Survivors::KeepAll`], the end of all processes).
+pub(super) fn survive(disk: &mut Disk, survivors: Survivors, dice: &mut Dice) {
+    if survivors == Survivors::KeepAll {
+        return disk.close_all();
+    }
+    let unsynced = in_order(disk);
+    let fates = fates(&unsynced, survivors, dice);
+    let mut names = disk.durable_names.clone();
+    for (op, fate) in unsynced.iter().zip(fates) {
+        match (op, fate) {
+            (_, Fate::Lost) => {}
+            (Unsynced::Name(op), _) => op.apply(&mut names),
+            (Unsynced::File(file, op), fate) => {
+                apply(op, &fate, &mut disk.file(*file).durable, dice);
+            }
+        }
+    }
+    disk.become_durable(names);
+}
+
+/// How many operations are not synced.
+pub(super) fn unsynced(disk: &Disk) -> usize {
+    disk.files.values().map(|file| file.unsynced.len()).sum::<usize>() + disk.unsynced_names.len()
+}
+
+fn in_order(disk: &Disk) -> Vec<Unsynced> {
+    let mut ops = BTreeMap::new();
+    for (id, file) in &disk.files {
+        ops.extend(file.unsynced.iter().map(|(n, op)| (*n, Unsynced::File(*id, op.clone()))));
+    }
+    ops.extend(disk.unsynced_names.iter().map(|(n, op)| (*n, Unsynced::Name(op.clone()))));
+    ops.into_values().collect()
+}
+
+fn fates(unsynced: &[Unsynced], survivors: Survivors, dice: &mut Dice) -> Vec<Fate> {
+    let count = unsynced.len();
+    let by_index = |keep: &dyn Fn(usize) -> bool| {
+        (0..count).map(|index| if keep(index) { Fate::Kept } else { Fate::Lost }).collect()
+    };
+    match survivors {
+        Survivors::LoseAll => by_index(&|_| false),
+        Survivors::KeepAll => by_index(&|_| true),
+        Survivors::Prefix => {
+            let kept = dice.below(count + 1);
+            by_index(&|index| index < kept)
+        }
+        Survivors::PrefixOf(kept) => by_index(&|index| index < kept),
+        Survivors::AllBut(lost) => by_index(&|index| index != lost),
+        Survivors::TornLast => {
+            let mut fates: Vec<Fate> = by_index(&|_| true);
+            if let Some(last) = unsynced.iter().rposition(is_write) {
+                fates[last] = Fate::Torn;
+            }
+            fates
+        }
+        Survivors::Random => {
+            // How much survives differs from crash to crash: nearly all, half, nearly nothing.
+            let lost_in_16 = 1 + dice.below(15);
+            unsynced.iter().map(|op| random_fate(op, lost_in_16, dice)).collect()
+        }
+    }
+}
+
+fn is_write(op: &Unsynced) -> bool {
+    matches!(op, Unsynced::File(_, FileOp::Write { .. }))
+}
+
+fn random_fate(op: &Unsynced, lost_in_16: usize, dice: &mut Dice) -> Fate {
+    if dice.below(16) >= lost_in_16 {
+        return Fate::Kept;
+    }
+    if !is_write(op) {
+        return Fate::Lost;
+    }
+    match dice.below(8) {
+        0..4 => Fate::Lost,
+        4..6 => Fate::Torn,
+        6 => Fate::OnlyLength,
+        _ => Fate::Noise,
+    }
+}
+
+fn apply(op: &FileOp, fate: &Fate, content: &mut Content, dice: &mut Dice) {
+    let FileOp::Write { offset, bytes } = op else {
+        return op.apply(content);
+    };
+    let (old_len, end) = (content.len(), offset + bytes.len() as u64);
+    match fate {
+        Fate::Kept => content.write(*offset, bytes),
+        Fate::Lost => {}
+        Fate::Torn => tear(*offset, bytes, content, dice),
+        Fate::OnlyLength => content.extend(end),
+        Fate::Noise => {
+            content.extend(end);
+            let noise: Vec<u8> =
+                (old_len.max(*offset)..end).map(|_| dice.next_u64() as u8).collect();
+            content.write(end - noise.len() as u64, &noise);
+        }
+    }
+}
+
+/// Writes some sectors: the first ones, or any.
+fn tear(offset: u64, bytes: &[u8], content: &mut Content, dice: &mut Dice) {
+    let end = offset + bytes.len() as u64;
+    let sectors = (end.div_ceil(SECTOR) - offset / SECTOR) as usize;
+    let in_order = dice.one_in(2);
+    let prefix = dice.below(sectors.max(1));
+    if !in_order && dice.one_in(2) {
+        content.extend(end);
+    }
+    for index in 0..sectors {
+        if if in_order { index < prefix } else { dice.one_in(2) } {
+            let start = ((offset / SECTOR + index as u64) * SECTOR).max(offset);
+            let stop = ((offset / SECTOR + index as u64 + 1) * SECTOR).min(end);
+            content.write(start, &bytes[(start - offset) as usize..(stop - offset) as usize]);
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! Threads, time and chance of a simulation. Outside of `Simulation::run` threads are the
+//! system's, and sleeping only moves the clock.
+
+use super::dice::Dice;
+use super::scheduler::{Scheduler, Seat, seat};
+use crate::env::clock::Clock;
+use crate::env::random::Random;
+use crate::env::threads::{Join, OsThreads, Threads, Work};
+use crate::env::turn::Awaited;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+pub(super) struct SimThreads(pub(super) Arc<Scheduler>);
+
+impl Threads for SimThreads {
+    fn spawn(&self, name: &str, work: Work) -> io::Result<Box<dyn Join>> {
+        match seat() {
+            Some(seat) => Ok(Box::new(SimJoin(seat.spawn(name, work)?))),
+            None => OsThreads.spawn(name, work),
+        }
+    }
+
+    fn yield_now(&self) {
+        match seat() {
+            Some(seat) => seat.pass("yield"),
+            None => OsThreads.yield_now(),
+        }
+    }
+
+    fn sleep(&self, time: Duration) {
+        match seat() {
+            Some(seat) => drop(seat.wait(Awaited::Time, Some(time))),
+            None => self.0.advance(time),
+        }
+    }
+}
+
+struct SimJoin(Seat);
+
+impl Join for SimJoin {
+    fn join(self: Box<Self>) -> Result<(), String> {
+        let waiting = seat().expect("a simulated thread is joined by a simulated thread");
+        self.0.join(&waiting)
+    }
+}
+
+pub(super) struct SimClock(pub(super) Arc<Scheduler>);
+
+/// When simulations begin: 2026-01-01.
+const BEGINNING: Duration = Duration::from_secs(1_767_225_600);
+
+impl Clock for SimClock {
+    fn now(&self) -> Duration {
+        self.0.now()
+    }
+
+    fn wall(&self) -> Duration {
+        BEGINNING + self.0.now()
+    }
+}
+
+pub(super) struct SimRandom(pub(super) Mutex<Dice>);
+
+impl Random for SimRandom {
+    fn next_u64(&self) -> u64 {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).next_u64()
+    }
+}
