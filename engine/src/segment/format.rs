@@ -280,12 +280,11 @@ impl<'a> RecordInput<'a> {
     }
 }
 
-/// The length of the body of a frame of these records; an error if no frame can hold it.
-pub fn body_bytes<'a>(
-    records: impl IntoIterator<Item = (SeqNo, &'a RecordInput<'a>)>,
-) -> Result<u32> {
-    let sizes = records.into_iter().map(|(seqno, record)| record.record_bytes(seqno) as u64);
-    let body: u64 = sizes.sum();
+/// The length of the body of a frame of these records, numbered from `first_seqno` on; an error if
+/// no frame can hold it.
+pub fn body_bytes(first_seqno: SeqNo, records: &[RecordInput<'_>]) -> Result<u32> {
+    let numbered = (first_seqno..).zip(records);
+    let body: u64 = numbered.map(|(seqno, record)| record.record_bytes(seqno) as u64).sum();
     u32::try_from(body).map_err(|_| {
         Error::invalid(format!("a batch of {body} bytes does not fit a frame of 4 GiB"))
             .advise("split the batch")

@@ -26,7 +26,6 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use format::{RecordInput, RecordKind, RecordView, SegmentHead, SegmentKind};
-pub use reader::{FileSource, OwnedRecord, Segment};
-pub use scan::{Frame, ScanEnd, ScanMode, ScanStart, Tail, read_head, scan};
-pub use writer::{DIRECT_VALUE_BYTES, SegmentWriter, Syncer, WriterSettings};
+pub use reader::{FileSource, Segment};
+pub use scan::{Frame, ScanMode, ScanStart, Tail, read_head, scan};
+pub use writer::{SegmentWriter, Syncer, WriterSettings};

@@ -42,21 +42,6 @@ pub struct Segment {
     tail: Option<LiveTail>,
 }
 
-/// A record with memory of its own.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OwnedRecord {
-    /// What it says.
-    pub kind: RecordKind,
-    /// The keyspace it belongs to.
-    pub keyspace: KeyspaceId,
-    /// Its place in the commit order.
-    pub seqno: SeqNo,
-    /// The user key.
-    pub key: Vec<u8>,
-    /// The value as the user wrote it; empty for a delete.
-    pub value: Value,
-}
-
 impl Segment {
     /// A segment that nobody writes to any more.
     pub fn open(identity: SegmentIdentity, path: PathBuf, source: Arc<dyn FileSource>) -> Segment {
@@ -105,16 +90,6 @@ impl Segment {
     /// Its file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// Reads the record that `pointer` names. The caller compares what it expects.
-    pub fn read(&self, pointer: ValuePointer) -> Result<OwnedRecord> {
-        let buffer = self.fetch(pointer)?;
-        let record = self.decode(&buffer, pointer)?;
-        let (kind, keyspace, seqno) = (record.kind, record.keyspace, record.seqno);
-        let (key, stored) = (record.key.to_vec(), Stored::of(&record));
-        let value = stored.into_value(buffer).map_err(|error| self.place(error, pointer))?;
-        Ok(OwnedRecord { kind, keyspace, seqno, key, value })
     }
 
     /// Reads the value that `pointer` names, for an entry of this keyspace, key and sequence

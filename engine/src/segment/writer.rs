@@ -2,9 +2,9 @@
 //! as durability allows.
 //!
 //! A commit group is: [`SegmentWriter::append`] once per commit, then, depending on the
-//! durability asked for, nothing, [`SegmentWriter::write_out`] or [`SegmentWriter::sync`]. A full
-//! buffer is handed over early; values of [`DIRECT_VALUE_BYTES`] and more go to the file from the
-//! caller's memory.
+//! durability asked for, nothing, [`SegmentWriter::write_out`], or that and [`Syncer::sync`]. A
+//! full buffer is handed over early; values of [`DIRECT_VALUE_BYTES`] and more go to the file from
+//! the caller's memory.
 //!
 //! **When a write fails** (I9: most often, the disk is full) the writer takes no more frames. The
 //! frames of the last successful `write_out` count, up to [`SegmentWriter::good_len`]. The
@@ -74,22 +74,6 @@ impl Syncer {
     }
 }
 
-/// Which sequence numbers the records of a frame have.
-#[derive(Clone, Copy)]
-enum Numbers<'a> {
-    From(SeqNo),
-    Each(&'a [SeqNo]),
-}
-
-impl Numbers<'_> {
-    fn of(&self, index: usize) -> SeqNo {
-        match self {
-            Numbers::From(first) => first + index as u64,
-            Numbers::Each(numbers) => numbers[index],
-        }
-    }
-}
-
 /// Why the encoding of a frame stopped.
 enum Pause {
     Done,
@@ -101,7 +85,7 @@ enum Pause {
 /// A frame half way into the buffer.
 struct Encoding<'a> {
     records: &'a [RecordInput<'a>],
-    numbers: Numbers<'a>,
+    first_seqno: SeqNo,
     next: usize,
     offset: u64,
 }
@@ -119,7 +103,6 @@ pub struct SegmentWriter {
     written_back: u64,
     /// How far the file was prepared for appends.
     prepared: u64,
-    records: u64,
     refusal: Option<Error>,
 }
 
@@ -146,7 +129,6 @@ impl SegmentWriter {
             good: start,
             written_back: 0,
             prepared: 0,
-            records: 0,
             refusal: None,
         })
     }
@@ -166,11 +148,6 @@ impl SegmentWriter {
         self.end
     }
 
-    /// True if it holds no frame.
-    pub fn is_empty(&self) -> bool {
-        self.end == HEAD_BYTES as u64
-    }
-
     /// The length up to which frames count if nothing more is written: that of the last
     /// successful [`SegmentWriter::write_out`].
     pub fn good_len(&self) -> u64 {
@@ -180,11 +157,6 @@ impl SegmentWriter {
     /// How many bytes are known to be synced.
     pub fn durable(&self) -> u64 {
         self.syncer.tail().durable()
-    }
-
-    /// How many records were appended.
-    pub fn records(&self) -> u64 {
-        self.records
     }
 
     /// True once a write or sync has failed: no more frames are taken.
@@ -201,63 +173,36 @@ impl SegmentWriter {
         pointers: &mut Vec<ValuePointer>,
     ) -> Result<()> {
         assert_eq!(self.segment().kind(), SegmentKind::Log);
-        self.append_numbered(Numbers::From(first_seqno), records, pointers)
-    }
-
-    /// Appends one frame to a sorted segment: `records`, each with its number from `seqnos`.
-    pub fn append_sorted(
-        &mut self,
-        seqnos: &[SeqNo],
-        records: &[RecordInput<'_>],
-        pointers: &mut Vec<ValuePointer>,
-    ) -> Result<()> {
-        assert_eq!(self.segment().kind(), SegmentKind::Sorted);
-        assert_eq!(seqnos.len(), records.len(), "each record needs a number");
-        self.append_numbered(Numbers::Each(seqnos), records, pointers)
-    }
-
-    fn append_numbered(
-        &mut self,
-        numbers: Numbers<'_>,
-        records: &[RecordInput<'_>],
-        pointers: &mut Vec<ValuePointer>,
-    ) -> Result<()> {
         assert!(!records.is_empty(), "a frame holds at least one record");
         if let Some(error) = self.refusal.clone().or_else(|| self.syncer.tail().sync_failure()) {
             return Err(self.refuse(error));
         }
-        let numbered = records.iter().enumerate().map(|(i, record)| (numbers.of(i), record));
         let header = FrameHeader {
-            body_bytes: body_bytes(numbered)?,
+            body_bytes: body_bytes(first_seqno, records)?,
             count: u32::try_from(records.len()).expect("each record takes bytes of the body"),
             durable: u32::try_from(self.durable()).unwrap_or(u32::MAX),
-            first_seqno: match numbers {
-                Numbers::From(first) => first,
-                Numbers::Each(_) => 0,
-            },
+            first_seqno,
         };
         let known = pointers.len();
-        let written = self.append_frame(&header, numbers, records, pointers);
+        let written = self.append_frame(&header, records, pointers);
         if let Err(error) = written {
             pointers.truncate(known);
             self.syncer.tail().truncate(self.end);
             return Err(self.refuse(error));
         }
         self.end += FRAME_HEADER_BYTES as u64 + u64::from(header.body_bytes);
-        self.records += records.len() as u64;
         Ok(())
     }
 
     fn append_frame(
         &mut self,
         header: &FrameHeader,
-        numbers: Numbers<'_>,
         records: &[RecordInput<'_>],
         pointers: &mut Vec<ValuePointer>,
     ) -> Result<()> {
         let frame = header.encode(self.epoch, self.end);
         let offset = self.end + FRAME_HEADER_BYTES as u64;
-        let mut encoding = Encoding { records, numbers, next: 0, offset };
+        let mut encoding = Encoding { records, first_seqno: header.first_seqno, next: 0, offset };
         let (mut pause, mut prefix): (Pause, &[u8]) = (Pause::BufferFull, &frame);
         while !matches!(pause, Pause::Done) {
             pause = self.syncer.tail().append(|out| {
@@ -285,7 +230,7 @@ impl SegmentWriter {
                 return Pause::BufferFull;
             }
             let (index, offset) = (encoding.next, encoding.offset);
-            let seqno = encoding.numbers.of(index);
+            let seqno = encoding.first_seqno + index as u64;
             let direct = record.value.len() >= DIRECT_VALUE_BYTES;
             let start = out.len();
             if direct {
@@ -365,12 +310,6 @@ impl SegmentWriter {
         self.good = self.end;
         self.syncer.tail().set_whole(self.good);
         Ok(())
-    }
-
-    /// Hands everything appended to the operating system and makes it durable.
-    pub fn sync(&mut self) -> Result<()> {
-        self.write_out()?;
-        self.syncer.sync().map_err(|error| self.refuse(error))
     }
 
     /// After a failed write: forgets the frames at and behind offset `len`, a former

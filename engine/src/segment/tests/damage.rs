@@ -1,3 +1,5 @@
+//! Damage: every flipped byte, hole and cut is corruption, and never another value (I2, I3).
+
 use super::*;
 use crate::base::error::ErrorKind;
 
@@ -10,7 +12,7 @@ fn small() -> (Vec<u8>, Vec<(ValuePointer, u64)>) {
             (0..frame).map(|_| RecordInput::put(KS, b"key", b"some value")).collect();
         writer.append(seqno, &records, &mut pointers).unwrap();
         seqno += frame;
-        writer.sync().unwrap();
+        sync(&mut writer).unwrap();
     }
     writer.seal().unwrap();
     (file.content(), pointers.into_iter().zip(1..).collect())

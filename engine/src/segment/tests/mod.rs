@@ -4,6 +4,11 @@ mod appending;
 mod damage;
 mod scanning;
 
+use super::format::{
+    FRAME_HEADER_BYTES, FrameHeader, HEAD_BYTES, RecordInput, RecordKind, SegmentHead, SegmentKind,
+};
+use super::scan::ScanEnd;
+use super::writer::DIRECT_VALUE_BYTES;
 use super::*;
 use crate::base::error::Result;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
@@ -128,6 +133,12 @@ fn put(writer: &mut SegmentWriter, seqno: u64, key: &[u8], value: &[u8]) -> Resu
     let mut pointers = Vec::new();
     writer.append(seqno, &[RecordInput::put(KS, key, value)], &mut pointers)?;
     Ok(pointers[0])
+}
+
+/// Hands everything to the system and makes it durable, as a commit with `Durability::Sync` does.
+fn sync(writer: &mut SegmentWriter) -> Result<()> {
+    writer.write_out()?;
+    writer.syncer().sync()
 }
 
 fn reopen(bytes: Vec<u8>) -> (Arc<MemoryFile>, Segment) {

@@ -1,3 +1,5 @@
+//! Scans from front to back: whole frames only, and a torn tail told from rot (I1, I2).
+
 use super::*;
 use crate::base::error::{Error, ErrorKind};
 
@@ -15,7 +17,7 @@ fn frames(count: u64, synced: &[u64]) -> Frames {
         put(&mut writer, seqno, format!("key{seqno}").as_bytes(), b"a value").unwrap();
         starts.push(writer.len() as usize);
         if synced.contains(&seqno) {
-            writer.sync().unwrap();
+            sync(&mut writer).unwrap();
         }
     }
     writer.write_out().unwrap();
@@ -94,7 +96,7 @@ fn i2_a_witness_is_found_wherever_it_lies_in_a_piece() {
         put(&mut writer, 1, b"first", b"value").unwrap();
         let bad = writer.len() as usize;
         put(&mut writer, 2, b"big", &vec![0x5a; len]).unwrap();
-        writer.sync().unwrap();
+        sync(&mut writer).unwrap();
         let witness = writer.len() as usize;
         put(&mut writer, 3, b"behind", b"value").unwrap();
         writer.write_out().unwrap();
@@ -110,13 +112,13 @@ fn i2_a_witness_is_found_wherever_it_lies_in_a_piece() {
 
 #[test]
 fn i2_a_hostile_tail_ends_the_search() {
-    let header = format::FrameHeader { body_bytes: 0, count: 1, durable: 200, first_seqno: 1 };
+    let header = FrameHeader { body_bytes: 0, count: 1, durable: 200, first_seqno: 1 };
     let epoch = head(SegmentKind::Log).epoch;
     let mut bytes = head(SegmentKind::Log).encode().to_vec();
     bytes.resize(8 << 20, 0x11);
     for at in (240..4 << 20).step_by(24) {
         let body_bytes = (bytes.len() - at - 24) as u32;
-        let header = format::FrameHeader { body_bytes, ..header };
+        let header = FrameHeader { body_bytes, ..header };
         bytes[at..at + 24].copy_from_slice(&header.encode(epoch, at as u64));
     }
     let error = scan_bytes(&bytes, ScanMode::Tail).0.unwrap_err();
@@ -143,19 +145,44 @@ fn i1_a_frame_is_handed_out_whole_or_not_at_all() {
 }
 
 /// A segment of one frame that is right in all checksums: records of these sequence numbers,
-/// then `extra` bytes in the body.
-fn forged(first_seqno: u64, count: u32, seqnos: &[u64], extra: &[u8]) -> Vec<u8> {
-    let epoch = head(SegmentKind::Log).epoch;
-    let mut body = Vec::new();
+/// then `extra` bytes in the body; and where the records are.
+fn forged_of(
+    head: &SegmentHead,
+    (first_seqno, count): (u64, u32),
+    seqnos: &[u64],
+    extra: &[u8],
+) -> (Vec<u8>, Vec<ValuePointer>) {
+    let (mut body, mut pointers) = (Vec::new(), Vec::new());
     for &seqno in seqnos {
-        let offset = 88 + 24 + body.len() as u64;
-        RecordInput::put(KS, b"key", b"value").encode(&mut body, epoch, offset, seqno);
+        let (start, segment) = (body.len(), head.id);
+        let offset = (HEAD_BYTES + FRAME_HEADER_BYTES + start) as u64;
+        RecordInput::put(KS, b"key", b"value").encode(&mut body, head.epoch, offset, seqno);
+        let length = (body.len() - start) as u32;
+        pointers.push(ValuePointer { segment, offset, length });
     }
     body.extend_from_slice(extra);
     let body_bytes = body.len() as u32;
-    let header = format::FrameHeader { body_bytes, count, durable: 0, first_seqno };
-    let head = head(SegmentKind::Log).encode();
-    [&head[..], &header.encode(epoch, 88), &body].concat()
+    let header = FrameHeader { body_bytes, count, durable: 0, first_seqno };
+    let header = header.encode(head.epoch, HEAD_BYTES as u64);
+    ([&head.encode()[..], &header, &body].concat(), pointers)
+}
+
+fn forged(first_seqno: u64, count: u32, seqnos: &[u64], extra: &[u8]) -> Vec<u8> {
+    forged_of(&head(SegmentKind::Log), (first_seqno, count), seqnos, extra).0
+}
+
+#[test]
+fn sorted_segments_hold_any_sequence_numbers() {
+    let seqnos: Vec<u64> = (0..100).map(|i| i * 7919 % 101).collect();
+    let (bytes, pointers) = forged_of(&head(SegmentKind::Sorted), (0, 100), &seqnos, b"");
+    let (_, segment) = reopen(bytes.clone());
+    for (pointer, &seqno) in pointers.iter().zip(&seqnos) {
+        assert_eq!(segment.read_value(*pointer, KS, b"key", seqno).unwrap(), b"value");
+        assert!(segment.read_value(*pointer, KS, b"key", seqno + 1).is_err());
+    }
+    let (end, found) = scan_bytes(&bytes, ScanMode::Sealed(bytes.len() as u64));
+    assert_eq!(end.unwrap().next_seqno, None);
+    assert_eq!(keys_of(&found), seqnos);
 }
 
 #[test]
