@@ -22,8 +22,6 @@ mod node;
 #[cfg(test)]
 mod tests;
 
-pub use iter::MemtableIter;
-
 use crate::base::entry::Slot;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
@@ -136,11 +134,6 @@ impl Memtable {
         table.raise_tower(&mut inserter, table.nodes.get(HEAD), MAX_LEVELS);
         drop(inserter);
         table
-    }
-
-    /// The order of its keys.
-    pub fn order(&self) -> &KeyOrder {
-        &self.order
     }
 
     /// How many entries it has.

@@ -1,3 +1,6 @@
+//! The memtable against an ordered map, alone and with readers beside the writer (I6).
+
+use super::iter::MemtableIter;
 use super::*;
 use crate::base::iter::EntryIter;
 use crate::base::key::{Comparator, MAX_SEQNO};

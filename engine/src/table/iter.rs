@@ -41,11 +41,6 @@ impl TableIter {
         TableIter { table, fill_cache, ahead, number: None, block: BlockIter::default() }
     }
 
-    /// The table it walks.
-    pub fn table(&self) -> &Arc<Table> {
-        &self.table
-    }
-
     /// Goes over to block `number`, on no entry yet.
     fn enter(&mut self, number: usize) -> Result<()> {
         if self.number == Some(number) {

@@ -42,7 +42,7 @@ mod verify;
 mod writer;
 
 pub use iter::TableIter;
-pub use properties::{Properties, SegmentUse, Summary, TableMeta};
+pub use properties::{SegmentUse, Summary, TableMeta};
 pub use reader::Table;
-pub use stats::{TableCounts, TableStats};
-pub use writer::{MAX_BLOCK_TARGET_BYTES, TableSettings, TableWriter};
+pub use stats::TableStats;
+pub use writer::{TableSettings, TableWriter};

@@ -72,11 +72,6 @@ impl Table {
         })
     }
 
-    /// What the manifest says about it.
-    pub fn meta(&self) -> &Arc<TableMeta> {
-        &self.meta
-    }
-
     /// What it says about itself.
     pub fn properties(&self) -> &Properties {
         &self.properties
@@ -85,11 +80,6 @@ impl Table {
     /// Its file.
     pub fn path(&self) -> &Path {
         &self.path
-    }
-
-    /// The order of its keys.
-    pub fn order(&self) -> &KeyOrder {
-        &self.order
     }
 
     /// How many data blocks it has.
@@ -103,12 +93,8 @@ impl Table {
         std::mem::size_of::<Self>() + self.index.bytes() + filter
     }
 
-    /// False if there is certainly no entry of `user_key`. Costs no I/O.
-    pub fn may_contain(&self, user_key: &[u8]) -> bool {
-        self.passes_filter(user_key).is_some()
-    }
-
-    /// The key's hash if the filter lets it pass; zero where there is no filter.
+    /// The key's hash if the filter lets it pass; zero where there is no filter. `None`: there is
+    /// certainly no entry of the key.
     fn passes_filter(&self, user_key: &[u8]) -> Option<u64> {
         let Some(filter) = &self.filter else {
             return Some(0);

@@ -137,11 +137,6 @@ impl TableWriter {
         Ok(())
     }
 
-    /// How many entries were added.
-    pub fn entries(&self) -> u64 {
-        self.summary.entries
-    }
-
     /// Bytes the file would have if it were finished now, nearly.
     pub fn file_bytes(&self) -> u64 {
         let filter = self.filter.as_ref().map_or(0, FilterBuilder::size);
