@@ -82,7 +82,7 @@ impl Db {
         }
     }
 
-    fn copy(&self, from: &Path, to: &PathBuf) -> Result<()> {
+    fn copy(&self, from: &Path, to: &Path) -> Result<()> {
         let fs = &self.core.env.fs;
         let source = fs.open(from).doing("open", from)?;
         let target = fs.create(to).doing("create", to)?;

@@ -151,6 +151,10 @@ impl Cursor {
     }
 
     /// Steps to the next key; past the last one it stands nowhere.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the word of every store's cursor; an `Iterator` can't lend its key or step back"
+    )]
     pub fn next(&mut self) -> Result<()> {
         self.inner.next()
     }

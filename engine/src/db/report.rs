@@ -266,7 +266,8 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "written: {} by users, {} log, {} flush, {} compaction, {} manifest: amplification {:.2}",
+            "written: {} by users, {} log, {} flush, {} compaction, {} manifest: \
+             amplification {:.2}",
             sized(self.user_bytes_written),
             sized(self.log_bytes_written),
             sized(self.flush_bytes_written),

@@ -25,6 +25,9 @@ pub type Flushed = (KeyspaceId, Vec<Arc<LoggedMemtable>>);
 /// Finds the order of a keyspace's keys by its recorded name.
 pub type OrderOf<'a> = &'a dyn Fn(&str) -> Result<KeyOrder>;
 
+/// The same, kept for as long as a database is open.
+pub type KnownOrders = Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>;
+
 /// Builds versions out of edits; shared by recovery and by [`VersionSet`].
 pub struct Builder<'a> {
     /// What tables need to be opened.
@@ -232,7 +235,7 @@ pub struct Parts {
     /// The newest sequence number recovered.
     pub last_seqno: SeqNo,
     /// Known key orders.
-    pub order_of: Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>,
+    pub order_of: KnownOrders,
 }
 
 /// The live version and the manifest behind it.
@@ -240,7 +243,7 @@ pub struct VersionSet {
     env: Env,
     tables: Arc<TableContext>,
     health: Arc<Health>,
-    order_of: Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>,
+    order_of: KnownOrders,
     next_file: AtomicU64,
     last_seqno: AtomicU64,
     current: ArcSwap<Version>,
