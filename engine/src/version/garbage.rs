@@ -1,6 +1,6 @@
-//! What the tables of a version reference in each segment: exact sums over the tables'
-//! properties, kept up to date by each edit. What nothing references, and no memtable can, is
-//! dead as a whole.
+//! What the tables of a version reference in each segment: sums over the tables' properties, kept
+//! up to date by each edit and made anew from the tables at each opening, never stored. They say
+//! where nothing may be live any more; what is dead, `gc/dead.rs` asks the tables themselves (I4).
 
 use crate::base::pointer::SegmentId;
 use crate::table::SegmentUse;
