@@ -3,7 +3,7 @@
 use crate::base::compression::{Codec, compress};
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use crate::segment::format::{RecordInput, RecordKind};
+use crate::segment::{RecordInput, RecordKind};
 use crate::version::view::KeyspaceState;
 use std::ops::Range;
 use std::sync::Arc;

@@ -9,8 +9,9 @@ use crate::base::error::{Error, InFile, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::env::Env;
-use crate::segment::format::{HEAD_BYTES, RecordView, SegmentHead, SegmentKind};
-use crate::segment::{ScanMode, ScanStart, Tail, read_head, scan};
+use crate::segment::{
+    HEAD_BYTES, RecordView, ScanMode, ScanStart, SegmentHead, SegmentKind, Tail, read_head, scan,
+};
 use crate::version::files::SegmentHandle;
 use crate::version::{LiveSegment, LogPosition, Version};
 use std::sync::Arc;

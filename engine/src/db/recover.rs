@@ -8,7 +8,7 @@ use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
 use crate::commit::replay::{ReplayReport, Replayed, TornTail};
 use crate::env::Env;
-use crate::segment::format::RecordKind;
+use crate::segment::RecordKind;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{TableContext, names};

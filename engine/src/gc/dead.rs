@@ -51,7 +51,7 @@ mod tests {
     use crate::base::pointer::{KeyspaceId, TableId};
     use crate::cache::memory_fs::MemoryFs;
     use crate::cache::{BlockCache, OpenFiles};
-    use crate::segment::format::SegmentKind;
+    use crate::segment::SegmentKind;
     use crate::table::{SegmentUse, Summary, TableMeta};
     use crate::version::LogPosition;
     use crate::version::files::TableContext;

@@ -6,10 +6,11 @@
 //! pointer for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery
 //! and value GC walk whole segments with [`scan`].
 //!
-//! Invariants: **I1** a frame is believed whole or not at all (`format.rs`). **I2** a torn tail
-//! is told from rot (`scan.rs`). **I3** a pointer yields its value or an error that names file
-//! and offset (`reader.rs`). **I7** checksums and bounds come before meaning (`format.rs`).
-//! **I8** a failed sync is never repeated (`writer.rs`). **I11** the head names the format.
+//! Invariants: **I1** a frame is believed whole or not at all (`scan.rs`). **I2** a torn tail
+//! is told from rot (there too). **I3** a pointer yields its value or an error that names file
+//! and offset (`reader.rs`). **I7** checksums and bounds come before meaning (`format.rs`,
+//! `frame.rs`, `record.rs`). **I8** a failed sync is never repeated (`writer.rs`). **I11** the
+//! head names the format.
 //!
 //! Callers: commit, compaction and gc write; read, gc and recovery read. Which segments exist is
 //! the business of `version`.
@@ -17,8 +18,10 @@
 //! Locks: each live segment has one mutex around its write buffer (`tail.rs`). It is a leaf: no
 //! other lock is taken and no I/O is done while it is held.
 
-pub mod format;
+mod format;
+mod frame;
 mod reader;
+mod record;
 mod scan;
 mod tail;
 mod writer;
@@ -26,6 +29,8 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use format::{HEAD_BYTES, SegmentHead, SegmentIdentity, SegmentKind};
 pub use reader::{FileSource, Segment};
+pub use record::{RecordInput, RecordKind, RecordView};
 pub use scan::{Frame, ScanMode, ScanStart, Tail, read_head, scan};
 pub use writer::{SegmentWriter, Syncer, WriterSettings};

@@ -7,10 +7,8 @@
 //!
 //! Locks: none for what is in the file, else the leaf lock of `tail.rs`.
 
-use super::format::{
-    HEAD_BYTES, MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView, SegmentIdentity,
-    SegmentKind,
-};
+use super::format::{HEAD_BYTES, SegmentIdentity, SegmentKind};
+use super::record::{MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView};
 use super::tail::{LiveTail, Place};
 use crate::base::compression::{Codec, decompress};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};

@@ -5,10 +5,10 @@
 //! Upholds I1 (a frame is handed out whole and verified, or not at all) and I2 (what is corrupt
 //! and what is a torn tail; the rule is at the top of `format.rs`). No locks.
 
-use super::format::{
-    FRAME_HEADER_BYTES, FrameHeader, HEAD_BYTES, RecordView, SegmentHead, SegmentKind,
-};
+use super::format::{HEAD_BYTES, SegmentHead, SegmentKind};
+use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use super::reader::RESTORE;
+use super::record::RecordView;
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;

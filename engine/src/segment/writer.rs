@@ -18,10 +18,10 @@
 //!
 //! Locks: those of `tail.rs`. There is one writer per segment; what it owns needs none.
 
-use super::format::{
-    FRAME_HEADER_BYTES, FrameHeader, HEAD_BYTES, RecordInput, SegmentHead, SegmentKind, body_bytes,
-};
+use super::format::{HEAD_BYTES, SegmentHead, SegmentKind};
+use super::frame::{FRAME_HEADER_BYTES, FrameHeader, body_bytes};
 use super::reader::Segment;
+use super::record::RecordInput;
 use super::tail::LiveTail;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;

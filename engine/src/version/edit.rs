@@ -22,7 +22,7 @@ use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
-use crate::segment::format::SegmentKind;
+use crate::segment::SegmentKind;
 use crate::table::TableMeta;
 use crate::version::LogPosition;
 use std::sync::Arc;

@@ -4,9 +4,7 @@ mod appending;
 mod damage;
 mod scanning;
 
-use super::format::{
-    FRAME_HEADER_BYTES, FrameHeader, HEAD_BYTES, RecordInput, RecordKind, SegmentHead, SegmentKind,
-};
+use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use super::scan::ScanEnd;
 use super::writer::DIRECT_VALUE_BYTES;
 use super::*;

@@ -1,0 +1,109 @@
+//! The header of a frame, what one commit writes. Its bytes and the rule of a valid frame are at
+//! the top of `format.rs`.
+//!
+//! I1: a frame is one or nothing: the header promises how many records fill the body, and
+//! `scan.rs` holds it to that. I7: its checksum comes first, then every field is bounded.
+
+use super::record::{MIN_RECORD_BYTES, RecordInput};
+use crate::base::checksum::{checksum32, seed};
+use crate::base::error::{Error, Result};
+use crate::base::key::{MAX_SEQNO, SeqNo};
+
+/// The bytes of a frame before its body.
+pub const FRAME_HEADER_BYTES: usize = 24;
+
+/// The fixed part of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// The length of the body.
+    pub body_bytes: u32,
+    /// The number of records in it.
+    pub count: u32,
+    /// How many bytes of the segment were known to be synced when the frame was made.
+    pub durable: u32,
+    /// The sequence number of the first record; 0 in a sorted segment.
+    pub first_seqno: SeqNo,
+}
+
+impl FrameHeader {
+    /// The bytes of the header of a frame at `offset`.
+    pub fn encode(&self, epoch: u64, offset: u64) -> [u8; FRAME_HEADER_BYTES] {
+        let mut out = [0; FRAME_HEADER_BYTES];
+        out[4..8].copy_from_slice(&self.body_bytes.to_le_bytes());
+        out[8..12].copy_from_slice(&self.count.to_le_bytes());
+        out[12..16].copy_from_slice(&self.durable.to_le_bytes());
+        out[16..24].copy_from_slice(&self.first_seqno.to_le_bytes());
+        let sum = checksum32(seed(epoch, offset), &out[4..]);
+        out[..4].copy_from_slice(&sum.to_le_bytes());
+        out
+    }
+
+    /// Reads the fields without believing them: they may be anything.
+    pub fn peek(bytes: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
+        let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
+        let first_seqno = u64::from_le_bytes(std::array::from_fn(|i| bytes[16 + i]));
+        FrameHeader { body_bytes: u32_at(4), count: u32_at(8), durable: u32_at(12), first_seqno }
+    }
+
+    /// Reads the header of a frame at `offset`, behind which `left` bytes of the file remain.
+    pub fn decode(
+        bytes: &[u8; FRAME_HEADER_BYTES],
+        epoch: u64,
+        offset: u64,
+        left: u64,
+    ) -> Result<FrameHeader> {
+        let [a, b, c, d, covered @ ..] = bytes;
+        if checksum32(seed(epoch, offset), covered) != u32::from_le_bytes([*a, *b, *c, *d]) {
+            return Err(Error::corruption("a frame header's checksum does not match"));
+        }
+        let header = Self::peek(bytes);
+        if !header.is_plausible(left) {
+            return Err(Error::corruption("a frame header has impossible fields"));
+        }
+        Ok(header)
+    }
+
+    /// True if the fields can be those of a frame behind whose header `left` bytes remain.
+    pub fn is_plausible(&self, left: u64) -> bool {
+        let records_fit = u64::from(self.count) * MIN_RECORD_BYTES as u64 <= self.body_bytes.into();
+        let last = self.first_seqno.saturating_add(u64::from(self.count).saturating_sub(1));
+        self.count > 0 && records_fit && u64::from(self.body_bytes) <= left && last <= MAX_SEQNO
+    }
+}
+
+/// The length of the body of a frame of these records, numbered from `first_seqno` on; an error if
+/// no frame can hold it.
+pub fn body_bytes(first_seqno: SeqNo, records: &[RecordInput<'_>]) -> Result<u32> {
+    let numbered = (first_seqno..).zip(records);
+    let body: u64 = numbered.map(|(seqno, record)| record.record_bytes(seqno) as u64).sum();
+    u32::try_from(body).map_err(|_| {
+        Error::invalid(format!("a batch of {body} bytes does not fit a frame of 4 GiB"))
+            .advise("split the batch")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::error::ErrorKind;
+
+    #[test]
+    fn i7_frame_headers_are_bounded() {
+        let good = FrameHeader { body_bytes: 90, count: 10, durable: 88, first_seqno: 1 };
+        let decode = |header: FrameHeader, left| {
+            FrameHeader::decode(&header.encode(1, 88), 1, 88, left).map_err(|e| e.kind())
+        };
+        assert_eq!(decode(good, 90), Ok(good));
+        assert_eq!(decode(good, 89), Err(ErrorKind::Corruption));
+        for bad in [
+            FrameHeader { count: 11, ..good },
+            FrameHeader { count: 0, ..good },
+            FrameHeader { first_seqno: MAX_SEQNO - 8, ..good },
+            FrameHeader { first_seqno: u64::MAX, ..good },
+        ] {
+            assert_eq!(decode(bad, 90), Err(ErrorKind::Corruption), "{bad:?}");
+        }
+        assert!(FrameHeader::decode(&good.encode(1, 88), 1, 89, 90).is_err(), "moved");
+        assert!(FrameHeader::decode(&[0; 24], 1, 88, 90).is_err(), "zeroes");
+    }
+}

@@ -1,0 +1,269 @@
+//! The bytes of a record: a key and what becomes of it, with a checksum of its own. Their table is
+//! at the top of `format.rs`.
+//!
+//! I7: the checksum is verified over all bytes of a record before a field is believed, and every
+//! length is bounded. A reader by pointer knows the extent from the pointer; a reader of frames
+//! takes it from the fields, bounded by the limits and by the frame, before the same check.
+
+use crate::base::checksum::{checksum32, checksum32_of_two, seed};
+use crate::base::coding::{Reader, put_varint, varint_len};
+use crate::base::compression::{Codec, decompress};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{MAX_KEY_BYTES, MAX_SEQNO, MAX_VALUE_BYTES, SeqNo};
+use crate::base::pointer::KeyspaceId;
+
+/// No record is shorter: checksum, kind, keyspace, sequence number and two lengths.
+pub const MIN_RECORD_BYTES: usize = 9;
+
+/// No record is longer.
+pub const MAX_RECORD_BYTES: usize = 64 + MAX_KEY_BYTES + MAX_VALUE_BYTES;
+
+const CHECKSUM_BYTES: usize = 4;
+
+/// What a record says about its key. The numbers are persistent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum RecordKind {
+    /// The key has no value from here on.
+    Delete = 0,
+    /// The key has this value from here on.
+    Put = 1,
+}
+
+/// A record to write.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordInput<'a> {
+    /// What it says.
+    pub kind: RecordKind,
+    /// The keyspace it belongs to.
+    pub keyspace: KeyspaceId,
+    /// How `value` is compressed.
+    pub codec: Codec,
+    /// The length of the value once decompressed.
+    pub raw_len: u32,
+    /// The user key.
+    pub key: &'a [u8],
+    /// The value as it is to be stored.
+    pub value: &'a [u8],
+}
+
+impl<'a> RecordInput<'a> {
+    /// A put of a value that is stored as it is.
+    pub fn put(keyspace: KeyspaceId, key: &'a [u8], value: &'a [u8]) -> Self {
+        let raw_len = value.len() as u32;
+        RecordInput { kind: RecordKind::Put, keyspace, codec: Codec::None, raw_len, key, value }
+    }
+
+    /// A delete.
+    pub fn delete(keyspace: KeyspaceId, key: &'a [u8]) -> Self {
+        RecordInput { kind: RecordKind::Delete, ..Self::put(keyspace, key, b"") }
+    }
+
+    /// How many bytes the record takes under this sequence number.
+    #[inline]
+    pub fn record_bytes(&self, seqno: SeqNo) -> usize {
+        self.prefix_bytes(seqno) + self.value.len()
+    }
+
+    /// The part of [`RecordInput::record_bytes`] that lies before the stored value.
+    #[inline]
+    fn prefix_bytes(&self, seqno: SeqNo) -> usize {
+        let raw = if self.codec == Codec::None { 0 } else { varint_len(self.raw_len.into()) };
+        CHECKSUM_BYTES
+            + 1
+            + varint_len(self.keyspace.0)
+            + varint_len(seqno)
+            + varint_len(self.key.len() as u64)
+            + varint_len(self.value.len() as u64)
+            + raw
+            + self.key.len()
+    }
+
+    /// Asserts what the layers above have promised to check.
+    fn assert_within_limits(&self) {
+        assert!(self.key.len() <= MAX_KEY_BYTES, "a key over the limit");
+        assert!(self.value.len().max(self.raw_len as usize) <= MAX_VALUE_BYTES, "value too long");
+        assert!(self.codec != Codec::None || self.raw_len as usize == self.value.len());
+        assert!(self.kind == RecordKind::Put || self.value.is_empty(), "a delete with a value");
+    }
+
+    /// Appends what lies before the stored value, with the checksum still open.
+    #[inline]
+    fn put_prefix(&self, out: &mut Vec<u8>, seqno: SeqNo) {
+        self.assert_within_limits();
+        out.extend_from_slice(&[0; CHECKSUM_BYTES]);
+        out.push(self.kind as u8 | (self.codec as u8) << 4);
+        put_varint(out, self.keyspace.0);
+        put_varint(out, seqno);
+        put_varint(out, self.key.len() as u64);
+        put_varint(out, self.value.len() as u64);
+        if self.codec != Codec::None {
+            put_varint(out, self.raw_len.into());
+        }
+        out.extend_from_slice(self.key);
+    }
+
+    /// Appends the record, which will lie at `offset` of the segment.
+    #[inline]
+    pub fn encode(&self, out: &mut Vec<u8>, epoch: u64, offset: u64, seqno: SeqNo) {
+        let start = out.len();
+        self.put_prefix(out, seqno);
+        out.extend_from_slice(self.value);
+        let (open, covered) = out[start..].split_at_mut(CHECKSUM_BYTES);
+        open.copy_from_slice(&checksum32(seed(epoch, offset), covered).to_le_bytes());
+    }
+
+    /// Appends the record up to its stored value, which the caller writes behind it.
+    pub fn encode_prefix(&self, out: &mut Vec<u8>, epoch: u64, offset: u64, seqno: SeqNo) {
+        let start = out.len();
+        self.put_prefix(out, seqno);
+        let (open, covered) = out[start..].split_at_mut(CHECKSUM_BYTES);
+        let sum = checksum32_of_two(seed(epoch, offset), covered, self.value);
+        open.copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// A verified record, borrowed from where it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RecordView<'a> {
+    /// What it says.
+    pub kind: RecordKind,
+    /// The keyspace it belongs to.
+    pub keyspace: KeyspaceId,
+    /// Its place in the commit order.
+    pub seqno: SeqNo,
+    /// How `value` is compressed.
+    pub codec: Codec,
+    /// The length of the value once decompressed.
+    pub raw_len: u32,
+    /// The user key.
+    pub key: &'a [u8],
+    /// The value as it is stored.
+    pub value: &'a [u8],
+    /// Where the record lies in its segment.
+    pub offset: u64,
+    /// The length of the whole record.
+    pub length: u32,
+}
+
+fn nibbles(byte: u8) -> Result<(RecordKind, Codec)> {
+    let kind = match byte & 0xf {
+        0 => RecordKind::Delete,
+        1 => RecordKind::Put,
+        other => {
+            return Err(Error::new(
+                ErrorKind::Unsupported,
+                format!("record kind {other} is unknown to this build, which knows 0 and 1"),
+            ));
+        }
+    };
+    Ok((kind, Codec::from_number(byte >> 4)?))
+}
+
+impl<'a> RecordView<'a> {
+    /// Reads the record that fills `bytes` exactly: what a pointer names.
+    pub fn decode_exact(bytes: &'a [u8], epoch: u64, offset: u64) -> Result<Self> {
+        // I7: the pointer gives the extent, so the checksum is verified before any field is read.
+        verify(bytes, epoch, offset)?;
+        let (view, rest) = Self::fields(bytes, offset)?;
+        Reader::new(rest).finish("the record")?;
+        Ok(view)
+    }
+
+    /// Reads the record at the front of `bytes`, and returns what lies behind it.
+    pub fn decode_front(
+        bytes: &'a [u8],
+        epoch: u64,
+        offset: u64,
+    ) -> Result<(RecordView<'a>, &'a [u8])> {
+        let len = front_bytes(bytes)?;
+        let (record, rest) = bytes.split_at_checked(len).unwrap_or((bytes, &[]));
+        Ok((Self::decode_exact(record, epoch, offset)?, rest))
+    }
+
+    /// The value as the user wrote it.
+    pub fn raw_value(&self) -> Result<Vec<u8>> {
+        decompress(self.codec, self.value, self.raw_len as usize)
+    }
+
+    fn fields(bytes: &'a [u8], offset: u64) -> Result<(RecordView<'a>, &'a [u8])> {
+        let mut reader = Reader::new(bytes);
+        reader.take(CHECKSUM_BYTES)?;
+        let (kind, codec) = nibbles(reader.u8()?)?;
+        let keyspace = KeyspaceId(reader.varint()?);
+        let seqno = reader.varint()?;
+        let key_len = reader.length(MAX_KEY_BYTES)?;
+        let stored_len = reader.length(MAX_VALUE_BYTES)?;
+        let raw_len =
+            if codec == Codec::None { stored_len } else { reader.length(MAX_VALUE_BYTES)? };
+        if seqno > MAX_SEQNO || kind == RecordKind::Delete && raw_len.max(stored_len) > 0 {
+            return Err(Error::corruption("a record has impossible fields"));
+        }
+        let (key, value) = (reader.take(key_len)?, reader.take(stored_len)?);
+        let rest = reader.rest();
+        let (raw_len, length) = (raw_len as u32, (bytes.len() - rest.len()) as u32);
+        let view = RecordView { kind, keyspace, seqno, codec, raw_len, key, value, offset, length };
+        Ok((view, rest))
+    }
+}
+
+/// How long the record at the front of `bytes` says it is, bounded by the limits and by `bytes`.
+fn front_bytes(bytes: &[u8]) -> Result<usize> {
+    let mut reader = Reader::new(bytes);
+    reader.take(CHECKSUM_BYTES)?;
+    let compressed = reader.u8()? >> 4 != 0;
+    reader.varint()?;
+    reader.varint()?;
+    let key_len = reader.length(MAX_KEY_BYTES)?;
+    let stored_len = reader.length(MAX_VALUE_BYTES)?;
+    if compressed {
+        reader.varint()?;
+    }
+    reader.take(key_len + stored_len)?;
+    Ok(bytes.len() - reader.rest().len())
+}
+
+fn verify(record: &[u8], epoch: u64, offset: u64) -> Result<()> {
+    let (stored, covered) = record
+        .split_first_chunk::<CHECKSUM_BYTES>()
+        .ok_or_else(|| Error::corruption("a record is shorter than its checksum"))?;
+    if checksum32(seed(epoch, offset), covered) == u32::from_le_bytes(*stored) {
+        return Ok(());
+    }
+    Err(Error::corruption("a record's checksum does not match"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_know_their_size_and_place() {
+        let key = vec![b'k'; MAX_KEY_BYTES];
+        let mut compressed = RecordInput::put(KeyspaceId(300), b"key", b"squeezed");
+        (compressed.codec, compressed.raw_len) = (Codec::Lz4, 1 << 20);
+        for input in [
+            RecordInput::put(KeyspaceId(0), b"", b""),
+            RecordInput::put(KeyspaceId(1), &key, b"value"),
+            RecordInput::delete(KeyspaceId(u64::MAX), b"gone"),
+            compressed,
+        ] {
+            let mut out = b"before".to_vec();
+            input.encode(&mut out, 5, 1000, MAX_SEQNO);
+            let bytes = &out[6..];
+            assert_eq!(bytes.len(), input.record_bytes(MAX_SEQNO));
+            assert!(bytes.len() >= MIN_RECORD_BYTES);
+            let view = RecordView::decode_exact(bytes, 5, 1000).unwrap();
+            assert_eq!((view.kind, view.keyspace), (input.kind, input.keyspace));
+            assert_eq!((view.codec, view.raw_len), (input.codec, input.raw_len));
+            assert_eq!((view.key, view.value), (input.key, input.value));
+            assert_eq!((view.seqno, view.offset), (MAX_SEQNO, 1000));
+            assert_eq!(view.length as usize, bytes.len());
+            assert!(RecordView::decode_exact(bytes, 5, 1001).is_err(), "another offset");
+            assert!(RecordView::decode_exact(bytes, 6, 1000).is_err(), "another epoch");
+            let mut prefix = Vec::new();
+            input.encode_prefix(&mut prefix, 5, 1000, MAX_SEQNO);
+            prefix.extend_from_slice(input.value);
+            assert_eq!(prefix, bytes, "written in two pieces");
+        }
+    }
+}
