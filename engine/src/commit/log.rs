@@ -55,6 +55,9 @@ pub struct LogShared {
     /// A segment is closed once it has this many bytes.
     segment_bytes: u64,
     buffer_bytes: usize,
+    /// Held while a spare is made: segments are begun in the order of their ids, so there must
+    /// never be two. Taken after the lock of the log.
+    making: Mutex<()>,
     spare: Mutex<Option<Spare>>,
     sealed: Mutex<Vec<Sealed>>,
 }
@@ -76,6 +79,7 @@ impl LogShared {
             counters,
             segment_bytes,
             buffer_bytes,
+            making: Mutex::new(()),
             spare: Mutex::new(None),
             sealed: Mutex::new(Vec::new()),
         }
@@ -85,6 +89,7 @@ impl LogShared {
     /// lengths of those that were sealed since. A background job; returns false if there was
     /// nothing to do.
     pub fn prepare_spare(&self) -> Result<bool> {
+        let _making = self.making.lock();
         let missing = self.spare.lock().is_none();
         if !missing && self.sealed.lock().is_empty() {
             return Ok(false);
@@ -153,16 +158,7 @@ impl LogShared {
 
     /// Syncs and closes the active segment, if any, and begins the next one.
     pub fn rotate(&self, log: &mut Log) -> Result<()> {
-        // Bound to a name, so that the lock is not held while a spare is made.
-        let ready = self.spare.lock().take();
-        let spare = match ready {
-            Some(spare) => spare,
-            None => {
-                let spare = self.create_spare()?;
-                self.record(Some(&spare))?;
-                spare
-            }
-        };
+        let spare = self.take_spare()?;
         if let Err(error) = self.begin(log, &spare) {
             if self.health.check().is_ok() {
                 // Nothing was written to it, or nothing that counts: its head is rewritten by
@@ -172,6 +168,23 @@ impl LogShared {
             return Err(error);
         }
         Ok(())
+    }
+
+    /// The spare; made here if the background has not come to it, or awaited if it is at it.
+    fn take_spare(&self) -> Result<Spare> {
+        // Bound to a name, so that the lock is not held while a spare is made.
+        let ready = self.spare.lock().take();
+        if let Some(spare) = ready {
+            return Ok(spare);
+        }
+        let _making = self.making.lock();
+        let ready = self.spare.lock().take();
+        if let Some(spare) = ready {
+            return Ok(spare);
+        }
+        let spare = self.create_spare()?;
+        self.record(Some(&spare))?;
+        Ok(spare)
     }
 
     fn begin(&self, log: &mut Log, spare: &Spare) -> Result<()> {

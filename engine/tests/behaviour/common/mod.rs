@@ -1,0 +1,101 @@
+//! What the tests share: directories, tiny settings, values that tell whose they are.
+
+pub mod rng;
+
+use cleavedb::{Db, Keyspace, KeyspaceOptions, Options, Separation};
+use std::path::Path;
+pub use tempfile::TempDir;
+
+/// A directory that goes with the test.
+pub fn dir() -> TempDir {
+    tempfile::tempdir().expect("a temporary directory")
+}
+
+/// Buffers so small that flushes, compactions and rotations happen all the time.
+pub fn tiny() -> Options {
+    Options {
+        cache_bytes: 64 << 10,
+        max_replay_bytes: 64 << 10,
+        segment_bytes: 16 << 10,
+        write_buffer_bytes: 4 << 10,
+        max_open_files: 16,
+        compaction_threads: 2,
+        read_threads: 4,
+        keyspace: tiny_keyspace(),
+        ..Options::default()
+    }
+}
+
+/// As [`tiny`], for one keyspace. Values of 100 bytes and more are separated.
+pub fn tiny_keyspace() -> KeyspaceOptions {
+    KeyspaceOptions {
+        separation_threshold: 100,
+        block_bytes: 512,
+        table_bytes: 8 << 10,
+        memtable_bytes: 16 << 10,
+        level_base_bytes: 32 << 10,
+        ..KeyspaceOptions::default()
+    }
+}
+
+/// Settings of a keyspace that separates values from `threshold` bytes on, or never.
+pub fn separating(threshold: Option<usize>) -> KeyspaceOptions {
+    match threshold {
+        Some(bytes) => KeyspaceOptions { separation_threshold: bytes, ..tiny_keyspace() },
+        None => KeyspaceOptions { separation: Separation::Off, ..tiny_keyspace() },
+    }
+}
+
+/// Opens with [`tiny`] settings.
+pub fn open(path: &Path) -> Db {
+    open_with(path, tiny())
+}
+
+/// Opens with these settings.
+pub fn open_with(path: &Path, options: Options) -> Db {
+    Db::builder(path).options(options).open().expect("it opens")
+}
+
+/// A value that tells which key and version it belongs to, and fills `bytes` bytes.
+pub fn value(key: &str, version: u64, bytes: usize) -> Vec<u8> {
+    let mut value = format!("{key}@{version}.").into_bytes();
+    let mut chance = rng::Rng::new(version);
+    while value.len() < bytes {
+        value.extend_from_slice(&chance.next().to_le_bytes());
+    }
+    value.truncate(bytes.max(1));
+    value
+}
+
+/// Key number `number`, in an order that bytes keep.
+pub fn key(number: usize) -> String {
+    format!("key{number:06}")
+}
+
+/// All pairs of a keyspace.
+pub fn pairs(keyspace: &Keyspace) -> Vec<(Vec<u8>, Vec<u8>)> {
+    keyspace
+        .iter()
+        .map(|item| item.map(|(key, value)| (key, value.into_vec())).expect("a pair"))
+        .collect()
+}
+
+/// Files in a directory whose names end in `suffix`, sorted.
+pub fn files(dir: &Path, suffix: &str) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(dir).expect("the directory");
+    let mut found: Vec<_> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.to_string_lossy().ends_with(suffix))
+        .collect();
+    found.sort();
+    found
+}
+
+/// Copies the files of a directory to a new one: what a kill at this moment leaves.
+pub fn copy_dir(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a new directory");
+    for path in files(from, "") {
+        let name = path.file_name().expect("a name");
+        std::fs::copy(&path, to.join(name)).expect("a copy");
+    }
+}

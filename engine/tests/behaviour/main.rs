@@ -1,0 +1,5 @@
+//! What users see of the engine, on real files: one behaviour per file, public API only. One
+//! program, so that it links once; `cargo test --test behaviour cursors::` runs a part of it.
+
+mod common;
+mod model;

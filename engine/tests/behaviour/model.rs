@@ -1,0 +1,394 @@
+//! Random operations against ordered maps with history: whatever happens in between, a read
+//! gives what the model holds, and each snapshot what the model held then.
+
+use crate::common::rng::Rng;
+use crate::common::{self, TempDir};
+use cleavedb::{
+    Codec, Cursor, CursorOptions, Db, Durability, Keyspace, KeyspaceOptions, Snapshot, WriteBatch,
+    WriteOptions,
+};
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+type Maps = BTreeMap<String, Map>;
+
+const NAMES: [&str; 3] = ["default", "left", "right"];
+const KEYS: usize = 150;
+
+struct World {
+    rng: Rng,
+    settings: KeyspaceOptions,
+    place: TempDir,
+    /// How many directories were used: a crash goes on in a copy.
+    lives: usize,
+    db: Option<Db>,
+    now: Maps,
+    history: Vec<(Snapshot, Maps)>,
+    version: u64,
+}
+
+impl World {
+    fn new(seed: u64, settings: KeyspaceOptions) -> Self {
+        let mut world = World {
+            rng: Rng::new(seed),
+            settings,
+            place: common::dir(),
+            lives: 0,
+            db: None,
+            now: Maps::new(),
+            history: Vec::new(),
+            version: 0,
+        };
+        world.open();
+        world.now.insert("default".into(), Map::new());
+        world
+    }
+
+    fn dir(&self) -> std::path::PathBuf {
+        self.place.path().join(self.lives.to_string())
+    }
+
+    fn open(&mut self) {
+        let options = cleavedb::Options { keyspace: self.settings.clone(), ..common::tiny() };
+        self.db = Some(common::open_with(&self.dir(), options));
+    }
+
+    fn db(&self) -> &Db {
+        self.db.as_ref().expect("it is open")
+    }
+
+    /// Some keyspace; it begins if it does not exist.
+    fn keyspace(&mut self) -> Keyspace {
+        let name = NAMES[self.rng.below(NAMES.len())];
+        self.now.entry(name.to_owned()).or_default();
+        self.db().keyspace(name).unwrap()
+    }
+
+    fn key(&mut self) -> Vec<u8> {
+        let number = self.rng.below(KEYS);
+        match number {
+            0 => Vec::new(),
+            1 => vec![0xff; 300],
+            2 => vec![0],
+            _ => format!("k{number}{}", "x".repeat(number % 40)).into_bytes(),
+        }
+    }
+
+    fn value(&mut self) -> Vec<u8> {
+        self.version += 1;
+        let bytes = match self.rng.below(12) {
+            0 => return Vec::new(),
+            1..=5 => self.rng.below(60),
+            6..=8 => 80 + self.rng.below(60),
+            9..=10 => self.rng.below(2000),
+            _ => self.rng.below(20_000),
+        };
+        if self.rng.once_in(3) {
+            return vec![b'z'; bytes];
+        }
+        common::value("v", self.version, bytes)
+    }
+
+    fn durability(&mut self) -> WriteOptions {
+        let durability = match self.rng.below(40) {
+            0 => Some(Durability::Sync),
+            1..=8 => Some(Durability::Buffered),
+            _ => None,
+        };
+        WriteOptions { durability }
+    }
+
+    fn put(&mut self) {
+        let keyspace = self.keyspace();
+        let (key, value, how) = (self.key(), self.value(), self.durability());
+        keyspace.put_with(&key, &value, &how).unwrap();
+        self.now.get_mut(keyspace.name()).unwrap().insert(key, value);
+    }
+
+    fn delete(&mut self) {
+        let keyspace = self.keyspace();
+        let (key, how) = (self.key(), self.durability());
+        keyspace.delete_with(&key, &how).unwrap();
+        self.now.get_mut(keyspace.name()).unwrap().remove(&key);
+    }
+
+    fn batch(&mut self) {
+        let mut batch = WriteBatch::new();
+        for _ in 0..self.rng.below(30) {
+            let keyspace = self.keyspace();
+            let key = self.key();
+            let map = self.now.get_mut(keyspace.name()).unwrap();
+            if self.rng.once_in(4) {
+                batch.delete(&keyspace, &key);
+                map.remove(&key);
+            } else {
+                let value = self.value();
+                batch.put(&keyspace, &key, &value);
+                self.now.get_mut(keyspace.name()).unwrap().insert(key, value);
+            }
+        }
+        let how = self.durability();
+        self.db().write(batch, &how).unwrap();
+    }
+
+    fn reopen(&mut self) {
+        self.history.clear();
+        let db = self.db.take().unwrap();
+        if self.rng.once_in(2) {
+            db.close().unwrap();
+        } else {
+            drop(db);
+        }
+        self.open();
+    }
+
+    /// Goes on with what a kill leaves on disk.
+    fn crash(&mut self) {
+        self.history.clear();
+        self.db().sync().unwrap();
+        self.db().wait_idle().unwrap();
+        let before = self.dir();
+        self.lives += 1;
+        common::copy_dir(&before, &self.dir());
+        self.open();
+        std::fs::remove_dir_all(before).unwrap();
+    }
+
+    fn drop_keyspace(&mut self) {
+        let name = NAMES[1 + self.rng.below(2)];
+        if self.now.remove(name).is_some() {
+            self.db().drop_keyspace(name).unwrap();
+            for (_, maps) in &mut self.history {
+                maps.remove(name);
+            }
+        }
+    }
+
+    /// Reads in one of several ways; at a snapshot now and then.
+    fn read(&mut self) {
+        let keyspace = self.keyspace();
+        let (snapshot, maps) = match self.history.len() {
+            0 => (None, &self.now),
+            count => {
+                let (snapshot, maps) = &self.history[self.rng.below(count)];
+                (Some(snapshot.clone()), maps)
+            }
+        };
+        let map = maps.get(keyspace.name()).cloned().unwrap_or_default();
+        let snapshot = snapshot.filter(|_| maps.contains_key(keyspace.name()));
+        let map = if snapshot.is_some() { map } else { self.now[keyspace.name()].clone() };
+        match self.rng.below(4) {
+            0 => self.walk(&keyspace, snapshot, &map),
+            1 => self.multi_get(&keyspace, snapshot, &map),
+            _ => {
+                let key = self.key();
+                let options = cleavedb::ReadOptions { snapshot, ..Default::default() };
+                let found = keyspace.get_with(&key, &options).unwrap();
+                assert_eq!(found.as_deref(), map.get(&key).map(Vec::as_slice), "{key:?}");
+            }
+        }
+    }
+
+    fn multi_get(&mut self, keyspace: &Keyspace, snapshot: Option<Snapshot>, map: &Map) {
+        let keys: Vec<_> = (0..self.rng.below(40)).map(|_| self.key()).collect();
+        let options = cleavedb::ReadOptions { snapshot, ..Default::default() };
+        let found = keyspace.multi_get_with(&keys, &options);
+        assert_eq!(found.len(), keys.len());
+        for (key, found) in keys.iter().zip(found) {
+            assert_eq!(found.unwrap().as_deref(), map.get(key).map(Vec::as_slice), "{key:?}");
+        }
+    }
+
+    fn walk(&mut self, keyspace: &Keyspace, snapshot: Option<Snapshot>, map: &Map) {
+        let bound = |world: &mut World| world.rng.once_in(3).then(|| world.key());
+        let (lower, upper) = (bound(self), bound(self));
+        let inside = |key: &Vec<u8>| {
+            lower.as_ref().is_none_or(|low| key >= low) && upper.as_ref().is_none_or(|up| key < up)
+        };
+        let map: Map = map.iter().filter(|(key, _)| inside(key)).map(clone_pair).collect();
+        let prefetch = !self.rng.once_in(4);
+        let options = CursorOptions { snapshot, lower, upper, prefetch, ..Default::default() };
+        let mut cursor = keyspace.cursor_with(options).unwrap();
+        let mut at: Option<Vec<u8>> = None;
+        for _ in 0..20 {
+            at = self.seek_or_run(&mut cursor, &map, at);
+        }
+    }
+
+    /// One seek, or a run of steps in one direction.
+    fn seek_or_run(
+        &mut self,
+        cursor: &mut Cursor,
+        map: &Map,
+        at: Option<Vec<u8>>,
+    ) -> Option<Vec<u8>> {
+        let ask_every = 1 + self.rng.below(3);
+        let key = self.key();
+        let mut at = match self.rng.below(8) {
+            0 => {
+                cursor.seek_to_first().unwrap();
+                map.keys().next().cloned()
+            }
+            1 => {
+                cursor.seek_to_last().unwrap();
+                map.keys().next_back().cloned()
+            }
+            2 => {
+                cursor.seek(&key).unwrap();
+                map.range(key..).next().map(|(key, _)| key.clone())
+            }
+            3 => {
+                cursor.seek_for_prev(&key).unwrap();
+                map.range(..=key).next_back().map(|(key, _)| key.clone())
+            }
+            _ => at,
+        };
+        check(cursor, map, &at, true);
+        let forward = self.rng.once_in(2);
+        for step in 0..self.rng.below(25) {
+            at = at.and_then(|at| {
+                if forward {
+                    let behind = (Bound::Excluded(at), Bound::Unbounded);
+                    map.range(behind).next().map(|(key, _)| key.clone())
+                } else {
+                    map.range(..at).next_back().map(|(key, _)| key.clone())
+                }
+            });
+            if forward {
+                cursor.next().unwrap()
+            } else {
+                cursor.prev().unwrap()
+            }
+            check(cursor, map, &at, step % ask_every == 0);
+        }
+        at
+    }
+
+    fn step(&mut self) {
+        match self.rng.below(1000) {
+            0..400 => self.put(),
+            400..500 => self.delete(),
+            500..600 => self.batch(),
+            600..950 => self.read(),
+            950..960 => self.db().flush().unwrap(),
+            960..965 => self.db().compact().unwrap(),
+            965..985 => {
+                let snapshot = self.db().snapshot();
+                self.history.push((snapshot, self.now.clone()));
+            }
+            985..993 if !self.history.is_empty() => {
+                let index = self.rng.below(self.history.len());
+                self.history.swap_remove(index);
+            }
+            993..996 => self.reopen(),
+            996..998 => self.crash(),
+            998..1000 => self.drop_keyspace(),
+            _ => {}
+        }
+    }
+
+    /// Everything, from both ends, and the files themselves.
+    fn verify(&self) {
+        let names: Vec<_> = self.now.keys().cloned().collect();
+        assert_eq!(self.db().keyspaces(), names);
+        for (name, map) in &self.now {
+            let keyspace = self.db().existing_keyspace(name).unwrap().unwrap();
+            let expected: Vec<_> = map.iter().map(clone_pair).collect();
+            assert_eq!(common::pairs(&keyspace), expected);
+            let backward: Vec<_> = keyspace.keys().rev().map(|key| key.unwrap()).collect();
+            assert!(backward.iter().rev().eq(map.keys()));
+        }
+        let report = self.db().check().unwrap();
+        assert!(report.is_clean(), "{:?}", report.problems);
+    }
+}
+
+fn clone_pair((key, value): (&Vec<u8>, &Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
+    (key.clone(), value.clone())
+}
+
+fn check(cursor: &mut Cursor, map: &Map, at: &Option<Vec<u8>>, ask: bool) {
+    let key = cursor.valid().then(|| cursor.key().to_vec());
+    assert_eq!(key.as_ref(), at.as_ref());
+    if let Some(key) = key
+        && ask
+    {
+        assert_eq!(cursor.value().unwrap(), map[&key]);
+    }
+}
+
+/// Tells how to repeat a failure.
+struct Repeat(u64, &'static str);
+
+impl Drop for Repeat {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with settings {:?}: CLEAVEDB_SEED={}", self.1, self.0);
+        }
+    }
+}
+
+/// Steps of each run; `CLEAVEDB_STEPS` and `CLEAVEDB_SEED` change them.
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn run(name: &'static str, settings: KeyspaceOptions) {
+    let first = number("CLEAVEDB_SEED", 1);
+    for seed in first..first + number("CLEAVEDB_SEEDS", 2) {
+        let _repeat = Repeat(seed, name);
+        let mut world = World::new(seed, settings.clone());
+        let steps = number("CLEAVEDB_STEPS", 1500);
+        for step in 1..=steps {
+            world.step();
+            if step % 500 == 0 {
+                world.verify();
+            }
+        }
+        world.history.clear();
+        world.db().compact().unwrap();
+        world.verify();
+        world.reopen();
+        world.verify();
+    }
+}
+
+fn with(threshold: Option<usize>, value_codec: Codec, block_codec: Codec) -> KeyspaceOptions {
+    KeyspaceOptions {
+        value_codec,
+        block_codec,
+        value_compression_min_bytes: 50,
+        ..common::separating(threshold)
+    }
+}
+
+#[test]
+fn every_value_separated() {
+    run("every value separated", with(Some(0), Codec::None, Codec::None));
+}
+
+#[test]
+fn every_value_separated_and_compressed() {
+    run("every value separated and compressed", with(Some(0), Codec::Lz4, Codec::Lz4));
+}
+
+#[test]
+fn some_values_separated() {
+    run("some values separated", with(Some(100), Codec::None, Codec::Lz4));
+}
+
+#[test]
+fn some_values_separated_and_compressed() {
+    run("some values separated and compressed", with(Some(100), Codec::Lz4, Codec::None));
+}
+
+#[test]
+fn no_value_separated() {
+    run("no value separated", with(None, Codec::None, Codec::None));
+}
+
+#[test]
+fn no_value_separated_blocks_compressed() {
+    run("no value separated, blocks compressed", with(None, Codec::Lz4, Codec::Lz4));
+}
