@@ -31,6 +31,7 @@ use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
 use crate::read::fetch::Fetcher;
 use crate::stats::Counters;
+use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::health::Health;
 use crate::version::set::VersionSet;
@@ -46,7 +47,7 @@ use snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The keyspace that every database has.
 pub const DEFAULT_KEYSPACE: &str = "default";
@@ -67,7 +68,6 @@ pub(crate) struct Core {
     pub(crate) orders: orders::Orders,
     pub(crate) recovered: recover::RecoveryReport,
     keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceState>>>,
-    next_keyspace: AtomicU64,
     /// Serializes creating and dropping keyspaces.
     shaping: Mutex<()>,
     closed: AtomicBool,
@@ -119,16 +119,21 @@ impl Core {
 
     fn add_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
         let order = self.orders.order_for_new(name);
-        let id = KeyspaceId(self.next_keyspace.fetch_add(1, Ordering::SeqCst));
-        let add = Change::AddKeyspace {
-            id,
-            name: name.to_owned(),
-            order: order.name().to_owned(),
-            settings: options.to_text(),
-            flushed: 0,
+        let mut id = KeyspaceId(0);
+        let add = |_: &Version| {
+            // I6: never used before, so that what the log still holds of a keyspace dropped
+            // earlier does not come back in this one.
+            id = KeyspaceId(self.set.allocate());
+            Ok(Edit::new(vec![Change::AddKeyspace {
+                id,
+                name: name.to_owned(),
+                order: order.name().to_owned(),
+                settings: options.to_text(),
+                flushed: 0,
+            }]))
         };
         // Durable before its first entry can be: replay finds the keyspace of each record.
-        let version = self.set.apply(|_| Ok(Edit::new(vec![add])), &[], None)?;
+        let version = self.set.apply(add, &[], None)?;
         let state = Arc::new(KeyspaceState::new(id, name.to_owned(), order, options, version));
         self.set.register(state.clone());
         self.keyspaces.write().insert(name.to_owned(), state.clone());

@@ -31,7 +31,7 @@ use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Settings and components of a database to open.
@@ -110,7 +110,6 @@ struct Recovered {
     /// The manifest that was in force.
     manifest: u64,
     keyspaces: BTreeMap<String, Arc<KeyspaceState>>,
-    next_keyspace: u64,
     replay: ReplayReport,
     report: RecoveryReport,
     last_seqno: u64,
@@ -192,14 +191,15 @@ impl Opening {
         let next_file = recover::remove_orphans(
             &self.env,
             &found,
-            (&self.dir, current.manifest),
+            (&self.dir, current),
             self.options.read_only,
             &mut report,
         )?;
         let (keyspaces, by_id) = self.open_keyspaces(&found.version)?;
-        let version = &found.version;
-        let replayed =
-            replay(&self.env, version, &mut |record| recover::insert(&by_id, version, &record))?;
+        let replayed = replay(&self.env, &found.version, &mut |record| {
+            recover::check_keyspace(&found, &record)?;
+            recover::insert(&by_id, &found.version, &record)
+        })?;
         report.replayed_bytes = replayed.bytes;
         report.replayed_records = replayed.records;
         report.torn_bytes = replayed.torn.iter().map(|torn| torn.bytes).sum();
@@ -220,7 +220,6 @@ impl Opening {
             health,
             manifest: current.manifest,
             keyspaces,
-            next_keyspace: found.next_keyspace,
             replay: replayed,
             report,
             last_seqno,
@@ -348,7 +347,6 @@ impl Opening {
             orders: self.orders,
             recovered: recovered.report,
             keyspaces: RwLock::new(recovered.keyspaces),
-            next_keyspace: AtomicU64::new(recovered.next_keyspace),
             shaping: Mutex::new(()),
             closed: AtomicBool::new(false),
             lock: Mutex::new(lock),

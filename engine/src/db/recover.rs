@@ -9,6 +9,7 @@ use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
 use crate::commit::replay::{ReplayReport, Replayed, TornTail};
 use crate::env::Env;
 use crate::segment::RecordKind;
+use crate::segment::read_head;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{TableContext, names};
@@ -46,12 +47,10 @@ pub struct RecoveryReport {
 pub struct Manifested {
     /// The live files.
     pub version: Version,
-    /// The next free file id.
+    /// The next free id, of files and keyspaces.
     pub next_file: u64,
     /// The newest sequence number that it knows.
     pub last_seqno: SeqNo,
-    /// The next free keyspace id.
-    pub next_keyspace: u64,
 }
 
 /// Reads the manifest in force.
@@ -68,7 +67,6 @@ pub fn read_version(
         version: Version::default(),
         next_file: current.manifest + 1,
         last_seqno: 0,
-        next_keyspace: 1,
     };
     for edit in &edits {
         found.version =
@@ -79,8 +77,7 @@ pub fn read_version(
                 Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => {
                     found.last_seqno = found.last_seqno.max(*seqno);
                 }
-                Change::AddKeyspace { id, flushed, .. } => {
-                    found.next_keyspace = found.next_keyspace.max(id.0 + 1);
+                Change::AddKeyspace { flushed, .. } => {
                     found.last_seqno = found.last_seqno.max(*flushed);
                 }
                 _ => {}
@@ -148,7 +145,7 @@ pub fn find_leftovers(
     env: &Env,
     dir: &Path,
     version: &Version,
-    manifest: u64,
+    current: Current,
 ) -> Result<Leftovers> {
     let mut found = Leftovers::default();
     let mut live_tables: BTreeMap<TableId, ()> = BTreeMap::new();
@@ -160,7 +157,7 @@ pub fn find_leftovers(
         let (id, live) = match names::parse(&path) {
             Named::Table(id) => (id.0, live_tables.contains_key(&id)),
             Named::Segment(id) => (id.0, version.segments.contains_key(&id)),
-            Named::Manifest(id) => (id, id == manifest),
+            Named::Manifest(id) => (id, id == current.manifest),
             Named::Aside(id) => (id.0, true),
             Named::Fixed => (0, !path.ends_with(names::CURRENT_NEW)),
             Named::Foreign => {
@@ -169,6 +166,12 @@ pub fn find_leftovers(
             }
         };
         found.highest_id = found.highest_id.max(id);
+        if let Named::Segment(id) = names::parse(&path)
+            && !live
+            && id >= version.head.segment
+        {
+            check_never_begun(env, dir, current, id)?;
+        }
         if !live {
             found.orphans.push(dir.join(path.file_name().unwrap_or_default()));
         }
@@ -183,11 +186,11 @@ pub fn find_leftovers(
 pub fn remove_orphans(
     env: &Env,
     found: &Manifested,
-    (dir, manifest): (&Path, u64),
+    (dir, current): (&Path, Current),
     read_only: bool,
     report: &mut RecoveryReport,
 ) -> Result<u64> {
-    let left = find_leftovers(env, dir, &found.version, manifest)?;
+    let left = find_leftovers(env, dir, &found.version, current)?;
     report.foreign_files = left.foreign;
     if !read_only {
         for path in &left.orphans {
@@ -197,6 +200,32 @@ pub fn remove_orphans(
         }
     }
     Ok(found.next_file.max(left.highest_id + 1))
+}
+
+/// Refuses a log segment at or behind the head that was begun though the manifest does not know
+/// it: segments are in the manifest before they are begun, and leave it only once the head has
+/// passed them. So the manifest has lost its end, and this is not an orphan but data.
+fn check_never_begun(env: &Env, dir: &Path, current: Current, id: SegmentId) -> Result<()> {
+    let path = names::segment(dir, id);
+    let file = env.fs.open(&path).doing("open", &path)?;
+    if !matches!(read_head(&*file, &path, current.database, id), Ok(Some(_))) {
+        return Ok(());
+    }
+    Err(Error::corruption(format!("the manifest does not know log segment {id}, which was in use"))
+        .in_file(&names::manifest(dir, current.manifest))
+        .advise("the manifest has lost its end: restore the database from a checkpoint"))
+}
+
+/// Refuses a record of a keyspace whose id the manifest never gave out: it has lost its end. One
+/// of a keyspace that was dropped since is fine.
+pub fn check_keyspace(found: &Manifested, replayed: &Replayed<'_>) -> Result<()> {
+    let id = replayed.record.keyspace;
+    if found.version.keyspaces.contains_key(&id) || id.0 < found.next_file {
+        return Ok(());
+    }
+    Err(Error::corruption(format!("a commit is to keyspace {id}, which the manifest never knew"))
+        .at(replayed.at.offset)
+        .advise("the manifest has lost its end: restore the database from a checkpoint"))
 }
 
 /// Puts a replayed record into its memtable, unless a table holds it already.

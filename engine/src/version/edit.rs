@@ -15,7 +15,7 @@
 //! | 8 | segment removed | id |
 //! | 9 | head moved | segment, offset |
 //! | 10 | keyspace flushed | keyspace, seqno |
-//! | 11 | next file id | id |
+//! | 11 | next id, of files and keyspaces | id |
 //! | 12 | last seqno | seqno |
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
@@ -103,7 +103,7 @@ pub enum Change {
         /// Up to where.
         seqno: SeqNo,
     },
-    /// File ids below this one are taken.
+    /// Ids of files and keyspaces below this one are taken.
     NextFile(u64),
     /// No commit had a higher sequence number when this was written.
     LastSeqno(SeqNo),

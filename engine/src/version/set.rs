@@ -294,7 +294,7 @@ impl VersionSet {
         Ok(())
     }
 
-    /// A file id never used before in this database.
+    /// An id never used before in this database, for a file or a keyspace.
     pub fn allocate(&self) -> u64 {
         self.next_file.fetch_add(1, Ordering::SeqCst)
     }

@@ -2,4 +2,6 @@
 //! program, so that it links once; `cargo test --test behaviour cursors::` runs a part of it.
 
 mod common;
+mod corruption;
+mod keyspaces;
 mod model;

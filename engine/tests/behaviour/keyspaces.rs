@@ -1,0 +1,162 @@
+//! Several ordered maps in one database, sharing one log.
+
+use crate::common;
+use cleavedb::{Codec, ErrorKind, KeyspaceOptions, Separation, WriteBatch, WriteOptions};
+
+#[test]
+fn keys_of_one_are_not_in_another() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let (a, b) = (db.keyspace("a").unwrap(), db.keyspace("b").unwrap());
+    a.put("key", "of a").unwrap();
+    b.put("key", "of b").unwrap();
+    a.delete("other").unwrap();
+    assert_eq!(a.get("key").unwrap().unwrap(), "of a");
+    assert_eq!(b.get("key").unwrap().unwrap(), "of b");
+    assert!(db.default_keyspace().get("key").unwrap().is_none());
+    assert_eq!(db.keyspaces(), ["a", "b", "default"]);
+}
+
+#[test]
+fn names_that_cannot_be() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    for name in ["", "a\nb", "\0", &"x".repeat(256)] {
+        let error = db.keyspace(name).err().expect(name);
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("can't be the name"), "{error}");
+    }
+    db.keyspace(&"ä".repeat(127)).unwrap();
+    assert!(db.existing_keyspace("nobody").unwrap().is_none());
+}
+
+#[test]
+fn many_share_one_log() {
+    let dir = common::dir();
+    let names: Vec<_> = (0..60).map(|number| format!("space {number}")).collect();
+    let db = common::open(dir.path());
+    for round in 0..20 {
+        for name in &names {
+            let value = common::value(name, round, 20 + 10 * round as usize);
+            db.keyspace(name).unwrap().put(common::key(round as usize), value).unwrap();
+        }
+    }
+    drop(db);
+    let db = common::open(dir.path());
+    for name in &names {
+        let keyspace = db.existing_keyspace(name).unwrap().unwrap();
+        for round in 0..20 {
+            let value = common::value(name, round, 20 + 10 * round as usize);
+            assert_eq!(keyspace.get(common::key(round as usize)).unwrap().unwrap(), value);
+        }
+    }
+    db.wait_idle().unwrap();
+    // Each of them holds the log back until it is flushed: that has to happen without being asked.
+    assert!(db.stats().replay_bytes <= common::tiny().max_replay_bytes);
+}
+
+#[test]
+fn settings_stay_with_the_keyspace() {
+    let dir = common::dir();
+    let settings = KeyspaceOptions {
+        separation: Separation::Off,
+        value_codec: Codec::Lz4,
+        filter_bits_per_key: 3,
+        ..common::tiny_keyspace()
+    };
+    {
+        let db = common::open(dir.path());
+        assert_eq!(db.keyspace_with("own", settings.clone()).unwrap().options(), settings);
+        assert_eq!(db.keyspace("of all").unwrap().options(), common::tiny_keyspace());
+    }
+    let changed = KeyspaceOptions { separation: Separation::AtWrite, ..settings.clone() };
+    {
+        let db = common::open(dir.path());
+        assert_eq!(db.keyspace("own").unwrap().options(), settings);
+        assert_eq!(db.keyspace_with("own", changed.clone()).unwrap().options(), changed);
+    }
+    let db = common::open(dir.path());
+    assert_eq!(db.keyspace("own").unwrap().options(), changed);
+}
+
+#[test]
+fn the_default_cannot_be_dropped_nor_an_unknown_one() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    assert_eq!(db.drop_keyspace("default").unwrap_err().kind(), ErrorKind::Invalid);
+    assert!(db.drop_keyspace("nobody").unwrap_err().to_string().contains("nobody"));
+}
+
+#[test]
+fn dropped_under_a_cursor_and_a_snapshot() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.keyspace("doomed").unwrap();
+    for number in 0..300 {
+        let key = common::key(number);
+        keyspace.put(&key, common::value(&key, 1, 200)).unwrap();
+    }
+    db.flush().unwrap();
+    let snapshot = db.snapshot();
+    let mut cursor = keyspace.cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    db.drop_keyspace("doomed").unwrap();
+    db.wait_idle().unwrap();
+    for number in 0..300 {
+        let key = common::key(number);
+        assert_eq!(cursor.key(), key.as_bytes());
+        assert_eq!(cursor.value().unwrap(), common::value(&key, 1, 200));
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
+    assert!(snapshot.get(&keyspace, common::key(0)).is_err());
+    let mut batch = WriteBatch::new();
+    batch.put(&db.default_keyspace(), "other", "1").put(&keyspace, "key", "1");
+    for error in [
+        keyspace.get("key").unwrap_err(),
+        keyspace.put("key", "value").unwrap_err(),
+        keyspace.cursor().err().unwrap(),
+        db.write(batch, &WriteOptions::default()).unwrap_err(),
+    ] {
+        assert!(error.to_string().contains("\"doomed\" was dropped"), "{error}");
+    }
+    // Nothing of the refused batch was written.
+    assert!(db.default_keyspace().get("other").unwrap().is_none());
+    drop((cursor, keyspace, snapshot));
+    db.wait_idle().unwrap();
+    assert_eq!(common::files(dir.path(), ".tbl").len(), 0);
+}
+
+#[test]
+fn a_name_used_again_begins_empty() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    db.keyspace("again").unwrap().put("old", "1").unwrap();
+    db.drop_keyspace("again").unwrap();
+    let again = db.keyspace("again").unwrap();
+    assert_eq!(common::pairs(&again), []);
+    again.put("new", "2").unwrap();
+    drop((db, again));
+    let db = common::open(dir.path());
+    let again = db.existing_keyspace("again").unwrap().unwrap();
+    assert_eq!(common::pairs(&again), [(b"new".to_vec(), b"2".to_vec())]);
+}
+
+#[test]
+fn log_records_of_a_dropped_one_never_come_back() {
+    let dir = common::dir();
+    {
+        let db = common::open(dir.path());
+        // Not flushed, so that the log holds it, and so does the log at every later opening.
+        db.default_keyspace().put("holds the log", "1").unwrap();
+        db.keyspace("gone").unwrap().put("ghost", "boo").unwrap();
+        db.drop_keyspace("gone").unwrap();
+    }
+    // The manifest of the next opening knows nothing of it any more...
+    assert_eq!(common::open(dir.path()).keyspaces(), ["default"]);
+    // ...but the log does, at this one and the last.
+    assert_eq!(common::pairs(&common::open(dir.path()).keyspace("new").unwrap()), []);
+    let db = common::open(dir.path());
+    assert_eq!(common::pairs(&db.keyspace("new").unwrap()), []);
+    assert_eq!(db.default_keyspace().get("holds the log").unwrap().unwrap(), "1");
+}
