@@ -377,6 +377,12 @@ impl Committer {
         }
     }
 
+    /// Seals what replay left in memtables that hold the head of the log back: writers may have to
+    /// wait for that, and then no commit would come to do it.
+    pub fn seal_held_back(&self) {
+        self.rotate_memtables(&mut self.log.lock(), &[], false);
+    }
+
     /// Holds up all commits while the caller changes what they go to.
     pub fn hold(&self) -> MutexGuard<'_, Log> {
         self.log.lock()

@@ -246,7 +246,8 @@ impl Background {
             let view = keyspace.view();
             oldest = view.memtables().filter_map(|m| m.first_bytes()).fold(oldest, u64::min);
         }
-        gate.head_bytes.store(oldest, Ordering::Relaxed);
+        // It only ever moves on: whoever looked earlier and comes later changes nothing.
+        gate.head_bytes.fetch_max(oldest, Ordering::Relaxed);
     }
 
     fn compact(&self, claimed: &Claimed) -> Result<()> {

@@ -299,6 +299,7 @@ impl Opening {
             Arc::new_cyclic(|core| self.core(core, recovered, lock, counters, snapshots, gate));
         if writable {
             core.committer.log().rotate(&mut core.committer.hold())?;
+            core.committer.seal_held_back();
             core.background.move_head();
             core.background.start(compaction_threads).doing("start threads for", &core.dir)?;
         }

@@ -5,3 +5,4 @@ mod common;
 mod corruption;
 mod keyspaces;
 mod model;
+mod reopen;
