@@ -146,8 +146,10 @@ impl Background {
             drop(state);
             let outcome = self.run_guarded(&work);
             let mut state = self.state.lock();
-            state.jobs -= 1;
             self.finish(&work, &mut state);
+            // With its hold on the files it replaced, so that an idle database has freed them.
+            drop(work);
+            state.jobs -= 1;
             let failed = self.note(role, outcome, &mut state);
             self.changed.notify_all();
             drop(state);
@@ -423,8 +425,9 @@ impl Background {
         drop(state);
         let outcome = self.compact(&claimed);
         let mut state = self.state.lock();
-        state.jobs -= 1;
         state.busy.release(claimed.claim, &claimed.pick);
+        drop(claimed);
+        state.jobs -= 1;
         self.changed.notify_all();
         drop(state);
         self.place.gate.notify();
