@@ -121,7 +121,8 @@ impl Plan {
 
 enum Run {
     Pending,
-    Read(Result<Vec<u8>>),
+    /// `None` if the read failed.
+    Read(Option<Vec<u8>>),
 }
 
 /// Values that are being read. Dropping it cancels the reads that have not begun.
@@ -148,15 +149,15 @@ impl Fetching {
             Place::Run(run) => *run,
         };
         if matches!(self.runs[run], Run::Pending) {
-            let bytes = self.reads.take(run).map_err(|error| {
-                Error::io("read values", segment.path(), error).at(self.starts[run])
-            });
-            self.runs[run] = Run::Read(bytes);
+            self.runs[run] = Run::Read(self.reads.take(run).ok());
         }
         let Run::Read(bytes) = &self.runs[run] else {
             unreachable!("it was read just now");
         };
-        let bytes = bytes.as_ref().map_err(Error::clone)?;
+        let Some(bytes) = bytes else {
+            // What is wrong may concern a neighbour only: this value has its own chance.
+            return segment.read_value(want.pointer, self.view.keyspace, &want.key, want.seqno);
+        };
         let start = (want.pointer.offset - self.starts[run]) as usize;
         let record = bytes.get(start..start + want.pointer.length as usize).ok_or_else(|| {
             Error::corruption("a read came back short")

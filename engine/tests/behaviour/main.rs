@@ -3,6 +3,7 @@
 
 mod common;
 mod corruption;
+mod cursors;
 mod keyspaces;
 mod model;
 mod reopen;

@@ -1,0 +1,399 @@
+//! Walks over keys, in both directions, with values inline, separated, and both in turn.
+
+use crate::common::{self, TempDir};
+use cleavedb::{CursorOptions, Db, ErrorKind, Keyspace, ParallelReads};
+use std::fs;
+
+/// Every third value is separated, and the keys are spread over memtable, L0 and below.
+fn mixed(count: usize) -> (TempDir, Db, Keyspace) {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    for part in 0..3 {
+        for number in (part..count).step_by(3) {
+            let key = common::key(number);
+            keyspace.put(&key, "old").unwrap();
+            keyspace.put(&key, value(number)).unwrap();
+            keyspace.put(format!("{key} deleted"), value(number)).unwrap();
+            keyspace.delete(format!("{key} deleted")).unwrap();
+        }
+        if part < 2 {
+            keyspace.flush().unwrap();
+        }
+    }
+    (dir, db, keyspace)
+}
+
+fn value(number: usize) -> Vec<u8> {
+    let bytes = if number % 3 == 0 { 150 } else { 20 };
+    common::value(&common::key(number), 1, bytes)
+}
+
+fn number_of(db: &Db, name: &str) -> u64 {
+    db.stats().numbers().find(|(known, _)| *known == name).expect(name).1
+}
+
+#[test]
+fn every_pair_in_both_directions() {
+    for prefetch in [true, false] {
+        let (_dir, _db, keyspace) = mixed(400);
+        let options = CursorOptions { prefetch, ..Default::default() };
+        let mut cursor = keyspace.cursor_with(options).unwrap();
+        cursor.seek_to_first().unwrap();
+        for number in 0..400 {
+            assert_eq!(cursor.key(), common::key(number).as_bytes());
+            assert_eq!(cursor.value().unwrap(), value(number));
+            cursor.next().unwrap();
+        }
+        assert!(!cursor.valid());
+        cursor.seek_to_last().unwrap();
+        for number in (0..400).rev() {
+            assert_eq!(cursor.key(), common::key(number).as_bytes());
+            assert_eq!(cursor.value().unwrap(), value(number));
+            cursor.prev().unwrap();
+        }
+        assert!(!cursor.valid());
+    }
+}
+
+#[test]
+fn a_new_cursor_stands_nowhere() {
+    let (_dir, _db, keyspace) = mixed(3);
+    let mut cursor = keyspace.cursor().unwrap();
+    assert!(!cursor.valid());
+    cursor.next().unwrap();
+    cursor.prev().unwrap();
+    assert!(!cursor.valid());
+    assert_eq!(cursor.value().unwrap_err().kind(), ErrorKind::Invalid);
+}
+
+#[test]
+fn over_nothing() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let mut cursor = db.default_keyspace().cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    assert!(!cursor.valid());
+    cursor.seek_to_last().unwrap();
+    assert!(!cursor.valid());
+    cursor.seek("").unwrap();
+    assert!(!cursor.valid());
+    cursor.seek_for_prev("z").unwrap();
+    assert!(!cursor.valid());
+    assert!(db.default_keyspace().iter().next().is_none());
+}
+
+#[test]
+fn seeks_on_a_live_cursor() {
+    let (_dir, _db, keyspace) = mixed(300);
+    let mut cursor = keyspace.cursor().unwrap();
+    for number in [5, 250, 0, 299, 100, 101, 99] {
+        // In the middle of a walk whose values are read ahead.
+        for _ in 0..20 {
+            if cursor.valid() {
+                cursor.value().unwrap();
+                cursor.next().unwrap();
+            }
+        }
+        let key = common::key(number);
+        cursor.seek(&key).unwrap();
+        assert_eq!(cursor.key(), key.as_bytes());
+        assert_eq!(cursor.value().unwrap(), value(number));
+        // Behind a key that was deleted, and before one.
+        cursor.seek_for_prev(format!("{key} deleted")).unwrap();
+        assert_eq!(cursor.key(), key.as_bytes());
+        assert_eq!(cursor.value().unwrap(), value(number));
+        cursor.seek(format!("{key} deleted")).unwrap();
+        match number {
+            299 => assert!(!cursor.valid()),
+            _ => assert_eq!(cursor.key(), common::key(number + 1).as_bytes()),
+        }
+    }
+}
+
+#[test]
+fn turns_anywhere() {
+    let (_dir, _db, keyspace) = mixed(120);
+    let mut cursor = keyspace.cursor().unwrap();
+    for ask in [true, false] {
+        for steps in 1..100 {
+            cursor.seek(common::key(10)).unwrap();
+            for _ in 0..steps {
+                if ask {
+                    cursor.value().unwrap();
+                }
+                cursor.next().unwrap();
+            }
+            for number in (10 + steps - 5..10 + steps).rev() {
+                cursor.prev().unwrap();
+                assert_eq!(cursor.key(), common::key(number).as_bytes());
+                assert_eq!(cursor.value().unwrap(), value(number));
+            }
+            cursor.next().unwrap();
+            assert_eq!(cursor.key(), common::key(10 + steps - 4).as_bytes());
+            assert_eq!(cursor.value().unwrap(), value(10 + steps - 4));
+        }
+    }
+}
+
+#[test]
+fn turns_at_the_ends() {
+    let (_dir, _db, keyspace) = mixed(30);
+    let mut cursor = keyspace.cursor().unwrap();
+    cursor.seek_to_last().unwrap();
+    cursor.next().unwrap();
+    assert!(!cursor.valid());
+    // Past an end it stands nowhere, until it is positioned again.
+    cursor.prev().unwrap();
+    assert!(!cursor.valid());
+    cursor.seek_to_first().unwrap();
+    cursor.prev().unwrap();
+    cursor.next().unwrap();
+    assert!(!cursor.valid());
+}
+
+#[test]
+fn within_bounds() {
+    let (_dir, _db, keyspace) = mixed(200);
+    let bound = |number| Some(common::key(number).into_bytes());
+    let numbers = |lower, upper| {
+        let options = CursorOptions { lower, upper, ..Default::default() };
+        let mut cursor = keyspace.cursor_with(options).unwrap();
+        let (mut forward, mut backward) = (Vec::new(), Vec::new());
+        cursor.seek_to_first().unwrap();
+        while cursor.valid() {
+            forward.push(cursor.key().to_vec());
+            cursor.value().unwrap();
+            cursor.next().unwrap();
+        }
+        cursor.seek_to_last().unwrap();
+        while cursor.valid() {
+            backward.push(cursor.key().to_vec());
+            cursor.value().unwrap();
+            cursor.prev().unwrap();
+        }
+        assert!(forward.iter().eq(backward.iter().rev()));
+        forward
+    };
+    let keys = |range: std::ops::Range<usize>| {
+        range.map(|number| common::key(number).into_bytes()).collect::<Vec<_>>()
+    };
+    assert_eq!(numbers(bound(50), bound(150)), keys(50..150));
+    assert_eq!(numbers(None, bound(40)), keys(0..40));
+    assert_eq!(numbers(bound(190), None), keys(190..200));
+    assert_eq!(numbers(bound(60), bound(60)), keys(0..0));
+    assert_eq!(numbers(bound(70), bound(60)), keys(0..0));
+    assert_eq!(numbers(Some(b"a".to_vec()), Some(b"b".to_vec())), keys(0..0));
+    assert_eq!(numbers(Some(b"key000010 ".to_vec()), bound(12)), keys(11..12));
+}
+
+#[test]
+fn seeks_stay_within_bounds() {
+    let (_dir, _db, keyspace) = mixed(100);
+    let bound = |number| Some(common::key(number).into_bytes());
+    let options = CursorOptions { lower: bound(20), upper: bound(40), ..Default::default() };
+    let mut cursor = keyspace.cursor_with(options).unwrap();
+    cursor.seek("").unwrap();
+    assert_eq!(cursor.key(), common::key(20).as_bytes());
+    cursor.prev().unwrap();
+    assert!(!cursor.valid());
+    cursor.seek(common::key(40)).unwrap();
+    assert!(!cursor.valid());
+    cursor.seek_for_prev("z").unwrap();
+    assert_eq!(cursor.key(), common::key(39).as_bytes());
+    cursor.next().unwrap();
+    assert!(!cursor.valid());
+    cursor.seek_for_prev(common::key(19)).unwrap();
+    assert!(!cursor.valid());
+}
+
+#[test]
+fn prefixes() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    let keys: [&[u8]; 9] =
+        [b"", b"a", b"ab", b"ab\xff", b"ab\xff\xff", b"ac", b"b", b"\xff", b"\xff\xff"];
+    for key in keys {
+        keyspace.put(key, key).unwrap();
+    }
+    let prefixes: [&[u8]; 8] =
+        [b"", b"a", b"ab", b"ab\xff", b"abc", b"b", b"\xff", b"\xff\xff\xff"];
+    for prefix in prefixes {
+        let expected: Vec<_> = keys.iter().filter(|key| key.starts_with(prefix)).collect();
+        let found: Vec<_> = keyspace.prefix(prefix).map(|item| item.unwrap().0).collect();
+        assert!(found.iter().eq(expected.iter().copied()), "{prefix:?}");
+        let found: Vec<_> = keyspace.prefix(prefix).rev().map(|item| item.unwrap().0).collect();
+        assert!(found.iter().rev().eq(expected.iter().copied()), "{prefix:?}");
+        let options = CursorOptions {
+            prefix: Some(prefix.to_vec()),
+            lower: Some(b"a".to_vec()),
+            upper: Some(b"\xff\xff".to_vec()),
+            ..Default::default()
+        };
+        let mut cursor = keyspace.cursor_with(options).unwrap();
+        cursor.seek_to_first().unwrap();
+        let within = |key: &[u8]| key >= &b"a"[..] && key < &b"\xff\xff"[..];
+        for key in expected.into_iter().filter(|key| within(key)) {
+            assert_eq!(cursor.key(), *key);
+            cursor.next().unwrap();
+        }
+        assert!(!cursor.valid());
+    }
+}
+
+#[test]
+fn ranges_from_both_ends_meet() {
+    let (_dir, _db, keyspace) = mixed(100);
+    let mut range = keyspace.range(common::key(10)..=common::key(60));
+    for number in 0..25 {
+        assert_eq!(range.next().unwrap().unwrap().0, common::key(10 + number).as_bytes());
+        assert_eq!(range.next_back().unwrap().unwrap().0, common::key(60 - number).as_bytes());
+    }
+    let (key, found) = range.next().unwrap().unwrap();
+    assert_eq!((key, found.into_vec()), (common::key(35).into_bytes(), value(35)));
+    assert!(range.next().is_none() && range.next_back().is_none());
+    assert_eq!(keyspace.keys_in(common::key(10)..common::key(20)).count(), 10);
+    assert_eq!(keyspace.keys().rev().count(), 100);
+}
+
+#[test]
+fn what_is_written_later_does_not_show() {
+    let (_dir, db, keyspace) = mixed(200);
+    let mut cursor = keyspace.cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    for number in 0..200 {
+        keyspace.put(common::key(number), "new").unwrap();
+        keyspace.put(format!("{} new", common::key(number)), "new").unwrap();
+        if number % 50 == 0 {
+            db.compact().unwrap();
+        }
+    }
+    db.compact().unwrap();
+    for number in 0..200 {
+        assert_eq!(cursor.key(), common::key(number).as_bytes());
+        assert_eq!(cursor.value().unwrap(), value(number));
+        cursor.next().unwrap();
+    }
+    assert!(!cursor.valid());
+}
+
+#[test]
+fn keys_only_reads_no_value() {
+    let (_dir, db, keyspace) = mixed(200);
+    let before = number_of(&db, "value_reads");
+    let options = CursorOptions { keys_only: true, ..Default::default() };
+    let mut cursor = keyspace.cursor_with(options).unwrap();
+    cursor.seek_to_first().unwrap();
+    for number in 0..200 {
+        assert_eq!(cursor.key(), common::key(number).as_bytes());
+        cursor.next().unwrap();
+    }
+    cursor.seek_to_last().unwrap();
+    assert!(cursor.value().unwrap_err().to_string().contains("keys only"));
+    assert_eq!(keyspace.keys().count(), 200);
+    assert_eq!(number_of(&db, "value_reads"), before);
+}
+
+#[test]
+fn values_are_read_ahead_once_a_walk_is_steady() {
+    let (_dir, db, keyspace) = mixed(600);
+    let walk = |steps: usize, ask: bool, prefetch: bool| {
+        let before = number_of(&db, "prefetched_values");
+        let options = CursorOptions { prefetch, ..Default::default() };
+        let mut cursor = keyspace.cursor_with(options).unwrap();
+        cursor.seek_to_first().unwrap();
+        for _ in 0..steps {
+            if ask {
+                cursor.value().unwrap();
+            }
+            cursor.next().unwrap();
+        }
+        number_of(&db, "prefetched_values") - before
+    };
+    assert_eq!(walk(1, true, true), 0, "a point read pays for nothing else");
+    assert_eq!(walk(100, false, true), 0, "nobody asked for values");
+    assert_eq!(walk(100, true, false), 0, "it was switched off");
+    assert!(walk(600, true, true) > 150, "of two hundred separated values");
+}
+
+#[test]
+fn a_cursor_that_stops_early_wants_no_more() {
+    let (_dir, db, keyspace) = mixed(900);
+    for stop in [5, 20, 60] {
+        let before = number_of(&db, "value_reads");
+        let mut range = keyspace.iter();
+        for _ in 0..stop {
+            range.next().unwrap().unwrap();
+        }
+        drop(range);
+        // The window doubles: what was read in vain is bounded by what was wanted.
+        let read = number_of(&db, "value_reads") - before;
+        assert!(read <= 4 * stop, "{read} for {stop}");
+    }
+    db.close().unwrap();
+}
+
+#[test]
+fn the_error_of_a_value_is_its_own() {
+    for parallel_reads in [ParallelReads::Threads, ParallelReads::Off] {
+        let dir = common::dir();
+        let options = cleavedb::Options { parallel_reads, ..common::tiny() };
+        let db = common::open_with(dir.path(), options);
+        let keyspace = db.default_keyspace();
+        for number in 0..200 {
+            keyspace.put(common::key(number), common::value("", number as u64, 300)).unwrap();
+        }
+        db.compact().unwrap();
+        // One byte of the value of key 100, on disk.
+        let lost = common::value("", 100, 300);
+        let find = |bytes: &[u8]| bytes.windows(300).position(|window| window == lost);
+        let (path, mut bytes, offset) = common::files(dir.path(), ".seg")
+            .into_iter()
+            .map(|path| (path.clone(), fs::read(path).unwrap()))
+            .find_map(|(path, bytes)| find(&bytes).map(|offset| (path, bytes, offset)))
+            .unwrap();
+        bytes[offset + 7] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        let mut errors = Vec::new();
+        let mut cursor = keyspace.cursor().unwrap();
+        cursor.seek_to_first().unwrap();
+        for number in 0..200 {
+            assert_eq!(cursor.key(), common::key(number).as_bytes());
+            match cursor.value() {
+                Ok(found) => assert_eq!(found, common::value("", number as u64, 300)),
+                Err(error) => errors.push((number, error)),
+            }
+            cursor.next().unwrap();
+        }
+        assert_eq!(errors.len(), 1);
+        let (number, error) = errors.pop().unwrap();
+        assert_eq!((number, error.kind()), (100, ErrorKind::Corruption));
+        assert_eq!(error.file(), Some(&*path));
+        assert!(error.offset().is_some_and(|at| at < offset as u64 && at + 64 > offset as u64));
+        assert_eq!(keyspace.iter().filter(Result::is_err).count(), 1);
+        assert_eq!(keyspace.iter().count(), 200);
+        let keys: Vec<_> = (90..110).map(common::key).collect();
+        let failed = keyspace.multi_get(&keys).iter().position(Result::is_err);
+        assert_eq!(failed, Some(10));
+    }
+}
+
+#[test]
+fn a_cut_segment_loses_only_what_was_cut() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    for number in 0..20 {
+        keyspace.put(common::key(number), common::value("", number as u64, 300)).unwrap();
+    }
+    db.compact().unwrap();
+    let path = &common::files(dir.path(), ".seg")[0];
+    let file = fs::OpenOptions::new().write(true).open(path).unwrap();
+    // Within the last of its records: all of them may be read by one call.
+    file.set_len(file.metadata().unwrap().len() - 50).unwrap();
+    let keys: Vec<_> = (0..20).map(common::key).collect();
+    let failed: Vec<_> = keyspace.multi_get(&keys).iter().map(Result::is_err).collect();
+    assert_eq!(failed.iter().position(|failed| *failed), Some(19), "{failed:?}");
+    assert_eq!(keyspace.iter().filter(Result::is_err).count(), 1);
+}
