@@ -105,7 +105,6 @@ struct Opening {
 
 /// What is known once the manifest and the log were read.
 struct Recovered {
-    manifest: u64,
     set: Arc<VersionSet>,
     health: Arc<Health>,
     /// The manifest that was in force.
@@ -217,7 +216,6 @@ impl Opening {
         });
         by_id.into_values().for_each(|keyspace| set.register(keyspace));
         Ok(Recovered {
-            manifest: current.manifest,
             set: Arc::new(set),
             health,
             manifest: current.manifest,

@@ -2,6 +2,8 @@
 //! program, so that it links once; `cargo test --test behaviour cursors::` runs a part of it.
 
 mod common;
+mod compaction;
+mod concurrency;
 mod corruption;
 mod cursors;
 mod keyspaces;

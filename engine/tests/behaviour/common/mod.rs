@@ -99,3 +99,12 @@ pub fn copy_dir(from: &Path, to: &Path) {
         std::fs::copy(&path, to.join(name)).expect("a copy");
     }
 }
+
+/// Does something at the end of a scope, also when a test fails in it.
+pub struct OnDrop<F: FnMut()>(pub F);
+
+impl<F: FnMut()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
