@@ -33,6 +33,22 @@ pub fn seed(a: u64, b: u64) -> u64 {
     xxh3_64(&bytes)
 }
 
+/// XXH3-64 over bytes that come piece by piece; how they are cut makes no difference.
+#[derive(Clone, Default)]
+pub struct RunningHash(Xxh3);
+
+impl RunningHash {
+    /// Takes in the bytes that come next.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.0.update(bytes);
+    }
+
+    /// The hash of all bytes so far.
+    pub fn hash(&self) -> u64 {
+        self.0.digest()
+    }
+}
+
 /// The hash of a user key that filters and shards use. Part of the table format.
 pub fn key_hash(user_key: &[u8]) -> u64 {
     xxh3_64(user_key)
@@ -62,6 +78,10 @@ mod tests {
         for at in [0, 1, 16, 17, 240, 241, 1024, 1999, 2000] {
             let (first, second) = bytes.split_at(at);
             assert_eq!(checksum32_of_two(9, first, second), checksum32(9, &bytes), "{at}");
+            let mut running = RunningHash::default();
+            running.update(first);
+            running.update(second);
+            assert_eq!(running.hash(), xxh3_64(&bytes), "{at}");
         }
     }
 

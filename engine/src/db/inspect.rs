@@ -172,13 +172,15 @@ fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -
         out,
         path,
         format_args!(
-            "{} entries, {} tombstones, commits {} to {}, order {}, blocks {:?}\n",
+            "{} entries, {} tombstones, commits {} to {}, order {}, blocks {:?}, \
+             fingerprint {:016x}\n",
             summary.entries,
             summary.tombstones,
             summary.min_seqno,
             summary.max_seqno,
             properties.comparator,
-            properties.codec
+            properties.codec,
+            summary.fingerprint
         ),
     )?;
     for (segment, used) in &summary.segments {

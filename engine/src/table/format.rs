@@ -40,7 +40,7 @@
 //! memory; from then on one read per data block. What blocks hold: `block.rs` (data), `index.rs`,
 //! `filter.rs`, `properties.rs`.
 
-use crate::base::checksum::{checksum32, checksum64, seed};
+use crate::base::checksum::{RunningHash, checksum32, checksum64, seed};
 use crate::base::coding::{Reader, put_varint};
 use crate::base::compression::{Codec, compress, decompress};
 use crate::base::error::{Error, Result};
@@ -172,6 +172,24 @@ pub(super) fn unseal(seed: FileSeed, offset: u64, mut sealed: Vec<u8>) -> Result
 pub(super) fn unseal_slice(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<Vec<u8>> {
     let found = check(seed, offset, sealed)?;
     decompress(found.codec, found.body, found.raw_len)
+}
+
+/// Tells tables apart whose numbers are alike: XXH3-64 over the checksums of all data blocks, as
+/// they lie in the file, in order.
+#[derive(Default)]
+pub(super) struct Fingerprint(RunningHash);
+
+impl Fingerprint {
+    /// Takes in the sealed block that comes next; `bytes` may hold others before it.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        // Its checksum comes last. What is too short to have one does not unseal either.
+        self.0.update(&bytes[bytes.len().saturating_sub(4)..]);
+    }
+
+    /// The fingerprint of what was taken in.
+    pub(super) fn value(&self) -> u64 {
+        self.0.hash()
+    }
 }
 
 /// Where the blocks behind the data are.

@@ -7,12 +7,17 @@
 //! summary      entries, tombstones, bytes of user keys, bytes of payloads (varints)
 //!              smallest and largest internal key (length, bytes)
 //!              smallest and largest sequence number (varints)
+//!              fingerprint (u64): XXH3-64 over the checksums of all data blocks, in order
 //!              count of segments (varint), then by ascending id, per segment: id, records
 //!              referenced, bytes referenced (varints)
 //! ```
 //! Validity: at least one entry; no more tombstones and references together than entries; keys of
 //! possible length and kind; sequence numbers in order and within 56 bits. The properties and the
 //! meta of a table have the same summary; [`super::Table::verify`] compares it with the content.
+//!
+//! The fingerprint is why an older file in the place of a table is refused even if it was valid
+//! once, has the same id and length, and the same numbers: one brought back by a backup, or by a
+//! checkpoint that has gone its own way since.
 //!
 //! I3, I4: value GC asks these counts whether any table may still reference a segment, so they
 //! are exact: counted as entries are written, from the very pointers written.
@@ -56,13 +61,16 @@ pub struct Summary {
     pub min_seqno: SeqNo,
     /// The largest sequence number.
     pub max_seqno: SeqNo,
+    /// What tells it from tables of the same numbers: a hash of all its entries and values.
+    pub fingerprint: u64,
     /// What is referenced, per segment.
     pub segments: BTreeMap<SegmentId, SegmentUse>,
 }
 
 impl Summary {
-    /// Takes in one more entry; the caller sets the largest key once, behind the last one. A
-    /// payload that is not what its kind says is corruption, and leaves the summary as it was.
+    /// Takes in one more entry; the caller sets the largest key and the fingerprint once, behind
+    /// the last one. A payload that is not what its kind says is corruption, and leaves the summary
+    /// as it was.
     pub(super) fn count(
         &mut self,
         user_key: &[u8],
@@ -107,6 +115,7 @@ impl Summary {
         put_bytes(out, &self.largest);
         put_varint(out, self.min_seqno);
         put_varint(out, self.max_seqno);
+        out.extend_from_slice(&self.fingerprint.to_le_bytes());
         put_varint(out, self.segments.len() as u64);
         for (segment, used) in &self.segments {
             for number in [segment.0, used.count, used.bytes] {
@@ -125,6 +134,7 @@ impl Summary {
             largest: decode_key(reader)?,
             min_seqno: reader.varint()?,
             max_seqno: reader.varint()?,
+            fingerprint: reader.u64()?,
             segments: decode_segments(reader)?,
         };
         let references = summary
@@ -252,6 +262,7 @@ mod tests {
         add(b"d", 8, pointer(7, u32::MAX));
         add(b"ee", 4, Slot::Inline(b"value"));
         summary.largest = internal_key(b"ee", Trailer::new(4, EntryKind::Put));
+        summary.fingerprint = u64::MAX - 1;
         summary
     }
 

@@ -6,9 +6,10 @@
 //! The kernel does not read ahead for us: our files are advised to expect random reads.
 
 use super::block::Block;
-use super::format::{BlockHandle, DATA_START, unseal_slice};
+use super::format::{BlockHandle, DATA_START};
 use super::reader::Table;
 use crate::base::error::Result;
+use std::borrow::Cow;
 
 const MIN_WINDOW_BYTES: usize = 16 << 10;
 const MAX_WINDOW_BYTES: usize = 256 << 10;
@@ -39,6 +40,16 @@ impl ReadAhead {
         handle: BlockHandle,
         fill_cache: bool,
     ) -> Result<Block> {
+        table.adopt(handle, self.sealed(table, number, handle)?, fill_cache)
+    }
+
+    /// The same as it lies in the file, not checked yet.
+    pub(super) fn sealed(
+        &mut self,
+        table: &Table,
+        number: usize,
+        handle: BlockHandle,
+    ) -> Result<Cow<'_, [u8]>> {
         let backward = self.last == Some(number + 1);
         let forward = number.checked_sub(1).is_some_and(|before| self.last == Some(before));
         self.last = Some(number);
@@ -49,12 +60,11 @@ impl ReadAhead {
                 self.window = 0;
             }
             if handle.len as usize >= self.window {
-                return table.load(handle, fill_cache);
+                return Ok(Cow::Owned(table.sealed(handle)?));
             }
             self.fill(table, handle, backward)?;
         }
-        let sealed = self.buffered(handle).unwrap_or_default();
-        table.adopt(handle, unseal_slice(table.seed, handle.offset, sealed), fill_cache)
+        Ok(Cow::Borrowed(self.buffered(handle).unwrap_or_default()))
     }
 
     /// The block as it lies in the buffer, if it does wholly.

@@ -11,7 +11,7 @@
 use super::block::Block;
 use super::block_iter::BlockIter;
 use super::filter::Filter;
-use super::format::{BlockHandle, FileSeed, unseal};
+use super::format::{BlockHandle, FileSeed, unseal, unseal_slice};
 use super::index::Index;
 use super::properties::{Properties, TableMeta};
 use super::stats::TableStats;
@@ -21,6 +21,7 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
 use crate::cache::{BlockCache, BlockKey, OpenFiles};
 use crate::env::fs::File;
+use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -183,19 +184,28 @@ impl Table {
 
     /// The block from the file.
     pub(super) fn load(&self, handle: BlockHandle, fill_cache: bool) -> Result<Block> {
+        self.adopt(handle, Cow::Owned(self.sealed(handle)?), fill_cache)
+    }
+
+    /// The block as it lies in the file, not checked yet.
+    pub(super) fn sealed(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         // The length was checked against the file's when the index was.
         let mut sealed = vec![0; handle.len as usize];
         self.read(&mut sealed, handle.offset)?;
-        self.adopt(handle, unseal(self.seed, handle.offset, sealed), fill_cache)
+        Ok(sealed)
     }
 
-    /// Makes a block of bytes that were unsealed, and caches it.
+    /// Checks and unseals a block, and caches it.
     pub(super) fn adopt(
         &self,
         handle: BlockHandle,
-        raw: Result<Vec<u8>>,
+        sealed: Cow<'_, [u8]>,
         fill_cache: bool,
     ) -> Result<Block> {
+        let raw = match sealed {
+            Cow::Owned(sealed) => unseal(self.seed, handle.offset, sealed),
+            Cow::Borrowed(sealed) => unseal_slice(self.seed, handle.offset, sealed),
+        };
         let bytes = Arc::new(raw.map_err(|error| self.at(error, handle))?);
         let block = Block::new(Arc::clone(&bytes)).map_err(|error| self.at(error, handle))?;
         if fill_cache {

@@ -2,7 +2,7 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{BlockHandle, FileSeed, Footer, seal};
+use super::format::{FileSeed, Fingerprint, Footer, seal};
 use super::properties::{Properties, Summary, TableMeta};
 use super::stats::{TableCounts, TableStats};
 use super::{Table, TableIter, TableSettings, TableWriter};
@@ -463,10 +463,32 @@ fn i07_another_content_than_the_manifest_means_is_noticed() {
     assert!(error.to_string().contains("their contents differ"), "{error}");
 }
 
+#[test]
+fn i07_a_stale_table_of_the_same_numbers_is_noticed() {
+    let (place, _, mut entries) = small();
+    let meant = place.write(1, settings(90, Codec::None), &entries);
+    let meant_bytes = place.bytes(1);
+    entries[13].2[40] ^= 1;
+    let stale = place.write(1, settings(90, Codec::None), &entries);
+    let alike = Summary { fingerprint: stale.summary.fingerprint, ..(*meant.summary).clone() };
+    assert_eq!((meant.bytes, &alike), (stale.bytes, &*stale.summary));
+    let table = place.open(&stale).unwrap();
+    table.verify(|_, _, _| Ok(())).unwrap();
+    let error = place.open(&meant).unwrap_err();
+    assert!(error.to_string().contains("their contents differ"), "{error}");
+    // Old blocks in front of the right end of the file: only reading all of them can tell.
+    let data = table.data_end as usize;
+    let mixed = [&place.bytes(1)[..data], &meant_bytes[data..]].concat();
+    place.replace(1, mixed);
+    let error = place.open(&meant).unwrap().verify(|_, _, _| Ok(())).unwrap_err();
+    assert!(error.message().contains("fingerprint"), "{error}");
+}
+
 /// Assembles a table by hand, each part as it is told.
 struct Parts {
     blocks: Vec<Vec<Entry>>,
     bounds: Vec<Vec<u8>>,
+    /// Its fingerprint is added to the right one.
     summary: Summary,
     filtered: Vec<Vec<u8>>,
 }
@@ -491,9 +513,9 @@ impl Parts {
         let (id, order) = (TableId(1), KeyOrder::Bytewise);
         let mut out = Header::new(FileKind::Table, DATABASE, 1).encode().to_vec();
         let seed = FileSeed::new(DATABASE, id);
-        let mut add = |raw: &[u8]| {
+        let add = |out: &mut Vec<u8>, raw: &[u8]| {
             let offset = out.len() as u64;
-            seal(&mut out, seed, offset, Codec::None, raw).unwrap()
+            seal(out, seed, offset, Codec::None, raw).unwrap()
         };
         let build = |interval, entries: &[Entry]| {
             let mut builder = BlockBuilder::new(interval);
@@ -502,23 +524,28 @@ impl Parts {
             }
             builder.finish(<[u8]>::to_vec)
         };
-        let blocks: Vec<BlockHandle> =
-            self.blocks.iter().map(|entries| add(&build(RESTART_INTERVAL, entries))).collect();
+        let (mut blocks, mut fingerprint) = (Vec::new(), Fingerprint::default());
+        for entries in &self.blocks {
+            blocks.push(add(&mut out, &build(RESTART_INTERVAL, entries)));
+            fingerprint.add(&out);
+        }
         let mut filter = FilterBuilder::new(10);
         self.filtered.iter().for_each(|key| filter.add(key_hash(key)));
-        let filter = Some(add(&filter.finish()));
+        let filter = Some(add(&mut out, &filter.finish()));
         let indexed = self.bounds.iter().zip(blocks).map(|(bound, handle)| {
             let (key, trailer) = crate::base::key::split_internal(bound);
             let mut payload = Vec::new();
             handle.encode(&mut payload);
             (key.to_vec(), trailer, payload)
         });
-        let index = add(&build(1, &indexed.collect::<Vec<_>>()));
-        let summary = Arc::new(self.summary.clone());
+        let index = add(&mut out, &build(1, &indexed.collect::<Vec<_>>()));
+        let mut summary = self.summary.clone();
+        summary.fingerprint = summary.fingerprint.wrapping_add(fingerprint.value());
+        let summary = Arc::new(summary);
         let comparator = order.name().to_string();
         let properties =
             Properties { id, comparator, codec: Codec::None, summary: summary.clone() };
-        let properties = add(&properties.encode());
+        let properties = add(&mut out, &properties.encode());
         let end = out.len() as u64;
         Footer { filter, index, properties }.encode(&mut out, seed, end);
         let place = Place::new(order);
@@ -561,6 +588,7 @@ fn verify_finds_what_checksums_cannot() {
         (Parts::spoilt(|parts| parts.filtered.clear()), "filter denies"),
         (Parts::spoilt(|parts| parts.summary.key_bytes += 1), "numbers"),
         (Parts::spoilt(|parts| parts.summary.max_seqno += 1), "numbers"),
+        (Parts::spoilt(|parts| parts.summary.fingerprint = 1), "fingerprint"),
         (Parts::spoilt(|parts| parts.blocks[0][0].2 = b"11".to_vec()), "numbers"),
         (Parts::spoilt(|parts| parts.blocks[0][0].0 = b"0".to_vec()), "filter denies"),
         (Parts::spoilt(|parts| parts.bounds.truncate(1)), "indexed blocks end"),
@@ -737,5 +765,5 @@ fn the_bytes_of_a_table_are_part_of_the_format() {
     let (place, _, entries) = small();
     let meta = place.write(1, settings(90, Codec::None), &entries);
     let sum = crate::base::checksum::checksum64(0, &place.bytes(1));
-    assert_eq!((meta.bytes, sum), (668, 12742583284489158151));
+    assert_eq!((meta.bytes, sum), (676, 8391844833195356374));
 }

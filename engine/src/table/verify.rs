@@ -2,6 +2,7 @@
 //! again, whatever is in memory.
 
 use super::block_iter::BlockIter;
+use super::format::Fingerprint;
 use super::properties::Summary;
 use super::read_ahead::ReadAhead;
 use super::reader::Table;
@@ -12,23 +13,26 @@ use crate::base::key::{Trailer, split_internal};
 
 impl Table {
     /// Reads everything, and checks the order of the entries, the bounds of the blocks, the numbers
-    /// of the properties, and that the filter denies no key. Each entry is handed to `each`, whose
-    /// first error ends it. Errors name file and offset.
+    /// and the fingerprint of the properties, and that the filter denies no key. Each entry is
+    /// handed to `each`, whose first error ends it. Errors name file and offset.
     pub fn verify(&self, mut each: impl FnMut(&[u8], Trailer, &[u8]) -> Result<()>) -> Result<()> {
         let file = self.files.get(&self.path)?;
         let tail = Tail::read(&*file, &self.path, &self.meta, self.database, &self.order)?;
         let mut walk = Walk { table: self, tail, last: Vec::new(), summary: Summary::default() };
-        let mut ahead = ReadAhead::whole_pass();
+        let (mut ahead, mut fingerprint) = (ReadAhead::whole_pass(), Fingerprint::default());
         for number in 0..walk.tail.index.len() {
             let handle =
                 walk.tail.index.handle(number).map_err(|error| error.in_file(&self.path))?;
-            let block = ahead.load(self, number, handle, false)?;
+            let sealed = ahead.sealed(self, number, handle)?;
+            fingerprint.add(&sealed);
+            let block = self.adopt(handle, sealed, false)?;
             walk.block(number, BlockIter::new(block), &mut each)
                 .map_err(|error| self.at(error, handle))?;
         }
         walk.summary.largest = walk.last;
+        walk.summary.fingerprint = fingerprint.value();
         if walk.summary != *walk.tail.properties.summary {
-            let message = "the table's numbers are not those of its entries";
+            let message = "the table's numbers or fingerprint are not those of its entries";
             return Err(Error::corruption(message).in_file(&self.path).at(walk.tail.data_end));
         }
         Ok(())

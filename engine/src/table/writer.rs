@@ -11,7 +11,7 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Footer, seal};
+use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Fingerprint, Footer, seal};
 use super::index::IndexBuilder;
 use super::properties::{Properties, Summary, TableMeta};
 use crate::base::checksum::key_hash;
@@ -63,6 +63,7 @@ pub struct TableWriter {
     block: BlockBuilder,
     index: IndexBuilder,
     filter: Option<FilterBuilder>,
+    fingerprint: Fingerprint,
     summary: Summary,
     /// Finished bytes that are not written yet, and where they go.
     pending: Vec<u8>,
@@ -94,6 +95,7 @@ impl TableWriter {
             block: BlockBuilder::new(RESTART_INTERVAL),
             index: IndexBuilder::new(),
             filter: filtered.then(|| FilterBuilder::new(settings.filter_bits_per_key)),
+            fingerprint: Fingerprint::default(),
             summary: Summary::default(),
             pending: Header::new(FileKind::Table, database, id.0).encode().to_vec(),
             written: 0,
@@ -152,6 +154,7 @@ impl TableWriter {
         assert!(self.summary.entries > 0, "table {} has no entry", self.id);
         self.finish_block()?;
         self.summary.largest = self.block.last_key().to_vec();
+        self.summary.fingerprint = self.fingerprint.value();
         let summary = Arc::new(std::mem::take(&mut self.summary));
         let filter = match self.filter.take() {
             Some(filter) => Some(self.seal(Codec::None, &filter.finish())?),
@@ -188,6 +191,7 @@ impl TableWriter {
         let (pending, codec) = (&mut self.pending, self.settings.codec);
         let sealed = self.block.finish(|raw| seal(pending, self.seed, offset, codec, raw));
         self.index.wrote(sealed.in_file(&self.path)?);
+        self.fingerprint.add(&self.pending);
         if self.pending.len() >= PIECE_BYTES {
             self.write_pending()?;
         }
