@@ -4,7 +4,7 @@
 //!
 //! The data's way: a commit group becomes frames in the [`SegmentWriter`], which returns a value
 //! pointer for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery
-//! and value GC walk whole segments with [`scan`].
+//! and value GC walk whole segments with [`scan()`].
 //!
 //! Invariants: **I1** a frame is believed whole or not at all (`scan.rs`). **I2** a torn tail
 //! is told from rot (there too). **I3** a pointer yields its value or an error that names file
