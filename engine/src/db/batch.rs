@@ -2,7 +2,9 @@
 
 use crate::base::error::{Error, Result};
 use crate::commit::batch::Batch;
+use crate::db::Core;
 use crate::db::keyspace::Keyspace;
+use std::sync::{Arc, Weak};
 
 /// Operations over one or several keyspaces that become visible together, or not at all.
 ///
@@ -24,6 +26,8 @@ use crate::db::keyspace::Keyspace;
 #[derive(Default)]
 pub struct WriteBatch {
     inner: Batch,
+    /// The database of the first operation: the only one it can be written to.
+    home: Option<Weak<Core>>,
     error: Option<Error>,
 }
 
@@ -40,14 +44,26 @@ impl WriteBatch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
-        let added = self.inner.put(&keyspace.state, key.as_ref(), value.as_ref());
+        let at_home = self.is_at_home(&keyspace.core);
+        let (key, value) = (key.as_ref(), value.as_ref());
+        let added = at_home.and_then(|()| self.inner.put(&keyspace.state, key, value));
         self.note(added)
     }
 
     /// Adds the deletion of a key.
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
-        let added = self.inner.delete(&keyspace.state, key.as_ref());
+        let at_home = self.is_at_home(&keyspace.core);
+        let added = at_home.and_then(|()| self.inner.delete(&keyspace.state, key.as_ref()));
         self.note(added)
+    }
+
+    /// An error unless `core` is the database of the operations before.
+    fn is_at_home(&mut self, core: &Arc<Core>) -> Result<()> {
+        let home = self.home.get_or_insert_with(|| Arc::downgrade(core));
+        if std::ptr::eq(home.as_ptr(), Arc::as_ptr(core)) {
+            return Ok(());
+        }
+        Err(Error::invalid("a batch is for keyspaces of one database"))
     }
 
     fn note(&mut self, added: Result<()>) -> &mut Self {
@@ -75,13 +91,15 @@ impl WriteBatch {
     /// Forgets all operations; keeps the memory.
     pub fn clear(&mut self) {
         self.inner.clear();
+        self.home = None;
         self.error = None;
     }
 
-    pub(crate) fn into_inner(self) -> Result<Batch> {
-        match self.error {
-            Some(error) => Err(error),
-            None => Ok(self.inner),
+    /// The operations, to be written to `core`.
+    pub(crate) fn into_inner(mut self, core: &Arc<Core>) -> Result<Batch> {
+        if !self.is_empty() {
+            self.is_at_home(core)?;
         }
+        self.error.map_or(Ok(self.inner), Err)
     }
 }

@@ -326,7 +326,7 @@ impl Db {
     /// nothing (I1).
     pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.core.check_writable()?;
-        let batch = batch.into_inner()?;
+        let batch = batch.into_inner(&self.core)?;
         if batch.is_empty() {
             return Ok(());
         }

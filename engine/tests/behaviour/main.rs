@@ -1,6 +1,8 @@
 //! What users see of the engine, on real files: one behaviour per file, public API only. One
 //! program, so that it links once; `cargo test --test behaviour cursors::` runs a part of it.
 
+mod basics;
+mod batches;
 mod common;
 mod compaction;
 mod concurrency;
@@ -8,4 +10,6 @@ mod corruption;
 mod cursors;
 mod keyspaces;
 mod model;
+mod multi_get;
 mod reopen;
+mod snapshots;
