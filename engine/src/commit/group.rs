@@ -253,6 +253,9 @@ impl Committer {
     ) -> Result<SeqNo> {
         let parts = &self.parts;
         parts.health.check()?;
+        if log.closed {
+            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+        }
         let count: usize = frames.iter().map(|frame| frame.records.len()).sum();
         if log.next_seqno + count as u64 > MAX_SEQNO {
             return Err(Error::new(ErrorKind::Invalid, "all sequence numbers are used up")

@@ -44,6 +44,8 @@ pub struct Log {
     pub previous: Option<(SegmentId, u64)>,
     /// Once this many bytes of log were written, memtables are looked at that hold the head back.
     pub next_look: u64,
+    /// Set by a clean close: the manifest knows where the log ends, so it may not go on.
+    pub closed: bool,
 }
 
 /// Everything about the log that is shared.
@@ -206,7 +208,12 @@ impl LogShared {
             previous_bytes: log.previous.map_or(0, |(_, length)| length),
         };
         let segment = spare.handle.segment.clone();
-        let settings = WriterSettings { buffer_bytes: self.buffer_bytes, ..Default::default() };
+        let usual = WriterSettings::default();
+        let settings = WriterSettings {
+            buffer_bytes: self.buffer_bytes,
+            prepare_bytes: usual.prepare_bytes.min(self.segment_bytes),
+            ..usual
+        };
         // A crash before the head is durable leaves a segment that was never begun.
         let writer = SegmentWriter::activate(spare.file.clone(), segment, &head, settings)?;
         log.writer = Some(writer);
@@ -242,6 +249,7 @@ impl LogShared {
     /// At a clean close: syncs the log and tells the manifest where it ends.
     pub fn seal(&self, log: &mut Log) -> Result<()> {
         if let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) {
+            log.closed = true;
             let length = self.end_segment(writer)?;
             self.sealed.lock().push(Sealed { id: active.id(), length });
         }

@@ -13,6 +13,24 @@ use crate::version::manifest::ManifestWriter;
 use crate::version::settings::KeyspaceOptions;
 use std::path::Path;
 
+/// Creates the directory and those above it that are missing, and makes their names durable, so
+/// that a database does not vanish with a directory around it.
+pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
+    let fs = &env.fs;
+    let mut parents = Vec::new();
+    for part in dir.ancestors().filter(|part| !part.as_os_str().is_empty()) {
+        if fs.exists(part).doing("look for", part)? {
+            break;
+        }
+        let parent = part.parent().filter(|parent| !parent.as_os_str().is_empty());
+        parents.push(parent.unwrap_or(Path::new(".")));
+    }
+    fs.create_dir_all(dir).doing("create the directory", dir)?;
+    parents
+        .into_iter()
+        .try_for_each(|parent| fs.sync_dir(parent).doing("sync the directory", parent))
+}
+
 /// Makes an empty database in `dir`, which is locked. A crash at any moment leaves either no
 /// database, and creating it can be repeated, or a whole one.
 pub fn create(env: &Env, dir: &Path, orders: &Orders, keyspace: &KeyspaceOptions) -> Result<()> {
@@ -42,11 +60,7 @@ pub fn create(env: &Env, dir: &Path, orders: &Orders, keyspace: &KeyspaceOptions
         flushed: 0,
     };
     let state = Edit::new(vec![Change::NextFile(2), add]);
-    ManifestWriter::create(env, dir, database, 1, &state)?;
-    // The directory's own name, so that the database does not vanish with it.
-    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
-    let parent = parent.unwrap_or(Path::new("."));
-    fs.sync_dir(parent).doing("sync the directory", parent)
+    ManifestWriter::create(env, dir, database, 1, &state).map(|_| ())
 }
 
 fn not_empty(env: &Env, dir: &Path, path: &Path) -> Error {

@@ -33,7 +33,9 @@ use crate::read::fetch::Fetcher;
 use crate::stats::Counters;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
+use crate::version::files::TableHandle;
 use crate::version::health::Health;
+use crate::version::levels::Levels;
 use crate::version::set::VersionSet;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::Snapshots;
@@ -187,12 +189,20 @@ impl Core {
                 .run_chosen(keyspace, |levels| pick_range(levels, level, range, false))?;
         }
         // Tables of the deepest level that nothing came down to: they may hold what only
-        // snapshots saw that are gone now.
-        self.background.run_chosen(keyspace, |levels| {
-            let mut pick = pick_range(levels, deepest, range, true)?;
-            pick.inputs.retain(|table| table.meta.id.0 < first_new);
-            (!pick.inputs.is_empty()).then_some(pick)
-        })
+        // snapshots saw that are gone now. One at a time, as the tables in between stay.
+        let is_old = |table: &Arc<TableHandle>| table.meta.id.0 < first_new;
+        let has_old = |levels: &Levels| {
+            pick_range(levels, deepest, range, true).is_some_and(|p| p.inputs.iter().any(is_old))
+        };
+        while has_old(&keyspace.view().levels) {
+            self.background.run_chosen(keyspace, |levels| {
+                let mut pick = pick_range(levels, deepest, range, true)?;
+                pick.inputs.retain(is_old);
+                pick.inputs.truncate(1);
+                (!pick.inputs.is_empty()).then_some(pick)
+            })?;
+        }
+        Ok(())
     }
 
     pub(crate) fn states(&self) -> Vec<Arc<KeyspaceState>> {

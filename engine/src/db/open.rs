@@ -154,7 +154,7 @@ impl Opening {
     fn lock(&self, exists: bool) -> Result<Option<Box<dyn Lock>>> {
         let (fs, dir) = (&self.env.fs, &self.dir);
         if !exists {
-            fs.create_dir_all(dir).doing("create the directory", dir)?;
+            create::create_dir(&self.env, dir)?;
         }
         let path = dir.join(names::LOCK);
         let holder = self.env.threads.describe_process();
@@ -396,6 +396,7 @@ impl Opening {
             next_seqno: last_seqno + 1,
             previous: last,
             next_look: 0,
+            closed: false,
         };
         Committer::new(parts, log)
     }

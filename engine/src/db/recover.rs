@@ -63,11 +63,8 @@ pub fn read_version(
     let edits = read_manifest(env, &tables.dir, current.database, current.manifest)?;
     let builder = Builder { tables, order_of };
     let path = names::manifest(&tables.dir, current.manifest);
-    let mut found = Manifested {
-        version: Version::default(),
-        next_file: current.manifest + 1,
-        last_seqno: 0,
-    };
+    let mut found =
+        Manifested { version: Version::default(), next_file: current.manifest + 1, last_seqno: 0 };
     for edit in &edits {
         found.version =
             builder.apply(&found.version, edit, &[]).map_err(|error| error.in_file(&path))?;

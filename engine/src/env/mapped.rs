@@ -12,13 +12,11 @@
 
 use rustix::fs::{FallocateFlags, fallocate};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::param::page_size;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io;
 use std::ptr::NonNull;
-
-/// Offsets of mappings are multiples of this, whatever the page size is.
-const ALIGNMENT: u64 = 64 << 10;
 
 /// A mapped part of a file.
 pub(super) struct Mapped {
@@ -36,8 +34,9 @@ impl Mapped {
     /// over them with zeroes, and maps them.
     #[expect(unsafe_code, reason = "no safe crate maps a file for writing")]
     pub(super) fn new(file: &File, from: u64, len: u64) -> io::Result<Mapped> {
-        let start = from - from % ALIGNMENT;
-        let len = (from + len - start).next_multiple_of(ALIGNMENT);
+        let page = page_size() as u64;
+        let start = from - from % page;
+        let len = (from + len - start).next_multiple_of(page);
         fallocate(file, FallocateFlags::empty(), start, len)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: a new mapping at an address of the kernel's choice, of a file that has all the
@@ -96,23 +95,24 @@ mod tests {
     #[test]
     fn what_is_copied_is_in_the_file() {
         let path = std::env::temp_dir().join(format!("cleavedb-mapped-{}", std::process::id()));
+        let page = page_size() as u64;
         let options = || std::fs::OpenOptions::new().read(true).write(true).create(true).to_owned();
         let file = options().open(&path).unwrap();
         file.write_all_at(&[7; 100], 0).unwrap();
         let mut mapped = Mapped::new(&file, 100, 1000).unwrap();
         assert!(mapped.write(b"hello", 100));
-        assert!(mapped.write(b"end", ALIGNMENT - 3));
-        assert!(!mapped.write(b"end!", ALIGNMENT - 3));
-        let mut later = Mapped::new(&file, 3 * ALIGNMENT + 5, 1).unwrap();
-        assert!(later.write(b"later", 3 * ALIGNMENT + 5));
-        assert!(!later.write(b"before", 3 * ALIGNMENT - 1));
+        assert!(mapped.write(b"end", page - 3));
+        assert!(!mapped.write(b"end!", page - 3));
+        let mut later = Mapped::new(&file, 3 * page + 5, 1).unwrap();
+        assert!(later.write(b"later", 3 * page + 5));
+        assert!(!later.write(b"before", 3 * page - 1));
         drop((mapped, later));
         let mut bytes = vec![0; file.metadata().unwrap().len() as usize];
         file.read_exact_at(&mut bytes, 0).unwrap();
         assert_eq!(&bytes[..105], [&[7; 100][..], b"hello"].concat());
-        assert_eq!(&bytes[ALIGNMENT as usize - 3..ALIGNMENT as usize], b"end");
-        assert_eq!(&bytes[3 * ALIGNMENT as usize + 5..][..5], b"later");
-        assert!(bytes[105..ALIGNMENT as usize - 3].iter().all(|&byte| byte == 0));
+        assert_eq!(&bytes[page as usize - 3..page as usize], b"end");
+        assert_eq!(&bytes[3 * page as usize + 5..][..5], b"later");
+        assert!(bytes[105..page as usize - 3].iter().all(|&byte| byte == 0));
         std::fs::remove_file(path).unwrap();
     }
 }
