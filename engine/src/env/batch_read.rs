@@ -39,7 +39,9 @@ pub trait BatchReader: Send + Sync {
 /// Which way of reading is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParallelReads {
-    /// The fastest that this system offers.
+    /// The best for most systems: a pool of threads, which was at least as fast as a ring in
+    /// measurements with a cold page cache (32 threads against 64 reads in flight), and works
+    /// everywhere.
     #[default]
     Auto,
     /// A pool of threads.

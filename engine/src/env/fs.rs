@@ -57,16 +57,19 @@ pub trait File: Send + Sync {
         if read == buf.len() {
             return Ok(());
         }
-        Err(io::Error::new(
-            io::ErrorKind::UnexpectedEof,
-            format!("the file ends {} bytes too early", buf.len() - read),
-        ))
+        Err(ends_early(buf.len() - read))
     }
 
     /// True if it has no bytes.
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// The error of a read that wants `missing` bytes more than there are.
+pub(super) fn ends_early(missing: usize) -> io::Error {
+    let text = format!("the file ends {missing} bytes too early");
+    io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }
 
 /// A held lock on a database directory; dropping it lets go.

@@ -22,6 +22,8 @@ pub mod sync;
 mod tests;
 pub mod threads;
 mod turn;
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
+mod uring;
 
 use batch_read::{BatchReader, OneByOne, ParallelReads};
 use clock::Clock;
@@ -80,8 +82,21 @@ impl Env {
 fn os_reader(settings: &OsSettings) -> Arc<dyn BatchReader> {
     match settings.parallel_reads {
         ParallelReads::Off => Arc::new(OneByOne),
-        ParallelReads::Auto | ParallelReads::Threads | ParallelReads::IoUring => {
-            Arc::new(pool::ThreadPool::new(settings.read_threads))
-        }
+        ParallelReads::IoUring => ring().unwrap_or_else(|| pool(settings)),
+        ParallelReads::Auto | ParallelReads::Threads => pool(settings),
     }
+}
+
+fn pool(settings: &OsSettings) -> Arc<dyn BatchReader> {
+    Arc::new(pool::ThreadPool::new(settings.read_threads))
+}
+
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
+fn ring() -> Option<Arc<dyn BatchReader>> {
+    Some(Arc::new(uring::RingReader::new().ok()?))
+}
+
+#[cfg(not(all(target_os = "linux", feature = "io-uring")))]
+fn ring() -> Option<Arc<dyn BatchReader>> {
+    None
 }

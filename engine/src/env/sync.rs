@@ -5,7 +5,8 @@
 //!
 //! A thread of a simulation never blocks in the operating system: it tries, and if it would have
 //! to wait, it hands its turn to the scheduler, which also runs condition variables and their
-//! timeouts in virtual time. Threads of a simulation must not share a lock with others.
+//! timeouts in virtual time. Threads of a simulation must not share a lock with others, and all
+//! others wait in real time, whatever clock their `Env` has.
 
 use super::turn::{Awaited, Seat, seat};
 use std::ops::{Deref, DerefMut};

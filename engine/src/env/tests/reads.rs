@@ -1,7 +1,7 @@
 //! Parallel reads: every way of reading keeps the same promises.
 
 use super::Directory;
-use crate::env::batch_read::{BatchReader, OneByOne, ReadRequest};
+use crate::env::batch_read::{BatchReader, OneByOne, ParallelReads, ReadRequest};
 use crate::env::fs::{Advice, File};
 use crate::env::pool::ThreadPool;
 use crate::env::{Env, OsSettings};
@@ -12,7 +12,21 @@ use std::sync::{Arc, Mutex};
 
 /// All ways of reading that this build and kernel have.
 fn readers() -> Vec<Box<dyn BatchReader>> {
-    vec![Box::new(OneByOne), Box::new(ThreadPool::new(1)), Box::new(ThreadPool::new(8))]
+    let mut readers: Vec<Box<dyn BatchReader>> =
+        vec![Box::new(OneByOne), Box::new(ThreadPool::new(1)), Box::new(ThreadPool::new(8))];
+    readers.extend(ring());
+    readers
+}
+
+/// The ring, if the kernel has one.
+#[cfg(all(target_os = "linux", feature = "io-uring"))]
+fn ring() -> Option<Box<dyn BatchReader>> {
+    Some(Box::new(crate::env::uring::RingReader::new().ok()?))
+}
+
+#[cfg(not(all(target_os = "linux", feature = "io-uring")))]
+fn ring() -> Option<Box<dyn BatchReader>> {
+    None
 }
 
 /// A file whose byte at `n` is `n`, modulo 251.
@@ -210,6 +224,53 @@ fn a_panic_in_a_read_is_an_error() {
         for index in [0, 1] {
             let error = pending.take(index).unwrap_err();
             assert_eq!(error.to_string(), "reading the file panicked");
+        }
+    }
+}
+
+#[test]
+fn the_wanted_way_of_reading_is_chosen() {
+    let name =
+        |parallel_reads| Env::os(&OsSettings { parallel_reads, read_threads: 2 }).reader.name();
+    assert_eq!(name(ParallelReads::Off), "one by one");
+    assert_eq!(name(ParallelReads::Threads), "threads");
+    let expected = if ring().is_some() { "io_uring" } else { "threads" };
+    assert_eq!(name(ParallelReads::IoUring), expected);
+}
+
+/// Not a test: prints how fast each way of reading is. Run with
+/// `cargo test --release --features io-uring -- --ignored --nocapture compare_ways_of_reading`.
+#[cfg(target_os = "linux")]
+#[test]
+#[ignore = "measures, and writes 2 GiB to the directory for temporary files"]
+fn compare_ways_of_reading() {
+    use rustix::fs::Advice::DontNeed;
+    const FILE_BYTES: u64 = 2 << 30;
+    const READS: usize = 20_000;
+    let directory = Directory::new();
+    let env = Env::os(&OsSettings::default());
+    let file = env.fs.create(&directory.path().join("data")).unwrap();
+    let chunk = vec![1; 1 << 20];
+    (0..FILE_BYTES >> 20).for_each(|at| file.write_at(&chunk, at << 20).unwrap());
+    file.sync().unwrap();
+    file.advise(Advice::Random);
+    let mut ways: Vec<(&str, Box<dyn BatchReader>)> = vec![("one by one", Box::new(OneByOne))];
+    for (name, threads) in [("8 threads", 8), ("32 threads", 32), ("64 threads", 64)] {
+        ways.push((name, Box::new(ThreadPool::new(threads))));
+    }
+    ways.extend(ring().map(|ring| ("ring", ring)));
+    for window in [32, 64, 256] {
+        for (name, reader) in &ways {
+            rustix::fs::fadvise(file.descriptor().unwrap(), 0, None, DontNeed).unwrap();
+            let start = env.clock.now();
+            for _ in 0..READS / window {
+                let random = || env.random.next_u64() % (FILE_BYTES / 4096) * 4096;
+                let requests = (0..window).map(|_| request(&file, random() as usize, 4096));
+                let mut pending = reader.submit(requests.collect());
+                (0..window).for_each(|index| drop(pending.take(index).unwrap()));
+            }
+            let rate = (READS / window * window) as f64 / (env.clock.now() - start).as_secs_f64();
+            println!("window {window}, {name}: {rate:.0} reads per second");
         }
     }
 }

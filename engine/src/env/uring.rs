@@ -1,0 +1,275 @@
+//! Parallel reads through Linux's io_uring: one thread keeps up to 64 reads in flight and is
+//! never blocked by one of them.
+//!
+//! The thread owns the ring, and with it each buffer that the kernel writes to, from submission
+//! to completion. It sleeps in the kernel until a read is complete or its bell (an eventfd that
+//! the ring polls) is rung. The inbox's lock says whether ringing is needed, so no batch is ever
+//! left behind. Lock order: inbox, then batch.
+//!
+//! Many places forbid io_uring (containers since 2023): then [`RingReader::new`] fails, and
+//! threads are used.
+
+use super::batch_read::{Batch, BatchReader, BatchResults, PendingReads, ReadRequest};
+use super::fs::ends_early;
+use io_uring::{IoUring, Probe, opcode, squeue, types};
+use rustix::event::EventfdFlags;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Reads in flight. A device that answers more at once is rare; each takes a buffer.
+const IN_FLIGHT: usize = 64;
+/// Room for all reads in flight and the poll of the bell.
+const RING_ENTRIES: u32 = 2 * IN_FLIGHT as u32;
+/// Marks completions of the bell's poll; others carry the place in the table of flights.
+const BELL: u64 = u64::MAX;
+/// The kernel takes no longer read at once.
+const LONGEST_READ: usize = 1 << 30;
+
+/// Reads by a ring.
+pub(super) struct RingReader {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+struct Shared {
+    inbox: Mutex<Inbox>,
+    bell: OwnedFd,
+}
+
+#[derive(Default)]
+struct Inbox {
+    /// Batches that may have requests nobody has begun with.
+    batches: VecDeque<Arc<Batch>>,
+    /// The thread found nothing more to begin with, and sleeps or is about to.
+    asleep: bool,
+    closed: bool,
+}
+
+impl RingReader {
+    /// Sets up a ring and its thread. Fails where the kernel has none or forbids it.
+    pub(super) fn new() -> io::Result<RingReader> {
+        let ring = IoUring::new(RING_ENTRIES)?;
+        let mut probe = Probe::new();
+        ring.submitter().register_probe(&mut probe)?;
+        if !(probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::PollAdd::CODE)) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(Shared { inbox: Mutex::default(), bell });
+        let worker = Ring {
+            ring,
+            shared: Arc::clone(&shared),
+            flights: (0..IN_FLIGHT).map(|_| None).collect(),
+            free: (0..IN_FLIGHT).collect(),
+        };
+        let builder = std::thread::Builder::new().name("cleavedb-read-ring".to_owned());
+        let thread = Some(builder.spawn(move || worker.work())?);
+        Ok(RingReader { shared, thread })
+    }
+}
+
+impl BatchReader for RingReader {
+    fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
+        let batch = Batch::new(requests);
+        let mut inbox = self.shared.lock();
+        // After a ring broke, `take` reads by itself.
+        if !inbox.closed {
+            inbox.batches.push_back(Arc::clone(&batch));
+            self.shared.wake(inbox);
+        }
+        Box::new(BatchResults(batch))
+    }
+
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+}
+
+impl Drop for RingReader {
+    fn drop(&mut self) {
+        let mut inbox = self.shared.lock();
+        inbox.closed = true;
+        let forgotten = std::mem::take(&mut inbox.batches);
+        self.shared.wake(inbox);
+        drop(forgotten); // may close files: not under the lock
+        if let Some(thread) = self.thread.take() {
+            // Should it have panicked, its flights were ended with an error (see `Ring::drop`).
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, Inbox> {
+        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rings the bell if the thread sleeps.
+    fn wake(&self, mut inbox: MutexGuard<'_, Inbox>) {
+        let rings = std::mem::take(&mut inbox.asleep);
+        drop(inbox);
+        if rings {
+            // It cannot fail but by a full counter, and then the bell rings already.
+            let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
+        }
+    }
+
+    /// Takes the next request, of each batch in turn. `Err` if there will be none any more.
+    fn next(&self) -> Result<Option<(Arc<Batch>, usize, ReadRequest)>, Closed> {
+        let mut inbox = self.lock();
+        while let Some(batch) = inbox.batches.pop_front() {
+            if let Some((index, request)) = batch.claim() {
+                inbox.batches.push_back(Arc::clone(&batch));
+                return Ok(Some((batch, index, request)));
+            }
+        }
+        if inbox.closed {
+            return Err(Closed);
+        }
+        inbox.asleep = true;
+        Ok(None)
+    }
+}
+
+/// The reader was dropped.
+struct Closed;
+
+/// A read that the kernel works on.
+struct Flight {
+    batch: Arc<Batch>,
+    index: usize,
+    request: ReadRequest,
+    buffer: Vec<u8>,
+    /// Bytes that are there already.
+    read: usize,
+}
+
+/// What the thread owns.
+struct Ring {
+    ring: IoUring,
+    shared: Arc<Shared>,
+    flights: Vec<Option<Flight>>,
+    /// Places in `flights` that are empty.
+    free: Vec<usize>,
+}
+
+impl Ring {
+    fn work(mut self) {
+        self.watch_bell();
+        loop {
+            let closed = self.begin_all().is_err();
+            if closed && self.free.len() == IN_FLIGHT {
+                return;
+            }
+            match self.ring.submit_and_wait(1) {
+                Ok(_) => {}
+                // Interrupted, or completions want to be taken first: both are fine.
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => {}
+                Err(_) => return,
+            }
+            self.take_completions();
+        }
+    }
+
+    /// Begins with requests while there are any, and room in flight.
+    fn begin_all(&mut self) -> Result<(), Closed> {
+        while let Some(&place) = self.free.last() {
+            let Some((batch, index, request)) = self.shared.next()? else {
+                return Ok(());
+            };
+            if request.file.descriptor().is_none() || request.len == 0 {
+                batch.finish(index, request.read());
+                continue;
+            }
+            match request.buffer() {
+                Err(error) => batch.finish(index, Err(error)),
+                Ok(buffer) => {
+                    self.free.pop();
+                    self.flights[place] = Some(Flight { batch, index, request, buffer, read: 0 });
+                    self.submit(place);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a flight to the kernel, or what is missing of it.
+    fn submit(&mut self, place: usize) {
+        let Some(flight) = &mut self.flights[place] else { return };
+        let Some(descriptor) = flight.request.file.descriptor() else { return };
+        let offset = flight.request.offset + flight.read as u64;
+        let missing = &mut flight.buffer[flight.read..];
+        let len = missing.len().min(LONGEST_READ) as u32;
+        let file = types::Fd(descriptor.as_raw_fd());
+        let read = opcode::Read::new(file, missing.as_mut_ptr(), len).offset(offset);
+        self.push(&read.build().user_data(place as u64));
+    }
+
+    fn watch_bell(&mut self) {
+        let bell = types::Fd(self.shared.bell.as_raw_fd());
+        let readable = u32::from(libc::POLLIN.unsigned_abs());
+        self.push(&opcode::PollAdd::new(bell, readable).build().user_data(BELL));
+    }
+
+    #[expect(unsafe_code, reason = "the kernel writes to memory that the entry points at")]
+    fn push(&mut self, entry: &squeue::Entry) {
+        // SAFETY: an entry is a poll, which has no memory, or a read into the buffer of a flight
+        // in `self.flights`. That buffer is neither touched nor moved (it is on the heap, and
+        // nobody resizes it) nor freed until the read's completion was taken: a flight only
+        // leaves the table in `complete`, and `Ring::drop` leaks the others. The file is open as
+        // long, as the flight holds it; the bell as long as `self.shared`.
+        let pushed = unsafe { self.ring.submission().push(entry) };
+        assert!(pushed.is_ok(), "there is room for all flights and the bell");
+    }
+
+    fn take_completions(&mut self) {
+        let completions: Vec<(u64, i32)> =
+            self.ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
+        for (user_data, result) in completions {
+            if user_data == BELL {
+                // Empties the counter; that it is empty already is fine.
+                let _ = rustix::io::read(&self.shared.bell, &mut [0_u8; 8]);
+                self.watch_bell();
+            } else {
+                self.complete(user_data as usize, result);
+            }
+        }
+    }
+
+    /// Ends a flight, or continues it if the kernel stopped half way.
+    fn complete(&mut self, place: usize, result: i32) {
+        let Some(flight) = &mut self.flights[place] else { return };
+        let result = match usize::try_from(result) {
+            Ok(0) => Err(ends_early(flight.buffer.len() - flight.read)),
+            Ok(read) => {
+                flight.read += read;
+                if flight.read < flight.buffer.len() {
+                    return self.submit(place);
+                }
+                Ok(())
+            }
+            Err(_) if matches!(-result, libc::EINTR | libc::EAGAIN) => return self.submit(place),
+            Err(_) => Err(io::Error::from_raw_os_error(-result)),
+        };
+        if let Some(flight) = self.flights[place].take() {
+            self.free.push(place);
+            flight.batch.finish(flight.index, result.map(|()| flight.buffer));
+        }
+    }
+}
+
+impl Drop for Ring {
+    /// Nothing is in flight when the thread ends as it should. If the ring broke, the kernel may
+    /// still write to the buffers: they are leaked, and their takers told.
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        for flight in self.flights.drain(..).flatten() {
+            let Flight { batch, index, request, buffer, .. } = flight;
+            std::mem::forget((request, buffer));
+            batch.finish(index, Err(io::Error::other("reading through io_uring broke down")));
+        }
+    }
+}
