@@ -169,6 +169,19 @@ fn random_survivors_keep_no_order() {
 }
 
 #[test]
+fn a_length_may_survive_without_its_bytes() {
+    let (env, simulation) = Env::simulated(1);
+    let file = durable(&env, "a", b"");
+    file.write_at(&[1; 32 * 512], 0).unwrap();
+    let seen = outcomes(&simulation, Survivors::Random, |_, simulation| {
+        let bytes = simulation.read_file("a");
+        let zeroes = bytes.iter().filter(|&&byte| byte == 0).count();
+        (bytes.len(), if zeroes == bytes.len() { "zeroes" } else { "others" })
+    });
+    assert!(seen.contains(&(32 * 512, "zeroes")) && seen.contains(&(32 * 512, "others")));
+}
+
+#[test]
 fn names_survive_apart_from_content_and_from_each_other() {
     let (env, simulation) = Env::simulated(1);
     for name in ["a", "b"] {
