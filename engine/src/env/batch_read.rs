@@ -39,9 +39,8 @@ pub trait BatchReader: Send + Sync {
 /// Which way of reading is wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParallelReads {
-    /// The best for most systems: a pool of threads, which was at least as fast as a ring in
-    /// measurements with a cold page cache (32 threads against 64 reads in flight), and works
-    /// everywhere.
+    /// A pool of threads: it works everywhere, and measured with a cold page cache on a small
+    /// machine, neither it (32 threads) nor a ring (64 reads in flight) was always faster.
     #[default]
     Auto,
     /// A pool of threads.

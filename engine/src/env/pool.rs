@@ -1,5 +1,5 @@
-//! Parallel reads by threads that block in `pread`: works everywhere, and is as fast as anything
-//! until a device wants more requests at once than a system likes to have threads.
+//! Parallel reads by threads that block in `pread`: works everywhere, until a device wants more
+//! requests at once than a system likes to have threads.
 //!
 //! Threads start when requests wait and all others are busy, up to a limit, and end with the
 //! pool. Batches take turns: of each the next request, then the other's, so that a long scan
