@@ -1,14 +1,14 @@
 //! The first moments of a database: what is there is looked at, then the first manifest is
 //! written. Until CURRENT names it, there is no database.
 
-use crate::base::error::{Error, IoContext, Result};
+use crate::base::error::{IoContext, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::db::DEFAULT_KEYSPACE;
 use crate::db::orders::Orders;
-use crate::db::recover::foreign_store;
+use crate::db::place;
 use crate::env::Env;
 use crate::version::edit::{Change, Edit};
-use crate::version::files::names::{self, Named};
+use crate::version::files::names;
 use crate::version::manifest::ManifestWriter;
 use crate::version::settings::KeyspaceOptions;
 use std::path::Path;
@@ -35,21 +35,9 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
 /// database, and creating it can be repeated, or a whole one.
 pub fn create(env: &Env, dir: &Path, orders: &Orders, keyspace: &KeyspaceOptions) -> Result<()> {
     let fs = &env.fs;
-    for path in fs.list(dir).doing("list", dir)? {
-        match names::parse(&path) {
-            Named::Fixed => {}
-            Named::Manifest(_) => {
-                // What a crash during creation left: nothing named it.
-                let path = dir.join(path.file_name().unwrap_or_default());
-                fs.remove(&path).doing("remove", &path)?;
-            }
-            Named::Foreign => return Err(not_empty(env, dir, &path)),
-            Named::Table(_) | Named::Segment(_) | Named::Aside(_) => {
-                return Err(Error::corruption("CURRENT is missing from this database")
-                    .in_file(dir)
-                    .advise("restore it, or the whole database, from a checkpoint"));
-            }
-        }
+    for path in place::check_empty(env, dir)? {
+        // What a crash during creation left: nothing named it.
+        fs.remove(&path).doing("remove", &path)?;
     }
     let database = env.random.next_u64();
     let add = Change::AddKeyspace {
@@ -61,15 +49,6 @@ pub fn create(env: &Env, dir: &Path, orders: &Orders, keyspace: &KeyspaceOptions
     };
     let state = Edit::new(vec![Change::NextFile(2), add]);
     ManifestWriter::create(env, dir, database, 1, &state).map(|_| ())
-}
-
-fn not_empty(env: &Env, dir: &Path, path: &Path) -> Error {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let what = match foreign_store(env, dir) {
-        Some(store) => format!("this is {store}"),
-        None => format!("the directory holds {name:?}, which is not CleaveDB's"),
-    };
-    Error::invalid(what).in_file(dir).advise("choose an empty or a new directory")
 }
 
 /// Writes the settings in force beside the manifest, for people. Nothing depends on it.

@@ -15,6 +15,7 @@ pub mod keyspace;
 pub mod open;
 pub mod options;
 pub mod orders;
+pub mod place;
 pub mod range;
 pub mod recover;
 pub mod report;

@@ -13,6 +13,7 @@ use crate::db::background::{Background, Workplace};
 use crate::db::create;
 use crate::db::options::Options;
 use crate::db::orders::Orders;
+use crate::db::place;
 use crate::db::recover::{self, RecoveryReport};
 use crate::db::{Core, DEFAULT_KEYSPACE, Db};
 use crate::env::Env;
@@ -119,7 +120,7 @@ impl Opening {
     fn run(self) -> Result<Db> {
         let current_path = self.dir.join(names::CURRENT);
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
-        self.check_wanted(exists)?;
+        place::check_wanted(&self.env, &self.dir, &self.options, exists)?;
         let lock = self.lock(exists)?;
         // Somebody else may have created it before we had the lock.
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
@@ -129,26 +130,6 @@ impl Opening {
         let recovered = self.recover()?;
         let core = self.assemble(recovered, lock)?;
         Ok(Db { core })
-    }
-
-    fn check_wanted(&self, exists: bool) -> Result<()> {
-        let dir = &self.dir;
-        if exists {
-            if self.options.error_if_exists {
-                return Err(Error::invalid("there is a database already")
-                    .in_file(dir)
-                    .advise("choose another directory, or open without `error_if_exists`"));
-            }
-            return Ok(());
-        }
-        if self.options.read_only || !self.options.create_if_missing {
-            let what = match recover::foreign_store(&self.env, dir) {
-                Some(store) => format!("this is {store}, not one of CleaveDB"),
-                None => "there is no database here".to_owned(),
-            };
-            return Err(Error::invalid(what).in_file(dir).advise("check the path"));
-        }
-        Ok(())
     }
 
     fn lock(&self, exists: bool) -> Result<Option<Box<dyn Lock>>> {

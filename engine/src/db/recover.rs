@@ -311,23 +311,3 @@ pub fn settling_edit(report: &ReplayReport) -> Edit {
     changes.push(Change::LastSeqno(report.last_seqno));
     Edit::new(changes)
 }
-
-/// True if a file is a manifest or CURRENT of another store, to name it in an error.
-pub fn foreign_store(env: &Env, dir: &Path) -> Option<&'static str> {
-    let files = env.fs.list(dir).ok()?;
-    let has = |part: &str| {
-        files
-            .iter()
-            .filter_map(|path| path.file_name()?.to_str())
-            .any(|name| name.starts_with(part))
-    };
-    let suffix = |part: &str| {
-        files.iter().filter_map(|path| path.file_name()?.to_str()).any(|name| name.ends_with(part))
-    };
-    match () {
-        () if has("OPTIONS-") => Some("a RocksDB database"),
-        () if has("MANIFEST-") => Some("a LevelDB database"),
-        () if suffix(".vlog") || has("KEYREGISTRY") => Some("a Badger database"),
-        () => None,
-    }
-}

@@ -277,7 +277,11 @@ impl OsLock {
 impl Drop for OsLock {
     fn drop(&mut self) {
         let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        self.file = None; // closing lets go of the lock
+        // Not by closing alone: a process being spawned by another thread holds a copy of every
+        // descriptor until it executes its program, and with it the lock.
+        if let Some(file) = self.file.take() {
+            let _ = file.unlock();
+        }
         held.remove(&self.identity);
     }
 }

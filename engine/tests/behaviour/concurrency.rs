@@ -15,7 +15,7 @@ const LEVELS: [Durability; 4] = [
 
 /// A value of which every byte tells the round; some inline, some separated.
 fn value(round: u64, place: usize) -> Vec<u8> {
-    let bytes = if place % 2 == 0 { 16 } else { 200 };
+    let bytes = if place.is_multiple_of(2) { 16 } else { 200 };
     round.to_le_bytes().repeat(bytes / 8)
 }
 
@@ -68,7 +68,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
                             spaces.iter().flat_map(get).map(|found| round_of(&found)).collect()
                         }
                     };
-                    assert!(rounds.len() % keys.len() == 0);
+                    assert!(rounds.len().is_multiple_of(keys.len()));
                     assert!(rounds.iter().all(|round| *round == rounds[0]), "{rounds:?}");
                     // Time does not go backward either.
                     assert!(rounds[0] >= last, "{} after {last}", rounds[0]);
@@ -193,7 +193,7 @@ fn flushes_compactions_drops_and_snapshots_at_once() {
                 assert!(
                     snapshot.get(&db.default_keyspace(), common::key(round)).unwrap().is_none()
                 );
-                assert_eq!(fixed.iter().map(|item| item.unwrap()).count(), 200);
+                assert_eq!(fixed.iter().filter(Result::is_ok).count(), 200);
             }
         });
     });

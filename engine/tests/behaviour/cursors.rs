@@ -25,7 +25,7 @@ fn mixed(count: usize) -> (TempDir, Db, Keyspace) {
 }
 
 fn value(number: usize) -> Vec<u8> {
-    let bytes = if number % 3 == 0 { 150 } else { 20 };
+    let bytes = if number.is_multiple_of(3) { 150 } else { 20 };
     common::value(&common::key(number), 1, bytes)
 }
 

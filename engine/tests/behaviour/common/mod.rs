@@ -1,5 +1,6 @@
 //! What the tests share: directories, tiny settings, values that tell whose they are.
 
+pub mod child;
 pub mod rng;
 
 use cleavedb::{Db, Keyspace, KeyspaceOptions, Options, Separation};

@@ -1,0 +1,87 @@
+//! What is at a path before a database is opened there: nothing, ours, or somebody else's. It is
+//! looked at before anything is touched, the lock included: what is not ours stays as it is.
+
+use crate::base::error::{Error, IoContext, Result};
+use crate::db::options::Options;
+use crate::env::Env;
+use crate::version::files::names::{self, Named};
+use crate::version::manifest::read_current;
+use std::path::{Path, PathBuf};
+
+/// Refuses a path that can't be opened as `options` want it. `exists`: CURRENT is there.
+pub fn check_wanted(env: &Env, dir: &Path, options: &Options, exists: bool) -> Result<()> {
+    if exists && read_current(env, dir).is_err() {
+        check_not_foreign(env, dir)?;
+    }
+    if exists && options.error_if_exists {
+        return Err(Error::invalid("there is a database already")
+            .in_file(dir)
+            .advise("choose another directory, or open without `error_if_exists`"));
+    }
+    if !exists && (options.read_only || !options.create_if_missing) {
+        check_not_foreign(env, dir)?;
+        return Err(Error::invalid("there is no database here")
+            .in_file(dir)
+            .advise("check the path"));
+    }
+    if !exists && env.fs.exists(dir).doing("look for", dir)? {
+        check_empty(env, dir)?;
+    }
+    Ok(())
+}
+
+fn check_not_foreign(env: &Env, dir: &Path) -> Result<()> {
+    let Some(store) = foreign_store(env, dir) else {
+        return Ok(());
+    };
+    Err(Error::invalid(format!("this is {store}, not one of CleaveDB"))
+        .in_file(dir)
+        .advise("check the path, or choose an empty or a new directory"))
+}
+
+/// Refuses a directory in which no database can be made; returns the manifests that a crash
+/// during creation left there.
+pub fn check_empty(env: &Env, dir: &Path) -> Result<Vec<PathBuf>> {
+    check_not_foreign(env, dir)?;
+    let mut manifests = Vec::new();
+    for path in env.fs.list(dir).doing("list", dir)? {
+        let name = path.file_name().unwrap_or_default();
+        match names::parse(&path) {
+            Named::Fixed => {}
+            Named::Manifest(_) => manifests.push(dir.join(name)),
+            Named::Foreign => {
+                let name = name.to_string_lossy();
+                let what = format!("the directory holds {name:?}, which is not CleaveDB's");
+                return Err(Error::invalid(what)
+                    .in_file(dir)
+                    .advise("choose an empty or a new directory"));
+            }
+            Named::Table(_) | Named::Segment(_) | Named::Aside(_) => {
+                return Err(Error::corruption("CURRENT is missing from this database")
+                    .in_file(dir)
+                    .advise("restore it, or the whole database, from a checkpoint"));
+            }
+        }
+    }
+    Ok(manifests)
+}
+
+/// The store whose files these are, by the names that only it uses.
+fn foreign_store(env: &Env, dir: &Path) -> Option<&'static str> {
+    let files = env.fs.list(dir).ok()?;
+    let has = |part: &str| {
+        files
+            .iter()
+            .filter_map(|path| path.file_name()?.to_str())
+            .any(|name| name.starts_with(part))
+    };
+    let suffix = |part: &str| {
+        files.iter().filter_map(|path| path.file_name()?.to_str()).any(|name| name.ends_with(part))
+    };
+    match () {
+        () if has("OPTIONS-") => Some("a RocksDB database"),
+        () if has("MANIFEST-") => Some("a LevelDB database"),
+        () if suffix(".vlog") || has("KEYREGISTRY") => Some("a Badger database"),
+        () => None,
+    }
+}

@@ -1,0 +1,184 @@
+//! What each level promises after the end of the process. (After a power cut: the simulation.)
+
+use crate::common;
+use crate::common::child::{self, Running};
+use crate::common::rng::Rng;
+use cleavedb::{Db, Durability, WriteBatch, WriteOptions};
+use std::path::Path;
+use std::time::Duration;
+
+fn with(durability: Durability) -> WriteOptions {
+    WriteOptions { durability: Some(durability) }
+}
+
+fn syncs(db: &Db) -> u64 {
+    db.stats().numbers().find(|(name, _)| *name == "log_syncs").unwrap().1
+}
+
+/// True if what a kill right now would leave holds the key.
+fn survives_a_kill(db: &Db, key: &str) -> bool {
+    let place = common::dir();
+    let copy = place.path().join("copy");
+    common::copy_dir(db.path(), &copy);
+    common::open(&copy).default_keyspace().get(key).unwrap().is_some()
+}
+
+/// Nothing happens in the background, so that the directory can be copied at any time.
+fn quiet(dir: &Path) -> Db {
+    let db = Db::builder(dir).open().unwrap();
+    db.wait_idle().unwrap();
+    db
+}
+
+#[test]
+fn os_and_sync_survive_a_kill_at_once() {
+    let dir = common::dir();
+    let db = quiet(dir.path());
+    let levels =
+        [Durability::Os, Durability::Sync, Durability::SyncEvery(Duration::from_secs(3600))];
+    for (number, durability) in levels.into_iter().enumerate() {
+        let key = common::key(number);
+        db.default_keyspace().put_with(&key, "value", &with(durability)).unwrap();
+        assert!(survives_a_kill(&db, &key), "{durability}");
+    }
+}
+
+#[test]
+fn buffered_survives_from_the_next_sync_or_stronger_write_on() {
+    let dir = common::dir();
+    let db = quiet(dir.path());
+    let keyspace = db.default_keyspace();
+    let buffered = with(Durability::Buffered);
+    keyspace.put_with("1", "value", &buffered).unwrap();
+    assert!(!survives_a_kill(&db, "1"), "it is in a buffer of this process");
+    assert_eq!(keyspace.get("1").unwrap().unwrap(), "value");
+    db.sync().unwrap();
+    assert!(survives_a_kill(&db, "1"));
+    keyspace.put_with("2", "value", &buffered).unwrap();
+    keyspace.put_with("3", "value", &with(Durability::Os)).unwrap();
+    assert!(survives_a_kill(&db, "2") && survives_a_kill(&db, "3"));
+    keyspace.put_with("4", "value", &buffered).unwrap();
+    drop((db, keyspace));
+    // A close loses nothing.
+    assert!(quiet(dir.path()).default_keyspace().get("4").unwrap().is_some());
+}
+
+#[test]
+fn a_buffered_separated_value_is_read_from_the_buffer() {
+    let dir = common::dir();
+    let db = quiet(dir.path());
+    let keyspace = db.default_keyspace();
+    let keys: Vec<_> = (0..20).map(common::key).collect();
+    for key in &keys {
+        let value = common::value(key, 1, 2000);
+        keyspace.put_with(key, value, &with(Durability::Buffered)).unwrap();
+    }
+    assert!(!survives_a_kill(&db, &keys[0]));
+    let found = keyspace.multi_get(&keys);
+    for ((key, item), found) in keys.iter().zip(keyspace.iter()).zip(found) {
+        let value = common::value(key, 1, 2000);
+        assert_eq!(keyspace.get(key).unwrap().unwrap(), value);
+        assert_eq!(item.unwrap().1, value);
+        assert_eq!(found.unwrap().unwrap(), value);
+    }
+}
+
+#[test]
+fn only_sync_syncs() {
+    let dir = common::dir();
+    let db = quiet(dir.path());
+    let keyspace = db.default_keyspace();
+    for (durability, expected) in
+        [(Durability::Buffered, 0), (Durability::Os, 0), (Durability::Sync, 5)]
+    {
+        let before = syncs(&db);
+        for number in 0..5 {
+            keyspace.put_with(common::key(number), "value", &with(durability)).unwrap();
+        }
+        assert_eq!(syncs(&db) - before, expected, "{durability}");
+    }
+}
+
+#[test]
+fn sync_every_syncs_later_and_unasked() {
+    let dir = common::dir();
+    let db = quiet(dir.path());
+    let before = syncs(&db);
+    let soon = with(Durability::SyncEvery(Duration::from_millis(1)));
+    db.default_keyspace().put_with("key", "value", &soon).unwrap();
+    while syncs(&db) == before {
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn the_level_of_the_database_counts_unless_the_write_has_one() {
+    let dir = common::dir();
+    let options = cleavedb::Options { durability: Durability::Sync, ..Default::default() };
+    let db = Db::builder(dir.path()).options(options).open().unwrap();
+    db.wait_idle().unwrap();
+    let before = syncs(&db);
+    db.default_keyspace().put("key", "value").unwrap();
+    assert_eq!(syncs(&db), before + 1);
+    db.default_keyspace().delete_with("key", &with(Durability::Os)).unwrap();
+    assert_eq!(syncs(&db), before + 1);
+}
+
+/// What the child writes as its write number `number`: a batch over two keyspaces.
+fn write(db: &Db, number: usize, how: &WriteOptions) {
+    let (left, right) = (db.keyspace("left").unwrap(), db.keyspace("right").unwrap());
+    let key = common::key(number);
+    let mut batch = WriteBatch::new();
+    batch.put(&left, &key, common::value(&key, 1, number % 300)).put(&right, &key, "seen");
+    db.write(batch, how).unwrap();
+}
+
+#[test]
+fn what_was_acknowledged_survives_sigkill() {
+    let mut rng = Rng::new(20);
+    for durability in ["os", "sync", "every:5ms", "buffered"] {
+        let dir = common::dir();
+        let mut acknowledged = 0;
+        for _ in 0..4 {
+            let mut writer =
+                Running::start("durability::child_that_writes", dir.path(), durability);
+            let target = acknowledged + 1 + rng.below(400);
+            let mut last = 0;
+            while last < target {
+                last = writer.hear().parse().unwrap();
+            }
+            last = writer.kill().last().map_or(last, |word| word.parse().unwrap_or(last));
+            let db = common::open(dir.path());
+            let (left, right) = (db.keyspace("left").unwrap(), db.keyspace("right").unwrap());
+            let found = left.keys().count();
+            if durability != "buffered" {
+                assert!(found >= last, "{durability}: {found} of {last}");
+            }
+            // In any case a prefix of the commits, each of them whole.
+            for number in 0..found {
+                let key = common::key(number);
+                let value = left.get(&key).unwrap().expect(&key);
+                assert_eq!(value, common::value(&key, 1, number % 300));
+                assert_eq!(right.get(&key).unwrap().unwrap(), "seen");
+            }
+            assert_eq!(right.keys().count(), found);
+            assert!(db.check().unwrap().is_clean());
+            acknowledged = found;
+        }
+    }
+}
+
+#[test]
+#[ignore = "runs in a process of its own, started by what_was_acknowledged_survives_sigkill"]
+fn child_that_writes() {
+    let Some((dir, how)) = child::job() else {
+        return;
+    };
+    let db = common::open(&dir);
+    let how = with(how.parse().unwrap());
+    let first = db.keyspace("left").unwrap().keys().count();
+    for number in first.. {
+        write(&db, number, &how);
+        child::tell(&(number + 1).to_string());
+    }
+}
