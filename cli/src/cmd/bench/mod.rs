@@ -1,0 +1,252 @@
+//! `cleave bench`: the workloads that this field knows by db_bench's names, measured and verified.
+//!
+//! Keys are the numbers 0 to `--num` as 16 digits. Every value says which key it belongs to
+//! ([`values`]), so each read is checked at nearly no cost: a fast wrong answer is no figure.
+
+mod measure;
+mod report;
+mod values;
+mod worker;
+
+use crate::args::{Durable, Target};
+use crate::open;
+use crate::outcome::{Outcome, Status};
+use crate::output::Output;
+use crate::text::parse_size;
+use clap::{Args, ValueEnum};
+use cleavedb::{Codec, Db, Keyspace, KeyspaceOptions, Options, Result, Separation, WriteOptions};
+use std::time::Duration;
+use values::Values;
+
+/// Measure workloads; creates the database if there is none, and deletes nothing
+///
+/// For figures that compare, begin with a new directory. Operations are shared by the threads.
+#[derive(Args)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    target: Target,
+
+    /// What to run, in this order
+    #[arg(value_enum, value_delimiter = ',',
+          default_values = ["fillrandom", "readrandom", "readmissing", "readseq"])]
+    workloads: Vec<Workload>,
+
+    #[command(flatten)]
+    load: LoadArgs,
+
+    #[command(flatten)]
+    store: StoreArgs,
+
+    /// Print a JSON object for each workload, and {"stats":…} at the end
+    #[arg(long)]
+    json: bool,
+}
+
+/// The shape of the work.
+#[derive(Args)]
+struct LoadArgs {
+    /// How many keys there are, and how many operations a filling workload does
+    #[arg(long, value_name = "N", default_value_t = 1_000_000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    num: u64,
+
+    /// How many operations a reading or deleting workload does [default: --num]
+    #[arg(long, value_name = "N")]
+    reads: Option<u64>,
+
+    /// Bytes of a value
+    #[arg(long, value_name = "SIZE", default_value = "1k", value_parser = parse_size)]
+    value_size: usize,
+
+    /// Bytes that a value takes when compressed, as a share: 1 is random, 0.5 halves
+    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_ratio)]
+    compression_ratio: f64,
+
+    /// fillrandom: each key exactly once, in random order, instead of random keys
+    #[arg(long)]
+    unique: bool,
+
+    /// Threads that work at a time
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..=1024))]
+    threads: u64,
+
+    /// Writes a batch
+    #[arg(long, value_name = "N", default_value_t = 1,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    batch: u64,
+
+    /// seekrandom: pairs read from the found key on
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    scan_length: u64,
+
+    /// Scans do not read values
+    #[arg(long)]
+    keys_only: bool,
+
+    /// Scans do not read values ahead
+    #[arg(long)]
+    no_prefetch: bool,
+
+    /// At most this long a workload; random ones go on until then, beyond their count
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    duration: Option<u64>,
+
+    /// Where the random order begins
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+
+    /// After each workload wait until flushes and compactions are done
+    #[arg(long)]
+    settle: bool,
+}
+
+/// The settings of the store.
+#[derive(Args)]
+struct StoreArgs {
+    #[command(flatten)]
+    durable: Durable,
+
+    /// Block cache, in MiB
+    #[arg(long, value_name = "MIB")]
+    cache_mb: Option<u64>,
+
+    /// Memtable, in MiB
+    #[arg(long, value_name = "MIB")]
+    memtable_mb: Option<u64>,
+
+    /// Values from this size on are kept apart; 0: all, `never`: none
+    #[arg(long, value_name = "SIZE", value_parser = parse_threshold)]
+    threshold: Option<Threshold>,
+
+    /// Codec of table blocks: none, lz4, zstd
+    #[arg(long, value_name = "CODEC", value_parser = parse_codec)]
+    block_codec: Option<Codec>,
+
+    /// Codec of separated values: none, lz4, zstd
+    #[arg(long, value_name = "CODEC", value_parser = parse_codec)]
+    value_codec: Option<Codec>,
+}
+
+/// What is done, by db_bench's names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
+enum Workload {
+    /// Write all keys in order
+    FillSeq,
+    /// Write as many random keys
+    FillRandom,
+    /// The same again, by its other name
+    Overwrite,
+    /// Get random keys
+    ReadRandom,
+    /// Get keys that do not exist
+    ReadMissing,
+    /// Walk forward
+    ReadSeq,
+    /// Walk backward
+    ReadReverse,
+    /// Seek to random keys and read on
+    SeekRandom,
+    /// Delete random keys
+    DeleteRandom,
+}
+
+impl Workload {
+    fn name(self) -> String {
+        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+
+    fn fills(self) -> bool {
+        matches!(self, Workload::FillSeq | Workload::FillRandom | Workload::Overwrite)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Threshold {
+    Bytes(usize),
+    Never,
+}
+
+/// What the threads of all workloads share.
+struct Plan<'a> {
+    db: &'a Db,
+    keyspace: Keyspace,
+    load: &'a LoadArgs,
+    values: Values,
+    write_options: WriteOptions,
+    duration: Option<Duration>,
+}
+
+pub(crate) fn run(args: &Bench) -> Outcome {
+    let defaults = Options::default();
+    let cache_bytes = args.store.cache_mb.map_or(defaults.cache_bytes, |mib| mib << 20);
+    let db = open::to_fill(&args.target.dir, Options { cache_bytes, ..defaults })?;
+    let plan = Plan {
+        db: &db,
+        keyspace: keyspace(&db, args)?,
+        load: &args.load,
+        values: Values::new(args.load.value_size, args.load.compression_ratio),
+        write_options: WriteOptions { durability: args.store.durable.durability },
+        duration: args.load.duration.map(Duration::from_secs),
+    };
+    let mut out = Output::new();
+    for (turn, &workload) in args.workloads.iter().enumerate() {
+        let report = measure::measure(&plan, workload, turn as u64)?;
+        out.line(if args.json { report.to_json() } else { report.to_text() })?;
+        out.flush()?;
+    }
+    let stats = db.stats();
+    if args.json {
+        out.line(format!("{{\"stats\":{}}}", stats.to_json()))?;
+    } else {
+        out.line(format!("\n{}", stats.to_string().trim_end()))?;
+    }
+    out.finish()?;
+    drop(plan);
+    db.close()?;
+    Ok(Status::Done)
+}
+
+/// The keyspace with the settings asked for; the others stay as they are.
+fn keyspace(db: &Db, args: &Bench) -> Result<Keyspace> {
+    let store = &args.store;
+    let name = &args.target.keyspace;
+    let mut options = match db.existing_keyspace(name)? {
+        Some(existing) => existing.options(),
+        None => KeyspaceOptions::default(),
+    };
+    if let Some(mib) = store.memtable_mb {
+        options.memtable_bytes = mib << 20;
+    }
+    match store.threshold {
+        Some(Threshold::Never) => options.separation = Separation::Off,
+        Some(Threshold::Bytes(bytes)) => {
+            options.separation = Separation::AtWrite;
+            options.separation_threshold = bytes;
+        }
+        None => {}
+    }
+    options.block_codec = store.block_codec.unwrap_or(options.block_codec);
+    options.value_codec = store.value_codec.unwrap_or(options.value_codec);
+    db.keyspace_with(name, options)
+}
+
+fn parse_threshold(text: &str) -> Result<Threshold, String> {
+    if text == "never" { Ok(Threshold::Never) } else { parse_size(text).map(Threshold::Bytes) }
+}
+
+fn parse_codec(text: &str) -> Result<Codec, String> {
+    match text {
+        "none" => Ok(Codec::None),
+        "lz4" => Ok(Codec::Lz4),
+        "zstd" if Codec::Zstd.is_available() => Ok(Codec::Zstd),
+        "zstd" => Err("this build has no zstd: build it with the feature `zstd`".into()),
+        _ => Err("the codecs are none, lz4 and zstd".into()),
+    }
+}
+
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    let ratio = text.parse().ok().filter(|ratio| (0.01..=1.0).contains(ratio));
+    ratio.ok_or_else(|| "a share is a number from 0.01 to 1".into())
+}

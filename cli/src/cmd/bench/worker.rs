@@ -1,0 +1,253 @@
+//! One thread of a workload.
+
+use super::measure::Shared;
+use super::values::{KEY_BYTES, key};
+use super::{Plan, Workload};
+use crate::random::{Permutation, Random};
+use cleavedb::{Cursor, CursorOptions, Error, Result, Value, WriteBatch};
+use hdrhistogram::Histogram;
+use std::ops::{ControlFlow, Range};
+use std::path::Path;
+use std::time::Instant;
+
+const LONGEST_NANOS: u64 = 3_600_000_000_000;
+const DIGITS: u8 = 3;
+
+/// What a thread has done.
+pub(super) struct Tally {
+    pub(super) ops: u64,
+    pub(super) bytes: u64,
+    pub(super) found: u64,
+    pub(super) nanos: Histogram<u64>,
+}
+
+impl Tally {
+    pub(super) fn new() -> Self {
+        let nanos = Histogram::new_with_bounds(1, LONGEST_NANOS, DIGITS);
+        Tally { ops: 0, bytes: 0, found: 0, nanos: nanos.expect("bounds and digits are sound") }
+    }
+
+    pub(super) fn add(&mut self, other: &Tally) {
+        self.ops += other.ops;
+        self.bytes += other.bytes;
+        self.found += other.found;
+        self.nanos.add(&other.nanos).expect("all have the same bounds");
+    }
+}
+
+/// A thread's part of a workload.
+pub(super) struct Worker<'a> {
+    plan: &'a Plan<'a>,
+    workload: Workload,
+    shared: &'a Shared,
+    part: Range<u64>,
+    random: Random,
+    order: Permutation,
+    tally: Tally,
+    last: Instant,
+}
+
+impl<'a> Worker<'a> {
+    /// `part` of all operations is this thread's; `stream` gives it random numbers of its own.
+    pub(super) fn new(
+        plan: &'a Plan<'a>,
+        workload: Workload,
+        shared: &'a Shared,
+        part: Range<u64>,
+        stream: u64,
+    ) -> Self {
+        Worker {
+            plan,
+            workload,
+            shared,
+            part,
+            random: Random::new(plan.load.seed, stream),
+            order: Permutation::new(plan.load.num, plan.load.seed),
+            tally: Tally::new(),
+            last: Instant::now(),
+        }
+    }
+
+    /// Does it all.
+    pub(super) fn run(mut self) -> Result<Tally> {
+        self.last = Instant::now();
+        match self.workload {
+            Workload::FillSeq | Workload::FillRandom | Workload::Overwrite => self.fill()?,
+            Workload::ReadRandom | Workload::ReadMissing => self.read()?,
+            Workload::ReadSeq => self.walk(Cursor::seek_to_first, Cursor::next)?,
+            Workload::ReadReverse => self.walk(Cursor::seek_to_last, Cursor::prev)?,
+            Workload::SeekRandom => self.seek()?,
+            Workload::DeleteRandom => self.delete()?,
+        }
+        Ok(self.tally)
+    }
+
+    /// Counts `ops` operations that ended now; breaks when it is time to stop.
+    fn done(&mut self, ops: u64) -> ControlFlow<()> {
+        let now = Instant::now();
+        let nanos = now.duration_since(self.last).as_nanos() as u64;
+        self.tally.nanos.saturating_record(nanos);
+        self.last = now;
+        self.tally.ops += ops;
+        self.shared.count(ops, now)
+    }
+
+    /// True as long as the count, or the time that replaces it, is not used up.
+    fn goes_on(&self, count: u64) -> bool {
+        self.plan.duration.is_some() || count < self.part.end - self.part.start
+    }
+
+    fn random_key(&mut self) -> [u8; KEY_BYTES] {
+        key(self.random.below(self.plan.load.num))
+    }
+
+    fn fill_key(&mut self, index: u64) -> [u8; KEY_BYTES] {
+        match self.workload {
+            Workload::FillSeq => key(index),
+            Workload::FillRandom if self.plan.load.unique => key(self.order.at(index)),
+            _ => self.random_key(),
+        }
+    }
+
+    fn fill(&mut self) -> Result<()> {
+        let counted = self.workload == Workload::FillSeq
+            || self.workload == Workload::FillRandom && self.plan.load.unique;
+        let mut value = Vec::new();
+        let mut index = self.part.start;
+        while index < self.part.end || !counted && self.plan.duration.is_some() {
+            let left = if counted { self.part.end - index } else { u64::MAX };
+            let size = self.plan.load.batch.min(left);
+            let mut batch = WriteBatch::new();
+            for index in index..index + size {
+                let key = self.fill_key(index);
+                self.plan.values.make(&key, self.random.next(), &mut value);
+                self.tally.bytes += (key.len() + value.len()) as u64;
+                if self.plan.load.batch == 1 {
+                    self.plan.keyspace.put_with(key, &value, &self.plan.write_options)?;
+                } else {
+                    batch.put(&self.plan.keyspace, key, &value);
+                }
+            }
+            if !batch.is_empty() {
+                self.plan.db.write(batch, &self.plan.write_options)?;
+            }
+            index += size;
+            if self.done(size).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&mut self) -> Result<()> {
+        let mut missing = [b'.'; KEY_BYTES + 1];
+        while self.goes_on(self.tally.ops) {
+            let key = self.random_key();
+            let found = if self.workload == Workload::ReadMissing {
+                missing[..KEY_BYTES].copy_from_slice(&key);
+                self.plan.keyspace.get(missing)?
+            } else {
+                self.plan.keyspace.get(key)?
+            };
+            if let Some(value) = found {
+                self.verify(&key, &value)?;
+                self.tally.found += 1;
+                self.tally.bytes += (key.len() + value.len()) as u64;
+            }
+            if self.done(1).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn cursor(&self, lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> Result<Cursor> {
+        self.plan.keyspace.cursor_with(CursorOptions {
+            lower,
+            upper,
+            keys_only: self.plan.load.keys_only,
+            prefetch: !self.plan.load.no_prefetch,
+            ..CursorOptions::default()
+        })
+    }
+
+    /// Each thread walks its own stretch of the keys.
+    fn walk(
+        &mut self,
+        start: fn(&mut Cursor) -> Result<()>,
+        step: fn(&mut Cursor) -> Result<()>,
+    ) -> Result<()> {
+        let stretch = self.shared.stretch(&self.part);
+        let mut cursor = self.cursor(stretch.start, stretch.end)?;
+        let limit = self.plan.load.reads.map_or(u64::MAX, |_| self.part.end - self.part.start);
+        start(&mut cursor)?;
+        while cursor.valid() && self.tally.ops < limit {
+            self.take(&mut cursor)?;
+            self.tally.found += 1;
+            step(&mut cursor)?;
+            if self.done(1).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads and verifies the pair under the cursor.
+    fn take(&mut self, cursor: &mut Cursor) -> Result<()> {
+        if !self.plan.load.keys_only {
+            let value = cursor.value()?;
+            self.verify(cursor.key(), &value)?;
+            self.tally.bytes += value.len() as u64;
+        }
+        self.tally.bytes += cursor.key().len() as u64;
+        Ok(())
+    }
+
+    fn seek(&mut self) -> Result<()> {
+        let mut cursor = self.cursor(None, None)?;
+        while self.goes_on(self.tally.ops) {
+            let key = self.random_key();
+            cursor.seek(key)?;
+            self.tally.found += u64::from(cursor.valid() && cursor.key() == key);
+            for _ in 0..self.plan.load.scan_length {
+                if !cursor.valid() {
+                    break;
+                }
+                self.take(&mut cursor)?;
+                cursor.next()?;
+            }
+            if self.done(1).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn delete(&mut self) -> Result<()> {
+        while self.goes_on(self.tally.ops) {
+            let size = self.plan.load.batch;
+            let mut batch = WriteBatch::new();
+            for _ in 0..size {
+                let key = self.random_key();
+                self.tally.bytes += key.len() as u64;
+                batch.delete(&self.plan.keyspace, key);
+            }
+            self.plan.db.write(batch, &self.plan.write_options)?;
+            if self.done(size).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn verify(&self, key: &[u8], value: &Value) -> Result<()> {
+        if self.plan.values.is_of(key, value) {
+            return Ok(());
+        }
+        let dir: &Path = self.plan.db.path();
+        let key = String::from_utf8_lossy(key);
+        Err(Error::corruption(format!("the value of key {key:?} is not what a fill wrote"))
+            .in_file(dir)
+            .advise("run `cleave check` on it, unless others wrote into this keyspace"))
+    }
+}

@@ -1,0 +1,195 @@
+//! The dictionary in the database, and in memory what must be in it: a model of one number a
+//! word, against which everything read is compared in full.
+
+use super::words::Article;
+use crate::random::{Permutation, Random};
+use cleavedb::{CursorOptions, Error, Keyspace, Result};
+
+/// The articles and the revision that each has in the database.
+pub(super) struct Library {
+    pub(super) articles: Vec<Article>,
+    revisions: Vec<u64>,
+}
+
+impl Library {
+    pub(super) fn new(articles: Vec<Article>) -> Self {
+        let revisions = vec![0; articles.len()];
+        Library { articles, revisions }
+    }
+
+    /// Bytes of all words and articles.
+    pub(super) fn bytes(&self) -> u64 {
+        self.articles.iter().map(Article::bytes).sum()
+    }
+
+    /// Writes every article as it is now, each by a write of its own; returns the bytes.
+    pub(super) fn load(&self, keyspace: &Keyspace) -> Result<u64> {
+        let mut bytes = 0;
+        for (article, &revision) in self.articles.iter().zip(&self.revisions) {
+            let text = article.text(revision);
+            bytes += (article.word.len() + text.len()) as u64;
+            keyspace.put(&article.word, text)?;
+        }
+        Ok(bytes)
+    }
+
+    /// Writes a new revision of the word at `index`; returns the bytes.
+    pub(super) fn revise(&mut self, keyspace: &Keyspace, index: usize) -> Result<u64> {
+        let article = &self.articles[index];
+        let text = article.text(self.revisions[index] + 1);
+        keyspace.put(&article.word, &text)?;
+        self.revisions[index] += 1;
+        Ok((article.word.len() + text.len()) as u64)
+    }
+
+    /// Gets `count` random words and compares each; returns the bytes.
+    pub(super) fn read_random(&self, keyspace: &Keyspace, count: u64) -> Result<u64> {
+        let mut random = Random::new(2, 0);
+        let mut bytes = 0;
+        for _ in 0..count {
+            let index = random.below(self.articles.len() as u64) as usize;
+            let article = &self.articles[index];
+            let text = keyspace.get(&article.word)?;
+            let revision = text.as_ref().and_then(|text| article.revision_of(text));
+            if revision != Some(self.revisions[index]) {
+                return Err(wrong(&article.word));
+            }
+            bytes += text.map_or(0, |text| text.len()) as u64;
+        }
+        Ok(bytes)
+    }
+
+    /// Scans everything in order and compares each word and article; returns the bytes.
+    pub(super) fn verify(&self, keyspace: &Keyspace) -> Result<u64> {
+        let mut bytes = 0;
+        self.walk(keyspace, |index, revision, length| {
+            bytes += length;
+            revision == self.revisions[index]
+        })?;
+        Ok(bytes)
+    }
+
+    /// After a kill of a writer that worked in `round`: every article must be as it was before,
+    /// or as the writer made it; the writer's surviving writes must be its first ones, without a
+    /// gap, and at least the `acknowledged` ones. Returns how many there are.
+    pub(super) fn verify_survivors(
+        &mut self,
+        keyspace: &Keyspace,
+        round: &Round,
+        acknowledged: u64,
+    ) -> Result<u64> {
+        let mut survived = vec![false; self.articles.len()];
+        let mut revisions = self.revisions.clone();
+        self.walk(keyspace, |index, revision, _| {
+            if revision == self.revisions[index] {
+                return true;
+            }
+            let Some(write) = round.write_of(index, revision) else { return false };
+            survived[write as usize] = true;
+            revisions[index] = revision;
+            true
+        })?;
+        let there = prefix_length(&survived).filter(|&there| there >= acknowledged);
+        let there = there.ok_or_else(|| {
+            let count = survived.iter().filter(|&&there| there).count();
+            let message = format!("{acknowledged} writes were acknowledged, {count} are there");
+            Error::corruption(message).advise("keep the directory and report it, please")
+        })?;
+        self.revisions = revisions;
+        Ok(there)
+    }
+
+    /// Walks over all pairs beside the articles; `is_right` gets an article's number, the
+    /// revision found and the value's length.
+    fn walk(
+        &self,
+        keyspace: &Keyspace,
+        mut is_right: impl FnMut(usize, u64, u64) -> bool,
+    ) -> Result<()> {
+        let mut cursor = keyspace.cursor_with(CursorOptions::default())?;
+        cursor.seek_to_first()?;
+        for (index, article) in self.articles.iter().enumerate() {
+            if !cursor.valid() || cursor.key() != article.word.as_bytes() {
+                return Err(wrong(&article.word));
+            }
+            let text = cursor.value()?;
+            let revision = article.revision_of(&text).ok_or_else(|| wrong(&article.word))?;
+            if !is_right(index, revision, text.len() as u64) {
+                return Err(wrong(&article.word));
+            }
+            cursor.next()?;
+        }
+        match cursor.valid() {
+            true => Err(wrong(&String::from_utf8_lossy(cursor.key()))),
+            false => Ok(()),
+        }
+    }
+}
+
+/// How many writes survived, if they are the first ones.
+fn prefix_length(survived: &[bool]) -> Option<u64> {
+    let first = survived.iter().take_while(|&&there| there).count();
+    let gap = survived[first..].contains(&true);
+    (!gap).then_some(first as u64)
+}
+
+fn wrong(word: &str) -> Error {
+    Error::corruption(format!("the article of {word:?} is not what was written last"))
+        .advise("keep the directory and report it, please")
+}
+
+/// What one writer does before it is killed: one revision of each word, in a random order. The
+/// parent knows it as well as the writer does.
+pub(super) struct Round {
+    number: u64,
+    order: Permutation,
+    places: Vec<u64>,
+}
+
+/// Revisions of different rounds never meet.
+const REVISIONS_A_ROUND: u64 = 1_000_000;
+
+impl Round {
+    pub(super) fn new(number: u64, words: usize) -> Self {
+        let order = Permutation::new(words as u64, number);
+        let mut places = vec![0; words];
+        for write in 0..words as u64 {
+            places[order.at(write) as usize] = write;
+        }
+        Round { number, order, places }
+    }
+
+    /// The word and the revision of the writer's `write`th write.
+    pub(super) fn nth(&self, write: u64) -> (usize, u64) {
+        (self.order.at(write) as usize, (self.number + 1) * REVISIONS_A_ROUND + write)
+    }
+
+    /// Which write it was that gave the word at `index` this `revision`.
+    fn write_of(&self, index: usize, revision: u64) -> Option<u64> {
+        let write = self.places[index];
+        (self.nth(write).1 == revision).then_some(write)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn survivors_have_no_gap() {
+        assert_eq!(prefix_length(&[true, true, false, false]), Some(2));
+        assert_eq!(prefix_length(&[]), Some(0));
+        assert_eq!(prefix_length(&[true, false, true]), None);
+    }
+
+    #[test]
+    fn a_round_knows_its_writes() {
+        let (first, second) = (Round::new(0, 100), Round::new(1, 100));
+        for write in 0..100 {
+            let (index, revision) = first.nth(write);
+            assert_eq!(first.write_of(index, revision), Some(write));
+            assert_eq!(first.write_of(index, revision + 1), None);
+            assert_eq!(second.write_of(index, revision), None);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `cleave inspect`: one file of a database, readably.
+
+use crate::outcome::{Outcome, Status, Stop};
+use crate::output::Output;
+use clap::Args;
+use cleavedb::ErrorKind;
+use std::path::PathBuf;
+
+/// Print one file of a database readably: segment, table, manifest and the others
+#[derive(Args)]
+pub(crate) struct Inspect {
+    /// The file
+    file: PathBuf,
+}
+
+pub(crate) fn run(args: &Inspect) -> Outcome {
+    let mut out = Output::new();
+    let printed = cleavedb::inspect(&args.file, &mut out);
+    if out.is_closed() {
+        return Err(Stop::OutputClosed);
+    }
+    // What could be read before the damage is worth seeing, too.
+    out.finish()?;
+    printed.map_err(|error| match (error.kind(), error.advice()) {
+        (ErrorKind::Corruption, None) => {
+            error.advise("give a file of a database; if it is one, restore it from a checkpoint")
+        }
+        _ => error,
+    })?;
+    Ok(Status::Done)
+}

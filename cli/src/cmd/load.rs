@@ -1,0 +1,233 @@
+//! `cleave load`: reads records from text and stores them in batches.
+//!
+//! Lines are stored in their order, so what is stored at any moment is a prefix of the input.
+//! With `--ack` a number on standard output says how many lines are stored for good (as
+//! `--durability` means it) after each batch: whatever happens then, they are there.
+
+use crate::args::{Durable, Target};
+use crate::format::Format;
+use crate::format::read::{self, Fields, Records};
+use crate::open;
+use crate::outcome::{Outcome, Status, Stop};
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::text::{human_bytes, human_count, per_second};
+use clap::Args;
+use cleavedb::{Db, Error, Keyspace, Options, Result, WriteBatch, WriteOptions};
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::mem;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A batch is written when it holds this many bytes, however few records.
+const BATCH_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 256 << 10;
+
+/// Read records from TSV, CSV, JSON lines or hex text and store them
+///
+/// Of a key that occurs several times the last value wins.
+///
+/// What becomes the value: in TSV all after the first tab (escapes \t \n \r \0 \\ \xNN are
+/// decoded); in CSV the other column if there are two, else the row as a JSON object; in JSON
+/// lines the field "value" of an object with just "key" and "value", else the whole line.
+/// --value chooses otherwise.
+#[derive(Args)]
+pub(crate) struct Load {
+    #[command(flatten)]
+    target: Target,
+
+    /// The file to read; `-` or nothing: standard input
+    file: Option<PathBuf>,
+
+    /// How the text is written [default: by the file's extension; tsv for standard input]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+
+    /// The column (CSV) or field (JSON lines) with the key [default: the first column; "key"]
+    #[arg(long, value_name = "NAME")]
+    key: Option<String>,
+
+    /// The column or field with the value; several make a JSON object
+    #[arg(long, value_name = "NAME")]
+    value: Vec<String>,
+
+    /// TSV: backslashes are plain characters, not escapes
+    #[arg(long)]
+    raw: bool,
+
+    /// Records a batch
+    #[arg(long, value_name = "N", default_value_t = 1000,
+          value_parser = clap::value_parser!(u64).range(1..))]
+    batch: u64,
+
+    /// After each batch print how many lines are stored for good
+    #[arg(long)]
+    ack: bool,
+
+    #[command(flatten)]
+    durable: Durable,
+}
+
+pub(crate) fn run(args: &Load) -> Outcome {
+    let mut input = Input::open(args)?;
+    let db = open::to_fill(&args.target.dir, Options::default())?;
+    let mut loader = Loader {
+        keyspace: db.keyspace(&args.target.keyspace)?,
+        batch: WriteBatch::new(),
+        options: WriteOptions { durability: args.durable.durability },
+        ack: args.ack.then(Output::new),
+        progress: Progress::new("lines", true),
+        seen: Count::default(),
+        stored: Count::default(),
+        db: &db,
+    };
+    // Whatever stopped the reading: the lines before it are stored.
+    let read = loader.read(&mut input, args.batch);
+    let rest = loader.write_batch();
+    read.and(rest).map_err(|error| after_stored(&error, loader.stored.lines))?;
+    let (stored, seconds) = (loader.stored, loader.progress.seconds());
+    drop(loader);
+    db.close()?;
+    eprintln!(
+        "loaded {} records, {}, in {seconds:.1} s ({}/s)",
+        human_count(stored.records),
+        human_bytes(stored.bytes),
+        human_count(per_second(stored.records, seconds) as u64),
+    );
+    Ok(Status::Done)
+}
+
+/// Adds to the error of a bad line, or of a failed write, what is in the database nevertheless.
+fn after_stored(error: &Error, lines: u64) -> Error {
+    let advice = error.advice().unwrap_or("load again");
+    let advice = match lines {
+        0 => advice.to_string(),
+        _ => format!("{advice}; the {} lines before are stored", human_count(lines)),
+    };
+    error.clone().advise(advice)
+}
+
+/// How far the load is.
+#[derive(Clone, Copy, Default)]
+struct Count {
+    lines: u64,
+    records: u64,
+    bytes: u64,
+}
+
+struct Loader<'a> {
+    keyspace: Keyspace,
+    batch: WriteBatch,
+    options: WriteOptions,
+    ack: Option<Output>,
+    progress: Progress,
+    seen: Count,
+    stored: Count,
+    db: &'a Db,
+}
+
+impl Loader<'_> {
+    fn read(&mut self, input: &mut Input, batch_records: u64) -> Result<()> {
+        loop {
+            let record = input.records.next();
+            self.seen.lines = input.records.count();
+            let Some(record) = record? else { return Ok(()) };
+            self.seen.records += 1;
+            self.seen.bytes += (record.key.len() + record.value.len()) as u64;
+            self.batch.put(&self.keyspace, &record.key, &record.value);
+            let full = self.batch.len() as u64 >= batch_records;
+            if full || self.batch.bytes() >= BATCH_BYTES {
+                self.write_batch()?;
+                self.progress.show(self.stored.lines, input.share());
+            }
+        }
+    }
+
+    /// Stores what was read since the last time and acknowledges it.
+    fn write_batch(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        self.db.write(mem::take(&mut self.batch), &self.options)?;
+        self.stored = self.seen;
+        match self.acknowledge() {
+            // Nobody listens any more; the load itself goes on.
+            Err(Stop::OutputClosed) => self.ack = None,
+            Err(Stop::Error(error)) => return Err(error),
+            Ok(()) => {}
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self) -> Result<(), Stop> {
+        let Some(out) = &mut self.ack else { return Ok(()) };
+        out.line(self.stored.lines.to_string())?;
+        out.flush()
+    }
+}
+
+/// The text that is read, and how much of it has been.
+struct Input {
+    records: Box<dyn Records>,
+    consumed: Arc<AtomicU64>,
+    bytes: Option<u64>,
+}
+
+impl Input {
+    fn open(args: &Load) -> Result<Self> {
+        let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
+        let consumed = Arc::new(AtomicU64::new(0));
+        let (source, name, bytes): (Box<dyn Read>, _, _) = match file {
+            None => (Box::new(io::stdin()), Path::new("standard input"), None),
+            Some(path) => {
+                let failed = |error| Error::io("read", path, error);
+                let file = File::open(path).map_err(failed)?;
+                let metadata = file.metadata().map_err(failed)?;
+                (Box::new(file), path, metadata.is_file().then_some(metadata.len()))
+            }
+        };
+        let format = match args.format {
+            Some(format) => format,
+            None => file.map_or(Ok(Format::Tsv), format_of)?,
+        };
+        let counted = Counted { source, consumed: Arc::clone(&consumed) };
+        let buffered = Box::new(BufReader::with_capacity(READ_BYTES, counted));
+        let fields = Fields { key: args.key.clone(), values: args.value.clone(), raw: args.raw };
+        let records = read::read(format, buffered, name.to_path_buf(), fields)?;
+        Ok(Input { records, consumed, bytes })
+    }
+
+    fn share(&self) -> Option<f64> {
+        let bytes = self.bytes.filter(|&bytes| bytes > 0)?;
+        Some(self.consumed.load(Ordering::Relaxed) as f64 / bytes as f64)
+    }
+}
+
+fn format_of(path: &Path) -> Result<Format> {
+    let extension = path.extension().unwrap_or_default().to_string_lossy().to_ascii_lowercase();
+    match extension.as_str() {
+        "tsv" | "txt" => Ok(Format::Tsv),
+        "csv" => Ok(Format::Csv),
+        "jsonl" | "ndjson" | "json" => Ok(Format::Jsonl),
+        "hex" => Ok(Format::Hex),
+        _ => Err(Error::invalid("the file's extension does not tell its format")
+            .in_file(path)
+            .advise("say it with --format tsv, csv, jsonl or hex")),
+    }
+}
+
+/// Counts the bytes that pass, so that progress is known.
+struct Counted {
+    source: Box<dyn Read>,
+    consumed: Arc<AtomicU64>,
+}
+
+impl Read for Counted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.source.read(buffer)?;
+        self.consumed.fetch_add(count as u64, Ordering::Relaxed);
+        Ok(count)
+    }
+}

@@ -1,0 +1,39 @@
+//! One file per command: its arguments and what it does with the engine.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod checkpoint;
+pub(crate) mod compact;
+pub(crate) mod del;
+pub(crate) mod demo;
+pub(crate) mod dump;
+pub(crate) mod get;
+pub(crate) mod inspect;
+pub(crate) mod load;
+pub(crate) mod put;
+pub(crate) mod scan;
+pub(crate) mod shell;
+pub(crate) mod stats;
+
+use crate::args::Command;
+use crate::outcome::Outcome;
+
+/// Runs `command` to its end.
+pub(crate) fn run(command: Command) -> Outcome {
+    match command {
+        Command::Put(args) => put::run(&args),
+        Command::Get(args) => get::run(&args),
+        Command::Del(args) => del::run(&args),
+        Command::Scan(args) => scan::run(&args),
+        Command::Load(args) => load::run(&args),
+        Command::Dump(args) => dump::run(&args),
+        Command::Stats(args) => stats::run(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Compact(args) => compact::run(&args),
+        Command::Checkpoint(args) => checkpoint::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Shell(args) => shell::run(&args),
+        Command::Demo(args) => demo::run(&args),
+    }
+}

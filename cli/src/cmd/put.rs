@@ -1,0 +1,50 @@
+//! `cleave put`: stores one value, from the command line or, byte for byte, from standard input.
+
+use crate::args::{Durable, Hex, Target};
+use crate::open;
+use crate::outcome::{Outcome, Status};
+use clap::Args;
+use cleavedb::{Error, Options, Result, WriteOptions};
+use std::ffi::OsString;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// Store a value under a key; creates the database if there is none
+#[derive(Args)]
+pub(crate) struct Put {
+    #[command(flatten)]
+    target: Target,
+
+    /// The key
+    #[arg(allow_hyphen_values = true)]
+    key: OsString,
+
+    /// The value; `-` reads it from standard input, byte for byte (also with --hex)
+    #[arg(allow_hyphen_values = true)]
+    value: OsString,
+
+    #[command(flatten)]
+    hex: Hex,
+
+    #[command(flatten)]
+    durable: Durable,
+}
+
+pub(crate) fn run(args: &Put) -> Outcome {
+    let key = args.hex.bytes(&args.key)?;
+    let value = if args.value == "-" { standard_input()? } else { args.hex.bytes(&args.value)? };
+    let db = open::to_fill(&args.target.dir, Options::default())?;
+    let keyspace = db.keyspace(&args.target.keyspace)?;
+    keyspace.put_with(key, value, &WriteOptions { durability: args.durable.durability })?;
+    drop(keyspace);
+    db.close()?;
+    Ok(Status::Done)
+}
+
+fn standard_input() -> Result<Vec<u8>> {
+    let mut value = Vec::new();
+    io::stdin()
+        .read_to_end(&mut value)
+        .map_err(|error| Error::io("read the value", Path::new("standard input"), error))?;
+    Ok(value)
+}

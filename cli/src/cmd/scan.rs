@@ -1,0 +1,142 @@
+//! `cleave scan`: prints pairs in the order of their keys. `dump` and the shell walk with the
+//! same [`Walk`].
+
+use crate::args::{Hex, Target};
+use crate::format::{Format, write_pair};
+use crate::open;
+use crate::outcome::{Outcome, Status};
+use crate::output::Output;
+use clap::Args;
+use cleavedb::{Cursor, CursorOptions, Keyspace, Result};
+use std::ffi::OsString;
+
+/// Print keys and values in order, one pair a line: key<TAB>value, unprintable bytes escaped
+#[derive(Args)]
+pub(crate) struct Scan {
+    #[command(flatten)]
+    target: Target,
+
+    #[command(flatten)]
+    part: Part,
+
+    /// Print at most this many
+    #[arg(long, value_name = "N")]
+    limit: Option<u64>,
+
+    /// Print the largest key first
+    #[arg(long)]
+    reverse: bool,
+
+    /// Print keys only; values are not read
+    #[arg(long)]
+    keys_only: bool,
+
+    /// Print a JSON object a line: {"key":…,"value":…}; bytes that are no UTF-8 text are
+    /// {"hex":"…"}
+    #[arg(long, conflicts_with = "hex")]
+    json: bool,
+}
+
+/// The part of a keyspace that is meant.
+#[derive(Args)]
+pub(crate) struct Part {
+    /// Begin at this key
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    from: Option<OsString>,
+
+    /// End before this key
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    to: Option<OsString>,
+
+    /// Only keys that begin with this
+    #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
+    prefix: Option<OsString>,
+
+    #[command(flatten)]
+    pub(crate) hex: Hex,
+}
+
+impl Part {
+    /// The walk over this part.
+    pub(crate) fn walk(&self) -> Result<Walk> {
+        let bytes = |key: &Option<OsString>| key.as_ref().map(|k| self.hex.bytes(k)).transpose();
+        Ok(Walk {
+            from: bytes(&self.from)?,
+            to: bytes(&self.to)?,
+            prefix: bytes(&self.prefix)?,
+            ..Walk::default()
+        })
+    }
+}
+
+/// A walk over some pairs of a keyspace, in either direction.
+#[derive(Default)]
+pub(crate) struct Walk {
+    pub(crate) from: Option<Vec<u8>>,
+    pub(crate) to: Option<Vec<u8>>,
+    pub(crate) prefix: Option<Vec<u8>>,
+    pub(crate) limit: Option<u64>,
+    pub(crate) reverse: bool,
+    pub(crate) keys_only: bool,
+}
+
+impl Walk {
+    /// Calls `visit` for each pair, with the value unless only keys are wanted; returns how many
+    /// there were.
+    pub(crate) fn run<E: From<cleavedb::Error>>(
+        &self,
+        keyspace: &Keyspace,
+        mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
+    ) -> Result<u64, E> {
+        let mut cursor = self.start(keyspace)?;
+        let mut count = 0;
+        while cursor.valid() && self.limit.is_none_or(|limit| count < limit) {
+            let value = if self.keys_only { None } else { Some(cursor.value()?) };
+            visit(cursor.key(), value.as_deref())?;
+            count += 1;
+            if self.reverse { cursor.prev()? } else { cursor.next()? }
+        }
+        Ok(count)
+    }
+
+    fn start(&self, keyspace: &Keyspace) -> Result<Cursor> {
+        let mut cursor = keyspace.cursor_with(CursorOptions {
+            lower: self.from.clone(),
+            upper: self.to.clone(),
+            prefix: self.prefix.clone(),
+            keys_only: self.keys_only,
+            prefetch: true,
+            ..CursorOptions::default()
+        })?;
+        if self.reverse {
+            cursor.seek_to_last()?
+        } else {
+            cursor.seek_to_first()?
+        }
+        Ok(cursor)
+    }
+}
+
+pub(crate) fn run(args: &Scan) -> Outcome {
+    let walk = Walk {
+        limit: args.limit,
+        reverse: args.reverse,
+        keys_only: args.keys_only,
+        ..args.part.walk()?
+    };
+    let format = match (args.json, args.part.hex.hex) {
+        (true, _) => Format::Jsonl,
+        (false, true) => Format::Hex,
+        (false, false) => Format::Tsv,
+    };
+    let db = open::read_only(&args.target.dir)?;
+    let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
+    let mut out = Output::new();
+    let mut line = String::new();
+    walk.run(&keyspace, |key, value| {
+        write_pair(format, key, value, &mut line);
+        out.bytes(line.as_bytes())
+    })?;
+    out.finish()?;
+    Ok(Status::Done)
+}

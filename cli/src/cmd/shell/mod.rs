@@ -1,0 +1,91 @@
+//! `cleave shell`: one command a line, from a person or from another program.
+//!
+//! Every command gets an answer, and the answer is flushed before the next line is read, so a
+//! program can write a line and wait. Answers are single lines, but for `scan`, `keyspaces` and
+//! `help`, whose last line tells that they are complete: `(N pairs)`, `(N keyspaces)`, `OK`.
+//!
+//! ```text
+//! OK        done
+//! (nil)     no such key
+//! ERR …     an error; the shell goes on
+//! other     the value, escaped as in `text` so that it is one line
+//! ```
+//!
+//! A value `(nil)` or `ERR …` has its first byte escaped, too, so that the two are never confused.
+
+mod run;
+mod words;
+
+use crate::args::{Durable, Target};
+use crate::open;
+use crate::outcome::{Outcome, Status, Stop};
+use crate::output::Output;
+use clap::Args;
+use cleavedb::{Error, Options, WriteOptions};
+use run::{Answer, Session};
+use std::io::{self, BufRead, IsTerminal};
+use std::path::Path;
+
+/// Run one command a line, from a terminal or a pipe
+///
+/// Creates the database if there is none. `help` lists the commands. From a pipe, the status is 2
+/// if a command failed.
+#[derive(Args)]
+pub(crate) struct Shell {
+    #[command(flatten)]
+    target: Target,
+
+    #[command(flatten)]
+    durable: Durable,
+}
+
+pub(crate) fn run(args: &Shell) -> Outcome {
+    let db = open::to_fill(&args.target.dir, Options::default())?;
+    let keyspace = db.keyspace(&args.target.keyspace)?;
+    let options = WriteOptions { durability: args.durable.durability };
+    let interactive = io::stdin().is_terminal() && Output::is_terminal();
+    let mut session = Session::new(&db, keyspace, options, interactive);
+    let mut out = Output::new();
+    let served = serve(&mut session, &mut out, interactive);
+    drop(session);
+    db.close()?;
+    let failed = served?;
+    if failed && !interactive {
+        return Err(Stop::Error(
+            Error::invalid("a command failed").advise("look for ERR in the answers"),
+        ));
+    }
+    Ok(Status::Done)
+}
+
+/// Answers lines until there are no more; true if one of them failed.
+fn serve(session: &mut Session<'_>, out: &mut Output, interactive: bool) -> Result<bool, Stop> {
+    let mut input = io::stdin().lock();
+    let mut line = Vec::new();
+    let mut failed = false;
+    loop {
+        if interactive {
+            out.bytes(b"cleave> ")?;
+            out.flush()?;
+        }
+        line.clear();
+        let read = input.read_until(b'\n', &mut line);
+        let read = read.map_err(|e| Error::io("read a command", Path::new("standard input"), e))?;
+        if read == 0 {
+            return Ok(failed);
+        }
+        let answer = match session.answer(&line, out) {
+            Err(Stop::Error(error)) => {
+                failed = true;
+                // One answer is one line: the whole error in one sentence.
+                out.line(format!("ERR {}", error.to_string().replace('\n', " ")))?;
+                Answer::Given
+            }
+            other => other?,
+        };
+        out.flush()?;
+        if answer == Answer::Quit {
+            return Ok(failed);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! What each command of the shell does.
+
+use super::words;
+use crate::cmd::scan::Walk;
+use crate::outcome::Stop;
+use crate::output::Output;
+use crate::text;
+use cleavedb::{Db, Error, Keyspace, Result, WriteOptions};
+
+/// What came of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// It has been answered.
+    Given,
+    /// The user wants to leave.
+    Quit,
+}
+
+const HELP: &str = "\
+put KEY VALUE        store a value
+get KEY              print a value, or (nil)
+del KEY              remove a key
+scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
+     --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
+count [PREFIX]       print how many keys there are
+use KEYSPACE         go on in this keyspace; created if there is none
+keyspaces            list the keyspaces
+sync                 make everything written so far survive a power cut
+flush                write what is in memory into tables
+compact              rewrite the tree without what is superseded
+stats                print statistics, as one line of JSON where nobody looks
+help, quit
+A word with blanks goes in double quotes; escapes are \\t \\n \\r \\0 \\\\ \\\" \\xNN.
+OK";
+
+/// A database and the state of the conversation about it.
+pub(super) struct Session<'a> {
+    db: &'a Db,
+    keyspace: Keyspace,
+    options: WriteOptions,
+    interactive: bool,
+}
+
+impl<'a> Session<'a> {
+    pub(super) fn new(
+        db: &'a Db,
+        keyspace: Keyspace,
+        options: WriteOptions,
+        interactive: bool,
+    ) -> Self {
+        Session { db, keyspace, options, interactive }
+    }
+
+    /// Answers one line. An empty line and a comment get no answer.
+    pub(super) fn answer(&mut self, line: &[u8], out: &mut Output) -> Result<Answer, Stop> {
+        let words = words::split(line)?;
+        let Some((verb, arguments)) = words.split_first() else { return Ok(Answer::Given) };
+        let verb = String::from_utf8_lossy(verb).to_ascii_lowercase();
+        match (verb.as_str(), arguments) {
+            ("put", [key, value]) => {
+                self.keyspace.put_with(key, value, &self.options)?;
+                out.line("OK")?;
+            }
+            ("get", [key]) => match self.keyspace.get(key)? {
+                Some(value) => out.line(as_answer(&value))?,
+                None => out.line("(nil)")?,
+            },
+            ("del", [key]) => {
+                self.keyspace.delete_with(key, &self.options)?;
+                out.line("OK")?;
+            }
+            ("scan", options) => self.scan(&parse_scan(options)?, out)?,
+            ("count", [] | [_]) => {
+                let prefix = arguments.first().cloned();
+                let walk = Walk { prefix, keys_only: true, ..Walk::default() };
+                let count = walk.run(&self.keyspace, |_, _| Ok::<_, Error>(()))?;
+                out.line(count.to_string())?;
+            }
+            ("quit" | "exit", []) => return Ok(Answer::Quit),
+            (_, _) => self.answer_about_all(&verb, arguments, out)?,
+        }
+        Ok(Answer::Given)
+    }
+
+    /// The commands that are not about single keys.
+    fn answer_about_all(
+        &mut self,
+        verb: &str,
+        arguments: &[Vec<u8>],
+        out: &mut Output,
+    ) -> Result<(), Stop> {
+        match (verb, arguments) {
+            ("use", [name]) => {
+                let name = std::str::from_utf8(name)
+                    .map_err(|_| Error::invalid("the name of a keyspace is UTF-8 text"))?;
+                self.keyspace = self.db.keyspace(name)?;
+            }
+            ("sync", []) => self.db.sync()?,
+            ("flush", []) => self.db.flush()?,
+            ("compact", []) => self.db.compact()?,
+            ("keyspaces", []) => {
+                let names = self.db.keyspaces();
+                for name in &names {
+                    out.line(text::escape(name.as_bytes()))?;
+                }
+                return out.line(format!("({} keyspaces)", names.len()));
+            }
+            ("stats", []) if self.interactive => {
+                return out.line(self.db.stats().to_string().trim_end());
+            }
+            ("stats", []) => return out.line(self.db.stats().to_json().replace('\n', " ")),
+            ("help", _) => return out.line(HELP),
+            _ => return Err(misunderstood(verb).into()),
+        }
+        out.line("OK")
+    }
+
+    fn scan(&self, walk: &Walk, out: &mut Output) -> Result<(), Stop> {
+        let mut line = String::new();
+        let count = walk.run(&self.keyspace, |key, value| {
+            line.clear();
+            match value {
+                Some(value) => {
+                    text::escape_into(key, &mut line);
+                    line.push('\t');
+                    text::escape_into(value, &mut line);
+                }
+                None => line.push_str(&as_answer(key)),
+            }
+            out.line(&line)
+        })?;
+        out.line(format!("({count} pairs)"))
+    }
+}
+
+/// `bytes` on one line that no other answer looks like.
+fn as_answer(bytes: &[u8]) -> String {
+    let escaped = text::escape(bytes);
+    let count = escaped.starts_with('(') && escaped.ends_with(" pairs)");
+    let alike = count || escaped == "(nil)" || escaped.starts_with("ERR ");
+    match (alike, escaped.as_bytes()) {
+        (true, [first, ..]) => format!("\\x{}{}", text::hex(&[*first]), &escaped[1..]),
+        _ => escaped,
+    }
+}
+
+fn misunderstood(verb: &str) -> Error {
+    let verb = text::escape(verb.as_bytes());
+    let usage = HELP.lines().find(|line| line.split(' ').next() == Some(&verb));
+    match usage.and_then(|line| line.split("  ").next()) {
+        Some(usage) => Error::invalid(format!("this is not how {verb} is used"))
+            .advise(format!("write {usage}; a word with blanks goes in double quotes")),
+        None => Error::invalid(format!("there is no command {verb:?}")).advise("`help` lists them"),
+    }
+}
+
+fn parse_scan(options: &[Vec<u8>]) -> Result<Walk> {
+    let mut walk = Walk::default();
+    let mut rest = options.iter();
+    while let Some(option) = rest.next() {
+        let mut argument = || rest.next().cloned().ok_or_else(|| misunderstood("scan"));
+        match option.as_slice() {
+            b"--from" => walk.from = Some(argument()?),
+            b"--to" => walk.to = Some(argument()?),
+            b"--prefix" => walk.prefix = Some(argument()?),
+            b"--limit" => walk.limit = Some(number(&argument()?)?),
+            b"--reverse" => walk.reverse = true,
+            b"--keys-only" => walk.keys_only = true,
+            _ => return Err(misunderstood("scan")),
+        }
+    }
+    Ok(walk)
+}
+
+fn number(word: &[u8]) -> Result<u64> {
+    let parsed = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
+    parsed.ok_or_else(|| Error::invalid("the limit is a whole number"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_never_looks_like_another_answer() {
+        assert_eq!(as_answer(b"(plain)"), "(plain)");
+        for odd in [&b"(nil)"[..], b"ERR x", b"(3 pairs)"] {
+            let answer = as_answer(odd);
+            assert!(answer.starts_with("\\x"), "{answer}");
+            assert_eq!(text::unescape(answer.as_bytes()).unwrap(), odd);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! `cleave stats`: what a database holds and where its bytes are.
+
+use crate::open;
+use crate::outcome::{Outcome, Status};
+use crate::output::Output;
+use clap::Args;
+use std::path::PathBuf;
+
+/// Print what a database holds: levels, segments, bytes
+#[derive(Args)]
+#[command(name = "stats")]
+pub(crate) struct StatsArgs {
+    /// The database's directory
+    dir: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &StatsArgs) -> Outcome {
+    let stats = open::read_only(&args.dir)?.stats();
+    let mut out = Output::new();
+    if args.json {
+        out.line(stats.to_json())?;
+    } else {
+        out.line(stats.to_string().trim_end())?;
+    }
+    out.finish()?;
+    Ok(Status::Done)
+}

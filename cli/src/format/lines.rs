@@ -1,0 +1,161 @@
+//! The formats with one record a line: TSV, hexadecimal, JSON lines.
+
+use super::Format;
+use super::read::{Fields, Record, Records, at_line};
+use crate::format::json_string;
+use crate::text;
+use cleavedb::{Error, Result};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::io::{BufRead, Read};
+use std::path::PathBuf;
+
+/// A value of 1 GiB with every byte escaped fits; a file without newlines does not fill memory.
+const MAX_LINE_BYTES: u64 = 5 << 30;
+
+/// The records of a text, line by line. Empty lines are skipped.
+pub(super) struct Lines {
+    format: Format,
+    input: Box<dyn BufRead>,
+    name: PathBuf,
+    fields: Fields,
+    buffer: Vec<u8>,
+    /// The number of the line in the buffer.
+    line: u64,
+    good: u64,
+}
+
+impl Lines {
+    pub(super) fn new(
+        format: Format,
+        input: Box<dyn BufRead>,
+        name: PathBuf,
+        fields: Fields,
+    ) -> Self {
+        Lines { format, input, name, fields, buffer: Vec::new(), line: 0, good: 0 }
+    }
+
+    /// Reads a line into the buffer, without its end; false at the end of the text.
+    fn advance(&mut self) -> Result<bool> {
+        self.buffer.clear();
+        let mut limited = self.input.by_ref().take(MAX_LINE_BYTES);
+        let read = limited.read_until(b'\n', &mut self.buffer);
+        let read = read.map_err(|error| Error::io("read", &self.name, error))?;
+        if read == 0 {
+            return Ok(false);
+        }
+        self.line += 1;
+        if self.buffer.last() == Some(&b'\n') {
+            self.buffer.pop();
+        } else if read as u64 == MAX_LINE_BYTES {
+            return Err(Error::invalid("the line is longer than any record"));
+        }
+        if self.buffer.last() == Some(&b'\r') && !self.fields.raw {
+            self.buffer.pop();
+        }
+        Ok(true)
+    }
+
+    fn parse(&self) -> Result<Record> {
+        match self.format {
+            Format::Jsonl => parse_json(&self.buffer, &self.fields),
+            Format::Hex => parse_pair(&self.buffer, text::unhex),
+            _ if self.fields.raw => parse_pair(&self.buffer, |text| Ok(text.to_vec())),
+            _ => parse_pair(&self.buffer, text::unescape),
+        }
+    }
+}
+
+impl Records for Lines {
+    fn next(&mut self) -> Result<Option<Record>> {
+        while self.advance().map_err(|error| error.in_file(&self.name))? {
+            if !self.buffer.is_empty() {
+                let located = |error| at_line(self.line, &error).in_file(&self.name);
+                let record = self.parse().map_err(located)?;
+                self.good = self.line;
+                return Ok(Some(record));
+            }
+            self.good = self.line;
+        }
+        Ok(None)
+    }
+
+    fn count(&self) -> u64 {
+        self.good
+    }
+}
+
+fn parse_pair(line: &[u8], decode: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<Record> {
+    let tab = line.iter().position(|&byte| byte == b'\t').ok_or_else(|| {
+        Error::invalid("there is no tab between a key and a value")
+            .advise("write key<TAB>value on each line, or choose another --format")
+    })?;
+    Ok(Record { key: decode(&line[..tab])?, value: decode(&line[tab + 1..])? })
+}
+
+type Object<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+
+fn parse_json(line: &[u8], fields: &Fields) -> Result<Record> {
+    let object: Object<'_> = serde_json::from_slice(line).map_err(|error| {
+        // The parser counts lines, too, but it is given one at a time.
+        let why = error.to_string().replace(" at line 1 column ", ", column ");
+        Error::invalid(format!("this is not a JSON object: {why}"))
+            .advise("write one JSON object on each line")
+    })?;
+    let key_field = fields.key.as_deref().unwrap_or("key");
+    let key = key_bytes(field(&object, key_field)?)?;
+    let value = match fields.values.as_slice() {
+        [] if is_own(&object) => bytes(field(&object, "value")?)?,
+        [] => line.to_vec(),
+        [one] => bytes(field(&object, one)?)?,
+        several => {
+            let member = |name: &String| {
+                Ok(format!("{}:{}", json_string(name), field(&object, name)?.get()))
+            };
+            let members = several.iter().map(member).collect::<Result<Vec<_>>>()?;
+            format!("{{{}}}", members.join(",")).into_bytes()
+        }
+    };
+    Ok(Record { key, value })
+}
+
+/// True for what `cleave dump` writes.
+fn is_own(object: &Object<'_>) -> bool {
+    object.len() == 2 && object.contains_key("key") && object.contains_key("value")
+}
+
+fn field<'a>(object: &Object<'a>, name: &str) -> Result<&'a RawValue> {
+    object.get(name).copied().ok_or_else(|| {
+        let names: Vec<&str> = object.keys().map(AsRef::as_ref).collect();
+        Error::invalid(format!("the object has no field {name:?}"))
+            .advise(format!("choose one with --key or --value: {}", names.join(", ")))
+    })
+}
+
+/// A string's text, the bytes of `{"hex":"…"}`, or the JSON text of anything else.
+fn bytes(raw: &RawValue) -> Result<Vec<u8>> {
+    let json = raw.get();
+    if json.starts_with('"') {
+        let text: String = serde_json::from_str(json)
+            .map_err(|error| Error::invalid(format!("this string is no text: {error}")))?;
+        return Ok(text.into_bytes());
+    }
+    match hex_of(json) {
+        Some(digits) => text::unhex(digits.as_bytes()),
+        None => Ok(json.as_bytes().to_vec()),
+    }
+}
+
+fn hex_of(json: &str) -> Option<String> {
+    let mut object: BTreeMap<String, String> = serde_json::from_str(json).ok()?;
+    (object.len() == 1).then(|| object.remove("hex"))?
+}
+
+fn key_bytes(raw: &RawValue) -> Result<Vec<u8>> {
+    let json = raw.get();
+    if json == "null" || json.starts_with('[') || json.starts_with('{') && hex_of(json).is_none() {
+        return Err(Error::invalid("the key must be a string or a number"));
+    }
+    bytes(raw)
+}

@@ -1,0 +1,25 @@
+//! The command `cleave`: a thin face of the engine. Everything it does to a database goes through
+//! the engine's public API; opening is in [`open`], one file per command in [`cmd`].
+//!
+//! The exit status is 0 for done, 1 for not found or a failed check, 2 for an error, which is
+//! told on standard error as what happened, where, and what to do.
+
+mod args;
+mod cmd;
+mod format;
+mod open;
+mod outcome;
+mod output;
+mod place;
+mod progress;
+mod random;
+mod text;
+
+use args::Cli;
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    outcome::exit_code(cmd::run(cli.command))
+}

@@ -1,0 +1,92 @@
+//! How a command ends, and how that becomes an exit status and a message.
+
+use cleavedb::{Error, ErrorKind};
+use std::process::ExitCode;
+
+/// The end of a command that met no error.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Status {
+    /// Exit status 0.
+    Done,
+    /// Exit status 1: the key was not found, or the check failed.
+    Negative,
+}
+
+/// Why a command stopped early.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Exit status 2 and a message.
+    Error(Error),
+    /// The reader of our output has seen enough (`| head`). That is its right: exit status 0.
+    OutputClosed,
+}
+
+/// What every command returns.
+pub(crate) type Outcome = Result<Status, Stop>;
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Stop::Error(error)
+    }
+}
+
+/// Tells the user, and the calling program, how it went.
+pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
+    match outcome {
+        Ok(Status::Done) | Err(Stop::OutputClosed) => ExitCode::SUCCESS,
+        Ok(Status::Negative) => ExitCode::from(1),
+        Err(Stop::Error(error)) => {
+            eprint!("{}", render(&error));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// An error as up to three lines: what happened, where, what to do.
+pub(crate) fn render(error: &Error) -> String {
+    let mut lines = format!("error: {}\n", error.message());
+    if let Some(file) = error.file() {
+        lines += &format!("   in: {}", file.display());
+        if let Some(offset) = error.offset() {
+            lines += &format!(" at byte {offset}");
+        }
+        lines.push('\n');
+    }
+    if let Some(advice) = error.advice().or_else(|| usual_advice(error.kind())) {
+        lines += &format!("  try: {advice}\n");
+    }
+    lines
+}
+
+/// What helps where the error itself does not know better.
+fn usual_advice(kind: ErrorKind) -> Option<&'static str> {
+    match kind {
+        ErrorKind::Io => Some("check that the path is right and that you may use it"),
+        ErrorKind::Corruption => {
+            Some("restore the file from a checkpoint; `cleave check` lists all damage")
+        }
+        ErrorKind::Busy => Some("let the other process end first"),
+        ErrorKind::Unsupported => Some("use a newer build"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn an_error_says_what_where_and_what_to_do() {
+        let error = Error::corruption("a checksum does not match")
+            .in_file(Path::new("db/000007.seg"))
+            .at(4096)
+            .advise("restore it from a checkpoint");
+        assert_eq!(
+            render(&error),
+            "error: a checksum does not match\n   in: db/000007.seg at byte 4096\n  \
+             try: restore it from a checkpoint\n"
+        );
+        assert_eq!(render(&Error::invalid("x")), "error: x\n");
+    }
+}

@@ -1,0 +1,79 @@
+//! Standard output, buffered, with one meaning for a reader that went away: stop quietly.
+
+use crate::outcome::Stop;
+use cleavedb::Error;
+use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
+use std::path::Path;
+
+/// Enough to make one system call serve many lines.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// Buffered standard output. Call [`Output::finish`] at the end: an error that only shows when
+/// the buffer is written must not be lost.
+pub(crate) struct Output {
+    to: BufWriter<StdoutLock<'static>>,
+    closed: bool,
+}
+
+impl Output {
+    pub(crate) fn new() -> Self {
+        Output { to: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()), closed: false }
+    }
+
+    /// True if a person is likely to be looking at it.
+    pub(crate) fn is_terminal() -> bool {
+        io::stdout().is_terminal()
+    }
+
+    /// Writes `bytes`.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        self.write_all(bytes).map_err(stop)
+    }
+
+    /// Writes `line` and a newline.
+    pub(crate) fn line(&mut self, line: impl AsRef<[u8]>) -> Result<(), Stop> {
+        self.bytes(line.as_ref())?;
+        self.bytes(b"\n")
+    }
+
+    /// Hands everything written so far to the reader.
+    pub(crate) fn flush(&mut self) -> Result<(), Stop> {
+        Write::flush(self).map_err(stop)
+    }
+
+    /// The end of the output.
+    pub(crate) fn finish(mut self) -> Result<(), Stop> {
+        self.flush()
+    }
+
+    /// True once a write failed because the reader closed its end.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    fn note<T>(&mut self, result: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &result {
+            self.closed |= error.kind() == io::ErrorKind::BrokenPipe;
+        }
+        result
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let result = self.to.write(bytes);
+        self.note(result)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let result = self.to.flush();
+        self.note(result)
+    }
+}
+
+fn stop(error: io::Error) -> Stop {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Stop::OutputClosed;
+    }
+    Stop::Error(Error::io("write", Path::new("standard output"), error))
+}

@@ -1,0 +1,137 @@
+//! What a path is: a database of ours, nothing, or something else, named for what it is.
+//!
+//! This looks at names and first bytes only. Whether a database of ours is sound, the engine says.
+
+use cleavedb::{Error, Result};
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::Path;
+
+/// The first bytes of every file of ours.
+const MAGIC: &[u8; 8] = b"CLEAVEDB";
+
+/// What is found at a path.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A directory with files of ours.
+    Database,
+    /// Nothing.
+    Missing,
+    /// An empty directory.
+    Empty,
+    /// A file that is no directory.
+    File,
+    /// A directory of another store, with its name.
+    Foreign(&'static str),
+    /// A directory with other things, one of which is named.
+    Other(String),
+}
+
+/// Looks at `path`.
+pub(crate) fn look(path: &Path) -> Result<Place> {
+    let entries = match fs::read_dir(path) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::Missing),
+        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Place::File),
+        Err(error) => return Err(Error::io("look into this directory", path, error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|error| Error::io("list this directory", path, error))?;
+        names.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    if names.iter().any(|name| is_ours(&path.join(name))) {
+        return Ok(Place::Database);
+    }
+    if let Some(store) = foreign(path, &names) {
+        return Ok(Place::Foreign(store));
+    }
+    Ok(names.into_iter().next().map_or(Place::Empty, Place::Other))
+}
+
+fn is_ours(file: &Path) -> bool {
+    first_bytes::<8>(file).is_some_and(|bytes| bytes == *MAGIC)
+}
+
+fn first_bytes<const N: usize>(file: &Path) -> Option<[u8; N]> {
+    let mut bytes = [0; N];
+    // Opening a named pipe would wait for its other end for ever.
+    if !fs::metadata(file).ok()?.is_file() {
+        return None;
+    }
+    fs::File::open(file).ok()?.read_exact(&mut bytes).ok()?;
+    Some(bytes)
+}
+
+fn foreign(path: &Path, names: &[String]) -> Option<&'static str> {
+    let has = |wanted: &str| names.iter().any(|name| name == wanted);
+    let ends = |end: &str| names.iter().any(|name| name.ends_with(end));
+    let starts = |start: &str| names.iter().any(|name| name.starts_with(start));
+    if first_bytes::<9>(&path.join("CURRENT")).is_some_and(|bytes| bytes == *b"MANIFEST-") {
+        let rocks = has("IDENTITY") || starts("OPTIONS-");
+        return Some(if rocks { "RocksDB" } else { "LevelDB" });
+    }
+    match () {
+        () if has("MANIFEST") && (ends(".vlog") || has("KEYREGISTRY")) => Some("Badger"),
+        () if has("data.mdb") => Some("LMDB"),
+        () if starts("log.00") && ends(".bdb") => Some("Berkeley DB"),
+        () => None,
+    }
+}
+
+/// The bytes that the files of a directory take on disk; holes take none.
+pub(crate) fn allocated_bytes(path: &Path) -> Result<u64> {
+    let failed = |error| Error::io("measure this directory", path, error);
+    let mut bytes = 0;
+    for entry in fs::read_dir(path).map_err(failed)? {
+        match entry.map_err(failed)?.metadata() {
+            Ok(metadata) => bytes += on_disk(&metadata),
+            // The engine removes files whenever it likes.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(unix)]
+fn on_disk(metadata: &fs::Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    metadata.blocks() * 512
+}
+
+#[cfg(not(unix))]
+fn on_disk(metadata: &fs::Metadata) -> u64 {
+    metadata.len()
+}
+
+impl Place {
+    /// Says that this is no database, and what to do. `path` is where it was looked for.
+    pub(crate) fn refuse(&self, path: &Path) -> Error {
+        let (what, advice) = match self {
+            Place::Database => unreachable!("a database is not refused"),
+            Place::Missing => (
+                "there is no database: nothing exists at this path".to_string(),
+                "check the path; `cleave put` and `cleave load` create a database",
+            ),
+            Place::Empty => (
+                "there is no database: the directory is empty".to_string(),
+                "check the path; `cleave put` and `cleave load` create a database",
+            ),
+            Place::File => (
+                "this is a file, not the directory of a database".to_string(),
+                "give the directory; `cleave inspect FILE` prints one file of a database",
+            ),
+            Place::Foreign(store) => (
+                format!("this is a directory of {store}, not of CleaveDB"),
+                "dump it with that store's own tool and read the text with `cleave load`",
+            ),
+            Place::Other(name) => (
+                format!("there is no database: the directory holds other things, such as {name:?}"),
+                "give the directory of a database, or a new or empty one to create it",
+            ),
+        };
+        Error::invalid(what).in_file(path).advise(advice)
+    }
+}

@@ -1,0 +1,80 @@
+//! One line on a terminal's standard error that says how far a long job is: share, rate, time
+//! left. Where standard error is no terminal, nothing is printed.
+
+use crate::text::{human_count, per_second};
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+/// Often enough to look alive, seldom enough to cost nothing.
+const INTERVAL: Duration = Duration::from_millis(200);
+const BAR: usize = 24;
+
+/// A job's progress. The line is wiped when this is dropped.
+pub(crate) struct Progress {
+    what: &'static str,
+    started: Instant,
+    shown: Option<Instant>,
+    enabled: bool,
+}
+
+impl Progress {
+    /// Starts the clock. `what` is counted, such as "lines". It stays silent unless `wanted`.
+    pub(crate) fn new(what: &'static str, wanted: bool) -> Self {
+        let enabled = wanted && io::stderr().is_terminal();
+        Progress { what, started: Instant::now(), shown: None, enabled }
+    }
+
+    /// Says that `count` are done, and that they are `share` (0 to 1) of the job, if known.
+    pub(crate) fn show(&mut self, count: u64, share: Option<f64>) {
+        let now = Instant::now();
+        let due = self.shown.is_none_or(|shown| now.duration_since(shown) >= INTERVAL);
+        if !self.enabled || !due {
+            return;
+        }
+        self.shown = Some(now);
+        let line = line(self.what, count, share, now.duration_since(self.started).as_secs_f64());
+        // Nobody is told if the terminal is gone; the job matters more than its progress.
+        let _ = write!(io::stderr(), "\r\x1b[K{line}");
+    }
+
+    /// Seconds since the start.
+    pub(crate) fn seconds(&self) -> f64 {
+        self.started.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.is_some() {
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+fn line(what: &str, count: u64, share: Option<f64>, seconds: f64) -> String {
+    let rate = per_second(count, seconds) as u64;
+    let counted = format!("{} {what}, {}/s", human_count(count), human_count(rate));
+    let Some(share) = share.map(|share| share.clamp(0.0, 1.0)) else { return counted };
+    let full = (share * BAR as f64) as usize;
+    let bar = format!("[{}{}]", "#".repeat(full), ".".repeat(BAR - full));
+    let left = if share > 0.0 { seconds / share - seconds } else { return counted };
+    format!("{bar} {:3.0} %  {counted}, {} left", share * 100.0, clock(left))
+}
+
+fn clock(seconds: f64) -> String {
+    let seconds = seconds.ceil() as u64;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_has_share_rate_and_time_left() {
+        let half = line("lines", 5000, Some(0.5), 10.0);
+        assert_eq!(half, "[############............]  50 %  5 000 lines, 500/s, 0:10 left");
+        assert_eq!(line("lines", 5000, None, 10.0), "5 000 lines, 500/s");
+        assert_eq!(line("lines", 0, Some(0.0), 0.0), "0 lines, 0/s");
+    }
+}

@@ -1,0 +1,87 @@
+//! Random numbers and orders, all drawn from a seed: a run can be repeated.
+
+/// Spreads the bits of `x` over all of the result; a bijection (the finish of SplitMix64).
+pub(crate) fn mix(x: u64) -> u64 {
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// A fast generator of good enough random numbers.
+pub(crate) struct Random(u64);
+
+impl Random {
+    pub(crate) fn new(seed: u64, stream: u64) -> Self {
+        Random(mix(seed ^ mix(stream.wrapping_add(1))))
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        mix(self.0)
+    }
+
+    /// A number below `end`.
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
+        ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
+    }
+}
+
+/// A random order of the numbers below `count` that takes no memory: a Feistel network over the
+/// next even power of two, walked until it falls below `count`.
+pub(crate) struct Permutation {
+    count: u64,
+    half_bits: u32,
+    seed: u64,
+}
+
+impl Permutation {
+    pub(crate) fn new(count: u64, seed: u64) -> Self {
+        let bits = u64::BITS - count.saturating_sub(1).leading_zeros();
+        Permutation { count, half_bits: bits.div_ceil(2).max(1), seed }
+    }
+
+    /// The number at place `index`, which is below the count.
+    pub(crate) fn at(&self, index: u64) -> u64 {
+        assert!(index < self.count);
+        let mut number = self.round_trip(index);
+        // At most 4 numbers in the network's range for each one wanted: this ends soon.
+        while number >= self.count {
+            number = self.round_trip(number);
+        }
+        number
+    }
+
+    fn round_trip(&self, number: u64) -> u64 {
+        let mask = (1 << self.half_bits) - 1;
+        let (mut left, mut right) = (number >> self.half_bits, number & mask);
+        for round in 0..4 {
+            let mixed = mix(right ^ self.seed.rotate_left(round * 16) ^ (u64::from(round) << 60));
+            (left, right) = (right, left ^ (mixed & mask));
+        }
+        left << self.half_bits | right
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_permutation_has_every_number_once() {
+        for count in [1, 2, 3, 4, 5, 17, 256, 1000] {
+            let order = Permutation::new(count, 7);
+            let seen: BTreeSet<u64> = (0..count).map(|index| order.at(index)).collect();
+            assert_eq!(seen, (0..count).collect());
+        }
+        let order = Permutation::new(1000, 7);
+        assert!((0..1000).filter(|&index| order.at(index) == index).count() < 20);
+    }
+
+    #[test]
+    fn random_numbers_stay_below_their_end() {
+        let mut random = Random::new(1, 0);
+        let seen: BTreeSet<u64> = (0..200).map(|_| random.below(10)).collect();
+        assert_eq!(seen, (0..10).collect());
+    }
+}

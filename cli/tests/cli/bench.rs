@@ -1,0 +1,93 @@
+//! `cleave bench` does what it says, in figures that programs can read, and notices wrong values.
+
+use crate::common::{Dir, ok, run};
+use serde_json::Value;
+
+fn lines(output: &[u8]) -> Vec<Value> {
+    let text = std::str::from_utf8(output).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn bench(dir: &Dir, args: &str) -> Vec<Value> {
+    let mut words = vec!["bench", "DB", "--json", "--value-size", "1500"];
+    words.extend(args.split(' '));
+    let lines = lines(&ok(dir, &words, b""));
+    assert!(lines.last().unwrap()["stats"].is_object());
+    lines[..lines.len() - 1].to_vec()
+}
+
+#[test]
+fn every_workload_reports_its_figures() {
+    let dir = Dir::new("bench-all");
+    let all = "fillseq,fillrandom overwrite readrandom,readmissing,readseq readreverse \
+               seekrandom deleterandom --num 2000 --settle";
+    let reports = bench(&dir, all);
+    let names: Vec<&str> = reports.iter().map(|line| line["workload"].as_str().unwrap()).collect();
+    let expected = [
+        "fillseq",
+        "fillrandom",
+        "overwrite",
+        "readrandom",
+        "readmissing",
+        "readseq",
+        "readreverse",
+        "seekrandom",
+        "deleterandom",
+    ];
+    assert_eq!(names, expected);
+    for report in &reports {
+        assert_eq!(report["ops"], 2000, "{report}");
+        let figure = |name: &str| report[name].as_f64().unwrap();
+        assert!(figure("seconds") > 0.0 && figure("ops_per_second") > 0.0);
+        assert!(figure("p50_us") <= figure("p99_us") && figure("p99_us") <= figure("p999_us"));
+        assert!(figure("p999_us") <= figure("max_us") && figure("settle_seconds") >= 0.0);
+        let rate = figure("bytes") / 1e6 / figure("seconds");
+        assert!((figure("mb_per_second") - rate).abs() <= rate * 0.01 + 0.001);
+    }
+    let found: Vec<u64> = reports.iter().map(|line| line["found"].as_u64().unwrap()).collect();
+    assert_eq!(found, [0, 0, 0, 2000, 0, 2000, 2000, 2000, 0]);
+    assert_eq!(reports[0]["bytes"], 2000 * 1516);
+    assert_eq!(reports[5]["bytes"], 2000 * 1516);
+}
+
+#[test]
+fn random_keys_repeat_unless_they_are_to_be_unique() {
+    let dir = Dir::new("bench-unique");
+    let some = bench(&dir, "fillrandom,readseq --num 3000 -k some")[1]["found"].as_u64().unwrap();
+    // Of n random draws from n keys, a share of 1 - 1/e differ.
+    assert!((1700..2100).contains(&some), "{some}");
+    let all = bench(&dir, "fillrandom,readseq --num 3000 --unique -k all --threads 3 --batch 7");
+    assert_eq!(all[1]["found"], 3000);
+    assert_eq!(all[0]["ops"], 3000);
+    assert_eq!(all[0]["threads"], 3);
+}
+
+#[test]
+fn threads_share_a_scan_and_settings_are_kept() {
+    let dir = Dir::new("bench-threads");
+    let fill = "fillseq --num 1000 --threshold never --memtable-mb 1 --compression-ratio 0.5";
+    bench(&dir, fill);
+    let read = "readseq,readreverse,seekrandom --num 1000 --threads 4 --reads 400 --keys-only";
+    let reports = bench(&dir, read);
+    assert_eq!(reports[0]["ops"], 400);
+    assert_eq!(reports[0]["bytes"], 400 * 16);
+    assert_eq!(reports[2]["found"], 400);
+    let whole = bench(&dir, "readseq --num 1000 --threads 4 --no-prefetch");
+    assert_eq!(whole[0]["found"], 1000);
+    let timed = bench(&dir, "readrandom --num 1000 --reads 1 --duration 1");
+    assert!(timed[0]["seconds"].as_f64().unwrap() >= 1.0);
+    assert!(timed[0]["ops"].as_u64().unwrap() > 1);
+}
+
+#[test]
+fn a_value_of_somebody_else_is_noticed() {
+    let dir = Dir::new("bench-foreign");
+    bench(&dir, "fillseq --num 100");
+    ok(&dir, &["put", "DB", "0000000000000042", "mine"], b"");
+    for workload in ["readrandom", "readseq", "readreverse", "seekrandom"] {
+        let output = run(&dir, &["bench", "DB", workload, "--num", "100", "--reads", "5000"], b"");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{workload}: {message}");
+        assert!(message.contains("0000000000000042"), "{message}");
+    }
+}

@@ -1,0 +1,62 @@
+//! What all tests of the command need: a directory of their own and the real program.
+
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A directory that is removed when the test has passed.
+pub(crate) struct Dir(PathBuf);
+
+impl Dir {
+    /// An empty directory of this name.
+    pub(crate) fn new(name: &str) -> Self {
+        let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        if path.exists() {
+            fs::remove_dir_all(&path).unwrap();
+        }
+        fs::create_dir_all(&path).unwrap();
+        Dir(path)
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Dir {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+/// The program, to be run in `dir`.
+pub(crate) fn cleave(dir: &Dir, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_cleave"));
+    command.args(args).current_dir(dir.path());
+    command
+}
+
+/// Runs the program with `input` to its end.
+pub(crate) fn run(dir: &Dir, args: &[&str], input: &[u8]) -> Output {
+    let mut command = cleave(dir, args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        // A program that does not read all of it closes the pipe; that is no failure here.
+        scope.spawn(move || drop(stdin.write_all(input)));
+        child.wait_with_output().unwrap()
+    })
+}
+
+/// Runs the program, which must succeed, and returns what it printed.
+pub(crate) fn ok(dir: &Dir, args: &[&str], input: &[u8]) -> Vec<u8> {
+    let output = run(dir, args, input);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "cleave {args:?}: {}\n{stderr}", output.status);
+    output.stdout
+}

@@ -1,0 +1,9 @@
+//! The command as its users meet it: every test runs the real program.
+
+mod bench;
+mod common;
+mod demo;
+#[cfg(unix)]
+mod kill;
+mod streams;
+mod transcripts;

@@ -1,0 +1,121 @@
+//! Bytes that come in and go out: binary exact, closed early, answered at once.
+
+use crate::common::{Dir, cleave, ok, run};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::Stdio;
+
+/// Bytes of every kind in no simple order.
+fn noise(length: usize, seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut next = || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 56) as u8
+    };
+    (0..length).map(|_| next()).collect()
+}
+
+#[test]
+fn a_value_is_the_same_to_the_byte() {
+    let dir = Dir::new("exact");
+    for length in [0, 1, 1023, 1024, 3_000_000] {
+        let value = noise(length, length as u64);
+        ok(&dir, &["put", "DB", "key", "-"], &value);
+        assert!(ok(&dir, &["get", "DB", "key", "--raw"], b"") == value, "{length} bytes");
+    }
+}
+
+#[test]
+fn what_was_dumped_loads_to_the_same() {
+    let dir = Dir::new("round-trip");
+    let mut input = String::new();
+    for number in 0..300 {
+        let key = noise(1 + number % 40, number as u64);
+        let value = noise(number * number % 3001, 1000 + number as u64);
+        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        input += &format!("{}\t{}\n", hex(&key), hex(&value));
+    }
+    ok(&dir, &["load", "DB", "--format", "hex"], input.as_bytes());
+    let whole = ok(&dir, &["dump", "DB", "--hex"], b"");
+    assert!(whole.len() > 500_000);
+    for format in ["tsv", "jsonl", "hex"] {
+        let text = ok(&dir, &["dump", "DB", "--format", format], b"");
+        ok(&dir, &["load", format, "--format", format], &text);
+        assert!(ok(&dir, &["dump", format, "--hex"], b"") == whole, "{format}");
+    }
+}
+
+#[test]
+fn a_reader_that_leaves_early_is_no_error() {
+    let dir = Dir::new("early");
+    let input: String = (0..20_000).map(|n| format!("key{n:06}\tvalue {n}\n")).collect();
+    ok(&dir, &["load", "DB"], input.as_bytes());
+    let segment = std::fs::read_dir(dir.path().join("DB"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|end| end == "seg"))
+        .max_by_key(|path| path.metadata().unwrap().len())
+        .unwrap();
+    let inspected = segment.to_str().unwrap();
+    for args in [
+        &["scan", "DB"][..],
+        &["scan", "DB", "--json", "--reverse"],
+        &["dump", "DB"],
+        &["inspect", inspected],
+    ] {
+        let mut command = cleave(&dir, args);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut errors = String::new();
+        child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(0), "{args:?}: {errors}");
+        assert_eq!(errors, "", "{args:?}");
+    }
+}
+
+#[test]
+fn a_load_goes_on_when_nobody_reads_its_acknowledgements() {
+    let dir = Dir::new("unheard");
+    let mut command = cleave(&dir, &["load", "DB", "--ack", "--batch", "1"]);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    drop(child.stdout.take());
+    let input: String = (0..1000).map(|n| format!("{n}\t{n}\n")).collect();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(ok(&dir, &["shell", "DB"], b"count\n"), b"1000\n");
+}
+
+#[test]
+fn the_shell_answers_before_it_reads_on() {
+    let dir = Dir::new("driven");
+    let mut command = cleave(&dir, &["shell", "DB"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut to = child.stdin.take().unwrap();
+    let mut from = BufReader::new(child.stdout.take().unwrap());
+    let mut ask = |command: &str| {
+        writeln!(to, "{command}").unwrap();
+        let mut answer = String::new();
+        from.read_line(&mut answer).unwrap();
+        answer.trim_end().to_string()
+    };
+    for number in 0..200 {
+        assert_eq!(ask(&format!("put k{number} v{number}")), "OK");
+        assert_eq!(ask(&format!("get k{number}")), format!("v{number}"));
+    }
+    assert_eq!(ask("get nope"), "(nil)");
+    assert!(ask("get").starts_with("ERR "));
+    assert!(ask("stats").starts_with('{'), "one line");
+    assert_eq!(ask("count"), "200");
+
+    // Who holds the database is told, by the number of its process.
+    let refused = run(&dir, &["put", "DB", "a", "1"], b"");
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains(&child.id().to_string()), "{message}");
+
+    drop(to);
+    assert_eq!(child.wait().unwrap().code(), Some(2), "a command failed");
+    ok(&dir, &["put", "DB", "a", "1"], b"");
+}
