@@ -327,8 +327,9 @@ fn fail(failure: &str) -> ! {
 
 impl State {
     fn waiting_for(&self, wanted: Awaited) -> impl Iterator<Item = usize> + '_ {
-        let waits = move |thread: &Thread| matches!(thread.phase, Phase::Waiting { on, .. } if on == wanted);
-        (0..self.threads.len()).filter(move |&id| waits(&self.threads[id]))
+        let waits =
+            move |phase: &Phase| matches!(phase, Phase::Waiting { on, .. } if *on == wanted);
+        (0..self.threads.len()).filter(move |&id| waits(&self.threads[id].phase))
     }
 
     fn step(&mut self, id: usize, point: &'static str) {
