@@ -30,7 +30,7 @@ def arguments():
     parser.add_argument("--repeats", default=3, type=int, help="runs of each side [3]")
     parser.add_argument("--num", default=4 << 20, type=int, help="keys [4194304]")
     parser.add_argument("--ops", default=200_000, type=int, help="gets or steps a run [200000]")
-    parser.add_argument("--max-replay", default=256 << 20, type=size, help="as the store has it")
+    parser.add_argument("--max-replay", default=512 << 20, type=size, help="as the store has it")
     parser.add_argument("--out", default=HERE / "record", type=Path, help="[bench/record]")
     return parser.parse_args()
 

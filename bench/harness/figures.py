@@ -188,7 +188,7 @@ def replay(setting):
         setting.seqio("write", plain, limit)
         base = json.loads(setting.seqio("read", plain).stdout)
         plain.unlink()
-        replayed = cleave.find_number(stats, "replayed_bytes")
+        replayed = cleave.find_number(stats, "recovery_replayed_bytes")
         rows.append({
             "open s": opened.seconds,
             "replayed MiB": ratio(replayed, MIB),
@@ -214,7 +214,7 @@ def memory(setting):
         )
         for word, result in (("fill", filled), ("read", setting.run(command))):
             _, stats = cleave.parse(result)
-            names = ("cache_capacity_bytes", "memtable_capacity_bytes", "filter_bytes")
+            names = ("cache_capacity_bytes", "memtable_capacity_bytes", "pinned_bytes")
             parts = [cleave.find_number(stats, name) for name in names]
             allowed = None if None in parts else (sum(parts) + 64 * MIB) / MIB
             rows.append({

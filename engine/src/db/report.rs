@@ -345,6 +345,8 @@ impl Db {
         stats.numbers.extend([
             ("cache_hits", cache.hits),
             ("cache_misses", cache.misses),
+            ("cache_capacity_bytes", core.options.cache_bytes),
+            ("memtable_capacity_bytes", self.memtable_capacity_bytes()),
             ("filter_checks", tables.filter_checks),
             ("filter_useful", tables.filter_useful),
             ("filter_false_positives", tables.filter_false_positives),
@@ -389,6 +391,12 @@ impl Db {
             ("recovery_torn_bytes", recovery.torn_bytes),
             ("recovery_orphans_removed", recovery.orphans_removed),
         ]
+    }
+
+    /// What the memtables of all keyspaces may take together before writers wait.
+    fn memtable_capacity_bytes(&self) -> u64 {
+        let count = 1 + self.core.options.max_immutable_memtables as u64;
+        self.core.states().iter().map(|keyspace| keyspace.options().memtable_bytes * count).sum()
     }
 
     fn pinned_bytes(&self) -> u64 {

@@ -75,7 +75,8 @@ fn neighbours_are_read_together() {
         db.stats().value_bytes_read - before
     };
     let all: Vec<_> = (0..40).map(common::key).collect();
-    let (together, alone) = (reads(&all), all.iter().map(|key| reads(std::slice::from_ref(key))).sum());
+    let (together, alone) =
+        (reads(&all), all.iter().map(|key| reads(std::slice::from_ref(key))).sum());
     // Only frame headers lie between the records.
     let between: u64 = 24 * 40;
     assert!((alone..=alone + between).contains(&together), "{together} and {alone}");
