@@ -26,11 +26,11 @@ pub(crate) struct Dump {
 /// The formats that can be written.
 #[derive(Clone, Copy, ValueEnum)]
 enum DumpFormat {
-    /// key<TAB>value; backslash, tab, newline and what is no text are escaped as \\ \t \n \xNN
+    /// key TAB value; backslash, tab, newline and what is no text are escaped as \\ \t \n \xNN
     Tsv,
     /// {"key":"…","value":"…"}; bytes that are no UTF-8 text are {"hex":"…"}
     Jsonl,
-    /// hexkey<TAB>hexvalue
+    /// hexkey TAB hexvalue
     Hex,
 }
 

@@ -10,7 +10,7 @@ use clap::Args;
 use cleavedb::{Cursor, CursorOptions, Keyspace, Result};
 use std::ffi::OsString;
 
-/// Print keys and values in order, one pair a line: key<TAB>value, unprintable bytes escaped
+/// Print keys and values in order, one pair a line: key TAB value, unprintable bytes escaped
 #[derive(Args)]
 pub(crate) struct Scan {
     #[command(flatten)]

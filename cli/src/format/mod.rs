@@ -16,13 +16,13 @@ use crate::text;
 /// A way to write records as text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Format {
-    /// key<TAB>value, with escapes
+    /// key TAB value, with escapes
     Tsv,
     /// Rows under a header
     Csv,
     /// One JSON object a line
     Jsonl,
-    /// hexkey<TAB>hexvalue
+    /// hexkey TAB hexvalue
     Hex,
 }
 
