@@ -61,6 +61,12 @@ impl ReadRequest {
         Ok(bytes)
     }
 
+    /// The bytes, if they are in memory already.
+    fn read_cached(&self) -> Option<Vec<u8>> {
+        let mut bytes = self.buffer().ok()?;
+        self.file.read_cached(&mut bytes, self.offset).then_some(bytes)
+    }
+
     /// Room for the bytes; that there is none is an error of this request alone.
     pub(super) fn buffer(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
@@ -92,11 +98,31 @@ struct Slots {
     awaited: Option<usize>,
 }
 
+/// After this many requests in a row that need the device, the others are not tried in memory.
+const CACHE_PATIENCE: usize = 2;
+
 impl Batch {
-    pub(super) fn new(requests: Vec<ReadRequest>) -> Arc<Batch> {
-        let slots = requests.into_iter().map(Slot::Waiting).collect();
+    /// A batch of these requests, and how many of them workers have to read. What is in the page
+    /// cache is read at once: handing it to a worker takes longer than reading it.
+    pub(super) fn new(requests: Vec<ReadRequest>) -> (Arc<Batch>, usize) {
+        let (mut misses, mut waiting) = (0, 0);
+        let mut slot = |request: ReadRequest| {
+            let cached = if misses < CACHE_PATIENCE { request.read_cached() } else { None };
+            match cached {
+                Some(bytes) => {
+                    misses = 0;
+                    Slot::Done(Ok(bytes))
+                }
+                None => {
+                    misses += 1;
+                    waiting += 1;
+                    Slot::Waiting(request)
+                }
+            }
+        };
+        let slots = requests.into_iter().map(&mut slot).collect();
         let slots = Slots { slots, next: 0, awaited: None };
-        Arc::new(Batch { slots: Mutex::new(slots), done: Condvar::new() })
+        (Arc::new(Batch { slots: Mutex::new(slots), done: Condvar::new() }), waiting)
     }
 
     /// Takes the next request that nobody has begun with. Its result must be given to
@@ -203,7 +229,7 @@ pub(super) struct OneByOne;
 
 impl BatchReader for OneByOne {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        Box::new(BatchResults(Batch::new(requests)))
+        Box::new(BatchResults(Batch::new(requests).0))
     }
 
     fn name(&self) -> &'static str {

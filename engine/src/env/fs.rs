@@ -19,6 +19,12 @@ pub enum Advice {
 pub trait File: Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; returns fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
+    /// Fills `buf` from `offset` on if the system can do so without waiting for the device; false
+    /// if it can't, and then `buf` holds anything.
+    fn read_cached(&self, buf: &mut [u8], offset: u64) -> bool {
+        let _ = (buf, offset);
+        false
+    }
     /// Writes all of `buf` at `offset`, extending the file if need be. On an error any part of
     /// it may have been written.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;

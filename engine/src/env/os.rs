@@ -51,6 +51,16 @@ impl File for OsFile {
         Ok(wanted - buf.len())
     }
 
+    #[cfg(target_os = "linux")]
+    fn read_cached(&self, buf: &mut [u8], offset: u64) -> bool {
+        use rustix::io::{ReadWriteFlags, preadv2};
+        let wanted = buf.len();
+        let mut parts = [io::IoSliceMut::new(buf)];
+        // Any error, a file system that can't tell among them: the ordinary read will say.
+        let read = preadv2(&self.file, &mut parts, offset, ReadWriteFlags::NOWAIT);
+        read.is_ok_and(|read| read == wanted)
+    }
+
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         if self.appends().as_mut().is_some_and(|mapped| mapped.write(buf, offset)) {
             return Ok(());

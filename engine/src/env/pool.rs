@@ -56,10 +56,11 @@ impl ThreadPool {
 
 impl BatchReader for ThreadPool {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        let count = requests.len();
-        let batch = Batch::new(requests);
-        let woken = self.shared.push(Arc::clone(&batch), count);
-        self.start_threads(count - woken);
+        let (batch, waiting) = Batch::new(requests);
+        if waiting > 0 {
+            let woken = self.shared.push(Arc::clone(&batch), waiting);
+            self.start_threads(waiting - woken);
+        }
         Box::new(BatchResults(batch))
     }
 
