@@ -46,7 +46,8 @@ impl EntryKind {
 pub trait Comparator: Send + Sync {
     /// A name that is recorded with the keyspace; opening it with another one is refused.
     fn name(&self) -> &str;
-    /// Compares two user keys. Must be total, and the same for ever.
+    /// Compares two user keys. Must be total, the same for ever, and equal only for equal bytes:
+    /// filters and checksums go by the bytes.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
 }
 

@@ -55,8 +55,12 @@ impl Default for CursorOptions {
 }
 
 impl CursorOptions {
-    fn bounds(&self, order: &KeyOrder) -> Result<Bounds> {
-        let mut bounds = Bounds { lower: self.lower.clone(), upper: self.upper.clone() };
+    fn bounds(&self) -> Bounds {
+        Bounds { lower: self.lower.clone(), upper: self.upper.clone(), ..Bounds::default() }
+    }
+
+    /// The part of `bounds` whose keys begin with the prefix, if there is one.
+    fn narrow(&self, mut bounds: Bounds, order: &KeyOrder) -> Result<Bounds> {
         let Some(prefix) = &self.prefix else {
             return Ok(bounds);
         };
@@ -111,8 +115,20 @@ impl Cursor {
         seqno: SeqNo,
         options: CursorOptions,
     ) -> Result<Self> {
+        let bounds = options.bounds();
+        Self::within(core, view, seqno, options, bounds)
+    }
+
+    /// A cursor over `bounds`, whatever ends `options` has.
+    pub(crate) fn within(
+        core: Arc<Core>,
+        view: Arc<View>,
+        seqno: SeqNo,
+        options: CursorOptions,
+        bounds: Bounds,
+    ) -> Result<Self> {
         let settings = CursorSettings {
-            bounds: options.bounds(view.levels.order())?,
+            bounds: options.narrow(bounds, view.levels.order())?,
             keys_only: options.keys_only,
             prefetch: options.prefetch,
             fill_cache: options.fill_cache,

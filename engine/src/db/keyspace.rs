@@ -7,7 +7,7 @@ use crate::commit::batch::{Batch, Frame, StoredValue, Target, check_key, deletio
 use crate::db::Core;
 use crate::db::cursor::{Cursor, CursorOptions};
 use crate::db::options::WriteOptions;
-use crate::db::range::{Keys, Range, bounds_of, prefix_bounds};
+use crate::db::range::{Keys, Range, bounds_of};
 use crate::db::snapshot::Snapshot;
 use crate::read::fetch::Want;
 use crate::read::get::{Found, get};
@@ -212,7 +212,7 @@ impl Keyspace {
 
     /// The pairs whose keys begin with `prefix`. Needs keys in byte order.
     pub fn prefix(&self, prefix: impl AsRef<[u8]>) -> Range {
-        Range::new(self, prefix_bounds(prefix.as_ref()))
+        Range::of_prefix(self, prefix.as_ref())
     }
 
     /// All pairs.

@@ -8,24 +8,18 @@ use crate::db::snapshot::Snapshot;
 use crate::read::visible::Bounds;
 use std::ops::{Bound, RangeBounds};
 
-/// The bounds of a Rust range of keys, in byte order.
+/// The bounds of a Rust range of keys.
 pub(crate) fn bounds_of<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
-    let next = |key: &K| {
-        let mut key = key.as_ref().to_vec();
-        key.push(0);
-        key
-    };
-    let lower = match range.start_bound() {
-        Bound::Included(key) => Some(key.as_ref().to_vec()),
-        Bound::Excluded(key) => Some(next(key)),
+    let key = |bound: Bound<&K>| match bound {
+        Bound::Included(key) | Bound::Excluded(key) => Some(key.as_ref().to_vec()),
         Bound::Unbounded => None,
     };
-    let upper = match range.end_bound() {
-        Bound::Included(key) => Some(next(key)),
-        Bound::Excluded(key) => Some(key.as_ref().to_vec()),
-        Bound::Unbounded => None,
-    };
-    Bounds { lower, upper }
+    Bounds {
+        lower: key(range.start_bound()),
+        upper: key(range.end_bound()),
+        open_lower: matches!(range.start_bound(), Bound::Excluded(_)),
+        closed_upper: matches!(range.end_bound(), Bound::Included(_)),
+    }
 }
 
 /// The bounds of all keys that begin with `prefix`.
@@ -37,15 +31,18 @@ pub(crate) fn prefix_bounds(prefix: &[u8]) -> Bounds {
     if let Some(last) = upper.last_mut() {
         *last += 1;
     }
-    Bounds { lower: Some(prefix.to_vec()), upper: (!upper.is_empty()).then_some(upper) }
+    Bounds {
+        lower: Some(prefix.to_vec()),
+        upper: (!upper.is_empty()).then_some(upper),
+        ..Bounds::default()
+    }
 }
 
 /// Two cursors that walk towards each other over one moment.
 struct Ends {
     keyspace: Keyspace,
-    snapshot: Snapshot,
+    options: CursorOptions,
     bounds: Bounds,
-    keys_only: bool,
     front: Option<Cursor>,
     back: Option<Cursor>,
     /// Set once the ends met or an error ended the walk.
@@ -53,12 +50,12 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(keyspace: &Keyspace, bounds: Bounds, keys_only: bool) -> Self {
+    fn new(keyspace: &Keyspace, bounds: Bounds, options: CursorOptions) -> Self {
+        let snapshot = Some(Snapshot::take(&keyspace.core));
         Ends {
             keyspace: keyspace.clone(),
-            snapshot: Snapshot::take(&keyspace.core),
+            options: CursorOptions { snapshot, ..options },
             bounds,
-            keys_only,
             front: None,
             back: None,
             done: false,
@@ -66,13 +63,9 @@ impl Ends {
     }
 
     fn cursor(&self) -> Result<Cursor> {
-        self.keyspace.cursor_with(CursorOptions {
-            snapshot: Some(self.snapshot.clone()),
-            lower: self.bounds.lower.clone(),
-            upper: self.bounds.upper.clone(),
-            keys_only: self.keys_only,
-            ..Default::default()
-        })
+        let (view, seqno) = self.keyspace.view_at(self.options.snapshot.as_ref())?;
+        let (core, options) = (self.keyspace.core.clone(), self.options.clone());
+        Cursor::within(core, view, seqno, options, self.bounds.clone())
     }
 
     /// Moves one end a step towards the other.
@@ -153,7 +146,12 @@ pub struct Range(Ends);
 
 impl Range {
     pub(crate) fn new(keyspace: &Keyspace, bounds: Bounds) -> Self {
-        Range(Ends::new(keyspace, bounds, false))
+        Range(Ends::new(keyspace, bounds, CursorOptions::default()))
+    }
+
+    pub(crate) fn of_prefix(keyspace: &Keyspace, prefix: &[u8]) -> Self {
+        let options = CursorOptions { prefix: Some(prefix.to_vec()), ..CursorOptions::default() };
+        Range(Ends::new(keyspace, Bounds::default(), options))
     }
 }
 
@@ -185,7 +183,8 @@ pub struct Keys(Ends);
 
 impl Keys {
     pub(crate) fn new(keyspace: &Keyspace, bounds: Bounds) -> Self {
-        Keys(Ends::new(keyspace, bounds, true))
+        let options = CursorOptions { keys_only: true, ..CursorOptions::default() };
+        Keys(Ends::new(keyspace, bounds, options))
     }
 }
 
@@ -214,13 +213,5 @@ mod tests {
         assert_eq!(upper(b"a\xff\xff"), Some(b"b".to_vec()));
         assert_eq!(upper(b"\xff"), None);
         assert_eq!(upper(b""), None);
-    }
-
-    #[test]
-    fn ranges_become_half_open() {
-        let bounds = bounds_of(&("a"..="b"));
-        assert_eq!(bounds.upper, Some(b"b\0".to_vec()));
-        let range: (Bound<&str>, Bound<&str>) = (Bound::Excluded("a"), Bound::Unbounded);
-        assert_eq!(bounds_of::<&str>(&range).lower, Some(b"a\0".to_vec()));
     }
 }

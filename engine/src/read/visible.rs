@@ -4,14 +4,38 @@
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
+use std::cmp::Ordering;
 
 /// Keys between two ends.
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {
-    /// The first key that belongs to it.
+    /// Where it begins.
     pub lower: Option<Vec<u8>>,
-    /// The first key that does not any more.
+    /// Where it ends.
     pub upper: Option<Vec<u8>>,
+    /// True if `lower` itself does not belong to it; else it does.
+    pub open_lower: bool,
+    /// True if `upper` itself belongs to it; else it does not. In an order of the user's there
+    /// may be no key behind a key, so neither can be told by another key.
+    pub closed_upper: bool,
+}
+
+impl Bounds {
+    fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        self.lower.as_ref().is_some_and(|lower| match order.compare(key, lower) {
+            Ordering::Less => true,
+            Ordering::Equal => self.open_lower,
+            Ordering::Greater => false,
+        })
+    }
+
+    fn is_behind(&self, order: &KeyOrder, key: &[u8]) -> bool {
+        self.upper.as_ref().is_some_and(|upper| match order.compare(key, upper) {
+            Ordering::Less => false,
+            Ordering::Equal => !self.closed_upper,
+            Ordering::Greater => true,
+        })
+    }
 }
 
 /// Walks user keys with their newest visible entry.
@@ -76,6 +100,7 @@ impl<I: EntryIter> VisibleIter<I> {
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.state = State::Invalid;
         match self.bounds.lower.clone() {
+            Some(lower) if self.bounds.open_lower => self.inner.seek(&lower, Trailer::LAST)?,
             Some(lower) => self.inner.seek(&lower, Trailer::seek(self.seqno))?,
             None => self.inner.seek_to_first()?,
         }
@@ -86,6 +111,9 @@ impl<I: EntryIter> VisibleIter<I> {
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.state = State::Invalid;
         match self.bounds.upper.clone() {
+            Some(upper) if self.bounds.closed_upper => {
+                self.inner.seek_before(&upper, Trailer::LAST)?;
+            }
             Some(upper) => self.inner.seek_before(&upper, Trailer::seek(u64::MAX >> 8))?,
             None => self.inner.seek_to_last()?,
         }
@@ -94,7 +122,7 @@ impl<I: EntryIter> VisibleIter<I> {
 
     /// Stands on the first key at or behind `user_key`.
     pub fn seek(&mut self, user_key: &[u8]) -> Result<()> {
-        if self.bounds.lower.as_ref().is_some_and(|low| self.order.compare(user_key, low).is_lt()) {
+        if self.bounds.is_before(&self.order, user_key) {
             return self.seek_to_first();
         }
         self.state = State::Invalid;
@@ -104,7 +132,7 @@ impl<I: EntryIter> VisibleIter<I> {
 
     /// Stands on the last key at or before `user_key`.
     pub fn seek_for_prev(&mut self, user_key: &[u8]) -> Result<()> {
-        if self.bounds.upper.as_ref().is_some_and(|up| self.order.compare(user_key, up).is_ge()) {
+        if self.bounds.is_behind(&self.order, user_key) {
             return self.seek_to_last();
         }
         self.state = State::Invalid;
@@ -157,8 +185,7 @@ impl<I: EntryIter> VisibleIter<I> {
         self.state = State::Invalid;
         while self.inner.valid() {
             let key = self.inner.user_key();
-            let upper = self.bounds.upper.as_ref();
-            if upper.is_some_and(|upper| self.order.compare(key, upper).is_ge()) {
+            if self.bounds.is_behind(&self.order, key) {
                 return Ok(());
             }
             let hidden = skip && self.order.compare(key, &self.key).is_eq();
@@ -182,8 +209,7 @@ impl<I: EntryIter> VisibleIter<I> {
     fn settle_backward(&mut self) -> Result<()> {
         self.state = State::Invalid;
         while self.inner.valid() {
-            let lower = self.bounds.lower.as_ref();
-            if lower.is_some_and(|low| self.order.compare(self.inner.user_key(), low).is_lt()) {
+            if self.bounds.is_before(&self.order, self.inner.user_key()) {
                 return Ok(());
             }
             if self.collect_newest()? {

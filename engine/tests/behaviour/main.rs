@@ -3,8 +3,11 @@
 
 mod basics;
 mod batches;
+mod checkpoint;
 mod common;
 mod compaction;
+mod comparator;
+mod compression;
 mod concurrency;
 mod corruption;
 mod cursors;
@@ -14,6 +17,7 @@ mod keyspaces;
 mod locks;
 mod model;
 mod multi_get;
+mod options;
 mod readonly;
 mod reopen;
 mod snapshots;

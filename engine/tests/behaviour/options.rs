@@ -1,0 +1,184 @@
+//! Settings, their limits, and the limits of keys and values.
+
+use crate::common;
+use cleavedb::{Db, ErrorKind, KeyspaceOptions, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options};
+
+/// What a name stands for is out of its range.
+type Wrong<T> = (&'static str, fn(&mut T));
+
+const WRONG: [Wrong<Options>; 8] = [
+    ("max_replay_bytes", |options| options.max_replay_bytes = 1000),
+    ("segment_bytes", |options| options.segment_bytes = 4095),
+    ("max_open_files", |options| options.max_open_files = 0),
+    ("compaction_threads", |options| options.compaction_threads = 0),
+    ("max_immutable_memtables", |options| options.max_immutable_memtables = 0),
+    ("level0_slowdown", |options| options.level0_slowdown = 0),
+    ("level0_stop", |options| options.level0_stop = options.level0_slowdown - 1),
+    ("read_threads", |options| options.read_threads = 0),
+];
+
+const WRONG_OF_KEYSPACE: [Wrong<KeyspaceOptions>; 8] = [
+    ("block_bytes", |options| options.block_bytes = 255),
+    ("block_bytes", |options| options.block_bytes = 1 << 30),
+    ("filter_bits_per_key", |options| options.filter_bits_per_key = 65),
+    ("table_bytes", |options| options.table_bytes = 0),
+    ("memtable_bytes", |options| options.memtable_bytes = 0),
+    ("memtable_bytes", |options| options.memtable_bytes = u64::MAX),
+    ("level0_trigger", |options| options.level0_trigger = 0),
+    ("level_base_bytes", |options| options.level_base_bytes = 0),
+];
+
+#[test]
+fn each_wrong_one_is_named() {
+    let dir = common::dir();
+    let path = dir.path().join("never made");
+    let mut cases = Vec::new();
+    for (name, change) in WRONG {
+        let mut options = common::tiny();
+        change(&mut options);
+        cases.push((name, options));
+    }
+    for (name, change) in WRONG_OF_KEYSPACE {
+        let mut options = common::tiny();
+        change(&mut options.keyspace);
+        cases.push((name, options));
+    }
+    for (name, options) in cases {
+        let error = Db::builder(&path).options(options).open().err().expect(name);
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().starts_with(&format!("{name} is ")), "{error}");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn each_wrong_one_of_a_keyspace_is_named() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    for (name, change) in WRONG_OF_KEYSPACE {
+        let mut options = common::tiny_keyspace();
+        change(&mut options);
+        let error = db.keyspace_with("new", options).err().expect(name);
+        assert!(error.to_string().starts_with(&format!("{name} is ")), "{error}");
+    }
+    assert_eq!(db.keyspaces(), ["default"]);
+}
+
+#[test]
+fn thresholds_decide_where_values_go() {
+    // Per threshold: how many of the values of 0, 1, 99, 100 and 5000 bytes are separated.
+    for (threshold, separated) in [(Some(0), 5), (Some(1), 4), (Some(100), 2), (None, 0)] {
+        let dir = common::dir();
+        let keyspace = common::separating(threshold);
+        let db = common::open_with(dir.path(), Options { keyspace, ..common::tiny() });
+        for bytes in [0, 1, 99, 100, 5000] {
+            db.default_keyspace().put(bytes.to_string(), vec![1; bytes]).unwrap();
+        }
+        db.compact().unwrap();
+        for bytes in [0, 1, 99, 100, 5000] {
+            let found = db.default_keyspace().get(bytes.to_string()).unwrap().unwrap();
+            assert_eq!(found, vec![1; bytes]);
+        }
+        let stats = db.stats();
+        let referenced: u64 = stats.segments.iter().map(|s| s.referenced_records).sum();
+        assert_eq!(referenced, separated, "{threshold:?}");
+    }
+}
+
+#[test]
+fn a_changed_threshold_leaves_old_values_readable() {
+    let dir = common::dir();
+    for (round, threshold) in [Some(0), None, Some(100), None, Some(0)].into_iter().enumerate() {
+        let db = common::open(dir.path());
+        // Also for what is replayed: it was written under the settings before.
+        let keyspace = db.keyspace_with("changing", common::separating(threshold)).unwrap();
+        for old in 0..round {
+            for number in 0..20 {
+                let key = format!("{old} {number}");
+                assert_eq!(keyspace.get(&key).unwrap().unwrap(), vec![old as u8; number * 10]);
+            }
+        }
+        for number in 0..20 {
+            keyspace.put(format!("{round} {number}"), vec![round as u8; number * 10]).unwrap();
+        }
+        if round % 2 == 1 {
+            db.compact().unwrap();
+            assert!(db.check().unwrap().is_clean());
+        }
+    }
+}
+
+#[test]
+fn keys_up_to_64_kib() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    let longest = vec![b'k'; MAX_KEY_BYTES];
+    for value in [&b"inline"[..], &[1; 1000]] {
+        keyspace.put(&longest, value).unwrap();
+        db.compact().unwrap();
+        assert_eq!(keyspace.get(&longest).unwrap().unwrap(), value);
+        assert_eq!(keyspace.keys().next().unwrap().unwrap(), longest);
+    }
+    let too_long = vec![b'k'; MAX_KEY_BYTES + 1];
+    for error in [keyspace.put(&too_long, "").unwrap_err(), keyspace.delete(&too_long).unwrap_err()]
+    {
+        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert!(error.to_string().contains("65537 bytes is over the limit of 64 KiB"), "{error}");
+    }
+    // To ask for it is no mistake: it is not there.
+    assert!(keyspace.get(&too_long).unwrap().is_none());
+    let mut cursor = keyspace.cursor().unwrap();
+    cursor.seek(&too_long).unwrap();
+    assert!(!cursor.valid());
+    cursor.seek_for_prev(&too_long).unwrap();
+    assert_eq!(cursor.key(), longest);
+}
+
+#[test]
+fn a_value_over_1_gib_is_refused() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    // Never touched, so it takes no memory; nor must the refusal.
+    let too_large = vec![0; MAX_VALUE_BYTES + 1];
+    let error = db.default_keyspace().put("key", &too_large).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert!(error.to_string().contains("over the limit of 1 GiB"), "{error}");
+    let mut batch = cleavedb::WriteBatch::new();
+    batch.put(&db.default_keyspace(), "key", &too_large);
+    assert!(db.write(batch, &Default::default()).is_err());
+    assert!(db.default_keyspace().get("key").unwrap().is_none());
+    assert_eq!(db.stats().log_bytes_written, 0);
+}
+
+#[test]
+fn a_value_of_200_mb() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    let large: Vec<u8> = (0..200_000_000u32).map(|n| (n >> 8) as u8 ^ n as u8).collect();
+    keyspace.put("large", &large).unwrap();
+    keyspace.put("small", "beside it").unwrap();
+    assert!(keyspace.get("large").unwrap().unwrap() == large);
+    drop((db, keyspace));
+    let db = common::open(dir.path());
+    let mut pairs = db.default_keyspace().iter();
+    assert!(pairs.next().unwrap().unwrap().1 == large);
+    assert_eq!(pairs.next().unwrap().unwrap().1, "beside it");
+    drop(pairs);
+    db.default_keyspace().delete("large").unwrap();
+    db.compact().unwrap();
+    let left: u64 =
+        common::files(dir.path(), "").iter().map(|path| path.metadata().unwrap().len()).sum();
+    assert!(left < 1_000_000, "{left}");
+}
+
+#[test]
+fn the_settings_in_force_can_be_read_beside_the_data() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    assert_eq!(db.options(), &common::tiny());
+    let text = std::fs::read_to_string(dir.path().join("OPTIONS")).unwrap();
+    assert!(text.contains("segment_bytes = 16384\n"), "{text}");
+    assert!(text.contains("separation_threshold = 100\n"), "{text}");
+}
