@@ -1,0 +1,17 @@
+//! The README's example: `cargo run -p cleavedb --example quickstart`.
+
+use cleavedb::{WriteBatch, WriteOptions};
+
+fn main() -> cleavedb::Result<()> {
+    let db = cleavedb::open("target/people")?;
+    let names = db.keyspace("names")?;
+    names.put("ada", "Ada Lovelace")?;
+    let mut batch = WriteBatch::new();
+    batch.put(&names, "grace", "Grace Hopper").delete(&names, "ada");
+    db.write(batch, &WriteOptions::default())?;
+    for entry in names.range("a".."h") {
+        let (key, value) = entry?;
+        println!("{}: {}", key.escape_ascii(), value.escape_ascii());
+    }
+    db.close()
+}
