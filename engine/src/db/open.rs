@@ -244,11 +244,12 @@ impl Opening {
         Ok((by_name, by_id))
     }
 
-    /// Makes what recovery found durable: first the torn bytes' copy, then the manifest, then
-    /// the cut. A crash in between repeats it.
+    /// Makes what recovery found durable: first the log itself and the torn bytes' copy, then the
+    /// manifest, then the cut. A crash in between repeats it.
     fn settle(&self, recovered: &Recovered) -> Result<()> {
         let (env, dir) = (&self.env, &self.dir);
         let database = recovered.set.tables().database;
+        recover::sync_log(env, dir, &recovered.replay)?;
         for torn in recovered.replay.torn.iter().filter(|torn| torn.bytes > 0) {
             recover::put_aside(env, dir, database, torn)?;
         }

@@ -1,0 +1,292 @@
+//! A user of the database in a simulation, who notes everything in the model.
+
+use crate::model::{Contents, Model, Write, difference};
+use cleavedb::env::Env;
+use cleavedb::env::sim::Simulation;
+use cleavedb::{
+    Db, Durability, Error, ErrorKind, KeyspaceOptions, Options, Separation, WriteBatch,
+    WriteOptions,
+};
+use std::collections::BTreeMap;
+
+pub const DIR: &str = "db";
+
+/// The power went off, or what a script needs to go on has failed.
+#[derive(Debug)]
+pub struct Stop;
+
+pub type Step<T = ()> = Result<T, Stop>;
+
+/// Everything as small as it can be, so that few writes make everything happen.
+pub fn tiny_options() -> Options {
+    let keyspace = KeyspaceOptions {
+        separation_threshold: 200,
+        block_bytes: 256,
+        table_bytes: 4 << 10,
+        memtable_bytes: 4 << 10,
+        level0_trigger: 2,
+        level_base_bytes: 8 << 10,
+        ..KeyspaceOptions::default()
+    };
+    Options {
+        cache_bytes: 16 << 10,
+        max_replay_bytes: 64 << 10,
+        segment_bytes: 6 << 10,
+        write_buffer_bytes: 1 << 10,
+        max_open_files: 8,
+        compaction_threads: 2,
+        max_immutable_memtables: 2,
+        level0_slowdown: 6,
+        level0_stop: 12,
+        keyspace,
+        ..Options::default()
+    }
+}
+
+/// The same with every value in the tree.
+pub fn inline_options() -> KeyspaceOptions {
+    KeyspaceOptions { separation: Separation::Off, ..tiny_options().keyspace }
+}
+
+pub struct Client {
+    simulation: Simulation,
+    env: Env,
+    db: Option<Db>,
+    pub model: Model,
+    /// Errors are noted instead of failing the test.
+    tolerant: bool,
+    pub errors: Vec<Error>,
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// A checkpoint that was begun.
+#[derive(Clone)]
+pub struct Checkpoint {
+    pub target: String,
+    /// What must be in it.
+    pub contents: BTreeMap<String, Contents>,
+    pub acknowledged: bool,
+}
+
+/// One operation of a batch: keyspace, key, value.
+pub type Operation = (&'static str, Vec<u8>, Option<Vec<u8>>);
+
+impl Client {
+    pub fn new(simulation: &Simulation, env: Env, model: Model) -> Client {
+        let simulation = simulation.clone();
+        let (errors, checkpoint) = (Vec::new(), None);
+        Client { simulation, env, db: None, model, tolerant: false, errors, checkpoint }
+    }
+
+    pub fn tolerant(mut self) -> Client {
+        self.tolerant = true;
+        self
+    }
+
+    pub fn db(&self) -> &Db {
+        self.db.as_ref().expect("the database is open")
+    }
+
+    /// The value of a call that succeeded, `None` if it failed and that may be.
+    fn outcome<T>(&mut self, what: &str, result: Result<T, Error>) -> Step<Option<T>> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(_) if self.simulation.crashed() => Err(Stop),
+            Err(error) if self.tolerant => {
+                self.errors.push(error);
+                Ok(None)
+            }
+            Err(error) => panic!("{what}: {error}"),
+        }
+    }
+
+    pub fn open(&mut self) -> Step {
+        if self.model.life("default").is_none() {
+            self.model.begin_create("default");
+        }
+        let opened = Db::builder(DIR).options(tiny_options()).env(self.env.clone()).open();
+        self.db = Some(self.outcome("open", opened)?.ok_or(Stop)?);
+        self.model.settle_name("default");
+        Ok(())
+    }
+
+    pub fn close(&mut self) -> Step {
+        let db = self.db.take().expect("the database is open");
+        let closed = db.close();
+        if self.outcome("close", closed)?.is_some() {
+            self.model.everything_is_durable();
+        }
+        Ok(())
+    }
+
+    pub fn keyspace(&mut self, name: &str, options: KeyspaceOptions) -> Step {
+        if self.model.life(name).is_none() {
+            self.model.begin_create(name);
+        }
+        let created = self.db().keyspace_with(name, options);
+        if self.outcome("create a keyspace", created)?.is_some() {
+            self.model.settle_name(name);
+        }
+        Ok(())
+    }
+
+    pub fn drop_keyspace(&mut self, name: &str) -> Step {
+        if self.model.life(name).is_none() {
+            return Ok(());
+        }
+        self.model.begin_drop(name);
+        let dropped = self.db().drop_keyspace(name);
+        if self.outcome("drop a keyspace", dropped)?.is_some() {
+            self.model.settle_name(name);
+        }
+        Ok(())
+    }
+
+    pub fn put(&mut self, key: &str, value: Vec<u8>, durability: Durability) -> Step {
+        self.write(vec![("default", key.as_bytes().to_vec(), Some(value))], durability)
+    }
+
+    pub fn delete(&mut self, key: &str, durability: Durability) -> Step {
+        self.write(vec![("default", key.as_bytes().to_vec(), None)], durability)
+    }
+
+    /// A batch, or for one operation the call of its own.
+    pub fn write(&mut self, operations: Vec<Operation>, durability: Durability) -> Step {
+        let mut writes = Vec::new();
+        for (name, key, value) in &operations {
+            let Some(life) = self.model.life(name) else {
+                return Ok(());
+            };
+            writes.push(Write { life, key: key.clone(), value: value.clone() });
+        }
+        self.model.begin_commit(writes);
+        let options = WriteOptions { durability: Some(durability) };
+        let written = self.write_now(&operations, &options);
+        match self.outcome("write", written) {
+            Ok(Some(())) => self.model.acknowledge(durability),
+            Ok(None) => self.model.fail_commit(),
+            Err(stop) => return Err(stop),
+        }
+        Ok(())
+    }
+
+    fn write_now(&self, operations: &[Operation], options: &WriteOptions) -> Result<(), Error> {
+        let db = self.db();
+        if let [(name, key, value)] = operations {
+            let keyspace = existing(db, name)?;
+            return match value {
+                Some(value) => keyspace.put_with(key, value, options),
+                None => keyspace.delete_with(key, options),
+            };
+        }
+        let mut batch = WriteBatch::new();
+        for (name, key, value) in operations {
+            let keyspace = existing(db, name)?;
+            match value {
+                Some(value) => batch.put(&keyspace, key, value),
+                None => batch.delete(&keyspace, key),
+            };
+        }
+        db.write(batch, options)
+    }
+
+    /// A call after which everything committed before is durable.
+    pub fn settle(&mut self, what: &str, call: impl FnOnce(&Db) -> Result<(), Error>) -> Step {
+        let result = call(self.db());
+        if self.outcome(what, result)?.is_some() {
+            self.model.everything_is_durable();
+        }
+        Ok(())
+    }
+
+    /// A call that promises nothing about durability.
+    pub fn call(&mut self, what: &str, call: impl FnOnce(&Db) -> Result<(), Error>) -> Step {
+        let result = call(self.db());
+        self.outcome(what, result).map(|_| ())
+    }
+
+    pub fn checkpoint(&mut self, target: &str) -> Step {
+        let contents = self.model.now();
+        let begun = Checkpoint { target: target.to_owned(), contents, acknowledged: false };
+        self.checkpoint = Some(begun.clone());
+        let made = self.db().checkpoint(target);
+        if self.outcome("checkpoint", made)?.is_some() {
+            self.checkpoint = Some(Checkpoint { acknowledged: true, ..begun });
+            self.model.everything_is_durable();
+        }
+        Ok(())
+    }
+
+    /// Reads everything and compares it with the model, in a database that runs.
+    pub fn check_live(&mut self) -> Step {
+        let found = read_all(self.db());
+        let Some(found) = self.outcome("read", found)? else {
+            return Ok(());
+        };
+        self.compare(&found);
+        Ok(())
+    }
+
+    pub fn compare(&self, found: &BTreeMap<String, Contents>) {
+        for (name, wanted) in self.model.now() {
+            if let Some(found) = found.get(&name) {
+                let text = difference(&wanted, found);
+                assert!(text.is_empty(), "a reader sees wrong values in {name}:{text}");
+            }
+        }
+    }
+
+    /// Goes on with a database that somebody else opened.
+    pub fn adopt(&mut self, db: Db) {
+        self.db = Some(db);
+    }
+
+    /// Opens the database after a crash and takes what is there for the truth.
+    pub fn recover(&mut self, power_failed: bool) -> Step {
+        let opened = Db::builder(DIR).options(tiny_options()).env(self.env.clone()).open();
+        let db = self.outcome("open", opened)?.ok_or(Stop)?;
+        let found = read_all(&db);
+        self.db = Some(db);
+        let found = self.outcome("read", found)?.ok_or(Stop)?;
+        self.model.recover(&found, power_failed).unwrap_or_else(|text| panic!("{text}"));
+        Ok(())
+    }
+
+    /// Lets go of the database as the end of the process does.
+    pub fn leave(&mut self) {
+        self.db = None;
+    }
+}
+
+fn existing(db: &Db, name: &str) -> Result<cleavedb::Keyspace, Error> {
+    let missing = || Error::new(ErrorKind::Invalid, name);
+    db.existing_keyspace(name)?.ok_or_else(missing)
+}
+
+/// Everything, read forwards with values, backwards, and key by key.
+pub fn read_all(db: &Db) -> Result<BTreeMap<String, Contents>, Error> {
+    let mut all = BTreeMap::new();
+    for name in db.keyspaces() {
+        let Some(keyspace) = db.existing_keyspace(&name)? else {
+            continue;
+        };
+        let mut contents = Contents::new();
+        for item in keyspace.iter() {
+            let (key, value) = item?;
+            contents.insert(key.to_vec(), value.to_vec());
+        }
+        let backwards: Vec<_> = keyspace.keys().rev().collect::<Result<_, _>>()?;
+        let forwards: Vec<&[u8]> = contents.keys().rev().map(Vec::as_slice).collect();
+        assert!(
+            backwards.iter().map(|key| &key[..]).eq(forwards.iter().copied()),
+            "{name} has other keys read backwards"
+        );
+        for (key, value) in &contents {
+            let got = keyspace.get(key)?;
+            let got = got.as_ref().map(|value| &value[..]);
+            assert_eq!(got, Some(&value[..]), "get and scan of {name} differ");
+        }
+        all.insert(name, contents);
+    }
+    Ok(all)
+}

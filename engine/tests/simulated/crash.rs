@@ -1,0 +1,173 @@
+//! A power failure, or the end of the process, at every single call of the script that changes
+//! the disk, and after it every kind of survivors: the database opens again and holds what it may.
+
+use crate::client::{Checkpoint, Client, DIR, Step, Stop, read_all, tiny_options};
+use crate::model::Model;
+use crate::script;
+use cleavedb::env::Env;
+use cleavedb::env::sim::{Simulation, Survivors};
+use cleavedb::{Db, Options};
+
+const SEED: u64 = 20;
+
+/// What a crash leaves, and the seed of the draw.
+const SURVIVORS: [(Survivors, u64); 8] = [
+    (Survivors::LoseAll, 1),
+    (Survivors::KeepAll, 2),
+    (Survivors::Prefix, 3),
+    (Survivors::TornLast, 4),
+    (Survivors::Random, 5),
+    (Survivors::Random, 6),
+    (Survivors::Random, 7),
+    (Survivors::Prefix, 8),
+];
+
+/// Says where a test was when it failed.
+struct Where(String);
+
+impl Drop for Where {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed: {}", self.0);
+        }
+    }
+}
+
+/// How the world is and what is known of it.
+#[derive(Clone)]
+pub struct Known {
+    pub model: Model,
+    pub checkpoint: Option<Checkpoint>,
+}
+
+/// Runs the script until the call number `crash_at`, or to its end.
+fn run_script(crash_at: Option<u64>) -> (Simulation, Known) {
+    let (env, simulation) = Env::simulated(SEED);
+    if let Some(call) = crash_at {
+        simulation.crash_at(call);
+    }
+    let known = simulation.run(|| {
+        let mut client = Client::new(&simulation, env, Model::default());
+        let outcome = script::run(&mut client);
+        assert_eq!(outcome.is_err(), crash_at.is_some(), "the script ended at the crash");
+        client.leave();
+        Known { model: client.model, checkpoint: client.checkpoint }
+    });
+    (simulation, known)
+}
+
+/// Opens what survived, and compares. The client goes on from there.
+pub fn recover(simulation: &Simulation, env: Env, known: &Known, power_failed: bool) -> Client {
+    let mut client = Client::new(simulation, env.clone(), known.model.clone());
+    let db = Db::builder(DIR).options(tiny_options()).env(env.clone()).open();
+    let db = db.unwrap_or_else(|error| panic!("the database does not open again: {error}"));
+    let found = read_all(&db).unwrap_or_else(|error| panic!("a value does not read: {error}"));
+    if let Err(text) = client.model.recover(&found, power_failed) {
+        panic!("{text}");
+    }
+    let report = db.check().expect("a check can be made");
+    assert!(report.is_clean(), "after recovery: {:?}", report.problems);
+    client.adopt(db);
+    if let Some(checkpoint) = &known.checkpoint {
+        check_checkpoint(env, checkpoint);
+    }
+    client
+}
+
+/// A checkpoint that was acknowledged is whole; one that was not is whole or refused.
+fn check_checkpoint(env: Env, checkpoint: &Checkpoint) {
+    let options = Options { create_if_missing: false, ..tiny_options() };
+    match Db::builder(&checkpoint.target).options(options).env(env).open() {
+        Ok(db) => {
+            let found = read_all(&db).expect("the checkpoint reads");
+            assert!(found == checkpoint.contents, "the checkpoint has other contents");
+        }
+        Err(error) => assert!(!checkpoint.acknowledged, "the checkpoint is lost: {error}"),
+    }
+}
+
+/// After a recovery: writes more, then closes; everything is there and nothing is left over.
+fn close_and_look(simulation: &Simulation, env: &Env, mut client: Client) -> Step {
+    script::go_on(&mut client, 300)?;
+    client.check_live()?;
+    client.call("wait", Db::wait_idle)?;
+    client.close()?;
+    let known = Known { model: client.model, checkpoint: None };
+    let mut client = recover(simulation, env.clone(), &known, true);
+    assert_eq!(client.db().recovery().orphans_removed, 0, "a clean close leaves no orphans");
+    assert_eq!(client.db().recovery().torn_bytes, 0, "a clean close leaves no torn end");
+    client.call("wait", Db::wait_idle)?;
+    // Whether files leak that nobody reads any more.
+    assert_eq!(simulation.open_but_removed(), 0, "a removed file is still open");
+    client.close()
+}
+
+/// After a recovery: writes more, and the power fails a second time.
+fn crash_again(world: &Simulation, env: Env, known: &Known, policy: Survivors, number: u64) {
+    let power_failed = policy != Survivors::KeepAll;
+    let after = world.run(|| {
+        world.crash_at(world.mutations() + 1 + number * 13 % 90);
+        // The second crash may come while the first one is being recovered from.
+        let mut client = Client::new(world, env.clone(), known.model.clone());
+        let outcome = client.recover(power_failed);
+        let outcome = outcome.and_then(|()| script::go_on(&mut client, 300));
+        if outcome.is_ok() {
+            world.crash();
+        }
+        client.leave();
+        Known { model: client.model, checkpoint: None }
+    });
+    // Losing most is the hardest for what only the page cache held at the first crash.
+    let second = [Survivors::LoseAll, Survivors::Random, Survivors::TornLast, Survivors::KeepAll];
+    let second = second[number as usize % second.len()];
+    let env = world.restart(second);
+    let lost = power_failed || second != Survivors::KeepAll;
+    let _where = Where(format!("after a second crash with {second:?}"));
+    world.run(|| recover(world, env, &after, lost).leave());
+}
+
+fn check_crash(call: Option<u64>) -> usize {
+    let (simulation, known) = run_script(call);
+    let mut states = 0;
+    for (index, (policy, draw)) in SURVIVORS.into_iter().enumerate() {
+        let number = call.unwrap_or(0) + index as u64;
+        let seed = number * 100 + draw;
+        let _where = Where(format!("crash at {call:?}, {policy:?} with seed {seed}"));
+        let (env, world) = simulation.surviving(policy, seed);
+        if number % 3 == 0 {
+            crash_again(&world, env, &known, policy, number);
+            states += 2;
+            continue;
+        }
+        world.run(|| {
+            let mut client =
+                recover(&world, env.clone(), &known, policy != Survivors::KeepAll);
+            if number % 3 == 1 {
+                let outcome: Result<(), Stop> = close_and_look(&world, &env, client);
+                outcome.expect("nothing fails");
+            } else {
+                client.leave();
+            }
+        });
+        states += 1;
+    }
+    states
+}
+
+/// How many calls of the script change the disk.
+fn count_calls() -> u64 {
+    run_script(None).0.mutations()
+}
+
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_call_of_the_script() {
+    let calls = count_calls();
+    assert!(calls > 300, "the script does too little: {calls} calls");
+    let stride: u64 = std::env::var("CLEAVEDB_STRIDE").map_or(1, |text| text.parse().unwrap());
+    let mut states = 0;
+    for call in (1..=calls).step_by(stride as usize) {
+        states += check_crash(Some(call));
+    }
+    states += check_crash(None);
+    println!("{calls} calls, {states} states after crashes");
+}

@@ -1,0 +1,7 @@
+//! The whole database in the simulation: crashes, faults, and random workloads, each a function of
+//! its seed.
+
+mod client;
+mod crash;
+mod model;
+mod script;

@@ -1,0 +1,244 @@
+//! What a database may hold after a crash: the model that every recovery is compared with.
+//!
+//! Commits are kept in the order they were made. A crash leaves a prefix of them (I2), each whole
+//! (I1); how short it may be depends on what was acknowledged and on what failed: the process or
+//! the power. An operation whose outcome nobody was told stays open until a recovery shows it.
+
+use cleavedb::Durability;
+use std::collections::BTreeMap;
+
+/// The pairs of a keyspace.
+pub type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// A keyspace from its creation to its drop: one that takes a name again is another.
+pub type Life = usize;
+
+/// One operation of a commit.
+#[derive(Clone, Debug)]
+pub struct Write {
+    pub life: Life,
+    pub key: Vec<u8>,
+    pub value: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug)]
+struct Commit {
+    writes: Vec<Write>,
+    /// The call returned an error, and the database went on.
+    failed: bool,
+}
+
+#[derive(Clone, Default)]
+pub struct Model {
+    /// What all commits before `commits` left.
+    base: BTreeMap<Life, Contents>,
+    commits: Vec<Commit>,
+    /// So many commits survive the end of the process.
+    os_floor: usize,
+    /// So many survive a power cut.
+    sync_floor: usize,
+    /// What each name may stand for; more than one if a creation or drop was cut short.
+    names: BTreeMap<String, Vec<Option<Life>>>,
+    lives: usize,
+}
+
+impl Model {
+    /// The keyspace called `name`, which was certainly created.
+    pub fn life(&self, name: &str) -> Option<Life> {
+        match self.names.get(name).map(Vec::as_slice) {
+            Some([only]) => *only,
+            _ => None,
+        }
+    }
+
+    /// A keyspace is about to be created.
+    pub fn begin_create(&mut self, name: &str) -> Life {
+        self.lives += 1;
+        self.names.entry(name.to_owned()).or_insert_with(|| vec![None]).push(Some(self.lives));
+        self.lives
+    }
+
+    /// A keyspace is about to be dropped.
+    pub fn begin_drop(&mut self, name: &str) {
+        self.names.get_mut(name).expect("it exists").push(None);
+    }
+
+    /// The last creation or drop of `name` was acknowledged.
+    pub fn settle_name(&mut self, name: &str) {
+        let possible = self.names.get_mut(name).expect("it was begun");
+        *possible = possible.last().copied().into_iter().collect();
+    }
+
+    /// A commit is about to be made; returns its number.
+    pub fn begin_commit(&mut self, writes: Vec<Write>) -> usize {
+        self.commits.push(Commit { writes, failed: false });
+        self.commits.len() - 1
+    }
+
+    /// The newest commit was acknowledged.
+    pub fn acknowledge(&mut self, durability: Durability) {
+        let count = self.commits.len();
+        match durability {
+            Durability::Buffered => {}
+            Durability::Sync => self.everything_is_durable(),
+            _ => self.os_floor = count,
+        }
+    }
+
+    /// The newest commit was refused, or its outcome is unknown.
+    pub fn fail_commit(&mut self) {
+        self.commits.last_mut().expect("it was begun").failed = true;
+    }
+
+    /// Everything committed so far survives anything.
+    pub fn everything_is_durable(&mut self) {
+        (self.os_floor, self.sync_floor) = (self.commits.len(), self.commits.len());
+    }
+
+    /// What a reader sees now, if no operation is open.
+    pub fn now(&self) -> BTreeMap<String, Contents> {
+        let state = self.state(self.commits.len(), None);
+        let lives = self.names.iter().filter_map(|(name, possible)| {
+            let life = possible.iter().rev().find_map(|life| *life).filter(|_| {
+                // A drop that failed leaves the keyspace; so does a creation that failed none.
+                possible.len() > 1 || possible[0].is_some()
+            })?;
+            Some((name.clone(), state.get(&life).cloned().unwrap_or_default()))
+        });
+        lives.collect()
+    }
+
+    /// The first `count` commits; of failed ones only `revived`.
+    fn state(&self, count: usize, revived: Option<usize>) -> BTreeMap<Life, Contents> {
+        let mut state = self.base.clone();
+        for (number, commit) in self.commits[..count].iter().enumerate() {
+            if !commit.failed || revived == Some(number) {
+                apply(&mut state, commit);
+            }
+        }
+        state
+    }
+
+    /// Compares what a recovery found with what it may find, and takes it for the truth from now
+    /// on. `power_failed`: otherwise only the process ended.
+    pub fn recover(
+        &mut self,
+        found: &BTreeMap<String, Contents>,
+        power_failed: bool,
+    ) -> Result<(), String> {
+        let lives = self.match_names(found)?;
+        let floor = if power_failed { self.sync_floor } else { self.os_floor };
+        let failed = (0..self.commits.len()).filter(|&number| self.commits[number].failed);
+        let choices: Vec<Option<usize>> = std::iter::once(None).chain(failed.map(Some)).collect();
+        for revived in choices {
+            let mut state = self.state(floor, revived);
+            for count in floor..=self.commits.len() {
+                if count > floor {
+                    let commit = &self.commits[count - 1];
+                    if !commit.failed || revived == Some(count - 1) {
+                        apply(&mut state, commit);
+                    }
+                }
+                if is_equal(&state, found, &lives) {
+                    self.settle(found, &lives);
+                    return Ok(());
+                }
+            }
+        }
+        Err(self.explain(found, &lives, floor))
+    }
+
+    /// Which life each name found has.
+    fn match_names(
+        &self,
+        found: &BTreeMap<String, Contents>,
+    ) -> Result<BTreeMap<String, Life>, String> {
+        let mut lives = BTreeMap::new();
+        for name in found.keys() {
+            let possible = self.names.get(name).map_or(&[][..], Vec::as_slice);
+            match possible.iter().flatten().last() {
+                Some(life) => lives.insert(name.clone(), *life),
+                None => return Err(format!("keyspace {name} should not exist")),
+            };
+        }
+        for (name, possible) in &self.names {
+            if !found.contains_key(name) && !possible.contains(&None) {
+                return Err(format!("keyspace {name} is gone"));
+            }
+        }
+        Ok(lives)
+    }
+
+    fn settle(&mut self, found: &BTreeMap<String, Contents>, lives: &BTreeMap<String, Life>) {
+        self.base = lives.iter().map(|(name, life)| (*life, found[name].clone())).collect();
+        for (name, possible) in &mut self.names {
+            *possible = vec![lives.get(name).copied()];
+        }
+        self.commits.clear();
+        (self.os_floor, self.sync_floor) = (0, 0);
+    }
+
+    fn explain(
+        &self,
+        found: &BTreeMap<String, Contents>,
+        lives: &BTreeMap<String, Life>,
+        floor: usize,
+    ) -> String {
+        let total = self.commits.len();
+        let mut text = format!("no prefix of {floor} to {total} commits gives what was found");
+        for (name, life) in lives {
+            let fits = |count: &usize| {
+                let state = self.state(*count, None);
+                state.get(life).cloned().unwrap_or_default() == found[name]
+            };
+            let fitting: Vec<usize> = (0..=total).filter(fits).collect();
+            text += &format!("\n  keyspace {name} is as after these commits: {fitting:?}");
+            if fitting.is_empty() {
+                let wanted = self.state(total, None).remove(life).unwrap_or_default();
+                text += &difference(&wanted, &found[name]);
+            }
+        }
+        text
+    }
+}
+
+fn apply(state: &mut BTreeMap<Life, Contents>, commit: &Commit) {
+    for write in &commit.writes {
+        let contents = state.entry(write.life).or_default();
+        match &write.value {
+            Some(value) => contents.insert(write.key.clone(), value.clone()),
+            None => contents.remove(&write.key),
+        };
+    }
+}
+
+fn is_equal(
+    state: &BTreeMap<Life, Contents>,
+    found: &BTreeMap<String, Contents>,
+    lives: &BTreeMap<String, Life>,
+) -> bool {
+    lives.iter().all(|(name, life)| match state.get(life) {
+        Some(contents) => *contents == found[name],
+        None => found[name].is_empty(),
+    })
+}
+
+/// The keys on which two contents differ, shortened.
+pub fn difference(wanted: &Contents, found: &Contents) -> String {
+    let show = |value: Option<&Vec<u8>>| match value {
+        Some(value) => format!(
+            "{} bytes {:?}",
+            value.len(),
+            String::from_utf8_lossy(&value[..value.len().min(8)])
+        ),
+        None => "nothing".to_owned(),
+    };
+    let keys: std::collections::BTreeSet<_> = wanted.keys().chain(found.keys()).collect();
+    let mut text = String::new();
+    for key in keys.into_iter().filter(|key| wanted.get(*key) != found.get(*key)).take(8) {
+        let name = String::from_utf8_lossy(&key[..key.len().min(12)]).into_owned();
+        let (wanted, found) = (show(wanted.get(key)), show(found.get(key)));
+        text += &format!("\n    {name}: after all commits {wanted}, found {found}");
+    }
+    text
+}

@@ -1,0 +1,131 @@
+//! The scripted workload: three openings in which everything happens that changes the disk.
+
+use crate::client::{Client, Operation, Step, inline_options, tiny_options};
+use cleavedb::{Db, Durability, Error, ReadOptions};
+use std::time::Duration;
+
+/// A value that tells which commit it is of.
+pub fn value(number: usize, len: usize) -> Vec<u8> {
+    let text = format!("{number:06}.");
+    text.bytes().cycle().take(len).collect()
+}
+
+/// Small ones stay in the tree, the others are separated; the largest are longer than a sector.
+pub const LENGTHS: [usize; 5] = [7, 60, 250, 900, 2100];
+
+pub fn durability(number: usize) -> Durability {
+    match number % 7 {
+        1 | 5 => Durability::Buffered,
+        3 => Durability::Sync,
+        6 => Durability::SyncEvery(Duration::from_micros(300)),
+        _ => Durability::Os,
+    }
+}
+
+fn key(number: usize) -> String {
+    format!("k{:02}", number * 7 % 23)
+}
+
+fn puts(client: &mut Client, numbers: std::ops::Range<usize>) -> Step {
+    for number in numbers {
+        let value = value(number, LENGTHS[number % LENGTHS.len()]);
+        client.put(&key(number), value, durability(number))?;
+    }
+    Ok(())
+}
+
+/// Batches over two keyspaces: puts and a deletion, of a key or of one put in the same batch.
+fn batches(client: &mut Client, other: &'static str, numbers: std::ops::Range<usize>) -> Step {
+    for number in numbers {
+        let put = |name: &'static str, key: String, len: usize| -> Operation {
+            (name, key.into_bytes(), Some(value(number, len)))
+        };
+        let batch = vec![
+            put("default", key(number), LENGTHS[number % LENGTHS.len()]),
+            put(other, key(number), LENGTHS[(number + 2) % LENGTHS.len()]),
+            put("default", "in batch".to_owned(), 9),
+            ("default", key(number + 3).into_bytes(), None),
+            ("default", b"in batch".to_vec(), None),
+            put(other, "last".to_owned(), 300),
+        ];
+        client.write(batch, durability(number))?;
+    }
+    Ok(())
+}
+
+/// Keys so long that few tables make the manifest outgrow itself.
+fn long_keys(client: &mut Client) -> Step {
+    for number in 0..3 {
+        let key = format!("long{number}{}", "x".repeat(50_000));
+        client.put(&key, value(number, 8), Durability::Os)?;
+        client.settle("flush", Db::flush)?;
+    }
+    for number in 0..3 {
+        let key = format!("long{number}{}", "x".repeat(50_000));
+        client.delete(&key, Durability::Os)?;
+    }
+    Ok(())
+}
+
+/// What a snapshot sees stays, whatever is written, compacted and dropped meanwhile.
+fn under_a_snapshot(client: &mut Client) -> Step {
+    let wanted = client.model.now().remove("default").unwrap_or_default();
+    let snapshot = client.db().snapshot();
+    puts(client, 200..216)?;
+    client.call("compact", Db::compact)?;
+    let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+    client.call("read at a snapshot", |db| {
+        for (key, value) in &wanted {
+            let found = db.default_keyspace().get_with(key, &options)?;
+            assert_eq!(found.as_ref().map(|found| &found[..]), Some(&value[..]), "a snapshot");
+        }
+        Ok::<(), Error>(())
+    })
+}
+
+/// The whole workload, up to the crash.
+pub fn run(client: &mut Client) -> Step {
+    client.open()?;
+    client.keyspace("side", inline_options())?;
+    puts(client, 0..34)?;
+    batches(client, "side", 34..44)?;
+    client.check_live()?;
+    client.settle("sync", Db::sync)?;
+    under_a_snapshot(client)?;
+    client.call("wait", Db::wait_idle)?;
+    client.keyspace("passing", tiny_options().keyspace)?;
+    batches(client, "passing", 50..56)?;
+    client.drop_keyspace("passing")?;
+    puts(client, 60..70)?;
+    client.checkpoint("copy")?;
+    puts(client, 70..76)?;
+    client.check_live()?;
+    client.close()?;
+
+    client.open()?;
+    client.keyspace("passing", inline_options())?;
+    batches(client, "passing", 80..86)?;
+    long_keys(client)?;
+    client.call("compact", Db::compact)?;
+    puts(client, 90..96)?;
+    // No clean close: the process ends here.
+    client.leave();
+
+    client.open()?;
+    client.check_live()?;
+    puts(client, 100..112)?;
+    client.drop_keyspace("passing")?;
+    batches(client, "side", 120..124)?;
+    client.settle("flush", Db::flush)?;
+    puts(client, 130..140)?;
+    client.check_live()
+}
+
+/// What goes on after a recovery, short: writes of each kind, and a flush.
+pub fn go_on(client: &mut Client, from: usize) -> Step {
+    client.keyspace("side", inline_options())?;
+    puts(client, from..from + 7)?;
+    batches(client, "side", from + 7..from + 9)?;
+    client.settle("flush", Db::flush)?;
+    puts(client, from + 10..from + 13)
+}
