@@ -189,9 +189,15 @@ pub fn remove_orphans(
 ) -> Result<u64> {
     let left = find_leftovers(env, dir, &found.version, current)?;
     report.foreign_files = left.foreign;
-    if !read_only {
+    if !read_only && !left.orphans.is_empty() {
+        // I5: after the end of a process the page cache alone may hold CURRENT and the last edit.
+        // A power cut must not take them back once what they replaced is gone.
+        let manifest = names::manifest(dir, current.manifest);
+        let file = env.fs.open_write(&manifest).doing("open", &manifest)?;
+        file.sync().doing("sync the manifest", &manifest)?;
+        env.fs.sync_dir(dir).doing("sync the directory", dir)?;
         for path in &left.orphans {
-            // I5: no durable edit names it, and nobody has it open: we hold the lock.
+            // No durable edit names it, and nobody has it open: we hold the lock.
             env.fs.remove(path).doing("remove what a crash left over", path)?;
             report.orphans_removed += 1;
         }
