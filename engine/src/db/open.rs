@@ -111,6 +111,8 @@ struct Recovered {
     /// The manifest that was in force.
     manifest: u64,
     keyspaces: BTreeMap<String, Arc<KeyspaceState>>,
+    /// Files that nothing live names.
+    orphans: Vec<PathBuf>,
     replay: ReplayReport,
     report: RecoveryReport,
     last_seqno: u64,
@@ -168,14 +170,9 @@ impl Opening {
         let order_of = move |name: &str| orders.named(name);
         let found = recover::read_version(&self.env, &tables, current, &order_of)?;
         recover::check_files(&self.env, &found.version)?;
-        let mut report = RecoveryReport::default();
-        let next_file = recover::remove_orphans(
-            &self.env,
-            &found,
-            (&self.dir, current),
-            self.options.read_only,
-            &mut report,
-        )?;
+        let left = recover::find_leftovers(&self.env, &self.dir, &found.version, current)?;
+        let mut report =
+            RecoveryReport { foreign_files: left.foreign, ..RecoveryReport::default() };
         let (keyspaces, by_id) = self.open_keyspaces(&found.version)?;
         let replayed = replay(&self.env, &found.version, &mut |record| {
             recover::check_keyspace(&found, &record)?;
@@ -191,7 +188,7 @@ impl Opening {
             tables,
             health: health.clone(),
             version: found.version,
-            next_file,
+            next_file: found.next_file.max(left.highest_id + 1),
             last_seqno,
             order_of: Box::new(order_of),
         });
@@ -201,6 +198,7 @@ impl Opening {
             health,
             manifest: current.manifest,
             keyspaces,
+            orphans: left.orphans,
             replay: replayed,
             report,
             last_seqno,
@@ -246,7 +244,7 @@ impl Opening {
 
     /// Makes what recovery found durable: first the log itself and the torn bytes' copy, then the
     /// manifest, then the cut. A crash in between repeats it.
-    fn settle(&self, recovered: &Recovered) -> Result<()> {
+    fn settle(&self, recovered: &mut Recovered) -> Result<()> {
         let (env, dir) = (&self.env, &self.dir);
         let database = recovered.set.tables().database;
         recover::sync_log(env, dir, &recovered.replay)?;
@@ -254,6 +252,7 @@ impl Opening {
             recover::put_aside(env, dir, database, torn)?;
         }
         recovered.set.start_manifest(recovered.manifest)?;
+        recovered.report.orphans_removed = recover::remove_orphans(env, &recovered.orphans)?;
         recovered.set.apply(|_| Ok(recover::settling_edit(&recovered.replay)), &[], None)?;
         for torn in recovered.replay.torn.iter().filter(|torn| torn.offset > 0) {
             recover::cut(env, dir, torn)?;
@@ -261,9 +260,9 @@ impl Opening {
         create::write_options(env, dir, &self.options.to_text())
     }
 
-    fn assemble(self, recovered: Recovered, lock: Option<Box<dyn Lock>>) -> Result<Arc<Core>> {
+    fn assemble(self, mut recovered: Recovered, lock: Option<Box<dyn Lock>>) -> Result<Arc<Core>> {
         if !self.options.read_only {
-            self.settle(&recovered)?;
+            self.settle(&mut recovered)?;
         }
         let counters = Arc::new(Counters::default());
         let snapshots = Arc::new(Snapshots::default());

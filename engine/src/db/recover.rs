@@ -8,6 +8,7 @@ use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
 use crate::commit::replay::{ReplayReport, Replayed, TornTail};
 use crate::env::Env;
+use crate::env::fs::File;
 use crate::segment::RecordKind;
 use crate::segment::read_head;
 use crate::version::Version;
@@ -17,8 +18,11 @@ use crate::version::manifest::{Current, read_manifest};
 use crate::version::set::Builder;
 use crate::version::view::KeyspaceState;
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Bytes that are read and written at a time.
+const COPY_BYTES: usize = 1 << 20;
 
 /// What an opening found and did.
 ///
@@ -130,7 +134,7 @@ fn wrong_length(path: &Path, found: u64, expected: u64) -> Error {
 #[derive(Debug, Default)]
 pub struct Leftovers {
     /// Ours: jobs and manifests that a crash ended.
-    pub orphans: Vec<std::path::PathBuf>,
+    pub orphans: Vec<PathBuf>,
     /// Not ours.
     pub foreign: u64,
     /// The highest id that any of our files has.
@@ -176,33 +180,19 @@ pub fn find_leftovers(
     Ok(found)
 }
 
-/// Removes what a crash left over, unless nothing may change; returns the next free file id.
+/// Removes what a crash left over; returns how many files that were.
 ///
 /// Called only after every live file was found: what looks like an orphan of a damaged manifest
-/// is not thrown away.
-pub fn remove_orphans(
-    env: &Env,
-    found: &Manifested,
-    (dir, current): (&Path, Current),
-    read_only: bool,
-    report: &mut RecoveryReport,
-) -> Result<u64> {
-    let left = find_leftovers(env, dir, &found.version, current)?;
-    report.foreign_files = left.foreign;
-    if !read_only && !left.orphans.is_empty() {
-        // I5: after the end of a process the page cache alone may hold CURRENT and the last edit.
-        // A power cut must not take them back once what they replaced is gone.
-        let manifest = names::manifest(dir, current.manifest);
-        let file = env.fs.open_write(&manifest).doing("open", &manifest)?;
-        file.sync().doing("sync the manifest", &manifest)?;
-        env.fs.sync_dir(dir).doing("sync the directory", dir)?;
-        for path in &left.orphans {
-            // No durable edit names it, and nobody has it open: we hold the lock.
-            env.fs.remove(path).doing("remove what a crash left over", path)?;
-            report.orphans_removed += 1;
-        }
+/// is not thrown away. And only once a manifest of this opening is in force: after the end of a
+/// process the page cache alone may hold the one that was read, or CURRENT.
+pub fn remove_orphans(env: &Env, orphans: &[PathBuf]) -> Result<u64> {
+    let mut removed = 0;
+    for path in orphans.iter().filter(|path| !path.ends_with(names::CURRENT_NEW)) {
+        // I5: no durable edit names it, and nobody has it open: we hold the lock.
+        env.fs.remove(path).doing("remove what a crash left over", path)?;
+        removed += 1;
     }
-    Ok(found.next_file.max(left.highest_id + 1))
+    Ok(removed)
 }
 
 /// Refuses a log segment at or behind the head that was begun though the manifest does not know
@@ -274,12 +264,31 @@ pub fn insert(
 /// Makes the segments durable whose lengths the manifest is about to learn. After the end of a
 /// process the page cache alone may hold what replay has read.
 pub fn sync_log(env: &Env, dir: &Path, report: &ReplayReport) -> Result<()> {
-    for &(id, _) in &report.sealed {
+    for &(id, length) in &report.sealed {
         let path = names::segment(dir, id);
         let file = env.fs.open_write(&path).doing("open", &path)?;
+        // I8: written again, as after a failed sync the kernel may take pages for clean that
+        // never reached the disk, and would sync them no more. The bytes are the same, so
+        // wherever a crash stops this, nothing is lost that was there.
+        if report.last == Some((id, length)) {
+            rewrite(&*file, &path, length)?;
+        }
         // I2: a power cut after this takes nothing back that was recovered. One before it may,
         // and the next replay ends where the segment then does.
         file.sync().doing("sync", &path)?;
+    }
+    Ok(())
+}
+
+/// Writes the first `length` bytes of a file again.
+fn rewrite(file: &dyn File, path: &Path, length: u64) -> Result<()> {
+    let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPY_BYTES).min(COPY_BYTES)];
+    let mut offset = 0;
+    while offset < length {
+        let part = buffer.len().min(usize::try_from(length - offset).unwrap_or(usize::MAX));
+        file.read_exact_at(&mut buffer[..part], offset).doing("read", path)?;
+        file.write_at(&buffer[..part], offset).doing("write again", path)?;
+        offset += part as u64;
     }
     Ok(())
 }
@@ -296,7 +305,7 @@ pub fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Resul
     let target = env.fs.create(&to).doing("create", &to)?;
     let head = Header::new(FileKind::Aside, database, torn.segment.0).encode();
     target.write_at(&head, 0).doing("write", &to)?;
-    let mut buffer = vec![0; 1 << 20];
+    let mut buffer = vec![0; COPY_BYTES];
     let mut copied = 0;
     while copied < torn.bytes {
         let part = buffer.len().min(usize::try_from(torn.bytes - copied).unwrap_or(usize::MAX));

@@ -56,6 +56,8 @@ pub struct Client {
     /// Errors are noted instead of failing the test.
     tolerant: bool,
     pub errors: Vec<Error>,
+    /// Readers meet no errors, whatever writers do.
+    pub reads_must_work: bool,
     pub checkpoint: Option<Checkpoint>,
 }
 
@@ -74,8 +76,16 @@ pub type Operation = (&'static str, Vec<u8>, Option<Vec<u8>>);
 impl Client {
     pub fn new(simulation: &Simulation, env: Env, model: Model) -> Client {
         let simulation = simulation.clone();
-        let (errors, checkpoint) = (Vec::new(), None);
-        Client { simulation, env, db: None, model, tolerant: false, errors, checkpoint }
+        Client {
+            simulation,
+            env,
+            db: None,
+            model,
+            tolerant: false,
+            errors: Vec::new(),
+            reads_must_work: false,
+            checkpoint: None,
+        }
     }
 
     pub fn tolerant(mut self) -> Client {
@@ -106,7 +116,14 @@ impl Client {
         }
         let opened = Db::builder(DIR).options(tiny_options()).env(self.env.clone()).open();
         self.db = Some(self.outcome("open", opened)?.ok_or(Stop)?);
-        self.model.settle_name("default");
+        if self.errors.is_empty() {
+            self.model.settle_name("default");
+            return Ok(());
+        }
+        // After errors opening decides what became of the operations that failed.
+        let found = read_all(self.db());
+        let found = self.outcome("read", found)?.ok_or(Stop)?;
+        self.model.recover(&found, false).unwrap_or_else(|text| panic!("{text}"));
         Ok(())
     }
 
@@ -206,7 +223,8 @@ impl Client {
     }
 
     pub fn checkpoint(&mut self, target: &str) -> Step {
-        let contents = self.model.now();
+        let mut contents = self.model.now();
+        contents.retain(|name, _| self.model.life(name).is_some());
         let begun = Checkpoint { target: target.to_owned(), contents, acknowledged: false };
         self.checkpoint = Some(begun.clone());
         let made = self.db().checkpoint(target);
@@ -220,6 +238,9 @@ impl Client {
     /// Reads everything and compares it with the model, in a database that runs.
     pub fn check_live(&mut self) -> Step {
         let found = read_all(self.db());
+        if let (true, Err(error)) = (self.reads_must_work, &found) {
+            panic!("readers do not go on: {error}");
+        }
         let Some(found) = self.outcome("read", found)? else {
             return Ok(());
         };
