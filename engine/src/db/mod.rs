@@ -324,13 +324,18 @@ impl Db {
             state.set_dropped();
         }
         let change = Change::DropKeyspace { id: state.id };
-        self.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None)?;
+        let dropped = self.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None);
+        if dropped.is_err() && self.core.set.current().keyspace(state.id).is_some() {
+            // I9: it is there as before, so it goes on; after a failed sync, for readers.
+            state.set_kept();
+            return dropped.map(|_| ());
+        }
         self.core.set.forget(state.id);
         self.core.keyspaces.write().remove(name);
         self.core.background.move_head();
         self.core.background.wake();
         self.core.gate.notify();
-        Ok(())
+        dropped.map(|_| ())
     }
 
     /// Writes a batch: all of it becomes visible at once, and after a crash all of it is there or

@@ -192,6 +192,11 @@ impl KeyspaceState {
         self.dropped.store(true, Ordering::Release);
     }
 
+    /// Takes [`KeyspaceState::set_dropped`] back: the drop could not be made durable.
+    pub fn set_kept(&self) {
+        self.dropped.store(false, Ordering::Release);
+    }
+
     /// An error once it was dropped.
     pub fn check(&self) -> Result<()> {
         if !self.dropped.load(Ordering::Acquire) {
