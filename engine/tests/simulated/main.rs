@@ -3,5 +3,6 @@
 
 mod client;
 mod crash;
+mod faults;
 mod model;
 mod script;

@@ -129,3 +129,29 @@ pub fn go_on(client: &mut Client, from: usize) -> Step {
     client.settle("flush", Db::flush)?;
     puts(client, from + 10..from + 13)
 }
+
+/// A shorter workload for a world of errors: they are noted, and it goes on. Stops when the
+/// database does not open.
+pub fn run_faulty(client: &mut Client) -> Step {
+    client.open()?;
+    client.keyspace("side", inline_options())?;
+    puts(client, 0..20)?;
+    batches(client, "side", 20..26)?;
+    client.check_live()?;
+    client.settle("sync", Db::sync)?;
+    under_a_snapshot(client)?;
+    client.keyspace("passing", tiny_options().keyspace)?;
+    batches(client, "passing", 50..53)?;
+    client.drop_keyspace("passing")?;
+    client.check_live()?;
+    client.checkpoint("copy")?;
+    puts(client, 60..66)?;
+    long_keys(client)?;
+    client.check_live()?;
+    client.settle("flush", Db::flush)?;
+    client.close()?;
+    client.open()?;
+    client.check_live()?;
+    puts(client, 70..80)?;
+    client.call("wait", Db::wait_idle)
+}
