@@ -397,9 +397,10 @@ impl Committer {
         let (syncer, end) = {
             let mut log = self.log.lock();
             self.parts.health.check()?;
-            let writer = log.writer.as_mut().ok_or_else(|| {
-                Error::new(ErrorKind::ReadOnly, "the database was opened read-only")
-            })?;
+            let writer = log
+                .writer
+                .as_mut()
+                .ok_or_else(|| Error::new(ErrorKind::Closed, "the database was closed"))?;
             writer.write_out()?;
             let end = LogPosition { segment: writer.segment().id(), offset: writer.good_len() };
             if writer.durable() >= end.offset {

@@ -5,7 +5,7 @@
 //! full, the leader syncs it and writes the head of the spare, which tells where the old one
 //! ended. The manifest learns that length later; until then recovery takes it from that head.
 
-use crate::base::error::{IoContext, Result};
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::env::Env;
@@ -160,6 +160,9 @@ impl LogShared {
 
     /// Syncs and closes the active segment, if any, and begins the next one.
     pub fn rotate(&self, log: &mut Log) -> Result<()> {
+        if log.closed {
+            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+        }
         let spare = self.take_spare()?;
         if let Err(error) = self.begin(log, &spare) {
             if self.health.check().is_ok() {

@@ -146,12 +146,8 @@ impl Background {
             drop(state);
             let outcome = self.run_guarded(&work);
             let mut state = self.state.lock();
-            self.finish(&work, &mut state);
-            // With its hold on the files it replaced, so that an idle database has freed them.
-            drop(work);
-            state.jobs -= 1;
+            self.end_job(work, &mut state);
             let failed = self.note(role, outcome, &mut state);
-            self.changed.notify_all();
             drop(state);
             self.place.gate.notify();
             if failed {
@@ -268,14 +264,18 @@ impl Background {
         Ok(())
     }
 
-    fn finish(&self, work: &Work, state: &mut State) {
-        match work {
+    fn end_job(&self, work: Work, state: &mut State) {
+        match &work {
             Work::Flush(keyspace) => {
                 state.flushing.remove(&keyspace.id);
             }
             Work::Compact(claimed) => state.busy.release(claimed.claim, &claimed.pick),
             Work::Spare | Work::DropDead | Work::Purge => {}
         }
+        // With its hold on the files it replaced, so that an idle database has freed them.
+        drop(work);
+        state.jobs -= 1;
+        self.changed.notify_all();
     }
 
     /// Notes how a job ended; true if it failed.
@@ -352,10 +352,7 @@ impl Background {
             if done() {
                 return Ok(());
             }
-            self.place.context.health.check()?;
-            if state.closing {
-                return Err(Error::new(ErrorKind::Closed, "the database was closed"));
-            }
+            self.check_running(&state)?;
             if state.failures != before
                 && let Some(error) = &state.error
             {
@@ -368,9 +365,9 @@ impl Background {
 
     /// Waits until nothing is due: no flush, no compaction, nothing to free.
     pub fn wait_idle(&self) -> Result<()> {
+        let mut state = self.state.lock();
         loop {
-            self.wait_until(|| true)?;
-            let mut state = self.state.lock();
+            self.check_running(&state)?;
             if state.jobs == 0 && !self.is_due(&mut state) {
                 return Ok(());
             }
@@ -378,8 +375,17 @@ impl Background {
                 return Err(error.clone());
             }
             self.changed.notify_all();
-            drop(self.changed.wait_timeout(state, LOOK_AGAIN));
+            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
         }
+    }
+
+    /// An error if no job will ever run again.
+    fn check_running(&self, state: &State) -> Result<()> {
+        self.place.context.health.check()?;
+        if state.closing {
+            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+        }
+        Ok(())
     }
 
     fn is_due(&self, state: &mut State) -> bool {
@@ -406,11 +412,8 @@ impl Background {
     ) -> Result<()> {
         let mut state = self.state.lock();
         let claimed = loop {
-            self.place.context.health.check()?;
+            self.check_running(&state)?;
             keyspace.check()?;
-            if state.closing {
-                return Err(Error::new(ErrorKind::Closed, "the database was closed"));
-            }
             let levels = keyspace.view().levels.clone();
             let Some(pick) = choose(&levels) else {
                 return Ok(());
@@ -423,18 +426,15 @@ impl Background {
         };
         state.jobs += 1;
         drop(state);
-        let outcome = self.compact(&claimed);
-        let mut state = self.state.lock();
-        state.busy.release(claimed.claim, &claimed.pick);
-        drop(claimed);
-        state.jobs -= 1;
-        self.changed.notify_all();
-        drop(state);
+        let work = Work::Compact(claimed);
+        let outcome = self.run_guarded(&work);
+        self.end_job(work, &mut self.state.lock());
         self.place.gate.notify();
         outcome
     }
 
-    /// Ends all threads; a job under way ends early and leaves nothing.
+    /// Ends all threads; a job under way, here or in a thread of the user's, ends early and leaves
+    /// nothing.
     pub fn stop(&self) {
         self.place.context.closing.store(true, Ordering::Relaxed);
         self.state.lock().closing = true;
@@ -445,6 +445,10 @@ impl Background {
             if thread.join().is_err() {
                 self.place.counters.background_errors.add(1);
             }
+        }
+        let mut state = self.state.lock();
+        while state.jobs > 0 {
+            state = self.changed.wait(state);
         }
     }
 

@@ -108,6 +108,7 @@ impl Core {
         }
         self.background.stop();
         let outcome = if self.options.read_only { Ok(()) } else { self.seal_log() };
+        self.set.close();
         // Files whose last reader is gone; what is still held is an orphan for the next opening.
         let purged = self.set.purge().map(|_| ());
         *self.lock.lock() = None;

@@ -247,7 +247,7 @@ pub struct VersionSet {
     next_file: AtomicU64,
     last_seqno: AtomicU64,
     current: ArcSwap<Version>,
-    /// Held while an edit is applied. `None` in a read-only database.
+    /// Held while an edit is applied. `None` in a database that is read-only or closed.
     manifest: Mutex<Option<ManifestWriter>>,
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     manifest_bytes: AtomicU64,
@@ -292,6 +292,12 @@ impl VersionSet {
             self.unlink(&names::manifest(dir, old.id()))?;
         }
         Ok(())
+    }
+
+    /// Ends all edits: whoever comes later, or waits for its turn, is refused. The manifest may
+    /// be another process's to replace from then on.
+    pub fn close(&self) {
+        *self.manifest.lock() = None;
     }
 
     /// An id never used before in this database, for a file or a keyspace.
@@ -375,7 +381,7 @@ impl VersionSet {
     fn persist(&self, manifest: &mut Option<ManifestWriter>, edit: &Edit) -> Result<()> {
         let writer = manifest
             .as_mut()
-            .ok_or_else(|| Error::new(ErrorKind::ReadOnly, "the database is open read-only"))?;
+            .ok_or_else(|| Error::new(ErrorKind::Closed, "the database was closed"))?;
         let before = writer.length();
         match writer.append(edit) {
             Ok(()) => {

@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::rng::Rng;
-use cleavedb::{Durability, Keyspace, WriteBatch, WriteOptions};
+use cleavedb::{Db, Durability, ErrorKind, Keyspace, WriteBatch, WriteOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -216,10 +216,15 @@ fn a_close_sends_writers_away() {
                     let key = format!("{writer} {number:09}");
                     match keyspace.put(&key, value(number, writer)) {
                         Ok(()) => written.fetch_add(1, Ordering::Relaxed),
-                        Err(_) => return,
+                        Err(error) => return assert_eq!(error.kind(), ErrorKind::Closed),
                     };
                 }
             });
+        }
+        // Whatever is under way ends as well, and writes nothing into what another may own now.
+        for what in [Db::compact, Db::flush, |db: &Db| db.keyspace("new").map(drop)] {
+            let db = db.clone();
+            scope.spawn(move || while what(&db).is_ok() {});
         }
         while written.load(Ordering::Relaxed) < 2000 {
             std::thread::yield_now();

@@ -153,7 +153,7 @@ fn a_value_over_1_gib_is_refused() {
 
 #[test]
 fn a_value_of_200_mb() {
-    let dir = common::dir();
+    let dir = common::dir_on_disk();
     let db = common::open(dir.path());
     let keyspace = db.default_keyspace();
     let large: Vec<u8> = (0..200_000_000u32).map(|n| (n >> 8) as u8 ^ n as u8).collect();

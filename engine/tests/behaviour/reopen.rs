@@ -1,7 +1,7 @@
 //! What is there after a close, after a kill, and after a crash that tore the end of the log.
 
 use crate::common;
-use cleavedb::{Db, ErrorKind, Options};
+use cleavedb::{Db, ErrorKind, KeyspaceOptions, Options};
 use std::fs;
 use std::path::Path;
 
@@ -98,7 +98,9 @@ fn killed_at_any_moment_between_writes() {
 #[test]
 fn more_to_replay_than_is_allowed_now() {
     let dir = common::dir();
-    let roomy = Options { max_replay_bytes: 64 << 20, ..common::tiny() };
+    // Neither the log nor the memtable asks for a flush.
+    let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, ..common::tiny_keyspace() };
+    let roomy = Options { max_replay_bytes: 64 << 20, keyspace, ..common::tiny() };
     let db = common::open_with(dir.path(), roomy);
     fill(&db, 0..400, 1, 500);
     assert!(db.stats().replay_bytes > common::tiny().max_replay_bytes);

@@ -7,8 +7,20 @@ use cleavedb::{Db, Keyspace, KeyspaceOptions, Options, Separation};
 use std::path::Path;
 pub use tempfile::TempDir;
 
-/// A directory that goes with the test.
+/// A directory that goes with the test; in memory where the system has such a place, as what a
+/// sync really does is not what is tested here. `TMPDIR` chooses another.
 pub fn dir() -> TempDir {
+    let memory = Path::new("/dev/shm");
+    if std::env::var_os("TMPDIR").is_none()
+        && let Ok(dir) = tempfile::tempdir_in(memory)
+    {
+        return dir;
+    }
+    dir_on_disk()
+}
+
+/// A directory that goes with the test and has room for much.
+pub fn dir_on_disk() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
