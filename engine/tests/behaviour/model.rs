@@ -16,11 +16,16 @@ type Maps = BTreeMap<String, Map>;
 const NAMES: [&str; 3] = ["default", "left", "right"];
 const KEYS: usize = 150;
 
+/// Unless the environment says otherwise: `CLEAVEDB_SEED`, `CLEAVEDB_SEEDS`, `CLEAVEDB_STEPS`.
+const FIRST_SEED: u64 = 1;
+const SEEDS: u64 = 10;
+const STEPS: u64 = 2000;
+
 struct World {
     rng: Rng,
     settings: KeyspaceOptions,
     place: TempDir,
-    /// How many directories were used: a crash goes on in a copy.
+    /// How many directories were used.
     lives: usize,
     db: Option<Db>,
     now: Maps,
@@ -143,14 +148,18 @@ impl World {
         self.open();
     }
 
-    /// Goes on with what a kill leaves on disk.
-    fn crash(&mut self) {
+    /// Goes on in a copy: what a kill leaves on disk, or a checkpoint.
+    fn move_on(&mut self) {
         self.history.clear();
-        self.db().sync().unwrap();
-        self.db().wait_idle().unwrap();
         let before = self.dir();
         self.lives += 1;
-        common::copy_dir(&before, &self.dir());
+        if self.rng.once_in(2) {
+            self.db().checkpoint(self.dir()).unwrap();
+        } else {
+            self.db().sync().unwrap();
+            self.db().wait_idle().unwrap();
+            common::copy_dir(&before, &self.dir());
+        }
         self.open();
         std::fs::remove_dir_all(before).unwrap();
     }
@@ -282,7 +291,7 @@ impl World {
                 self.history.swap_remove(index);
             }
             993..996 => self.reopen(),
-            996..998 => self.crash(),
+            996..998 => self.move_on(),
             998..1000 => self.drop_keyspace(),
             _ => {}
         }
@@ -329,17 +338,16 @@ impl Drop for Repeat {
     }
 }
 
-/// Steps of each run; `CLEAVEDB_STEPS` and `CLEAVEDB_SEED` change them.
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
 fn run(name: &'static str, settings: KeyspaceOptions) {
-    let first = number("CLEAVEDB_SEED", 1);
-    for seed in first..first + number("CLEAVEDB_SEEDS", 2) {
+    let first = number("CLEAVEDB_SEED", FIRST_SEED);
+    for seed in first..first + number("CLEAVEDB_SEEDS", SEEDS) {
         let _repeat = Repeat(seed, name);
         let mut world = World::new(seed, settings.clone());
-        let steps = number("CLEAVEDB_STEPS", 1500);
+        let steps = number("CLEAVEDB_STEPS", STEPS);
         for step in 1..=steps {
             world.step();
             if step % 500 == 0 {
