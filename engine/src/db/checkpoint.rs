@@ -15,7 +15,7 @@ impl Db {
     /// where it can't, so it costs little space until the files here go their way.
     ///
     /// Writers wait only while the log is rotated. A checkpoint that was cut short has no
-    /// CURRENT and is refused when opened.
+    /// CURRENT and is refused when opened, unless it has no file yet.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let target = target.as_ref();
         self.core.check_writable()?;

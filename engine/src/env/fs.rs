@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub enum Advice {
     /// Point reads: reading ahead would be wasted.
     Random,
-    /// One pass from front to back: recovery, GC, checking.
+    /// One pass from front to back: recovery, checking.
     Sequential,
 }
 

@@ -53,7 +53,8 @@
 //! any part of the unsynced rest may be there, whole later frames included). Whether it was is
 //! told by the frames that follow: if the rest of the file, searched byte by byte, holds a valid
 //! frame whose `durable` lies behind X, then X was on stable storage before that frame was even
-//! made, and this is corruption. Else the tail from X on is torn and to be ignored. What this
+//! made, and this is corruption. Else, if only zeroes follow, they were prepared for appends and
+//! never written; if not, the tail from X on is torn and to be ignored. What this
 //! cannot tell is rot in the last synced frames of a crashed log that no later frame vouches
 //! for; after a clean close the manifest knows the length, and that reads as "by scan".
 

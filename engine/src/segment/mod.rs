@@ -1,22 +1,22 @@
 //! Floor 3: segments, the files of records. The *log segments* in arrival order are the
-//! write-ahead log and the home of the values separated at write; *sorted segments* are written
-//! in key order by a flush or by value GC. Both have the same bytes.
+//! write-ahead log and the home of the values separated at write; *sorted segments*, in key order,
+//! are for jobs to come, and nothing writes them yet. Both have the same bytes.
 //!
 //! The data's way: a commit group becomes frames in the [`SegmentWriter`], which returns a value
 //! pointer for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery
-//! and value GC walk whole segments with [`scan()`].
+//! and checking walk whole segments with [`scan()`].
 //!
 //! Invariants: **I1** a frame is believed whole or not at all (`scan.rs`). **I2** a torn tail
 //! is told from rot (there too). **I3** a pointer yields its value or an error that names file
 //! and offset (`reader.rs`). **I7** checksums and bounds come before meaning (`format.rs`,
-//! `frame.rs`, `record.rs`). **I8** a failed sync is never repeated (`writer.rs`). **I11** the
+//! `frame.rs`, `record.rs`). **I8** a failed sync is never repeated (`tail.rs`). **I11** the
 //! head names the format.
 //!
-//! Callers: commit, compaction and gc write; read, gc and recovery read. Which segments exist is
+//! Callers: commit writes; read, recovery and checking read. Which segments exist is
 //! the business of `version`.
 //!
-//! Locks: each live segment has one mutex around its write buffer (`tail.rs`). It is a leaf: no
-//! other lock is taken and no I/O is done while it is held.
+//! Locks: each live segment has one mutex around its write buffer (`tail.rs`), a leaf, under which
+//! no I/O is done; and one that makes its syncs one at a time, held during them.
 
 mod format;
 mod frame;

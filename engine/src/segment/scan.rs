@@ -1,5 +1,5 @@
-//! Walking the frames of a segment from front to back: recovery replays the log with it, value
-//! GC and checking read whole segments.
+//! Walking the frames of a segment from front to back: recovery replays the log with it,
+//! checking and the inspector read whole segments.
 //!
 //! The file is read in big pieces, and no more of it is held than one piece and one frame.
 //! Upholds I1 (a frame is handed out whole and verified, or not at all) and I2 (what is corrupt

@@ -19,7 +19,7 @@
 //! once, has the same id and length, and the same numbers: one brought back by a backup, or by a
 //! checkpoint that has gone its own way since.
 //!
-//! I3, I4: value GC asks these counts whether any table may still reference a segment, so they
+//! I3, I4: `gc/dead.rs` asks these counts whether any table still references a segment, so they
 //! are exact: counted as entries are written, from the very pointers written.
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
@@ -61,7 +61,8 @@ pub struct Summary {
     pub min_seqno: SeqNo,
     /// The largest sequence number.
     pub max_seqno: SeqNo,
-    /// What tells it from tables of the same numbers: a hash of all its entries and values.
+    /// What tells it from tables of the same numbers: a hash of all its entries, with the values
+    /// that are inline and the pointers to the others.
     pub fingerprint: u64,
     /// What is referenced, per segment.
     pub segments: BTreeMap<SegmentId, SegmentUse>,

@@ -1,4 +1,4 @@
-//! The tables of a keyspace's primary copies: L0, where they overlap and the newest comes first,
+//! The tables of a keyspace: L0, where they overlap and the newest comes first,
 //! and L1 and below, each a sorted run of disjoint tables.
 
 use super::files::TableHandle;
@@ -9,8 +9,8 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// How many levels there are, L0 included. With a fan-out of ten, L6 holds a million times L1's
-/// hundredth part: more than any disk.
+/// How many levels there are, L0 included. With a fan-out of ten, L6 is made for a hundred thousand
+/// times as much as L1; being the last, it takes whatever comes.
 pub const LEVELS: usize = 7;
 
 /// The tables of one keyspace by level. Immutable.

@@ -5,8 +5,9 @@
 //! one keyspace and a version. Nothing a reader can reach is ever taken away under it: files go
 //! when the last version, memtable or view that names them is dropped (I5).
 //!
-//! Locks, in this order: a keyspace's view lock < the set's lock. Neither is held during the
-//! I/O of a reader; the set's lock is held while an edit is written, since edits are serial.
+//! Locks, in the order they are taken: the set's `manifest`, held while an edit is written, since
+//! edits are serial; its `keyspaces`; a keyspace's `changing`. None is held during the I/O of a
+//! reader.
 
 pub mod edit;
 pub mod files;

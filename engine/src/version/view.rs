@@ -29,8 +29,7 @@ pub struct LoggedMemtable {
     /// The segment that holds its newest entries.
     last_segment: AtomicU64,
     last_seqno: AtomicU64,
-    /// Segments its pointers lead to: they stay while the memtable does (PEERS: anything that
-    /// can serve a read holds references).
+    /// Segments its pointers lead to: they stay while the memtable does.
     pins: Mutex<Vec<Arc<SegmentHandle>>>,
 }
 
