@@ -293,6 +293,20 @@ impl File for SimFile {
 
     fn start_writeback(&self, _: u64, _: u64) {}
 
+    /// As the real one: the file grows at once, and a power failure may take the length back or
+    /// keep it without the bytes that were written into it since. A full disk prepares nothing.
+    fn prepare_appends(&self, from: u64, len: u64) {
+        let end = from.saturating_add(len);
+        // A hint: that it could not be followed is no error.
+        let _ = self.fs.change(Call::SetLen, &self.path, |state| {
+            let live = state.disk.file(self.file).live.len();
+            if self.writable && live < end && state.room().is_none_or(|room| room >= len) {
+                state.disk.change(self.file, FileOp::SetLen(end));
+            }
+            Ok(())
+        });
+    }
+
     fn len(&self) -> io::Result<u64> {
         self.inspect(|state| state.disk.file(self.file).live.len())
     }

@@ -278,3 +278,22 @@ fn survivors_depend_on_the_seed_alone() {
         .collect();
     assert!(all.len() > 10);
 }
+
+/// What is prepared for appends is a length of zeroes that may stay or go.
+#[test]
+fn prepared_appends_may_survive_as_zeroes() {
+    let (env, simulation) = Env::simulated(1);
+    let file = durable(&env, "a", b"head");
+    file.prepare_appends(4, 8);
+    assert_eq!(file.len().unwrap(), 12);
+    file.write_at(b"tail", 4).unwrap();
+    let seen = outcomes(&simulation, Survivors::Random, |_, survived| survived.read_file("a"));
+    for wanted in [&b"head"[..], b"headtail", b"head\0\0\0\0\0\0\0\0", b"headtail\0\0\0\0"] {
+        assert!(seen.contains(wanted), "{wanted:?}");
+    }
+    let seen = outcomes(&simulation, Survivors::LoseAll, |_, survived| survived.read_file("a"));
+    assert_eq!(seen, BTreeSet::from([b"head".to_vec()]));
+    simulation.set_capacity(Some(simulation.used()));
+    file.prepare_appends(12, 8192);
+    assert_eq!(file.len().unwrap(), 12, "a full disk prepares nothing");
+}
