@@ -5,4 +5,5 @@ mod client;
 mod crash;
 mod faults;
 mod model;
+mod random;
 mod script;

@@ -1,0 +1,312 @@
+//! Random workloads of several threads, random crashes, many times over: each a function of one
+//! seed. `CLEAVEDB_SEED` repeats one; `CLEAVEDB_SECONDS` runs new ones for so long:
+//!
+//! ```text
+//! CLEAVEDB_SECONDS=600 cargo test -p cleavedb --test simulated random_seeds -- --nocapture
+//! ```
+
+use crate::client::{DIR, inline_options, read_all, tiny_options};
+use crate::crash::check_all;
+use crate::model::Contents;
+use crate::script::{LENGTHS, durability, value};
+use cleavedb::env::Env;
+use cleavedb::env::sim::{Simulation, Survivors};
+use cleavedb::{Db, Durability, Keyspace, WriteBatch, WriteOptions};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// Numbers from a seed (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((mixed ^ (mixed >> 31)) % end as u64) as usize
+    }
+}
+
+const NAMES: [&str; 2] = ["default", "side"];
+const THREADS: usize = 3;
+
+/// What one thread has committed: nobody else writes its keys. Each commit sets a counter, so what
+/// is found tells how many of them survived.
+#[derive(Clone)]
+struct Writer {
+    id: usize,
+    /// What was there at the opening, and after each commit since.
+    states: Vec<[Contents; 2]>,
+    /// By commit: at what time it was begun, and acknowledged if it was.
+    times: Vec<(u64, Option<u64>)>,
+    os_floor: usize,
+    sync_floor: usize,
+}
+
+impl Writer {
+    fn new(id: usize) -> Writer {
+        let states = vec![Default::default()];
+        Writer { id, states, times: Vec::new(), os_floor: 0, sync_floor: 0 }
+    }
+
+    fn prefix(&self) -> Vec<u8> {
+        format!("t{}.", self.id).into_bytes()
+    }
+
+    /// Makes a random commit; false if it failed.
+    fn commit(
+        &mut self,
+        db: &Db,
+        keyspaces: &[Keyspace; 2],
+        dice: &mut Dice,
+        time: &Mutex<u64>,
+    ) -> bool {
+        let number = dice.below(1 << 20);
+        let durability = durability(dice.below(7));
+        let mut state = self.states.last().expect("the first is always there").clone();
+        let mut batch = WriteBatch::new();
+        let counter = [self.prefix(), b"counter".to_vec()].concat();
+        let count = value(self.times.len() + 1, 7);
+        for (keyspace, contents) in keyspaces.iter().zip(&mut state) {
+            batch.put(keyspace, &counter, &count);
+            contents.insert(counter.clone(), count.clone());
+        }
+        for _ in 0..dice.below(4) {
+            let at = dice.below(2);
+            let key = [self.prefix(), format!("{:02}", dice.below(20)).into_bytes()].concat();
+            if dice.below(4) == 0 {
+                batch.delete(&keyspaces[at], &key);
+                state[at].remove(&key);
+            } else {
+                let value = value(number, LENGTHS[dice.below(LENGTHS.len())]);
+                batch.put(&keyspaces[at], &key, &value);
+                state[at].insert(key, value);
+            }
+        }
+        self.states.push(state);
+        self.times.push((tick(time), None));
+        let options = WriteOptions { durability: Some(durability) };
+        if db.write(batch, &options).is_err() {
+            return false;
+        }
+        let count = self.times.len();
+        self.times[count - 1].1 = Some(tick(time));
+        match durability {
+            Durability::Buffered => {}
+            Durability::Sync => (self.os_floor, self.sync_floor) = (count, count),
+            _ => self.os_floor = count,
+        }
+        true
+    }
+
+    fn now(&self, found: &BTreeMap<String, Contents>) -> [Contents; 2] {
+        let prefix = self.prefix();
+        NAMES.map(|name| {
+            let all = found.get(name).into_iter().flatten();
+            let own = all.filter(|(key, _)| key.starts_with(&prefix));
+            own.map(|(key, value)| (key.clone(), value.clone())).collect()
+        })
+    }
+
+    /// How many commits survived. Panics if it is none of the states that may be.
+    fn survived(&self, found: &BTreeMap<String, Contents>, power_failed: bool) -> usize {
+        let floor = if power_failed { self.sync_floor } else { self.os_floor };
+        let now = self.now(found);
+        let count = self.states.iter().rposition(|state| *state == now);
+        let count = count.unwrap_or_else(|| panic!("thread {}: a state that never was", self.id));
+        assert!(count >= floor, "thread {}: {count} commits survived of {floor}", self.id);
+        count
+    }
+
+    fn settle(&mut self, count: usize) {
+        self.states = vec![self.states.swap_remove(count)];
+        self.times.clear();
+        (self.os_floor, self.sync_floor) = (0, 0);
+    }
+}
+
+fn tick(time: &Mutex<u64>) -> u64 {
+    let mut time = time.lock().unwrap();
+    *time += 1;
+    *time
+}
+
+/// I2 over threads: whoever began after another was acknowledged comes later in the order.
+fn check_order(writers: &[Writer], counts: &[usize]) {
+    let lost = writers.iter().zip(counts).flat_map(|(writer, &count)| &writer.times[count..]);
+    let first_lost = lost.filter_map(|(_, acknowledged)| *acknowledged).min();
+    let kept = writers.iter().zip(counts).flat_map(|(writer, &count)| &writer.times[..count]);
+    let last_kept = kept.map(|(begun, _)| *begun).max();
+    if let (Some(lost), Some(kept)) = (first_lost, last_kept) {
+        assert!(lost > kept, "a commit is lost (at {lost}) that came before one kept ({kept})");
+    }
+}
+
+fn open(env: &Env) -> cleavedb::Result<(Db, [Keyspace; 2])> {
+    let db = Db::builder(DIR).options(tiny_options()).env(env.clone()).open()?;
+    let keyspaces = [db.default_keyspace(), db.keyspace_with("side", inline_options())?];
+    Ok((db, keyspaces))
+}
+
+/// One life of the process: recovers, writes from several threads, and ends somehow. False if it
+/// ended before it knew what was there.
+fn live(
+    simulation: &Simulation,
+    env: &Env,
+    writers: &mut Vec<Writer>,
+    lost: bool,
+    seed: u64,
+) -> bool {
+    let mut dice = Dice(seed);
+    simulation.crash_at(simulation.mutations() + 20 + dice.below(500) as u64);
+    let Ok((db, keyspaces)) = open(env) else {
+        assert!(simulation.crashed(), "the database opens unless the power is off");
+        return false;
+    };
+    let Ok(found) = read_all(&db) else {
+        assert!(simulation.crashed(), "everything reads unless the power is off");
+        return false;
+    };
+    let counts: Vec<usize> = writers.iter().map(|writer| writer.survived(&found, lost)).collect();
+    check_order(writers, &counts);
+    writers.iter_mut().zip(&counts).for_each(|(writer, &count)| writer.settle(count));
+    if let Ok(report) = db.check() {
+        assert!(report.is_clean() || simulation.crashed(), "check: {:?}", report.problems);
+    }
+    let shared = Arc::new(Mutex::new(Vec::new()));
+    let time = Arc::new(Mutex::new(0));
+    let mut joins = Vec::new();
+    for mut writer in writers.drain(..) {
+        let (db, keyspaces, shared) = (db.clone(), keyspaces.clone(), shared.clone());
+        let (time, mut dice) = (time.clone(), Dice(seed ^ (writer.id as u64 + 1) << 32));
+        let work = move || {
+            for _ in 0..10 + dice.below(60) {
+                if !work_once(&mut writer, &db, &keyspaces, &mut dice, &time) {
+                    break;
+                }
+            }
+            shared.lock().unwrap().push(writer);
+        };
+        joins.push(env.threads.spawn("writer", Box::new(work)).unwrap());
+    }
+    joins.into_iter().for_each(|join| join.join().unwrap_or_else(|text| panic!("{text}")));
+    *writers = std::mem::take(&mut *shared.lock().unwrap());
+    writers.sort_by_key(|writer| writer.id);
+    if dice.below(3) == 0 && db.close().is_ok() {
+        for writer in writers {
+            (writer.os_floor, writer.sync_floor) = (writer.times.len(), writer.times.len());
+        }
+    }
+    true
+}
+
+/// A commit, or something else now and then; false once the power is off.
+fn work_once(
+    writer: &mut Writer,
+    db: &Db,
+    keyspaces: &[Keyspace; 2],
+    dice: &mut Dice,
+    time: &Mutex<u64>,
+) -> bool {
+    let count = writer.times.len();
+    match dice.below(40) {
+        0 => {
+            let done = db.flush().is_ok();
+            if done {
+                (writer.os_floor, writer.sync_floor) = (count, count);
+            }
+            done
+        }
+        1 => db.compact().is_ok(),
+        2 => {
+            let done = db.sync().is_ok();
+            if done {
+                (writer.os_floor, writer.sync_floor) = (count, count);
+            }
+            done
+        }
+        3..6 => {
+            let wanted = writer.states.last().expect("the first is always there");
+            for (keyspace, wanted) in keyspaces.iter().zip(wanted) {
+                let mut found = Contents::new();
+                for item in keyspace.prefix(writer.prefix()) {
+                    let Ok((key, value)) = item else {
+                        return false;
+                    };
+                    found.insert(key, value.to_vec());
+                }
+                assert!(found == *wanted, "a thread does not see its own commits");
+            }
+            true
+        }
+        _ => writer.commit(db, keyspaces, dice, time),
+    }
+}
+
+/// A world: several lives of a process, with a crash between each two.
+fn run_seed(seed: u64) {
+    let (mut env, simulation) = Env::simulated(seed);
+    let mut dice = Dice(seed);
+    let mut writers: Vec<Writer> = (0..THREADS).map(Writer::new).collect();
+    // Until a recovery has shown what is there, the worst of the crashes since counts.
+    let mut lost = true;
+    for life in 0..6 {
+        let life_seed = seed.wrapping_mul(1000) + life;
+        let settled = simulation.run(|| live(&simulation, &env, &mut writers, lost, life_seed));
+        if !simulation.crashed() {
+            simulation.crash();
+        }
+        let policies = [
+            Survivors::LoseAll,
+            Survivors::KeepAll,
+            Survivors::Prefix,
+            Survivors::TornLast,
+            Survivors::Random,
+            Survivors::Random,
+        ];
+        let policy = policies[dice.below(policies.len())];
+        lost = policy != Survivors::KeepAll || (lost && !settled);
+        env = simulation.restart(policy);
+    }
+}
+
+fn run_seeds(seeds: impl Iterator<Item = u64>) {
+    let mut count = 0;
+    for seed in seeds {
+        let mut failures = Vec::new();
+        check_all(&format!("CLEAVEDB_SEED={seed}"), &mut failures, || run_seed(seed));
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+        count += 1;
+    }
+    println!("{count} seeds, 6 lives each");
+}
+
+#[test]
+fn random_seeds() {
+    let number = |name: &str| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
+    if let Some(seed) = number("CLEAVEDB_SEED") {
+        return run_seeds([seed].into_iter());
+    }
+    let Some(seconds) = number("CLEAVEDB_SECONDS") else {
+        return run_seeds(0..25);
+    };
+    let begin = std::time::Instant::now();
+    let first = begin_seed();
+    println!("seeds from {first} on");
+    run_seeds((first..).take_while(|_| begin.elapsed().as_secs() < seconds));
+}
+
+/// Where a long run begins: not where the last one did.
+fn begin_seed() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    now.map_or(1, |now| now.as_secs() * 1000)
+}
+
+/// Seeds that failed once, each with what it found.
+#[test]
+fn seeds_that_failed_once() {
+    let text = include_str!("../seeds.txt");
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let seeds = lines.filter(|line| !line.starts_with('#'));
+    run_seeds(seeds.map(|line| line.split(' ').next().unwrap_or(line).parse().expect("a seed")));
+}
