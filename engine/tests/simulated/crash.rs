@@ -9,7 +9,10 @@ use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::{Db, Options};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const SEED: u64 = 20;
+/// Of the script's threads; `CLEAVEDB_SEED` sets another.
+fn seed() -> u64 {
+    std::env::var("CLEAVEDB_SEED").map_or(20, |text| text.parse().expect("a number"))
+}
 
 /// What a crash leaves, and the seed of the draw.
 const SURVIVORS: [(Survivors, u64); 8] = [
@@ -43,7 +46,7 @@ pub struct Known {
 
 /// Runs the script until the call number `crash_at`, or to its end.
 fn run_script(crash_at: Option<u64>) -> (Simulation, Known) {
-    let (env, simulation) = Env::simulated(SEED);
+    let (env, simulation) = Env::simulated(seed());
     if let Some(call) = crash_at {
         simulation.crash_at(call);
     }
@@ -193,8 +196,7 @@ fn count_calls() -> u64 {
     run_script(None).0.mutations()
 }
 
-/// Crashes at every `stride`-th call from `first` on, or all of them in steps of more if
-/// `CLEAVEDB_STRIDE` says so.
+/// Crashes at every `stride`-th call from `first` on; `CLEAVEDB_STRIDE` makes the steps larger.
 fn check_calls(first: u64, stride: usize) {
     let calls = count_calls();
     assert!(calls > 300, "the script does too little: {calls} calls");

@@ -6,7 +6,7 @@ use crate::client::{Client, DIR, Stop, read_all, tiny_options};
 use crate::crash::{Known, check_all, recover};
 use crate::model::Model;
 use crate::script::{self, value};
-use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
+use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::env::{Env, threads::Threads};
 use cleavedb::{Db, Durability, ErrorKind};
 use std::io::ErrorKind as IoKind;
@@ -200,13 +200,13 @@ fn fill_up(room: u64) {
         simulation.set_capacity(None);
         resume(&mut client, &*env.threads, number);
         client.compare(&read_all(client.db()).expect("readers go on"));
-        if room % 8192 == 0 {
+        if room.is_multiple_of(8192) {
             client.close().unwrap();
         }
         client.leave();
         Known { model: client.model, checkpoint: None }
     });
-    let survivors = if room % 8192 == 0 { Survivors::LoseAll } else { Survivors::KeepAll };
+    let survivors = if room.is_multiple_of(8192) { Survivors::LoseAll } else { Survivors::KeepAll };
     let env = simulation.restart(survivors);
     let lost = survivors != Survivors::KeepAll;
     simulation.run(|| recover(&simulation, env, &known, lost).close().unwrap());
