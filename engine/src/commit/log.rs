@@ -111,7 +111,8 @@ impl LogShared {
         let file = self.env.fs.create(&path).doing("create a log segment", &path)?;
         // The name is durable before the manifest says that the segment exists. A crash in
         // between leaves an empty file that nothing names: an orphan.
-        self.env.fs.sync_dir(&tables.dir).doing("sync the directory", &tables.dir)?;
+        let synced = self.env.fs.sync_dir(&tables.dir).doing("sync the directory", &tables.dir);
+        synced.map_err(|error| self.health.fail(&error))?;
         let epoch = self.env.random.next_u64();
         let handle = SegmentHandle::for_writing(id, SegmentKind::Log, epoch, tables);
         Ok(Spare { handle: Arc::new(handle), file })

@@ -130,7 +130,9 @@ impl<'a> Output<'a> {
         self.close_table()?;
         if !self.created.is_empty() {
             let dir = &self.context.set.tables().dir;
-            self.context.env.fs.sync_dir(dir).doing("sync the directory", dir)?;
+            let synced = self.context.env.fs.sync_dir(dir).doing("sync the directory", dir);
+            // I8: as with the tables themselves, what is durable is unknown now.
+            synced.map_err(|error| self.context.health.fail(&error))?;
         }
         Ok(std::mem::take(&mut self.done))
     }

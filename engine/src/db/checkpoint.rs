@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::SegmentId;
-use crate::db::Db;
+use crate::db::{Db, create};
 use crate::version::Version;
 use crate::version::manifest::ManifestWriter;
 use crate::version::set::state_of;
@@ -26,7 +26,7 @@ impl Db {
                 .advise("choose a new directory"));
         }
         let (version, seqno) = self.close_log_for_checkpoint()?;
-        fs.create_dir_all(target).doing("create the directory", target)?;
+        create::create_dir(env, target)?;
         // I5: the version holds its files while they are linked.
         for path in live_files(&version) {
             self.link(&path, target)?;
@@ -35,10 +35,7 @@ impl Db {
         let next_file = self.core.set.allocate() + 1;
         let state = state_of(&version, next_file, seqno);
         // Syncs the directory before CURRENT exists: the links are durable first.
-        ManifestWriter::create(env, target, database, next_file - 1, &state)?;
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty());
-        let parent = parent.unwrap_or(Path::new("."));
-        fs.sync_dir(parent).doing("sync the directory", parent)
+        ManifestWriter::create(env, target, database, next_file - 1, &state).map(|_| ())
     }
 
     /// Rotates the log, so that all committed so far is in closed segments; returns the version
