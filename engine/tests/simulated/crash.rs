@@ -114,11 +114,17 @@ fn close_and_look(simulation: &Simulation, env: &Env, mut client: Client) -> Ste
     client.close()
 }
 
-/// After a recovery: writes more, and the power fails a second time.
-fn crash_again(world: &Simulation, env: Env, known: &Known, policy: Survivors, number: u64) {
+/// After a crash: opens and writes more, and after so many calls the power fails a second time.
+fn crash_again(
+    world: &Simulation,
+    env: Env,
+    known: &Known,
+    policy: Survivors,
+    (calls, second): (u64, Survivors),
+) {
     let power_failed = policy != Survivors::KeepAll;
     let after = world.run(|| {
-        world.crash_at(world.mutations() + 1 + number * 13 % 90);
+        world.crash_at(world.mutations() + calls);
         // The second crash may come while the first one is being recovered from.
         let mut client = Client::new(world, env.clone(), known.model.clone());
         let outcome = client.recover(power_failed);
@@ -129,9 +135,6 @@ fn crash_again(world: &Simulation, env: Env, known: &Known, policy: Survivors, n
         client.leave();
         Known { model: client.model, checkpoint: None }
     });
-    // Losing most is the hardest for what only the page cache held at the first crash.
-    let second = [Survivors::LoseAll, Survivors::Random, Survivors::TornLast, Survivors::KeepAll];
-    let second = second[number as usize % second.len()];
     let env = world.restart(second);
     let lost = power_failed || second != Survivors::KeepAll;
     let _where = Where(format!("after a second crash with {second:?}"));
@@ -151,6 +154,20 @@ fn check_crash(call: Option<u64>) -> (usize, Vec<String>) {
         check_all(&place, &mut failures, || {
             states += check_survivors(&world, env, &known, policy, number);
         });
+        if policy == Survivors::KeepAll {
+            // What only the page cache holds must not be built upon: the power fails in the middle
+            // of the opening that reads it.
+            for early in 0..3 {
+                let (env, world) = simulation.surviving(policy, seed);
+                let place = format!("{place}, opening {early}");
+                let second = [Survivors::LoseAll, Survivors::Random, Survivors::Random][early];
+                let after = 3 + (number * 5 + early as u64 * 7) % 21;
+                check_all(&place, &mut failures, || {
+                    crash_again(&world, env, &known, policy, (after, second));
+                    states += 2;
+                });
+            }
+        }
     }
     (states, failures)
 }
@@ -164,7 +181,11 @@ fn check_survivors(
     number: u64,
 ) -> usize {
     if number % 3 != 1 {
-        crash_again(world, env, known, policy, number);
+        // Losing most is the hardest for what only the page cache held at the first crash.
+        let policies =
+            [Survivors::LoseAll, Survivors::Random, Survivors::TornLast, Survivors::KeepAll];
+        let second = policies[number as usize % policies.len()];
+        crash_again(world, env, known, policy, (1 + number * 13 % 90, second));
         return 2;
     }
     world.run(|| {
