@@ -246,6 +246,8 @@ fn work_once(
 /// A world: several lives of a process, with a crash between each two.
 fn run_seed(seed: u64) {
     let (mut env, simulation) = Env::simulated(seed);
+    // A life takes some ten thousand; one that takes more hangs.
+    simulation.limit_steps(1_000_000);
     let mut dice = Dice(seed);
     let mut writers: Vec<Writer> = (0..THREADS).map(Writer::new).collect();
     // Until a recovery has shown what is there, the worst of the crashes since counts.
