@@ -59,10 +59,13 @@ pub use db::open::{Builder, open};
 pub use db::options::{Options, WriteOptions};
 pub use db::range::{Keys, Range};
 pub use db::recover::RecoveryReport;
+pub use db::repair::RepairReport;
 pub use db::report::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
 pub use db::snapshot::Snapshot;
+pub use db::tables::TableInfo;
 pub use db::{DEFAULT_KEYSPACE, Db};
 pub use env::batch_read::ParallelReads;
+pub use table::FilterPolicy;
 pub use version::settings::{KeyspaceOptions, Separation};
 
 #[doc(hidden)]

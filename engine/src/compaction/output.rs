@@ -108,7 +108,7 @@ impl<'a> Output<'a> {
         let (database, order) = (tables.database, self.order.clone());
         let writer =
             TableWriter::create(file.clone(), path.clone(), id, database, order, self.settings)?;
-        Ok((writer, path, file))
+        Ok((writer.with_policy(tables.filter_policy.as_ref()), path, file))
     }
 
     fn close_table(&mut self) -> Result<()> {

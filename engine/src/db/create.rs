@@ -33,9 +33,17 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
 
 /// Makes an empty database in `dir`, which is locked. A crash at any moment leaves either no
 /// database, and creating it can be repeated, or a whole one.
-pub fn create(env: &Env, dir: &Path, orders: &Orders, keyspace: &KeyspaceOptions) -> Result<()> {
+///
+/// `beside_others`: files that are nobody's may be there.
+pub fn create(
+    env: &Env,
+    dir: &Path,
+    orders: &Orders,
+    keyspace: &KeyspaceOptions,
+    beside_others: bool,
+) -> Result<()> {
     let fs = &env.fs;
-    for path in place::check_empty(env, dir)? {
+    for path in place::check_empty(env, dir, beside_others)? {
         // What a crash during creation left: nothing named it.
         fs.remove(&path).doing("remove", &path)?;
     }

@@ -10,6 +10,7 @@ pub mod check;
 pub mod checkpoint;
 pub mod create;
 pub mod cursor;
+pub mod destroy;
 pub mod inspect;
 pub mod keyspace;
 pub mod open;
@@ -18,8 +19,10 @@ pub mod orders;
 pub mod place;
 pub mod range;
 pub mod recover;
+pub mod repair;
 pub mod report;
 pub mod snapshot;
+pub mod tables;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;

@@ -21,7 +21,7 @@ use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
 use crate::read::fetch::Fetcher;
 use crate::stats::Counters;
-use crate::table::TableStats;
+use crate::table::{FilterPolicy, TableStats};
 use crate::version::Version;
 use crate::version::files::{PurgeQueue, TableContext, names};
 use crate::version::health::Health;
@@ -44,11 +44,14 @@ use std::sync::{Arc, Weak};
 /// let db = Db::builder(&dir).options(options).open()?;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
+#[derive(Clone)]
 pub struct Builder {
     dir: PathBuf,
     options: Options,
     env: Option<Env>,
     orders: Orders,
+    filter_policy: Option<Arc<dyn FilterPolicy>>,
+    beside_others: bool,
 }
 
 impl Builder {
@@ -58,7 +61,37 @@ impl Builder {
             options: Options::default(),
             env: None,
             orders: Orders::default(),
+            filter_policy: None,
+            beside_others: false,
         }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn orders(&self) -> &Orders {
+        &self.orders
+    }
+
+    pub(super) fn keyspace_options(&self) -> &KeyspaceOptions {
+        &self.options.keyspace
+    }
+
+    pub(super) fn policy(&self) -> Option<&Arc<dyn FilterPolicy>> {
+        self.filter_policy.as_ref()
+    }
+
+    pub(super) fn env_to_use(&self) -> Env {
+        self.env.clone().unwrap_or_else(|| Env::os(&self.options.os_settings()))
+    }
+
+    /// For repairs: opens what is there, to write, and creates nothing.
+    pub(super) fn only_existing(mut self) -> Self {
+        self.options.create_if_missing = false;
+        self.options.error_if_exists = false;
+        self.options.read_only = false;
+        self
     }
 
     /// The settings.
@@ -83,6 +116,22 @@ impl Builder {
         self
     }
 
+    /// Makes and asks filters by `policy` instead of the engine, in all keyspaces, for tables
+    /// written from now on. Tables with the engine's filters keep them.
+    #[must_use]
+    pub fn filter_policy(mut self, policy: Arc<dyn FilterPolicy>) -> Self {
+        self.filter_policy = Some(policy);
+        self
+    }
+
+    /// Creates the database also in a directory that holds other files, unless they are those of
+    /// another store. Without this they are taken as a sign of a wrong path.
+    #[must_use]
+    pub fn beside_other_files(mut self) -> Self {
+        self.beside_others = true;
+        self
+    }
+
     /// Opens the database, or creates it.
     ///
     /// Replays the log behind the head: at most `max_replay_bytes` of it. Fails with
@@ -91,9 +140,9 @@ impl Builder {
     /// build wrote it.
     pub fn open(self) -> Result<Db> {
         self.options.validate()?;
-        let env = self.env.clone().unwrap_or_else(|| Env::os(&self.options.os_settings()));
-        let opening = Opening { env, dir: self.dir, options: self.options, orders: self.orders };
-        opening.run()
+        let env = self.env_to_use();
+        let Builder { dir, options, orders, filter_policy, beside_others, .. } = self;
+        Opening { env, dir, options, orders, filter_policy, beside_others }.run()
     }
 }
 
@@ -102,6 +151,8 @@ struct Opening {
     dir: PathBuf,
     options: Options,
     orders: Orders,
+    filter_policy: Option<Arc<dyn FilterPolicy>>,
+    beside_others: bool,
 }
 
 /// What is known once the manifest and the log were read.
@@ -122,12 +173,13 @@ impl Opening {
     fn run(self) -> Result<Db> {
         let current_path = self.dir.join(names::CURRENT);
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
-        place::check_wanted(&self.env, &self.dir, &self.options, exists)?;
+        place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
         let lock = self.lock(exists)?;
         // Somebody else may have created it before we had the lock.
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
         if !exists {
-            create::create(&self.env, &self.dir, &self.orders, &self.options.keyspace)?;
+            let keyspace = &self.options.keyspace;
+            create::create(&self.env, &self.dir, &self.orders, keyspace, self.beside_others)?;
         }
         let recovered = self.recover()?;
         let core = self.assemble(recovered, lock)?;
@@ -213,6 +265,7 @@ impl Opening {
             cache: Arc::new(BlockCache::new(self.options.cache_bytes)),
             stats: Arc::new(TableStats::default()),
             purge: Arc::new(PurgeQueue::default()),
+            filter_policy: self.filter_policy.clone(),
         })
     }
 

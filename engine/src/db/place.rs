@@ -9,7 +9,13 @@ use crate::version::manifest::read_current;
 use std::path::{Path, PathBuf};
 
 /// Refuses a path that can't be opened as `options` want it. `exists`: CURRENT is there.
-pub fn check_wanted(env: &Env, dir: &Path, options: &Options, exists: bool) -> Result<()> {
+pub fn check_wanted(
+    env: &Env,
+    dir: &Path,
+    options: &Options,
+    exists: bool,
+    beside_others: bool,
+) -> Result<()> {
     if exists && read_current(env, dir).is_err() {
         check_not_foreign(env, dir)?;
     }
@@ -25,7 +31,7 @@ pub fn check_wanted(env: &Env, dir: &Path, options: &Options, exists: bool) -> R
             .advise("check the path"));
     }
     if !exists && env.fs.exists(dir).doing("look for", dir)? {
-        check_empty(env, dir)?;
+        check_empty(env, dir, beside_others)?;
     }
     Ok(())
 }
@@ -39,15 +45,17 @@ fn check_not_foreign(env: &Env, dir: &Path) -> Result<()> {
         .advise("check the path, or choose an empty or a new directory"))
 }
 
-/// Refuses a directory in which no database can be made; returns the manifests that a crash
+/// Refuses a directory in which no database can be made, unless it may be made beside files that
+/// are nobody's; returns the manifests that a crash
 /// during creation left there.
-pub fn check_empty(env: &Env, dir: &Path) -> Result<Vec<PathBuf>> {
+pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<PathBuf>> {
     check_not_foreign(env, dir)?;
     let mut manifests = Vec::new();
     for path in env.fs.list(dir).doing("list", dir)? {
         let name = path.file_name().unwrap_or_default();
         match names::parse(&path) {
             Named::Fixed => {}
+            Named::Foreign if beside_others => {}
             Named::Manifest(_) => manifests.push(dir.join(name)),
             Named::Foreign => {
                 let name = name.to_string_lossy();

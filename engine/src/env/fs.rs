@@ -97,6 +97,11 @@ pub trait Fs: Send + Sync {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Creates a directory and those above it, mode 0700; fine if it exists.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// Takes away a directory that is empty. `Unsupported` where there are no real directories.
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        let _ = path;
+        Err(io::ErrorKind::Unsupported.into())
+    }
     /// The names of the files in a directory, sorted.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes creations, renames and removals in a directory durable.

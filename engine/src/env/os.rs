@@ -194,6 +194,10 @@ impl Fs for OsFs {
         DirBuilder::new().recursive(true).mode(0o700).create(path)
     }
 
+    fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        fs::remove_dir(path)
+    }
+
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(path)? {

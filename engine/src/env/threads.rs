@@ -15,7 +15,8 @@ pub trait Threads: Send + Sync {
     fn yield_now(&self);
     /// Who we are, for somebody whom our lock keeps out: process id and command line.
     fn describe_process(&self) -> String {
-        let command: Vec<String> = std::env::args().take(4).collect();
+        let command: Vec<String> =
+            std::env::args_os().take(4).map(|word| word.to_string_lossy().into_owned()).collect();
         format!("process {} ({})", std::process::id(), command.join(" "))
     }
     /// Waits.

@@ -70,6 +70,7 @@ mod tests {
             cache: Arc::new(BlockCache::new(0)),
             stats: Arc::default(),
             purge: Arc::default(),
+            filter_policy: None,
         };
         let order_of = |_: &str| Ok(KeyOrder::Bytewise);
         let builder = Builder { tables: &Arc::new(tables), order_of: &order_of };

@@ -90,6 +90,12 @@ impl Segment {
         &self.path
     }
 
+    /// The keyspace of the record that `pointer` names, for salvage, where it is not known.
+    pub fn keyspace_of(&self, pointer: ValuePointer) -> Result<KeyspaceId> {
+        let buffer = self.fetch(pointer)?;
+        self.decode(&buffer, pointer).map(|record| record.keyspace)
+    }
+
     /// Reads the value that `pointer` names, for an entry of this keyspace, key and sequence
     /// number; any other record there is corruption (I3).
     pub fn read_value(

@@ -17,7 +17,7 @@
 //! | `format.rs` | the bytes of a table file: blocks and their trailers, the footer |
 //! | `block.rs`, `block_iter.rs` | the bytes of a block of entries; walking them |
 //! | `index.rs` | which block may hold a key |
-//! | `filter.rs` | which keys are certainly not here |
+//! | `filter.rs`, `policy.rs` | which keys are certainly not here; as the user knows it |
 //! | `properties.rs` | what is in the table, in numbers; what the manifest says about it |
 //! | `writer.rs` | sorted entries to a file |
 //! | `tail.rs`, `reader.rs` | opening a table; one key |
@@ -31,6 +31,7 @@ mod filter;
 mod format;
 mod index;
 mod iter;
+mod policy;
 mod properties;
 mod read_ahead;
 mod reader;
@@ -42,7 +43,8 @@ mod verify;
 mod writer;
 
 pub use iter::TableIter;
-pub use properties::{SegmentUse, Summary, TableMeta};
+pub use policy::FilterPolicy;
+pub use properties::{Properties, SegmentUse, Summary, TableMeta};
 pub use reader::Table;
 pub use stats::TableStats;
 pub use writer::{TableSettings, TableWriter};

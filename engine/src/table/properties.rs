@@ -1,7 +1,8 @@
 //! What is in a table, in numbers: its properties block, and what the manifest says about it.
 //!
 //! ```text
-//! properties   table id (varint), comparator name (length, bytes), codec (u8), summary
+//! properties   table id (varint), comparator name (length, bytes), codec (u8), summary,
+//!              name of the filter policy (length, bytes) if the filter is one of the user's
 //! meta         table id (varint), bytes of the file (varint), summary      in the manifest
 //!
 //! summary      entries, tombstones, bytes of user keys, bytes of payloads (varints)
@@ -189,6 +190,14 @@ pub struct Properties {
     pub codec: Codec,
     /// Its content in numbers.
     pub summary: Arc<Summary>,
+    /// The name of the policy that made its filter; `None` for the engine's own, or none.
+    pub filter_policy: Option<String>,
+}
+
+fn name(reader: &mut Reader<'_>) -> Result<String> {
+    let name = std::str::from_utf8(reader.bytes()?);
+    let name = name.map_err(|_| Error::corruption("a name in the properties is not UTF-8"))?;
+    Ok(name.to_string())
 }
 
 impl Properties {
@@ -198,19 +207,24 @@ impl Properties {
         put_bytes(&mut out, self.comparator.as_bytes());
         out.push(self.codec as u8);
         self.summary.encode(&mut out);
+        if let Some(policy) = &self.filter_policy {
+            put_bytes(&mut out, policy.as_bytes());
+        }
         out
     }
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let id = TableId(reader.varint()?);
-        let comparator = std::str::from_utf8(reader.bytes()?)
-            .map_err(|_| Error::corruption("the comparator's name is not UTF-8"))?
-            .to_string();
+        let comparator = name(&mut reader)?;
         let codec = Codec::from_number(reader.u8()?)?;
         let summary = Arc::new(Summary::decode(&mut reader)?);
+        let filter_policy = match reader.is_empty() {
+            true => None,
+            false => Some(name(&mut reader)?),
+        };
         reader.finish("the properties block")?;
-        Ok(Properties { id, comparator, codec, summary })
+        Ok(Properties { id, comparator, codec, summary, filter_policy })
     }
 }
 
@@ -295,8 +309,13 @@ mod tests {
         let mut reader = Reader::new(&out);
         assert_eq!(TableMeta::decode(&mut reader).unwrap(), meta);
         assert_eq!(reader.rest(), [77]);
-        let properties =
-            Properties { id: TableId(1), comparator: "é".into(), codec: Codec::Zstd, summary };
+        let properties = Properties {
+            id: TableId(1),
+            comparator: "é".into(),
+            codec: Codec::Zstd,
+            summary,
+            filter_policy: None,
+        };
         let bytes = properties.encode();
         assert_eq!(Properties::decode(&bytes).unwrap(), properties);
         for len in 0..bytes.len() {

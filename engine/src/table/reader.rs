@@ -13,9 +13,10 @@ use super::block_iter::BlockIter;
 use super::filter::Filter;
 use super::format::{BlockHandle, FileSeed, unseal, unseal_slice};
 use super::index::Index;
+use super::policy::{FilterPolicy, PolicyFilter};
 use super::properties::{Properties, TableMeta};
 use super::stats::TableStats;
-use super::tail::Tail;
+use super::tail::{StoredFilter, Tail};
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
@@ -38,6 +39,9 @@ pub struct Table {
     pub(super) seed: FileSeed,
     pub(super) index: Index,
     filter: Option<Filter>,
+    policy_filter: Option<PolicyFilter>,
+    /// Of a policy that was not given yet.
+    unread_filter: Option<Vec<u8>>,
     properties: Properties,
     pub(super) data_end: u64,
 }
@@ -57,6 +61,11 @@ impl Table {
         let tail = Tail::read(&*file, &path, &meta, database, &order)?;
         let seed = FileSeed::new(database, meta.id);
         let Tail { index, filter, properties, data_end } = tail;
+        let (filter, unread_filter) = match filter {
+            Some(StoredFilter::Own(filter)) => (Some(filter), None),
+            Some(StoredFilter::OfPolicy(bytes)) => (None, Some(bytes)),
+            None => (None, None),
+        };
         Ok(Table {
             files,
             path,
@@ -68,9 +77,24 @@ impl Table {
             seed,
             index,
             filter,
+            policy_filter: None,
+            unread_filter,
             properties,
             data_end,
         })
+    }
+
+    /// Reads the filter, if it was made by a policy, with this one; one of another name is left
+    /// alone.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Option<&Arc<dyn FilterPolicy>>) -> Table {
+        let bytes = self.unread_filter.take();
+        let policy =
+            policy.filter(|it| Some(it.name()) == self.properties.filter_policy.as_deref());
+        self.policy_filter = policy
+            .zip(bytes)
+            .map(|(policy, bytes)| PolicyFilter { policy: Arc::clone(policy), bytes });
+        self
     }
 
     /// What it says about itself.
@@ -91,14 +115,17 @@ impl Table {
     /// Bytes of memory that it takes as long as it is open: index and filter.
     pub fn pinned_bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, Filter::bytes);
-        std::mem::size_of::<Self>() + self.index.bytes() + filter
+        let of_policy = self.policy_filter.as_ref().map_or(0, |filter| filter.bytes.capacity());
+        std::mem::size_of::<Self>() + self.index.bytes() + filter + of_policy
     }
 
     /// The key's hash if the filter lets it pass; zero where there is no filter. `None`: there is
     /// certainly no entry of the key.
     fn passes_filter(&self, user_key: &[u8]) -> Option<u64> {
         let Some(filter) = &self.filter else {
-            return Some(0);
+            let policy = self.policy_filter.as_ref();
+            let passes = policy.is_none_or(|it| it.policy.may_contain(user_key, &it.bytes));
+            return passes.then_some(0);
         };
         let hash = key_hash(user_key);
         let passes = filter.may_contain(hash);
@@ -160,6 +187,15 @@ impl Table {
     pub(super) fn block_for(&self, user_key: &[u8], trailer: Trailer) -> Result<Option<usize>> {
         let number = self.index.block_for(&self.order, user_key, trailer);
         number.map_err(|error| error.in_file(&self.path))
+    }
+
+    /// About where in the file the first entry at or behind the target is: the start of its
+    /// block. Costs no I/O.
+    pub fn approximate_offset(&self, user_key: &[u8], trailer: Trailer) -> Result<u64> {
+        match self.block_for(user_key, trailer)? {
+            Some(number) => Ok(self.handle(number)?.offset),
+            None => Ok(self.data_end),
+        }
     }
 
     pub(super) fn handle(&self, number: usize) -> Result<BlockHandle> {

@@ -13,10 +13,28 @@ use crate::env::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+/// A filter as it is in the file.
+pub(super) enum StoredFilter {
+    /// The engine's.
+    Own(Filter),
+    /// Bytes that only the policy named in the properties understands.
+    OfPolicy(Vec<u8>),
+}
+
+impl StoredFilter {
+    /// False if the engine's filter denies the key with this hash.
+    pub(super) fn may_contain(&self, hash: u64) -> bool {
+        match self {
+            StoredFilter::Own(filter) => filter.may_contain(hash),
+            StoredFilter::OfPolicy(_) => true,
+        }
+    }
+}
+
 /// What stays in memory of an open table, and where its data ends.
 pub(super) struct Tail {
     pub(super) index: Index,
-    pub(super) filter: Option<Filter>,
+    pub(super) filter: Option<StoredFilter>,
     pub(super) properties: Properties,
     pub(super) data_end: u64,
 }
@@ -79,7 +97,12 @@ impl Tail {
             return Err(Error::corruption(message).at(footer.index.offset));
         }
         let filter = match footer.filter {
-            Some(filter) => Some(blocks.parse(filter, |raw| Filter::decode(&raw))?),
+            Some(filter) if properties.filter_policy.is_some() => {
+                Some(blocks.parse(filter, |raw| Ok(StoredFilter::OfPolicy(raw)))?)
+            }
+            Some(filter) => {
+                Some(StoredFilter::Own(blocks.parse(filter, |raw| Filter::decode(&raw))?))
+            }
             None => None,
         };
         Ok(Tail { index, filter, properties, data_end })
@@ -88,8 +111,17 @@ impl Tail {
 
 impl TableMeta {
     /// What the manifest would say about table `id`, read from the table itself: for the
-    /// inspector.
+    /// inspector and for repairs.
     pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<TableMeta> {
+        let summary = Properties::read(file, path, database, id)?.summary;
+        let bytes = file.len().doing("get the length of", path)?;
+        Ok(TableMeta { id, bytes, summary })
+    }
+}
+
+impl Properties {
+    /// What table `id` says about itself.
+    pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<Properties> {
         let bytes = file.len().doing("get the length of", path)?;
         if bytes < DATA_START + FOOTER_BYTES as u64 {
             return Err(Error::corruption("the table ends before its footer").in_file(path));
@@ -101,10 +133,9 @@ impl TableMeta {
             .map_err(|error| error.in_file(path).at(footer_at))?;
         let start = footer.data_end();
         let blocks = Blocks { bytes: read(file, path, start, footer_at - start)?, start, seed };
-        let properties = blocks
+        blocks
             .parse(footer.properties, |raw| Properties::decode(&raw))
-            .map_err(|error| error.in_file(path))?;
-        Ok(TableMeta { id, bytes, summary: properties.summary })
+            .map_err(|error| error.in_file(path))
     }
 }
 

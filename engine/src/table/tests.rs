@@ -543,8 +543,13 @@ impl Parts {
         summary.fingerprint = summary.fingerprint.wrapping_add(fingerprint.value());
         let summary = Arc::new(summary);
         let comparator = order.name().to_string();
-        let properties =
-            Properties { id, comparator, codec: Codec::None, summary: summary.clone() };
+        let properties = Properties {
+            id,
+            comparator,
+            codec: Codec::None,
+            summary: summary.clone(),
+            filter_policy: None,
+        };
         let properties = add(&mut out, &properties.encode());
         let end = out.len() as u64;
         Footer { filter, index, properties }.encode(&mut out, seed, end);

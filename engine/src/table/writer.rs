@@ -13,6 +13,7 @@ use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
 use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Fingerprint, Footer, seal};
 use super::index::IndexBuilder;
+use super::policy::{FilterPolicy, PolicyBuilder};
 use super::properties::{Properties, Summary, TableMeta};
 use crate::base::checksum::key_hash;
 use crate::base::compression::Codec;
@@ -64,6 +65,7 @@ pub struct TableWriter {
     index: IndexBuilder,
     filter: Option<FilterBuilder>,
     fingerprint: Fingerprint,
+    policy: Option<PolicyBuilder>,
     summary: Summary,
     /// Finished bytes that are not written yet, and where they go.
     pending: Vec<u8>,
@@ -96,10 +98,21 @@ impl TableWriter {
             index: IndexBuilder::new(),
             filter: filtered.then(|| FilterBuilder::new(settings.filter_bits_per_key)),
             fingerprint: Fingerprint::default(),
+            policy: None,
             summary: Summary::default(),
             pending: Header::new(FileKind::Table, database, id.0).encode().to_vec(),
             written: 0,
         })
+    }
+
+    /// The filter is made by this policy instead of the engine.
+    #[must_use]
+    pub fn with_policy(mut self, policy: Option<&Arc<dyn FilterPolicy>>) -> Self {
+        if let Some(policy) = policy {
+            self.policy = Some(PolicyBuilder::new(Arc::clone(policy)));
+            self.filter = None;
+        }
+        self
     }
 
     /// Adds the entry that comes next in order. A payload that is not what its kind says is
@@ -135,6 +148,9 @@ impl TableWriter {
         if let Some(filter) = self.filter.as_mut().filter(|_| new_key) {
             filter.add(key_hash(user_key));
         }
+        if let Some(policy) = self.policy.as_mut().filter(|_| new_key) {
+            policy.add(user_key);
+        }
         self.block.add(user_key, trailer, payload);
         Ok(())
     }
@@ -156,8 +172,10 @@ impl TableWriter {
         self.summary.largest = self.block.last_key().to_vec();
         self.summary.fingerprint = self.fingerprint.value();
         let summary = Arc::new(std::mem::take(&mut self.summary));
-        let filter = match self.filter.take() {
-            Some(filter) => Some(self.seal(Codec::None, &filter.finish())?),
+        let own = self.filter.take().map(FilterBuilder::finish);
+        let policy = self.policy.take();
+        let filter = match own.or_else(|| policy.as_ref().map(PolicyBuilder::finish)) {
+            Some(filter) => Some(self.seal(Codec::None, &filter)?),
             None => None,
         };
         let index = self.index.finish(&summary.largest, <[u8]>::to_vec);
@@ -167,6 +185,7 @@ impl TableWriter {
             comparator: self.order.name().to_string(),
             codec: self.settings.codec,
             summary: Arc::clone(&summary),
+            filter_policy: policy.map(|policy| policy.name().to_string()),
         };
         let properties = self.seal(self.settings.codec, &properties.encode())?;
         let end = self.end();

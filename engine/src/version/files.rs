@@ -8,9 +8,7 @@ use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::File;
 use crate::env::sync::Mutex;
 use crate::segment::{FileSource, Segment, SegmentIdentity, SegmentKind};
-use crate::table::Table;
-use crate::table::TableMeta;
-use crate::table::TableStats;
+use crate::table::{FilterPolicy, Table, TableMeta, TableStats};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -159,6 +157,8 @@ pub struct TableContext {
     pub stats: Arc<TableStats>,
     /// Where files go whose last user is gone.
     pub purge: Arc<PurgeQueue>,
+    /// Makes and asks filters in place of the engine's.
+    pub filter_policy: Option<Arc<dyn FilterPolicy>>,
 }
 
 /// A live table. It is opened at its first use, so that opening a database costs no I/O per
@@ -185,7 +185,7 @@ impl TableHandle {
         if let Some(table) = self.opened.get() {
             return Ok(table);
         }
-        let table = Arc::new(Table::open(
+        let table = Table::open(
             self.context.files.clone(),
             self.path().to_path_buf(),
             self.meta.clone(),
@@ -193,7 +193,8 @@ impl TableHandle {
             self.order.clone(),
             self.context.cache.clone(),
             self.context.stats.clone(),
-        )?);
+        )?;
+        let table = Arc::new(table.with_policy(self.context.filter_policy.as_ref()));
         // Two readers may open it at once; the second one's work is dropped.
         Ok(self.opened.get_or_init(|| table))
     }

@@ -42,7 +42,8 @@ pub struct KeyspaceOptions {
     /// Target size of a block before compression, in bytes. Default 4096. Larger blocks compress
     /// better and make point reads dearer.
     pub block_bytes: usize,
-    /// Bits of filter per key. Default 10, about 1 % false positives; 0 writes no filter.
+    /// Bits of filter per key. Default 12, about half a percent of false positives; 0 writes no
+    /// filter.
     pub filter_bits_per_key: u32,
     /// Target size of a table below L0, in bytes. Default 4 MiB.
     pub table_bytes: u64,
@@ -64,7 +65,7 @@ impl Default for KeyspaceOptions {
             value_compression_min_bytes: 512,
             block_codec: Codec::Lz4,
             block_bytes: 4096,
-            filter_bits_per_key: 10,
+            filter_bits_per_key: 12,
             table_bytes: 4 << 20,
             memtable_bytes: 64 << 20,
             level0_trigger: 4,

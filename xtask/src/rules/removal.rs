@@ -14,7 +14,7 @@ const ALLOWED: [(&str, &str); 7] = [
     ("engine/src/db/create.rs", "clears what a creation cut short left, under the lock"),
     ("engine/src/db/recover.rs", "clears what a crash left over, under the lock"),
     ("engine/src/env/", "implements the removal"),
-    ("engine/src/db/repair.rs", "destroys on the user's word"),
+    ("engine/src/db/destroy.rs", "destroys on the user's word"),
 ];
 
 pub(crate) fn check(_: &Repo, files: &[RustFile<'_>], report: &mut Report) {

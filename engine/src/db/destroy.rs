@@ -1,0 +1,121 @@
+//! The end of a database: its files are removed, and nothing else.
+
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::db::Db;
+use crate::db::options::Options;
+use crate::db::repair::LOST;
+use crate::env::Env;
+use crate::env::fs::Fs;
+use crate::version::files::names::{self, Named};
+use std::path::Path;
+
+impl Db {
+    /// Destroys the database at `path`: removes every file that has a name of CleaveDB's, and the
+    /// directory if that leaves it empty. Files of other names stay. Fails with
+    /// [`ErrorKind::Busy`] if somebody holds it open; destroying what is not there is fine.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("destroy");
+    /// cleavedb::open(&dir)?.close()?;
+    /// cleavedb::Db::destroy(&dir)?;
+    /// assert!(!dir.join("CURRENT").exists());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
+        destroy(&Env::os(&Options::default().os_settings()), path.as_ref())
+    }
+}
+
+fn destroy(env: &Env, dir: &Path) -> Result<()> {
+    let fs = &*env.fs;
+    if !fs.exists(dir).doing("look for", dir)? {
+        return Ok(());
+    }
+    let ours = |path: &Path| names::parse(path) != Named::Foreign;
+    let files = fs.list(dir).doing("list", dir)?;
+    if !files.iter().any(|path| ours(path)) {
+        return Ok(());
+    }
+    let lock_path = dir.join(names::LOCK);
+    let lock = fs.lock(&lock_path, &env.threads.describe_process()).map_err(|error| {
+        if error.kind() != std::io::ErrorKind::WouldBlock {
+            return Error::io("lock the database", &lock_path, error);
+        }
+        Error::new(ErrorKind::Busy, format!("the database is held open by {error}"))
+            .in_file(dir)
+            .advise("close it there first")
+    })?;
+    // CURRENT first: what a crash leaves from here on is no database, and can be destroyed again.
+    let current = dir.join(names::CURRENT);
+    if fs.exists(&current).doing("look for", &current)? {
+        fs.remove(&current).doing("remove", &current)?;
+        fs.sync_dir(dir).doing("sync the directory", dir)?;
+    }
+    remove_ours(fs, dir, |path| ours(path) && !path.ends_with(names::LOCK))?;
+    let lost = dir.join(LOST);
+    if fs.exists(&lost).doing("look for", &lost)? {
+        remove_ours(fs, &lost, ours)?;
+        remove_if_empty(fs, &lost)?;
+    }
+    // Last, and held: nobody creates a new database meanwhile.
+    fs.remove(&lock_path).doing("remove", &lock_path)?;
+    drop(lock);
+    remove_if_empty(fs, dir)
+}
+
+fn remove_ours(fs: &dyn Fs, dir: &Path, ours: impl Fn(&Path) -> bool) -> Result<()> {
+    for path in fs.list(dir).doing("list", dir)? {
+        if ours(&path) {
+            let path = dir.join(path.file_name().unwrap_or_default());
+            fs.remove(&path).doing("remove", &path)?;
+        }
+    }
+    Ok(())
+}
+
+fn remove_if_empty(fs: &dyn Fs, dir: &Path) -> Result<()> {
+    match fs.remove_dir(dir) {
+        Err(error)
+            if matches!(
+                error.kind(),
+                std::io::ErrorKind::DirectoryNotEmpty | std::io::ErrorKind::Unsupported
+            ) =>
+        {
+            Ok(())
+        }
+        outcome => outcome.doing("remove the directory", dir),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Db, ErrorKind, doc_dir, open};
+
+    #[test]
+    fn only_files_of_its_own_naming_go() {
+        let dir = doc_dir("destroy-ours");
+        let db = open(&dir).unwrap();
+        db.default_keyspace().put("a", "b").unwrap();
+        db.flush().unwrap();
+        assert_eq!(Db::destroy(&dir).unwrap_err().kind(), ErrorKind::Busy);
+        assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), "b");
+        db.close().unwrap();
+        std::fs::write(dir.join("notes.txt"), "mine").unwrap();
+        Db::destroy(&dir).unwrap();
+        let left: Vec<_> =
+            std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["notes.txt"]);
+        Db::destroy(&dir).unwrap();
+        std::fs::remove_file(dir.join("notes.txt")).unwrap();
+        Db::destroy(dir.join("nowhere")).unwrap();
+    }
+
+    #[test]
+    fn an_emptied_directory_goes_too() {
+        let dir = doc_dir("destroy-all");
+        open(&dir).unwrap().close().unwrap();
+        Db::destroy(&dir).unwrap();
+        assert!(!dir.exists());
+        open(&dir).unwrap().close().unwrap();
+    }
+}

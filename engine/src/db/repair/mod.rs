@@ -1,0 +1,170 @@
+//! Repair: a database that can't be opened, or does not check, is put together again from what
+//! its files still hold.
+//!
+//! ```text
+//! opens and checks? ──► it stays as it is
+//! else  facts.rs    what the manifests still say: keyspaces, owners of tables
+//!       sources.rs  what tables and the end of the log still hold
+//!       rebuild.rs  both merged into new tables, then a new manifest
+//! ```
+//! Values stay where they are: segments are kept, only the tree is written anew. Of each key the
+//! newest version counts; if its value can't be read any more the key is lost, and counted: an
+//! older value in its place would be another value (I3). Nothing is unlinked: what is not part of
+//! the new database goes to the folder `lost` in its directory.
+//!
+//! A crash before the new CURRENT leaves the damaged database, and orphans or files in `lost` that
+//! the next repair reads or leaves alone; so it can be repeated.
+
+mod facts;
+mod rebuild;
+mod sources;
+#[cfg(test)]
+mod tests;
+
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::db::Db;
+use crate::db::open::Builder;
+use crate::env::Env;
+use crate::env::fs::Lock;
+use crate::version::files::names::{self, Named};
+use facts::Facts;
+use rebuild::Rebuild;
+use std::path::{Path, PathBuf};
+
+/// The folder for files that could not be used.
+pub const LOST: &str = "lost";
+
+/// What a repair found and did.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("repair-report");
+/// cleavedb::open(&dir)?.close()?;
+/// let report = cleavedb::Db::repair(&dir)?;
+/// assert!(report.was_healthy);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct RepairReport {
+    /// True if nothing was wrong: the database was left as it is. The other fields are zero then.
+    pub was_healthy: bool,
+    /// Keys in the repaired database.
+    pub keys: u64,
+    /// Tables that were read whole.
+    pub tables: u64,
+    /// Segments that were kept.
+    pub segments: u64,
+    /// Records of the log that were in no table yet.
+    pub log_records: u64,
+    /// Keys whose newest value could not be read any more; they are gone.
+    pub lost_keys: u64,
+    /// Files moved to the folder `lost`.
+    pub files_set_aside: u64,
+    /// What was wrong.
+    pub problems: Vec<Error>,
+}
+
+impl Db {
+    /// Repairs the database at `path`, which nobody may hold open. One that opens and checks is
+    /// left as it is. Reads everything. See [`Builder::repair`] for databases that need a
+    /// comparator.
+    pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
+        Db::builder(path).repair()
+    }
+}
+
+impl Builder {
+    /// Repairs the database instead of opening it: saves what tables and log still hold when the
+    /// manifest, or other files, are lost or damaged. Data may be lost, and the report says how
+    /// much; files that can't be used are set aside in the folder `lost`, never removed.
+    ///
+    /// Needs the comparators that the database was created with.
+    pub fn repair(mut self) -> Result<RepairReport> {
+        let env = self.env_to_use();
+        self = self.env(env.clone()).only_existing();
+        let files = self.our_files(&env)?;
+        let mut report = RepairReport::default();
+        if files.contains(&Named::Fixed) && self.is_whole(&env, &mut report)? {
+            return Ok(RepairReport { was_healthy: true, ..Default::default() });
+        }
+        self.salvage(&env, &mut report)?;
+        let db = self.open()?;
+        report.problems.extend(db.check()?.problems);
+        db.close()?;
+        Ok(report)
+    }
+
+    fn our_files(&self, env: &Env) -> Result<Vec<Named>> {
+        let dir = self.dir();
+        let files = env.fs.list(dir).doing("list", dir)?;
+        let found: Vec<Named> = files
+            .iter()
+            .map(|path| names::parse(path))
+            .filter(|named| *named != Named::Foreign)
+            .collect();
+        if found.is_empty() {
+            return Err(Error::invalid("there is no database here")
+                .in_file(dir)
+                .advise("check the path"));
+        }
+        Ok(found)
+    }
+
+    /// True if the database opens and checks; notes what is wrong otherwise.
+    fn is_whole(&self, env: &Env, report: &mut RepairReport) -> Result<bool> {
+        let current = self.dir().join(names::CURRENT);
+        if !env.fs.exists(&current).doing("look for", &current)? {
+            report.problems.push(Error::corruption("CURRENT is missing").in_file(self.dir()));
+            return Ok(false);
+        }
+        let db = match self.clone().open() {
+            Ok(db) => db,
+            Err(error) if is_damage(&error) => {
+                report.problems.push(error);
+                return Ok(false);
+            }
+            Err(error) => return Err(error),
+        };
+        let check = db.check()?;
+        db.close()?;
+        let clean = check.is_clean();
+        report.problems.extend(check.problems);
+        Ok(clean)
+    }
+
+    fn salvage(&self, env: &Env, report: &mut RepairReport) -> Result<()> {
+        let _lock = self.lock(env)?;
+        let facts = Facts::gather(env, self.dir(), self.orders(), self.keyspace_options())?;
+        Rebuild::new(env, self, facts)?.run(report)
+    }
+
+    fn lock(&self, env: &Env) -> Result<Box<dyn Lock>> {
+        let path = self.dir().join(names::LOCK);
+        env.fs.lock(&path, &env.threads.describe_process()).doing("lock the database", &path)
+    }
+}
+
+/// True if files are not what they were, rather than the caller or the system being at fault.
+fn is_damage(error: &Error) -> bool {
+    let manifest_gone = error.kind() == ErrorKind::Io
+        && error.file().is_some_and(|file| matches!(names::parse(file), Named::Manifest(_)));
+    error.kind() == ErrorKind::Corruption || manifest_gone
+}
+
+/// Moves a file to `lost`, under a name that is free there.
+fn set_aside(env: &Env, dir: &Path, path: &Path, report: &mut RepairReport) -> Result<()> {
+    let lost = dir.join(LOST);
+    env.fs.create_dir_all(&lost).doing("create the directory", &lost)?;
+    let name = path.file_name().unwrap_or_default().to_os_string();
+    let mut target: PathBuf = lost.join(&name);
+    let mut number = 1;
+    while env.fs.exists(&target).doing("look for", &target)? {
+        let mut other = name.clone();
+        other.push(format!(".{number}"));
+        target = lost.join(other);
+        number += 1;
+    }
+    // A crash before or after is fine: the file is in one place or the other, whole.
+    env.fs.rename(path, &target).doing("set aside", path)?;
+    report.files_set_aside += 1;
+    Ok(())
+}

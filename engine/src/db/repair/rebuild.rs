@@ -1,0 +1,321 @@
+//! Writes the rebuilt tree: one sorted run of new tables per keyspace, in the deepest level, and a
+//! manifest with them and all segments, whose head lies behind the whole log.
+
+use crate::base::entry::Slot;
+use crate::base::error::{Error, IoContext, Result};
+use crate::base::iter::EntryIter;
+use crate::base::key::Trailer;
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::cache::{BlockCache, OpenFiles};
+use crate::db::open::Builder;
+use crate::db::repair::facts::Facts;
+use crate::db::repair::sources::{
+    FoundSegment, Source, describe_table, each_record, find_segment, log_end, needs_order,
+    owner_by_values,
+};
+use crate::db::repair::{RepairReport, set_aside};
+use crate::env::Env;
+use crate::env::fs::File;
+use crate::read::merge::MergeIter;
+use crate::table::{TableMeta, TableSettings, TableStats, TableWriter};
+use crate::version::LogPosition;
+use crate::version::edit::{Change, Edit};
+use crate::version::files::names::{self, Named};
+use crate::version::files::{PurgeQueue, TableContext, TableHandle};
+use crate::version::levels::LEVELS;
+use crate::version::manifest::ManifestWriter;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Lost commits may have had sequence numbers above all that is found; these are left out, so
+/// that none is given twice (I6).
+const SKIPPED_SEQNOS: u64 = 1 << 20;
+/// Files that a repair keeps open, at least.
+const OPEN_FILES: usize = 64;
+
+/// A repair under way.
+pub struct Rebuild<'a> {
+    env: &'a Env,
+    builder: &'a Builder,
+    facts: Facts,
+    context: Arc<TableContext>,
+    sources: BTreeMap<KeyspaceId, Source>,
+    segments: BTreeMap<SegmentId, FoundSegment>,
+    next_file: u64,
+    last_seqno: u64,
+}
+
+/// A table being written.
+type Open = (TableWriter, PathBuf, Arc<dyn File>);
+
+impl<'a> Rebuild<'a> {
+    /// Nothing read yet but the facts.
+    pub fn new(env: &'a Env, builder: &'a Builder, facts: Facts) -> Result<Self> {
+        let context = Arc::new(TableContext {
+            dir: builder.dir().to_path_buf(),
+            database: facts.database,
+            files: Arc::new(OpenFiles::new(env.fs.clone(), OPEN_FILES)),
+            cache: Arc::new(BlockCache::new(0)),
+            stats: Arc::new(TableStats::default()),
+            purge: Arc::new(PurgeQueue::default()),
+            filter_policy: builder.policy().cloned(),
+        });
+        let (next_file, last_seqno) = (facts.highest_file + 1, facts.last_seqno);
+        let (sources, segments) = (BTreeMap::new(), BTreeMap::new());
+        Ok(Rebuild { env, builder, facts, context, sources, segments, next_file, last_seqno })
+    }
+
+    /// Reads, writes, and puts the new manifest in force.
+    pub fn run(mut self, report: &mut RepairReport) -> Result<()> {
+        for id in self.facts.keyspaces.keys().copied().collect::<Vec<_>>() {
+            self.source(id, "")?;
+        }
+        let mut replaced = self.read_segments(report)?;
+        replaced.extend(self.read_tables(report)?);
+        self.read_log(report)?;
+        let mut changes = self.segment_changes();
+        for (&id, source) in &self.sources {
+            let known = &self.facts.keyspaces[&id];
+            let written = write_tables(&self, id, source, self.next_file, report)?;
+            self.next_file += written.len() as u64;
+            changes.push(Change::AddKeyspace {
+                id,
+                name: known.name.clone(),
+                order: known.order.clone(),
+                settings: known.settings.clone(),
+                flushed: self.last_seqno,
+            });
+            changes.extend(written.into_iter().map(|meta| Change::AddTable {
+                keyspace: id,
+                level: LEVELS - 1,
+                meta: Arc::new(meta),
+            }));
+        }
+        self.publish(changes)?;
+        for (named, path) in &self.facts.files {
+            if matches!(named, Named::Manifest(_)) {
+                replaced.push(path.clone());
+            }
+        }
+        let dir = &self.context.dir;
+        replaced.iter().try_for_each(|path| set_aside(self.env, dir, path, report))?;
+        self.env.fs.sync_dir(dir).doing("sync the directory", dir)
+    }
+
+    /// The source of a keyspace; `None` if it was dropped.
+    fn source(&mut self, id: KeyspaceId, order: &str) -> Result<Option<&mut Source>> {
+        let Some(known) = self.facts.keyspace(id, order) else { return Ok(None) };
+        if !self.sources.contains_key(&id) {
+            let order = self.builder.orders().named(&known.order).map_err(needs_order)?;
+            self.sources.insert(id, Source::new(order, &known.settings, known.flushed)?);
+        }
+        Ok(self.sources.get_mut(&id))
+    }
+
+    /// Finds the segments; returns the files that are none.
+    fn read_segments(&mut self, report: &mut RepairReport) -> Result<Vec<PathBuf>> {
+        let mut useless = Vec::new();
+        for (named, path) in &self.facts.files {
+            let Named::Segment(id) = *named else { continue };
+            match find_segment(self.env, &self.context, id, report) {
+                Ok(Some(found)) => {
+                    self.segments.insert(id, found);
+                    report.segments += 1;
+                }
+                Ok(None) => useless.push(path.clone()),
+                Err(error) => {
+                    report.problems.push(error);
+                    useless.push(path.clone());
+                }
+            }
+        }
+        Ok(useless)
+    }
+
+    /// Reads the tables; returns all their files, which new ones replace.
+    fn read_tables(&mut self, report: &mut RepairReport) -> Result<Vec<PathBuf>> {
+        let mut replaced = Vec::new();
+        for (named, path) in std::mem::take(&mut self.facts.files) {
+            if let Named::Table(id) = named {
+                replaced.push(path);
+                self.read_table(id, report)?;
+            } else {
+                self.facts.files.push((named, path));
+            }
+        }
+        Ok(replaced)
+    }
+
+    fn read_table(&mut self, id: TableId, report: &mut RepairReport) -> Result<()> {
+        let (properties, meta) = match describe_table(self.env, &self.context, id) {
+            Ok(found) => found,
+            Err(error) => {
+                report.problems.push(error);
+                return Ok(());
+            }
+        };
+        self.last_seqno = self.last_seqno.max(meta.summary.max_seqno);
+        let order = self.builder.orders().named(&properties.comparator).map_err(needs_order)?;
+        let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
+        let owner = match self.facts.owners.get(&id) {
+            Some(owner) => Some(*owner),
+            None => owner_by_values(&table, &self.segments),
+        };
+        let owner = owner.unwrap_or(KeyspaceId(1));
+        if let Some(source) = self.source(owner, &properties.comparator)? {
+            source.add_table(table, report);
+        }
+        Ok(())
+    }
+
+    fn read_log(&mut self, report: &mut RepairReport) -> Result<()> {
+        let segments = std::mem::take(&mut self.segments);
+        for found in log_end(&segments) {
+            each_record(self.env, found, &mut |record| {
+                self.last_seqno = self.last_seqno.max(record.seqno);
+                if let Some(source) = self.source(record.keyspace, "")? {
+                    report.log_records += u64::from(source.add_record(found.head.id, record)?);
+                }
+                Ok(())
+            })?;
+        }
+        self.segments = segments;
+        Ok(())
+    }
+
+    fn segment_changes(&self) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (&id, found) in &self.segments {
+            let (kind, epoch) = (found.head.kind, found.head.epoch);
+            changes.push(Change::AddSegment { id, kind, epoch });
+            changes.push(Change::SealSegment { id, length: found.length });
+        }
+        changes
+    }
+
+    /// Makes names and manifest durable, in this order.
+    fn publish(&mut self, changes: Vec<Change>) -> Result<()> {
+        let manifest = self.next_file;
+        let next = manifest + 1;
+        let mut state =
+            vec![Change::NextFile(next), Change::LastSeqno(self.last_seqno + SKIPPED_SEQNOS)];
+        state.extend(changes);
+        // Behind the whole log: all of it is in the new tables.
+        state.push(Change::Head(LogPosition { segment: SegmentId(next), offset: 0 }));
+        let (dir, database) = (&self.context.dir, self.context.database);
+        // Syncs the directory before CURRENT can name it: the tables are durable first.
+        ManifestWriter::create(self.env, dir, database, manifest, &Edit::new(state))?;
+        Ok(())
+    }
+}
+
+/// Writes the newest version of every key, if its value can be read, to tables that have ids from
+/// `first` on.
+fn write_tables(
+    rebuild: &Rebuild<'_>,
+    keyspace: KeyspaceId,
+    source: &Source,
+    first: u64,
+    report: &mut RepairReport,
+) -> Result<Vec<TableMeta>> {
+    let mut inputs: Vec<Box<dyn EntryIter>> = vec![Box::new(source.loose.iter())];
+    for table in &source.tables {
+        inputs.push(Box::new(table.table()?.pass()));
+    }
+    let mut merged = MergeIter::new(source.order.clone(), inputs);
+    let mut tables = Tables { rebuild, source, next: first, open: None, done: Vec::new() };
+    let mut last: Option<Vec<u8>> = None;
+    merged.seek_to_first()?;
+    while merged.valid() {
+        let (key, trailer) = (merged.user_key(), merged.trailer());
+        let is_older = last.as_ref().is_some_and(|last| source.order.compare(last, key).is_eq());
+        if !is_older {
+            last = Some(key.to_vec());
+            match readable(rebuild, keyspace, &merged) {
+                Ok(true) => {
+                    tables.add(key, trailer, merged.payload())?;
+                    report.keys += 1;
+                }
+                Ok(false) => {}
+                Err(error) => {
+                    report.lost_keys += 1;
+                    report.problems.push(error);
+                }
+            }
+        }
+        merged.next()?;
+    }
+    tables.finish()
+}
+
+/// True for an entry to keep, false for a tombstone, an error for a value that can't be read.
+fn readable(rebuild: &Rebuild<'_>, keyspace: KeyspaceId, entry: &MergeIter) -> Result<bool> {
+    let trailer = entry.trailer();
+    match Slot::decode(trailer.kind()?, entry.payload())? {
+        Slot::Delete => Ok(false),
+        Slot::Inline(_) => Ok(true),
+        Slot::Pointer(pointer) => {
+            let found = rebuild.segments.get(&pointer.segment).ok_or_else(|| {
+                let what = format!("segment {} is missing, and a value with it", pointer.segment);
+                Error::corruption(what)
+            })?;
+            let segment = &found.handle.segment;
+            segment.read_value(pointer, keyspace, entry.user_key(), trailer.seqno())?;
+            Ok(true)
+        }
+    }
+}
+
+/// The tables of one keyspace as they are written.
+struct Tables<'a> {
+    rebuild: &'a Rebuild<'a>,
+    source: &'a Source,
+    next: u64,
+    open: Option<Open>,
+    done: Vec<TableMeta>,
+}
+
+impl Tables<'_> {
+    fn add(&mut self, key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
+        let limit = self.source.options.table_bytes;
+        if self.open.as_ref().is_some_and(|(writer, ..)| writer.file_bytes() >= limit) {
+            self.close()?;
+        }
+        let (writer, ..) = match &mut self.open {
+            Some(open) => open,
+            none => none.insert(create(self.rebuild, self.source, TableId(self.next))?),
+        };
+        writer.add(key, trailer, payload)
+    }
+
+    fn close(&mut self) -> Result<()> {
+        if let Some((writer, path, file)) = self.open.take() {
+            self.done.push(writer.finish()?);
+            self.next += 1;
+            // A crash from here to the new CURRENT leaves a table that nothing names.
+            file.sync().doing("sync a table", &path)?;
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Vec<TableMeta>> {
+        self.close()?;
+        Ok(self.done)
+    }
+}
+
+fn create(rebuild: &Rebuild<'_>, source: &Source, id: TableId) -> Result<Open> {
+    let context = &rebuild.context;
+    let path = names::table(&context.dir, id);
+    let file = rebuild.env.fs.create(&path).doing("create a table", &path)?;
+    let settings = TableSettings {
+        block_bytes: source.options.block_bytes,
+        codec: source.options.block_codec,
+        filter_bits_per_key: source.options.filter_bits_per_key,
+    };
+    let order = source.order.clone();
+    let writer =
+        TableWriter::create(file.clone(), path.clone(), id, context.database, order, settings)?;
+    Ok((writer.with_policy(context.filter_policy.as_ref()), path, file))
+}

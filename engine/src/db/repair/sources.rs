@@ -1,0 +1,226 @@
+//! What tables and the end of the log still hold, as sorted inputs of the rebuilt tree.
+//!
+//! Whole tables are inputs as they are. What can be read of a damaged one, and the records at the
+//! end of the log that were in no table yet, go to a memtable in front of them.
+//!
+//! Which records those are: the last segments of the log that follow each other without a gap,
+//! and in them everything newer than the keyspace's tables. What lies before a gap had been
+//! flushed, else its segment were still there (I5), and must not come back (I6).
+
+use crate::base::entry::Slot;
+use crate::base::error::{Error, IoContext, Result};
+use crate::base::iter::EntryIter;
+use crate::base::key::{KeyOrder, SeqNo, Trailer};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
+use crate::db::repair::RepairReport;
+use crate::env::Env;
+use crate::memtable::Memtable;
+use crate::segment::{RecordKind, RecordView, SegmentHead, SegmentKind};
+use crate::segment::{ScanMode, ScanStart, Tail, read_head, scan};
+use crate::table::{Properties, TableMeta};
+use crate::version::files::{SegmentHandle, TableContext, TableHandle, names};
+use crate::version::settings::KeyspaceOptions;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// A segment that can be read.
+pub struct FoundSegment {
+    pub head: SegmentHead,
+    pub handle: Arc<SegmentHandle>,
+    /// Where its frames end; what lies behind is torn.
+    pub length: u64,
+}
+
+/// Everything of one keyspace.
+pub struct Source {
+    pub order: KeyOrder,
+    pub options: KeyspaceOptions,
+    pub tables: Vec<Arc<TableHandle>>,
+    pub loose: Arc<Memtable>,
+    /// Up to here everything is in tables.
+    pub flushed: SeqNo,
+}
+
+impl Source {
+    pub fn new(order: KeyOrder, settings: &str, flushed: SeqNo) -> Result<Source> {
+        let options = KeyspaceOptions::from_text(settings)?;
+        let loose = Arc::new(Memtable::new(order.clone()));
+        Ok(Source { order, options, tables: Vec::new(), loose, flushed })
+    }
+
+    /// Takes in a table: whole, or what can be read of it.
+    pub fn add_table(&mut self, table: Arc<TableHandle>, report: &mut RepairReport) {
+        self.flushed = self.flushed.max(table.meta.summary.max_seqno);
+        let verified = table.table().and_then(|open| open.verify(|_, _, _| Ok(())));
+        match verified {
+            Ok(()) => {
+                report.tables += 1;
+                self.tables.push(table);
+            }
+            Err(error) => {
+                report.problems.push(error);
+                self.pick_up(&table);
+            }
+        }
+    }
+
+    /// Saves the entries before the first damaged block and behind the last one.
+    fn pick_up(&self, table: &TableHandle) {
+        let Ok(open) = table.table() else { return };
+        let mut entries = open.iter(false);
+        let mut last = Vec::new();
+        let mut step = entries.seek_to_first();
+        while step.is_ok() && entries.valid() {
+            last = entries.user_key().to_vec();
+            self.keep(&entries);
+            step = entries.next();
+        }
+        let mut step = entries.seek_to_last();
+        while step.is_ok()
+            && entries.valid()
+            && self.order.compare(entries.user_key(), &last).is_gt()
+        {
+            self.keep(&entries);
+            step = entries.prev();
+        }
+    }
+
+    fn keep(&self, entry: &dyn EntryIter) {
+        let trailer = entry.trailer();
+        let slot = trailer.kind().and_then(|kind| Slot::decode(kind, entry.payload()));
+        if let Ok(slot) = slot {
+            self.loose.insert(entry.user_key(), trailer, slot);
+        }
+    }
+
+    /// Takes in a record of the log, unless a table has it.
+    pub fn add_record(&self, segment: SegmentId, record: &RecordView<'_>) -> Result<bool> {
+        if record.seqno <= self.flushed {
+            return Ok(false);
+        }
+        let pointer = ValuePointer { segment, offset: record.offset, length: record.length };
+        let raw;
+        let slot = match record.kind {
+            RecordKind::Delete => Slot::Delete,
+            RecordKind::Put if self.options.separates(record.raw_len as usize) => {
+                Slot::Pointer(pointer)
+            }
+            RecordKind::Put => {
+                raw = record.raw_value()?;
+                Slot::Inline(&raw)
+            }
+        };
+        self.loose.insert(record.key, Trailer::new(record.seqno, slot.kind()), slot);
+        Ok(true)
+    }
+}
+
+/// Reads what a table says about itself.
+pub fn describe_table(
+    env: &Env,
+    context: &TableContext,
+    id: TableId,
+) -> Result<(Properties, TableMeta)> {
+    let path = names::table(&context.dir, id);
+    let file = env.fs.open(&path).doing("open", &path)?;
+    let properties = Properties::read(&*file, &path, context.database, id)?;
+    let bytes = file.len().doing("measure", &path)?;
+    let meta = TableMeta { id, bytes, summary: properties.summary.clone() };
+    Ok((properties, meta))
+}
+
+/// Finds a segment and where it ends. `None` if it was never begun.
+pub fn find_segment(
+    env: &Env,
+    context: &TableContext,
+    id: SegmentId,
+    report: &mut RepairReport,
+) -> Result<Option<FoundSegment>> {
+    let path = names::segment(&context.dir, id);
+    let file = env.fs.open(&path).doing("open", &path)?;
+    let Some(head) = read_head(&*file, &path, context.database, id)? else {
+        return Ok(None);
+    };
+    let mut length = file.len().doing("measure", &path)?;
+    let first = ScanStart::first(&head);
+    match scan(&*file, &path, &head, ScanMode::Tail, first, &mut |_| Ok(())) {
+        Ok(end) => {
+            if let Tail::Torn { offset, .. } = end.tail {
+                length = offset;
+            }
+        }
+        // Good frames follow the bad one: their values can still be read.
+        Err(error) => report.problems.push(error),
+    }
+    let handle = Arc::new(SegmentHandle::open(id, head.kind, head.epoch, context));
+    Ok(Some(FoundSegment { head, handle, length }))
+}
+
+/// The segments at the end of the log that follow each other without a gap.
+pub fn log_end(segments: &BTreeMap<SegmentId, FoundSegment>) -> Vec<&FoundSegment> {
+    let mut end: Vec<&FoundSegment> = Vec::new();
+    for found in segments.values().filter(|found| found.head.kind == SegmentKind::Log) {
+        if end.last().is_some_and(|last| found.head.previous != Some(last.head.id)) {
+            end.clear();
+        }
+        end.push(found);
+    }
+    end
+}
+
+/// Hands every record of a segment that can be read to `each`.
+pub fn each_record(
+    env: &Env,
+    found: &FoundSegment,
+    each: &mut dyn FnMut(&RecordView<'_>) -> Result<()>,
+) -> Result<()> {
+    let path = found.handle.path();
+    let file = env.fs.open(path).doing("open", path)?;
+    let mut failed = None;
+    let outcome = scan(
+        &*file,
+        path,
+        &found.head,
+        ScanMode::Sealed(found.length),
+        ScanStart::first(&found.head),
+        &mut |frame| {
+            for record in &frame.records {
+                each(record).inspect_err(|error| failed = Some(error.clone()))?;
+            }
+            Ok(())
+        },
+    );
+    match (outcome, failed) {
+        (_, Some(error)) => Err(error),
+        // Noted when the segment was found: what lies behind the bad frame stays in doubt.
+        (Ok(_), None) | (Err(_), None) => Ok(()),
+    }
+}
+
+/// The keyspace that a table's values say they are of; `None` if it has none, or none can be read.
+pub fn owner_by_values(
+    table: &TableHandle,
+    segments: &BTreeMap<SegmentId, FoundSegment>,
+) -> Option<KeyspaceId> {
+    if table.meta.summary.segments.is_empty() {
+        return None;
+    }
+    let mut entries = table.table().ok()?.iter(false);
+    entries.seek_to_first().ok()?;
+    while entries.valid() {
+        let slot = Slot::decode(entries.trailer().kind().ok()?, entries.payload()).ok()?;
+        if let Slot::Pointer(pointer) = slot
+            && let Some(found) = segments.get(&pointer.segment)
+            && let Ok(keyspace) = found.handle.segment.keyspace_of(pointer)
+        {
+            return Some(keyspace);
+        }
+        entries.next().ok()?;
+    }
+    None
+}
+
+/// The error for a keyspace whose order is not known.
+pub fn needs_order(error: Error) -> Error {
+    error.advise("repair it with the comparator that the database was created with")
+}

@@ -1,0 +1,241 @@
+//! Damaged databases and what a repair makes of them.
+
+use crate::base::key::Comparator;
+use crate::{Db, ErrorKind, KeyspaceOptions, doc_dir};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+/// Small and separated values, overwritten and deleted, in tables of several levels and in the
+/// log.
+fn fill(dir: &Path) -> Model {
+    let db = crate::open(dir).unwrap();
+    let options =
+        KeyspaceOptions { separation_threshold: 200, table_bytes: 8 << 10, ..Default::default() };
+    let keys = db.keyspace_with("default", options).unwrap();
+    let mut model = Model::new();
+    for round in 0..5u32 {
+        for n in 0..300u32 {
+            let key = format!("{:04}", n * 7 % 900 + round * 50).into_bytes();
+            let value = vec![b'a' + round as u8; if n % 3 == 0 { 500 } else { 20 }];
+            if n % 11 == 10 {
+                keys.delete(&key).unwrap();
+                model.remove(&key);
+            } else {
+                keys.put(&key, &value).unwrap();
+                model.insert(key, value);
+            }
+        }
+        match round {
+            0..3 => keys.flush().unwrap(),
+            3 => db.compact().unwrap(),
+            _ => {}
+        }
+    }
+    db.close().unwrap();
+    model
+}
+
+fn content(dir: &Path) -> Model {
+    let db = crate::open(dir).unwrap();
+    let found = db.default_keyspace().iter().map(Result::unwrap);
+    let model = found.map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+    assert!(db.check().unwrap().is_clean());
+    db.close().unwrap();
+    model
+}
+
+fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> =
+        entries.filter(|path| path.to_str().unwrap().ends_with(suffix)).collect();
+    found.sort();
+    found
+}
+
+fn flip(path: &Path, at: usize) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[at] ^= 0x55;
+    std::fs::write(path, bytes).unwrap();
+}
+
+#[test]
+fn a_healthy_database_stays_whole() {
+    let dir = doc_dir("repair-healthy");
+    let model = fill(&dir);
+    let segments = files(&dir, ".seg").len();
+    let report = Db::repair(&dir).unwrap();
+    assert!(report.was_healthy && report.problems.is_empty());
+    assert!(!dir.join(super::LOST).exists());
+    assert!(files(&dir, ".seg").len() >= segments.min(1));
+    assert_eq!(content(&dir), model);
+}
+
+#[test]
+fn i3_everything_comes_back_without_a_manifest() {
+    for (case, victim) in ["CURRENT", ".man", "both"].into_iter().enumerate() {
+        let dir = doc_dir(&format!("repair-manifest-{case}"));
+        let model = fill(&dir);
+        if victim != ".man" {
+            std::fs::remove_file(dir.join("CURRENT")).unwrap();
+        }
+        if victim != "CURRENT" {
+            for manifest in files(&dir, ".man") {
+                std::fs::remove_file(manifest).unwrap();
+            }
+        }
+        let report = Db::repair(&dir).unwrap();
+        assert!(!report.was_healthy && report.lost_keys == 0, "{report:?}");
+        assert_eq!(report.keys, model.len() as u64);
+        assert!(report.files_set_aside > 0 && report.log_records > 0, "{report:?}");
+        assert_eq!(content(&dir), model, "{victim}");
+        assert!(Db::repair(&dir).unwrap().was_healthy);
+    }
+}
+
+#[test]
+fn a_damaged_manifest_is_replaced() {
+    let dir = doc_dir("repair-rot");
+    let model = fill(&dir);
+    let manifest = files(&dir, ".man").pop().unwrap();
+    flip(&manifest, 60);
+    assert_eq!(crate::open(&dir).err().unwrap().kind(), ErrorKind::Corruption);
+    let report = Db::repair(&dir).unwrap();
+    assert!(!report.problems.is_empty());
+    assert_eq!(content(&dir), model);
+}
+
+#[test]
+fn i3_a_lost_value_never_becomes_an_older_one() {
+    let dir = doc_dir("repair-value");
+    let db = crate::open(&dir).unwrap();
+    let keys = db.default_keyspace();
+    keys.put("k", vec![1; 2000]).unwrap();
+    keys.flush().unwrap();
+    keys.put("k", vec![2; 2000]).unwrap();
+    keys.put("other", "here").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let segment = files(&dir, ".seg").remove(0);
+    let bytes = std::fs::read(&segment).unwrap();
+    let at = bytes.windows(100).position(|window| window == [2; 100]).unwrap();
+    flip(&segment, at);
+    let report = Db::repair(&dir).unwrap();
+    assert_eq!((report.lost_keys, report.keys), (1, 1), "{report:?}");
+    let db = crate::open(&dir).unwrap();
+    assert!(db.default_keyspace().get("k").unwrap().is_none());
+    assert_eq!(db.default_keyspace().get("other").unwrap().unwrap(), "here");
+}
+
+#[test]
+fn a_damaged_table_gives_what_it_still_has() {
+    let dir = doc_dir("repair-table");
+    let db = crate::open(&dir).unwrap();
+    let keys = db.default_keyspace();
+    for n in 0..3000u32 {
+        keys.put(format!("{n:05}"), n.to_string()).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let table = files(&dir, ".tbl").remove(0);
+    let middle = std::fs::metadata(&table).unwrap().len() / 3;
+    flip(&table, middle as usize);
+    let report = Db::repair(&dir).unwrap();
+    assert!((2000..3000).contains(&report.keys), "{report:?}");
+    let found = content(&dir);
+    assert!(found.contains_key(&b"00000"[..]) && found.contains_key(&b"02999"[..]));
+    for (key, value) in found {
+        let number: u32 = std::str::from_utf8(&key).unwrap().parse().unwrap();
+        assert_eq!(value, number.to_string().into_bytes());
+    }
+}
+
+#[test]
+fn i6_what_was_deleted_stays_deleted() {
+    let dir = doc_dir("repair-deleted");
+    let db = crate::open(&dir).unwrap();
+    let keys = db.default_keyspace();
+    for n in 0..100u32 {
+        keys.put(format!("{n:03}"), vec![7; 2000]).unwrap();
+    }
+    keys.flush().unwrap();
+    for n in 0..99u32 {
+        keys.delete(format!("{n:03}")).unwrap();
+    }
+    // Tombstones and what they hide are gone from the tree; the log still has the values.
+    keys.compact_range::<&str>(..).unwrap();
+    db.close().unwrap();
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    for manifest in files(&dir, ".man") {
+        std::fs::remove_file(manifest).unwrap();
+    }
+    assert_eq!(Db::repair(&dir).unwrap().keys, 1);
+    assert_eq!(content(&dir).len(), 1);
+}
+
+#[test]
+fn keyspaces_are_told_apart() {
+    let dir = doc_dir("repair-keyspaces");
+    let db = crate::open(&dir).unwrap();
+    let other = db.keyspace("other").unwrap();
+    db.default_keyspace().put("a", vec![1; 2000]).unwrap();
+    other.put("a", vec![2; 2000]).unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    Db::repair(&dir).unwrap();
+    let db = crate::open(&dir).unwrap();
+    assert_eq!(db.keyspace("other").unwrap().get("a").unwrap().unwrap(), vec![2; 2000]);
+    db.close().unwrap();
+    // Without any manifest the name is gone, the content is not.
+    for manifest in files(&dir, ".man") {
+        std::fs::remove_file(manifest).unwrap();
+    }
+    Db::repair(&dir).unwrap();
+    let db = crate::open(&dir).unwrap();
+    assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), vec![1; 2000]);
+    let name = db.keyspaces().into_iter().find(|name| name.starts_with("recovered-")).unwrap();
+    assert_eq!(db.keyspace(&name).unwrap().get("a").unwrap().unwrap(), vec![2; 2000]);
+}
+
+struct Backwards;
+
+impl Comparator for Backwards {
+    fn name(&self) -> &str {
+        "backwards"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+#[test]
+fn the_order_must_be_known() {
+    let dir = doc_dir("repair-order");
+    let builder = || Db::builder(&dir).comparator("default", Arc::new(Backwards));
+    let db = builder().open().unwrap();
+    for key in ["a", "b", "c"] {
+        db.default_keyspace().put(key, key).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(builder().repair().unwrap().keys, 3);
+    let db = builder().open().unwrap();
+    let keys: Vec<_> = db.default_keyspace().keys().map(Result::unwrap).collect();
+    assert_eq!(keys, [b"c".to_vec(), b"b".to_vec(), b"a".to_vec()]);
+}
+
+#[test]
+fn where_there_is_nothing_there_is_nothing_to_repair() {
+    let dir = doc_dir("repair-nothing");
+    assert!(Db::repair(&dir).is_err());
+    std::fs::create_dir_all(&dir).unwrap();
+    std::fs::write(dir.join("notes.txt"), "mine").unwrap();
+    assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::Invalid);
+}
