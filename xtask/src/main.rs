@@ -1,6 +1,7 @@
-//! The automation of the repository: `cargo xtask tidy` and `cargo xtask ci`.
+//! The automation of the repository: `cargo xtask tidy`, `ci`, and the library for C.
 
 mod ci;
+mod install_c;
 mod lexer;
 mod modules;
 mod paths;
@@ -8,6 +9,7 @@ mod repo;
 mod report;
 mod rules;
 mod rust_file;
+mod sanitize_c;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -17,7 +19,9 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy [DIR]   the rules of the house: floors, doors, sizes, headers, documents; of another tree
-  ci           tidy, format, lints, documents, tests; stops at the first red";
+  ci           tidy, format, lints, documents, tests; stops at the first red
+  install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
+  sanitize-c   the C programs under sanitizers";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -26,6 +30,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root()),
         ["tidy", folder] => tidy::run(Path::new(folder)),
         ["ci"] => ci::run(&root()),
+        ["install-c", rest @ ..] => install_c::run(&root(), rest),
+        ["sanitize-c"] => sanitize_c::run(&root()),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

@@ -1,0 +1,121 @@
+/* What CleaveDB can do beyond LevelDB's C interface, in the same style: see leveldb/c.h for the
+ * conventions. The functions of both work on the same databases, iterators, snapshots, batches and
+ * options.
+ */
+#ifndef CLEAVEDB_C_H_
+#define CLEAVEDB_C_H_
+
+#include <leveldb/c.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* major * 1000000 + minor * 1000 + patch of this library. */
+LEVELDB_EXPORT int cleavedb_version_number(void);
+/* How many handles of any type are open in this process: leaks show here. */
+LEVELDB_EXPORT size_t cleavedb_open_handles(void);
+
+/* Keyspaces: named ordered maps inside a database. The functions of LevelDB work on the one called
+ * "default". Snapshots and batches are of all keyspaces at once. */
+
+typedef struct cleavedb_keyspace_t cleavedb_keyspace_t;
+
+/* Opens a keyspace, or creates it. With options (else NULL), what was set in them about
+ * separation, compression, filters and sizes becomes its settings, which the database keeps. */
+LEVELDB_EXPORT cleavedb_keyspace_t* cleavedb_keyspace_open(leveldb_t* db,
+                                                           const leveldb_options_t* options,
+                                                           const char* name, char** errptr);
+/* Ends the handle; the keyspace stays. */
+LEVELDB_EXPORT void cleavedb_keyspace_close(cleavedb_keyspace_t*);
+/* Drops a keyspace with everything in it. */
+LEVELDB_EXPORT void cleavedb_keyspace_drop(leveldb_t* db, const char* name, char** errptr);
+/* The names of all keyspaces, one behind the other, each with its zero byte; for leveldb_free. */
+LEVELDB_EXPORT char* cleavedb_keyspace_names(leveldb_t* db, size_t* count);
+
+LEVELDB_EXPORT void cleavedb_put(cleavedb_keyspace_t*, const leveldb_writeoptions_t* options,
+                                 const char* key, size_t keylen, const char* val, size_t vallen,
+                                 char** errptr);
+LEVELDB_EXPORT void cleavedb_delete(cleavedb_keyspace_t*, const leveldb_writeoptions_t* options,
+                                    const char* key, size_t keylen, char** errptr);
+LEVELDB_EXPORT char* cleavedb_get(cleavedb_keyspace_t*, const leveldb_readoptions_t* options,
+                                  const char* key, size_t keylen, size_t* vallen, char** errptr);
+/* The values of num_keys keys at one moment; separated values are read in parallel. Fills all
+ * three arrays: values (NULL: none) and error messages (NULL: none) are for leveldb_free. */
+LEVELDB_EXPORT void cleavedb_multi_get(cleavedb_keyspace_t*, const leveldb_readoptions_t* options,
+                                       size_t num_keys, const char* const* keys,
+                                       const size_t* key_lens, char** values, size_t* value_lens,
+                                       char** errs);
+
+/* For the functions leveldb_iter_... */
+LEVELDB_EXPORT leveldb_iterator_t* cleavedb_create_iterator(cleavedb_keyspace_t*,
+                                                            const leveldb_readoptions_t* options);
+/* The last key at or before this one. */
+LEVELDB_EXPORT void cleavedb_iter_seek_for_prev(leveldb_iterator_t*, const char* k, size_t klen);
+
+LEVELDB_EXPORT void cleavedb_writebatch_put(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                            const char* key, size_t klen, const char* val,
+                                            size_t vlen);
+LEVELDB_EXPORT void cleavedb_writebatch_delete(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                               const char* key, size_t klen);
+
+/* When a write is acknowledged. */
+enum {
+  cleavedb_durability_default = 0,  /* as the options of the database say */
+  cleavedb_durability_buffered = 1, /* in a buffer of this process */
+  cleavedb_durability_os = 2,       /* with the kernel: survives a killed process; the default */
+  cleavedb_durability_sync = 3,     /* on the device: survives a power cut */
+  cleavedb_durability_every = 4     /* as os, and on the device within interval_ms */
+};
+LEVELDB_EXPORT void cleavedb_options_set_durability(leveldb_options_t*, int durability,
+                                                    uint64_t interval_ms);
+/* Goes before leveldb_writeoptions_set_sync. */
+LEVELDB_EXPORT void cleavedb_writeoptions_set_durability(leveldb_writeoptions_t*, int durability,
+                                                         uint64_t interval_ms);
+
+/* Whether large values are kept apart from keys, and from which size on (1024 bytes). */
+enum { cleavedb_separation_off = 0, cleavedb_separation_at_write = 1 };
+LEVELDB_EXPORT void cleavedb_options_set_separation(leveldb_options_t*, int mode);
+LEVELDB_EXPORT void cleavedb_options_set_separation_threshold(leveldb_options_t*, size_t bytes);
+/* How single separated values are compressed. zstd is not part of every build. */
+enum { cleavedb_codec_none = 0, cleavedb_codec_lz4 = 1, cleavedb_codec_zstd = 2 };
+LEVELDB_EXPORT void cleavedb_options_set_value_compression(leveldb_options_t*, int codec);
+/* Changes nothing on disk; writes are refused. */
+LEVELDB_EXPORT void cleavedb_options_set_read_only(leveldb_options_t*, uint8_t);
+/* The most bytes of log that an opening may have to replay (512 MiB). */
+LEVELDB_EXPORT void cleavedb_options_set_max_replay_bytes(leveldb_options_t*, uint64_t bytes);
+/* A log segment is closed at this size (64 MiB). */
+LEVELDB_EXPORT void cleavedb_options_set_segment_bytes(leveldb_options_t*, uint64_t bytes);
+
+/* Of iterators: values will not be asked for, and none is read. */
+LEVELDB_EXPORT void cleavedb_readoptions_set_keys_only(leveldb_readoptions_t*, uint8_t);
+/* Of iterators: read separated values ahead (true). */
+LEVELDB_EXPORT void cleavedb_readoptions_set_prefetch(leveldb_readoptions_t*, uint8_t);
+/* Of iterators: the first key that belongs to the walk; NULL for none. */
+LEVELDB_EXPORT void cleavedb_readoptions_set_lower_bound(leveldb_readoptions_t*, const char* key,
+                                                         size_t keylen);
+/* Of iterators: the first key that does not any more; NULL for none. */
+LEVELDB_EXPORT void cleavedb_readoptions_set_upper_bound(leveldb_readoptions_t*, const char* key,
+                                                         size_t keylen);
+/* Of iterators: only keys that begin with this; NULL for all. Needs keys in byte order. */
+LEVELDB_EXPORT void cleavedb_readoptions_set_prefix(leveldb_readoptions_t*, const char* prefix,
+                                                    size_t prefixlen);
+
+/* Makes all that was written so far survive a power cut. */
+LEVELDB_EXPORT void cleavedb_sync(leveldb_t* db, char** errptr);
+/* Writes what is in memory to tables, and waits for it. */
+LEVELDB_EXPORT void cleavedb_flush(leveldb_t* db, char** errptr);
+/* Compacts all keyspaces, and waits for it. */
+LEVELDB_EXPORT void cleavedb_compact(leveldb_t* db, char** errptr);
+/* Makes a second, complete database in a new directory; the files are shared by hard links. */
+LEVELDB_EXPORT void cleavedb_checkpoint(leveldb_t* db, const char* directory, char** errptr);
+/* Reads and verifies everything. Returns how many problems there are; the error is the first. */
+LEVELDB_EXPORT uint64_t cleavedb_check(leveldb_t* db, char** errptr);
+/* Statistics as a JSON object, for leveldb_free. */
+LEVELDB_EXPORT char* cleavedb_stats_json(leveldb_t* db);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* CLEAVEDB_C_H_ */

@@ -1,0 +1,199 @@
+//! Write batches. LevelDB makes them before there is a database, so a batch keeps plain bytes and
+//! learns what they mean for the engine when it is written.
+//!
+//! What can't be added (a key too long, a keyspace that is none) is told by the write, since the
+//! calls that add have no place for an error.
+
+use crate::border::{Bytes, State};
+use crate::guard::quiet;
+use crate::handle::Handle;
+use engine::{Error, Keyspace, Result, WriteBatch};
+use std::ffi::c_char;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A batch as C holds it.
+#[derive(Default)]
+pub struct Batch {
+    /// Shared while it is written or walked, which needs no lock then.
+    operations: Mutex<Arc<Operations>>,
+}
+
+/// What a batch holds.
+#[derive(Default, Clone)]
+pub struct Operations {
+    list: Vec<Operation>,
+    bytes: Vec<u8>,
+    error: Option<Error>,
+}
+
+#[derive(Clone)]
+struct Operation {
+    /// `None`: the keyspace `default` of whichever database it is written to.
+    keyspace: Option<Keyspace>,
+    key: Range<usize>,
+    /// `None` deletes the key.
+    value: Option<Range<usize>>,
+}
+
+impl Operations {
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        start..self.bytes.len()
+    }
+
+    fn append(&mut self, other: &Operations) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        let moved = |range: &Range<usize>| range.start + start..range.end + start;
+        self.list.extend(other.list.iter().map(|operation| Operation {
+            keyspace: operation.keyspace.clone(),
+            key: moved(&operation.key),
+            value: operation.value.as_ref().map(moved),
+        }));
+        if self.error.is_none() {
+            self.error.clone_from(&other.error);
+        }
+    }
+
+    /// As a batch of the engine.
+    pub fn for_engine(&self, default: &Keyspace) -> Result<WriteBatch> {
+        if let Some(error) = &self.error {
+            return Err(error.clone());
+        }
+        let mut batch = WriteBatch::new();
+        for operation in &self.list {
+            let keyspace = operation.keyspace.as_ref().unwrap_or(default);
+            let key = &self.bytes[operation.key.clone()];
+            match &operation.value {
+                Some(value) => batch.put(keyspace, key, &self.bytes[value.clone()]),
+                None => batch.delete(keyspace, key),
+            };
+        }
+        Ok(batch)
+    }
+}
+
+impl Batch {
+    /// What it holds now.
+    pub fn operations(&self) -> Arc<Operations> {
+        self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Adds a put, or a deletion if there is no value; what can't be added is kept as the error.
+    pub fn add(
+        &self,
+        keyspace: Option<Keyspace>,
+        key: Result<&[u8]>,
+        value: Result<Option<&[u8]>>,
+    ) {
+        self.change(|operations| match key.and_then(|key| Ok((key, value?))) {
+            Ok((key, value)) => {
+                let key = operations.keep(key);
+                let value = value.map(|value| operations.keep(value));
+                operations.list.push(Operation { keyspace, key, value });
+            }
+            Err(error) => {
+                operations.error.get_or_insert(error);
+            }
+        });
+    }
+
+    /// Keeps an error for the write.
+    pub fn refuse(&self, error: Error) {
+        self.change(|operations| {
+            operations.error.get_or_insert(error);
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Operations)) {
+        let mut operations = self.operations.lock().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut operations));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_create() -> Handle<Batch> {
+    quiet(Handle::NULL, || Ok(Handle::new(Batch::default())))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_destroy(batch: Handle<Batch>) {
+    quiet((), || {
+        batch.close();
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_clear(batch: Handle<Batch>) {
+    quiet((), || {
+        batch.pin()?.change(|operations| {
+            operations.list.clear();
+            operations.bytes.clear();
+            operations.error = None;
+        });
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_put(
+    batch: Handle<Batch>,
+    key: Bytes,
+    klen: usize,
+    val: Bytes,
+    vlen: usize,
+) {
+    quiet((), || {
+        batch.pin()?.add(None, key.key(klen), val.value(vlen).map(Some));
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_delete(batch: Handle<Batch>, key: Bytes, klen: usize) {
+    quiet((), || {
+        batch.pin()?.add(None, key.key(klen), Ok(None));
+        Ok(())
+    });
+}
+
+type OnPut = extern "C" fn(State, *const c_char, usize, *const c_char, usize);
+type OnDelete = extern "C" fn(State, *const c_char, usize);
+
+/// Hands every operation to C, in order. No lock is held meanwhile: the callbacks may use the
+/// batch, and see it as it was.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_iterate(
+    batch: Handle<Batch>,
+    state: State,
+    put: Option<OnPut>,
+    deleted: Option<OnDelete>,
+) {
+    quiet((), || {
+        let operations = batch.pin()?.operations();
+        for operation in &operations.list {
+            let key = &operations.bytes[operation.key.clone()];
+            match (&operation.value, put, deleted) {
+                (Some(value), Some(put), _) => {
+                    let value = &operations.bytes[value.clone()];
+                    put(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len());
+                }
+                (None, _, Some(deleted)) => deleted(state, key.as_ptr().cast(), key.len()),
+                _ => {}
+            }
+        }
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writebatch_append(destination: Handle<Batch>, source: Handle<Batch>) {
+    quiet((), || {
+        let source = source.pin()?.operations();
+        destination.pin()?.change(|operations| operations.append(&source));
+        Ok(())
+    });
+}

@@ -1,0 +1,84 @@
+//! Orders of keys given from C. Its destructor runs when the handle is destroyed and no database
+//! or iterator uses the order any more.
+
+use crate::border::State;
+use crate::guard::quiet;
+use crate::handle::Handle;
+use engine::{Comparator, Error, Result};
+use std::cmp::Ordering;
+use std::ffi::{CStr, c_char, c_int};
+use std::sync::Arc;
+
+/// LevelDB's name for the order by bytes, which needs no comparator here.
+pub const BYTEWISE: &str = "leveldb.BytewiseComparator";
+
+/// A comparator as C holds it.
+pub struct ComparatorHandle {
+    /// The order, which databases share.
+    pub order: Arc<CComparator>,
+}
+
+pub type Destructor = extern "C" fn(State);
+type Compare = extern "C" fn(State, *const c_char, usize, *const c_char, usize) -> c_int;
+pub type Name = extern "C" fn(State) -> *const c_char;
+
+/// An order of keys by functions of C.
+pub struct CComparator {
+    state: State,
+    destructor: Option<Destructor>,
+    compare: Compare,
+    name: String,
+}
+
+impl Comparator for CComparator {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let (left, right) = (a.as_ptr().cast(), b.as_ptr().cast());
+        (self.compare)(self.state, left, a.len(), right, b.len()).cmp(&0)
+    }
+}
+
+impl Drop for CComparator {
+    fn drop(&mut self) {
+        if let Some(destructor) = self.destructor {
+            destructor(self.state);
+        }
+    }
+}
+
+/// Asks C for a name, once.
+pub fn name_of(state: State, name: Option<Name>) -> Result<String> {
+    let name = name.ok_or_else(|| Error::invalid("there is no function for the name"))?(state);
+    if name.is_null() {
+        return Err(Error::invalid("the name is a null pointer"));
+    }
+    // SAFETY: `c.h` demands a string that ends with a zero byte.
+    Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_comparator_create(
+    state: State,
+    destructor: Option<Destructor>,
+    compare: Option<Compare>,
+    name: Option<Name>,
+) -> Handle<ComparatorHandle> {
+    quiet(Handle::NULL, || {
+        let compare =
+            compare.ok_or_else(|| Error::invalid("there is no function that compares"))?;
+        let name = name_of(state, name)?;
+        let order = Arc::new(CComparator { state, destructor, compare, name });
+        Ok(Handle::new(ComparatorHandle { order }))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_comparator_destroy(comparator: Handle<ComparatorHandle>) {
+    quiet((), || {
+        comparator.close();
+        Ok(())
+    });
+}

@@ -1,0 +1,139 @@
+//! A database: open, close, and the calls on its keyspace `default`, which is all that LevelDB
+//! has.
+
+use crate::batch::Batch;
+use crate::border::{Bytes, ErrPtr, Out, Text, copy_bytes};
+use crate::fork::OfProcess;
+use crate::guard::{quiet, telling};
+use crate::handle::Handle;
+use crate::options::{DbOptions, ReadSettings, WriteSettings};
+use engine::{Db, Keyspace, Result, WriteOptions};
+use std::ffi::c_char;
+use std::ptr;
+
+/// A database as C holds it.
+pub struct Database {
+    opened: OfProcess<(Db, Keyspace)>,
+}
+
+impl Database {
+    /// A handle's worth of an open database.
+    pub fn new(db: Db) -> Self {
+        let keyspace = db.default_keyspace();
+        Database { opened: OfProcess::new((db, keyspace)) }
+    }
+
+    /// The database.
+    #[inline]
+    pub fn engine(&self) -> Result<&Db> {
+        self.opened.get().map(|(db, _)| db)
+    }
+
+    /// The keyspace `default`.
+    #[inline]
+    pub fn keyspace(&self) -> Result<&Keyspace> {
+        self.opened.get().map(|(_, keyspace)| keyspace)
+    }
+}
+
+/// How a write is done.
+pub fn write_options(handle: Handle<WriteSettings>) -> Result<WriteOptions> {
+    Ok(WriteOptions { durability: handle.pin()?.durability() })
+}
+
+/// Reads a value for C: null for none, and its length at `len`.
+pub fn get(
+    keyspace: &Keyspace,
+    settings: Handle<ReadSettings>,
+    key: &[u8],
+    len: Out<usize>,
+) -> Result<*mut c_char> {
+    let Some(value) = keyspace.get_with(key, &settings.pin()?.read_options()?)? else {
+        return Ok(ptr::null_mut());
+    };
+    len.set(value.len());
+    Ok(copy_bytes(&value))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_open(
+    options: Handle<DbOptions>,
+    name: Text,
+    errptr: ErrPtr,
+) -> Handle<Database> {
+    telling(errptr, Handle::NULL, || {
+        let options = options.pin()?;
+        Ok(Handle::new(Database::new(options.open(name.path()?)?)))
+    })
+}
+
+/// Closes the database at once; calls of other threads that are under way end with an error, or
+/// have ended. Iterators and snapshots may be destroyed later.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_close(db: Handle<Database>) {
+    quiet((), || {
+        let engine = db.pin()?.engine().cloned();
+        db.close();
+        engine?.close()
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_put(
+    db: Handle<Database>,
+    options: Handle<WriteSettings>,
+    key: Bytes,
+    keylen: usize,
+    val: Bytes,
+    vallen: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let options = write_options(options)?;
+        db.pin()?.keyspace()?.put_with(key.key(keylen)?, val.value(vallen)?, &options)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_delete(
+    db: Handle<Database>,
+    options: Handle<WriteSettings>,
+    key: Bytes,
+    keylen: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let options = write_options(options)?;
+        db.pin()?.keyspace()?.delete_with(key.key(keylen)?, &options)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_write(
+    db: Handle<Database>,
+    options: Handle<WriteSettings>,
+    batch: Handle<Batch>,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let options = write_options(options)?;
+        let db = db.pin()?;
+        let operations = batch.pin()?.operations();
+        db.engine()?.write(operations.for_engine(db.keyspace()?)?, &options)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_get(
+    db: Handle<Database>,
+    options: Handle<ReadSettings>,
+    key: Bytes,
+    keylen: usize,
+    vallen: Out<usize>,
+    errptr: ErrPtr,
+) -> *mut c_char {
+    vallen.set(0);
+    telling(errptr, ptr::null_mut(), || {
+        get(db.pin()?.keyspace()?, options, key.key(keylen)?, vallen)
+    })
+}

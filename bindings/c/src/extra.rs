@@ -1,0 +1,273 @@
+//! CleaveDB's own calls, see `include/cleavedb/c.h`: keyspaces, many keys at once, and what a
+//! database tells and does beyond LevelDB's.
+
+use crate::batch::Batch;
+use crate::border::{Array, Bytes, ErrPtr, Out, Text, copy_bytes, copy_text};
+use crate::db::{Database, get, write_options};
+use crate::error;
+use crate::fork::OfProcess;
+use crate::guard::{quiet, telling};
+use crate::handle::{Handle, open_handles};
+use crate::iter::{self, Iter};
+use crate::options::{DbOptions, ReadSettings, WriteSettings};
+use engine::{Error, Keyspace, Result, Value};
+use std::ffi::{c_char, c_int};
+use std::ptr;
+
+/// A keyspace as C holds it.
+pub struct KeyspaceHandle {
+    keyspace: OfProcess<Keyspace>,
+}
+
+impl KeyspaceHandle {
+    /// The keyspace.
+    pub fn get(&self) -> Result<&Keyspace> {
+        self.keyspace.get()
+    }
+}
+
+/// Opens a keyspace; creates it if there is none. With options its settings become those.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_keyspace_open(
+    db: Handle<Database>,
+    options: Handle<DbOptions>,
+    name: Text,
+    errptr: ErrPtr,
+) -> Handle<KeyspaceHandle> {
+    telling(errptr, Handle::NULL, || {
+        let name = name.utf8("the name of the keyspace")?;
+        let db = db.pin()?;
+        let db = db.engine()?;
+        let keyspace = if options.is_null() {
+            db.keyspace(name)?
+        } else {
+            let changes = options.pin()?.keyspace_changes();
+            let existing = db.existing_keyspace(name)?.map(|keyspace| keyspace.options());
+            let mut settings = existing.unwrap_or_else(|| db.options().keyspace.clone());
+            changes.apply(&mut settings);
+            db.keyspace_with(name, settings)?
+        };
+        Ok(Handle::new(KeyspaceHandle { keyspace: OfProcess::new(keyspace) }))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_keyspace_close(keyspace: Handle<KeyspaceHandle>) {
+    quiet((), || {
+        keyspace.close();
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_keyspace_drop(db: Handle<Database>, name: Text, errptr: ErrPtr) {
+    telling(errptr, (), || db.pin()?.engine()?.drop_keyspace(name.utf8("the name")?));
+}
+
+/// The names of all keyspaces, each with a zero byte behind it, and how many there are.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_keyspace_names(db: Handle<Database>, count: Out<usize>) -> *mut c_char {
+    count.set(0);
+    quiet(ptr::null_mut(), || {
+        let names = db.pin()?.engine()?.keyspaces();
+        count.set(names.len());
+        let bytes: Vec<u8> =
+            names.iter().flat_map(|name| [name.as_bytes(), &[0]].concat()).collect();
+        Ok(copy_bytes(&bytes))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_put(
+    keyspace: Handle<KeyspaceHandle>,
+    options: Handle<WriteSettings>,
+    key: Bytes,
+    keylen: usize,
+    val: Bytes,
+    vallen: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let options = write_options(options)?;
+        keyspace.pin()?.get()?.put_with(key.key(keylen)?, val.value(vallen)?, &options)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_delete(
+    keyspace: Handle<KeyspaceHandle>,
+    options: Handle<WriteSettings>,
+    key: Bytes,
+    keylen: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let options = write_options(options)?;
+        keyspace.pin()?.get()?.delete_with(key.key(keylen)?, &options)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_get(
+    keyspace: Handle<KeyspaceHandle>,
+    options: Handle<ReadSettings>,
+    key: Bytes,
+    keylen: usize,
+    vallen: Out<usize>,
+    errptr: ErrPtr,
+) -> *mut c_char {
+    vallen.set(0);
+    telling(errptr, ptr::null_mut(), || {
+        get(keyspace.pin()?.get()?, options, key.key(keylen)?, vallen)
+    })
+}
+
+/// The values of many keys at one moment. Each key has its own value, length and error.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_multi_get(
+    keyspace: Handle<KeyspaceHandle>,
+    options: Handle<ReadSettings>,
+    num_keys: usize,
+    keys: Array<Bytes>,
+    key_lens: Array<usize>,
+    values: Out<*mut c_char>,
+    value_lens: Out<usize>,
+    errs: Out<*mut c_char>,
+) {
+    let tell = |index: usize, answer: Result<Option<Value>>| {
+        let found = answer.as_ref().ok().and_then(Option::as_ref);
+        values.set_at(index, found.map_or(ptr::null_mut(), |value| copy_bytes(value)));
+        value_lens.set_at(index, found.map_or(0, |value| value.len()));
+        errs.set_at(
+            index,
+            answer.err().map_or(ptr::null_mut(), |e| copy_text(&error::message(&e))),
+        );
+    };
+    let body = || {
+        let starts = keys.items(num_keys, "the keys")?;
+        let lengths = key_lens.items(num_keys, "the lengths of the keys")?;
+        let keys = starts.iter().zip(lengths).map(|(key, &len)| key.key(len));
+        let keys: Vec<&[u8]> = keys.collect::<Result<_>>()?;
+        let options = options.pin()?.read_options()?;
+        let answers = keyspace.pin()?.get()?.multi_get_with(&keys, &options);
+        answers.into_iter().enumerate().for_each(|(index, answer)| tell(index, answer));
+        Ok(())
+    };
+    let outcome = quiet(Err(Error::invalid("the call panicked")), || Ok(body()));
+    if let Err(error) = outcome {
+        (0..num_keys).for_each(|index| tell(index, Err(error.clone())));
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_create_iterator(
+    keyspace: Handle<KeyspaceHandle>,
+    options: Handle<ReadSettings>,
+) -> Handle<Iter> {
+    quiet(Handle::NULL, || {
+        let keyspace = keyspace.pin();
+        let keyspace = match &keyspace {
+            Ok(keyspace) => keyspace.get(),
+            Err(error) => Err(error.clone()),
+        };
+        Ok(iter::create(keyspace, options))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_iter_seek_for_prev(iter: Handle<Iter>, key: Bytes, klen: usize) {
+    iter::seek_for_prev(iter, key, klen);
+}
+
+fn add(
+    batch: Handle<Batch>,
+    keyspace: Handle<KeyspaceHandle>,
+    key: Result<&[u8]>,
+    value: Result<Option<&[u8]>>,
+) {
+    quiet((), || {
+        let batch = batch.pin()?;
+        match keyspace.pin().and_then(|keyspace| keyspace.get().cloned()) {
+            Ok(keyspace) => batch.add(Some(keyspace), key, value),
+            Err(error) => batch.refuse(error),
+        }
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_writebatch_put(
+    batch: Handle<Batch>,
+    keyspace: Handle<KeyspaceHandle>,
+    key: Bytes,
+    klen: usize,
+    val: Bytes,
+    vlen: usize,
+) {
+    add(batch, keyspace, key.key(klen), val.value(vlen).map(Some));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_writebatch_delete(
+    batch: Handle<Batch>,
+    keyspace: Handle<KeyspaceHandle>,
+    key: Bytes,
+    klen: usize,
+) {
+    add(batch, keyspace, key.key(klen), Ok(None));
+}
+
+/// Makes all that was committed survive a power cut.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_sync(db: Handle<Database>, errptr: ErrPtr) {
+    telling(errptr, (), || db.pin()?.engine()?.sync());
+}
+
+/// Writes all memtables to tables.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_flush(db: Handle<Database>, errptr: ErrPtr) {
+    telling(errptr, (), || db.pin()?.engine()?.flush());
+}
+
+/// Compacts all keyspaces, whole.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_compact(db: Handle<Database>, errptr: ErrPtr) {
+    telling(errptr, (), || db.pin()?.engine()?.compact());
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_checkpoint(db: Handle<Database>, directory: Text, errptr: ErrPtr) {
+    telling(errptr, (), || db.pin()?.engine()?.checkpoint(directory.path()?));
+}
+
+/// Verifies everything; the error is the first problem. Returns how many there are.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_check(db: Handle<Database>, errptr: ErrPtr) -> u64 {
+    telling(errptr, 0, || {
+        let report = db.pin()?.engine()?.check()?;
+        if let Some(problem) = report.problems.first() {
+            errptr.set(problem);
+        }
+        Ok(report.problem_count)
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_stats_json(db: Handle<Database>) -> *mut c_char {
+    quiet(ptr::null_mut(), || Ok(copy_text(&db.pin()?.engine()?.stats().to_json())))
+}
+
+/// How many handles of any kind are open in this process.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_open_handles() -> usize {
+    open_handles()
+}
+
+/// This library's version: major × 1 000 000 + minor × 1000 + patch.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_version_number() -> c_int {
+    let number = |text: &str| text.parse::<c_int>().unwrap_or(0);
+    number(env!("CARGO_PKG_VERSION_MAJOR")) * 1_000_000
+        + number(env!("CARGO_PKG_VERSION_MINOR")) * 1000
+        + number(env!("CARGO_PKG_VERSION_PATCH"))
+}

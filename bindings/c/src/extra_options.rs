@@ -1,0 +1,167 @@
+//! Options that LevelDB has no words for, see `include/cleavedb/c.h`.
+
+use crate::border::Bytes;
+use crate::guard::quiet;
+use crate::handle::Handle;
+use crate::options::{CursorSettings, DbOptions, ReadSettings, WriteSettings, set};
+use engine::{Codec, Durability, Error, Result, Separation};
+use std::ffi::c_int;
+use std::sync::PoisonError;
+use std::time::Duration;
+
+/// The numbers of `cleavedb_durability_…` in the header.
+fn durability(level: c_int, interval_ms: u64) -> Result<Option<Durability>> {
+    Ok(Some(match level {
+        0 => return Ok(None),
+        1 => Durability::Buffered,
+        2 => Durability::Os,
+        3 => Durability::Sync,
+        4 if interval_ms > 0 => Durability::SyncEvery(Duration::from_millis(interval_ms)),
+        _ => {
+            return Err(Error::invalid(format!(
+                "durability {level} with an interval of {interval_ms} ms does not exist"
+            )));
+        }
+    }))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_durability(
+    options: Handle<DbOptions>,
+    level: c_int,
+    interval_ms: u64,
+) {
+    set(options, |settings| {
+        settings.options.durability = durability(level, interval_ms)?.unwrap_or(Durability::Os);
+        Ok(())
+    });
+}
+
+/// A level that does not exist changes nothing.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_writeoptions_set_durability(
+    options: Handle<WriteSettings>,
+    level: c_int,
+    interval_ms: u64,
+) {
+    quiet((), || {
+        options.pin()?.set_durability(durability(level, interval_ms)?);
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_separation(options: Handle<DbOptions>, mode: c_int) {
+    set(options, |settings| {
+        settings.keyspace.separation = Some(match mode {
+            0 => Separation::Off,
+            1 => Separation::AtWrite,
+            _ => return Err(Error::invalid(format!("separation {mode} does not exist"))),
+        });
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_separation_threshold(options: Handle<DbOptions>, bytes: usize) {
+    set(options, |settings| {
+        settings.keyspace.separation_threshold = Some(bytes);
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_value_compression(options: Handle<DbOptions>, codec: c_int) {
+    set(options, |settings| {
+        settings.keyspace.value_codec = Some(match codec {
+            0 => Codec::None,
+            1 => Codec::Lz4,
+            2 => Codec::Zstd,
+            _ => return Err(Error::invalid(format!("codec {codec} does not exist"))),
+        });
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_read_only(options: Handle<DbOptions>, value: u8) {
+    set(options, |settings| {
+        settings.options.read_only = value != 0;
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_max_replay_bytes(options: Handle<DbOptions>, bytes: u64) {
+    set(options, |settings| {
+        settings.options.max_replay_bytes = bytes;
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_segment_bytes(options: Handle<DbOptions>, bytes: u64) {
+    set(options, |settings| {
+        settings.options.segment_bytes = bytes;
+        Ok(())
+    });
+}
+
+fn change(options: Handle<ReadSettings>, change: impl FnOnce(&mut CursorSettings) -> Result<()>) {
+    quiet((), || {
+        let options = options.pin()?;
+        change(&mut options.cursor.lock().unwrap_or_else(PoisonError::into_inner))
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_readoptions_set_keys_only(options: Handle<ReadSettings>, value: u8) {
+    change(options, |cursor| {
+        cursor.keys_only = value != 0;
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_readoptions_set_prefetch(options: Handle<ReadSettings>, value: u8) {
+    change(options, |cursor| {
+        cursor.no_prefetch = value == 0;
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_readoptions_set_lower_bound(
+    options: Handle<ReadSettings>,
+    key: Bytes,
+    keylen: usize,
+) {
+    change(options, |cursor| {
+        cursor.lower = key.optional_key(keylen)?.map(<[u8]>::to_vec);
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_readoptions_set_upper_bound(
+    options: Handle<ReadSettings>,
+    key: Bytes,
+    keylen: usize,
+) {
+    change(options, |cursor| {
+        cursor.upper = key.optional_key(keylen)?.map(<[u8]>::to_vec);
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_readoptions_set_prefix(
+    options: Handle<ReadSettings>,
+    prefix: Bytes,
+    prefixlen: usize,
+) {
+    change(options, |cursor| {
+        cursor.prefix = prefix.optional_key(prefixlen)?.map(<[u8]>::to_vec);
+        Ok(())
+    });
+}

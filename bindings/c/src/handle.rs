@@ -1,0 +1,373 @@
+//! Handles: numbers that C holds in place of pointers.
+//!
+//! ```text
+//! bit 46        set, so that a small number or null is no handle
+//! bits 24..46   generation of the slot, from one on
+//! bits  4..24   index of the slot
+//! bits  0..4    zero, as in an aligned pointer
+//! ```
+//! The rest is zero, so that it looks like an address of user space to runtimes that tag pointers.
+//! A slot holds one object. When its handle is closed the generation moves on, and when
+//! generations run out the slot is left alone: no handle ever comes to mean another object.
+//!
+//! A call *pins* the object: it stays until the call is done, also if another thread closes the
+//! handle meanwhile. Pinning takes no lock; it is one compare-and-swap on the slot's state, and
+//! letting go is one subtraction:
+//!
+//! ```text
+//! bits 32..64   generation
+//! bit  31       the handle is open; counts as one pin
+//! bits  0..31   pins
+//! ```
+
+use crate::batch::Batch;
+use crate::cache::Cache;
+use crate::comparator::ComparatorHandle;
+use crate::db::Database;
+use crate::env::Environment;
+use crate::extra::KeyspaceHandle;
+use crate::filter::FilterHandle;
+use crate::iter::Iter;
+use crate::options::{DbOptions, ReadSettings, WriteSettings};
+use crate::snapshot::SnapshotHandle;
+use engine::{Error, Result};
+use std::cell::UnsafeCell;
+use std::marker::PhantomData;
+use std::ops::Deref;
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+const SLOTS_PER_CHUNK: usize = 1 << 10;
+const CHUNKS: usize = 1 << 10;
+const MARK: usize = 1 << 46;
+const GENERATION_SHIFT: usize = 24;
+const INDEX_SHIFT: usize = 4;
+/// The last generation; a slot that reached it is used no more.
+const LAST_GENERATION: u64 = (1 << 22) - 1;
+const OPEN: u64 = 1 << 31;
+const PINS: u64 = OPEN - 1;
+
+/// What a handle of C stands for.
+pub trait Kind: Sized + Send + Sync + 'static {
+    /// What messages call it.
+    const WORD: &'static str;
+    /// Packs it for a slot.
+    fn pack(self) -> Object;
+    /// It, if the slot holds one of this kind.
+    fn unpack(object: &Object) -> Option<&Self>;
+}
+
+macro_rules! kinds {
+    ($($kind:ident: $word:literal),* $(,)?) => {
+        /// One object of any kind.
+        pub enum Object { $($kind(Box<$kind>)),* }
+
+        $(impl Kind for $kind {
+            const WORD: &'static str = $word;
+
+            fn pack(self) -> Object {
+                Object::$kind(Box::new(self))
+            }
+
+            fn unpack(object: &Object) -> Option<&Self> {
+                match object {
+                    Object::$kind(it) => Some(it),
+                    _ => None,
+                }
+            }
+        })*
+    };
+}
+
+kinds! {
+    Database: "the database",
+    KeyspaceHandle: "the keyspace",
+    SnapshotHandle: "the snapshot",
+    Iter: "the iterator",
+    Batch: "the batch",
+    DbOptions: "the options",
+    ReadSettings: "the read options",
+    WriteSettings: "the write options",
+    ComparatorHandle: "the comparator",
+    FilterHandle: "the filter policy",
+    Cache: "the cache",
+    Environment: "the environment",
+}
+
+/// A handle as C passes it; laid out like a pointer.
+#[repr(transparent)]
+pub struct Handle<T> {
+    number: usize,
+    kind: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Handle<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Handle<T> {}
+
+/// One to a cache line: neighbours are used by different threads.
+#[repr(align(64))]
+struct Slot {
+    state: AtomicU64,
+    object: UnsafeCell<Option<Object>>,
+}
+
+// SAFETY: `object` changes only while nobody has it pinned: by who took the slot from the free
+// list, before it is open, and by who dropped the last pin, after it was closed.
+unsafe impl Sync for Slot {}
+
+static SLOTS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
+/// Slots that were used before, and may be again.
+static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+static NEXT: AtomicU32 = AtomicU32::new(0);
+static OPEN_HANDLES: AtomicUsize = AtomicUsize::new(0);
+
+fn slot(index: usize) -> Option<&'static Slot> {
+    SLOTS.get(index / SLOTS_PER_CHUNK)?.get()?.get(index % SLOTS_PER_CHUNK)
+}
+
+/// A slot that nobody uses.
+fn take_slot() -> Option<usize> {
+    if let Some(index) = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop() {
+        return Some(index as usize);
+    }
+    let index = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
+        ((next as usize) < CHUNKS * SLOTS_PER_CHUNK).then_some(next + 1)
+    });
+    let index = index.ok()? as usize;
+    SLOTS[index / SLOTS_PER_CHUNK].get_or_init(|| {
+        let empty = || Slot { state: AtomicU64::new(1 << 32), object: UnsafeCell::new(None) };
+        std::iter::repeat_with(empty).take(SLOTS_PER_CHUNK).collect()
+    });
+    Some(index)
+}
+
+/// How many handles are open: a program that closes all it opens ends with none.
+pub fn open_handles() -> usize {
+    OPEN_HANDLES.load(Ordering::Relaxed)
+}
+
+impl<T> Handle<T> {
+    /// No object.
+    pub const NULL: Handle<T> = Handle { number: 0, kind: PhantomData };
+
+    /// True for the null pointer.
+    pub fn is_null(self) -> bool {
+        self.number == 0
+    }
+
+    /// The number behind it, to keep.
+    pub fn number(self) -> usize {
+        self.number
+    }
+
+    /// A handle that was kept as a number.
+    pub fn from_number(number: usize) -> Self {
+        Handle { number, kind: PhantomData }
+    }
+
+    fn place(self) -> Option<(&'static Slot, usize, u64)> {
+        let index = self.number >> INDEX_SHIFT & (CHUNKS * SLOTS_PER_CHUNK - 1);
+        let generation = (self.number >> GENERATION_SHIFT) as u64 & LAST_GENERATION;
+        let whole = MARK | (generation as usize) << GENERATION_SHIFT | index << INDEX_SHIFT;
+        if whole != self.number {
+            return None;
+        }
+        Some((slot(index)?, index, generation))
+    }
+}
+
+impl<T: Kind> Handle<T> {
+    /// A new handle on an object; null if a million are open.
+    pub fn new(object: T) -> Self {
+        let Some((slot, index)) = take_slot().and_then(|index| Some((slot(index)?, index))) else {
+            return Self::NULL;
+        };
+        // SAFETY: the slot is not open and was taken from the free list: nobody else is here.
+        unsafe { *slot.object.get() = Some(object.pack()) };
+        let generation = slot.state.load(Ordering::Relaxed) >> 32;
+        slot.state.store(generation << 32 | OPEN | 1, Ordering::Release);
+        OPEN_HANDLES.fetch_add(1, Ordering::Relaxed);
+        let number = MARK | (generation as usize) << GENERATION_SHIFT | index << INDEX_SHIFT;
+        Handle { number, kind: PhantomData }
+    }
+
+    /// The object, for as long as the answer is held.
+    #[inline]
+    pub fn pin(self) -> Result<Pinned<T>> {
+        self.try_pin().ok_or_else(|| self.refusal())
+    }
+
+    #[inline]
+    fn try_pin(self) -> Option<Pinned<T>> {
+        let (slot, index, generation) = self.place()?;
+        let mut state = slot.state.load(Ordering::Relaxed);
+        loop {
+            if state >> 32 != generation || state & OPEN == 0 || state & PINS == PINS {
+                return None;
+            }
+            let pinned = slot.state.compare_exchange_weak(
+                state,
+                state + 1,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            match pinned {
+                Ok(_) => break,
+                Err(now) => state = now,
+            }
+        }
+        let pin = Pin { slot, index };
+        // SAFETY: it is pinned, so nobody changes or drops it before `pin` is dropped.
+        let object = unsafe { &*slot.object.get() };
+        let object: *const T = object.as_ref().and_then(T::unpack)?;
+        Some(Pinned { object, _pin: pin })
+    }
+
+    #[cold]
+    fn refusal(self) -> Error {
+        let what = if self.is_null() { "a null pointer" } else { "no handle that is open" };
+        Error::invalid(format!("{} is {what}", T::WORD))
+            .advise("pass what was created and is not destroyed yet")
+    }
+
+    /// Ends the handle; the object goes with its last pin. Does nothing if it has ended already,
+    /// or never was one of this kind.
+    pub fn close(self) {
+        // Pinned while it is checked: the kind is known, and the slot can't be another's.
+        let Some(pinned) = self.try_pin() else { return };
+        let closed = pinned._pin.slot.state.fetch_and(!OPEN, Ordering::AcqRel);
+        if closed & OPEN != 0 {
+            OPEN_HANDLES.fetch_sub(1, Ordering::Relaxed);
+            drop(Pin { slot: pinned._pin.slot, index: pinned._pin.index });
+        }
+    }
+}
+
+struct Pin {
+    slot: &'static Slot,
+    index: usize,
+}
+
+impl Drop for Pin {
+    #[inline]
+    fn drop(&mut self) {
+        let before = self.slot.state.fetch_sub(1, Ordering::Release);
+        if before & PINS == 1 {
+            self.vacate(before >> 32);
+        }
+    }
+}
+
+impl Pin {
+    /// Takes the object out and moves the generation on.
+    #[cold]
+    fn vacate(&self, generation: u64) {
+        std::sync::atomic::fence(Ordering::Acquire);
+        // SAFETY: the last pin is gone and the handle is closed, so nobody can pin it again.
+        let object = unsafe { (*self.slot.object.get()).take() };
+        self.slot.state.store((generation + 1) << 32, Ordering::Release);
+        if generation < LAST_GENERATION {
+            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
+            free.push(self.index as u32);
+        }
+        // Last: this may close a database, or call a destructor of C that creates handles.
+        drop(object);
+    }
+}
+
+/// An object that stays while this is held.
+pub struct Pinned<T> {
+    object: *const T,
+    _pin: Pin,
+}
+
+impl<T> Deref for Pinned<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        // SAFETY: the pin keeps it.
+        unsafe { &*self.object }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+
+    fn cache(bytes: u64) -> Handle<Cache> {
+        Handle::new(Cache { bytes })
+    }
+
+    #[test]
+    fn what_has_ended_is_refused() {
+        let handle = cache(7);
+        assert_eq!(handle.pin().unwrap().bytes, 7);
+        handle.close();
+        handle.close();
+        assert!(handle.pin().is_err());
+        let next = cache(8);
+        assert_ne!(handle.number(), next.number());
+        assert!(handle.pin().is_err());
+        handle.close();
+        assert_eq!(next.pin().unwrap().bytes, 8);
+        next.close();
+    }
+
+    #[test]
+    fn what_is_no_handle_is_refused() {
+        let open = cache(1);
+        for number in
+            [0, 1, MARK, MARK | 0xfff0, usize::MAX, open.number() + 1, &open as *const _ as usize]
+        {
+            let wrong = Handle::<Cache>::from_number(number);
+            assert!(wrong.pin().is_err(), "{number:x}");
+            wrong.close();
+        }
+        let other_kind = Handle::<Environment>::from_number(open.number());
+        assert!(other_kind.pin().is_err());
+        other_kind.close();
+        assert_eq!(open.pin().unwrap().bytes, 1);
+        open.close();
+    }
+
+    #[test]
+    fn a_pin_outlives_the_handle() {
+        let handle = cache(3);
+        let pinned = handle.pin().unwrap();
+        handle.close();
+        assert!(handle.pin().is_err());
+        assert_eq!(pinned.bytes, 3);
+    }
+
+    #[test]
+    fn threads_may_close_what_others_use() {
+        for _ in 0..200 {
+            let handle = cache(5);
+            let barrier = Barrier::new(3);
+            std::thread::scope(|scope| {
+                for closes in [false, false, true] {
+                    let barrier = &barrier;
+                    scope.spawn(move || {
+                        barrier.wait();
+                        for _ in 0..50 {
+                            if let Ok(pinned) = handle.pin() {
+                                assert_eq!(pinned.bytes, 5);
+                            }
+                        }
+                        if closes {
+                            handle.close();
+                        }
+                    });
+                }
+            });
+            assert!(handle.pin().is_err());
+        }
+    }
+}

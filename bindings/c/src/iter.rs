@@ -1,0 +1,206 @@
+//! Iterators: a cursor of the engine and what C may still look at. One call at a time; calls from
+//! several threads wait for each other.
+//!
+//! What `leveldb_iter_key` and `leveldb_iter_value` return is the iterator's own and stays until
+//! it moves or is destroyed. An error makes the iterator invalid until the next seek, so that a
+//! loop over it ends, and `leveldb_iter_get_error` tells it.
+
+use crate::border::{Bytes, ErrPtr, Out};
+use crate::db::Database;
+use crate::fork::OfProcess;
+use crate::guard::quiet;
+use crate::handle::Handle;
+use crate::options::ReadSettings;
+use engine::{Cursor, CursorOptions, Error, Keyspace, Result, Value};
+use std::ffi::c_char;
+use std::ptr;
+use std::sync::{Mutex, PoisonError};
+
+/// An iterator as C holds it.
+pub struct Iter {
+    state: OfProcess<Mutex<State>>,
+}
+
+struct State {
+    /// None if it could not be made: `error` says why.
+    cursor: Option<Cursor>,
+    error: Option<Error>,
+    /// Kept for C since the last move.
+    key: Option<Vec<u8>>,
+    value: Option<Value>,
+    /// A buffer to use again.
+    spare: Vec<u8>,
+}
+
+impl State {
+    fn valid(&self) -> bool {
+        self.error.is_none() && self.cursor.as_ref().is_some_and(Cursor::valid)
+    }
+
+    fn forget(&mut self) {
+        if let Some(key) = self.key.take() {
+            self.spare = key;
+        }
+        self.value = None;
+    }
+
+    fn run(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
+        self.forget();
+        if let Some(cursor) = &mut self.cursor {
+            self.error = step(cursor).err();
+        }
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Cursor) -> Result<()>) {
+        if self.valid() {
+            self.run(step);
+        }
+    }
+
+    fn key(&mut self) -> Option<&[u8]> {
+        if !self.valid() {
+            return None;
+        }
+        if self.key.is_none() {
+            let mut key = std::mem::take(&mut self.spare);
+            key.clear();
+            key.extend_from_slice(self.cursor.as_ref()?.key());
+            self.key = Some(key);
+        }
+        self.key.as_deref()
+    }
+
+    fn value(&mut self) -> Option<&[u8]> {
+        if !self.valid() {
+            return None;
+        }
+        if self.value.is_none() {
+            match self.cursor.as_mut()?.value() {
+                Ok(value) => self.value = Some(value),
+                Err(error) => {
+                    self.forget();
+                    self.error = Some(error);
+                }
+            }
+        }
+        self.value.as_deref()
+    }
+}
+
+/// An iterator over a keyspace. One that can't be made says so when asked for its error.
+pub fn create(keyspace: Result<&Keyspace>, settings: Handle<ReadSettings>) -> Handle<Iter> {
+    let cursor = keyspace.and_then(|keyspace| {
+        let settings = settings.pin()?;
+        let read = settings.read_options()?;
+        let own = settings.cursor.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        keyspace.cursor_with(CursorOptions {
+            snapshot: read.snapshot,
+            fill_cache: read.fill_cache,
+            keys_only: own.keys_only,
+            prefetch: !own.no_prefetch,
+            lower: own.lower,
+            upper: own.upper,
+            prefix: own.prefix,
+        })
+    });
+    let (cursor, error) = match cursor {
+        Ok(cursor) => (Some(cursor), None),
+        Err(error) => (None, Some(error)),
+    };
+    let state = State { cursor, error, key: None, value: None, spare: Vec::new() };
+    Handle::new(Iter { state: OfProcess::new(Mutex::new(state)) })
+}
+
+/// Runs a call on an iterator.
+fn with<T>(iter: Handle<Iter>, nothing: T, body: impl FnOnce(&mut State) -> T) -> T {
+    quiet(nothing, || {
+        let iter = iter.pin()?;
+        let mut state = iter.state.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(body(&mut state))
+    })
+}
+
+/// Stands on the last key at or before this one.
+pub fn seek_for_prev(iter: Handle<Iter>, key: Bytes, len: usize) {
+    with(iter, (), |state| state.run(|cursor| cursor.seek_for_prev(key.key(len)?)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_create_iterator(
+    db: Handle<Database>,
+    options: Handle<ReadSettings>,
+) -> Handle<Iter> {
+    quiet(Handle::NULL, || {
+        let db = db.pin();
+        let keyspace = match &db {
+            Ok(db) => db.keyspace(),
+            Err(error) => Err(error.clone()),
+        };
+        Ok(create(keyspace, options))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_destroy(iter: Handle<Iter>) {
+    quiet((), || {
+        iter.close();
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_valid(iter: Handle<Iter>) -> u8 {
+    with(iter, 0, |state| u8::from(state.valid()))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_seek_to_first(iter: Handle<Iter>) {
+    with(iter, (), |state| state.run(Cursor::seek_to_first));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_seek_to_last(iter: Handle<Iter>) {
+    with(iter, (), |state| state.run(Cursor::seek_to_last));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_seek(iter: Handle<Iter>, key: Bytes, klen: usize) {
+    with(iter, (), |state| state.run(|cursor| cursor.seek(key.key(klen)?)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_next(iter: Handle<Iter>) {
+    with(iter, (), |state| state.step(Cursor::next));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_prev(iter: Handle<Iter>) {
+    with(iter, (), |state| state.step(Cursor::prev));
+}
+
+/// Where C finds these bytes; null and length zero for none.
+fn lend(bytes: Option<&[u8]>, len: Out<usize>) -> *const c_char {
+    len.set(bytes.map_or(0, <[u8]>::len));
+    bytes.map_or(ptr::null(), |bytes| bytes.as_ptr().cast())
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_key(iter: Handle<Iter>, klen: Out<usize>) -> *const c_char {
+    klen.set(0);
+    with(iter, ptr::null(), |state| lend(state.key(), klen))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_value(iter: Handle<Iter>, vlen: Out<usize>) -> *const c_char {
+    vlen.set(0);
+    with(iter, ptr::null(), |state| lend(state.value(), vlen))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_iter_get_error(iter: Handle<Iter>, errptr: ErrPtr) {
+    crate::guard::telling(errptr, (), || {
+        let iter = iter.pin()?;
+        let state = iter.state.get()?.lock().unwrap_or_else(PoisonError::into_inner);
+        state.error.clone().map_or(Ok(()), Err)
+    });
+}

@@ -1,0 +1,54 @@
+//! Calls on whole databases: compact, destroy, repair; and the version they are compatible with.
+
+use crate::border::{Bytes, ErrPtr, Text};
+use crate::db::Database;
+use crate::guard::{quiet, telling};
+use crate::handle::Handle;
+use crate::options::DbOptions;
+use engine::Db;
+use std::ffi::c_int;
+use std::ops::Bound;
+
+/// LevelDB's version whose interface this is.
+const MAJOR: c_int = 1;
+const MINOR: c_int = 23;
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_compact_range(
+    db: Handle<Database>,
+    start_key: Bytes,
+    start_key_len: usize,
+    limit_key: Bytes,
+    limit_key_len: usize,
+) {
+    quiet((), || {
+        let start = start_key.optional_key(start_key_len)?;
+        let limit = limit_key.optional_key(limit_key_len)?;
+        let lower = start.map_or(Bound::Unbounded, Bound::Included);
+        let upper = limit.map_or(Bound::Unbounded, Bound::Included);
+        db.pin()?.keyspace()?.compact_range::<&[u8]>((lower, upper))
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_destroy_db(options: Handle<DbOptions>, name: Text, errptr: ErrPtr) {
+    telling(errptr, (), || {
+        options.pin()?;
+        Db::destroy(name.path()?)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_repair_db(options: Handle<DbOptions>, name: Text, errptr: ErrPtr) {
+    telling(errptr, (), || options.pin()?.builder(name.path()?)?.repair().map(|_| ()));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_major_version() -> c_int {
+    MAJOR
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_minor_version() -> c_int {
+    MINOR
+}

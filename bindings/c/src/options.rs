@@ -1,0 +1,380 @@
+//! The option types. `docs/from-leveldb.md` has the table of what each option of LevelDB means
+//! here; those of LevelDB are kept within the engine's bounds, as LevelDB keeps them in its own.
+
+use crate::cache::Cache;
+use crate::comparator::{BYTEWISE, CComparator, ComparatorHandle};
+use crate::env::Environment;
+use crate::filter::{CFilter, FilterHandle};
+use crate::guard::quiet;
+use crate::handle::Handle;
+use crate::snapshot::SnapshotHandle;
+use engine::{
+    Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, KeyspaceOptions, Options,
+    ReadOptions, Result, Separation,
+};
+use std::ffi::{c_int, c_void};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The options of a database as C holds them.
+pub struct DbOptions {
+    settings: Mutex<Settings>,
+}
+
+/// A change of a keyspace's settings: what was not set keeps the value it has on disk.
+#[derive(Default, Clone)]
+pub struct KeyspaceChanges {
+    pub separation: Option<Separation>,
+    pub separation_threshold: Option<usize>,
+    pub codec: Option<Codec>,
+    pub value_codec: Option<Codec>,
+    pub block_bytes: Option<usize>,
+    pub filter_bits_per_key: Option<u32>,
+    pub table_bytes: Option<u64>,
+    pub memtable_bytes: Option<u64>,
+}
+
+impl KeyspaceChanges {
+    /// Changes what was set.
+    pub fn apply(&self, options: &mut KeyspaceOptions) {
+        fn set<T: Clone>(place: &mut T, value: &Option<T>) {
+            if let Some(value) = value {
+                place.clone_from(value);
+            }
+        }
+        set(&mut options.separation, &self.separation);
+        set(&mut options.separation_threshold, &self.separation_threshold);
+        set(&mut options.block_codec, &self.codec);
+        set(&mut options.value_codec, &self.codec);
+        set(&mut options.value_codec, &self.value_codec);
+        set(&mut options.block_bytes, &self.block_bytes);
+        set(&mut options.filter_bits_per_key, &self.filter_bits_per_key);
+        set(&mut options.table_bytes, &self.table_bytes);
+        set(&mut options.memtable_bytes, &self.memtable_bytes);
+    }
+}
+
+/// What was set.
+pub struct Settings {
+    pub options: Options,
+    pub keyspace: KeyspaceChanges,
+    comparator: Option<Arc<CComparator>>,
+    filter: Option<Arc<CFilter>>,
+    /// A setter was given what can't be: told by the opening.
+    error: Option<Error>,
+}
+
+impl DbOptions {
+    fn new() -> Self {
+        let options = Options { create_if_missing: false, ..Options::default() };
+        let keyspace = KeyspaceChanges::default();
+        let settings = Settings { options, keyspace, comparator: None, filter: None, error: None };
+        DbOptions { settings: Mutex::new(settings) }
+    }
+
+    /// Changes what was set; an error is kept for the opening.
+    pub fn change(&self, change: impl FnOnce(&mut Settings) -> Result<()>) {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Err(error) = change(&mut settings) {
+            settings.error.get_or_insert(error);
+        }
+    }
+
+    /// What was set for a keyspace.
+    pub fn keyspace_changes(&self) -> KeyspaceChanges {
+        self.settings.lock().unwrap_or_else(PoisonError::into_inner).keyspace.clone()
+    }
+
+    /// A builder with these options.
+    pub fn builder(&self, path: &Path) -> Result<Builder> {
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = &settings.error {
+            return Err(error.clone());
+        }
+        let mut options = settings.options.clone();
+        settings.keyspace.apply(&mut options.keyspace);
+        let mut builder = Db::builder(path).options(options).beside_other_files();
+        if let Some(order) = &settings.comparator {
+            builder = builder.comparator(DEFAULT_KEYSPACE, order.clone());
+        }
+        if let Some(filter) = &settings.filter {
+            builder = builder.filter_policy(filter.clone());
+        }
+        Ok(builder)
+    }
+
+    /// Opens the database at `path`; its keyspace `default` takes over what was set.
+    pub fn open(&self, path: &Path) -> Result<Db> {
+        let db = self.builder(path)?.open()?;
+        let mut options = db.default_keyspace().options();
+        self.keyspace_changes().apply(&mut options);
+        db.keyspace_with(DEFAULT_KEYSPACE, options)?;
+        Ok(db)
+    }
+}
+
+/// Runs a setter.
+pub fn set(options: Handle<DbOptions>, change: impl FnOnce(&mut Settings) -> Result<()>) {
+    quiet((), || {
+        options.pin()?.change(change);
+        Ok(())
+    });
+}
+
+/// LevelDB's unsigned numbers, within bounds.
+fn within(value: usize, low: u64, high: u64) -> u64 {
+    (value as u64).clamp(low, high)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_create() -> Handle<DbOptions> {
+    quiet(Handle::NULL, || Ok(Handle::new(DbOptions::new())))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_destroy(options: Handle<DbOptions>) {
+    quiet((), || {
+        options.close();
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_comparator(
+    options: Handle<DbOptions>,
+    comparator: Handle<ComparatorHandle>,
+) {
+    set(options, |settings| {
+        settings.comparator = None;
+        if !comparator.is_null() {
+            let order = comparator.pin()?.order.clone();
+            settings.comparator = Some(order).filter(|order| order.name() != BYTEWISE);
+        }
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_filter_policy(
+    options: Handle<DbOptions>,
+    policy: Handle<FilterHandle>,
+) {
+    set(options, |settings| {
+        settings.filter = None;
+        settings.keyspace.filter_bits_per_key = None;
+        if !policy.is_null() {
+            match &*policy.pin()? {
+                FilterHandle::Own(bits) => settings.keyspace.filter_bits_per_key = Some(*bits),
+                FilterHandle::Custom(policy) => settings.filter = Some(policy.clone()),
+            }
+        }
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_create_if_missing(options: Handle<DbOptions>, value: u8) {
+    set(options, |settings| {
+        settings.options.create_if_missing = value != 0;
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_error_if_exists(options: Handle<DbOptions>, value: u8) {
+    set(options, |settings| {
+        settings.options.error_if_exists = value != 0;
+        Ok(())
+    });
+}
+
+/// Everything is checked always.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_paranoid_checks(_: Handle<DbOptions>, _: u8) {}
+
+/// There is one environment.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_env(_: Handle<DbOptions>, _: Handle<Environment>) {}
+
+/// LevelDB has no function that makes a logger.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_info_log(_: Handle<DbOptions>, _: *mut c_void) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_write_buffer_size(options: Handle<DbOptions>, bytes: usize) {
+    set(options, |settings| {
+        settings.keyspace.memtable_bytes = Some(within(bytes, 64 << 10, 1 << 30));
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_max_open_files(options: Handle<DbOptions>, files: c_int) {
+    set(options, |settings| {
+        settings.options.max_open_files = files.clamp(74, 50_000).unsigned_abs() as usize;
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_cache(options: Handle<DbOptions>, cache: Handle<Cache>) {
+    set(options, |settings| {
+        settings.options.cache_bytes = match cache.is_null() {
+            true => Options::default().cache_bytes,
+            false => cache.pin()?.bytes,
+        };
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_block_size(options: Handle<DbOptions>, bytes: usize) {
+    set(options, |settings| {
+        settings.keyspace.block_bytes = Some(within(bytes, 1 << 10, 1 << 20) as usize);
+        Ok(())
+    });
+}
+
+/// Part of the table format here.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_block_restart_interval(_: Handle<DbOptions>, _: c_int) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_max_file_size(options: Handle<DbOptions>, bytes: usize) {
+    set(options, |settings| {
+        settings.keyspace.table_bytes = Some(within(bytes, 1 << 20, 1 << 30));
+        Ok(())
+    });
+}
+
+/// None, or whatever else LevelDB has: lz4 stands for all.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_options_set_compression(options: Handle<DbOptions>, kind: c_int) {
+    set(options, |settings| {
+        settings.keyspace.codec = Some(if kind == 0 { Codec::None } else { Codec::Lz4 });
+        Ok(())
+    });
+}
+
+/// The options of a read as C holds them.
+pub struct ReadSettings {
+    fill_cache: AtomicBool,
+    /// The number of a snapshot's handle; it is looked up when it is used.
+    snapshot: AtomicUsize,
+    /// What only cursors know.
+    pub cursor: Mutex<CursorSettings>,
+}
+
+/// What `cleavedb/c.h` adds for cursors.
+#[derive(Default, Clone)]
+pub struct CursorSettings {
+    pub keys_only: bool,
+    pub no_prefetch: bool,
+    pub lower: Option<Vec<u8>>,
+    pub upper: Option<Vec<u8>>,
+    pub prefix: Option<Vec<u8>>,
+}
+
+impl ReadSettings {
+    /// As the engine's.
+    pub fn read_options(&self) -> Result<ReadOptions> {
+        let number = self.snapshot.load(Ordering::Relaxed);
+        let snapshot = match number {
+            0 => None,
+            _ => {
+                let snapshot = Handle::<SnapshotHandle>::from_number(number).pin()?;
+                Some(snapshot.snapshot.get()?.clone())
+            }
+        };
+        Ok(ReadOptions { snapshot, fill_cache: self.fill_cache.load(Ordering::Relaxed) })
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_create() -> Handle<ReadSettings> {
+    quiet(Handle::NULL, || {
+        Ok(Handle::new(ReadSettings {
+            fill_cache: AtomicBool::new(true),
+            snapshot: AtomicUsize::new(0),
+            cursor: Mutex::default(),
+        }))
+    })
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_destroy(options: Handle<ReadSettings>) {
+    quiet((), || {
+        options.close();
+        Ok(())
+    });
+}
+
+/// Everything is verified always.
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_set_verify_checksums(_: Handle<ReadSettings>, _: u8) {}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_set_fill_cache(options: Handle<ReadSettings>, value: u8) {
+    quiet((), || {
+        options.pin()?.fill_cache.store(value != 0, Ordering::Relaxed);
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_readoptions_set_snapshot(
+    options: Handle<ReadSettings>,
+    snapshot: Handle<SnapshotHandle>,
+) {
+    quiet((), || {
+        options.pin()?.snapshot.store(snapshot.number(), Ordering::Relaxed);
+        Ok(())
+    });
+}
+
+/// The options of a write as C holds them.
+#[derive(Default)]
+pub struct WriteSettings {
+    sync: AtomicBool,
+    /// What `cleavedb/c.h` adds; checked only if `has_own` says so.
+    own: Mutex<Option<Durability>>,
+    has_own: AtomicBool,
+}
+
+impl WriteSettings {
+    /// When a write is acknowledged; `None`: as the database's options say.
+    pub fn durability(&self) -> Option<Durability> {
+        if self.has_own.load(Ordering::Acquire) {
+            return *self.own.lock().unwrap_or_else(PoisonError::into_inner);
+        }
+        self.sync.load(Ordering::Relaxed).then_some(Durability::Sync)
+    }
+
+    /// Sets what LevelDB has no word for.
+    pub fn set_durability(&self, durability: Option<Durability>) {
+        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = durability;
+        self.has_own.store(durability.is_some(), Ordering::Release);
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writeoptions_create() -> Handle<WriteSettings> {
+    quiet(Handle::NULL, || Ok(Handle::new(WriteSettings::default())))
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writeoptions_destroy(options: Handle<WriteSettings>) {
+    quiet((), || {
+        options.close();
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn leveldb_writeoptions_set_sync(options: Handle<WriteSettings>, value: u8) {
+    quiet((), || {
+        options.pin()?.sync.store(value != 0, Ordering::Relaxed);
+        Ok(())
+    });
+}

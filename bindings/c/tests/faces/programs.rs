@@ -1,0 +1,53 @@
+//! Programs in C and C++ use the library as strangers would.
+
+use crate::support::{compile, fresh, include_dir, library_dir, run};
+use std::process::Command;
+
+fn compile_and_run(source: &str, arguments: &[&str]) -> String {
+    let name = source.split('.').next().unwrap_or(source);
+    let (dir, libraries) = (fresh(name), library_dir(name));
+    let program = dir.join("program");
+    let include = format!("-I{}", include_dir().display());
+    let link = format!("-L{}", libraries.display());
+    compile(source, &program, &[&include, &link, "-lcleavedb"]);
+    let mut command = Command::new(&program);
+    command.arg(&dir).args(arguments).env("LD_LIBRARY_PATH", &libraries).env("TEST_TMPDIR", &dir);
+    String::from_utf8_lossy(&run(&mut command).stdout).into_owned()
+}
+
+#[test]
+fn every_function_of_leveldb() {
+    assert_eq!(compile_and_run("leveldb_face.c", &[]), "ok\n");
+}
+
+#[test]
+fn every_function_of_ours() {
+    assert_eq!(compile_and_run("own_face.c", &[]), "ok\n");
+}
+
+#[test]
+fn misuse_is_refused() {
+    assert_eq!(compile_and_run("misuse.c", &[]), "ok\n");
+}
+
+#[test]
+fn many_threads() {
+    assert_eq!(compile_and_run("threads.c", &[]), "ok\n");
+}
+
+#[test]
+fn random_calls_never_crash() {
+    // More with e.g. CLEAVEDB_FUZZ_CALLS=1000000 CLEAVEDB_FUZZ_SEED=7.
+    let from_env = |name: &str, default: &str| std::env::var(name).unwrap_or(default.to_owned());
+    let calls = from_env("CLEAVEDB_FUZZ_CALLS", "20000");
+    let first: u64 = from_env("CLEAVEDB_FUZZ_SEED", "1").parse().expect("a number");
+    for seed in first..first + 3 {
+        let said = compile_and_run("fuzz.c", &[&seed.to_string(), &calls]);
+        assert!(said.starts_with("ok"), "seed {seed}: {said}");
+    }
+}
+
+#[test]
+fn the_headers_are_cplusplus_too() {
+    assert_eq!(compile_and_run("cplusplus.cpp", &[]), "ok\n");
+}

@@ -1,0 +1,196 @@
+/* Random calls, valid and not, from a seed: the host lives on, and so does what is on disk.
+ * Usage: fuzz DIR SEED CALLS */
+#include <cleavedb/c.h>
+
+#include "check.h"
+
+enum { SLOTS = 24 };
+
+static unsigned long long seed;
+/* Handles of all types, open, destroyed or never made; each call may get any of them. */
+static void* slots[SLOTS];
+static char* err;
+static char junk[256];
+
+static unsigned below_n(unsigned n) { return next_random(&seed) % n; }
+static void* any(void) {
+  switch (below_n(40)) {
+    case 0: return NULL;
+    case 1: return junk;
+    case 2: return (void*)(size_t)next_random(&seed);
+    case 3: return (char*)slots[below_n(SLOTS)] + 16;
+    default: return slots[below_n(SLOTS)];
+  }
+}
+static void keep(void* made) {
+  void** slot = &slots[below_n(SLOTS)];
+  /* A database that nobody can name any more would stay locked. */
+  if (made != NULL) leveldb_close(*slot), *slot = made;
+}
+
+/* Mostly honest lengths: a wrong one below the limit can't be told from a right one. */
+static const char* key(size_t* len) {
+  static char key[8];
+  snprintf(key, sizeof key, "k%03u", below_n(200));
+  *len = below_n(50) ? 4 : (size_t)-1 - below_n(1000);
+  return below_n(60) ? key : NULL;
+}
+static const char* value(size_t* len) {
+  static char value[4096];
+  memset(value, (char)below_n(256), sizeof value);
+  *len = below_n(50) ? below_n(sizeof value) : (size_t)1 << (31 + below_n(32));
+  return below_n(60) ? value : NULL;
+}
+
+static int compare(void* state, const char* a, size_t alen, const char* b, size_t blen) {
+  (void)state;
+  int order = memcmp(a, b, alen < blen ? alen : blen);
+  return order ? order : (alen > blen) - (alen < blen);
+}
+static const char* name(void* state) { return (void)state, "leveldb.BytewiseComparator"; }
+static char* create(void* state, const char* const* keys, const size_t* lens, int n, size_t* len) {
+  (void)state, (void)keys, (void)lens;
+  *len = (size_t)n % 7;
+  return n % 5 ? malloc(8) : NULL;
+}
+static uint8_t match(void* state, const char* key, size_t len, const char* filter, size_t flen) {
+  (void)state, (void)key, (void)len, (void)filter, (void)flen;
+  return 1;
+}
+static void on_put(void* state, const char* k, size_t klen, const char* v, size_t vlen) {
+  (void)v, (void)vlen;
+  leveldb_writebatch_put(state, k, klen, "again", 5);
+}
+static void on_delete(void* state, const char* k, size_t klen) {
+  leveldb_writebatch_delete(state, k, klen);
+}
+
+static void make(const char* path) {
+  switch (below_n(16)) {
+    case 0: case 1: keep(leveldb_open(any(), path, &err)); break;
+    case 2: case 3: keep(leveldb_create_iterator(any(), any())); break;
+    case 4: keep((void*)leveldb_create_snapshot(any())); break;
+    case 5: keep(leveldb_writebatch_create()); break;
+    case 6: keep(leveldb_readoptions_create()); break;
+    case 7: keep(leveldb_writeoptions_create()); break;
+    case 8: keep(leveldb_comparator_create(NULL, NULL, compare, name)); break;
+    case 9: keep(leveldb_filterpolicy_create(NULL, NULL, create, match, name)); break;
+    case 10: keep(leveldb_filterpolicy_create_bloom((int)below_n(100) - 20)); break;
+    case 11: keep(leveldb_cache_create_lru(below_n(1 << 20))); break;
+    case 12: keep(cleavedb_keyspace_open(any(), any(), below_n(2) ? "a" : "b", &err)); break;
+    case 13: keep(cleavedb_create_iterator(any(), any())); break;
+    case 14: keep(leveldb_create_default_env()); break;
+    default: {
+      leveldb_options_t* options = leveldb_options_create();
+      leveldb_options_set_create_if_missing(options, 1);
+      leveldb_options_set_write_buffer_size(options, 0);
+      keep(options);
+    }
+  }
+}
+
+static void destroy(void* it) {
+  switch (below_n(12)) {
+    case 0: leveldb_close(it); break;
+    case 1: leveldb_iter_destroy(it); break;
+    case 2: leveldb_release_snapshot(any(), it); break;
+    case 3: leveldb_writebatch_destroy(it); break;
+    case 4: leveldb_readoptions_destroy(it); break;
+    case 5: leveldb_writeoptions_destroy(it); break;
+    case 6: leveldb_comparator_destroy(it); break;
+    case 7: leveldb_filterpolicy_destroy(it); break;
+    case 8: leveldb_cache_destroy(it); break;
+    case 9: cleavedb_keyspace_close(it); break;
+    case 10: leveldb_env_destroy(it); break;
+    default: leveldb_options_destroy(it);
+  }
+}
+
+static void use(void) {
+  size_t klen, vlen, len = 0;
+  const char *k = key(&klen), *v = value(&vlen);
+  uint64_t size = 0;
+  switch (below_n(30)) {
+    case 0: case 1: case 2: leveldb_put(any(), any(), k, klen, v, vlen, &err); break;
+    case 3: leveldb_delete(any(), any(), k, klen, &err); break;
+    case 4: leveldb_write(any(), any(), any(), &err); break;
+    case 5: case 6: leveldb_free(leveldb_get(any(), any(), k, klen, &len, &err)); break;
+    case 7: leveldb_free(leveldb_property_value(any(), "leveldb.sstables")); break;
+    case 8: leveldb_approximate_sizes(any(), 1, &k, &klen, &k, &klen, &size); break;
+    case 9: leveldb_compact_range(any(), k, klen, NULL, 0); break;
+    case 10: leveldb_iter_seek(any(), k, klen); break;
+    case 11: leveldb_iter_seek_to_first(any()); break;
+    case 12: leveldb_iter_seek_to_last(any()); break;
+    case 13: leveldb_iter_next(any()); break;
+    case 14: leveldb_iter_prev(any()); break;
+    case 15: {
+      const char* found = leveldb_iter_key(any(), &len);
+      CHECK(found != NULL || len == 0);
+      break;
+    }
+    case 16: {
+      const char* found = leveldb_iter_value(any(), &len);
+      if (found != NULL && len > 0) junk[0] = found[len - 1];
+      break;
+    }
+    case 17: leveldb_iter_get_error(any(), &err); break;
+    case 18: leveldb_writebatch_put(any(), k, klen, v, vlen); break;
+    case 19: leveldb_writebatch_delete(any(), k, klen); break;
+    case 20: leveldb_writebatch_append(any(), any()); break;
+    case 21: leveldb_writebatch_clear(any()); break;
+    case 22: {
+      void* batch = any();
+      if (below_n(8) == 0) leveldb_writebatch_iterate(batch, batch, on_put, on_delete);
+      leveldb_writebatch_clear(batch);
+      break;
+    }
+    case 23: leveldb_readoptions_set_snapshot(any(), any()); break;
+    case 24: leveldb_options_set_cache(any(), any()); break;
+    case 25: leveldb_options_set_comparator(any(), any()); break;
+    case 26: leveldb_options_set_filter_policy(any(), any()); break;
+    case 27: cleavedb_put(any(), any(), k, klen, v, vlen, &err); break;
+    case 28: cleavedb_writebatch_put(any(), any(), k, klen, v, vlen); break;
+    default: {
+      char* found = NULL;
+      cleavedb_multi_get(any(), any(), 1, &k, &klen, &found, &len, &err);
+      leveldb_free(found);
+    }
+  }
+}
+
+static void rare(const char* path, const char* other) {
+  switch (below_n(6)) {
+    case 0: leveldb_repair_db(any(), path, &err); break;
+    case 1: leveldb_destroy_db(any(), other, &err); break;
+    case 2: cleavedb_checkpoint(any(), other, &err); break;
+    case 3: cleavedb_keyspace_drop(any(), "a", &err); break;
+    case 4: cleavedb_flush(any(), &err); break;
+    default: leveldb_free(cleavedb_stats_json(any()));
+  }
+}
+
+int main(int argc, char** argv) {
+  CHECK(argc == 4);
+  static char path[4096], other[4096];
+  snprintf(path, sizeof path, "%s", below(argv, "db"));
+  snprintf(other, sizeof other, "%s", below(argv, "other"));
+  seed = strtoull(argv[2], NULL, 10);
+  int answered = 0;
+  for (long n = atol(argv[3]); n > 0; n--) {
+    unsigned what = below_n(100);
+    if (what < 10) make(below_n(5) ? path : other);
+    else if (what < 16) destroy(any());
+    else if (what < 99) use();
+    else rare(path, other);
+    answered += err == NULL;
+    leveldb_free(err);
+    err = NULL;
+  }
+  CHECK(answered > 0);
+  for (int n = 0; n < SLOTS; n++) {
+    leveldb_close(slots[n]);
+    for (int more = 0; more < 100; more++) destroy(slots[n]);
+  }
+  printf("ok, %d calls without an error\n", answered);
+  return 0;
+}

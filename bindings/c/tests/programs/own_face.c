@@ -1,0 +1,166 @@
+/* Every function of cleavedb/c.h does what it says. */
+#include <cleavedb/c.h>
+
+#include "check.h"
+
+static char* err = NULL;
+
+static void expect(char* value, const size_t* len, const char* expected) {
+  CHECK_OK(err);
+  if (expected == NULL) {
+    CHECK(value == NULL);
+  } else {
+    CHECK(value != NULL && *len == strlen(expected) && memcmp(value, expected, *len) == 0);
+  }
+  leveldb_free(value);
+}
+
+static void keys_of(leveldb_iterator_t* iter, const char* expected) {
+  char found[256] = "";
+  size_t len;
+  for (leveldb_iter_seek_to_first(iter); leveldb_iter_valid(iter); leveldb_iter_next(iter)) {
+    const char* key = leveldb_iter_key(iter, &len);
+    snprintf(found + strlen(found), 32, "%.*s ", (int)len, key);
+  }
+  leveldb_iter_get_error(iter, &err);
+  CHECK_OK(err);
+  leveldb_iter_destroy(iter);
+  CHECK(strcmp(found, expected) == 0);
+}
+
+int main(int argc, char** argv) {
+  (void)argc;
+  CHECK(cleavedb_version_number() > 0 && cleavedb_open_handles() == 0);
+  leveldb_options_t* options = leveldb_options_create();
+  leveldb_options_set_create_if_missing(options, 1);
+  cleavedb_options_set_durability(options, cleavedb_durability_every, 50);
+  cleavedb_options_set_max_replay_bytes(options, 8 << 20);
+  cleavedb_options_set_segment_bytes(options, 1 << 20);
+  leveldb_t* db = leveldb_open(options, below(argv, "db"), &err);
+  CHECK_OK(err);
+  leveldb_readoptions_t* reading = leveldb_readoptions_create();
+  leveldb_writeoptions_t* writing = leveldb_writeoptions_create();
+  size_t len;
+
+  leveldb_options_t* separate = leveldb_options_create();
+  cleavedb_options_set_separation(separate, cleavedb_separation_at_write);
+  cleavedb_options_set_separation_threshold(separate, 10);
+  cleavedb_options_set_value_compression(separate, cleavedb_codec_lz4);
+  leveldb_options_t* together = leveldb_options_create();
+  cleavedb_options_set_separation(together, cleavedb_separation_off);
+  cleavedb_keyspace_t* names = cleavedb_keyspace_open(db, separate, "names", &err);
+  CHECK_OK(err);
+  cleavedb_keyspace_t* ages = cleavedb_keyspace_open(db, together, "ages", &err);
+  CHECK_OK(err);
+  cleavedb_keyspace_t* standard = cleavedb_keyspace_open(db, NULL, "default", &err);
+  CHECK_OK(err);
+  size_t count = 0;
+  char* list = cleavedb_keyspace_names(db, &count);
+  CHECK(count == 3 && memcmp(list, "ages\0default\0names", 19) == 0);
+  leveldb_free(list);
+
+  cleavedb_put(names, writing, "1", 1, "Ada Lovelace, Countess", 22, &err);
+  cleavedb_writeoptions_set_durability(writing, cleavedb_durability_sync, 0);
+  cleavedb_put(names, writing, "2", 1, "Grace", 5, &err);
+  cleavedb_writeoptions_set_durability(writing, 99, 0);
+  cleavedb_writeoptions_set_durability(writing, cleavedb_durability_buffered, 0);
+  cleavedb_put(names, writing, "22", 2, "x", 1, &err);
+  cleavedb_writeoptions_set_durability(writing, cleavedb_durability_default, 0);
+  leveldb_put(db, writing, "1", 1, "standard", 8, &err);
+  expect(cleavedb_get(names, reading, "1", 1, &len, &err), &len, "Ada Lovelace, Countess");
+  expect(cleavedb_get(standard, reading, "1", 1, &len, &err), &len, "standard");
+  expect(cleavedb_get(ages, reading, "1", 1, &len, &err), &len, NULL);
+
+  const leveldb_snapshot_t* before = leveldb_create_snapshot(db);
+  leveldb_writebatch_t* batch = leveldb_writebatch_create();
+  cleavedb_writebatch_put(batch, ages, "1", 1, "36", 2);
+  cleavedb_writebatch_put(batch, names, "3", 1, "Alan", 4);
+  cleavedb_writebatch_delete(batch, names, "1", 1);
+  leveldb_writebatch_put(batch, "of default", 10, "yes", 3);
+  leveldb_write(db, writing, batch, &err);
+  CHECK_OK(err);
+  leveldb_writebatch_destroy(batch);
+  leveldb_readoptions_t* then = leveldb_readoptions_create();
+  leveldb_readoptions_set_snapshot(then, before);
+  expect(cleavedb_get(ages, then, "1", 1, &len, &err), &len, NULL);
+  expect(cleavedb_get(ages, reading, "1", 1, &len, &err), &len, "36");
+  expect(leveldb_get(db, reading, "of default", 10, &len, &err), &len, "yes");
+  keys_of(cleavedb_create_iterator(names, then), "1 2 22 ");
+
+  const char* keys[3] = {"2", "nothing", "3"};
+  size_t key_lens[3] = {1, 7, 1}, lens[3] = {9, 9, 9};
+  char *values[3], *errs[3];
+  cleavedb_multi_get(names, reading, 3, keys, key_lens, values, lens, errs);
+  expect(values[0], &lens[0], "Grace");
+  CHECK(values[1] == NULL && lens[1] == 0);
+  expect(values[2], &lens[2], "Alan");
+  for (int n = 0; n < 3; n++) CHECK_OK(errs[n]);
+
+  cleavedb_readoptions_set_keys_only(reading, 1);
+  cleavedb_readoptions_set_prefetch(reading, 0);
+  keys_of(cleavedb_create_iterator(names, reading), "2 22 3 ");
+  cleavedb_readoptions_set_lower_bound(reading, "22", 2);
+  keys_of(cleavedb_create_iterator(names, reading), "22 3 ");
+  cleavedb_readoptions_set_upper_bound(reading, "3", 1);
+  keys_of(cleavedb_create_iterator(names, reading), "22 ");
+  cleavedb_readoptions_set_lower_bound(reading, NULL, 0);
+  cleavedb_readoptions_set_upper_bound(reading, NULL, 0);
+  cleavedb_readoptions_set_prefix(reading, "2", 1);
+  keys_of(cleavedb_create_iterator(names, reading), "2 22 ");
+  cleavedb_readoptions_set_prefix(reading, NULL, 0);
+  leveldb_iterator_t* iter = cleavedb_create_iterator(names, reading);
+  cleavedb_iter_seek_for_prev(iter, "29", 2);
+  CHECK(leveldb_iter_valid(iter) && memcmp(leveldb_iter_key(iter, &len), "22", 2) == 0);
+  leveldb_iter_destroy(iter);
+
+  cleavedb_delete(names, writing, "22", 2, &err);
+  cleavedb_sync(db, &err);
+  cleavedb_flush(db, &err);
+  cleavedb_compact(db, &err);
+  CHECK(cleavedb_check(db, &err) == 0);
+  CHECK_OK(err);
+  char* json = cleavedb_stats_json(db);
+  CHECK(json != NULL && json[0] == '{' && strstr(json, "\"names\"") != NULL);
+  leveldb_free(json);
+
+  cleavedb_checkpoint(db, below(argv, "copy"), &err);
+  CHECK_OK(err);
+  cleavedb_checkpoint(db, below(argv, "copy"), &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  leveldb_options_t* frozen = leveldb_options_create();
+  cleavedb_options_set_read_only(frozen, 1);
+  leveldb_t* copy = leveldb_open(frozen, below(argv, "copy"), &err);
+  CHECK_OK(err);
+  expect(leveldb_get(copy, reading, "1", 1, &len, &err), &len, "standard");
+  leveldb_put(copy, writing, "1", 1, "x", 1, &err);
+  CHECK_ERROR(err, "IO error: ");
+  leveldb_close(copy);
+
+  cleavedb_keyspace_drop(db, "ages", &err);
+  CHECK_OK(err);
+  cleavedb_put(ages, writing, "1", 1, "x", 1, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_keyspace_drop(db, "default", &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+
+  /* Impossible settings are told by the opening. */
+  cleavedb_options_set_separation(frozen, 7);
+  CHECK(leveldb_open(frozen, below(argv, "copy"), &err) == NULL);
+  CHECK_ERROR(err, "Invalid argument: ");
+
+  cleavedb_keyspace_close(names);
+  cleavedb_keyspace_close(ages);
+  cleavedb_keyspace_close(standard);
+  leveldb_release_snapshot(db, before);
+  leveldb_close(db);
+  leveldb_readoptions_destroy(then);
+  leveldb_readoptions_destroy(reading);
+  leveldb_writeoptions_destroy(writing);
+  leveldb_options_destroy(separate);
+  leveldb_options_destroy(together);
+  leveldb_options_destroy(frozen);
+  leveldb_options_destroy(options);
+  CHECK(cleavedb_open_handles() == 0);
+  puts("ok");
+  return 0;
+}
