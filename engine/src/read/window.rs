@@ -73,7 +73,8 @@ impl Window {
 
     /// How many values the next batch should hold; 0 if enough is on the way.
     pub fn wanted(&mut self) -> usize {
-        if self.error.is_some() || self.items.len() > self.size / 2 {
+        // Late rather than early: what is read ahead of a short scan's end is read in vain.
+        if self.error.is_some() || self.items.len() > self.size / 4 {
             return 0;
         }
         self.size = (self.size * 2).clamp(FIRST_WINDOW, MAX_WINDOW);
