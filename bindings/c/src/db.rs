@@ -6,8 +6,8 @@ use crate::border::{Bytes, ErrPtr, Out, Text, copy_bytes};
 use crate::fork::OfProcess;
 use crate::guard::{quiet, telling};
 use crate::handle::Handle;
-use crate::options::{DbOptions, ReadSettings, WriteSettings};
-use engine::{Db, Keyspace, Result, WriteOptions};
+use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, write_options};
+use engine::{Db, Keyspace, Result};
 use std::ffi::c_char;
 use std::ptr;
 
@@ -36,11 +36,6 @@ impl Database {
     }
 }
 
-/// How a write is done.
-pub fn write_options(handle: Handle<WriteSettings>) -> Result<WriteOptions> {
-    Ok(WriteOptions { durability: handle.pin()?.durability() })
-}
-
 /// Reads a value for C: null for none, and its length at `len`.
 pub fn get(
     keyspace: &Keyspace,
@@ -48,11 +43,12 @@ pub fn get(
     key: &[u8],
     len: Out<usize>,
 ) -> Result<*mut c_char> {
-    let Some(value) = keyspace.get_with(key, &settings.pin()?.read_options()?)? else {
-        return Ok(ptr::null_mut());
-    };
-    len.set(value.len());
-    Ok(copy_bytes(&value))
+    let options = read_options(settings)?;
+    let found = keyspace.show(key, &options, |value| {
+        len.set(value.len());
+        copy_bytes(value)
+    })?;
+    Ok(found.unwrap_or(ptr::null_mut()))
 }
 
 #[unsafe(no_mangle)]

@@ -3,13 +3,13 @@
 
 use crate::batch::Batch;
 use crate::border::{Array, Bytes, ErrPtr, Out, Text, copy_bytes, copy_text};
-use crate::db::{Database, get, write_options};
+use crate::db::{Database, get};
 use crate::error;
 use crate::fork::OfProcess;
 use crate::guard::{quiet, telling};
 use crate::handle::{Handle, open_handles};
 use crate::iter::{self, Iter};
-use crate::options::{DbOptions, ReadSettings, WriteSettings};
+use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, write_options};
 use engine::{Error, Keyspace, Result, Value};
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -148,7 +148,7 @@ extern "C" fn cleavedb_multi_get(
         let lengths = key_lens.items(num_keys, "the lengths of the keys")?;
         let keys = starts.iter().zip(lengths).map(|(key, &len)| key.key(len));
         let keys: Vec<&[u8]> = keys.collect::<Result<_>>()?;
-        let options = options.pin()?.read_options()?;
+        let options = read_options(options)?;
         let answers = keyspace.pin()?.get()?.multi_get_with(&keys, &options);
         answers.into_iter().enumerate().for_each(|(index, answer)| tell(index, answer));
         Ok(())

@@ -3,7 +3,7 @@
 use crate::border::Bytes;
 use crate::guard::quiet;
 use crate::handle::Handle;
-use crate::options::{CursorSettings, DbOptions, ReadSettings, WriteSettings, set};
+use crate::options::{CursorSettings, DbOptions, ReadSettings, WriteSettings, set, set_durability};
 use engine::{Codec, Durability, Error, Result, Separation};
 use std::ffi::c_int;
 use std::sync::PoisonError;
@@ -44,10 +44,7 @@ extern "C" fn cleavedb_writeoptions_set_durability(
     level: c_int,
     interval_ms: u64,
 ) {
-    quiet((), || {
-        options.pin()?.set_durability(durability(level, interval_ms)?);
-        Ok(())
-    });
+    quiet((), || set_durability(options, durability(level, interval_ms)?));
 }
 
 #[unsafe(no_mangle)]

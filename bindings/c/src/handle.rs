@@ -94,6 +94,15 @@ kinds! {
     Environment: "the environment",
 }
 
+/// A kind whose everyday state fits some bits, which calls read without pinning it.
+pub trait Plain: Kind {
+    /// Tells its bits from those of other kinds; not zero.
+    const TAG: u64;
+}
+
+/// Where the tag is in the bits of a plain kind.
+const TAG_SHIFT: u32 = 56;
+
 /// A handle as C passes it; laid out like a pointer.
 #[repr(transparent)]
 pub struct Handle<T> {
@@ -113,6 +122,8 @@ impl<T> Copy for Handle<T> {}
 #[repr(align(64))]
 struct Slot {
     state: AtomicU64,
+    /// The tag and bits of a plain kind, else zero.
+    bits: AtomicU64,
     object: UnsafeCell<Option<Object>>,
 }
 
@@ -140,7 +151,11 @@ fn take_slot() -> Option<usize> {
     });
     let index = index.ok()? as usize;
     SLOTS[index / SLOTS_PER_CHUNK].get_or_init(|| {
-        let empty = || Slot { state: AtomicU64::new(1 << 32), object: UnsafeCell::new(None) };
+        let empty = || Slot {
+            state: AtomicU64::new(1 << 32),
+            bits: AtomicU64::new(0),
+            object: UnsafeCell::new(None),
+        };
         std::iter::repeat_with(empty).take(SLOTS_PER_CHUNK).collect()
     });
     Some(index)
@@ -184,11 +199,17 @@ impl<T> Handle<T> {
 impl<T: Kind> Handle<T> {
     /// A new handle on an object; null if a million are open.
     pub fn new(object: T) -> Self {
+        Self::with_bits(object, 0)
+    }
+
+    fn with_bits(object: T, bits: u64) -> Self {
         let Some((slot, index)) = take_slot().and_then(|index| Some((slot(index)?, index))) else {
             return Self::NULL;
         };
         // SAFETY: the slot is not open and was taken from the free list: nobody else is here.
         unsafe { *slot.object.get() = Some(object.pack()) };
+        // Who reads these bits by a handle that has ended sees the new generation behind them.
+        slot.bits.store(bits, Ordering::Release);
         let generation = slot.state.load(Ordering::Relaxed) >> 32;
         slot.state.store(generation << 32 | OPEN | 1, Ordering::Release);
         OPEN_HANDLES.fetch_add(1, Ordering::Relaxed);
@@ -225,7 +246,7 @@ impl<T: Kind> Handle<T> {
         // SAFETY: it is pinned, so nobody changes or drops it before `pin` is dropped.
         let object = unsafe { &*slot.object.get() };
         let object: *const T = object.as_ref().and_then(T::unpack)?;
-        Some(Pinned { object, _pin: pin })
+        Some(Pinned { object, pin })
     }
 
     #[cold]
@@ -240,11 +261,47 @@ impl<T: Kind> Handle<T> {
     pub fn close(self) {
         // Pinned while it is checked: the kind is known, and the slot can't be another's.
         let Some(pinned) = self.try_pin() else { return };
-        let closed = pinned._pin.slot.state.fetch_and(!OPEN, Ordering::AcqRel);
+        let closed = pinned.pin.slot.state.fetch_and(!OPEN, Ordering::AcqRel);
         if closed & OPEN != 0 {
             OPEN_HANDLES.fetch_sub(1, Ordering::Relaxed);
-            drop(Pin { slot: pinned._pin.slot, index: pinned._pin.index });
+            drop(Pin { slot: pinned.pin.slot, index: pinned.pin.index });
         }
+    }
+}
+
+impl<T: Plain> Handle<T> {
+    /// A new handle on an object whose bits are all zero.
+    pub fn new_plain(object: T) -> Self {
+        Self::with_bits(object, T::TAG << TAG_SHIFT)
+    }
+
+    /// The bits, which cost three loads.
+    #[inline]
+    pub fn bits(self) -> Result<u64> {
+        let read = || {
+            let (slot, _, generation) = self.place()?;
+            let is_open = |state: u64| state >> 32 == generation && state & OPEN != 0;
+            if !is_open(slot.state.load(Ordering::Acquire)) {
+                return None;
+            }
+            let bits = slot.bits.load(Ordering::Acquire);
+            // The same generation before and behind: they are this object's.
+            let same = is_open(slot.state.load(Ordering::Relaxed));
+            (same && bits >> TAG_SHIFT == T::TAG).then_some(bits & !(T::TAG << TAG_SHIFT))
+        };
+        read().ok_or_else(|| self.refusal())
+    }
+
+    /// Sets or clears some of the bits.
+    pub fn set_bits(self, which: u64, on: bool) -> Result<()> {
+        let pinned = self.pin()?;
+        let bits = &pinned.pin.slot.bits;
+        if on {
+            bits.fetch_or(which, Ordering::AcqRel)
+        } else {
+            bits.fetch_and(!which, Ordering::AcqRel)
+        };
+        Ok(())
     }
 }
 
@@ -283,7 +340,7 @@ impl Pin {
 /// An object that stays while this is held.
 pub struct Pinned<T> {
     object: *const T,
-    _pin: Pin,
+    pin: Pin,
 }
 
 impl<T> Deref for Pinned<T> {

@@ -10,7 +10,7 @@ use crate::db::Database;
 use crate::fork::OfProcess;
 use crate::guard::quiet;
 use crate::handle::Handle;
-use crate::options::ReadSettings;
+use crate::options::{ReadSettings, read_options};
 use engine::{Cursor, CursorOptions, Error, Keyspace, Result, Value};
 use std::ffi::c_char;
 use std::ptr;
@@ -90,8 +90,8 @@ impl State {
 /// An iterator over a keyspace. One that can't be made says so when asked for its error.
 pub fn create(keyspace: Result<&Keyspace>, settings: Handle<ReadSettings>) -> Handle<Iter> {
     let cursor = keyspace.and_then(|keyspace| {
+        let read = read_options(settings)?;
         let settings = settings.pin()?;
-        let read = settings.read_options()?;
         let own = settings.cursor.lock().unwrap_or_else(PoisonError::into_inner).clone();
         keyspace.cursor_with(CursorOptions {
             snapshot: read.snapshot,

@@ -6,15 +6,15 @@ use crate::comparator::{BYTEWISE, CComparator, ComparatorHandle};
 use crate::env::Environment;
 use crate::filter::{CFilter, FilterHandle};
 use crate::guard::quiet;
-use crate::handle::Handle;
+use crate::handle::{Handle, Plain};
 use crate::snapshot::SnapshotHandle;
 use engine::{
     Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, KeyspaceOptions, Options,
-    ReadOptions, Result, Separation,
+    ReadOptions, Result, Separation, Snapshot, WriteOptions,
 };
 use std::ffi::{c_int, c_void};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The options of a database as C holds them.
@@ -257,13 +257,22 @@ extern "C" fn leveldb_options_set_compression(options: Handle<DbOptions>, kind: 
     });
 }
 
-/// The options of a read as C holds them.
+/// The options of a read as C holds them. The bits of its handle say what is not as usual.
+#[derive(Default)]
 pub struct ReadSettings {
-    fill_cache: AtomicBool,
     /// The number of a snapshot's handle; it is looked up when it is used.
     snapshot: AtomicUsize,
     /// What only cursors know.
     pub cursor: Mutex<CursorSettings>,
+}
+
+/// Blocks that are read are not kept in the cache.
+const NO_FILL: u64 = 1;
+/// There is a snapshot to read at.
+const AT_SNAPSHOT: u64 = 2;
+
+impl Plain for ReadSettings {
+    const TAG: u64 = 1;
 }
 
 /// What `cleavedb/c.h` adds for cursors.
@@ -276,30 +285,27 @@ pub struct CursorSettings {
     pub prefix: Option<Vec<u8>>,
 }
 
-impl ReadSettings {
-    /// As the engine's.
-    pub fn read_options(&self) -> Result<ReadOptions> {
-        let number = self.snapshot.load(Ordering::Relaxed);
-        let snapshot = match number {
-            0 => None,
-            _ => {
-                let snapshot = Handle::<SnapshotHandle>::from_number(number).pin()?;
-                Some(snapshot.snapshot.get()?.clone())
-            }
-        };
-        Ok(ReadOptions { snapshot, fill_cache: self.fill_cache.load(Ordering::Relaxed) })
+/// How a read is done.
+#[inline]
+pub fn read_options(handle: Handle<ReadSettings>) -> Result<ReadOptions> {
+    let bits = handle.bits()?;
+    let snapshot = if bits & AT_SNAPSHOT == 0 { None } else { snapshot_of(handle)? };
+    Ok(ReadOptions { snapshot, fill_cache: bits & NO_FILL == 0 })
+}
+
+#[cold]
+fn snapshot_of(handle: Handle<ReadSettings>) -> Result<Option<Snapshot>> {
+    let number = handle.pin()?.snapshot.load(Ordering::Relaxed);
+    if number == 0 {
+        return Ok(None);
     }
+    let snapshot = Handle::<SnapshotHandle>::from_number(number).pin()?;
+    Ok(Some(snapshot.snapshot.get()?.clone()))
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_readoptions_create() -> Handle<ReadSettings> {
-    quiet(Handle::NULL, || {
-        Ok(Handle::new(ReadSettings {
-            fill_cache: AtomicBool::new(true),
-            snapshot: AtomicUsize::new(0),
-            cursor: Mutex::default(),
-        }))
-    })
+    quiet(Handle::NULL, || Ok(Handle::new_plain(ReadSettings::default())))
 }
 
 #[unsafe(no_mangle)]
@@ -316,10 +322,7 @@ extern "C" fn leveldb_readoptions_set_verify_checksums(_: Handle<ReadSettings>, 
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_readoptions_set_fill_cache(options: Handle<ReadSettings>, value: u8) {
-    quiet((), || {
-        options.pin()?.fill_cache.store(value != 0, Ordering::Relaxed);
-        Ok(())
-    });
+    quiet((), || options.set_bits(NO_FILL, value == 0));
 }
 
 #[unsafe(no_mangle)]
@@ -329,38 +332,47 @@ extern "C" fn leveldb_readoptions_set_snapshot(
 ) {
     quiet((), || {
         options.pin()?.snapshot.store(snapshot.number(), Ordering::Relaxed);
-        Ok(())
+        options.set_bits(AT_SNAPSHOT, !snapshot.is_null())
     });
 }
 
-/// The options of a write as C holds them.
+/// The options of a write as C holds them. The bits of its handle say what is not as usual.
 #[derive(Default)]
 pub struct WriteSettings {
-    sync: AtomicBool,
-    /// What `cleavedb/c.h` adds; checked only if `has_own` says so.
+    /// What `cleavedb/c.h` adds.
     own: Mutex<Option<Durability>>,
-    has_own: AtomicBool,
 }
 
-impl WriteSettings {
-    /// When a write is acknowledged; `None`: as the database's options say.
-    pub fn durability(&self) -> Option<Durability> {
-        if self.has_own.load(Ordering::Acquire) {
-            return *self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        }
-        self.sync.load(Ordering::Relaxed).then_some(Durability::Sync)
-    }
+/// Acknowledged once it is on the device.
+const SYNC: u64 = 1;
+/// There is a durability of our own.
+const OWN: u64 = 2;
 
-    /// Sets what LevelDB has no word for.
-    pub fn set_durability(&self, durability: Option<Durability>) {
-        *self.own.lock().unwrap_or_else(PoisonError::into_inner) = durability;
-        self.has_own.store(durability.is_some(), Ordering::Release);
-    }
+impl Plain for WriteSettings {
+    const TAG: u64 = 2;
+}
+
+/// How a write is done.
+#[inline]
+pub fn write_options(handle: Handle<WriteSettings>) -> Result<WriteOptions> {
+    let bits = handle.bits()?;
+    let durability = match bits {
+        0 => None,
+        _ if bits & OWN == 0 => Some(Durability::Sync),
+        _ => *handle.pin()?.own.lock().unwrap_or_else(PoisonError::into_inner),
+    };
+    Ok(WriteOptions { durability })
+}
+
+/// Sets what LevelDB has no word for.
+pub fn set_durability(handle: Handle<WriteSettings>, durability: Option<Durability>) -> Result<()> {
+    *handle.pin()?.own.lock().unwrap_or_else(PoisonError::into_inner) = durability;
+    handle.set_bits(OWN, durability.is_some())
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writeoptions_create() -> Handle<WriteSettings> {
-    quiet(Handle::NULL, || Ok(Handle::new(WriteSettings::default())))
+    quiet(Handle::NULL, || Ok(Handle::new_plain(WriteSettings::default())))
 }
 
 #[unsafe(no_mangle)]
@@ -373,8 +385,5 @@ extern "C" fn leveldb_writeoptions_destroy(options: Handle<WriteSettings>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writeoptions_set_sync(options: Handle<WriteSettings>, value: u8) {
-    quiet((), || {
-        options.pin()?.sync.store(value != 0, Ordering::Relaxed);
-        Ok(())
-    });
+    quiet((), || options.set_bits(SYNC, value != 0));
 }

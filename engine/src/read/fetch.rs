@@ -52,10 +52,28 @@ impl Fetcher {
         key: &[u8],
         seqno: SeqNo,
     ) -> Result<Value> {
-        self.counters.value_reads.add(1);
-        self.counters.value_bytes_read.add(u64::from(pointer.length));
+        self.count(pointer);
         let handle = view.segment(pointer.segment)?;
         handle.segment.read_value(pointer, view.keyspace, key, seqno)
+    }
+
+    /// As [`Fetcher::value`], for who wants the bytes elsewhere.
+    pub fn show<R>(
+        &self,
+        view: &View,
+        pointer: ValuePointer,
+        key: &[u8],
+        seqno: SeqNo,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
+        self.count(pointer);
+        let handle = view.segment(pointer.segment)?;
+        handle.segment.show_value(pointer, view.keyspace, key, seqno, take)
+    }
+
+    fn count(&self, pointer: ValuePointer) {
+        self.counters.value_reads.add(1);
+        self.counters.value_bytes_read.add(u64::from(pointer.length));
     }
 
     /// Starts to read many values: sorted by place, neighbours together, the rest in parallel.

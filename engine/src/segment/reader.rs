@@ -109,6 +109,24 @@ impl Segment {
         self.verify_value(buffer, pointer, keyspace, key, seqno)
     }
 
+    /// As [`Segment::read_value`], for who wants the bytes elsewhere: they are shown, not kept.
+    pub fn show_value<R>(
+        &self,
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seqno: SeqNo,
+        take: impl FnOnce(&[u8]) -> R,
+    ) -> Result<R> {
+        let buffer = self.fetch(pointer)?;
+        let stored = self.check_record(&buffer, pointer, keyspace, key, seqno)?;
+        if stored.codec == Codec::None {
+            return Ok(take(&buffer[buffer.len() - stored.stored_len..]));
+        }
+        let value = stored.copy_value(&buffer).map_err(|error| self.place(error, pointer))?;
+        Ok(take(&value))
+    }
+
     /// The value in `buffer`, the bytes that a batch reader fetched for `pointer`; checked like
     /// [`Segment::read_value`] does.
     pub fn verify_value(
