@@ -2,9 +2,12 @@
 """What the C face costs over the Rust API: 1 KiB puts and gets, in instructions and in time.
 
 Instructions: callgrind counts two runs of different length; the difference is what the operations
-took, without opening and closing, and less what making the keys took. Time:
-both sides take turns, on a fresh database for puts and on the same full one for gets (how its files
-lie in the page cache matters more than who reads them); medians and the fastest of the runs.
+took, without opening and closing, and less what making the keys took. Threads of the background are
+counted along.
+
+Time: what the calling thread ran, so that other load on the machine counts little. Both sides take
+turns, on a fresh database for puts and on the same full one for gets (how its files lie in the page
+cache matters more than who reads them); medians and the fastest of the runs.
 
 Usage: overhead.py [ROUNDS [COUNT]]    needs cargo, cc and valgrind
 """
@@ -77,9 +80,9 @@ def main():
         programs = build(folder)
         counted = {}
         for side, program in programs.items():
-            keys = instructions(program, folder, "none", 5000)
+            keys = instructions(program, folder, "none", 20_000)
             for what in ("put", "get"):
-                counted[what, side] = instructions(program, folder, what, 5000) - keys
+                counted[what, side] = instructions(program, folder, what, 20_000) - keys
         timed = times(programs, folder, rounds, count)
     print("| operation | measure | Rust | C | C over Rust |")
     print("|---|---|---|---|---|")
