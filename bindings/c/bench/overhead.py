@@ -27,7 +27,8 @@ RELEASE = os.path.join(TARGET, "release")
 
 
 def build(folder):
-    cargo = ["cargo", "build", "--release", "--locked", "-p", "cleavedb-c", "--lib", "--example", "overhead"]
+    cargo = ["cargo", "build", "--release", "--locked", "-p", "cleavedb-c"]
+    cargo += ["--lib", "--example", "overhead"]
     subprocess.run(cargo, cwd=ROOT, check=True)
     for name in ("libcleavedb.so", "libcleavedb.so.0"):
         os.symlink(os.path.join(RELEASE, "libcleavedb.so"), os.path.join(folder, name))
@@ -52,8 +53,9 @@ def instructions(program, folder, what, count):
         shutil.rmtree(data, ignore_errors=True)
         if what != "put":
             run([program, data, "put", str(2 * count)], folder)
-        command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", program, data, what, str(number)]
-        found = re.search(r"Collected : (\d+)", run(command, folder).stderr)
+        valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+        counted = run(valgrind + [program, data, what, str(number)], folder)
+        found = re.search(r"Collected : (\d+)", counted.stderr)
         totals.append(int(found.group(1)))
     return (totals[1] - totals[0]) / count
 
@@ -89,7 +91,8 @@ def main():
     for what in ("put", "get"):
         for name, table in {"instructions": counted, **timed}.items():
             rust, c = table[what, "rust"], table[what, "c"]
-            print(f"| {what} 1 KiB | {name} | {rust:.0f} | {c:.0f} | {100 * (c / rust - 1):+.1f} % |")
+            over = 100 * (c / rust - 1)
+            print(f"| {what} 1 KiB | {name} | {rust:.0f} | {c:.0f} | {over:+.1f} % |")
 
 
 if __name__ == "__main__":

@@ -85,7 +85,9 @@ static void make(const char* path) {
     case 9: keep(OTHER, leveldb_filterpolicy_create(NULL, NULL, create, match, name)); break;
     case 10: keep(OTHER, leveldb_filterpolicy_create_bloom((int)below_n(100) - 20)); break;
     case 11: keep(OTHER, leveldb_cache_create_lru(below_n(1 << 20))); break;
-    case 12: keep(KEYSPACE, cleavedb_keyspace_open(of(DB), of(OPTIONS), below_n(2) ? "a" : "b", &err)); break;
+    case 12:
+      keep(KEYSPACE, cleavedb_keyspace_open(of(DB), of(OPTIONS), below_n(2) ? "a" : "b", &err));
+      break;
     case 13: keep(ITER, cleavedb_create_iterator(of(KEYSPACE), of(READING))); break;
     case 14: keep(OTHER, leveldb_create_default_env()); break;
     default: {
@@ -156,7 +158,9 @@ static void use(void) {
       leveldb_writebatch_clear(batch);
       break;
     }
-    case 23: leveldb_readoptions_set_snapshot(of(READING), below_n(2) ? of(SNAPSHOT) : NULL); break;
+    case 23:
+      leveldb_readoptions_set_snapshot(of(READING), below_n(2) ? of(SNAPSHOT) : NULL);
+      break;
     case 24: leveldb_options_set_cache(of(OPTIONS), of(OTHER)); break;
     case 25: leveldb_options_set_comparator(of(OPTIONS), of(OTHER)); break;
     case 26: leveldb_options_set_filter_policy(of(OPTIONS), of(OTHER)); break;
