@@ -3,6 +3,7 @@
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::db::Db;
 use crate::db::options::Options;
+use crate::db::place;
 use crate::db::repair::LOST;
 use crate::env::Env;
 use crate::env::fs::Fs;
@@ -11,8 +12,10 @@ use std::path::Path;
 
 impl Db {
     /// Destroys the database at `path`: removes every file that has a name of CleaveDB's, and the
-    /// directory if that leaves it empty. Files of other names stay. Fails with
-    /// [`ErrorKind::Busy`] if somebody holds it open; destroying what is not there is fine.
+    /// directory if that leaves it empty and it can be removed. Files of other names stay, and so
+    /// does everything where no numbered file of ours is. Fails with [`ErrorKind::Busy`] if
+    /// somebody holds it open, and with [`ErrorKind::Invalid`] on the directory of another store;
+    /// destroying what is not there is fine.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("destroy");
@@ -31,9 +34,14 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
     if !fs.exists(dir).doing("look for", dir)? {
         return Ok(());
     }
+    let current = dir.join(names::CURRENT);
+    let exists = fs.exists(&current).doing("look for", &current)?;
+    place::check_not_of_another_store(env, dir, exists)?;
     let ours = |path: &Path| names::parse(path) != Named::Foreign;
+    // CURRENT and LOCK are names that others use too: they tell nothing by themselves.
+    let telling = |path: &Path| !matches!(names::parse(path), Named::Foreign | Named::Fixed);
     let files = fs.list(dir).doing("list", dir)?;
-    if !files.iter().any(|path| ours(path)) {
+    if !files.iter().any(|path| telling(path)) {
         return Ok(());
     }
     let lock_path = dir.join(names::LOCK);
@@ -46,7 +54,6 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
             .advise("close it there first")
     })?;
     // CURRENT first: what a crash leaves from here on is no database, and can be destroyed again.
-    let current = dir.join(names::CURRENT);
     if fs.exists(&current).doing("look for", &current)? {
         fs.remove(&current).doing("remove", &current)?;
         fs.sync_dir(dir).doing("sync the directory", dir)?;
@@ -55,12 +62,13 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
     let lost = dir.join(LOST);
     if fs.exists(&lost).doing("look for", &lost)? {
         remove_ours(fs, &lost, ours)?;
-        remove_if_empty(fs, &lost)?;
+        remove_if_empty(fs, &lost);
     }
     // Last, and held: nobody creates a new database meanwhile.
     fs.remove(&lock_path).doing("remove", &lock_path)?;
     drop(lock);
-    remove_if_empty(fs, dir)
+    remove_if_empty(fs, dir);
+    Ok(())
 }
 
 fn remove_ours(fs: &dyn Fs, dir: &Path, ours: impl Fn(&Path) -> bool) -> Result<()> {
@@ -73,18 +81,10 @@ fn remove_ours(fs: &dyn Fs, dir: &Path, ours: impl Fn(&Path) -> bool) -> Result<
     Ok(())
 }
 
-fn remove_if_empty(fs: &dyn Fs, dir: &Path) -> Result<()> {
-    match fs.remove_dir(dir) {
-        Err(error)
-            if matches!(
-                error.kind(),
-                std::io::ErrorKind::DirectoryNotEmpty | std::io::ErrorKind::Unsupported
-            ) =>
-        {
-            Ok(())
-        }
-        outcome => outcome.doing("remove the directory", dir),
-    }
+/// The database is gone already. A directory that can't go stays: it may hold other files, be
+/// reached by a link or as `.`, or stand where this user may remove nothing.
+fn remove_if_empty(fs: &dyn Fs, dir: &Path) {
+    let _ = fs.remove_dir(dir);
 }
 
 #[cfg(test)]
@@ -117,5 +117,35 @@ mod tests {
         Db::destroy(&dir).unwrap();
         assert!(!dir.exists());
         open(&dir).unwrap().close().unwrap();
+    }
+
+    /// `destroy` removed CURRENT and LOCK of a LevelDB database, which were its names too, and
+    /// with them the database. What is not ours stays as it is, whatever it is called.
+    #[test]
+    fn the_directory_of_another_store_stays() {
+        let dir = doc_dir("destroy-others");
+        let names = ["CURRENT", "LOCK", "MANIFEST-000004", "000005.ldb"];
+        let write = |name: &str| std::fs::write(dir.join(name), "MANIFEST-000004\n").unwrap();
+        std::fs::create_dir(&dir).unwrap();
+        names.iter().for_each(|name| write(name));
+        assert_eq!(Db::destroy(&dir).unwrap_err().kind(), ErrorKind::Invalid);
+        assert!(names.iter().all(|name| dir.join(name).exists()));
+        for name in &names[2..] {
+            std::fs::remove_file(dir.join(name)).unwrap();
+        }
+        Db::destroy(&dir).unwrap();
+        assert!(names[..2].iter().all(|name| dir.join(name).exists()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_directory_that_cannot_go_stays_empty() {
+        let dir = doc_dir("destroy-link");
+        let link = dir.join("link");
+        std::fs::create_dir_all(dir.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", &link).unwrap();
+        open(&link).unwrap().close().unwrap();
+        Db::destroy(&link).unwrap();
+        assert_eq!(std::fs::read_dir(&link).unwrap().count(), 0);
     }
 }

@@ -16,9 +16,7 @@ pub fn check_wanted(
     exists: bool,
     beside_others: bool,
 ) -> Result<()> {
-    if exists && read_current(env, dir).is_err() {
-        check_not_foreign(env, dir)?;
-    }
+    check_not_of_another_store(env, dir, exists)?;
     if exists && options.error_if_exists {
         return Err(Error::invalid("there is a database already")
             .in_file(dir)
@@ -34,6 +32,12 @@ pub fn check_wanted(
         check_empty(env, dir, beside_others)?;
     }
     Ok(())
+}
+
+/// Refuses the directory of another store. `exists`: CURRENT is there; if it is ours, so is the
+/// directory, whatever else lies in it.
+pub fn check_not_of_another_store(env: &Env, dir: &Path, exists: bool) -> Result<()> {
+    if exists && read_current(env, dir).is_err() { check_not_foreign(env, dir) } else { Ok(()) }
 }
 
 fn check_not_foreign(env: &Env, dir: &Path) -> Result<()> {
