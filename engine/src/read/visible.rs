@@ -221,15 +221,13 @@ impl<I: EntryIter> VisibleIter<I> {
     }
 
     /// Walks back over all entries of the key the inner iterator stands on; true if the newest
-    /// visible one is a value, which is then kept aside.
+    /// visible one is a value, which is then kept aside. Steps at least once: an order of the
+    /// user's by which a key is not even equal to itself must not hold the walk.
     fn collect_newest(&mut self) -> Result<bool> {
         self.key.clear();
         self.key.extend_from_slice(self.inner.user_key());
         let mut found = false;
-        while self.inner.valid() {
-            if self.order.compare(self.inner.user_key(), &self.key).is_ne() {
-                break;
-            }
+        loop {
             let trailer = self.inner.trailer();
             if trailer.seqno() <= self.seqno {
                 // Oldest first: the last one taken is the newest visible.
@@ -241,7 +239,11 @@ impl<I: EntryIter> VisibleIter<I> {
                 }
             }
             self.inner.prev()?;
+            let ends =
+                !self.inner.valid() || self.order.compare(self.inner.user_key(), &self.key).is_ne();
+            if ends {
+                return Ok(found);
+            }
         }
-        Ok(found)
     }
 }
