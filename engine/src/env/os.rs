@@ -5,6 +5,7 @@
 
 use super::fs::{Advice, File, Fs, Lock};
 use super::mapped::Mapped;
+use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -248,22 +249,47 @@ fn open(path: &Path, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
 /// Device and inode: who a file is, whatever path led to it.
 type Identity = (u64, u64);
 
-/// Locks that this process holds, and for whom. On network file systems an advisory lock belongs
+/// Locks that a process holds, and for whom. On network file systems an advisory lock belongs
 /// to the process, so that a second one of the same process would be granted, and closing the
 /// second descriptor would free the first: hence a look here before the file is opened.
-static HELD: Mutex<BTreeMap<Identity, String>> = Mutex::new(BTreeMap::new());
+struct Held {
+    process: u32,
+    locks: Mutex<BTreeMap<Identity, String>>,
+    /// Of the process this one was forked from. A thread that is not here any more may have been
+    /// changing it, so it is never looked at, nor dropped.
+    _of_parent: Option<Arc<Held>>,
+}
+
+/// The locks of this process. A child begins with none, and with a mutex that nobody holds: the
+/// parent's may be held by a thread that the child does not have.
+fn held() -> Arc<Held> {
+    static HELD: ArcSwapOption<Held> = ArcSwapOption::const_empty();
+    let process = std::process::id();
+    loop {
+        let known = HELD.load_full();
+        if let Some(held) = known.as_ref().filter(|held| held.process == process) {
+            return held.clone();
+        }
+        let locks = Mutex::new(BTreeMap::new());
+        let new = Arc::new(Held { process, locks, _of_parent: known.clone() });
+        HELD.compare_and_swap(&known, Some(new));
+    }
+}
 
 struct OsLock {
     file: Option<fs::File>,
     identity: Identity,
+    /// Whose it is, and where it is noted.
+    held: Arc<Held>,
 }
 
 impl Lock for OsLock {}
 
 impl OsLock {
     fn take(path: &Path, holder: &str) -> io::Result<OsLock> {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = fs::metadata(path).ok().and_then(|found| held.get(&identity(&found)));
+        let held = held();
+        let mut locks = held.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = fs::metadata(path).ok().and_then(|found| locks.get(&identity(&found)));
         if let Some(other) = known {
             return Err(io::Error::new(io::ErrorKind::WouldBlock, other.clone()));
         }
@@ -283,20 +309,25 @@ impl OsLock {
         file.rewind()?;
         file.write_all(holder.as_bytes())?;
         let identity = identity(&file.metadata()?);
-        held.insert(identity, holder.to_owned());
-        Ok(OsLock { file: Some(file), identity })
+        locks.insert(identity, holder.to_owned());
+        drop(locks);
+        Ok(OsLock { file: Some(file), identity, held })
     }
 }
 
 impl Drop for OsLock {
     fn drop(&mut self) {
-        let mut held = HELD.lock().unwrap_or_else(PoisonError::into_inner);
+        // A child has a copy of the descriptor, and with it the power to end its parent's lock.
+        if self.held.process != std::process::id() {
+            return;
+        }
+        let mut locks = self.held.locks.lock().unwrap_or_else(PoisonError::into_inner);
         // Not by closing alone: a process being spawned by another thread holds a copy of every
         // descriptor until it executes its program, and with it the lock.
         if let Some(file) = self.file.take() {
             let _ = file.unlock();
         }
-        held.remove(&self.identity);
+        locks.remove(&self.identity);
     }
 }
 
