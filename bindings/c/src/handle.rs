@@ -19,6 +19,9 @@
 //! bit  31       the handle is open; counts as one pin
 //! bits  0..31   pins
 //! ```
+//!
+//! Nothing here waits for another thread, taking and returning slots included: a child made by
+//! fork has none of its parent's threads, and would wait for ever.
 
 use crate::batch::Batch;
 use crate::cache::Cache;
@@ -34,8 +37,8 @@ use engine::{Error, Result};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 const SLOTS_PER_CHUNK: usize = 1 << 10;
 const CHUNKS: usize = 1 << 10;
@@ -125,40 +128,85 @@ struct Slot {
     /// The tag and bits of a plain kind, else zero.
     bits: AtomicU64,
     object: UnsafeCell<Option<Object>>,
+    /// The free slot below this one, as `FREE` has it, while this one is free.
+    below: AtomicU32,
 }
 
 // SAFETY: `object` changes only while nobody has it pinned: by who took the slot from the free
 // list, before it is open, and by who dropped the last pin, after it was closed.
 unsafe impl Sync for Slot {}
 
-static SLOTS: [OnceLock<Box<[Slot]>>; CHUNKS] = [const { OnceLock::new() }; CHUNKS];
-/// Slots that were used before, and may be again.
-static FREE: Mutex<Vec<u32>> = Mutex::new(Vec::new());
+/// Each a leaked array of `SLOTS_PER_CHUNK` slots, or null.
+static SLOTS: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
+/// A stack of slots that were used before, and may be again: the upper half counts its changes,
+/// the lower half is the index of the topmost slot and one, or zero if there is none.
+static FREE: AtomicU64 = AtomicU64::new(0);
 static NEXT: AtomicU32 = AtomicU32::new(0);
 static OPEN_HANDLES: AtomicUsize = AtomicUsize::new(0);
 
+#[inline]
 fn slot(index: usize) -> Option<&'static Slot> {
-    SLOTS.get(index / SLOTS_PER_CHUNK)?.get()?.get(index % SLOTS_PER_CHUNK)
+    let chunk = SLOTS.get(index / SLOTS_PER_CHUNK)?.load(Ordering::Acquire);
+    // SAFETY: a chunk has this many slots, and stays.
+    (!chunk.is_null()).then(|| unsafe { &*chunk.add(index % SLOTS_PER_CHUNK) })
+}
+
+/// Puts an array of slots where none is yet.
+fn make_chunk(place: &AtomicPtr<Slot>) {
+    let empty = || Slot {
+        state: AtomicU64::new(1 << 32),
+        bits: AtomicU64::new(0),
+        object: UnsafeCell::new(None),
+        below: AtomicU32::new(0),
+    };
+    let chunk: Box<[Slot]> = std::iter::repeat_with(empty).take(SLOTS_PER_CHUNK).collect();
+    let chunk = Box::into_raw(chunk);
+    let was =
+        place.compare_exchange(ptr::null_mut(), chunk.cast(), Ordering::AcqRel, Ordering::Acquire);
+    if was.is_err() {
+        // SAFETY: another thread was faster; this one is still only ours.
+        drop(unsafe { Box::from_raw(chunk) });
+    }
 }
 
 /// A slot that nobody uses.
-fn take_slot() -> Option<usize> {
-    if let Some(index) = FREE.lock().unwrap_or_else(PoisonError::into_inner).pop() {
-        return Some(index as usize);
+fn take_slot() -> Option<(&'static Slot, usize)> {
+    let taken = FREE.fetch_update(Ordering::Acquire, Ordering::Acquire, |free| {
+        let top = slot((free as u32).checked_sub(1)? as usize)?;
+        // If another thread takes `top` meanwhile, this may be wrong; the count will tell.
+        Some(counted(free, top.below.load(Ordering::Relaxed)))
+    });
+    if let Ok(free) = taken {
+        let index = free as u32 as usize - 1;
+        return Some((slot(index)?, index));
     }
     let index = NEXT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |next| {
         ((next as usize) < CHUNKS * SLOTS_PER_CHUNK).then_some(next + 1)
     });
     let index = index.ok()? as usize;
-    SLOTS[index / SLOTS_PER_CHUNK].get_or_init(|| {
-        let empty = || Slot {
-            state: AtomicU64::new(1 << 32),
-            bits: AtomicU64::new(0),
-            object: UnsafeCell::new(None),
-        };
-        std::iter::repeat_with(empty).take(SLOTS_PER_CHUNK).collect()
-    });
-    Some(index)
+    let place = &SLOTS[index / SLOTS_PER_CHUNK];
+    if place.load(Ordering::Acquire).is_null() {
+        make_chunk(place);
+    }
+    Some((slot(index)?, index))
+}
+
+/// Gives a slot back.
+fn return_slot(slot: &Slot, index: usize) {
+    let mut free = FREE.load(Ordering::Relaxed);
+    loop {
+        slot.below.store(free as u32, Ordering::Relaxed);
+        let new = counted(free, index as u32 + 1);
+        match FREE.compare_exchange_weak(free, new, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => return,
+            Err(now) => free = now,
+        }
+    }
+}
+
+/// The value of `FREE` that comes after this one, with this slot on top.
+fn counted(free: u64, top: u32) -> u64 {
+    (free & !u64::from(u32::MAX)).wrapping_add(1 << 32) | u64::from(top)
 }
 
 /// How many handles are open: a program that closes all it opens ends with none.
@@ -203,7 +251,7 @@ impl<T: Kind> Handle<T> {
     }
 
     fn with_bits(object: T, bits: u64) -> Self {
-        let Some((slot, index)) = take_slot().and_then(|index| Some((slot(index)?, index))) else {
+        let Some((slot, index)) = take_slot() else {
             return Self::NULL;
         };
         // SAFETY: the slot is not open and was taken from the free list: nobody else is here.
@@ -329,8 +377,7 @@ impl Pin {
         let object = unsafe { (*self.slot.object.get()).take() };
         self.slot.state.store((generation + 1) << 32, Ordering::Release);
         if generation < LAST_GENERATION {
-            let mut free = FREE.lock().unwrap_or_else(PoisonError::into_inner);
-            free.push(self.index as u32);
+            return_slot(self.slot, self.index);
         }
         // Last: this may close a database, or call a destructor of C that creates handles.
         drop(object);
@@ -401,6 +448,28 @@ mod tests {
         handle.close();
         assert!(handle.pin().is_err());
         assert_eq!(pinned.bytes, 3);
+    }
+
+    #[test]
+    fn slots_go_from_thread_to_thread() {
+        let rounds = if cfg!(miri) { 20 } else { 5000 };
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let mine: Vec<_> = (0..1 + round % 5)
+                            .map(|n| cache(thread << 32 | round << 8 | n))
+                            .collect();
+                        for (n, handle) in mine.into_iter().enumerate() {
+                            let expected = thread << 32 | round << 8 | n as u64;
+                            assert_eq!(handle.pin().unwrap().bytes, expected);
+                            handle.close();
+                            assert!(handle.pin().is_err());
+                        }
+                    }
+                });
+            }
+        });
     }
 
     #[test]
