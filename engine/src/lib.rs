@@ -49,6 +49,7 @@ pub use base::compression::Codec;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::key::{Comparator, MAX_KEY_BYTES, MAX_VALUE_BYTES, SeqNo};
 pub use base::value::Value;
+pub use commit::batch::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 pub use commit::group::Durability;
 pub use db::batch::WriteBatch;
 pub use db::check::CheckReport;

@@ -7,7 +7,7 @@
 use crate::border::{Bytes, State};
 use crate::guard::quiet;
 use crate::handle::Handle;
-use engine::{Error, Keyspace, Result, WriteBatch};
+use engine::{Error, Keyspace, MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, Result, WriteBatch};
 use std::ffi::c_char;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,6 +37,20 @@ struct Operation {
 }
 
 impl Operations {
+    /// Says no where the engine would when it is written, before memory runs out: a batch that
+    /// is appended to itself again and again would end the host.
+    fn check_room(&self, operations: usize, bytes: usize) -> Result<()> {
+        if self.list.len() + operations > MAX_BATCH_OPERATIONS
+            || self.bytes.len() + bytes > MAX_BATCH_BYTES
+        {
+            return Err(Error::invalid(format!(
+                "a batch of more than {MAX_BATCH_OPERATIONS} operations or {MAX_BATCH_BYTES} bytes"
+            ))
+            .advise("write several smaller ones"));
+        }
+        Ok(())
+    }
+
     fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(bytes);
@@ -44,6 +58,10 @@ impl Operations {
     }
 
     fn append(&mut self, other: &Operations) {
+        if let Err(error) = self.check_room(other.list.len(), other.bytes.len()) {
+            self.error.get_or_insert(error);
+            return;
+        }
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
         let moved = |range: &Range<usize>| range.start + start..range.end + start;
@@ -88,14 +106,20 @@ impl Batch {
         key: Result<&[u8]>,
         value: Result<Option<&[u8]>>,
     ) {
-        self.change(|operations| match key.and_then(|key| Ok((key, value?))) {
-            Ok((key, value)) => {
-                let key = operations.keep(key);
-                let value = value.map(|value| operations.keep(value));
-                operations.list.push(Operation { keyspace, key, value });
-            }
-            Err(error) => {
-                operations.error.get_or_insert(error);
+        self.change(|operations| {
+            match key.and_then(|key| {
+                let value = value?;
+                operations.check_room(1, key.len() + value.map_or(0, <[u8]>::len))?;
+                Ok((key, value))
+            }) {
+                Ok((key, value)) => {
+                    let key = operations.keep(key);
+                    let value = value.map(|value| operations.keep(value));
+                    operations.list.push(Operation { keyspace, key, value });
+                }
+                Err(error) => {
+                    operations.error.get_or_insert(error);
+                }
             }
         });
     }
@@ -160,33 +184,30 @@ extern "C" fn leveldb_writebatch_delete(batch: Handle<Batch>, key: Bytes, klen: 
     });
 }
 
-type OnPut = extern "C" fn(State, *const c_char, usize, *const c_char, usize);
-type OnDelete = extern "C" fn(State, *const c_char, usize);
+type OnPut = extern "C-unwind" fn(State, *const c_char, usize, *const c_char, usize);
+type OnDelete = extern "C-unwind" fn(State, *const c_char, usize);
 
-/// Hands every operation to C, in order. No lock is held meanwhile: the callbacks may use the
-/// batch, and see it as it was.
+/// Hands every operation to C, in order. Nothing is locked or pinned meanwhile: the callbacks may
+/// use the batch, and see it as it was. An exception that they throw goes through to the caller.
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_iterate(
+extern "C-unwind" fn leveldb_writebatch_iterate(
     batch: Handle<Batch>,
     state: State,
     put: Option<OnPut>,
     deleted: Option<OnDelete>,
 ) {
-    quiet((), || {
-        let operations = batch.pin()?.operations();
-        for operation in &operations.list {
-            let key = &operations.bytes[operation.key.clone()];
-            match (&operation.value, put, deleted) {
-                (Some(value), Some(put), _) => {
-                    let value = &operations.bytes[value.clone()];
-                    put(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len());
-                }
-                (None, _, Some(deleted)) => deleted(state, key.as_ptr().cast(), key.len()),
-                _ => {}
+    let operations = quiet(Arc::default(), || Ok(batch.pin()?.operations()));
+    for operation in &operations.list {
+        let key = &operations.bytes[operation.key.clone()];
+        match (&operation.value, put, deleted) {
+            (Some(value), Some(put), _) => {
+                let value = &operations.bytes[value.clone()];
+                put(state, key.as_ptr().cast(), key.len(), value.as_ptr().cast(), value.len());
             }
+            (None, _, Some(deleted)) => deleted(state, key.as_ptr().cast(), key.len()),
+            _ => {}
         }
-        Ok(())
-    });
+    }
 }
 
 #[unsafe(no_mangle)]
