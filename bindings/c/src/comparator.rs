@@ -1,5 +1,9 @@
 //! Orders of keys given from C. Its destructor runs when the handle is destroyed and no database
 //! or iterator uses the order any more.
+//!
+//! Functions of C that the engine calls are `C-unwind`: should one throw, the guard at the border
+//! or the thread's own ends the program in order, with a message. They can't be let through: the
+//! engine's state would be half changed.
 
 use crate::border::State;
 use crate::guard::quiet;
@@ -18,9 +22,9 @@ pub struct ComparatorHandle {
     pub order: Arc<CComparator>,
 }
 
-pub type Destructor = extern "C" fn(State);
-type Compare = extern "C" fn(State, *const c_char, usize, *const c_char, usize) -> c_int;
-pub type Name = extern "C" fn(State) -> *const c_char;
+pub type Destructor = extern "C-unwind" fn(State);
+type Compare = extern "C-unwind" fn(State, *const c_char, usize, *const c_char, usize) -> c_int;
+pub type Name = extern "C-unwind" fn(State) -> *const c_char;
 
 /// An order of keys by functions of C.
 pub struct CComparator {

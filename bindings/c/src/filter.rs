@@ -17,9 +17,14 @@ pub enum FilterHandle {
     Custom(Arc<CFilter>),
 }
 
-type Create =
-    extern "C" fn(State, *const *const c_char, *const usize, c_int, *mut usize) -> *mut c_char;
-type MayMatch = extern "C" fn(State, *const c_char, usize, *const c_char, usize) -> u8;
+type Create = extern "C-unwind" fn(
+    State,
+    *const *const c_char,
+    *const usize,
+    c_int,
+    *mut usize,
+) -> *mut c_char;
+type MayMatch = extern "C-unwind" fn(State, *const c_char, usize, *const c_char, usize) -> u8;
 
 /// A filter policy by functions of C.
 pub struct CFilter {
