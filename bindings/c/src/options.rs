@@ -9,8 +9,8 @@ use crate::guard::quiet;
 use crate::handle::{Handle, Plain};
 use crate::snapshot::SnapshotHandle;
 use engine::{
-    Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, KeyspaceOptions, Options,
-    ReadOptions, Result, Separation, Snapshot, WriteOptions,
+    Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, ErrorKind,
+    KeyspaceOptions, Options, ReadOptions, Result, Separation, Snapshot, WriteOptions,
 };
 use std::ffi::{c_int, c_void};
 use std::path::Path;
@@ -104,9 +104,25 @@ impl DbOptions {
         Ok(builder)
     }
 
+    /// Programs compare what LevelDB says when a database is there, or not, against their will.
+    fn as_leveldb_says(&self, error: Error, path: &Path) -> Error {
+        if error.kind() != ErrorKind::Invalid || error.file() != Some(path) {
+            return error;
+        }
+        let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        let wish = match path.join("CURRENT").exists() {
+            true if settings.options.error_if_exists => "exists (error_if_exists is true)",
+            false if !settings.options.create_if_missing => {
+                "does not exist (create_if_missing is false)"
+            }
+            _ => return error,
+        };
+        Error::invalid(format!("{}: {wish}", path.display()))
+    }
+
     /// Opens the database at `path`; its keyspace `default` takes over what was set.
     pub fn open(&self, path: &Path) -> Result<Db> {
-        let db = self.builder(path)?.open()?;
+        let db = self.builder(path)?.open().map_err(|error| self.as_leveldb_says(error, path))?;
         let mut options = db.default_keyspace().options();
         self.keyspace_changes().apply(&mut options);
         db.keyspace_with(DEFAULT_KEYSPACE, options)?;
