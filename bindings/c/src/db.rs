@@ -7,7 +7,7 @@ use crate::fork::OfProcess;
 use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Db, Keyspace, Result};
+use engine::{Db, Error, ErrorKind, Keyspace, Result};
 use std::ffi::c_char;
 use std::ptr;
 
@@ -44,11 +44,13 @@ pub fn get(
     len: Out<usize>,
 ) -> Result<*mut c_char> {
     let options = read_options(settings)?;
-    let found = keyspace.show(key, &options, |value| {
-        len.set(value.len());
-        copy_bytes(value)
-    })?;
-    Ok(found.unwrap_or(ptr::null_mut()))
+    let found = keyspace.show(key, &options, |value| (copy_bytes(value), value.len()))?;
+    let Some((copy, bytes)) = found else { return Ok(ptr::null_mut()) };
+    if copy.is_null() {
+        return Err(Error::new(ErrorKind::Io, format!("no memory for a value of {bytes} bytes")));
+    }
+    len.set(bytes);
+    Ok(copy)
 }
 
 #[unsafe(no_mangle)]

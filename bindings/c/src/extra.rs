@@ -134,6 +134,10 @@ extern "C" fn cleavedb_multi_get(
     value_lens: Out<usize>,
     errs: Out<*mut c_char>,
 ) {
+    // No array has so many: there is no place to tell anything either.
+    if num_keys > isize::MAX as usize / size_of::<usize>() {
+        return;
+    }
     let tell = |index: usize, answer: Result<Option<Value>>| {
         let found = answer.as_ref().ok().and_then(Option::as_ref);
         values.set_at(index, found.map_or(ptr::null_mut(), |value| copy_bytes(value)));

@@ -91,11 +91,12 @@ extern "C" fn leveldb_approximate_sizes(
         let limit_lengths = range_limit_key_len.items(count, "the lengths of the limits")?;
         let db = db.pin()?;
         let keyspace = db.keyspace()?;
-        for index in 0..count {
+        let size = |index: usize| {
             let start = starts[index].key(start_lengths[index])?;
-            let limit = limits[index].key(limit_lengths[index])?;
-            sizes.set_at(index, keyspace.approximate_bytes(start..limit)?);
-        }
+            keyspace.approximate_bytes(start..limits[index].key(limit_lengths[index])?)
+        };
+        // A range that can't be has no size; the others do.
+        (0..count).for_each(|index| sizes.set_at(index, size(index).unwrap_or(0)));
         Ok(())
     });
 }
