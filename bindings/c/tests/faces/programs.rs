@@ -1,6 +1,6 @@
 //! Programs in C and C++ use the library as strangers would.
 
-use crate::support::{compile, fresh, include_dir, library_dir, run};
+use crate::support::{compile, fresh, include_dir, library, library_dir, run};
 use std::process::Command;
 
 fn compile_and_run(source: &str, arguments: &[&str]) -> String {
@@ -9,7 +9,7 @@ fn compile_and_run(source: &str, arguments: &[&str]) -> String {
     let program = dir.join("program");
     let include = format!("-I{}", include_dir().display());
     let link = format!("-L{}", libraries.display());
-    compile(source, &program, &[&include, &link, "-lcleavedb"]);
+    compile(source, &program, &[&include, &link, "-lcleavedb", "-ldl"]);
     let mut command = Command::new(&program);
     command.arg(&dir).args(arguments).env("LD_LIBRARY_PATH", &libraries).env("TEST_TMPDIR", &dir);
     String::from_utf8_lossy(&run(&mut command).stdout).into_owned()
@@ -28,6 +28,29 @@ fn every_function_of_ours() {
 #[test]
 fn misuse_is_refused() {
     assert_eq!(compile_and_run("misuse.c", &[]), "ok\n");
+}
+
+#[test]
+fn edges_hold() {
+    assert_eq!(compile_and_run("edges.c", &[]), "ok\n");
+}
+
+#[test]
+fn callbacks_may_be_wrong() {
+    assert_eq!(compile_and_run("callbacks.cpp", &[]), "ok\n");
+}
+
+#[test]
+fn processes_and_threads_come_and_go() {
+    assert_eq!(compile_and_run("lifetimes.c", &[]), "ok\n");
+}
+
+#[test]
+fn two_copies_in_one_process() {
+    let copy = fresh("a-copy").join("libcopy.so");
+    std::fs::copy(library(), &copy).expect("a copy of the library");
+    let paths = [library(), copy].map(|path| path.display().to_string());
+    assert_eq!(compile_and_run("two_copies.c", &[&paths[0], &paths[1]]), "ok\n");
 }
 
 #[test]
