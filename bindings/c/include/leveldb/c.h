@@ -17,8 +17,8 @@
  * Beyond LevelDB's contract: handles are checked. A handle that is NULL, destroyed already or of
  * another type makes a call fail with an error, or do nothing and return NULL or 0. A database may
  * be closed while iterators and snapshots of it are open; they must still be destroyed. In a child
- * made by fork, the parent's databases refuse to work. Callbacks must not throw, and must not use
- * the object that calls them.
+ * made by fork, the parent's databases refuse to work. Callbacks must not use the object that calls
+ * them, nor leave by longjmp; those of comparators and filter policies must not throw.
  */
 #ifndef CLEAVEDB_LEVELDB_C_H_
 #define CLEAVEDB_LEVELDB_C_H_
