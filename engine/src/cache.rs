@@ -1,7 +1,8 @@
-//! Floor 2: what reads keep at hand: decoded blocks of tables, and open files.
+//! Floor 2: what reads keep at hand: decoded blocks of tables and relocations, and open files.
 //!
-//! Place in the data's way: `table/reader.rs` asks [`BlockCache`] before it reads a block and
-//! [`OpenFiles`] for the file to read it from. Neither knows what the bytes mean.
+//! Place in the data's way: `table/reader.rs` and `relocation/reader.rs` ask [`BlockCache`] before
+//! they read a block and [`OpenFiles`] for the file to read it from. Neither knows what the bytes
+//! mean.
 //!
 //! Invariants: a block is cached only after its checksum held and it was decompressed (I7), so
 //! that a hit needs no check. File ids are never used twice, so a cached block can't go stale.
@@ -17,7 +18,6 @@ pub(crate) mod memory_fs;
 
 use crate::base::checksum::key_hash;
 use crate::base::error::{IoContext, Result};
-use crate::base::pointer::TableId;
 use crate::env::fs::{Advice, File, Fs};
 use crate::env::sync::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
@@ -33,11 +33,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The verified and decompressed bytes of a block.
 pub type BlockBytes = Arc<Vec<u8>>;
 
-/// Names a block: its table, and its byte offset there.
+/// Names a block: the file that holds it, and its byte offset there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockKey {
-    /// The table that holds it.
-    pub table: TableId,
+    /// The id of the file, a table or a relocation: no two files of a database have the same.
+    pub file: u64,
     /// Where it begins.
     pub offset: u64,
 }
@@ -47,7 +47,7 @@ impl BlockKey {
     #[inline]
     fn mix(self) -> u64 {
         const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
-        let once = (self.table.0.wrapping_mul(ODD[0]) ^ self.offset).wrapping_mul(ODD[1]);
+        let once = (self.file.wrapping_mul(ODD[0]) ^ self.offset).wrapping_mul(ODD[1]);
         (once ^ (once >> 32)).wrapping_mul(ODD[0])
     }
 }
@@ -112,7 +112,7 @@ struct Lane {
 
 const LANES: usize = 16;
 
-/// A byte-bounded, scan-resistant cache of decoded blocks, for the tables of one database.
+/// A byte-bounded, scan-resistant cache of decoded blocks, for the files of one database.
 pub struct BlockCache {
     blocks: Option<Blocks>,
     capacity: u64,
@@ -332,8 +332,8 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    fn key(table: u64, offset: u64) -> BlockKey {
-        BlockKey { table: TableId(table), offset }
+    fn key(file: u64, offset: u64) -> BlockKey {
+        BlockKey { file, offset }
     }
 
     #[test]

@@ -27,9 +27,9 @@
 //!
 //! The rooms below are ordered by floors: each uses only those before it. `base` and `stats` are
 //! words and numbers, `env` is the door to the outside world, `memtable` and `cache` are memory,
-//! `segment` and `table` are files, `version` is what is live, `read` is the way out, `commit`
-//! the way in, `compaction` and `gc` are background work, `db` is the roof. ARCHITECTURE.md shows
-//! them on one page.
+//! `segment`, `relocation` and `table` are files, `version` is what is live, `read` is the way
+//! out, `commit` the way in, `compaction` and `gc` are background work, `db` is the roof.
+//! ARCHITECTURE.md shows them on one page.
 
 mod base;
 mod cache;
@@ -40,6 +40,7 @@ pub mod env;
 mod gc;
 mod memtable;
 mod read;
+mod relocation;
 mod segment;
 mod stats;
 mod table;

@@ -4,7 +4,7 @@
 //! ```text
 //! offset  bytes  what
 //!      0      8  magic, "CLEAVEDB"
-//!      8      4  kind of file, four letters: "MANI" "TABL" "SEGM" "CURR" "ASID"
+//!      8      4  kind of file, four letters: "MANI" "TABL" "SEGM" "RELO" "CURR" "ASID"
 //!     12      2  format version of that kind
 //!     14      2  zero
 //!     16      8  database id, drawn at creation
@@ -34,6 +34,8 @@ pub enum FileKind {
     Table,
     /// A segment of records.
     Segment,
+    /// Where the records of a freed segment went.
+    Relocation,
     /// The name of the manifest in force.
     Current,
     /// Bytes cut off a torn log, kept aside.
@@ -41,10 +43,11 @@ pub enum FileKind {
 }
 
 impl FileKind {
-    const ALL: [FileKind; 5] = [
+    const ALL: [FileKind; 6] = [
         FileKind::Manifest,
         FileKind::Table,
         FileKind::Segment,
+        FileKind::Relocation,
         FileKind::Current,
         FileKind::Aside,
     ];
@@ -54,6 +57,7 @@ impl FileKind {
             FileKind::Manifest => b"MANI",
             FileKind::Table => b"TABL",
             FileKind::Segment => b"SEGM",
+            FileKind::Relocation => b"RELO",
             FileKind::Current => b"CURR",
             FileKind::Aside => b"ASID",
         }
@@ -65,6 +69,7 @@ impl FileKind {
             FileKind::Manifest => "manifest",
             FileKind::Table => "table",
             FileKind::Segment => "segment",
+            FileKind::Relocation => "relocation",
             FileKind::Current => "CURRENT file",
             FileKind::Aside => "file of cut bytes",
         }

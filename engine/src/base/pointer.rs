@@ -28,6 +28,10 @@ file_id! {
     TableId
 }
 file_id! {
+    /// Names a relocation file; never used twice in a database. 0 stands for none.
+    RelocationId
+}
+file_id! {
     /// Names a keyspace; never used twice in a database.
     KeyspaceId
 }

@@ -4,10 +4,11 @@ use crate::base::entry::Slot;
 use crate::base::error::{Error, InFile, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{KeyOrder, Trailer};
-use crate::base::pointer::{SegmentId, TableId};
+use crate::base::pointer::{RelocationId, SegmentId, TableId};
 use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::File;
 use crate::env::{Env, OsSettings};
+use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{RecordKind, ScanMode, ScanStart, Tail, read_head, scan};
 use crate::table::TableStats;
 use crate::table::{Table, TableMeta};
@@ -67,6 +68,7 @@ pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
         FileKind::Manifest => inspect_manifest(env, path, out),
         FileKind::Segment => inspect_segment(&*file, &header, path, out),
         FileKind::Table => inspect_table(env, &header, path, out),
+        FileKind::Relocation => inspect_relocation(env, &header, path, out),
         FileKind::Aside => print(
             out,
             path,
@@ -206,6 +208,36 @@ fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -
             }
         };
         print(out, path, format_args!("{} @{} = {slot}\n", shown(user_key), trailer.seqno()))
+    })
+}
+
+fn inspect_relocation(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -> Result<()> {
+    let files = Arc::new(OpenFiles::new(env.fs.clone(), 8));
+    let (cache, id) = (Arc::new(BlockCache::new(0)), RelocationId(header.file));
+    let meta = Arc::new(RelocationMeta::read(&*files.get(path)?, path, header.database, id)?);
+    let table = RelocationTable::open(files, path.into(), meta.clone(), header.database, cache)?;
+    print(
+        out,
+        path,
+        format_args!(
+            "{} records of segment {}, fingerprint {:016x}\n",
+            meta.entries, meta.segment, meta.fingerprint
+        ),
+    )?;
+    for (segment, used) in &meta.targets {
+        let (count, bytes) = (used.count, used.bytes);
+        print(
+            out,
+            path,
+            format_args!("{count} records, {bytes} bytes, are in segment {segment} now\n"),
+        )?;
+    }
+    table.for_each(|old, target, new, length| {
+        print(
+            out,
+            path,
+            format_args!("{length} bytes at {old} went to {new} of segment {target}\n"),
+        )
     })
 }
 

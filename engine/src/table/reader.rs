@@ -208,7 +208,7 @@ impl Table {
     }
 
     fn key(&self, handle: BlockHandle) -> BlockKey {
-        BlockKey { table: self.meta.id, offset: handle.offset }
+        BlockKey { file: self.meta.id.0, offset: handle.offset }
     }
 
     /// The block from the cache, if it is there. Who does not fill the cache does not warm it.

@@ -12,7 +12,7 @@ const RULE: &str = "floors";
 const ENGINE: &str = "engine/src/";
 
 /// Room and floor, from the ground up.
-const FLOORS: [(&str, u8); 15] = [
+const FLOORS: [(&str, u8); 16] = [
     ("base", 0),
     ("stats", 0),
     ("env", 1),
@@ -20,6 +20,7 @@ const FLOORS: [(&str, u8); 15] = [
     ("cache", 2),
     ("hot", 2),
     ("segment", 3),
+    ("relocation", 3),
     ("table", 3),
     ("version", 4),
     ("read", 5),

@@ -1,0 +1,320 @@
+//! The bytes of a relocation file.
+//!
+//! ```text
+//! 40 bytes   header (base/header.rs), kind "RELO", file id = relocation id
+//! …          blocks of entries, in order of old offset, each of about 4 KiB
+//! …          directory
+//! 32 bytes   footer
+//! ```
+//! There is no byte between them. Behind each block, and behind the directory, lies its
+//! checksum32, seeded by (database, relocation, offset of the block). All integers are
+//! little-endian; a varint is LEB128, minimal.
+//!
+//! ```text
+//! block        entries, back to back, filling it exactly; of each, as varints:
+//!                bytes from the end of the record before to this one, in the freed segment;
+//!                  for the first entry of a block from the start of the segment
+//!                index of the target, the segment that holds the record now
+//!                offset of the record there
+//!                length of the record, here as there
+//! directory    the freed segment (varint), entries (varint)
+//!              fingerprint (u64): XXH3-64 over the checksums of all blocks, in order
+//!              count of targets (varint); of each: segment, entries, bytes of records (varints)
+//!              count of blocks (varint); of each: old offset of its first entry, less that of
+//!                the block before, and length of the block with its checksum (varints)
+//! footer
+//!   offset  bytes  what
+//!        0      8  offset of the directory
+//!        8      8  its length with its checksum
+//!       16      8  checksum64 of the 16 bytes before, seeded like a block's
+//!       24      8  magic, "CLVRELOC"
+//! ```
+//! An entry is 7 to 10 bytes for records of some hundred bytes to some KiB.
+//!
+//! Validity: the file is exactly as long as the manifest says; header, footer and directory
+//! validate; the directory ends at the footer and the blocks lie back to back from the header to
+//! it; old offsets ascend and the records of the entries do not overlap; there is at least one
+//! entry; targets are distinct and not the freed segment;
+//! the directory says what the manifest says. A block is valid if its
+//! checksum holds and its first entry is where the directory says. That the numbers are those of
+//! the entries is checked by whoever reads all of them.
+//!
+//! Reader: length, header, footer; then the directory, which stays in memory; from then on one
+//! read per block, through the cache. An old offset is looked up in the directory's blocks, then
+//! in the one block whose entries may have it. No entry of exactly that offset: the record was
+//! garbage when the segment was freed.
+
+use super::meta::TargetUse;
+use crate::base::checksum::{RunningHash, checksum32, checksum64, seed};
+use crate::base::coding::{Reader, put_varint};
+use crate::base::error::{Error, Result};
+use crate::base::header::HEADER_BYTES;
+use crate::base::pointer::{RelocationId, SegmentId};
+use std::collections::BTreeSet;
+
+/// No block is larger, without its checksum.
+pub(super) const BLOCK_BYTES: usize = 4 << 10;
+/// No entry is larger: three varints of 64 bits and one of 32.
+pub(super) const MAX_ENTRY_BYTES: usize = 35;
+/// Bytes of the checksum behind a block.
+pub(super) const CHECKSUM_BYTES: usize = 4;
+/// Bytes of the footer.
+pub(super) const FOOTER_BYTES: usize = 32;
+/// Where the first block begins.
+pub(super) const BLOCKS_START: u64 = HEADER_BYTES as u64;
+
+const MAGIC: &[u8; 8] = b"CLVRELOC";
+
+/// What binds the checksums of a file to it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FileSeed(u64);
+
+impl FileSeed {
+    pub(super) fn new(database: u64, relocation: RelocationId) -> Self {
+        FileSeed(seed(database, relocation.0))
+    }
+
+    fn at(self, offset: u64) -> u64 {
+        seed(self.0, offset)
+    }
+}
+
+/// Appends the checksum of what lies in `out` from `start` on, and will lie at `offset`.
+pub(super) fn seal(out: &mut Vec<u8>, start: usize, seed: FileSeed, offset: u64) {
+    let sum = checksum32(seed.at(offset), &out[start..]);
+    out.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// I7: what [`seal`] closed, without its checksum, once that holds.
+pub(super) fn unseal(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<&[u8]> {
+    let (covered, sum) = sealed
+        .split_last_chunk::<CHECKSUM_BYTES>()
+        .ok_or_else(|| Error::corruption("the block is shorter than its checksum"))?;
+    if checksum32(seed.at(offset), covered) != u32::from_le_bytes(*sum) {
+        return Err(Error::corruption("the block's checksum does not match"));
+    }
+    Ok(covered)
+}
+
+/// One move of a record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) old_offset: u64,
+    /// Index into the directory's targets.
+    pub(super) target: usize,
+    pub(super) new_offset: u64,
+    pub(super) length: u32,
+}
+
+impl Entry {
+    /// Where the record ended in the freed segment; making and decoding check that it fits.
+    pub(super) fn old_end(&self) -> u64 {
+        self.old_offset.saturating_add(self.length.into())
+    }
+
+    /// Appends it behind an entry whose record ended at `end`; 0 at the start of a block.
+    pub(super) fn encode(&self, out: &mut Vec<u8>, end: u64) {
+        put_varint(out, self.old_offset - end);
+        put_varint(out, self.target as u64);
+        put_varint(out, self.new_offset);
+        put_varint(out, self.length.into());
+    }
+}
+
+/// Walks the entries of a block.
+pub(super) struct Entries<'a> {
+    reader: Reader<'a>,
+    end: u64,
+    targets: usize,
+}
+
+impl<'a> Entries<'a> {
+    /// Over a block whose checksum holds, of a file with that many targets.
+    pub(super) fn new(block: &'a [u8], targets: usize) -> Self {
+        Entries { reader: Reader::new(block), end: 0, targets }
+    }
+
+    /// The next entry; `None` behind the last one.
+    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
+        if self.reader.is_empty() {
+            return Ok(None);
+        }
+        let gap = self.reader.varint()?;
+        let target = usize::try_from(self.reader.varint()?).unwrap_or(usize::MAX);
+        let (new_offset, length) = (self.reader.varint()?, self.reader.varint32()?);
+        let old_offset = self.end.checked_add(gap);
+        let old_end = old_offset.and_then(|offset| offset.checked_add(length.into()));
+        let new_end = new_offset.checked_add(length.into());
+        let (Some(old_offset), Some(old_end), Some(_)) = (old_offset, old_end, new_end) else {
+            return Err(Error::corruption("an entry has the offset of no record"));
+        };
+        if target >= self.targets || length == 0 {
+            return Err(Error::corruption("an entry has an impossible target or length"));
+        }
+        self.end = old_end;
+        Ok(Some(Entry { old_offset, target, new_offset, length }))
+    }
+}
+
+/// Where a block is and with which old offset it begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct BlockAt {
+    pub(super) first: u64,
+    pub(super) offset: u64,
+    /// Bytes in the file, checksum included.
+    pub(super) len: u32,
+}
+
+impl BlockAt {
+    /// The offset behind it; decoding has checked that there is one.
+    pub(super) fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len.into())
+    }
+}
+
+/// Tells relocations apart whose numbers are alike.
+#[derive(Default)]
+pub(super) struct Fingerprint(RunningHash);
+
+impl Fingerprint {
+    /// Takes in the sealed block that comes next; `bytes` may hold others before it.
+    pub(super) fn add(&mut self, bytes: &[u8]) {
+        self.0.update(&bytes[bytes.len().saturating_sub(CHECKSUM_BYTES)..]);
+    }
+
+    /// The fingerprint of what was taken in.
+    pub(super) fn value(&self) -> u64 {
+        self.0.hash()
+    }
+}
+
+/// What stays in memory of a relocation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Directory {
+    pub(super) segment: SegmentId,
+    pub(super) entries: u64,
+    pub(super) fingerprint: u64,
+    /// By the index that entries use.
+    pub(super) targets: Vec<(SegmentId, TargetUse)>,
+    pub(super) blocks: Vec<BlockAt>,
+}
+
+impl Directory {
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.segment.0);
+        put_varint(out, self.entries);
+        out.extend_from_slice(&self.fingerprint.to_le_bytes());
+        put_varint(out, self.targets.len() as u64);
+        for (segment, used) in &self.targets {
+            for number in [segment.0, used.count, used.bytes] {
+                put_varint(out, number);
+            }
+        }
+        put_varint(out, self.blocks.len() as u64);
+        let mut before = 0;
+        for block in &self.blocks {
+            put_varint(out, block.first - before);
+            put_varint(out, block.len.into());
+            before = block.first;
+        }
+    }
+
+    /// Reads the directory at `offset`, to which the blocks must reach.
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Directory> {
+        let mut reader = Reader::new(bytes);
+        let segment = SegmentId(reader.varint()?);
+        let (entries, fingerprint) = (reader.varint()?, reader.u64()?);
+        let targets = Self::decode_targets(&mut reader, segment)?;
+        let blocks = Self::decode_blocks(&mut reader, offset)?;
+        reader.finish("the directory")?;
+        let counted = targets.iter().try_fold(0u64, |sum, (_, used)| sum.checked_add(used.count));
+        if entries == 0 || counted != Some(entries) || blocks.len() as u64 > entries {
+            return Err(Error::corruption("the numbers of a relocation contradict each other"));
+        }
+        Ok(Directory { segment, entries, fingerprint, targets, blocks })
+    }
+
+    fn decode_targets(
+        reader: &mut Reader<'_>,
+        freed: SegmentId,
+    ) -> Result<Vec<(SegmentId, TargetUse)>> {
+        let mut targets: Vec<(SegmentId, TargetUse)> = Vec::new();
+        let mut seen = BTreeSet::from([freed]);
+        // Each takes at least a byte per field, which bounds the count.
+        for _ in 0..reader.length(reader.rest().len() / 3)? {
+            let segment = SegmentId(reader.varint()?);
+            let used = TargetUse { count: reader.varint()?, bytes: reader.varint()? };
+            if used.count == 0 || !seen.insert(segment) {
+                return Err(Error::corruption(format!("target {segment} is impossible")));
+            }
+            targets.push((segment, used));
+        }
+        Ok(targets)
+    }
+
+    fn decode_blocks(reader: &mut Reader<'_>, end: u64) -> Result<Vec<BlockAt>> {
+        let mut blocks: Vec<BlockAt> = Vec::new();
+        let mut offset = BLOCKS_START;
+        for _ in 0..reader.length(reader.rest().len() / 2)? {
+            let (step, len) = (reader.varint()?, reader.varint32()?);
+            let first = blocks.last().map_or(Some(step), |last| {
+                last.first.checked_add(step).filter(|first| *first > last.first)
+            });
+            // An entry has at least four bytes.
+            let bounds = CHECKSUM_BYTES + 4..=CHECKSUM_BYTES + BLOCK_BYTES;
+            let possible = bounds.contains(&(len as usize));
+            let (Some(first), true) = (first, possible) else {
+                return Err(Error::corruption("the directory has an impossible block"));
+            };
+            blocks.push(BlockAt { first, offset, len });
+            offset = offset.saturating_add(len.into());
+        }
+        if offset != end || blocks.is_empty() {
+            return Err(Error::corruption("the blocks do not reach from the header to the end"));
+        }
+        Ok(blocks)
+    }
+}
+
+/// Where the directory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Footer {
+    pub(super) directory: u64,
+    /// With its checksum.
+    pub(super) len: u64,
+}
+
+impl Footer {
+    /// Appends the footer that will lie at `offset`.
+    pub(super) fn encode(&self, out: &mut Vec<u8>, seed: FileSeed, offset: u64) {
+        let start = out.len();
+        out.extend_from_slice(&self.directory.to_le_bytes());
+        out.extend_from_slice(&self.len.to_le_bytes());
+        let sum = checksum64(seed.at(offset), &out[start..]);
+        out.extend_from_slice(&sum.to_le_bytes());
+        out.extend_from_slice(MAGIC);
+    }
+
+    /// Reads the footer that lies at `offset`, and checks that the directory ends there.
+    pub(super) fn decode(bytes: &[u8], seed: FileSeed, offset: u64) -> Result<Footer> {
+        let mut reader = Reader::new(bytes);
+        let covered = reader.take(FOOTER_BYTES - 16)?;
+        let sum = reader.u64()?;
+        if reader.take(MAGIC.len())? != MAGIC {
+            return Err(Error::corruption(
+                "the relocation has no footer: it was not written to its end",
+            ));
+        }
+        reader.finish("the footer")?;
+        if checksum64(seed.at(offset), covered) != sum {
+            return Err(Error::corruption("the footer's checksum does not match"));
+        }
+        let mut reader = Reader::new(covered);
+        let footer = Footer { directory: reader.u64()?, len: reader.u64()? };
+        let adjoins = footer.directory.checked_add(footer.len) == Some(offset);
+        if !adjoins || footer.directory < BLOCKS_START {
+            return Err(Error::corruption("the footer's directory does not end at it"));
+        }
+        Ok(footer)
+    }
+}

@@ -1,0 +1,109 @@
+//! What the manifest says about a relocation.
+//!
+//! ```text
+//! meta   relocation id, freed segment, bytes of the file, entries (varints), fingerprint (u64)
+//!        count of targets (varint), then by ascending id, per target: id, entries, bytes of
+//!        records (varints)
+//! ```
+//! Validity: as many entries as its targets have together. A relocation without entries, which
+//! says that all of the segment was garbage, has no file: id, bytes and fingerprint are 0 then.
+//!
+//! The fingerprint is why an older file in the place of a relocation is refused even if it was
+//! valid once and has the same id and numbers, as with tables.
+
+use crate::base::coding::{Reader, put_varint};
+use crate::base::error::{Error, Result};
+use crate::base::pointer::{RelocationId, SegmentId};
+use std::collections::BTreeMap;
+
+/// What a relocation leads to in one segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TargetUse {
+    /// How many of its records.
+    pub count: u64,
+    /// How many bytes these take, with their headers and keys.
+    pub bytes: u64,
+}
+
+/// What the manifest says about the relocation of one freed segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelocationMeta {
+    /// Its id, the same as in its file's name and header; 0 if there is no file.
+    pub id: RelocationId,
+    /// The freed segment.
+    pub segment: SegmentId,
+    /// Length of the file in bytes; 0 if there is none.
+    pub bytes: u64,
+    /// How many records were moved.
+    pub entries: u64,
+    /// What tells its file from others of the same numbers: a hash of all its entries.
+    pub fingerprint: u64,
+    /// Where they are now.
+    pub targets: BTreeMap<SegmentId, TargetUse>,
+}
+
+impl RelocationMeta {
+    /// Of a segment in which nothing was live: no file, no entries.
+    pub fn empty(segment: SegmentId) -> Self {
+        let (id, targets) = (RelocationId(0), BTreeMap::new());
+        RelocationMeta { id, segment, bytes: 0, entries: 0, fingerprint: 0, targets }
+    }
+
+    /// True if it has a file; it has none if it has no entries.
+    pub fn has_file(&self) -> bool {
+        self.entries > 0
+    }
+
+    /// Appends its bytes.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        for number in [self.id.0, self.segment.0, self.bytes, self.entries] {
+            put_varint(out, number);
+        }
+        out.extend_from_slice(&self.fingerprint.to_le_bytes());
+        put_varint(out, self.targets.len() as u64);
+        for (segment, used) in &self.targets {
+            for number in [segment.0, used.count, used.bytes] {
+                put_varint(out, number);
+            }
+        }
+    }
+
+    /// Reads what [`RelocationMeta::encode`] wrote, from verified bytes (I7).
+    pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+        let meta = RelocationMeta {
+            id: RelocationId(reader.varint()?),
+            segment: SegmentId(reader.varint()?),
+            bytes: reader.varint()?,
+            entries: reader.varint()?,
+            fingerprint: reader.u64()?,
+            targets: decode_targets(reader)?,
+        };
+        let counted = meta.targets.values().try_fold(0u64, |sum, used| sum.checked_add(used.count));
+        let possible = match meta.entries {
+            0 => meta == Self::empty(meta.segment),
+            entries => {
+                let leads_back = meta.targets.contains_key(&meta.segment);
+                meta.id.0 > 0 && meta.bytes > 0 && counted == Some(entries) && !leads_back
+            }
+        };
+        if !possible {
+            return Err(Error::corruption("the numbers of a relocation contradict each other"));
+        }
+        Ok(meta)
+    }
+}
+
+fn decode_targets(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, TargetUse>> {
+    let mut targets = BTreeMap::new();
+    // Each takes at least a byte per field, which bounds the count.
+    for _ in 0..reader.length(reader.rest().len() / 3)? {
+        let segment = SegmentId(reader.varint()?);
+        let used = TargetUse { count: reader.varint()?, bytes: reader.varint()? };
+        let ascends = targets.last_key_value().is_none_or(|(last, _)| *last < segment);
+        if !ascends || used.count == 0 {
+            return Err(Error::corruption(format!("target {segment} is misplaced")));
+        }
+        targets.insert(segment, used);
+    }
+    Ok(targets)
+}

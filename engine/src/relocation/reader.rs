@@ -1,0 +1,249 @@
+//! An open relocation: where one record went, or all of them.
+//!
+//! Place in the data's way: `version` resolves a pointer into a freed segment through
+//! [`RelocationTable::find`]: the directory in memory, one block through the cache. Value GC
+//! composes chains, and checks verify, with [`RelocationTable::for_each`].
+//!
+//! Invariants: I7 (what is read is checked before it is parsed or cached). Errors name the file and
+//! the offset of the block. The file is opened through [`OpenFiles`] at each read.
+
+use super::format::{
+    BLOCKS_START, BlockAt, CHECKSUM_BYTES, Directory, Entries, Entry, FOOTER_BYTES, FileSeed,
+    Fingerprint, Footer, unseal,
+};
+use super::meta::{RelocationMeta, TargetUse};
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::header::{FileKind, HEADER_BYTES, Header};
+use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
+use crate::cache::{BlockBytes, BlockCache, BlockKey, OpenFiles};
+use crate::env::fs::File;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A pass over everything reads at least this much at a time, if there is as much.
+const WINDOW_BYTES: u64 = 256 << 10;
+
+/// A relocation that is open for reading, by any number of threads.
+pub struct RelocationTable {
+    files: Arc<OpenFiles>,
+    path: PathBuf,
+    meta: Arc<RelocationMeta>,
+    cache: Arc<BlockCache>,
+    seed: FileSeed,
+    directory: Directory,
+}
+
+impl RelocationMeta {
+    /// What the manifest would say about relocation `id`, read from the file itself: for the
+    /// inspector and for repairs.
+    pub fn read(
+        file: &dyn File,
+        path: &Path,
+        database: u64,
+        id: RelocationId,
+    ) -> Result<RelocationMeta> {
+        read_directory(file, path, database, id).map(|(meta, _)| meta)
+    }
+}
+
+fn read_directory(
+    file: &dyn File,
+    path: &Path,
+    database: u64,
+    id: RelocationId,
+) -> Result<(RelocationMeta, Directory)> {
+    let read = || -> Result<_> {
+        let bytes = file.len().doing("get the length of", path)?;
+        let footer_at = bytes
+            .checked_sub(FOOTER_BYTES as u64)
+            .filter(|at| *at >= BLOCKS_START)
+            .ok_or_else(|| Error::corruption("the relocation ends before its footer"))?;
+        let header = read_at(file, path, 0, HEADER_BYTES as u64)?;
+        Header::decode_expected(&header, FileKind::Relocation, database, id.0)
+            .map_err(|error| error.at(0))?;
+        let seed = FileSeed::new(database, id);
+        let footer = read_at(file, path, footer_at, FOOTER_BYTES as u64)?;
+        let footer =
+            Footer::decode(&footer, seed, footer_at).map_err(|error| error.at(footer_at))?;
+        // The footer has checked that the directory lies between the header and itself.
+        let sealed = read_at(file, path, footer.directory, footer.len)?;
+        let directory = unseal(seed, footer.directory, &sealed)
+            .and_then(|bytes| Directory::decode(bytes, footer.directory))
+            .map_err(|error| error.at(footer.directory))?;
+        Ok((directory.meta(id, bytes), directory))
+    };
+    read().map_err(|error| advise(error.in_file(path)))
+}
+
+fn read_at(file: &dyn File, path: &Path, offset: u64, len: u64) -> Result<Vec<u8>> {
+    // No more than the file has: the caller has compared with its length.
+    let mut bytes = vec![0; len as usize];
+    file.read_exact_at(&mut bytes, offset).doing("read", path).map_err(|error| error.at(offset))?;
+    Ok(bytes)
+}
+
+fn advise(error: Error) -> Error {
+    match error.kind() {
+        ErrorKind::Corruption => error.advise("restore this file from a checkpoint or a backup"),
+        _ => error,
+    }
+}
+
+impl RelocationTable {
+    /// Opens the relocation at `path` that `meta` describes; one that differs from it is refused.
+    pub fn open(
+        files: Arc<OpenFiles>,
+        path: PathBuf,
+        meta: Arc<RelocationMeta>,
+        database: u64,
+        cache: Arc<BlockCache>,
+    ) -> Result<RelocationTable> {
+        let file = files.get(&path)?;
+        let (found, directory) = read_directory(&*file, &path, database, meta.id)?;
+        if found != *meta {
+            let message = format!(
+                "relocation {} is not the one that the manifest means: their contents differ",
+                meta.id
+            );
+            return Err(advise(Error::corruption(message).in_file(&path)));
+        }
+        let seed = FileSeed::new(database, meta.id);
+        Ok(RelocationTable { files, path, meta, cache, seed, directory })
+    }
+
+    /// What the manifest says about it, and it about itself.
+    pub fn meta(&self) -> &Arc<RelocationMeta> {
+        &self.meta
+    }
+
+    /// Bytes of memory that it takes as long as it is open.
+    pub fn pinned_bytes(&self) -> usize {
+        std::mem::size_of::<Self>()
+            + self.directory.targets.capacity() * std::mem::size_of::<(SegmentId, TargetUse)>()
+            + self.directory.blocks.capacity() * std::mem::size_of::<BlockAt>()
+    }
+
+    /// Where the record is now that was at `old_offset` of the freed segment; `None` if it was
+    /// garbage. Reads at most one block.
+    pub fn find(&self, old_offset: u64) -> Result<Option<ValuePointer>> {
+        let blocks = &self.directory.blocks;
+        let behind = blocks.partition_point(|block| block.first <= old_offset);
+        let Some(at) = behind.checked_sub(1).and_then(|number| blocks.get(number)) else {
+            return Ok(None);
+        };
+        let block = self.block(at)?;
+        let found = self.find_in(&block, at, old_offset);
+        found.map_err(|error| self.place(error, at))
+    }
+
+    fn find_in(&self, block: &[u8], at: &BlockAt, old_offset: u64) -> Result<Option<ValuePointer>> {
+        let mut entries = Entries::new(block, self.directory.targets.len());
+        let mut first = true;
+        while let Some(entry) = entries.next()? {
+            if std::mem::take(&mut first) && entry.old_offset != at.first {
+                return Err(misplaced());
+            }
+            if entry.old_offset >= old_offset {
+                let (segment, _) = self.directory.targets[entry.target];
+                let moved =
+                    ValuePointer { segment, offset: entry.new_offset, length: entry.length };
+                return Ok((entry.old_offset == old_offset).then_some(moved));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Hands every move to `each`, in order of the old offsets: old offset, target, new offset,
+    /// length; its first error ends it. Reads everything from the file again, and checks what the
+    /// directory says against the entries. Leaves no trace in the cache.
+    pub fn for_each(
+        &self,
+        mut each: impl FnMut(u64, SegmentId, u64, u32) -> Result<()>,
+    ) -> Result<()> {
+        let mut seen = Walk::default();
+        seen.targets.resize(self.directory.targets.len(), TargetUse::default());
+        let mut rest = self.directory.blocks.as_slice();
+        while let Some(first) = rest.first() {
+            let window = rest.partition_point(|it| it.end() <= first.offset + WINDOW_BYTES).max(1);
+            let (now, later) = rest.split_at(window);
+            let end = now.last().map_or(first.end(), BlockAt::end);
+            let file = self.files.get(&self.path)?;
+            let bytes = read_at(&*file, &self.path, first.offset, end - first.offset)?;
+            for at in now {
+                let from = (at.offset - first.offset) as usize;
+                let sealed = &bytes[from..from + at.len as usize];
+                let entries = self.check_block(at, sealed, &mut seen);
+                for entry in entries.map_err(|error| self.place(error, at))? {
+                    let (segment, _) = self.directory.targets[entry.target];
+                    each(entry.old_offset, segment, entry.new_offset, entry.length)?;
+                }
+            }
+            rest = later;
+        }
+        let numbers = self.directory.targets.iter().map(|(_, used)| used);
+        if seen.fingerprint.value() != self.directory.fingerprint
+            || !numbers.eq(seen.targets.iter())
+        {
+            let message = "the relocation's numbers or fingerprint are not those of its entries";
+            return Err(advise(Error::corruption(message).in_file(&self.path)));
+        }
+        Ok(())
+    }
+
+    /// The entries of a block as it lies in the file.
+    fn check_block(&self, at: &BlockAt, sealed: &[u8], seen: &mut Walk) -> Result<Vec<Entry>> {
+        let mut entries = Entries::new(unseal(self.seed, at.offset, sealed)?, seen.targets.len());
+        seen.fingerprint.add(sealed);
+        let mut found = Vec::new();
+        while let Some(entry) = entries.next()? {
+            let misplaces = entry.old_offset != at.first || entry.old_offset < seen.old_end;
+            if found.is_empty() && misplaces {
+                return Err(misplaced());
+            }
+            seen.old_end = entry.old_end();
+            let used = &mut seen.targets[entry.target];
+            used.count += 1;
+            used.bytes = used.bytes.saturating_add(entry.length.into());
+            found.push(entry);
+        }
+        Ok(found)
+    }
+
+    /// The entries of a block, from the cache or the file.
+    fn block(&self, at: &BlockAt) -> Result<BlockBytes> {
+        let key = BlockKey { file: self.meta.id.0, offset: at.offset };
+        if let Some(block) = self.cache.get(key) {
+            return Ok(block);
+        }
+        let file = self.files.get(&self.path)?;
+        let mut bytes = read_at(&*file, &self.path, at.offset, at.len.into())?;
+        unseal(self.seed, at.offset, &bytes).map_err(|error| self.place(error, at))?;
+        bytes.truncate(bytes.len() - CHECKSUM_BYTES);
+        let block = Arc::new(bytes);
+        self.cache.insert(key, Arc::clone(&block));
+        Ok(block)
+    }
+
+    fn place(&self, error: Error, at: &BlockAt) -> Error {
+        advise(error.in_file(&self.path).at(at.offset))
+    }
+}
+
+/// What has been seen of a relocation.
+#[derive(Default)]
+struct Walk {
+    fingerprint: Fingerprint,
+    targets: Vec<TargetUse>,
+    old_end: u64,
+}
+
+fn misplaced() -> Error {
+    Error::corruption("the block does not begin where the directory says")
+}
+
+impl fmt::Debug for RelocationTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "relocation {} ({})", self.meta.id, self.path.display())
+    }
+}

@@ -1,0 +1,181 @@
+//! Moves of records, in order of their old offsets, to a relocation file.
+//!
+//! Place in the data's way: value GC creates the file, adds what it moved, and gets a
+//! [`RelocationMeta`] for the manifest. The file is written front to back in large pieces.
+//!
+//! Nothing is synced here: the caller syncs file and directory before its manifest edit. A crash
+//! before that edit leaves a file that no version names, which the next open deletes.
+
+use super::format::{
+    BLOCK_BYTES, BlockAt, Directory, Entry, FileSeed, Fingerprint, Footer, MAX_ENTRY_BYTES, seal,
+};
+use super::meta::{RelocationMeta, TargetUse};
+use crate::base::error::{IoContext, Result};
+use crate::base::header::{FileKind, Header};
+use crate::base::pointer::{RelocationId, SegmentId};
+use crate::env::fs::File;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Written at once as soon as this much has come together.
+const PIECE_BYTES: usize = 512 << 10;
+
+/// Writes one relocation.
+pub struct RelocationWriter {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    id: RelocationId,
+    seed: FileSeed,
+    directory: Directory,
+    /// Index of each target in the directory.
+    indexes: BTreeMap<SegmentId, usize>,
+    fingerprint: Fingerprint,
+    /// The block being filled, the old offset of its first entry, and where the record of its last
+    /// one ended.
+    block: Vec<u8>,
+    first: u64,
+    old_end: u64,
+    /// Finished bytes that are not written yet, and where they go.
+    pending: Vec<u8>,
+    written: u64,
+}
+
+impl RelocationWriter {
+    /// Begins relocation `id` of the freed `segment` of `database` in an empty `file`; `path` is
+    /// for messages.
+    ///
+    /// # Panics
+    /// If the id is 0, which stands for no file.
+    pub fn create(
+        file: Arc<dyn File>,
+        path: PathBuf,
+        database: u64,
+        id: RelocationId,
+        segment: SegmentId,
+    ) -> Self {
+        assert!(id.0 > 0, "relocation 0 does not exist");
+        let (targets, blocks) = (Vec::new(), Vec::new());
+        RelocationWriter {
+            file,
+            path,
+            id,
+            seed: FileSeed::new(database, id),
+            directory: Directory { segment, entries: 0, fingerprint: 0, targets, blocks },
+            indexes: BTreeMap::new(),
+            fingerprint: Fingerprint::default(),
+            block: Vec::with_capacity(BLOCK_BYTES),
+            first: 0,
+            old_end: 0,
+            pending: Header::new(FileKind::Relocation, database, id.0).encode().to_vec(),
+            written: 0,
+        }
+    }
+
+    /// Notes that the record of `length` bytes at `old_offset` of the freed segment lies at
+    /// `new_offset` of `target` now. After a failed write the relocation can't be finished any
+    /// more: drop the writer and remove the file.
+    ///
+    /// # Panics
+    /// If the record is not behind the one before, has no bytes, or went to where it came from.
+    pub fn add(
+        &mut self,
+        old_offset: u64,
+        target: SegmentId,
+        new_offset: u64,
+        length: u32,
+    ) -> Result<()> {
+        assert!(old_offset >= self.old_end && length > 0, "moves are added in order");
+        assert_ne!(target, self.directory.segment, "a record is moved to another segment");
+        let bytes = u64::from(length);
+        assert!(old_offset.max(new_offset).checked_add(bytes).is_some(), "no such record");
+        let target = self.count(target, bytes);
+        let entry = Entry { old_offset, target, new_offset, length };
+        if self.block.len() + MAX_ENTRY_BYTES > BLOCK_BYTES {
+            self.finish_block()?;
+        }
+        if self.block.is_empty() {
+            (self.first, self.old_end) = (old_offset, 0);
+        }
+        entry.encode(&mut self.block, self.old_end);
+        self.old_end = entry.old_end();
+        self.directory.entries += 1;
+        Ok(())
+    }
+
+    /// Counts a record that went to `target`; returns the target's index.
+    fn count(&mut self, target: SegmentId, bytes: u64) -> usize {
+        let targets = &mut self.directory.targets;
+        let index = *self.indexes.entry(target).or_insert_with(|| {
+            targets.push((target, TargetUse::default()));
+            targets.len() - 1
+        });
+        let used = &mut targets[index].1;
+        used.count += 1;
+        used.bytes += bytes;
+        index
+    }
+
+    /// Bytes the file would have if it were finished now, nearly.
+    pub fn file_bytes(&self) -> u64 {
+        self.end() + self.block.len() as u64
+    }
+
+    /// Writes the rest and says what the relocation holds. Does not sync.
+    ///
+    /// # Panics
+    /// If nothing was added: a relocation without entries has no file, see
+    /// [`RelocationMeta::empty`].
+    pub fn finish(mut self) -> Result<RelocationMeta> {
+        assert!(self.directory.entries > 0, "relocation {} has no entry", self.id);
+        self.finish_block()?;
+        self.directory.fingerprint = self.fingerprint.value();
+        let (directory, start) = (self.end(), self.pending.len());
+        self.directory.encode(&mut self.pending);
+        seal(&mut self.pending, start, self.seed, directory);
+        let end = self.end();
+        Footer { directory, len: end - directory }.encode(&mut self.pending, self.seed, end);
+        self.write_pending()?;
+        Ok(self.directory.meta(self.id, self.written))
+    }
+
+    /// Where the next block goes.
+    fn end(&self) -> u64 {
+        self.written + self.pending.len() as u64
+    }
+
+    fn finish_block(&mut self) -> Result<()> {
+        let (offset, start) = (self.end(), self.pending.len());
+        self.pending.append(&mut self.block);
+        seal(&mut self.pending, start, self.seed, offset);
+        self.fingerprint.add(&self.pending);
+        let len = (self.pending.len() - start) as u32;
+        self.directory.blocks.push(BlockAt { first: self.first, offset, len });
+        if self.pending.len() >= PIECE_BYTES {
+            self.write_pending()?;
+        }
+        Ok(())
+    }
+
+    fn write_pending(&mut self) -> Result<()> {
+        self.file.write_at(&self.pending, self.written).doing("write", &self.path)?;
+        self.file.start_writeback(self.written, self.pending.len() as u64);
+        self.written += self.pending.len() as u64;
+        self.pending.clear();
+        Ok(())
+    }
+}
+
+impl Directory {
+    /// What the manifest says about a file with this directory.
+    pub(super) fn meta(&self, id: RelocationId, bytes: u64) -> RelocationMeta {
+        RelocationMeta {
+            id,
+            segment: self.segment,
+            bytes,
+            entries: self.entries,
+            fingerprint: self.fingerprint,
+            targets: self.targets.iter().copied().collect(),
+        }
+    }
+}
