@@ -92,8 +92,8 @@ fn check_table(view: &View, handle: &TableHandle, report: &mut CheckReport) -> R
         entries += 1;
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
             pointers += 1;
-            let found = view.segment(pointer.segment).and_then(|segment| {
-                segment.segment.read_value(pointer, view.keyspace, user_key, trailer.seqno())
+            let found = view.place(pointer).and_then(|(handle, pointer)| {
+                handle.segment.read_value(pointer, view.keyspace, user_key, trailer.seqno())
             });
             // One value that is lost says nothing of the others.
             lost.extend(found.err());

@@ -4,8 +4,8 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::SegmentId;
 use crate::db::{Db, create};
 use crate::version::Version;
+use crate::version::build::state_of;
 use crate::version::manifest::ManifestWriter;
-use crate::version::set::state_of;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

@@ -68,7 +68,7 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
                     .in_file(dir)
                     .advise("choose an empty or a new directory"));
             }
-            Named::Table(_) | Named::Segment(_) | Named::Aside(_) => {
+            Named::Table(_) | Named::Segment(_) | Named::Relocation(_) | Named::Aside(_) => {
                 return Err(Error::corruption("CURRENT is missing from this database")
                     .in_file(dir)
                     .advise("restore it, or the whole database, from a checkpoint"));

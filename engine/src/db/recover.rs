@@ -5,19 +5,20 @@ use crate::base::entry::Slot;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::header::{FileKind, Header};
 use crate::base::key::{SeqNo, Trailer};
-use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
+use crate::base::pointer::{KeyspaceId, RelocationId, SegmentId, TableId, ValuePointer};
 use crate::commit::replay::{ReplayReport, Replayed, TornTail};
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::segment::RecordKind;
 use crate::segment::read_head;
 use crate::version::Version;
+use crate::version::build::Builder;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{TableContext, names};
 use crate::version::manifest::{Current, read_manifest};
-use crate::version::set::Builder;
+use crate::version::references::check_all;
 use crate::version::view::KeyspaceState;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,7 +63,7 @@ pub fn read_version(
     env: &Env,
     tables: &Arc<TableContext>,
     current: Current,
-    order_of: crate::version::set::OrderOf<'_>,
+    order_of: crate::version::build::OrderOf<'_>,
 ) -> Result<Manifested> {
     let edits = read_manifest(env, &tables.dir, current.database, current.manifest)?;
     let builder = Builder { tables, order_of };
@@ -88,6 +89,7 @@ pub fn read_version(
     for keyspace in found.version.keyspaces.values() {
         keyspace.levels.check().map_err(|error| error.in_file(&path))?;
     }
+    check_all(&found.version).map_err(|error| error.in_file(&path))?;
     Ok(found)
 }
 
@@ -112,6 +114,13 @@ pub fn check_files(env: &Env, version: &Version) -> Result<()> {
             if found != table.meta.bytes {
                 return Err(wrong_length(table.path(), found, table.meta.bytes));
             }
+        }
+    }
+    for relocation in version.relocations.values() {
+        let Some(path) = relocation.path() else { continue };
+        let found = length(path)?;
+        if found != relocation.meta.bytes {
+            return Err(wrong_length(path, found, relocation.meta.bytes));
         }
     }
     for live in version.segments.values() {
@@ -153,11 +162,14 @@ pub fn find_leftovers(
     for keyspace in version.keyspaces.values() {
         live_tables.extend(keyspace.levels.tables().map(|(_, table)| (table.meta.id, ())));
     }
+    let live_relocations: BTreeSet<RelocationId> =
+        version.relocations.values().map(|relocation| relocation.meta.id).collect();
     for path in env.fs.list(dir).doing("list", dir)? {
         use names::Named;
         let (id, live) = match names::parse(&path) {
             Named::Table(id) => (id.0, live_tables.contains_key(&id)),
             Named::Segment(id) => (id.0, version.segments.contains_key(&id)),
+            Named::Relocation(id) => (id.0, live_relocations.contains(&id)),
             Named::Manifest(id) => (id, id == current.manifest),
             Named::Aside(id) => (id.0, true),
             Named::Fixed => (0, !path.ends_with(names::CURRENT_NEW)),

@@ -54,9 +54,9 @@ mod tests {
     use crate::segment::SegmentKind;
     use crate::table::{SegmentUse, Summary, TableMeta};
     use crate::version::LogPosition;
+    use crate::version::build::Builder;
     use crate::version::files::TableContext;
     use crate::version::garbage::SegmentUses;
-    use crate::version::set::Builder;
     use std::collections::BTreeMap;
     use std::sync::Arc;
 

@@ -8,6 +8,7 @@ use crate::base::value::Value;
 use crate::env::batch_read::{BatchReader, PendingReads, ReadRequest};
 use crate::segment::Segment;
 use crate::stats::Counters;
+use crate::version::files::SegmentHandle;
 use crate::version::view::View;
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ impl Fetcher {
         seqno: SeqNo,
     ) -> Result<Value> {
         self.count(pointer);
-        let handle = view.segment(pointer.segment)?;
+        let (handle, pointer) = view.place(pointer)?;
         handle.segment.read_value(pointer, view.keyspace, key, seqno)
     }
 
@@ -67,7 +68,7 @@ impl Fetcher {
         take: impl FnOnce(&[u8]) -> R,
     ) -> Result<R> {
         self.count(pointer);
-        let handle = view.segment(pointer.segment)?;
+        let (handle, pointer) = view.place(pointer)?;
         handle.segment.show_value(pointer, view.keyspace, key, seqno, take)
     }
 
@@ -78,28 +79,30 @@ impl Fetcher {
 
     /// Starts to read many values: sorted by place, neighbours together, the rest in parallel.
     pub fn many(&self, view: &Arc<View>, wants: Vec<Want>) -> Fetching {
+        let places: Vec<_> = wants.iter().map(|want| view.place(want.pointer)).collect();
         let mut order: Vec<usize> = (0..wants.len()).collect();
-        order.sort_by_key(|&index| wants[index].pointer);
+        order.sort_by_key(|&index| places[index].as_ref().ok().map(|(_, pointer)| *pointer));
         let mut plan = Plan::default();
-        let mut places: Vec<Place> = wants.iter().map(|_| Place::Alone).collect();
+        let mut ways: Vec<Way> = wants.iter().map(|_| Way::Alone).collect();
         for index in order {
-            let pointer = wants[index].pointer;
-            places[index] = match view.segment(pointer.segment) {
-                Ok(handle) => plan.add(&handle.segment, pointer),
-                Err(error) => Place::Lost(error),
-            };
+            if let Ok((handle, pointer)) = &places[index] {
+                ways[index] = plan.add(&handle.segment, *pointer);
+            }
         }
         self.counters.value_reads.add(wants.len() as u64);
         self.counters.value_bytes_read.add(plan.requests.iter().map(|r| r.len as u64).sum());
         let runs = plan.requests.iter().map(|_| Run::Pending).collect();
         let starts = plan.requests.iter().map(|request| request.offset).collect();
         let reads = self.reader.submit(plan.requests);
-        Fetching { view: view.clone(), wants, places, runs, starts, reads }
+        Fetching { view: view.clone(), wants, places, ways, runs, starts, reads }
     }
 }
 
+/// Where a value is: its segment and its place there, which need not be those of its pointer.
+type Place = (Arc<SegmentHandle>, ValuePointer);
+
 /// How one value of a batch is got.
-enum Place {
+enum Way {
     /// From the run of this number.
     Run(usize),
     /// By itself: it may still be in the write buffer.
@@ -116,11 +119,11 @@ struct Plan {
 
 impl Plan {
     /// Adds the next pointer in order of place: to the last run if it is near, else to its own.
-    fn add(&mut self, segment: &Segment, pointer: ValuePointer) -> Place {
+    fn add(&mut self, segment: &Segment, pointer: ValuePointer) -> Way {
         let request = match segment.read_request(pointer) {
             Ok(Some(request)) => request,
-            Ok(None) => return Place::Alone,
-            Err(error) => return Place::Lost(error),
+            Ok(None) => return Way::Alone,
+            Err(error) => return Way::Lost(error),
         };
         let end = pointer.offset + u64::from(pointer.length);
         let same_file = self.last.is_some_and(|last| last.segment == pointer.segment);
@@ -128,12 +131,12 @@ impl Plan {
             let run_end = run.offset + run.len as u64;
             if pointer.offset <= run_end + MAX_GAP_BYTES && end - run.offset <= MAX_RUN_BYTES {
                 run.len = (end.max(run_end) - run.offset) as usize;
-                return Place::Run(self.requests.len() - 1);
+                return Way::Run(self.requests.len() - 1);
             }
         }
         self.requests.push(request);
         self.last = Some(pointer);
-        Place::Run(self.requests.len() - 1)
+        Way::Run(self.requests.len() - 1)
     }
 }
 
@@ -147,7 +150,8 @@ enum Run {
 pub struct Fetching {
     view: Arc<View>,
     wants: Vec<Want>,
-    places: Vec<Place>,
+    places: Vec<Result<Place>>,
+    ways: Vec<Way>,
     runs: Vec<Run>,
     starts: Vec<u64>,
     reads: Box<dyn PendingReads>,
@@ -156,15 +160,13 @@ pub struct Fetching {
 impl Fetching {
     /// Waits for value number `index`. An error concerns this value only.
     pub fn take(&mut self, index: usize) -> Result<Value> {
-        let want = &self.wants[index];
-        let handle = self.view.segment(want.pointer.segment)?;
-        let segment = &handle.segment;
-        let run = match &self.places[index] {
-            Place::Lost(error) => return Err(error.clone()),
-            Place::Alone => {
-                return segment.read_value(want.pointer, self.view.keyspace, &want.key, want.seqno);
-            }
-            Place::Run(run) => *run,
+        let (want, keyspace) = (&self.wants[index], self.view.keyspace);
+        let (handle, pointer) = self.places[index].as_ref().map_err(Error::clone)?;
+        let (segment, pointer) = (&handle.segment, *pointer);
+        let run = match &self.ways[index] {
+            Way::Lost(error) => return Err(error.clone()),
+            Way::Alone => return segment.read_value(pointer, keyspace, &want.key, want.seqno),
+            Way::Run(run) => *run,
         };
         if matches!(self.runs[run], Run::Pending) {
             self.runs[run] = Run::Read(self.reads.take(run).ok());
@@ -174,15 +176,12 @@ impl Fetching {
         };
         let Some(bytes) = bytes else {
             // What is wrong may concern a neighbour only: this value has its own chance.
-            return segment.read_value(want.pointer, self.view.keyspace, &want.key, want.seqno);
+            return segment.read_value(pointer, keyspace, &want.key, want.seqno);
         };
-        let start = (want.pointer.offset - self.starts[run]) as usize;
-        let record = bytes.get(start..start + want.pointer.length as usize).ok_or_else(|| {
-            Error::corruption("a read came back short")
-                .in_file(segment.path())
-                .at(want.pointer.offset)
+        let start = (pointer.offset - self.starts[run]) as usize;
+        let record = bytes.get(start..start + pointer.length as usize).ok_or_else(|| {
+            Error::corruption("a read came back short").in_file(segment.path()).at(pointer.offset)
         })?;
-        let view = &self.view;
-        segment.verify_slice(record, want.pointer, view.keyspace, &want.key, want.seqno)
+        segment.verify_slice(record, pointer, keyspace, &want.key, want.seqno)
     }
 }

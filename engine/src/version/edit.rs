@@ -17,14 +17,21 @@
 //! | 10 | keyspace flushed | keyspace, seqno |
 //! | 11 | next id, of files and keyspaces | id |
 //! | 12 | last seqno | seqno |
+//! | 13 | relocation added, in place of the segment's former one | relocation meta |
+//! | 14 | relocation removed | freed segment |
+//! | 15 | holes of a segment, in place of its former ones | segment, holes |
+//!
+//! Holes are their count, and of each the gap from the end of the one before and the length, in
+//! units of 4 KiB, as varints.
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
 use crate::table::TableMeta;
-use crate::version::LogPosition;
+use crate::version::{HOLE_UNIT, Holes, LogPosition};
 use std::sync::Arc;
 
 /// One change.
@@ -107,6 +114,24 @@ pub enum Change {
     NextFile(u64),
     /// No commit had a higher sequence number when this was written.
     LastSeqno(SeqNo),
+    /// The records of a freed segment are elsewhere now. Takes the place of the segment's former
+    /// relocation, if there is one.
+    AddRelocation {
+        /// What it is.
+        meta: Arc<RelocationMeta>,
+    },
+    /// No table names a freed segment any more.
+    RemoveRelocation {
+        /// Which one.
+        segment: SegmentId,
+    },
+    /// All ranges of a sealed segment that are punched, or are going to be.
+    Holes {
+        /// Which one.
+        segment: SegmentId,
+        /// Where; takes the place of what was known before.
+        holes: Holes,
+    },
 }
 
 /// Changes that take effect together.
@@ -178,6 +203,15 @@ impl Change {
             Change::Flushed { keyspace, seqno } => put_numbers(out, 10, &[keyspace.0, *seqno]),
             Change::NextFile(id) => put_numbers(out, 11, &[*id]),
             Change::LastSeqno(seqno) => put_numbers(out, 12, &[*seqno]),
+            Change::AddRelocation { meta } => {
+                out.push(13);
+                meta.encode(out);
+            }
+            Change::RemoveRelocation { segment } => put_numbers(out, 14, &[segment.0]),
+            Change::Holes { segment, holes } => {
+                put_numbers(out, 15, &[segment.0]);
+                put_holes(out, holes);
+            }
         }
     }
 
@@ -213,6 +247,12 @@ impl Change {
             }
             11 => Change::NextFile(reader.varint()?),
             12 => Change::LastSeqno(reader.varint()?),
+            13 => Change::AddRelocation { meta: Arc::new(RelocationMeta::decode(reader)?) },
+            14 => Change::RemoveRelocation { segment: SegmentId(reader.varint()?) },
+            15 => {
+                let segment = SegmentId(reader.varint()?);
+                Change::Holes { segment, holes: holes(reader)? }
+            }
             _ => return Err(Error::corruption(format!("edit tag {tag} does not exist"))),
         })
     }
@@ -238,6 +278,38 @@ fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
     for &number in numbers {
         put_varint(out, number);
     }
+}
+
+fn put_holes(out: &mut Vec<u8>, holes: &[(u64, u64)]) {
+    put_varint(out, holes.len() as u64);
+    let mut end = 0;
+    for &(offset, len) in holes {
+        let whole = offset.is_multiple_of(HOLE_UNIT) && len.is_multiple_of(HOLE_UNIT);
+        assert!(whole && len > 0 && offset >= end, "holes are in order and in whole units");
+        put_varint(out, (offset - end) / HOLE_UNIT);
+        put_varint(out, len / HOLE_UNIT);
+        end = offset + len;
+    }
+}
+
+fn holes(reader: &mut Reader<'_>) -> Result<Holes> {
+    let mut holes = Vec::new();
+    let mut end = 0u64;
+    // Each takes at least a byte per field, which bounds the count.
+    for _ in 0..reader.length(reader.rest().len() / 2)? {
+        let units =
+            reader.varint()?.checked_mul(HOLE_UNIT).zip(reader.varint()?.checked_mul(HOLE_UNIT));
+        let hole = units.and_then(|(gap, len)| {
+            let offset = end.checked_add(gap)?;
+            Some((offset, len, offset.checked_add(len)?))
+        });
+        let Some((offset, len, behind)) = hole.filter(|(_, len, _)| *len > 0) else {
+            return Err(Error::corruption("the manifest has an impossible hole"));
+        };
+        holes.push((offset, len));
+        end = behind;
+    }
+    Ok(holes.into())
 }
 
 fn text(reader: &mut Reader<'_>) -> Result<String> {
@@ -270,6 +342,13 @@ mod tests {
             Change::Flushed { keyspace: KeyspaceId(1), seqno: 12 },
             Change::NextFile(10),
             Change::LastSeqno(99),
+            Change::AddRelocation { meta: Arc::new(RelocationMeta::empty(SegmentId(9))) },
+            Change::RemoveRelocation { segment: SegmentId(9) },
+            Change::Holes {
+                segment: SegmentId(9),
+                holes: [(0, 4096), (4096, 8192), (1 << 40, 1 << 30)].into(),
+            },
+            Change::Holes { segment: SegmentId(9), holes: Holes::default() },
         ]);
         let bytes = edit.encode();
         assert_eq!(Edit::decode(&bytes).unwrap(), edit);
@@ -278,7 +357,8 @@ mod tests {
                 assert!(shorter.changes.len() < edit.changes.len());
             }
         }
-        assert!(Edit::decode(&[13]).is_err());
+        assert!(Edit::decode(&[16]).is_err());
+        assert!(Edit::decode(&[15, 9, 1, 0, 0]).is_err(), "a hole of no bytes");
         assert!(Edit::decode(&[0]).is_err());
     }
 }

@@ -1,12 +1,13 @@
-//! Open files of a version and their end: a table or segment that no version names any more is
-//! unlinked when the last reader lets go of it, never earlier (I5).
+//! Open files of a version and their end: a table, segment or relocation that no version names
+//! any more is unlinked when the last reader lets go of it, never earlier (I5).
 
 use crate::base::error::Result;
 use crate::base::key::KeyOrder;
-use crate::base::pointer::{SegmentId, TableId};
+use crate::base::pointer::{RelocationId, SegmentId, TableId, ValuePointer};
 use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::File;
 use crate::env::sync::Mutex;
+use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{FileSource, Segment, SegmentIdentity, SegmentKind};
 use crate::table::{FilterPolicy, Table, TableMeta, TableStats};
 use std::path::{Path, PathBuf};
@@ -15,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Names of the files in a database directory.
 pub mod names {
-    use super::{Path, PathBuf, SegmentId, TableId};
+    use super::{Path, PathBuf, RelocationId, SegmentId, TableId};
 
     /// The lock that keeps a second opener out.
     pub const LOCK: &str = "LOCK";
@@ -36,6 +37,11 @@ pub mod names {
         dir.join(format!("{:08}.seg", id.0))
     }
 
+    /// The file of a relocation that has one.
+    pub fn relocation(dir: &Path, id: RelocationId) -> PathBuf {
+        dir.join(format!("{:08}.rel", id.0))
+    }
+
     /// A manifest's file.
     pub fn manifest(dir: &Path, id: u64) -> PathBuf {
         dir.join(format!("{id:08}.man"))
@@ -53,6 +59,8 @@ pub mod names {
         Table(TableId),
         /// A segment.
         Segment(SegmentId),
+        /// A relocation.
+        Relocation(RelocationId),
         /// A manifest.
         Manifest(u64),
         /// Bytes cut off a segment.
@@ -83,6 +91,7 @@ pub mod names {
         match suffix {
             "tbl" => Named::Table(TableId(id)),
             "seg" => Named::Segment(SegmentId(id)),
+            "rel" => Named::Relocation(RelocationId(id)),
             "man" => Named::Manifest(id),
             "cut" => Named::Aside(SegmentId(id)),
             _ => Named::Foreign,
@@ -215,6 +224,70 @@ impl TableHandle {
     }
 }
 
+/// The relocation of a freed segment. Like a table it is opened at its first use; one without
+/// entries has no file.
+pub struct RelocationHandle {
+    /// What the manifest says about it.
+    pub meta: Arc<RelocationMeta>,
+    context: Arc<TableContext>,
+    opened: OnceLock<Arc<RelocationTable>>,
+    ending: Option<Ending>,
+}
+
+impl RelocationHandle {
+    /// A handle; the file is not touched yet.
+    pub fn new(meta: Arc<RelocationMeta>, context: Arc<TableContext>) -> Self {
+        let ending = meta
+            .has_file()
+            .then(|| Ending::new(names::relocation(&context.dir, meta.id), context.purge.clone()));
+        RelocationHandle { meta, context, opened: OnceLock::new(), ending }
+    }
+
+    /// The open relocation: reads its directory the first time. `None` if there is no file.
+    pub fn table(&self) -> Result<Option<&Arc<RelocationTable>>> {
+        let Some(ending) = &self.ending else {
+            return Ok(None);
+        };
+        if let Some(table) = self.opened.get() {
+            return Ok(Some(table));
+        }
+        let table = RelocationTable::open(
+            self.context.files.clone(),
+            ending.path.clone(),
+            self.meta.clone(),
+            self.context.database,
+            self.context.cache.clone(),
+        )?;
+        // Two readers may open it at once; the second one's work is dropped.
+        Ok(Some(self.opened.get_or_init(|| Arc::new(table))))
+    }
+
+    /// Where the record is now that was at `old_offset`; `None` if it was garbage.
+    pub fn find(&self, old_offset: u64) -> Result<Option<ValuePointer>> {
+        match self.table()? {
+            Some(table) => table.find(old_offset),
+            None => Ok(None),
+        }
+    }
+
+    /// Bytes of memory that its directory pins.
+    pub fn pinned_bytes(&self) -> u64 {
+        self.opened.get().map_or(0, |table| table.pinned_bytes() as u64)
+    }
+
+    /// Where its file is, if it has one.
+    pub fn path(&self) -> Option<&Path> {
+        self.ending.as_ref().map(|ending| ending.path.as_path())
+    }
+
+    /// Says that no version names it any more; the edit that says so is durable.
+    pub(super) fn mark_obsolete(&self) {
+        if let Some(ending) = &self.ending {
+            ending.mark();
+        }
+    }
+}
+
 /// A file by its path, opened when needed and kept open for a while.
 struct PathSource {
     files: Arc<OpenFiles>,
@@ -291,6 +364,10 @@ mod tests {
         assert_eq!(parse(&names::table(dir, TableId(7))), Named::Table(TableId(7)));
         let large = SegmentId(123_456_789_012);
         assert_eq!(parse(&names::segment(dir, large)), Named::Segment(large));
+        assert_eq!(
+            parse(&names::relocation(dir, RelocationId(8))),
+            Named::Relocation(RelocationId(8))
+        );
         assert_eq!(parse(&names::manifest(dir, 3)), Named::Manifest(3));
         assert_eq!(parse(Path::new("db/CURRENT")), Named::Fixed);
         for foreign in ["7.tbl", "00000007.ldb", "x.seg", "00000007", "+0000007.tbl", "notes.txt"] {

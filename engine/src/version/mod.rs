@@ -9,20 +9,26 @@
 //! edits are serial; its `keyspaces`; a keyspace's `changing`. None is held during the I/O of a
 //! reader.
 
+mod alive;
+pub mod build;
 pub mod edit;
 pub mod files;
 pub mod garbage;
 pub mod health;
 pub mod levels;
 pub mod manifest;
+pub mod references;
+pub mod resolve;
 pub mod set;
 pub mod settings;
 pub mod snapshots;
+#[cfg(test)]
+mod tests;
 pub mod view;
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
-use files::SegmentHandle;
+use files::{RelocationHandle, SegmentHandle};
 use garbage::SegmentUses;
 use levels::Levels;
 use std::collections::BTreeMap;
@@ -59,7 +65,16 @@ pub struct LiveSegment {
     pub handle: Arc<SegmentHandle>,
     /// Its final length once sealed; every byte before is durable.
     pub sealed: Option<u64>,
+    /// Ranges that were, or are going to be, punched: nothing live is in them.
+    pub holes: Holes,
 }
+
+/// Ranges of a segment, each an offset and a length: ascending, disjoint, in whole units of
+/// [`HOLE_UNIT`] bytes.
+pub type Holes = Arc<[(u64, u64)]>;
+
+/// What holes begin and end at multiples of.
+pub const HOLE_UNIT: u64 = 4 << 10;
 
 /// An immutable set of live files. Cloning shares what did not change.
 #[derive(Clone, Default)]
@@ -68,10 +83,15 @@ pub struct Version {
     pub keyspaces: BTreeMap<KeyspaceId, Arc<KeyspaceVersion>>,
     /// The segments by id, log and sorted ones.
     pub segments: Arc<BTreeMap<SegmentId, LiveSegment>>,
+    /// Where the records of freed segments went, by the freed segment, for as long as a table may
+    /// still name it.
+    pub relocations: Arc<BTreeMap<SegmentId, Arc<RelocationHandle>>>,
     /// What the tables reference in each segment, exactly.
     pub uses: Arc<SegmentUses>,
     /// Where replay starts.
     pub head: LogPosition,
+    /// How many edits since the opening led here; tells older versions from newer ones.
+    pub number: u64,
 }
 
 impl Version {

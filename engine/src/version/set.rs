@@ -3,16 +3,18 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{KeyOrder, SeqNo};
-use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::base::pointer::{KeyspaceId, TableId};
 use crate::env::Env;
 use crate::env::sync::Mutex;
+use crate::version::Version;
+use crate::version::alive::Alive;
+use crate::version::build::{Builder, state_of};
 use crate::version::edit::{Change, Edit};
-use crate::version::files::{SegmentHandle, TableContext, TableHandle, names};
+use crate::version::files::{SegmentHandle, TableContext, names};
 use crate::version::health::Health;
-use crate::version::levels::Levels;
 use crate::version::manifest::{AppendError, ManifestWriter};
+use crate::version::references;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
-use crate::version::{KeyspaceVersion, LiveSegment, Version};
 use arc_swap::ArcSwap;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -22,203 +24,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The memtables that an edit made durable, by keyspace.
 pub type Flushed = (KeyspaceId, Vec<Arc<LoggedMemtable>>);
 
-/// Finds the order of a keyspace's keys by its recorded name.
-pub type OrderOf<'a> = &'a dyn Fn(&str) -> Result<KeyOrder>;
-
-/// The same, kept for as long as a database is open.
+/// Finds the order of a keyspace's keys, for as long as a database is open.
 pub type KnownOrders = Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>;
-
-/// Builds versions out of edits; shared by recovery and by [`VersionSet`].
-pub struct Builder<'a> {
-    /// What tables need to be opened.
-    pub tables: &'a Arc<TableContext>,
-    /// Known key orders.
-    pub order_of: OrderOf<'a>,
-}
-
-/// The files that an edit takes out of the version, to be marked once it is durable.
-#[derive(Default)]
-struct Removed {
-    tables: Vec<Arc<TableHandle>>,
-    segments: Vec<Arc<SegmentHandle>>,
-}
-
-impl Builder<'_> {
-    /// The version after `edit`. Handles of new segments may be given; others are made.
-    pub fn apply(
-        &self,
-        base: &Version,
-        edit: &Edit,
-        segments: &[Arc<SegmentHandle>],
-    ) -> Result<Version> {
-        self.apply_tracking(base, edit, segments).map(|(version, _)| version)
-    }
-
-    fn apply_tracking(
-        &self,
-        base: &Version,
-        edit: &Edit,
-        segments: &[Arc<SegmentHandle>],
-    ) -> Result<(Version, Removed)> {
-        let mut version = base.clone();
-        let mut removed = Removed::default();
-        for change in &edit.changes {
-            match change {
-                Change::AddTable { .. } | Change::RemoveTable { .. } => {
-                    self.change_table(&mut version, change, &mut removed)?;
-                }
-                Change::AddSegment { .. }
-                | Change::SealSegment { .. }
-                | Change::RemoveSegment { .. } => {
-                    self.change_segment(&mut version, change, segments, &mut removed)?;
-                }
-                Change::Head(head) => version.head = *head,
-                Change::NextFile(_) | Change::LastSeqno(_) => {}
-                _ => self.change_keyspace(&mut version, change, &mut removed)?,
-            }
-        }
-        Ok((version, removed))
-    }
-
-    fn change_keyspace(
-        &self,
-        version: &mut Version,
-        change: &Change,
-        removed: &mut Removed,
-    ) -> Result<()> {
-        match change {
-            Change::AddKeyspace { id, name, order, settings, flushed } => {
-                let levels = Arc::new(Levels::new((self.order_of)(order)?));
-                let keyspace = KeyspaceVersion {
-                    name: name.clone(),
-                    order: order.clone(),
-                    settings: settings.clone(),
-                    flushed: *flushed,
-                    levels,
-                };
-                version.keyspaces.insert(*id, Arc::new(keyspace));
-            }
-            Change::SetKeyspace { id, settings } => {
-                edit_keyspace(version, *id)?.settings.clone_from(settings);
-            }
-            Change::Flushed { keyspace, seqno } => {
-                edit_keyspace(version, *keyspace)?.flushed = *seqno;
-            }
-            Change::DropKeyspace { id } => {
-                let gone = version.keyspaces.remove(id).ok_or_else(|| unknown_keyspace(*id))?;
-                let uses = Arc::make_mut(&mut version.uses);
-                for (_, table) in gone.levels.tables() {
-                    uses.remove(&table.meta.summary.segments);
-                    removed.tables.push(table.clone());
-                }
-            }
-            _ => unreachable!("only changes of keyspaces come here"),
-        }
-        Ok(())
-    }
-
-    fn change_table(
-        &self,
-        version: &mut Version,
-        change: &Change,
-        removed: &mut Removed,
-    ) -> Result<()> {
-        match change {
-            Change::AddTable { keyspace, level, meta } => {
-                let levels = edit_levels(version, *keyspace)?;
-                let order = levels.order().clone();
-                let handle = TableHandle::new(meta.clone(), order, self.tables.clone());
-                // A trivial move removes and adds the same file: keep the handle with its state.
-                let moved = removed.tables.iter().position(|table| table.meta.id == meta.id);
-                let handle = match moved {
-                    Some(index) => removed.tables.swap_remove(index),
-                    None => Arc::new(handle),
-                };
-                levels.add(*level, handle)?;
-                Arc::make_mut(&mut version.uses).add(&meta.summary.segments);
-            }
-            Change::RemoveTable { keyspace, level, id } => {
-                let table = edit_levels(version, *keyspace)?.remove(*level, *id)?;
-                Arc::make_mut(&mut version.uses).remove(&table.meta.summary.segments);
-                removed.tables.push(table);
-            }
-            _ => unreachable!("only changes of tables come here"),
-        }
-        Ok(())
-    }
-
-    fn change_segment(
-        &self,
-        version: &mut Version,
-        change: &Change,
-        given: &[Arc<SegmentHandle>],
-        removed: &mut Removed,
-    ) -> Result<()> {
-        let segments = Arc::make_mut(&mut version.segments);
-        match change {
-            Change::AddSegment { id, kind, epoch } => {
-                let known = given.iter().find(|handle| handle.id() == *id).cloned();
-                let handle = known.unwrap_or_else(|| {
-                    Arc::new(SegmentHandle::open(*id, *kind, *epoch, self.tables))
-                });
-                segments.insert(*id, LiveSegment { handle, sealed: None });
-            }
-            Change::SealSegment { id, length } => {
-                let live = segments.get_mut(id).ok_or_else(|| unknown_segment(*id))?;
-                live.sealed = Some(*length);
-            }
-            Change::RemoveSegment { id } => {
-                let gone = segments.remove(id).ok_or_else(|| unknown_segment(*id))?;
-                removed.segments.push(gone.handle);
-            }
-            _ => unreachable!("only changes of segments come here"),
-        }
-        Ok(())
-    }
-}
-
-fn unknown_keyspace(id: KeyspaceId) -> Error {
-    Error::corruption(format!("an edit names keyspace {id}, which does not exist"))
-}
-
-fn unknown_segment(id: SegmentId) -> Error {
-    Error::corruption(format!("an edit names segment {id}, which does not exist"))
-}
-
-fn edit_keyspace(version: &mut Version, id: KeyspaceId) -> Result<&mut KeyspaceVersion> {
-    let keyspace = version.keyspaces.get_mut(&id).ok_or_else(|| unknown_keyspace(id))?;
-    Ok(Arc::make_mut(keyspace))
-}
-
-fn edit_levels(version: &mut Version, id: KeyspaceId) -> Result<&mut Levels> {
-    Ok(Arc::make_mut(&mut edit_keyspace(version, id)?.levels))
-}
-
-/// The whole state of a version as one edit: what a new manifest begins with.
-pub fn state_of(version: &Version, next_file: u64, last_seqno: SeqNo) -> Edit {
-    let mut changes = vec![Change::NextFile(next_file), Change::LastSeqno(last_seqno)];
-    for (&id, live) in version.segments.iter() {
-        let segment = &live.handle.segment;
-        changes.push(Change::AddSegment { id, kind: segment.kind(), epoch: segment.epoch() });
-        if let Some(length) = live.sealed {
-            changes.push(Change::SealSegment { id, length });
-        }
-    }
-    for (&id, keyspace) in &version.keyspaces {
-        changes.push(Change::AddKeyspace {
-            id,
-            name: keyspace.name.clone(),
-            order: keyspace.order.clone(),
-            settings: keyspace.settings.clone(),
-            flushed: keyspace.flushed,
-        });
-        for (level, table) in keyspace.levels.tables() {
-            changes.push(Change::AddTable { keyspace: id, level, meta: table.meta.clone() });
-        }
-    }
-    changes.push(Change::Head(version.head));
-    Edit::new(changes)
-}
 
 /// Everything that a [`VersionSet`] is made of.
 pub struct Parts {
@@ -247,6 +54,7 @@ pub struct VersionSet {
     next_file: AtomicU64,
     last_seqno: AtomicU64,
     current: ArcSwap<Version>,
+    alive: Alive,
     /// Held while an edit is applied. `None` in a database that is read-only or closed.
     manifest: Mutex<Option<ManifestWriter>>,
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
@@ -256,6 +64,9 @@ pub struct VersionSet {
 impl VersionSet {
     /// A set over a recovered version; without a manifest yet, so read-only.
     pub fn new(parts: Parts) -> Self {
+        let current = Arc::new(parts.version);
+        let alive = Alive::default();
+        alive.note(&current);
         VersionSet {
             env: parts.env,
             tables: parts.tables,
@@ -263,7 +74,8 @@ impl VersionSet {
             order_of: parts.order_of,
             next_file: AtomicU64::new(parts.next_file),
             last_seqno: AtomicU64::new(parts.last_seqno),
-            current: ArcSwap::from_pointee(parts.version),
+            current: ArcSwap::new(current),
+            alive,
             manifest: Mutex::new(None),
             keyspaces: Mutex::new(BTreeMap::new()),
             manifest_bytes: AtomicU64::new(0),
@@ -308,6 +120,12 @@ impl VersionSet {
     /// The present version.
     pub fn current(&self) -> Arc<Version> {
         self.current.load_full()
+    }
+
+    /// The number of the oldest version that somebody still holds: a reader, or a job that began
+    /// when it was the present one.
+    pub fn oldest_alive(&self) -> u64 {
+        self.alive.oldest().unwrap_or_else(|| self.current.load().number)
     }
 
     /// What tables and segments of this database are made with.
@@ -359,16 +177,18 @@ impl VersionSet {
             return Ok(base);
         }
         let builder = Builder { tables: &self.tables, order_of: &*self.order_of };
-        let (version, removed) = builder.apply_tracking(&base, &edit, segments)?;
+        let (mut version, removed) = builder.apply_tracking(&base, &edit, segments)?;
+        version.number = base.number + 1;
         check_levels(&version, &edit)?;
+        references::check_edit(&version, &edit)?;
         edit.changes.push(Change::NextFile(self.next_file.load(Ordering::SeqCst)));
         self.persist(&mut manifest, &edit)?;
         let version = Arc::new(version);
+        self.alive.note(&version);
         self.current.store(version.clone());
         self.show(&version, flushed);
         // I5: the edit is durable; each file goes when its last reader does.
-        removed.tables.iter().for_each(|table| table.mark_obsolete());
-        removed.segments.iter().for_each(|segment| segment.mark_obsolete());
+        removed.mark_obsolete();
         if manifest.as_ref().is_some_and(ManifestWriter::is_outgrown) {
             // The edit itself is done: no room for a new manifest is not its failure.
             if let Err(error) = self.rewrite(&mut manifest) {

@@ -7,11 +7,12 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
-use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
 use crate::env::sync::Mutex;
 use crate::memtable::Memtable;
 use crate::version::files::SegmentHandle;
 use crate::version::levels::Levels;
+use crate::version::resolve::{Resolved, unknown};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::{LogPosition, Version};
 use arc_swap::ArcSwap;
@@ -112,16 +113,20 @@ impl View {
         std::iter::once(&self.active).chain(&self.immutables)
     }
 
-    /// The segment that a pointer of this view leads to. It always exists: the version holds
-    /// those that tables point to, the memtables those that they point to (I3).
-    pub fn segment(&self, id: SegmentId) -> Result<Arc<SegmentHandle>> {
-        if let Some(live) = self.version.segments.get(&id) {
-            return Ok(live.handle.clone());
+    /// Where the record of a pointer of this view is. The version holds the segments that tables
+    /// point to, or their relocations; the memtables hold those that they point to (I3).
+    pub fn resolve(&self, pointer: ValuePointer) -> Result<Resolved> {
+        if let Some(resolved) = self.version.resolve_known(pointer)? {
+            return Ok(resolved);
         }
-        self.memtables().find_map(|memtable| memtable.pinned(id)).ok_or_else(|| {
-            Error::corruption(format!("a value pointer leads to segment {id}, which is not live"))
-                .advise("run `cleave check` and restore from a checkpoint")
-        })
+        let pinned = self.memtables().find_map(|memtable| memtable.pinned(pointer.segment));
+        pinned.map(|handle| Resolved::At(handle, pointer)).ok_or_else(|| unknown(pointer))
+    }
+
+    /// Where the record of a pointer is that a reader can see; one that leads nowhere is
+    /// corruption.
+    pub fn place(&self, pointer: ValuePointer) -> Result<(Arc<SegmentHandle>, ValuePointer)> {
+        self.resolve(pointer)?.place(pointer)
     }
 }
 

@@ -58,6 +58,7 @@ impl Facts {
             let id = match named {
                 Named::Table(id) => id.0,
                 Named::Segment(id) | Named::Aside(id) => id.0,
+                Named::Relocation(id) => id.0,
                 Named::Manifest(id) => id,
                 Named::Fixed | Named::Foreign => continue,
             };

@@ -1,0 +1,256 @@
+//! Versions with relocated segments: what edits make of them, and where pointers lead.
+
+use super::build::{Builder, state_of};
+use super::edit::{Change, Edit};
+use super::files::{TableContext, names};
+use super::references::{check_all, check_edit};
+use super::resolve::Resolved;
+use super::{Holes, Version};
+use crate::base::error::{ErrorKind, Result};
+use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
+use crate::base::pointer::{KeyspaceId, RelocationId, SegmentId, TableId, ValuePointer};
+use crate::cache::memory_fs::MemoryFs;
+use crate::cache::{BlockCache, OpenFiles};
+use crate::env::fs::Fs;
+use crate::relocation::{RelocationMeta, RelocationWriter};
+use crate::segment::SegmentKind;
+use crate::table::{SegmentUse, Summary, TableMeta};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const DATABASE: u64 = 7;
+const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+/// A directory in memory.
+struct Place {
+    fs: Arc<MemoryFs>,
+    tables: Arc<TableContext>,
+}
+
+impl Place {
+    fn new() -> Self {
+        let fs = Arc::new(MemoryFs::default());
+        let tables = TableContext {
+            dir: "db".into(),
+            database: DATABASE,
+            files: Arc::new(OpenFiles::new(fs.clone(), 9)),
+            cache: Arc::new(BlockCache::new(1 << 20)),
+            stats: Arc::default(),
+            purge: Arc::default(),
+            filter_policy: None,
+        };
+        Place { fs, tables: Arc::new(tables) }
+    }
+
+    /// The version after `changes`, and what the check of references says of them.
+    fn after(&self, version: &Version, changes: Vec<Change>) -> (Version, Result<()>) {
+        let order_of = |_: &str| Ok(KeyOrder::Bytewise);
+        let builder = Builder { tables: &self.tables, order_of: &order_of };
+        let edit = Edit::new(changes);
+        let (after, removed) = builder.apply_tracking(version, &edit, &[]).unwrap();
+        let checked = check_edit(&after, &edit);
+        assert_eq!(checked.is_ok(), check_all(&after).is_ok());
+        if checked.is_ok() {
+            removed.mark_obsolete();
+        }
+        (after, checked)
+    }
+
+    fn good(&self, version: &Version, changes: Vec<Change>) -> Version {
+        let (after, checked) = self.after(version, changes);
+        checked.unwrap();
+        after
+    }
+
+    fn refused(&self, version: &Version, changes: Vec<Change>, why: &str) {
+        let error = self.after(version, changes).1.unwrap_err();
+        assert!(error.to_string().contains(why), "{error}");
+    }
+
+    /// A relocation of segment `freed` with a file: (old offset, target, new offset, length).
+    fn relocation(&self, id: u64, freed: u64, moves: &[(u64, u64, u64, u32)]) -> Change {
+        let id = RelocationId(id);
+        let path = names::relocation(&self.tables.dir, id);
+        let file = self.fs.create(&path).unwrap();
+        let mut writer = RelocationWriter::create(file, path, DATABASE, id, SegmentId(freed));
+        for &(old, target, new, length) in moves {
+            writer.add(old, SegmentId(target), new, length).unwrap();
+        }
+        Change::AddRelocation { meta: Arc::new(writer.finish().unwrap()) }
+    }
+
+    fn purged(&self) -> Vec<String> {
+        let name = |path: &std::path::PathBuf| path.file_name().unwrap().to_string_lossy().into();
+        let mut purged: Vec<String> = self.tables.purge.take().iter().map(name).collect();
+        purged.sort();
+        purged
+    }
+}
+
+fn add_segment(id: u64) -> [Change; 2] {
+    let id = SegmentId(id);
+    let add = Change::AddSegment { id, kind: SegmentKind::Log, epoch: id.0 };
+    [add, Change::SealSegment { id, length: 1 << 20 }]
+}
+
+fn remove_segment(id: u64) -> Change {
+    Change::RemoveSegment { id: SegmentId(id) }
+}
+
+fn no_entries(id: u64) -> Change {
+    Change::AddRelocation { meta: Arc::new(RelocationMeta::empty(SegmentId(id))) }
+}
+
+fn add_table(id: u64, segments: &[u64]) -> Change {
+    let used = SegmentUse { count: 1, bytes: 100 };
+    let segments: BTreeMap<_, _> = segments.iter().map(|&id| (SegmentId(id), used)).collect();
+    let key = internal_key(b"key", Trailer::new(id, EntryKind::PutPointer));
+    let entries = segments.len() as u64;
+    let (smallest, largest) = (key.clone(), key);
+    let (min_seqno, max_seqno) = (id, id);
+    let summary = Summary {
+        entries,
+        smallest,
+        largest,
+        min_seqno,
+        max_seqno,
+        segments,
+        ..Summary::default()
+    };
+    let meta = TableMeta { id: TableId(id), bytes: 1000, summary: Arc::new(summary) };
+    Change::AddTable { keyspace: KEYSPACE, level: 0, meta: Arc::new(meta) }
+}
+
+fn remove_table(id: u64) -> Change {
+    Change::RemoveTable { keyspace: KEYSPACE, level: 0, id: TableId(id) }
+}
+
+/// Segments 1 to 3; table 11 references segments 1 and 2.
+fn start(place: &Place) -> Version {
+    let (order, settings, name) = (String::new(), String::new(), "default".to_owned());
+    let mut changes = vec![Change::AddKeyspace { id: KEYSPACE, name, order, settings, flushed: 0 }];
+    changes.extend([1, 2, 3].into_iter().flat_map(add_segment));
+    changes.push(add_table(11, &[1, 2]));
+    place.good(&Version::default(), changes)
+}
+
+fn pointer(segment: u64, offset: u64) -> ValuePointer {
+    ValuePointer { segment: SegmentId(segment), offset, length: 100 }
+}
+
+/// Where a pointer leads: segment and offset; `None` if its record is gone.
+fn lead(version: &Version, pointer: ValuePointer) -> Result<Option<(u64, u64)>> {
+    Ok(match version.resolve(pointer)? {
+        Resolved::At(handle, at) => {
+            assert_eq!((handle.id(), at.length), (at.segment, pointer.length));
+            Some((at.segment.0, at.offset))
+        }
+        Resolved::Gone => None,
+    })
+}
+
+#[test]
+fn pointers_lead_through_relocations() {
+    let place = Place::new();
+    let version = start(&place);
+    assert_eq!(lead(&version, pointer(1, 88)).unwrap(), Some((1, 88)));
+    let moves = [(88, 4, 500, 100), (300, 3, 88, 100), (400, 4, 88, 70)];
+    let mut changes = vec![remove_segment(1), place.relocation(20, 1, &moves)];
+    changes.extend(add_segment(4));
+    let version = place.good(&version, changes);
+    assert_eq!(lead(&version, pointer(1, 88)).unwrap(), Some((4, 500)));
+    assert_eq!(lead(&version, pointer(1, 300)).unwrap(), Some((3, 88)));
+    assert_eq!(lead(&version, pointer(1, 89)).unwrap(), None);
+    assert_eq!(lead(&version, pointer(2, 89)).unwrap(), Some((2, 89)), "it is still live");
+    let other_length = lead(&version, pointer(1, 400)).unwrap_err();
+    assert_eq!(other_length.kind(), ErrorKind::Corruption);
+    let unknown = lead(&version, pointer(9, 77)).unwrap_err();
+    assert_eq!((unknown.kind(), unknown.offset()), (ErrorKind::Corruption, Some(77)));
+    assert!(unknown.to_string().contains("segment 9"), "{unknown}");
+    let gone = version.resolve(pointer(1, 89)).unwrap().place(pointer(1, 89)).err().unwrap();
+    assert_eq!((gone.kind(), gone.offset()), (ErrorKind::Corruption, Some(89)));
+    assert!(gone.to_string().contains("segment 1"), "{gone}");
+}
+
+#[test]
+fn a_relocation_without_entries_has_no_file() {
+    let place = Place::new();
+    let version = place.good(&start(&place), vec![no_entries(2), remove_segment(2)]);
+    assert_eq!(lead(&version, pointer(2, 88)).unwrap(), None);
+    assert_eq!(version.relocations[&SegmentId(2)].path(), None);
+    let version = place
+        .good(&version, vec![remove_table(11), Change::RemoveRelocation { segment: SegmentId(2) }]);
+    assert!(lead(&version, pointer(2, 88)).is_err());
+    assert_eq!(place.purged(), ["00000002.seg"]);
+}
+
+#[test]
+fn i05_a_replaced_relocation_goes_with_its_last_reader() {
+    let place = Place::new();
+    let mut changes = vec![remove_segment(1), place.relocation(20, 1, &[(88, 2, 500, 100)])];
+    let first = place.good(&start(&place), changes);
+    changes = vec![remove_segment(2), place.relocation(21, 2, &[(500, 3, 88, 100)])];
+    // Composed: one hop is all there is.
+    changes.push(place.relocation(22, 1, &[(88, 3, 88, 100)]));
+    let second = place.good(&first, changes);
+    assert_eq!(place.purged(), ["00000001.seg"], "nobody holds the version with it any more");
+    assert_eq!(lead(&first, pointer(1, 88)).unwrap(), Some((2, 500)));
+    assert_eq!(lead(&second, pointer(1, 88)).unwrap(), Some((3, 88)));
+    drop(first);
+    assert_eq!(place.purged(), ["00000002.seg", "00000020.rel"]);
+    let gone = vec![remove_table(11), Change::RemoveRelocation { segment: SegmentId(1) }];
+    let third = place.good(&second, gone);
+    assert_eq!(place.purged(), [""; 0]);
+    drop(second);
+    assert_eq!(place.purged(), ["00000011.tbl", "00000022.rel"]);
+    assert_eq!(lead(&third, pointer(2, 500)).unwrap(), Some((3, 88)));
+}
+
+#[test]
+fn i03_edits_that_leave_something_dangling_are_refused() {
+    let place = Place::new();
+    let version = start(&place);
+    place.refused(&version, vec![add_table(12, &[1, 9])], "table 12 references segment 9");
+    place.refused(&version, vec![remove_segment(1)], "segment 1 is still referenced");
+    place.good(&version, vec![remove_segment(3)]);
+    let to_nowhere = place.relocation(20, 1, &[(88, 9, 88, 100)]);
+    place.refused(&version, vec![remove_segment(1), to_nowhere], "leads to segment 9");
+    let of_live = place.relocation(21, 1, &[(88, 3, 88, 100)]);
+    place.refused(&version, vec![of_live.clone()], "live at the same time");
+    let relocated = place.good(&version, vec![remove_segment(1), of_live]);
+    place.refused(&relocated, vec![remove_segment(3)], "leads to segment 3");
+    let forget = Change::RemoveRelocation { segment: SegmentId(1) };
+    place.refused(&relocated, vec![forget.clone()], "segment 1 is still referenced");
+    place.good(&relocated, vec![add_table(12, &[1])]);
+    let forgotten = place.good(&relocated, vec![remove_table(11), forget]);
+    place.refused(&forgotten, vec![add_table(12, &[1])], "table 12 references segment 1");
+}
+
+#[test]
+fn the_state_of_a_version_makes_the_same_version() {
+    let place = Place::new();
+    let holes: Holes = [(4096, 8192), (40_960, 4096)].into();
+    let mut changes = vec![remove_segment(1), place.relocation(20, 1, &[(88, 3, 88, 100)])];
+    changes.push(Change::Holes { segment: SegmentId(2), holes: holes.clone() });
+    let version = place.good(&start(&place), changes);
+    let state = state_of(&version, 30, 11);
+    let again = place.good(&Version::default(), Edit::decode(&state.encode()).unwrap().changes);
+    assert_eq!(state_of(&again, 30, 11), state);
+    assert_eq!(lead(&again, pointer(1, 88)).unwrap(), Some((3, 88)));
+    assert_eq!(again.segments[&SegmentId(2)].holes, holes);
+    assert!(again.segments[&SegmentId(3)].holes.is_empty());
+}
+
+#[test]
+fn holes_lie_within_a_sealed_segment() {
+    let place = Place::new();
+    let version = start(&place);
+    let order_of = |_: &str| Ok(KeyOrder::Bytewise);
+    let builder = Builder { tables: &place.tables, order_of: &order_of };
+    let add = Change::AddSegment { id: SegmentId(5), kind: SegmentKind::Log, epoch: 5 };
+    for (segment, holes) in [(2, [(1 << 20, 4096)]), (5, [(0, 4096)]), (9, [(0, 4096)])] {
+        let punch = Change::Holes { segment: SegmentId(segment), holes: holes.into() };
+        let edit = Edit::new(vec![add.clone(), punch]);
+        assert!(builder.apply(&version, &edit, &[]).is_err(), "segment {segment}");
+    }
+}
