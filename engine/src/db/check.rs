@@ -2,10 +2,14 @@
 
 use crate::base::entry::Slot;
 use crate::base::error::{Error, IoContext, Result};
-use crate::base::pointer::SegmentId;
+use crate::base::key::SeqNo;
+use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::db::Db;
-use crate::segment::{ScanMode, ScanStart, SegmentKind, read_head, scan};
-use crate::version::files::TableHandle;
+use crate::read::get::{Found, get};
+use crate::segment::{ScanMode, ScanStart, read_head, scan};
+use crate::version::files::{RelocationHandle, TableHandle};
+use crate::version::references::check_all;
+use crate::version::resolve::Resolved;
 use crate::version::view::View;
 use crate::version::{LiveSegment, Version};
 
@@ -33,6 +37,8 @@ pub struct CheckReport {
     pub records: u64,
     /// Pointers followed to their records.
     pub pointers: u64,
+    /// Moves of records that relocations tell of, followed likewise.
+    pub moves: u64,
     /// What is wrong, with file and offset; at most the first hundred.
     pub problems: Vec<Error>,
     /// How many problems there are.
@@ -59,31 +65,46 @@ impl Db {
     /// Reads every file of the database and verifies all there is to verify. Finds problems
     /// rather than stopping at the first; an error means that the check itself was impossible.
     ///
-    /// Costs a read of everything, and one read for each separated value. Writers and readers go
-    /// on meanwhile.
+    /// Costs a read of everything, and one read for each separated value and each moved one.
+    /// Writers and readers go on meanwhile.
     pub fn check(&self) -> Result<CheckReport> {
         self.core.check_open()?;
         let mut report = CheckReport::default();
         // The views hold every file they name while it is read.
         let views: Vec<_> = self.core.states().iter().map(|state| state.view()).collect();
+        // Behind the views: whoever reads one sees no more than was to be seen then, or now.
+        let mut readers = self.core.snapshots.list();
+        readers.push(self.core.snapshots.visible());
         for view in &views {
             report.note(view.levels.check());
             for (_, table) in view.levels.tables() {
-                let outcome = check_table(view, table, &mut report);
+                let outcome = check_table(view, table, &readers, &mut report);
                 report.note(outcome);
             }
         }
         let version = self.core.set.current();
         report.note(check_uses(&version));
+        report.note(check_all(&version));
         for (&id, live) in version.segments.iter() {
             let outcome = check_segment(self, id, live, &mut report);
+            report.note(outcome);
+        }
+        for relocation in version.relocations.values() {
+            let outcome = check_relocation(&version, relocation, &mut report);
             report.note(outcome);
         }
         Ok(report)
     }
 }
 
-fn check_table(view: &View, handle: &TableHandle, report: &mut CheckReport) -> Result<()> {
+/// Verifies a table and follows its pointers; `readers` are the sequence numbers that somebody
+/// reads at.
+fn check_table(
+    view: &View,
+    handle: &TableHandle,
+    readers: &[SeqNo],
+    report: &mut CheckReport,
+) -> Result<()> {
     report.files += 1;
     report.bytes += handle.meta.bytes;
     let mut lost = Vec::new();
@@ -92,11 +113,8 @@ fn check_table(view: &View, handle: &TableHandle, report: &mut CheckReport) -> R
         entries += 1;
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
             pointers += 1;
-            let found = view.place(pointer).and_then(|(handle, pointer)| {
-                handle.segment.read_value(pointer, view.keyspace, user_key, trailer.seqno())
-            });
             // One value that is lost says nothing of the others.
-            lost.extend(found.err());
+            lost.extend(check_pointer(view, pointer, user_key, trailer.seqno(), readers).err());
         }
         Ok(())
     })?;
@@ -104,6 +122,74 @@ fn check_table(view: &View, handle: &TableHandle, report: &mut CheckReport) -> R
     report.pointers += pointers;
     lost.into_iter().for_each(|error| report.note(Err(error)));
     Ok(())
+}
+
+/// Follows a pointer to its record. One that was given up as garbage is fine if no reader can see
+/// its entry.
+fn check_pointer(
+    view: &View,
+    pointer: ValuePointer,
+    user_key: &[u8],
+    seqno: SeqNo,
+    readers: &[SeqNo],
+) -> Result<()> {
+    let resolved = view.resolve(pointer)?;
+    let given_up = match &resolved {
+        Resolved::Gone => true,
+        Resolved::At(_, at) => {
+            let live = view.version.segments.get(&at.segment);
+            live.is_some_and(|live| live.is_punched(at.offset, at.length.into()))
+        }
+    };
+    if given_up && !is_visible(view, user_key, seqno, readers)? {
+        return Ok(());
+    }
+    let (handle, at) = resolved.place(pointer)?;
+    handle.segment.read_value(at, view.keyspace, user_key, seqno).map(|_| ())
+}
+
+/// True if somebody who reads at one of `readers` sees this version of the key.
+fn is_visible(view: &View, user_key: &[u8], seqno: SeqNo, readers: &[SeqNo]) -> Result<bool> {
+    for &reader in readers.iter().filter(|reader| **reader >= seqno) {
+        if matches!(get(view, user_key, reader, false)?, Found::Pointer(_, seen) if seen == seqno) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Verifies a relocation's file, and that each entry leads to a record, unless that was given up
+/// since.
+fn check_relocation(
+    version: &Version,
+    relocation: &RelocationHandle,
+    report: &mut CheckReport,
+) -> Result<()> {
+    let Some(table) = relocation.table()? else { return Ok(()) };
+    report.files += 1;
+    report.bytes += relocation.meta.bytes;
+    let mut lost = Vec::new();
+    table.for_each(|_, segment, offset, length| {
+        let pointer = ValuePointer { segment, offset, length };
+        lost.extend(check_target(version, pointer).err());
+        Ok(())
+    })?;
+    report.moves += relocation.meta.entries;
+    lost.into_iter().for_each(|error| report.note(Err(error)));
+    Ok(())
+}
+
+fn check_target(version: &Version, at: ValuePointer) -> Result<()> {
+    let unknown = || Error::corruption(format!("segment {} is not live", at.segment));
+    let live = version.segments.get(&at.segment).ok_or_else(unknown)?;
+    if live.is_punched(at.offset, at.length.into()) {
+        return Ok(());
+    }
+    if live.sealed.is_none_or(|sealed| at.offset.saturating_add(at.length.into()) > sealed) {
+        let error = Error::corruption("a relocation leads behind the end of the segment");
+        return Err(error.in_file(live.handle.path()).at(at.offset));
+    }
+    live.handle.segment.keyspace_of(at).map(|_| ())
 }
 
 /// The sums that decide which segments are dead, against the tables.
@@ -142,7 +228,10 @@ fn check_segment(
             .in_file(path)
             .at(0));
     }
-    debug_assert!(head.kind == SegmentKind::Log || head.kind == SegmentKind::Sorted);
+    if !live.holes.is_empty() {
+        // Frames end at the first hole. What is live is proven by the pointers to it.
+        return Ok(());
+    }
     let mut records = 0;
     let mut count = |frame: &crate::segment::Frame<'_>| {
         records += frame.records.len() as u64;

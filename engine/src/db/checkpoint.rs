@@ -3,6 +3,7 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::SegmentId;
 use crate::db::{Db, create};
+use crate::segment::SegmentKind;
 use crate::version::Version;
 use crate::version::build::state_of;
 use crate::version::manifest::ManifestWriter;
@@ -52,7 +53,10 @@ impl Db {
         let mut version = (*self.core.set.current()).clone();
         drop(log);
         let segments = Arc::make_mut(&mut version.segments);
-        segments.retain(|&id, live| live.sealed.is_some() && id < active);
+        segments.retain(|&id, live| {
+            let sorted = live.handle.segment.kind() == SegmentKind::Sorted;
+            live.sealed.is_some() && (sorted || id < active)
+        });
         if version.head.segment >= active {
             version.head = crate::version::LogPosition { segment: active, offset: 0 };
         }
@@ -101,5 +105,7 @@ fn live_files(version: &Version) -> Vec<PathBuf> {
     let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
     let tables = tables.map(|(_, table)| table.path().to_path_buf());
     let segments = version.segments.values().map(|live| live.handle.path().to_path_buf());
-    tables.chain(segments).collect()
+    let relocations =
+        version.relocations.values().filter_map(|it| it.path().map(Path::to_path_buf));
+    tables.chain(segments).chain(relocations).collect()
 }

@@ -8,7 +8,7 @@ use crate::base::pointer::{RelocationId, SegmentId, TableId};
 use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::File;
 use crate::env::{Env, OsSettings};
-use crate::relocation::{RelocationMeta, RelocationTable};
+use crate::relocation::{RelocationMeta, RelocationTable, TargetUse};
 use crate::segment::{RecordKind, ScanMode, ScanStart, Tail, read_head, scan};
 use crate::table::TableStats;
 use crate::table::{Table, TableMeta};
@@ -224,8 +224,7 @@ fn inspect_relocation(env: &Env, header: &Header, path: &Path, out: &mut dyn Wri
             meta.entries, meta.segment, meta.fingerprint
         ),
     )?;
-    for (segment, used) in &meta.targets {
-        let (count, bytes) = (used.count, used.bytes);
+    for (segment, TargetUse { count, bytes }) in &meta.targets {
         print(
             out,
             path,

@@ -23,6 +23,8 @@ pub mod repair;
 pub mod report;
 pub mod snapshot;
 pub mod tables;
+#[cfg(test)]
+pub(crate) mod tests;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;

@@ -9,8 +9,7 @@ use crate::base::pointer::{KeyspaceId, RelocationId, SegmentId, TableId, ValuePo
 use crate::commit::replay::{ReplayReport, Replayed, TornTail};
 use crate::env::Env;
 use crate::env::fs::File;
-use crate::segment::RecordKind;
-use crate::segment::read_head;
+use crate::segment::{RecordKind, SegmentKind, read_head};
 use crate::version::Version;
 use crate::version::build::Builder;
 use crate::version::edit::{Change, Edit};
@@ -213,7 +212,9 @@ pub fn remove_orphans(env: &Env, orphans: &[PathBuf]) -> Result<u64> {
 fn check_never_begun(env: &Env, dir: &Path, current: Current, id: SegmentId) -> Result<()> {
     let path = names::segment(dir, id);
     let file = env.fs.open(&path).doing("open", &path)?;
-    if !matches!(read_head(&*file, &path, current.database, id), Ok(Some(_))) {
+    // A sorted one is in the manifest only once it is whole: a crash leaves an orphan.
+    let head = read_head(&*file, &path, current.database, id);
+    if !matches!(head, Ok(Some(head)) if head.kind == SegmentKind::Log) {
         return Ok(());
     }
     Err(Error::corruption(format!("the manifest does not know log segment {id}, which was in use"))

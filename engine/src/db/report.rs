@@ -119,6 +119,10 @@ pub struct Stats {
     pub pinned_bytes: u64,
     /// Bytes of memory that cached blocks take.
     pub cache_bytes: u64,
+    /// Freed segments that pointers in tables still name, and are led on from.
+    pub relocations: u64,
+    /// Bytes of the files that say to where.
+    pub relocation_bytes: u64,
 }
 
 impl Stats {
@@ -293,6 +297,17 @@ impl fmt::Display for Stats {
             self.snapshots,
             self.oldest_snapshot.as_secs_f64()
         )?;
+        self.fmt_exceptions(f)
+    }
+}
+
+impl Stats {
+    /// What is there to tell in some databases only.
+    fn fmt_exceptions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.relocations > 0 {
+            let (count, bytes) = (self.relocations, sized(self.relocation_bytes));
+            writeln!(f, "relocations: {count} freed segments are still named, {bytes}")?;
+        }
         for stall in &self.stalls {
             let seconds = stall.time.as_secs_f64();
             writeln!(f, "stall {}: {} times, {seconds:.3} s", stall.reason, stall.count)?;
@@ -315,7 +330,7 @@ impl Db {
         let cache = core.set.tables().cache.stats();
         let (snapshots, oldest) = core.snapshots.summary();
         let now = core.env.clock.now();
-        let counters = &core.counters;
+        let (counters, version) = (&core.counters, core.set.current());
         let mut stats = Stats {
             keyspaces: self.keyspace_stats(),
             segments: self.segment_stats(),
@@ -339,6 +354,8 @@ impl Db {
             replay_bytes: core.gate.backlog(),
             pinned_bytes: self.pinned_bytes(),
             cache_bytes: cache.bytes,
+            relocations: version.relocations.len() as u64,
+            relocation_bytes: version.relocations.values().map(|it| it.meta.bytes).sum(),
             numbers: Vec::new(),
         };
         stats.numbers = self.numbers(&stats);
@@ -385,6 +402,8 @@ impl Db {
             ("replay_bytes", stats.replay_bytes),
             ("pinned_bytes", stats.pinned_bytes),
             ("cache_bytes", stats.cache_bytes),
+            ("relocations", stats.relocations),
+            ("relocation_bytes", stats.relocation_bytes),
             ("snapshots", stats.snapshots),
             ("recovery_replayed_records", recovery.replayed_records),
             ("recovery_replayed_bytes", recovery.replayed_bytes),
@@ -403,7 +422,9 @@ impl Db {
         let pinned = |keyspace: &std::sync::Arc<crate::version::view::KeyspaceState>| -> u64 {
             keyspace.view().levels.tables().map(|(_, table)| table.pinned_bytes()).sum()
         };
-        self.core.states().iter().map(pinned).sum()
+        let version = self.core.set.current();
+        let relocations: u64 = version.relocations.values().map(|it| it.pinned_bytes()).sum();
+        relocations + self.core.states().iter().map(pinned).sum::<u64>()
     }
 
     fn keyspace_stats(&self) -> Vec<KeyspaceStats> {

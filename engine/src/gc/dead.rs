@@ -1,13 +1,15 @@
 //! Segments in which nothing is live any more, dropped as a whole.
 //!
 //! A segment is dead once it is sealed, behind the head (so no replay needs it and no memtable
-//! points into it), and no table of the version references a record in it. The sums of references
-//! say where to look; the tables themselves decide (I4), as tables keep what live snapshots can
-//! see. Older versions of the tree that a reader still holds keep the file: it is unlinked only
-//! when the last of them is dropped (I5).
+//! points into it; of a sorted one this is always so), no table of the version references a record
+//! in it, and no relocation leads to it, through which a table could. The sums of references say
+//! where to look; the tables themselves decide (I4), as tables keep what live snapshots can see.
+//! Older versions of the tree that a reader still holds keep the file: it is unlinked only when the
+//! last of them is dropped (I5).
 
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
+use crate::segment::SegmentKind;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::set::VersionSet;
@@ -15,13 +17,21 @@ use crate::version::set::VersionSet;
 /// The segments of a version that are dead. Pure.
 pub fn pick(version: &Version) -> Vec<SegmentId> {
     let seems_dead = |id: &SegmentId| {
-        let sealed = version.segments.get(id).is_some_and(|live| live.sealed.is_some());
-        sealed && *id < version.head.segment && version.uses.of(*id).count == 0
+        let closed = version.segments.get(id).is_some_and(|live| {
+            let sorted = live.handle.segment.kind() == SegmentKind::Sorted;
+            live.sealed.is_some() && (sorted || *id < version.head.segment)
+        });
+        closed && version.uses.of(*id).count == 0
     };
     // I4: a sum that is wrong costs this look at the tables, or space, but never data. Few
     // segments come this far, and each only once.
     let candidates = version.segments.keys().copied().filter(seems_dead);
-    candidates.filter(|id| !is_referenced(version, *id)).collect()
+    candidates.filter(|id| !is_target(version, *id) && !is_referenced(version, *id)).collect()
+}
+
+/// True if a relocation leads to a record in `segment`.
+fn is_target(version: &Version, segment: SegmentId) -> bool {
+    version.relocations.values().any(|relocation| relocation.meta.targets.contains_key(&segment))
 }
 
 /// What the tree says: true if a table references a record in `segment`.
@@ -48,10 +58,10 @@ pub fn run(set: &VersionSet) -> Result<usize> {
 mod tests {
     use super::*;
     use crate::base::key::KeyOrder;
-    use crate::base::pointer::{KeyspaceId, TableId};
+    use crate::base::pointer::{KeyspaceId, RelocationId, TableId};
     use crate::cache::memory_fs::MemoryFs;
     use crate::cache::{BlockCache, OpenFiles};
-    use crate::segment::SegmentKind;
+    use crate::relocation::{RelocationMeta, TargetUse};
     use crate::table::{SegmentUse, Summary, TableMeta};
     use crate::version::LogPosition;
     use crate::version::build::Builder;
@@ -127,6 +137,33 @@ mod tests {
         let head = LogPosition { segment: SegmentId(9), offset: 0 };
         version = after(&version, vec![Change::Head(head)]);
         assert_eq!(pick(&version), [3, 4].map(SegmentId), "5 is still written to");
+    }
+
+    #[test]
+    fn i03_what_a_relocation_leads_to_is_not_dead() {
+        let sorted = SegmentId(20);
+        let used = TargetUse { count: 1, bytes: 100 };
+        let meta = RelocationMeta {
+            id: RelocationId(21),
+            bytes: 100,
+            entries: 1,
+            targets: BTreeMap::from([(sorted, used), (SegmentId(3), used)]),
+            ..RelocationMeta::empty(SegmentId(1))
+        };
+        let mut version = after(
+            &version(),
+            vec![
+                Change::AddSegment { id: sorted, kind: SegmentKind::Sorted, epoch: 1 },
+                Change::SealSegment { id: sorted, length: 1000 },
+                Change::RemoveSegment { id: SegmentId(1) },
+                Change::AddRelocation { meta: Arc::new(meta) },
+            ],
+        );
+        assert_eq!(pick(&version), []);
+        version = after(&version, vec![Change::RemoveRelocation { segment: SegmentId(1) }]);
+        assert_eq!(pick(&version), [SegmentId(3), sorted], "a sorted one is never replayed");
+        version = after(&version, vec![add_table(14, &[20])]);
+        assert_eq!(pick(&version), [SegmentId(3)]);
     }
 
     #[test]

@@ -69,6 +69,15 @@ pub struct LiveSegment {
     pub holes: Holes,
 }
 
+impl LiveSegment {
+    /// True if any of these bytes is in a hole: what was there may be gone.
+    pub fn is_punched(&self, offset: u64, length: u64) -> bool {
+        let end = offset.saturating_add(length);
+        let next = self.holes.partition_point(|(hole, len)| hole + len <= offset);
+        self.holes.get(next).is_some_and(|(hole, _)| *hole < end)
+    }
+}
+
 /// Ranges of a segment, each an offset and a length: ascending, disjoint, in whole units of
 /// [`HOLE_UNIT`] bytes.
 pub type Holes = Arc<[(u64, u64)]>;

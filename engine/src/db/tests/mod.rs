@@ -1,0 +1,5 @@
+//! Whole databases in which segments were relocated, by hand: what value GC leaves behind is read,
+//! checked, copied, opened and repaired like anything else.
+
+pub(crate) mod by_hand;
+mod relocated;

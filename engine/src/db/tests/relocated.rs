@@ -1,0 +1,309 @@
+//! Reading, checking, copying and opening databases with relocated segments.
+
+use super::by_hand::{homes, pointers, relocate, view};
+use crate::base::pointer::SegmentId;
+use crate::db::options::Options;
+use crate::version::edit::{Change, Edit};
+use crate::{Db, ErrorKind, KeyspaceOptions, doc_dir};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+
+pub(super) fn open(dir: &Path) -> Db {
+    let keyspace = KeyspaceOptions { separation_threshold: 200, ..Default::default() };
+    let options = Options { segment_bytes: 16 << 10, keyspace, ..Default::default() };
+    Db::builder(dir).options(options).open().unwrap()
+}
+
+/// A database of separated values; half of them hide an older version in a deeper level. All
+/// segments with values are sealed and behind the head.
+pub(super) fn fill(dir: &Path) -> (Db, Model) {
+    let db = open(dir);
+    let mut model = Model::new();
+    for (round, count) in [(b'a', 120u32), (b'b', 60)] {
+        for n in 0..count {
+            let key = format!("{:03}", n * 77 % 120).into_bytes();
+            let mut value = vec![round; 500 + n as usize % 5 * 100];
+            value[..3].copy_from_slice(&key);
+            db.default_keyspace().put(&key, &value).unwrap();
+            model.insert(key, value);
+        }
+        db.default_keyspace().flush().unwrap();
+        if round == b'a' {
+            db.compact().unwrap();
+        }
+    }
+    db.close().unwrap();
+    (open(dir), model)
+}
+
+/// Reads everything by every way there is.
+pub(super) fn expect(db: &Db, model: &Model) {
+    let keys = db.default_keyspace();
+    let found: Model =
+        keys.iter().map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
+    assert_eq!(found, *model);
+    let mut cursor = keys.cursor().unwrap();
+    cursor.seek_to_last().unwrap();
+    for (key, value) in model.iter().rev() {
+        assert_eq!(cursor.key(), key);
+        assert_eq!(*cursor.value().unwrap(), value[..]);
+        cursor.prev().unwrap();
+    }
+    let names: Vec<&Vec<u8>> = model.keys().collect();
+    let many = keys.multi_get(&names);
+    for (found, (key, value)) in many.into_iter().zip(model) {
+        assert_eq!(found.unwrap().unwrap(), *value);
+        assert_eq!(keys.get(key).unwrap().unwrap(), *value);
+    }
+}
+
+fn expect_clean(db: &Db) {
+    let report = db.check().unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
+}
+
+fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut found: Vec<_> =
+        entries.filter(|path| path.to_str().unwrap().ends_with(suffix)).collect();
+    found.sort();
+    found
+}
+
+#[test]
+fn i03_values_are_read_through_relocations() {
+    let dir = doc_dir("relocated-read");
+    let (db, model) = fill(&dir);
+    let before = homes(&db);
+    assert!(before.len() > 5, "{before:?}");
+    let first: BTreeSet<SegmentId> = before.iter().copied().step_by(2).collect();
+    relocate(&db, &first, &[]);
+    expect(&db, &model);
+    expect_clean(&db);
+    // The rest, and what the first time led to: one hop is all there is.
+    let second = homes(&db);
+    let target = relocate(&db, &second, &[]);
+    assert_eq!(homes(&db), [target].into());
+    expect(&db, &model);
+    expect_clean(&db);
+    let stats = db.stats();
+    assert_eq!(stats.relocations, 1 + before.len() as u64, "the first target leaves one too");
+    let bytes: u64 = files(&dir, ".rel").iter().map(|it| it.metadata().unwrap().len()).sum();
+    assert!(bytes >= stats.relocation_bytes && stats.relocation_bytes > 0);
+    for path in files(&dir, ".rel") {
+        let mut text = Vec::new();
+        crate::inspect(&path, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        assert!(text.contains("records of segment") && text.contains(" went to "), "{text}");
+    }
+    db.close().unwrap();
+    let db = open(&dir);
+    assert_eq!(db.stats().relocation_bytes, stats.relocation_bytes);
+    expect(&db, &model);
+    expect_clean(&db);
+    // Unlinked are the victims, their relocations that were replaced, and nothing else.
+    let rest = files(&dir, ".rel");
+    let bytes: u64 = rest.iter().map(|it| it.metadata().unwrap().len()).sum();
+    assert_eq!(bytes, stats.relocation_bytes);
+    db.close().unwrap();
+    Db::destroy(&dir).unwrap();
+    assert!(!dir.exists());
+}
+
+#[test]
+fn i05_readers_keep_what_was_relocated_under_them() {
+    let dir = doc_dir("relocated-readers");
+    let (db, model) = fill(&dir);
+    let victims = homes(&db);
+    let cursor_keys = db.default_keyspace();
+    let mut cursor = cursor_keys.cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    let held = view(&db);
+    assert_eq!(db.core.set.oldest_alive(), held.version.number);
+    relocate(&db, &victims, &[]);
+    assert_eq!(db.core.set.oldest_alive(), held.version.number);
+    for value in model.values() {
+        assert_eq!(*cursor.value().unwrap(), value[..]);
+        cursor.next().unwrap();
+    }
+    drop((cursor, held));
+    assert_eq!(db.core.set.oldest_alive(), db.core.set.current().number);
+    expect(&db, &model);
+    db.close().unwrap();
+}
+
+#[test]
+fn a_checkpoint_takes_relocations_along() {
+    let (dir, copy) = (doc_dir("relocated-checkpoint"), doc_dir("relocated-copy"));
+    let (db, mut model) = fill(&dir);
+    relocate(&db, &homes(&db), &[]);
+    db.checkpoint(&copy).unwrap();
+    db.default_keyspace().put("later", "x").unwrap();
+    let copied = open(&copy);
+    expect(&copied, &model);
+    expect_clean(&copied);
+    copied.close().unwrap();
+    model.insert(b"later".to_vec(), b"x".to_vec());
+    expect(&db, &model);
+    db.close().unwrap();
+}
+
+#[test]
+fn i03_a_visible_record_given_up_is_corruption_and_a_hidden_one_is_fine() {
+    let dir = doc_dir("relocated-gone");
+    let (db, model) = fill(&dir);
+    let (_, hidden) = pointers(&db);
+    assert!(hidden.len() > 40, "older versions");
+    relocate(&db, &homes(&db), &[b"007"]);
+    let report = db.check().unwrap();
+    assert_eq!(report.problem_count, 1, "{:?}", report.problems);
+    let keys = db.default_keyspace();
+    let error = keys.get("007").unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    let stored = pointers_of(&db, b"007");
+    assert_eq!(error.offset(), Some(stored.1), "{error}");
+    assert!(error.to_string().contains(&format!("segment {}", stored.0)), "{error}");
+    let failed: Vec<_> = keys.iter().filter_map(Result::err).collect();
+    assert!(failed.iter().all(|error| error.kind() == ErrorKind::Corruption) && !failed.is_empty());
+    for (key, value) in model.iter().filter(|(key, _)| *key != b"007") {
+        assert_eq!(keys.get(key).unwrap().unwrap(), *value, "one lost value costs no other");
+    }
+    db.close().unwrap();
+}
+
+/// Segment and offset of the visible pointer of a key, as its table has it.
+fn pointers_of(db: &Db, key: &[u8]) -> (SegmentId, u64) {
+    use crate::read::get::{Found, get};
+    let found = get(&view(db), key, db.core.snapshots.visible(), false).unwrap();
+    let Found::Pointer(pointer, _) = found else { panic!("{found:?}") };
+    (pointer.segment, pointer.offset)
+}
+
+#[test]
+fn i03_an_edit_that_would_leave_values_out_of_reach_is_not_installed() {
+    let dir = doc_dir("relocated-refused");
+    let (db, model) = fill(&dir);
+    let before = db.core.set.current().number;
+    for id in homes(&db) {
+        let remove = Edit::new(vec![Change::RemoveSegment { id }]);
+        let error = db.core.set.apply(|_| Ok(remove), &[], None).err().unwrap();
+        assert!(error.to_string().contains(&format!("segment {id} is still")), "{error}");
+    }
+    assert_eq!(db.core.set.current().number, before);
+    expect(&db, &model);
+    db.close().unwrap();
+    expect(&open(&dir), &model);
+}
+
+#[test]
+fn a_snapshot_sees_what_was_relocated() {
+    let dir = doc_dir("relocated-snapshot");
+    let (db, old) = fill(&dir);
+    let snapshot = db.snapshot();
+    for n in (0..120).step_by(3) {
+        db.default_keyspace().put(format!("{n:03}"), vec![b'c'; 700]).unwrap();
+    }
+    db.default_keyspace().flush().unwrap();
+    db.core.committer.log().rotate(&mut db.core.committer.hold()).unwrap();
+    db.core.committer.log().record_sealed().unwrap();
+    relocate(&db, &homes(&db), &[]);
+    expect_clean(&db);
+    let options = crate::ReadOptions { snapshot: Some(snapshot.clone()), ..Default::default() };
+    for (key, value) in &old {
+        let found = db.default_keyspace().get_with(key, &options).unwrap();
+        assert_eq!(found.unwrap(), *value);
+    }
+    drop(snapshot);
+    db.close().unwrap();
+}
+
+#[test]
+fn i07_damaged_relocations_are_found() {
+    let dir = doc_dir("relocated-damage");
+    let (db, model) = fill(&dir);
+    relocate(&db, &homes(&db), &[]);
+    db.close().unwrap();
+    let path = files(&dir, ".rel").swap_remove(1);
+    let good = std::fs::read(&path).unwrap();
+    for at in (0..good.len()).step_by(7) {
+        let mut bad = good.clone();
+        bad[at] ^= 0x10;
+        std::fs::write(&path, bad).unwrap();
+        let db = open(&dir);
+        assert!(!db.check().unwrap().is_clean(), "byte {at}");
+        let wrong = model.iter().filter_map(|(key, value)| {
+            let found = db.default_keyspace().get(key).ok()?;
+            (found.unwrap() != *value).then_some(key)
+        });
+        assert_eq!(wrong.count(), 0, "byte {at}");
+        db.close().unwrap();
+    }
+    std::fs::write(&path, &good[1..]).unwrap();
+    assert_eq!(crate::open(&dir).err().unwrap().kind(), ErrorKind::Corruption);
+    std::fs::remove_file(&path).unwrap();
+    let error = crate::open(&dir).err().unwrap();
+    assert!(error.to_string().contains("missing"), "{error}");
+    std::fs::write(&path, good).unwrap();
+    expect(&open(&dir), &model);
+}
+
+#[test]
+fn orphans_of_a_relocation_that_a_crash_ended_go() {
+    let dir = doc_dir("relocated-orphans");
+    let (db, model) = fill(&dir);
+    relocate(&db, &homes(&db), &[]);
+    db.close().unwrap();
+    let (sorted, relocation) = (files(&dir, ".seg"), files(&dir, ".rel"));
+    // As a crash before the edit leaves them: whole, at ids that no manifest names.
+    let sorted = sorted.iter().find(|path| std::fs::read(path).unwrap().get(40) == Some(&2));
+    std::fs::copy(&relocation[0], dir.join("00009000.rel")).unwrap();
+    let mut bytes = std::fs::read(sorted.unwrap()).unwrap();
+    let header = crate::base::header::Header::decode(&bytes).unwrap();
+    let header = crate::base::header::Header { file: 9001, ..header };
+    bytes[..40].copy_from_slice(&header.encode());
+    std::fs::write(dir.join("00009001.seg"), bytes).unwrap();
+    let db = open(&dir);
+    assert_eq!(db.recovery().orphans_removed, 2);
+    expect(&db, &model);
+    assert!(db.core.set.allocate() > 9001, "ids are never used twice");
+    db.close().unwrap();
+}
+
+#[test]
+fn holes_are_no_damage_where_nothing_live_was() {
+    let dir = doc_dir("relocated-holes");
+    let (db, model) = fill(&dir);
+    let (live, hidden) = pointers(&db);
+    let free = hidden.iter().find_map(|dead| {
+        let start = dead.offset.next_multiple_of(4096);
+        let near = |it: &crate::base::pointer::ValuePointer| {
+            it.segment == dead.segment
+                && it.offset < start + 4096
+                && it.offset + u64::from(it.length) > start
+        };
+        let inside = db.core.set.current().segments[&dead.segment].sealed? >= start + 4096;
+        (inside && !live.iter().any(|it| near(&it.stored)) && hidden.iter().any(near))
+            .then_some((dead.segment, start))
+    });
+    let (segment, start) = free.expect("a block of dead records");
+    let punch = |segment: SegmentId, start: u64| {
+        let change = Change::Holes { segment, holes: [(start, 4096)].into() };
+        db.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None).unwrap();
+        let path = db.core.set.current().segments[&segment].handle.path().to_path_buf();
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[start as usize..][..4096].fill(0);
+        std::fs::write(path, bytes).unwrap();
+    };
+    punch(segment, start);
+    expect(&db, &model);
+    expect_clean(&db);
+    let victim = live.iter().find(|it| it.stored.offset > 4096 && it.stored.segment != segment);
+    let victim = victim.expect("a live value").stored;
+    punch(victim.segment, victim.offset / 4096 * 4096);
+    assert!(!db.check().unwrap().is_clean(), "a hole in what is visible is damage");
+    db.close().unwrap();
+    let holes = &open(&dir).core.set.current().segments[&segment].holes.clone();
+    assert_eq!(**holes, [(start, 4096)], "and is remembered");
+}
