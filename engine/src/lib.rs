@@ -67,6 +67,7 @@ pub use db::snapshot::Snapshot;
 pub use db::tables::TableInfo;
 pub use db::{DEFAULT_KEYSPACE, Db};
 pub use env::batch_read::ParallelReads;
+pub use gc::settings::GcOptions;
 pub use table::FilterPolicy;
 pub use version::settings::{KeyspaceOptions, Separation};
 

@@ -5,6 +5,7 @@ use crate::commit::group::Durability;
 use crate::commit::stall::StallLimits;
 use crate::env::OsSettings;
 use crate::env::batch_read::ParallelReads;
+use crate::gc::settings::GcOptions;
 use crate::version::settings::KeyspaceOptions;
 use std::fmt;
 use std::str::FromStr;
@@ -43,6 +44,11 @@ pub struct Options {
     pub level0_slowdown: usize,
     /// At this many tables in L0 writes wait. Default 36.
     pub level0_stop: usize,
+    /// The most bytes a second that compaction and value GC write together. Default: no cap; they
+    /// give way to reads by themselves when those get slower. At least 1 MiB. A cap below what
+    /// the writes need holds writers up, in the end, by the rules for L0 and for space. Flushes
+    /// are never held up.
+    pub background_bytes_per_second: Option<u64>,
     /// How many separated values are read at once. Default: threads.
     pub parallel_reads: ParallelReads,
     /// Threads for parallel reads, started when first needed. Default 32.
@@ -53,6 +59,8 @@ pub struct Options {
     pub error_if_exists: bool,
     /// Change nothing on disk; writes are refused. Default false.
     pub read_only: bool,
+    /// How much space may be taken, and what value GC may spend on that.
+    pub gc: GcOptions,
     /// The settings of keyspaces created without settings of their own.
     pub keyspace: KeyspaceOptions,
 }
@@ -71,11 +79,13 @@ impl Default for Options {
             max_immutable_memtables: 3,
             level0_slowdown: 20,
             level0_stop: 36,
+            background_bytes_per_second: None,
             parallel_reads: ParallelReads::Auto,
             read_threads: 32,
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            gc: GcOptions::default(),
             keyspace: KeyspaceOptions::default(),
         }
     }
@@ -99,6 +109,9 @@ impl Options {
         at_least("level0_slowdown", self.level0_slowdown as u64, 1)?;
         at_least("level0_stop", self.level0_stop as u64, self.level0_slowdown as u64)?;
         at_least("read_threads", self.read_threads as u64, 1)?;
+        let cap = self.background_bytes_per_second;
+        at_least("background_bytes_per_second", cap.unwrap_or(u64::MAX), 1 << 20)?;
+        self.gc.validate()?;
         self.keyspace.validate()
     }
 
@@ -122,7 +135,7 @@ impl Options {
              durability = {}\ncache_bytes = {}\nmax_replay_bytes = {}\nsegment_bytes = {}\n\
              write_buffer_bytes = {}\nmax_open_files = {}\ncompaction_threads = {}\n\
              max_immutable_memtables = {}\nlevel0_slowdown = {}\nlevel0_stop = {}\n\
-             read_threads = {}\n\n# of new keyspaces\n{}",
+             background_bytes_per_second = {}\nread_threads = {}\n{}\n# of new keyspaces\n{}",
             self.durability,
             self.cache_bytes,
             self.max_replay_bytes,
@@ -133,7 +146,9 @@ impl Options {
             self.max_immutable_memtables,
             self.level0_slowdown,
             self.level0_stop,
+            self.background_bytes_per_second.map_or("none".into(), |cap| cap.to_string()),
             self.read_threads,
+            self.gc.to_text(),
             self.keyspace.to_text()
         )
     }

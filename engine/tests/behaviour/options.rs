@@ -6,7 +6,7 @@ use cleavedb::{Db, ErrorKind, KeyspaceOptions, MAX_KEY_BYTES, MAX_VALUE_BYTES, O
 /// What a name stands for is out of its range.
 type Wrong<T> = (&'static str, fn(&mut T));
 
-const WRONG: [Wrong<Options>; 8] = [
+const WRONG: [Wrong<Options>; 12] = [
     ("max_replay_bytes", |options| options.max_replay_bytes = 1000),
     ("segment_bytes", |options| options.segment_bytes = 4095),
     ("max_open_files", |options| options.max_open_files = 0),
@@ -15,6 +15,10 @@ const WRONG: [Wrong<Options>; 8] = [
     ("level0_slowdown", |options| options.level0_slowdown = 0),
     ("level0_stop", |options| options.level0_stop = options.level0_slowdown - 1),
     ("read_threads", |options| options.read_threads = 0),
+    ("background_bytes_per_second", |options| options.background_bytes_per_second = Some(1000)),
+    ("max_space_amplification", |options| options.gc.max_space_amplification = 1.04),
+    ("discardable_ratio", |options| options.gc.discardable_ratio = 1.5),
+    ("memory_bytes", |options| options.gc.memory_bytes = 0),
 ];
 
 const WRONG_OF_KEYSPACE: [Wrong<KeyspaceOptions>; 8] = [
@@ -180,5 +184,7 @@ fn the_settings_in_force_can_be_read_beside_the_data() {
     assert_eq!(db.options(), &common::tiny());
     let text = std::fs::read_to_string(dir.path().join("OPTIONS")).unwrap();
     assert!(text.contains("segment_bytes = 16384\n"), "{text}");
+    assert!(text.contains("gc.max_space_amplification = 1.3\n"), "{text}");
+    assert!(text.contains("background_bytes_per_second = none\n"), "{text}");
     assert!(text.contains("separation_threshold = 100\n"), "{text}");
 }

@@ -126,6 +126,36 @@ struct StoreArgs {
     /// Codec of separated values: none, lz4, zstd
     #[arg(long, value_name = "CODEC", value_parser = parse_codec)]
     value_codec: Option<Codec>,
+
+    /// Space the store may take, as a multiple of its live bytes
+    #[arg(long, value_name = "RATIO")]
+    max_space_amplification: Option<f64>,
+
+    /// Collect segments with this share of garbage when idle
+    #[arg(long, value_name = "SHARE")]
+    discardable_ratio: Option<f64>,
+
+    /// Collect no garbage in the background
+    #[arg(long)]
+    no_gc: bool,
+
+    /// At most this much compaction and value GC a second, in MiB
+    #[arg(long, value_name = "MIB")]
+    background_mb: Option<u64>,
+}
+
+impl StoreArgs {
+    fn options(&self) -> Options {
+        let mut options = Options::default();
+        options.cache_bytes = self.cache_mb.map_or(options.cache_bytes, |mib| mib << 20);
+        options.background_bytes_per_second = self.background_mb.map(|mib| mib << 20);
+        let gc = &mut options.gc;
+        gc.automatic = !self.no_gc;
+        gc.max_space_amplification =
+            self.max_space_amplification.unwrap_or(gc.max_space_amplification);
+        gc.discardable_ratio = self.discardable_ratio.unwrap_or(gc.discardable_ratio);
+        options
+    }
 }
 
 /// What is done, by db_bench's names.
@@ -179,9 +209,7 @@ struct Plan<'a> {
 }
 
 pub(crate) fn run(args: &Bench) -> Outcome {
-    let defaults = Options::default();
-    let cache_bytes = args.store.cache_mb.map_or(defaults.cache_bytes, |mib| mib << 20);
-    let db = open::to_fill(&args.target.dir, Options { cache_bytes, ..defaults })?;
+    let db = open::to_fill(&args.target.dir, args.store.options())?;
     let plan = Plan {
         db: &db,
         keyspace: keyspace(&db, args)?,

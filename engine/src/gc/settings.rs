@@ -1,0 +1,122 @@
+//! The settings of value GC.
+
+use crate::base::error::{Error, Result};
+use std::fmt::Write;
+
+/// How much space the database may take, and what value GC may spend on that.
+///
+/// ```
+/// use cleavedb::{GcOptions, Options};
+/// // Fewer device writes for more space; segments are left alone until half of them is garbage.
+/// let gc = GcOptions { max_space_amplification: 2.0, ..GcOptions::default() };
+/// gc.validate()?;
+/// let options = Options { gc, ..Options::default() };
+/// # let _ = options;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct GcOptions {
+    /// Free the space of dead separated values in the background. Default true. Without it only
+    /// segments in which nothing is live come back by themselves.
+    pub automatic: bool,
+    /// The space target: all files of the database together take at most this many times the
+    /// bytes of its live keys and values, counted in blocks of the file system. Default 1.3, at
+    /// least 1.05. Smaller values cost device writes: about 1 / (1 - 1 / target) bytes for each
+    /// that is overwritten at random.
+    pub max_space_amplification: f64,
+    /// When the database is idle, segments with at least this share of garbage are collected
+    /// even if the target holds. Default 0.5, from 0.05 to 1.
+    pub discardable_ratio: f64,
+    /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB.
+    /// With less, more rounds are needed for the same work.
+    pub memory_bytes: u64,
+}
+
+impl Default for GcOptions {
+    fn default() -> Self {
+        GcOptions {
+            automatic: true,
+            max_space_amplification: 1.3,
+            discardable_ratio: 0.5,
+            memory_bytes: 32 << 20,
+        }
+    }
+}
+
+impl GcOptions {
+    /// Checks every field; the error names the field and its range.
+    pub fn validate(&self) -> Result<()> {
+        let target = self.max_space_amplification;
+        if !(target.is_finite() && target >= 1.05) {
+            return Err(Error::invalid(format!(
+                "max_space_amplification is {target}, it must be at least 1.05"
+            ))
+            .advise("set `automatic` to false if space does not matter"));
+        }
+        let ratio = self.discardable_ratio;
+        if !(0.05..=1.0).contains(&ratio) {
+            return Err(Error::invalid(format!(
+                "discardable_ratio is {ratio}, it must be from 0.05 to 1"
+            )));
+        }
+        let memory = self.memory_bytes;
+        if memory < 64 << 10 {
+            return Err(Error::invalid(format!(
+                "memory_bytes is {memory}, it must be at least {}",
+                64 << 10
+            )));
+        }
+        Ok(())
+    }
+
+    /// The settings as lines of `name = value`.
+    pub fn to_text(&self) -> String {
+        let mut text = String::new();
+        let rows: [(&str, String); 4] = [
+            ("gc.automatic", self.automatic.to_string()),
+            ("gc.max_space_amplification", self.max_space_amplification.to_string()),
+            ("gc.discardable_ratio", self.discardable_ratio.to_string()),
+            ("gc.memory_bytes", self.memory_bytes.to_string()),
+        ];
+        for (name, value) in rows {
+            let _ = writeln!(text, "{name} = {value}");
+        }
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_settings_are_named() {
+        let good = GcOptions::default();
+        good.validate().unwrap();
+        let wrong = |change: fn(&mut GcOptions), name: &str| {
+            let mut options = good.clone();
+            change(&mut options);
+            let error = options.validate().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("{name} is ")), "{error}");
+        };
+        wrong(|options| options.max_space_amplification = 1.0, "max_space_amplification");
+        wrong(|options| options.max_space_amplification = f64::NAN, "max_space_amplification");
+        wrong(|options| options.max_space_amplification = f64::INFINITY, "max_space_amplification");
+        wrong(|options| options.discardable_ratio = 0.0, "discardable_ratio");
+        wrong(|options| options.discardable_ratio = 1.01, "discardable_ratio");
+        wrong(|options| options.discardable_ratio = f64::NAN, "discardable_ratio");
+        wrong(|options| options.memory_bytes = 1000, "memory_bytes");
+    }
+
+    #[test]
+    fn the_limits_are_within() {
+        let low = GcOptions {
+            max_space_amplification: 1.05,
+            discardable_ratio: 0.05,
+            memory_bytes: 64 << 10,
+            ..GcOptions::default()
+        };
+        low.validate().unwrap();
+        GcOptions { discardable_ratio: 1.0, ..low }.validate().unwrap();
+    }
+}
