@@ -13,4 +13,5 @@ pub mod header;
 pub mod iter;
 pub mod key;
 pub mod pointer;
+pub mod size;
 pub mod value;

@@ -1,5 +1,6 @@
 //! What the database did and is: numbers as plain data, as a table, and as JSON.
 
+use crate::base::size::sized;
 use crate::db::Db;
 use crate::stats::StallReason;
 use crate::version::levels::LEVELS;
@@ -224,19 +225,6 @@ fn quoted(text: &str) -> String {
     }
     out.push('"');
     out
-}
-
-/// A count of bytes for people.
-fn sized(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1024.0 {
-            let digits = usize::from(unit != "B");
-            return format!("{value:.digits$} {unit}");
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} TiB")
 }
 
 impl fmt::Display for Stats {
@@ -481,12 +469,5 @@ mod tests {
     #[test]
     fn json_strings_are_escaped() {
         assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
-    }
-
-    #[test]
-    fn sizes_are_for_people() {
-        assert_eq!(sized(1023), "1023 B");
-        assert_eq!(sized(1536), "1.5 KiB");
-        assert_eq!(sized(3 << 40), "3.0 TiB");
     }
 }

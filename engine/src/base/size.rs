@@ -1,0 +1,26 @@
+//! Counts of bytes, for people.
+
+/// A count of bytes with its unit, to three digits or so.
+pub fn sized(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1024.0 {
+            let digits = usize::from(unit != "B");
+            return format!("{value:.digits$} {unit}");
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_for_people() {
+        assert_eq!(sized(1023), "1023 B");
+        assert_eq!(sized(1536), "1.5 KiB");
+        assert_eq!(sized(3 << 40), "3.0 TiB");
+    }
+}

@@ -1,0 +1,144 @@
+//! What the picker of value GC knows: where the space is, and what freeing some of it costs.
+
+use crate::base::pointer::SegmentId;
+use crate::segment::SegmentKind;
+
+/// Where the space of a database is, in allocated bytes of its files.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SpaceFacts {
+    /// All segments, with spare and preallocated ones.
+    pub segment_bytes: u64,
+    /// All tables.
+    pub table_bytes: u64,
+    /// Manifest, relocations, and so on.
+    pub other_bytes: u64,
+    /// Visible keys and values as they are stored; the best estimate.
+    pub live_bytes: u64,
+    /// Each segment.
+    pub segments: Vec<SegmentFacts>,
+}
+
+impl SpaceFacts {
+    /// All of it.
+    pub fn allocated(&self) -> u64 {
+        self.segment_bytes + self.table_bytes + self.other_bytes
+    }
+}
+
+/// One segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentFacts {
+    /// Which one.
+    pub id: SegmentId,
+    /// Part of the log, or sorted.
+    pub kind: SegmentKind,
+    /// Bytes of blocks that its file takes.
+    pub allocated: u64,
+    /// Bytes written to it; less than `allocated` while its file is preallocated.
+    pub written: u64,
+    /// Bytes of live records; the best estimate, and never less than what is live.
+    pub live: u64,
+    /// How many those are.
+    pub live_records: u64,
+    /// Bytes that tables reference, directly or through a relocation.
+    pub referenced: u64,
+    /// True if a census has counted what is live in it.
+    pub counted: bool,
+    /// True if nothing is appended to it any more.
+    pub sealed: bool,
+    /// True if no replay needs it and no memtable points into it.
+    pub behind_head: bool,
+    /// True if its file has another link: a checkpoint shares it.
+    pub linked: bool,
+    /// The mean length of its runs of dead bytes, if known.
+    pub mean_dead_run: Option<u64>,
+}
+
+impl SegmentFacts {
+    /// True if it may be freed at all: what still is part of the log's tail never is.
+    pub fn is_collectable(&self) -> bool {
+        self.sealed && (self.behind_head || self.kind == SegmentKind::Sorted)
+    }
+
+    /// Bytes that would come back if only the live ones were kept.
+    pub fn garbage(&self) -> u64 {
+        self.allocated.min(self.written).saturating_sub(self.live)
+    }
+}
+
+/// How a segment is freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum How {
+    /// What is live is moved to a new sorted segment, and the file goes.
+    Relocate,
+    /// What is dead becomes holes in the file.
+    Punch,
+}
+
+/// What freeing one segment would bring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gain {
+    /// In which way.
+    pub how: How,
+    /// Bytes that come back.
+    pub won: u64,
+    /// Bytes that have to be moved for that.
+    pub moved: u64,
+    /// The price in bytes moved, or in bytes that could have been in the same time.
+    pub cost: u64,
+}
+
+impl Gain {
+    /// True if this wins more per byte of cost. Exact: no rounding decides.
+    pub fn beats(&self, other: &Gain) -> bool {
+        u128::from(self.won) * u128::from(other.cost + 1)
+            > u128::from(other.won) * u128::from(self.cost + 1)
+    }
+}
+
+/// What punching costs here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PunchCost {
+    /// Nanoseconds a call takes, whatever the length of its range.
+    pub call_nanos: u64,
+    /// Nanoseconds that moving one MiB takes.
+    pub move_nanos_per_mib: u64,
+}
+
+/// Files take whole blocks, and only whole blocks can be punched.
+const BLOCK_BYTES: u64 = 4096;
+/// About what a relocation keeps for each record.
+const RELOCATION_ENTRY_BYTES: u64 = 16;
+
+impl SegmentFacts {
+    /// The better way to free this segment.
+    pub fn gain(&self, punch: Option<&PunchCost>) -> Gain {
+        let relocating = self.relocating();
+        match punch.filter(|_| !self.linked).and_then(|cost| self.punching(cost)) {
+            Some(punching) if punching.beats(&relocating) => punching,
+            _ => relocating,
+        }
+    }
+
+    /// What moving the live records away brings, less the file of the relocation.
+    fn relocating(&self) -> Gain {
+        let entries = self.live_records * RELOCATION_ENTRY_BYTES;
+        let kept = self.live + entries.next_multiple_of(BLOCK_BYTES);
+        let won = self.allocated.saturating_sub(kept);
+        Gain { how: How::Relocate, won, moved: self.live, cost: self.live }
+    }
+
+    /// What punching brings: of each run on average one block is lost at its ends.
+    pub fn punching(&self, cost: &PunchCost) -> Option<Gain> {
+        let run = self.mean_dead_run.filter(|&run| run >= 2 * BLOCK_BYTES)?;
+        let calls = self.garbage() / run;
+        let nanos = u128::from(calls) * u128::from(cost.call_nanos);
+        let bytes = (nanos << 20) / u128::from(cost.move_nanos_per_mib.max(1));
+        Some(Gain {
+            how: How::Punch,
+            won: calls * (run - BLOCK_BYTES),
+            moved: 0,
+            cost: u64::try_from(bytes).unwrap_or(u64::MAX),
+        })
+    }
+}

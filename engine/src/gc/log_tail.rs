@@ -1,0 +1,108 @@
+//! The tail of the log: segments that replay may need, which no pick can touch. Hot overwrites
+//! leave most of their garbage there. A flush moves the log's head past them; this says when
+//! that is worth it.
+
+use crate::gc::facts::{Gain, How, SegmentFacts, SpaceFacts};
+use crate::gc::picker::{Mode, Policy};
+use crate::gc::target::SpaceTarget;
+use crate::segment::SegmentKind;
+
+/// What would free garbage in the tail of the log, which no pick can touch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Advice {
+    /// Flush: the head moves past closed segments with this much garbage.
+    FlushFirst {
+        /// Bytes.
+        garbage: u64,
+    },
+    /// Close the active segment, then flush: that also frees this much garbage for GC.
+    SealActive {
+        /// Bytes.
+        garbage: u64,
+    },
+}
+
+/// Databases smaller than this are not flushed for the sake of their space.
+const TINY_BYTES: u64 = 16 << 20;
+/// Nor is any for less garbage than this, or, when idle...
+const LEAST_FLUSH_BYTES: u64 = 4 << 20;
+/// ...than this...
+const LEAST_IDLE_FLUSH_BYTES: u64 = 1 << 20;
+/// ...or than this part of its size.
+const LEAST_FLUSH_PART: u64 = 50;
+/// The tail of the log is in the way once this part of all garbage is in it.
+const TAIL_PART: u64 = 3;
+
+/// What no pick can touch before the log's head has moved past it.
+#[derive(Default)]
+pub struct LogTail {
+    /// Bytes written to closed segments, and to the active one.
+    written: [u64; 2],
+    /// How much of them is garbage.
+    garbage: [u64; 2],
+}
+
+const CLOSED: usize = 0;
+const ACTIVE: usize = 1;
+
+impl LogTail {
+    /// Sums it up.
+    pub fn of(facts: &SpaceFacts) -> Self {
+        let mut tail = LogTail::default();
+        let is_tail = |s: &&SegmentFacts| s.kind == SegmentKind::Log && !s.is_collectable();
+        for segment in facts.segments.iter().filter(is_tail) {
+            let part = if segment.sealed { CLOSED } else { ACTIVE };
+            tail.written[part] += segment.written;
+            tail.garbage[part] += segment.garbage();
+        }
+        tail
+    }
+
+    fn all_garbage(&self) -> u64 {
+        self.garbage.iter().sum()
+    }
+
+    /// What collecting brings once the advice was followed.
+    pub fn gain(&self, advice: Advice) -> Gain {
+        let (won, written) = match advice {
+            Advice::FlushFirst { garbage } => (garbage, self.written[CLOSED]),
+            Advice::SealActive { garbage } => (garbage, self.written.iter().sum()),
+        };
+        let moved = written.saturating_sub(won);
+        Gain { how: How::Relocate, won, moved, cost: moved }
+    }
+}
+
+/// Whether the tail of the log is what keeps the space, and worth a flush.
+pub fn advise(
+    facts: &SpaceFacts,
+    policy: &Policy,
+    target: &SpaceTarget,
+    (tail, winnable): (&LogTail, u64),
+) -> Option<Advice> {
+    let allocated = facts.allocated();
+    let least = LEAST_FLUSH_BYTES.max(allocated / LEAST_FLUSH_PART);
+    let worth = match policy.mode {
+        Mode::Manual => 1,
+        Mode::Idle => least.min(LEAST_IDLE_FLUSH_BYTES),
+        _ if allocated < TINY_BYTES => return None,
+        _ => least,
+    };
+    // Picks alone don't reach the goal, or would have to take what is much more alive.
+    let garbage = allocated.saturating_sub(facts.live_bytes);
+    let is_in_the_way = allocated.saturating_sub(winnable) > target.low()
+        || tail.all_garbage() >= garbage / TAIL_PART;
+    let presses = allocated > target.start() && is_in_the_way;
+    let written: u64 = tail.written.iter().sum();
+    let is_discardable = policy.mode == Mode::Idle
+        && tail.all_garbage() as f64 >= policy.discardable_ratio * written as f64;
+    if !(presses || is_discardable || policy.mode == Mode::Manual) {
+        return None;
+    }
+    let [closed, active] = tail.garbage;
+    let breaks_target = active >= target.slack();
+    if active >= worth && (breaks_target || closed < worth) {
+        return Some(Advice::SealActive { garbage: closed + active });
+    }
+    (closed >= worth).then_some(Advice::FlushFirst { garbage: closed })
+}

@@ -1,0 +1,211 @@
+//! Which segments to free next, and how: a pure function of where the space is.
+//!
+//! Most bytes won per byte moved first, until space is below the target again, and never more
+//! moved in a round than asked for. What would not shrink is never taken, whatever the target
+//! says: then the space is elsewhere (in tables, under snapshots, in the tail of the log), and
+//! moving live bytes about would only wear the device. For the tail of the log the answer is
+//! advice to the caller: flush, so that the head moves on.
+
+use crate::base::pointer::SegmentId;
+use crate::gc::explain::Reason;
+use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::log_tail::{Advice, LogTail, advise};
+use crate::gc::target::SpaceTarget;
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// What GC is to do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// Nothing: it is switched off.
+    Off,
+    /// Nothing for now.
+    Paused,
+    /// Hold the space target.
+    Busy,
+    /// Hold it, and use the quiet to take what is discardable.
+    Idle,
+    /// Take everything that is worth it: somebody asked for that.
+    Manual,
+}
+
+/// The rules of a pick.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// What is to be done.
+    pub mode: Mode,
+    /// The space target.
+    pub max_space_amplification: f64,
+    /// Segments with at least this share of garbage are taken when idle.
+    pub discardable_ratio: f64,
+    /// What punching costs; `None` if the file system can't.
+    pub punch: Option<PunchCost>,
+    /// The most bytes to move in this round; a larger segment is taken alone.
+    pub move_budget: u64,
+}
+
+impl Policy {
+    /// The smallest share of what is touched that has to be won. A quarter of the garbage that
+    /// an average segment has at the target: less is not worth a write.
+    fn least_share(&self) -> f64 {
+        (1.0 - 1.0 / self.max_space_amplification) / 4.0
+    }
+
+    fn is_worth(&self, gain: &Gain) -> bool {
+        let touched = (gain.won + gain.cost) as f64;
+        gain.won > 0 && gain.won as f64 >= self.least_share() * touched
+    }
+
+    fn is_discardable(&self, segment: &SegmentFacts) -> bool {
+        let share = segment.garbage() as f64 / segment.allocated.max(1) as f64;
+        match self.mode {
+            Mode::Manual => true,
+            Mode::Idle => share >= self.discardable_ratio,
+            Mode::Off | Mode::Paused | Mode::Busy => false,
+        }
+    }
+}
+
+/// A segment to free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Victim {
+    /// Which one.
+    pub id: SegmentId,
+    /// How, and what that brings.
+    pub gain: Gain,
+}
+
+/// What to do.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// Segments to free, in this order.
+    pub victims: Vec<Victim>,
+    /// What to do about the tail of the log.
+    pub advice: Option<Advice>,
+    /// Bytes that all segments together would win that are worth it, taken or not.
+    pub winnable: u64,
+    /// For each segment why it is taken or not.
+    pub reasons: BTreeMap<SegmentId, Reason>,
+}
+
+impl Plan {
+    /// Bytes that the victims win.
+    pub fn won(&self) -> u64 {
+        self.victims.iter().map(|victim| victim.gain.won).sum()
+    }
+
+    /// Bytes that have to be moved for that.
+    pub fn moved(&self) -> u64 {
+        self.victims.iter().map(|victim| victim.gain.moved).sum()
+    }
+}
+
+/// Decides what to free.
+pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
+    let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
+    let mut plan = Plan::default();
+    let mut candidates = Vec::new();
+    for segment in &facts.segments {
+        match judge(segment, policy) {
+            Ok(victim) => candidates.push((victim, policy.is_discardable(segment))),
+            Err(reason) => drop(plan.reasons.insert(segment.id, reason)),
+        }
+    }
+    candidates.sort_by(|(a, _), (b, _)| best_first(a, b));
+    plan.winnable = candidates.iter().map(|(victim, _)| victim.gain.won).sum();
+    if matches!(policy.mode, Mode::Off | Mode::Paused) {
+        let reason = if policy.mode == Mode::Off { Reason::Off } else { Reason::Paused };
+        plan.reasons.extend(candidates.iter().map(|(victim, _)| (victim.id, reason)));
+        return plan;
+    }
+    let tail = LogTail::of(facts);
+    plan.advice = advise(facts, policy, &target, (&tail, plan.winnable));
+    let due = facts.allocated() > target.start();
+    let need = Need {
+        allocated: facts.allocated(),
+        goal: if due { target.low() } else { u64::MAX },
+        budget: policy.move_budget,
+        after_flush: plan.advice.map(|advice| tail.gain(advice)),
+    };
+    take(&mut plan, candidates, need);
+    plan
+}
+
+/// Why each segment is taken or not.
+pub fn explain(facts: &SpaceFacts, policy: &Policy) -> BTreeMap<SegmentId, Reason> {
+    pick(facts, policy).reasons
+}
+
+/// What this segment alone would bring, or why it must or should stay.
+fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
+    if !segment.sealed {
+        return Err(Reason::Active);
+    }
+    if !segment.is_collectable() {
+        return Err(Reason::Replay);
+    }
+    if segment.referenced == 0 {
+        return Err(Reason::Dead);
+    }
+    if !segment.counted {
+        return Err(Reason::NotCounted);
+    }
+    let gain = segment.gain(policy.punch.as_ref());
+    if policy.is_worth(&gain) {
+        return Ok(Victim { id: segment.id, gain });
+    }
+    let punching = policy.punch.as_ref().and_then(|cost| segment.punching(cost));
+    let is_shared = segment.linked && punching.is_some_and(|gain| policy.is_worth(&gain));
+    let share = segment.live as f64 / segment.allocated.max(1) as f64;
+    let live_percent = (share * 100.0).min(100.0) as u32;
+    let (won, moved) = (gain.won, segment.live);
+    Err(if is_shared { Reason::Shared } else { Reason::TooLive { live_percent, won, moved } })
+}
+
+fn best_first(a: &Victim, b: &Victim) -> Ordering {
+    match (a.gain.beats(&b.gain), b.gain.beats(&a.gain)) {
+        (true, _) => Ordering::Less,
+        (_, true) => Ordering::Greater,
+        _ => a.id.cmp(&b.id),
+    }
+}
+
+/// What a round is to reach.
+struct Need {
+    /// Bytes now.
+    allocated: u64,
+    /// Bytes wanted.
+    goal: u64,
+    /// The most bytes to move.
+    budget: u64,
+    /// What the advised flush makes ready for the next round.
+    after_flush: Option<Gain>,
+}
+
+/// Takes candidates, the best first, until the goal is reached. Those that are discardable or
+/// cost nothing are taken even beyond; those that a flush beats wait for it.
+fn take(plan: &mut Plan, candidates: Vec<(Victim, bool)>, mut need: Need) {
+    let mut spent = 0;
+    for (victim, is_discardable) in candidates {
+        let Gain { how, won, moved, cost } = victim.gain;
+        if let Some(flush) = need.after_flush.take_if(|flush| flush.beats(&victim.gain)) {
+            need.allocated = need.allocated.saturating_sub(flush.won);
+        }
+        let is_wanted = need.allocated > need.goal || is_discardable || cost == 0;
+        let reason = if !is_wanted {
+            Reason::TargetHolds { won, moved }
+        } else if spent > 0 && spent + cost > need.budget {
+            Reason::LaterRound { won, moved }
+        } else {
+            assert!(won > 0, "segment {} would not shrink", victim.id);
+            spent += cost;
+            need.allocated = need.allocated.saturating_sub(won);
+            plan.victims.push(victim);
+            match how {
+                How::Relocate => Reason::Relocated { won, moved },
+                How::Punch => Reason::Punched { won },
+            }
+        };
+        plan.reasons.insert(victim.id, reason);
+    }
+}

@@ -1,0 +1,5 @@
+//! Tests of what value GC decides.
+
+mod picker;
+mod properties;
+mod script;

@@ -1,0 +1,200 @@
+//! What holds for every pick, on random stores.
+
+use crate::base::pointer::SegmentId;
+use crate::env::random::Random;
+use crate::gc::explain::Reason;
+use crate::gc::facts::{How, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::picker::{Mode, Policy, explain, pick};
+use crate::gc::target::SpaceTarget;
+use crate::segment::SegmentKind;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Chance that repeats itself.
+struct Chance(AtomicU64);
+
+impl Random for Chance {
+    fn next_u64(&self) -> u64 {
+        let next = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        let mixed = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed ^ (mixed >> 27)
+    }
+}
+
+impl Chance {
+    fn below(&self, bound: u64) -> u64 {
+        self.next_u64() % bound
+    }
+
+    fn one_in(&self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+}
+
+fn segment(chance: &Chance, id: u64) -> SegmentFacts {
+    let allocated = (1 + chance.below(16 << 10)) * 4096;
+    let live = if chance.one_in(8) { 0 } else { chance.below(allocated + 1) };
+    let sealed = !chance.one_in(16);
+    SegmentFacts {
+        id: SegmentId(id),
+        kind: if chance.one_in(3) { SegmentKind::Sorted } else { SegmentKind::Log },
+        allocated,
+        written: allocated,
+        live,
+        live_records: live / 1000,
+        referenced: if live == 0 && chance.one_in(3) { 0 } else { allocated },
+        counted: !chance.one_in(8),
+        sealed,
+        behind_head: sealed && !chance.one_in(8),
+        linked: chance.one_in(6),
+        mean_dead_run: chance.one_in(2).then(|| 1 + chance.below(1 << 20)),
+    }
+}
+
+fn store(chance: &Chance) -> SpaceFacts {
+    let segments: Vec<_> = (1..2 + chance.below(40)).map(|id| segment(chance, id)).collect();
+    SpaceFacts {
+        segment_bytes: segments.iter().map(|segment| segment.allocated).sum(),
+        table_bytes: chance.below(64 << 20),
+        other_bytes: chance.below(1 << 20),
+        live_bytes: segments.iter().map(|segment| segment.live).sum(),
+        segments,
+    }
+}
+
+fn policy(chance: &Chance) -> Policy {
+    let modes = [Mode::Off, Mode::Paused, Mode::Busy, Mode::Idle, Mode::Manual];
+    let punch = PunchCost {
+        call_nanos: chance.below(2_000_000),
+        move_nanos_per_mib: 1 + chance.below(10_000_000),
+    };
+    Policy {
+        mode: modes[chance.below(5) as usize],
+        max_space_amplification: 1.05 + chance.below(200) as f64 / 100.0,
+        discardable_ratio: 0.05 + chance.below(90) as f64 / 100.0,
+        punch: chance.one_in(2).then_some(punch),
+        move_budget: chance.below(256 << 20),
+    }
+}
+
+fn for_each_store(check: impl Fn(&Chance, SpaceFacts, Policy)) {
+    let chance = Chance(AtomicU64::new(3));
+    for _ in 0..2000 {
+        check(&chance, store(&chance), policy(&chance));
+    }
+}
+
+#[test]
+fn only_what_shrinks_and_may_go_is_picked() {
+    for_each_store(|_, facts, policy| {
+        let plan = pick(&facts, &policy);
+        for victim in &plan.victims {
+            let segment = facts.segments.iter().find(|s| s.id == victim.id).unwrap();
+            assert!(segment.sealed && segment.counted && segment.referenced > 0);
+            assert!(segment.behind_head || segment.kind == SegmentKind::Sorted);
+            assert!(victim.gain.won > 0);
+            assert!(victim.gain.won <= segment.allocated - segment.live, "no live byte goes");
+            match victim.gain.how {
+                How::Relocate => assert_eq!(victim.gain.moved, segment.live),
+                How::Punch => {
+                    assert!(policy.punch.is_some() && !segment.linked);
+                    assert_eq!(victim.gain.moved, 0);
+                }
+            }
+        }
+        if matches!(policy.mode, Mode::Off | Mode::Paused) {
+            assert_eq!((plan.victims.len(), plan.advice), (0, None));
+        }
+    });
+}
+
+fn is_taken(reason: &Reason) -> bool {
+    matches!(reason, Reason::Relocated { .. } | Reason::Punched { .. })
+}
+
+#[test]
+fn each_segment_has_one_reason_and_the_taken_ones_say_so() {
+    for_each_store(|_, facts, policy| {
+        let plan = pick(&facts, &policy);
+        assert_eq!(plan.reasons.len(), facts.segments.len());
+        assert_eq!(plan.reasons, explain(&facts, &policy));
+        let mut taken: Vec<_> = plan.victims.iter().map(|victim| victim.id).collect();
+        taken.sort_unstable();
+        let said = plan.reasons.iter().filter(|(_, reason)| is_taken(reason));
+        assert_eq!(said.map(|(id, _)| *id).collect::<Vec<_>>(), taken);
+    });
+}
+
+#[test]
+fn a_round_keeps_to_its_budget() {
+    for_each_store(|_, facts, policy| {
+        let plan = pick(&facts, &policy);
+        let paid: Vec<u64> =
+            plan.victims.iter().map(|v| v.gain.cost).filter(|&cost| cost > 0).collect();
+        assert!(paid.len() <= 1 || paid.iter().sum::<u64>() <= policy.move_budget);
+    });
+}
+
+/// Any order that reaches the goal moves at least as much as the best first would without its
+/// last victim: that one alone may overshoot.
+#[test]
+fn the_best_first_is_never_worse_than_by_age() {
+    let mut compared = 0;
+    let chance = Chance(AtomicU64::new(5));
+    for _ in 0..2000 {
+        let (facts, mut policy) = (store(&chance), policy(&chance));
+        (policy.mode, policy.move_budget, policy.punch) = (Mode::Busy, u64::MAX, None);
+        let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
+        let best = pick(&facts, &policy);
+        // All that may be taken, the oldest first.
+        policy.mode = Mode::Manual;
+        let mut by_age = pick(&facts, &policy).victims;
+        by_age.sort_by_key(|victim| victim.id);
+        let (mut allocated, mut moved) = (facts.allocated(), 0);
+        for victim in by_age.iter().take_while(|_| facts.allocated() > target.start()) {
+            if allocated <= target.low() {
+                break;
+            }
+            allocated -= victim.gain.won;
+            moved += victim.gain.moved;
+        }
+        let is_comparable = best.advice.is_none() && !best.victims.is_empty();
+        if allocated <= target.low() && is_comparable {
+            let last = best.victims.last().unwrap().gain.moved;
+            assert!(best.moved() - last <= moved, "{best:?}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared} stores were compared");
+}
+
+#[test]
+fn a_store_without_live_values_is_emptied() {
+    for_each_store(|_, mut facts, mut policy| {
+        facts.live_bytes = 0;
+        policy.mode = Mode::Busy;
+        for segment in &mut facts.segments {
+            (segment.live, segment.live_records) = (0, 0);
+            (segment.sealed, segment.behind_head, segment.counted) = (true, true, true);
+            segment.referenced = segment.allocated;
+        }
+        let plan = pick(&facts, &policy);
+        assert_eq!(plan.victims.len(), facts.segments.len());
+        assert_eq!((plan.won(), plan.moved()), (facts.segment_bytes, 0));
+    });
+}
+
+#[test]
+fn what_can_be_won_reaches_the_low_mark_or_everything_is_taken() {
+    for_each_store(|_, facts, mut policy| {
+        (policy.mode, policy.move_budget) = (Mode::Busy, u64::MAX);
+        let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
+        let plan = pick(&facts, &policy);
+        let left = facts.allocated() - plan.won();
+        if facts.allocated() > target.start() {
+            let waits = plan.advice.is_some();
+            assert!(waits || left <= target.low() || plan.won() == plan.winnable);
+        } else {
+            assert_eq!(plan.moved(), 0, "nothing is moved while the target holds");
+        }
+    });
+}
