@@ -1,10 +1,11 @@
 //! Floor 3: segments, the files of records. The *log segments* in arrival order are the
 //! write-ahead log and the home of the values separated at write; *sorted segments*, in key order,
-//! are for jobs to come, and nothing writes them yet. Both have the same bytes.
+//! hold what value GC moved out of others. Both have the same bytes.
 //!
 //! The data's way: a commit group becomes frames in the [`SegmentWriter`], which returns a value
 //! pointer for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery
-//! and checking walk whole segments with [`scan()`].
+//! and checking walk whole segments with [`scan()`]; value GC copies what is live to a
+//! [`SortedWriter`].
 //!
 //! Invariants: **I1** a frame is believed whole or not at all (`scan.rs`). **I2** a torn tail
 //! is told from rot (there too). **I3** a pointer yields its value or an error that names file
@@ -23,6 +24,7 @@ mod frame;
 mod reader;
 mod record;
 mod scan;
+mod sorted;
 mod tail;
 mod writer;
 
@@ -33,4 +35,5 @@ pub use format::{HEAD_BYTES, SegmentHead, SegmentIdentity, SegmentKind};
 pub use reader::{FileSource, Segment};
 pub use record::{RecordInput, RecordKind, RecordView};
 pub use scan::{Frame, ScanMode, ScanStart, Tail, read_head, scan};
+pub use sorted::SortedWriter;
 pub use writer::{SegmentWriter, Syncer, WriterSettings};

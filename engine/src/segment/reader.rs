@@ -75,6 +75,11 @@ impl Segment {
         self.identity.database
     }
 
+    /// Bytes appended so far, if it is being written; else 0.
+    pub fn appended(&self) -> u64 {
+        self.tail.as_ref().map_or(0, LiveTail::appended)
+    }
+
     /// The order of its records.
     pub fn kind(&self) -> SegmentKind {
         self.identity.kind

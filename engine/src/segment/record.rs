@@ -18,7 +18,8 @@ pub const MIN_RECORD_BYTES: usize = 9;
 /// No record is longer.
 pub const MAX_RECORD_BYTES: usize = 64 + MAX_KEY_BYTES + MAX_VALUE_BYTES;
 
-const CHECKSUM_BYTES: usize = 4;
+/// The checksum at the front of a record.
+pub(super) const CHECKSUM_BYTES: usize = 4;
 
 /// What a record says about its key. The numbers are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

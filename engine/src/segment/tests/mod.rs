@@ -3,6 +3,7 @@
 mod appending;
 mod damage;
 mod scanning;
+mod sorting;
 
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use super::scan::ScanEnd;

@@ -1,0 +1,109 @@
+//! Writing a sorted segment: records that value GC copies from other segments, in key order.
+//!
+//! A record keeps its fields and so its length; its checksum is made anew, as the seed holds the
+//! segment's epoch and the record's offset. Records are gathered into frames of about
+//! [`FRAME_BYTES`], so that a scan can verify the segment like any other.
+//!
+//! I5: nobody can reach the segment before the edit that names it, which comes after its sync; a
+//! crash before that leaves an orphan.
+
+use super::format::{HEAD_BYTES, SegmentHead, SegmentIdentity};
+use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
+use super::record::{CHECKSUM_BYTES, RecordView};
+use crate::base::checksum::{checksum32, seed};
+use crate::base::error::{IoContext, Result};
+use crate::base::pointer::ValuePointer;
+use crate::env::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A frame is written once its body has this many bytes.
+const FRAME_BYTES: usize = 256 << 10;
+
+/// Writing back is begun after each this many bytes, so that the sync has less to do.
+const WRITEBACK_BYTES: u64 = 4 << 20;
+
+/// The one who writes a sorted segment.
+pub struct SortedWriter {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    identity: SegmentIdentity,
+    /// Where the frame in `frame` will begin.
+    start: u64,
+    /// Room for the frame's header, and the records so far.
+    frame: Vec<u8>,
+    records: u32,
+    written_back: u64,
+}
+
+impl SortedWriter {
+    /// Begins the segment in the empty `file` at `path`.
+    pub fn create(
+        file: Arc<dyn File>,
+        path: &Path,
+        identity: SegmentIdentity,
+    ) -> Result<SortedWriter> {
+        let SegmentIdentity { database, id, kind, epoch } = identity;
+        let (previous, previous_bytes, first_seqno) = (None, 0, 0);
+        let head = SegmentHead { database, id, kind, epoch, first_seqno, previous, previous_bytes };
+        file.write_at(&head.encode(), 0).doing("write the segment's head", path)?;
+        let mut frame = Vec::with_capacity(FRAME_BYTES + FRAME_BYTES / 4);
+        frame.resize(FRAME_HEADER_BYTES, 0);
+        let (path, start) = (path.to_path_buf(), HEAD_BYTES as u64);
+        Ok(SortedWriter { file, path, identity, start, frame, records: 0, written_back: 0 })
+    }
+
+    /// Bytes so far, with those not yet in the file.
+    pub fn len(&self) -> u64 {
+        self.start + if self.records == 0 { 0 } else { self.frame.len() as u64 }
+    }
+
+    /// Adds a copy of `record`, which was read from `offset` of another segment whose checksums
+    /// `epoch` seeds, and returns the pointer to it. A record that is damaged is refused and not
+    /// added: its new checksum would call the damage good.
+    pub fn copy(&mut self, record: &[u8], epoch: u64, offset: u64) -> Result<ValuePointer> {
+        RecordView::decode_exact(record, epoch, offset)?;
+        let at = self.start + self.frame.len() as u64;
+        let covered = &record[CHECKSUM_BYTES..];
+        let sum = checksum32(seed(self.identity.epoch, at), covered);
+        self.frame.extend_from_slice(&sum.to_le_bytes());
+        self.frame.extend_from_slice(covered);
+        self.records += 1;
+        if self.frame.len() >= FRAME_BYTES {
+            self.write_frame()?;
+        }
+        let (segment, length) = (self.identity.id, record.len() as u32);
+        Ok(ValuePointer { segment, offset: at, length })
+    }
+
+    fn write_frame(&mut self) -> Result<()> {
+        if self.records == 0 {
+            return Ok(());
+        }
+        let header = FrameHeader {
+            // A frame is closed at its first record over the bound, and no record has 2 GiB.
+            body_bytes: (self.frame.len() - FRAME_HEADER_BYTES) as u32,
+            count: self.records,
+            durable: 0,
+            first_seqno: 0,
+        };
+        let header = header.encode(self.identity.epoch, self.start);
+        self.frame[..FRAME_HEADER_BYTES].copy_from_slice(&header);
+        self.file.write_at(&self.frame, self.start).doing("write the segment", &self.path)?;
+        self.start += self.frame.len() as u64;
+        if self.start - self.written_back >= WRITEBACK_BYTES {
+            self.file.start_writeback(self.written_back, self.start - self.written_back);
+            self.written_back = self.start;
+        }
+        self.frame.truncate(FRAME_HEADER_BYTES);
+        self.frame.shrink_to(2 * FRAME_BYTES);
+        self.records = 0;
+        Ok(())
+    }
+
+    /// Writes out the last frame and returns the final length. The caller syncs the file.
+    pub fn finish(mut self) -> Result<u64> {
+        self.write_frame()?;
+        Ok(self.start)
+    }
+}

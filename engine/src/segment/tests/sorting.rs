@@ -1,0 +1,77 @@
+//! Sorted segments: copies of records that are as good as the originals, or no copies at all.
+
+use super::*;
+
+/// A log segment of `count` puts, and pointers to them.
+fn log_segment(count: u64, value: &[u8]) -> (Vec<u8>, Vec<ValuePointer>) {
+    let (file, mut writer) = start();
+    let keys = (1..=count).map(|seqno| (seqno, format!("key{seqno:06}")));
+    let pointers =
+        keys.map(|(seqno, key)| put(&mut writer, seqno, key.as_bytes(), value).unwrap()).collect();
+    writer.write_out().unwrap();
+    (file.content(), pointers)
+}
+
+fn sorted() -> (Arc<MemoryFile>, SortedWriter) {
+    let file = Arc::new(MemoryFile::default());
+    let identity = SegmentHead { epoch: 77, ..head(SegmentKind::Sorted) }.identity();
+    let writer = SortedWriter::create(file.clone(), &path(), identity).unwrap();
+    (file, writer)
+}
+
+fn bytes_of(segment: &[u8], pointer: ValuePointer) -> &[u8] {
+    &segment[pointer.offset as usize..][..pointer.length as usize]
+}
+
+#[test]
+fn copies_read_as_the_originals_did() {
+    // Several frames' worth, written in another order than they were committed in.
+    let (bytes, pointers) = log_segment(1000, &[7; 1000]);
+    let epoch = head(SegmentKind::Log).epoch;
+    let (file, mut writer) = sorted();
+    let mut copies = Vec::new();
+    for &pointer in pointers.iter().rev() {
+        let copy = writer.copy(bytes_of(&bytes, pointer), epoch, pointer.offset).unwrap();
+        assert_eq!(copy.length, pointer.length);
+        copies.push(copy);
+    }
+    let expected = writer.len();
+    assert_eq!(writer.finish().unwrap(), expected);
+    assert_eq!(file.content().len() as u64, expected);
+    let (_, segment) = reopen(file.content());
+    for (seqno, copy) in (1..=1000).rev().zip(&copies) {
+        let key = format!("key{seqno:06}");
+        let value = segment.read_value(*copy, KS, key.as_bytes(), seqno).unwrap();
+        assert_eq!(&value[..], [7; 1000]);
+    }
+    let (end, found) = scan_bytes(&file.content(), ScanMode::Sealed(expected));
+    assert_eq!(end.unwrap().end_offset, expected);
+    assert!(found.iter().map(|found| found.0).eq((1..=1000).rev()));
+}
+
+#[test]
+fn a_damaged_record_is_not_copied() {
+    let (mut bytes, pointers) = log_segment(3, b"value");
+    let epoch = head(SegmentKind::Log).epoch;
+    let (file, mut writer) = sorted();
+    writer.copy(bytes_of(&bytes, pointers[0]), epoch, pointers[0].offset).unwrap();
+    let last = (pointers[1].offset + u64::from(pointers[1].length)) as usize - 1;
+    bytes[last] ^= 1;
+    let damaged = bytes_of(&bytes, pointers[1]);
+    writer.copy(damaged, epoch, pointers[1].offset).unwrap_err();
+    writer.copy(bytes_of(&bytes, pointers[2]), epoch, pointers[1].offset).unwrap_err();
+    writer.copy(bytes_of(&bytes, pointers[2]), epoch, pointers[2].offset).unwrap();
+    let length = writer.finish().unwrap();
+    let (end, found) = scan_bytes(&file.content(), ScanMode::Sealed(length));
+    end.unwrap();
+    assert!(found.iter().map(|found| found.0).eq([1, 3]));
+}
+
+#[test]
+fn an_empty_sorted_segment_is_a_head() {
+    let (file, writer) = sorted();
+    assert_eq!(writer.finish().unwrap(), HEAD_BYTES as u64);
+    let (end, found) = scan_bytes(&file.content(), ScanMode::Sealed(HEAD_BYTES as u64));
+    end.unwrap();
+    assert!(found.is_empty());
+}
