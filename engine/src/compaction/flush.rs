@@ -4,7 +4,9 @@
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::commit::group::Committer;
+use crate::compaction::job;
 use crate::compaction::output::{JobContext, Output};
+use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
 use crate::read::merge::MergeIter;
 use crate::version::LogPosition;
@@ -60,7 +62,8 @@ pub fn run(
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
     let options = keyspace.options().clone();
     let mut output = Output::new(context, keyspace.order.clone(), &options, u64::MAX);
-    crate::compaction::job::copy(context, &mut merged, &mut retain, &mut output)?;
+    let mut redirect = Redirect::new(context.set.current());
+    job::copy(context, &mut merged, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
     let report = FlushReport {
         bytes: tables.iter().map(|meta| meta.bytes).sum(),

@@ -6,6 +6,7 @@ use crate::base::iter::EntryIter;
 use crate::base::key::SeqNo;
 use crate::compaction::output::{JobContext, Output};
 use crate::compaction::picker::Pick;
+use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
@@ -37,13 +38,17 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     context: &JobContext,
     input: &mut MergeIter,
     retain: &mut Retain<B>,
+    redirect: &mut Redirect,
     output: &mut Output<'_>,
 ) -> Result<()> {
     let mut until_look_up = LOOK_UP_EVERY;
     input.seek_to_first()?;
     while input.valid() {
         if retain.keep(input.user_key(), input.trailer())? {
-            output.add(input.user_key(), input.trailer(), input.payload())?;
+            let (key, trailer) = (input.user_key(), input.trailer());
+            if let Redirected::Stays(payload) = redirect.entry(trailer, input.payload())? {
+                output.add(key, trailer, payload)?;
+            }
         }
         input.next()?;
         until_look_up -= 1;
@@ -92,14 +97,15 @@ pub fn run(
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
     let options = keyspace.options().clone();
     let mut output = Output::new(context, keyspace.order.clone(), &options, options.table_bytes);
-    copy(context, &mut inputs(pick, levels)?, &mut retain, &mut output)?;
+    let mut redirect = Redirect::new(context.set.current());
+    copy(context, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
     install(context, keyspace, pick, &tables)?;
     output.keep();
     Ok(CompactionReport {
         bytes_read: pick.bytes(),
         bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
-        dropped: retain.dropped(),
+        dropped: retain.dropped() + redirect.dropped(),
         moved: false,
     })
 }

@@ -9,4 +9,6 @@ pub mod flush;
 pub mod job;
 pub mod output;
 pub mod picker;
+pub mod redirect;
 pub mod retain;
+pub mod stale;

@@ -51,7 +51,7 @@ pub struct Output<'a> {
     open: Option<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)>,
     last_key: Vec<u8>,
     done: Vec<Arc<TableMeta>>,
-    created: Vec<TableId>,
+    created: Vec<PathBuf>,
     kept: bool,
 }
 
@@ -104,7 +104,7 @@ impl<'a> Output<'a> {
         let tables = self.context.set.tables();
         let path = names::table(&tables.dir, id);
         let file = self.context.env.fs.create(&path).doing("create a table", &path)?;
-        self.created.push(id);
+        self.created.push(path.clone());
         let (database, order) = (tables.database, self.order.clone());
         let writer =
             TableWriter::create(file.clone(), path.clone(), id, database, order, self.settings)?;

@@ -107,7 +107,8 @@ impl Busy {
         }
     }
 
-    fn is_free(&self, keyspace: KeyspaceId, order: &KeyOrder, pick: &Pick) -> bool {
+    /// True if no running job is in the way of `pick`.
+    pub fn is_free(&self, keyspace: KeyspaceId, order: &KeyOrder, pick: &Pick) -> bool {
         if pick.tables().any(|table| self.tables.contains_key(&table.meta.id)) {
             return false;
         }
@@ -169,8 +170,13 @@ fn with_below(levels: &Levels, level: usize, inputs: Vec<Arc<TableHandle>>) -> O
     Some(Pick { level, output_level: level + 1, inputs, below })
 }
 
+/// One table of a level below L0, into the next level.
+pub fn pick_table(levels: &Levels, level: usize, table: &Arc<TableHandle>) -> Option<Pick> {
+    with_below(levels, level, vec![table.clone()])
+}
+
 /// All of L0: its tables overlap, and the older must not stay above the newer.
-fn pick_level0(keyspace: KeyspaceId, levels: &Levels, busy: &Busy) -> Option<Pick> {
+pub fn pick_level0(keyspace: KeyspaceId, levels: &Levels, busy: &Busy) -> Option<Pick> {
     if busy.owns_level0(keyspace) {
         return None;
     }

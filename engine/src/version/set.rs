@@ -3,7 +3,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{KeyOrder, SeqNo};
-use crate::base::pointer::{KeyspaceId, TableId};
+use crate::base::pointer::KeyspaceId;
 use crate::env::Env;
 use crate::env::sync::Mutex;
 use crate::version::Version;
@@ -133,6 +133,11 @@ impl VersionSet {
         &self.tables
     }
 
+    /// Length of the manifest in force, in bytes.
+    pub fn manifest_length(&self) -> u64 {
+        self.manifest.lock().as_ref().map_or(0, ManifestWriter::length)
+    }
+
     /// Bytes written to manifests since the opening.
     pub fn manifest_bytes(&self) -> u64 {
         self.manifest_bytes.load(Ordering::Relaxed)
@@ -258,14 +263,14 @@ impl VersionSet {
     }
 
     /// Removes files that a job wrote and whose edit did not take effect.
-    pub fn discard(&self, tables: &[TableId]) {
+    pub fn discard(&self, files: &[PathBuf]) {
         if self.health.check().is_err() {
             // Whether an edit names them is unknown (I8): the next opening decides.
             return;
         }
-        for &id in tables {
+        for path in files {
             // One that stays is an orphan for the next opening.
-            let _ = self.unlink(&names::table(&self.tables.dir, id));
+            let _ = self.unlink(path);
         }
     }
 }

@@ -1,0 +1,86 @@
+//! Tables that are worth a compaction for what they hold, not for how much: mostly tombstones, or
+//! mostly pointers that lead through relocations. Pure.
+//!
+//! A tombstone goes down, level by level, until nothing older can be below it, and vanishes there:
+//! so the space of deleted keys comes back though nothing new is written. A table full of indirect
+//! pointers is rewritten where it is, which makes them direct and drops entries that value GC has
+//! proven garbage. Each such job brings its table nearer to its end, so there is no going round in
+//! circles.
+
+use crate::base::key::SeqNo;
+use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::compaction::picker::{Busy, Pick, pick_level0, pick_table};
+use crate::table::Summary;
+use crate::version::files::TableHandle;
+use crate::version::levels::{LEVELS, Levels, bounds};
+use std::sync::Arc;
+
+/// Tables with fewer entries than this are left until their level is full.
+const MIN_ENTRIES: u64 = 64;
+
+/// What is known beside the tables.
+pub struct Known<'a> {
+    /// The oldest live snapshot: tombstones it may see cannot vanish.
+    pub oldest_snapshot: Option<SeqNo>,
+    /// True for segments that were relocated.
+    pub is_relocated: &'a dyn Fn(SegmentId) -> bool,
+    /// True if there is nothing better to do.
+    pub idle: bool,
+}
+
+/// The first table that is worth it, deepest first: what is gained there is gained for good.
+pub fn pick(keyspace: KeyspaceId, levels: &Levels, busy: &Busy, known: &Known<'_>) -> Option<Pick> {
+    let below = (1..LEVELS).rev().find_map(|level| {
+        levels.level(level).iter().find_map(|table| {
+            let pick = pick_stale(levels, level, table, known)?;
+            busy.is_free(keyspace, levels.order(), &pick).then_some(pick)
+        })
+    });
+    below.or_else(|| {
+        let summaries = || levels.level(0).iter().map(|table| &table.meta.summary);
+        let worth_it = summaries().any(|s| s.entries >= MIN_ENTRIES && is_mostly_tombstones(s));
+        (known.idle && worth_it).then(|| pick_level0(keyspace, levels, busy)).flatten()
+    })
+}
+
+fn pick_stale(
+    levels: &Levels,
+    level: usize,
+    table: &Arc<TableHandle>,
+    known: &Known<'_>,
+) -> Option<Pick> {
+    let summary = &table.meta.summary;
+    if summary.entries < MIN_ENTRIES {
+        return None;
+    }
+    if is_mostly_tombstones(summary) {
+        let (low, high) = bounds(table);
+        let older_below =
+            (level + 1..LEVELS).any(|below| !levels.overlapping(below, low, high).is_empty());
+        if older_below {
+            return pick_table(levels, level, table);
+        }
+        let seen = known.oldest_snapshot.is_some_and(|oldest| oldest < summary.max_seqno);
+        return (!seen).then(|| in_place(level, table));
+    }
+    // A rewrite costs writes that the next compaction of the level would save.
+    (known.idle && is_mostly_indirect(summary, known)).then(|| in_place(level, table))
+}
+
+fn in_place(level: usize, table: &Arc<TableHandle>) -> Pick {
+    Pick { level, output_level: level, inputs: vec![table.clone()], below: Vec::new() }
+}
+
+fn is_mostly_tombstones(summary: &Summary) -> bool {
+    summary.tombstones * 2 >= summary.entries
+}
+
+fn is_mostly_indirect(summary: &Summary, known: &Known<'_>) -> bool {
+    let indirect: u64 = summary
+        .segments
+        .iter()
+        .filter(|(segment, _)| (known.is_relocated)(**segment))
+        .map(|(_, used)| used.count)
+        .sum();
+    indirect * 2 >= summary.entries
+}
