@@ -55,6 +55,7 @@ pub use commit::group::Durability;
 pub use db::batch::WriteBatch;
 pub use db::check::CheckReport;
 pub use db::cursor::{Cursor, CursorOptions};
+pub use db::gc::GcReport;
 pub use db::inspect::{inspect, inspect_with};
 pub use db::keyspace::{Keyspace, ReadOptions};
 pub use db::open::{Builder, open};

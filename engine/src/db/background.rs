@@ -1,5 +1,5 @@
 //! Which job next. One thread flushes and prepares log segments, others compact and free what is
-//! dead, one syncs the log for [`Durability::SyncEvery`].
+//! dead, one frees the space of dead values, one syncs the log for [`Durability::SyncEvery`].
 //!
 //! A job that fails is tried again, later and later; until it succeeds its error is what stalled
 //! writers get, so that nobody waits for room that will not come (I9). After a failed sync the
@@ -8,6 +8,8 @@
 //! Locks: `state` is held to look for work and to note it, never during a job.
 //!
 //! [`Durability::SyncEvery`]: crate::Durability::SyncEvery
+
+mod collect;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
@@ -18,7 +20,9 @@ use crate::compaction::picker::{Busy, Pick, Turns, pick};
 use crate::compaction::{flush, job};
 use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::Join;
+use crate::gc::collector::Collector;
 use crate::gc::dead;
+use crate::gc::picker::Mode;
 use crate::stats::Counters;
 use crate::version::levels::{Levels, bounds};
 use crate::version::snapshots::Snapshots;
@@ -26,7 +30,7 @@ use crate::version::view::KeyspaceState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// After a failure a thread waits this long before it tries again; longer each time...
@@ -48,6 +52,12 @@ pub struct Workplace {
     pub snapshots: Arc<Snapshots>,
     /// What is counted.
     pub counters: Arc<Counters>,
+    /// Value GC.
+    pub collector: Collector,
+    /// True if it works by itself.
+    pub gc_automatic: bool,
+    /// True while the user wants it to rest.
+    pub gc_paused: AtomicBool,
 }
 
 #[derive(Default)]
@@ -56,10 +66,12 @@ struct State {
     flushing: BTreeSet<KeyspaceId>,
     turns: BTreeMap<KeyspaceId, Turns>,
     /// Failures in a row, by kind of thread.
-    failures: [u32; 2],
+    failures: [u32; 3],
     error: Option<Error>,
     sync_due: Option<Duration>,
     closing: bool,
+    /// True if nothing was written for a while.
+    idle: bool,
     jobs: usize,
 }
 
@@ -76,6 +88,7 @@ pub struct Background {
 enum Role {
     Flush = 0,
     Compact = 1,
+    Collect = 2,
 }
 
 /// A piece of work, already marked as taken.
@@ -113,6 +126,7 @@ impl Background {
         let mut spawn = |name: &str, role: Option<Role>| {
             let this = self.clone();
             let body = move || match role {
+                Some(Role::Collect) => this.collect(),
                 Some(role) => this.work(role),
                 None => this.sync_when_due(),
             };
@@ -121,6 +135,7 @@ impl Background {
         };
         spawn("cleave-flush", Some(Role::Flush))?;
         spawn("cleave-sync", None)?;
+        spawn("cleave-gc", Some(Role::Collect))?;
         (0..compaction_threads).try_for_each(|_| spawn("cleave-compact", Some(Role::Compact)))
     }
 
@@ -175,7 +190,7 @@ impl Background {
         if !set.tables().purge.is_empty() {
             return Some(Work::Purge);
         }
-        if let Some(claimed) = self.pick(state) {
+        if let Some(claimed) = self.pick(state).or_else(|| self.pick_stale(state)) {
             return Some(Work::Compact(claimed));
         }
         (!dead::pick(&set.current()).is_empty()).then_some(Work::DropDead)
@@ -199,9 +214,13 @@ impl Background {
         None
     }
 
-    /// Runs a job; a panic in it, which only a bug can cause, ends writing but not the process.
     fn run_guarded(&self, work: &Work) -> Result<()> {
-        catch_unwind(AssertUnwindSafe(|| self.run(work))).unwrap_or_else(|_| {
+        self.guarded(|| self.run(work))
+    }
+
+    /// Runs a job; a panic in it, which only a bug can cause, ends writing but not the process.
+    fn guarded<T>(&self, job: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|_| {
             let error = Error::new(ErrorKind::ReadOnly, "a background job panicked");
             Err(self.place.context.health.fail(&error))
         })
@@ -282,7 +301,7 @@ impl Background {
     fn note(&self, role: Role, outcome: Result<()>, state: &mut State) -> bool {
         let Err(error) = outcome else {
             state.failures[role as usize] = 0;
-            if state.failures == [0, 0] {
+            if state.failures == [0; 3] {
                 state.error = None;
                 self.place.context.health.pause(None);
             }
@@ -397,7 +416,10 @@ impl Background {
             !view.immutables.is_empty()
                 || pick(keyspace.id, &view.levels, &options, &state.busy, &turns).is_some()
         };
+        let collects = self.place.gc_automatic && !self.place.gc_paused.load(Ordering::Relaxed);
         set.keyspaces().iter().any(due)
+            || collects
+                && self.place.collector.is_due(Mode::Busy, self.log_bytes()).unwrap_or(false)
             || !set.tables().purge.is_empty()
             || !dead::pick(&set.current()).is_empty()
             || self.place.committer.log().wants_spare()

@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod create;
 pub mod cursor;
 pub mod destroy;
+pub mod gc;
 pub mod inspect;
 pub mod keyspace;
 pub mod open;

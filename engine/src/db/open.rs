@@ -19,6 +19,7 @@ use crate::db::{Core, DEFAULT_KEYSPACE, Db};
 use crate::env::Env;
 use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
+use crate::gc::collector::{Collector, Parts};
 use crate::read::fetch::Fetcher;
 use crate::stats::Counters;
 use crate::table::{FilterPolicy, TableStats};
@@ -26,7 +27,7 @@ use crate::version::Version;
 use crate::version::files::{PurgeQueue, TableContext, names};
 use crate::version::health::Health;
 use crate::version::manifest::{Current, read_current};
-use crate::version::set::{Parts, VersionSet};
+use crate::version::set::{self, VersionSet};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
@@ -235,7 +236,7 @@ impl Opening {
         report.torn_bytes = replayed.torn.iter().map(|torn| torn.bytes).sum();
         let last_seqno = found.last_seqno.max(replayed.last_seqno);
         let health = Arc::new(Health::default());
-        let set = VersionSet::new(Parts {
+        let set = VersionSet::new(set::Parts {
             env: self.env.clone(),
             tables,
             health: health.clone(),
@@ -360,8 +361,17 @@ impl Opening {
         let closing = Arc::new(AtomicBool::new(false));
         let context =
             JobContext { env: self.env.clone(), set: set.clone(), health: health.clone(), closing };
+        let collector = Collector::new(Parts {
+            context: context.clone(),
+            committer: committer.clone(),
+            snapshots: snapshots.clone(),
+            options: self.options.gc.clone(),
+        });
         let background = Arc::new(Background::new(Workplace {
             context,
+            collector,
+            gc_automatic: self.options.gc.automatic,
+            gc_paused: AtomicBool::new(false),
             committer: committer.clone(),
             gate: gate.clone(),
             snapshots: snapshots.clone(),

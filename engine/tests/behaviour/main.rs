@@ -13,6 +13,7 @@ mod corruption;
 mod cursors;
 mod durability;
 mod foreign;
+mod gc;
 mod keyspaces;
 mod locks;
 mod model;

@@ -1,0 +1,150 @@
+//! The thread that frees the space of dead values: when it works, when it rests, and the flushes
+//! that it asks for.
+
+use super::{Background, Claimed, LOOK_AGAIN, Role, State};
+use crate::base::error::Result;
+use crate::compaction::picker::Pick;
+use crate::compaction::stale::{self, Known};
+use crate::gc::collector::Step;
+use crate::gc::log_tail::Advice;
+use crate::gc::picker::Mode;
+use crate::gc::relocate::MoveReport;
+use crate::version::view::KeyspaceState;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// While there are commits, space is looked at this often.
+const LOOK_AT_SPACE: Duration = Duration::from_millis(100);
+/// Without a commit for this long the database is idle.
+const IDLE_AFTER: Duration = Duration::from_secs(2);
+
+/// When the database was last written to, as far as the GC thread has noticed.
+#[derive(Default)]
+pub(super) struct Quiet {
+    seqno: u64,
+    since: Duration,
+}
+
+impl Background {
+    /// The loop of the GC thread.
+    pub(super) fn collect(&self) {
+        let mut quiet = Quiet::default();
+        loop {
+            let mode = self.gc_mode(&mut quiet);
+            {
+                let mut state = self.state.lock();
+                state.idle = mode == Mode::Idle;
+                if state.closing {
+                    return;
+                }
+                state.jobs += 1;
+            }
+            let outcome = self.guarded(|| self.collect_once(mode));
+            let worked = matches!(outcome, Ok(true));
+            let mut state = self.state.lock();
+            state.jobs -= 1;
+            self.changed.notify_all();
+            let failed = self.note(Role::Collect, outcome.map(|_| ()), &mut state);
+            drop(state);
+            self.place.gate.notify();
+            if failed {
+                self.rest(Role::Collect);
+            } else if !worked {
+                self.wait_for_news(mode);
+            }
+        }
+    }
+
+    fn wait_for_news(&self, mode: Mode) {
+        let state = self.state.lock();
+        if !state.closing {
+            let time = if mode == Mode::Busy { LOOK_AT_SPACE } else { LOOK_AGAIN };
+            drop(self.changed.wait_timeout(state, time));
+        }
+    }
+
+    /// One step; true if there may be more to do at once.
+    fn collect_once(&self, mode: Mode) -> Result<bool> {
+        if self.place.context.health.check().is_err() {
+            return Ok(false);
+        }
+        match self.place.collector.step(mode, self.log_bytes())? {
+            Step::Rested => Ok(false),
+            Step::Worked => Ok(true),
+            Step::Flush(advice) => self.follow(advice).map(|()| false),
+        }
+    }
+
+    /// True while the user wants GC to rest.
+    pub fn gc_paused(&self) -> &AtomicBool {
+        &self.place.gc_paused
+    }
+
+    /// Collects all that is worth it on the caller's thread.
+    pub fn collect_now(&self) -> Result<MoveReport> {
+        let mut state = self.state.lock();
+        self.check_running(&state)?;
+        state.jobs += 1;
+        drop(state);
+        let outcome = self.guarded(|| self.place.collector.collect(self.log_bytes()));
+        self.state.lock().jobs -= 1;
+        self.changed.notify_all();
+        self.place.gate.notify();
+        outcome
+    }
+
+    pub(super) fn log_bytes(&self) -> u64 {
+        self.place.gate.log_bytes.load(Ordering::Relaxed)
+    }
+
+    fn gc_mode(&self, quiet: &mut Quiet) -> Mode {
+        if !self.place.gc_automatic {
+            return Mode::Off;
+        }
+        if self.place.gc_paused.load(Ordering::Relaxed) {
+            return Mode::Paused;
+        }
+        let (now, seqno) = (self.place.context.env.clock.now(), self.place.snapshots.visible());
+        if seqno != quiet.seqno {
+            *quiet = Quiet { seqno, since: now };
+        }
+        if now >= quiet.since + IDLE_AFTER { Mode::Idle } else { Mode::Busy }
+    }
+
+    /// Moves the head of the log on, so that what is behind it can be freed. Does nothing while a
+    /// flush is under way, which does the same.
+    fn follow(&self, advice: Advice) -> Result<()> {
+        let keyspaces = self.place.context.set.keyspaces();
+        if keyspaces.iter().any(|keyspace| !keyspace.peek().immutables.is_empty()) {
+            return Ok(());
+        }
+        let committer = &self.place.committer;
+        let mut log = committer.hold();
+        if matches!(advice, Advice::SealActive { .. }) {
+            committer.log().rotate(&mut log)?;
+            committer.log().record_sealed()?;
+        }
+        keyspaces.iter().for_each(|keyspace| drop(keyspace.rotate_memtable()));
+        drop(log);
+        self.wake();
+        Ok(())
+    }
+
+    /// A compaction for what a table holds rather than for how full its level is.
+    pub(super) fn pick_stale(&self, state: &mut State) -> Option<Claimed> {
+        let set = &self.place.context.set;
+        let version = set.current();
+        let known = Known {
+            oldest_snapshot: self.place.snapshots.list().first().copied(),
+            is_relocated: &|segment| version.relocations.contains_key(&segment),
+            idle: state.idle,
+        };
+        set.keyspaces().into_iter().find_map(|keyspace: Arc<KeyspaceState>| {
+            let levels = keyspace.view().levels.clone();
+            let pick: Pick = stale::pick(keyspace.id, &levels, &state.busy, &known)?;
+            let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
+            Some(Claimed { keyspace, levels, pick, claim })
+        })
+    }
+}

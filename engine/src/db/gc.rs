@@ -1,0 +1,66 @@
+//! Value GC by hand: it works by itself, so this is for those who know a better moment.
+
+use crate::base::error::Result;
+use crate::db::Db;
+use std::sync::atomic::Ordering;
+
+/// What a collection did.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("gc-report");
+/// let db = cleavedb::open(&dir)?;
+/// let report = db.gc()?;
+/// assert_eq!(report.segments_freed, 0);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct GcReport {
+    /// Segments freed.
+    pub segments_freed: u64,
+    /// Bytes of those.
+    pub bytes_freed: u64,
+    /// Live values that were moved.
+    pub values_moved: u64,
+    /// Bytes of those, and of what is kept to find them.
+    pub bytes_written: u64,
+}
+
+impl Db {
+    /// Frees now what is worth freeing: every segment that shrinks well, whether the space target
+    /// holds or not. Flushes first, so that what was written lately counts too. Writers and
+    /// readers go on meanwhile.
+    ///
+    /// Costs a read of all keys, and a read and a write of each live value in the segments freed
+    /// (DESIGN: relocation; WiscKey, section 3.3.2, frees from the log's tail instead). What
+    /// snapshots and cursors still see stays until they are dropped.
+    pub fn gc(&self) -> Result<GcReport> {
+        self.core.check_writable()?;
+        {
+            let committer = &self.core.committer;
+            let mut log = committer.hold();
+            // The head moves past the active segment with the flush: its garbage counts too.
+            committer.log().rotate(&mut log)?;
+            committer.log().record_sealed()?;
+        }
+        self.flush()?;
+        let done = self.core.background.collect_now()?;
+        Ok(GcReport {
+            segments_freed: done.segments,
+            bytes_freed: done.bytes_freed,
+            values_moved: done.records,
+            bytes_written: done.bytes_moved + done.relocation_bytes,
+        })
+    }
+
+    /// Lets automatic GC rest, for an hour that needs all of the device. Segments in which nothing
+    /// is live still go. [`Db::resume_gc`] ends it, and so does opening anew.
+    pub fn pause_gc(&self) {
+        self.core.background.gc_paused().store(true, Ordering::Relaxed);
+    }
+
+    /// Ends [`Db::pause_gc`].
+    pub fn resume_gc(&self) {
+        self.core.background.gc_paused().store(false, Ordering::Relaxed);
+        self.core.background.wake();
+    }
+}

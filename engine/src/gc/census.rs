@@ -1,0 +1,198 @@
+//! A census: a walk over the tree that finds what is live in each segment.
+//!
+//! Of each key the newest entry is live, and of the older ones those that a live snapshot sees:
+//! the newest at or below each. Everything else is garbage, also while a table still names it. So
+//! garbage is found that hides behind a lazy compaction (I4: the tree alone decides).
+//!
+//! **Only what is durable counts as newer.** The order is: the visible sequence number S, the live
+//! snapshots, a sync of the log, the views. Entries behind S are passed over, as if they had not
+//! been written: their loss in a crash must not take an older value with it, whose bytes are gone.
+//! A snapshot that is taken later sees S or more, so it sees no less than what was found live
+//! (I6: what is garbage here never comes into view again).
+//!
+//! Cost: one pass over the tables, which hold keys and pointers mostly; for values of 1 KiB that
+//! is about a thirtieth of the data. No lock is held; views keep what they name.
+
+use crate::base::entry::Slot;
+use crate::base::error::Result;
+use crate::base::iter::EntryIter;
+use crate::base::key::{EntryKind, SeqNo};
+use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::read::cursor::merged;
+use crate::read::level_iter::ReadMode;
+use crate::version::view::View;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// A live record of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LiveRecord {
+    /// Its place in the order of keyspaces and keys, among all records of the census.
+    pub rank: u32,
+    /// The length of the record.
+    pub length: u32,
+    /// Where it is in the segment.
+    pub offset: u64,
+}
+
+/// What is live in one segment.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Live {
+    /// How many records.
+    pub records: u64,
+    /// Bytes of those.
+    pub bytes: u64,
+    /// The records in the order of keys, if they were asked for and there was room.
+    pub list: Option<Vec<LiveRecord>>,
+}
+
+/// What a census found.
+#[derive(Debug, Clone, Default)]
+pub struct Census {
+    /// Live records, by segment; segments that a memtable may lead to can have more.
+    pub segments: BTreeMap<SegmentId, Live>,
+    /// The segments that were closed and behind the head before the census began. Of these alone
+    /// it knows everything: what it did not find live in them is garbage.
+    pub counted: BTreeSet<SegmentId>,
+    /// Live keys and values that are kept in tables, in bytes.
+    pub inline_bytes: u64,
+    /// Live entries, those with values in segments included.
+    pub entries: u64,
+    /// Entries passed by.
+    pub walked: u64,
+}
+
+impl Census {
+    /// Bytes of all that is live.
+    pub fn live_bytes(&self) -> u64 {
+        self.inline_bytes + self.segments.values().map(|live| live.bytes).sum::<u64>()
+    }
+}
+
+/// What a census looks at.
+pub struct Scope<'a> {
+    /// The visible sequence number, read before all else here; the log is synced up to it.
+    pub seqno: SeqNo,
+    /// The live snapshots, ascending, listed after `seqno` was read.
+    pub snapshots: &'a [SeqNo],
+    /// A view of every keyspace, taken after both.
+    pub views: &'a [Arc<View>],
+    /// Segments that were closed and behind the head before `seqno` was read, so that nothing
+    /// leads to them but what is in the tables of the views. Their records are listed one by one,
+    /// those of the first with the least risk of being given up.
+    pub wanted: &'a [SegmentId],
+    /// How many records may be listed in all. Lists of the least wanted segments are given up
+    /// when there are more.
+    pub max_listed: usize,
+}
+
+/// Takes the census. `go_on` is asked now and then; its error ends the walk.
+pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> Result<()>) -> Result<Census> {
+    let mut walk = Walk::new(scope);
+    for view in scope.views {
+        walk.keyspace(view, &mut go_on)?;
+    }
+    Ok(walk.census)
+}
+
+/// Entries between two looks at whether to go on.
+const LOOK_UP_EVERY: u64 = 4096;
+
+struct Walk<'a> {
+    scope: &'a Scope<'a>,
+    census: Census,
+    /// How many of the wanted segments are listed still.
+    listed_segments: usize,
+    listed_records: usize,
+    rank: u32,
+}
+
+impl<'a> Walk<'a> {
+    fn new(scope: &'a Scope<'a>) -> Self {
+        let list = |&id: &SegmentId| (id, Live { list: Some(Vec::new()), ..Live::default() });
+        let segments = scope.wanted.iter().map(list).collect();
+        Walk {
+            scope,
+            census: Census {
+                segments,
+                counted: scope.wanted.iter().copied().collect(),
+                ..Census::default()
+            },
+            listed_segments: scope.wanted.len(),
+            listed_records: 0,
+            rank: 0,
+        }
+    }
+
+    fn keyspace(&mut self, view: &View, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+        let order = view.levels.order().clone();
+        let snapshots = self.scope.snapshots;
+        let mut iter = merged(view, ReadMode::Pass)?;
+        let mut key: Vec<u8> = Vec::new();
+        // The stratum between two snapshots in which the newest entry of `key` was found last.
+        let mut seen: Option<usize> = None;
+        iter.seek_to_first()?;
+        while iter.valid() {
+            if seen.is_none() || order.compare(iter.user_key(), &key).is_ne() {
+                key.clear();
+                key.extend_from_slice(iter.user_key());
+                seen = Some(usize::MAX);
+            }
+            let trailer = iter.trailer();
+            if trailer.seqno() <= self.scope.seqno {
+                let stratum = snapshots.partition_point(|&snapshot| snapshot < trailer.seqno());
+                if seen != Some(stratum) {
+                    seen = Some(stratum);
+                    self.live(view, &key, trailer.kind()?, iter.payload())?;
+                }
+            }
+            self.census.walked += 1;
+            if self.census.walked.is_multiple_of(LOOK_UP_EVERY) {
+                go_on()?;
+            }
+            iter.next()?;
+        }
+        Ok(())
+    }
+
+    fn live(&mut self, view: &View, key: &[u8], kind: EntryKind, payload: &[u8]) -> Result<()> {
+        match Slot::decode(kind, payload)? {
+            Slot::Delete => return Ok(()),
+            Slot::Inline(value) => self.census.inline_bytes += (key.len() + value.len()) as u64,
+            Slot::Pointer(pointer) => {
+                let (_, place) = view.place(pointer)?;
+                self.note(place);
+            }
+        }
+        self.census.entries += 1;
+        Ok(())
+    }
+
+    fn note(&mut self, place: ValuePointer) {
+        let live = self.census.segments.entry(place.segment).or_default();
+        live.records += 1;
+        live.bytes += u64::from(place.length);
+        if let Some(list) = &mut live.list {
+            let ValuePointer { length, offset, .. } = place;
+            list.push(LiveRecord { rank: self.rank, length, offset });
+            self.rank += 1;
+            self.listed_records += 1;
+            if self.listed_records > self.scope.max_listed || self.rank == u32::MAX {
+                self.give_up_a_list();
+            }
+        }
+    }
+
+    /// Forgets the records of the least wanted segment.
+    fn give_up_a_list(&mut self) {
+        while self.listed_segments > 0 {
+            self.listed_segments -= 1;
+            let id = self.scope.wanted[self.listed_segments];
+            let given_up = self.census.segments.get_mut(&id).and_then(|live| live.list.take());
+            if let Some(list) = given_up.filter(|list| !list.is_empty()) {
+                self.listed_records -= list.len();
+                return;
+            }
+        }
+    }
+}

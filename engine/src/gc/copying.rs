@@ -1,0 +1,200 @@
+//! Copies live records of some segments into one sorted segment: reads them in the order of place,
+//! in few large reads, and writes them in the order of keys.
+
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::compaction::output::JobContext;
+use crate::env::fs::{Advice, File};
+use crate::gc::census::LiveRecord;
+use crate::segment::SortedWriter;
+use crate::version::files::SegmentHandle;
+use std::sync::Arc;
+
+/// Records are read at least this many bytes at a time, which are held in memory; more of them
+/// make fewer and longer reads. Log segments of the default size fit.
+const CHUNK_BYTES: u64 = 64 << 20;
+
+/// One read asks for at most this much, unless one record is longer.
+const READ_BYTES: usize = 1 << 20;
+
+/// Reading over a gap of this many bytes takes less than another read.
+const MAX_GAP_BYTES: u64 = 64 << 10;
+
+/// A segment to be freed, open for reading.
+pub struct Source {
+    /// Which one.
+    pub handle: Arc<SegmentHandle>,
+    file: Arc<dyn File>,
+    list: Vec<LiveRecord>,
+    /// Where each record is now, in the order of keys.
+    pub moved: Vec<Moved>,
+}
+
+/// A record's old and new place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Moved {
+    /// Offset in the segment that it was in.
+    pub from: u64,
+    /// Where it is now.
+    pub to: ValuePointer,
+}
+
+/// What went wrong, and in which of the segments, if it is that segment's fault.
+pub struct Failure {
+    /// The segment whose record could not be read.
+    pub segment: Option<SegmentId>,
+    /// Why.
+    pub error: Error,
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Failure { segment: None, error }
+    }
+}
+
+impl Source {
+    /// Opens the file of `handle`, whose live records `list` has in the order of keys.
+    pub fn open(
+        context: &JobContext,
+        handle: Arc<SegmentHandle>,
+        list: Vec<LiveRecord>,
+    ) -> Result<Source> {
+        let path = handle.path();
+        let file = context.env.fs.open(path).doing("open a segment", path)?;
+        file.advise(Advice::Sequential);
+        let moved = Vec::with_capacity(list.len());
+        Ok(Source { handle, file, list, moved })
+    }
+
+    /// True if nothing in it is live.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
+    fn damaged(&self, error: Error, record: LiveRecord) -> Failure {
+        let error = error.in_file(self.handle.path()).at(record.offset);
+        let error = error.advise("run `cleave check`; restore this file, or repair the database");
+        Failure { segment: Some(self.handle.id()), error }
+    }
+}
+
+/// Which record of which source.
+#[derive(Clone, Copy)]
+struct Item {
+    source: usize,
+    record: LiveRecord,
+}
+
+/// Copies all records of `sources` in the order of keys; returns how many bytes were read.
+pub fn copy(
+    context: &JobContext,
+    sources: &mut [Source],
+    writer: &mut SortedWriter,
+) -> Result<u64, Failure> {
+    let items = sources
+        .iter()
+        .enumerate()
+        .flat_map(|(source, open)| open.list.iter().map(move |&record| Item { source, record }));
+    let mut items: Vec<Item> = items.collect();
+    items.sort_unstable_by_key(|item| item.record.rank);
+    let (mut rest, mut read) = (items.as_slice(), 0);
+    while !rest.is_empty() {
+        let (chunk, behind) = rest.split_at(chunk_len(rest));
+        let loaded = Loaded::read(context, sources, chunk)?;
+        read += loaded.read;
+        for (item, record) in chunk.iter().zip(loaded.records()) {
+            let source = &mut sources[item.source];
+            let epoch = source.handle.segment.epoch();
+            let to = match writer.copy(record, epoch, item.record.offset) {
+                Ok(to) => to,
+                Err(error) if error.kind() == ErrorKind::Corruption => {
+                    return Err(source.damaged(error, item.record));
+                }
+                Err(error) => return Err(error.into()),
+            };
+            source.moved.push(Moved { from: item.record.offset, to });
+        }
+        rest = behind;
+    }
+    Ok(read)
+}
+
+/// How many records make a chunk.
+fn chunk_len(items: &[Item]) -> usize {
+    let mut bytes = 0;
+    let full = items.iter().position(|item| {
+        bytes += u64::from(item.record.length);
+        bytes >= CHUNK_BYTES
+    });
+    full.map_or(items.len(), |last| last + 1)
+}
+
+/// The records of a chunk in memory.
+struct Loaded {
+    bytes: Vec<u8>,
+    /// Where each record of the chunk lies in `bytes`.
+    places: Vec<(usize, usize)>,
+    read: u64,
+}
+
+impl Loaded {
+    fn records(&self) -> impl Iterator<Item = &[u8]> {
+        self.places.iter().map(|&(start, len)| &self.bytes[start..start + len])
+    }
+
+    fn read(context: &JobContext, sources: &[Source], chunk: &[Item]) -> Result<Loaded, Failure> {
+        let mut order: Vec<usize> = (0..chunk.len()).collect();
+        order.sort_unstable_by_key(|&index| (chunk[index].source, chunk[index].record.offset));
+        let total: usize = chunk.iter().map(|item| item.record.length as usize).sum();
+        let mut loaded =
+            Loaded { bytes: Vec::with_capacity(total), places: vec![(0, 0); chunk.len()], read: 0 };
+        let (mut rest, mut buffer) = (order.as_slice(), Vec::new());
+        while !rest.is_empty() {
+            let (run, behind) = rest.split_at(run_len(chunk, rest));
+            context.check_closing()?;
+            loaded.read_run(sources, chunk, run, &mut buffer)?;
+            rest = behind;
+        }
+        Ok(loaded)
+    }
+
+    /// Reads neighbours with one read and keeps what of it is live.
+    fn read_run(
+        &mut self,
+        sources: &[Source],
+        chunk: &[Item],
+        run: &[usize],
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        let (first, last) = (&chunk[run[0]], &chunk[run[run.len() - 1]]);
+        let source = &sources[first.source];
+        let start = first.record.offset;
+        let len = (last.record.offset - start) as usize + last.record.length as usize;
+        buffer.resize(len, 0);
+        let path = source.handle.path();
+        let read = source.file.read_exact_at(buffer, start).doing("read live records", path);
+        read.map_err(|error| source.damaged(error, first.record))?;
+        self.read += len as u64;
+        for &index in run {
+            let LiveRecord { offset, length, .. } = chunk[index].record;
+            let from = (offset - start) as usize;
+            self.places[index] = (self.bytes.len(), length as usize);
+            self.bytes.extend_from_slice(&buffer[from..from + length as usize]);
+        }
+        Ok(())
+    }
+}
+
+/// How many of the records in `order` are read in one go.
+fn run_len(chunk: &[Item], order: &[usize]) -> usize {
+    let first = &chunk[order[0]];
+    let mut end = first.record.offset;
+    let apart = order.iter().position(|&index| {
+        let item = &chunk[index];
+        let far = item.source != first.source || item.record.offset > end + MAX_GAP_BYTES;
+        end = item.record.offset + u64::from(item.record.length);
+        far || index != order[0] && end - first.record.offset > READ_BYTES as u64
+    });
+    apart.unwrap_or(order.len())
+}

@@ -1,0 +1,308 @@
+//! Relocation: what is live in some segments moves to a new sorted segment, and the old ones are
+//! freed. The tree is not written: a relocation per freed segment says where its records are.
+//!
+//! Run (no lock): copy, sync, write the relocations, sync, sync the directory. Install: one edit
+//! adds the new segment, removes the old ones and adds their relocations. A crash before the edit
+//! leaves orphans; a crash behind it, segments that nothing names, which the next opening removes
+//! too (I5: they are unlinked here only once no reader holds them).
+//!
+//! One hop: older relocations that lead into a freed segment are written anew, so that each leads
+//! straight to where its records are now. What was garbage there is left out of them: from then on
+//! "relocated, but not listed" proves that an entry is hidden for good, by what the census found
+//! durable (I4, I6).
+//!
+//! Nobody waits: writers never touch closed segments, readers hold theirs, compactions go on (what
+//! they install is resolved by relocations, which stay while an older version is alive).
+
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
+use crate::compaction::output::JobContext;
+use crate::gc::census::LiveRecord;
+use crate::gc::copying::{self, Failure, Moved, Source};
+use crate::relocation::{RelocationMeta, RelocationWriter};
+use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
+use crate::version::Version;
+use crate::version::edit::{Change, Edit};
+use crate::version::files::{RelocationHandle, SegmentHandle, names};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// A segment to free, with its live records in the order of keys. What is not in the list is lost
+/// with it: the list must be that of a census that counted the segment.
+#[derive(Debug, Clone)]
+pub struct Victim {
+    /// Which one.
+    pub id: SegmentId,
+    /// What a census found live in it.
+    pub list: Vec<LiveRecord>,
+}
+
+/// What a relocation did.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct MoveReport {
+    /// The segment that the live records are in now, if there were any.
+    pub target: Option<SegmentId>,
+    /// Segments freed.
+    pub segments: u64,
+    /// Bytes of those.
+    pub bytes_freed: u64,
+    /// Records that moved.
+    pub records: u64,
+    /// Bytes written to the new segment.
+    pub bytes_moved: u64,
+    /// Bytes read from the old ones.
+    pub bytes_read: u64,
+    /// Bytes of relocations written.
+    pub relocation_bytes: u64,
+}
+
+impl MoveReport {
+    /// Adds what another one did.
+    pub fn add(&mut self, other: &MoveReport) {
+        self.target = other.target;
+        self.segments += other.segments;
+        self.bytes_freed += other.bytes_freed;
+        self.records += other.records;
+        self.bytes_moved += other.bytes_moved;
+        self.bytes_read += other.bytes_read;
+        self.relocation_bytes += other.relocation_bytes;
+    }
+}
+
+/// Frees the victims that are still there.
+pub fn run(context: &JobContext, victims: Vec<Victim>) -> Result<MoveReport, Failure> {
+    let version = context.set.current();
+    let mut job = Job::new(context, &version);
+    let mut sources = Vec::new();
+    for victim in victims {
+        // One that died as a whole meanwhile needs no moving.
+        let live = version.segments.get(&victim.id).filter(|live| live.sealed.is_some());
+        if let Some(live) = live {
+            job.report.bytes_freed += live.sealed.unwrap_or_default();
+            sources.push(Source::open(context, live.handle.clone(), victim.list)?);
+        }
+    }
+    if sources.is_empty() {
+        return Ok(MoveReport::default());
+    }
+    job.report.segments = sources.len() as u64;
+    job.copy(&mut sources)?;
+    let moved: BTreeMap<SegmentId, Vec<Moved>> =
+        sources.into_iter().map(|source| (source.handle.id(), source.moved)).collect();
+    job.write_relocations(moved)?;
+    Ok(job.install()?)
+}
+
+/// A relocation on its way.
+struct Job<'a> {
+    context: &'a JobContext,
+    version: &'a Version,
+    target: Option<(Arc<SegmentHandle>, u64)>,
+    freed: Vec<SegmentId>,
+    /// The relocations of the freed segments, and those that are written anew.
+    metas: Vec<RelocationMeta>,
+    /// The ones that are replaced.
+    replaced: Vec<Arc<RelocationHandle>>,
+    created: Vec<PathBuf>,
+    report: MoveReport,
+    installed: bool,
+}
+
+impl<'a> Job<'a> {
+    fn new(context: &'a JobContext, version: &'a Version) -> Self {
+        Job {
+            context,
+            version,
+            target: None,
+            freed: Vec::new(),
+            metas: Vec::new(),
+            replaced: Vec::new(),
+            created: Vec::new(),
+            report: MoveReport::default(),
+            installed: false,
+        }
+    }
+
+    /// Copies what is live, if anything is, and makes the copy durable.
+    fn copy(&mut self, sources: &mut [Source]) -> Result<(), Failure> {
+        if sources.iter().all(Source::is_empty) {
+            return Ok(());
+        }
+        let tables = self.context.set.tables();
+        let id = SegmentId(self.context.set.allocate());
+        let path = names::segment(&tables.dir, id);
+        let file = self.context.env.fs.create(&path).doing("create a sorted segment", &path)?;
+        self.created.push(path.clone());
+        let epoch = self.context.env.random.next_u64();
+        let (database, kind) = (tables.database, SegmentKind::Sorted);
+        let identity = SegmentIdentity { database, id, kind, epoch };
+        let mut writer = SortedWriter::create(file.clone(), &path, identity)?;
+        self.report.bytes_read = copying::copy(self.context, sources, &mut writer)?;
+        self.report.records = sources.iter().map(|source| source.moved.len() as u64).sum();
+        let length = writer.finish()?;
+        self.sync(&*file, &path)?;
+        self.report.bytes_moved = length;
+        self.report.target = Some(id);
+        let handle = SegmentHandle::open(id, kind, epoch, tables);
+        self.target = Some((Arc::new(handle), length));
+        Ok(())
+    }
+
+    /// I3: what the edit will point to is durable before the edit. A crash here leaves an orphan.
+    fn sync(&self, file: &dyn crate::env::fs::File, path: &std::path::Path) -> Result<()> {
+        let synced = file.sync().doing("sync what was relocated", path);
+        // I8: what the device holds is unknown, of this file and perhaps of others.
+        synced.map_err(|error| self.context.health.fail(&error))
+    }
+
+    fn write_relocations(&mut self, mut moved: BTreeMap<SegmentId, Vec<Moved>>) -> Result<()> {
+        for list in moved.values_mut() {
+            list.sort_unstable_by_key(|moved| moved.from);
+        }
+        for (&segment, list) in &moved {
+            self.freed.push(segment);
+            let mut output = self.begin(segment)?;
+            for Moved { from, to } in list {
+                output.add(*from, *to)?;
+            }
+            self.end(output)?;
+        }
+        for older in self.version.relocations.values() {
+            if older.meta.targets.keys().any(|target| moved.contains_key(target)) {
+                self.compose(older, &moved)?;
+                self.replaced.push(older.clone());
+            }
+        }
+        if self.created.is_empty() {
+            return Ok(());
+        }
+        let dir = &self.context.set.tables().dir;
+        // A crash before this is done leaves orphans, or nothing at all.
+        let synced = self.context.env.fs.sync_dir(dir).doing("sync the directory", dir);
+        synced.map_err(|error| self.context.health.fail(&error))
+    }
+
+    /// Writes an older relocation anew: what led to a freed segment leads to where it is now.
+    fn compose(
+        &mut self,
+        older: &RelocationHandle,
+        moved: &BTreeMap<SegmentId, Vec<Moved>>,
+    ) -> Result<()> {
+        let mut output = self.begin(older.meta.segment)?;
+        let Some(table) = older.table()? else {
+            return Ok(());
+        };
+        table.for_each(|from, segment, offset, length| {
+            let Some(list) = moved.get(&segment) else {
+                return output.add(from, ValuePointer { segment, offset, length });
+            };
+            match list.binary_search_by_key(&offset, |moved| moved.from) {
+                Ok(index) => output.add(from, list[index].to),
+                Err(_) => Ok(()),
+            }
+        })?;
+        self.end(output)
+    }
+
+    fn begin(&self, segment: SegmentId) -> Result<RelocationOutput<'a>> {
+        Ok(RelocationOutput { context: self.context, segment, open: None })
+    }
+
+    fn end(&mut self, mut output: RelocationOutput<'_>) -> Result<()> {
+        let Some((writer, file, path)) = output.open.take() else {
+            self.metas.push(RelocationMeta::empty(output.segment));
+            return Ok(());
+        };
+        self.created.push(path.clone());
+        let meta = writer.finish()?;
+        self.sync(&*file, &path)?;
+        self.report.relocation_bytes += meta.bytes;
+        self.metas.push(meta);
+        Ok(())
+    }
+
+    fn install(mut self) -> Result<MoveReport> {
+        let mut changes = Vec::new();
+        if let Some((handle, length)) = &self.target {
+            let segment = &handle.segment;
+            let (id, kind, epoch) = (segment.id(), segment.kind(), segment.epoch());
+            changes.push(Change::AddSegment { id, kind, epoch });
+            changes.push(Change::SealSegment { id, length: *length });
+        }
+        changes.extend(self.freed.iter().map(|&id| Change::RemoveSegment { id }));
+        let add = |meta: RelocationMeta| Change::AddRelocation { meta: Arc::new(meta) };
+        changes.extend(self.metas.drain(..).map(add));
+        let (freed, replaced) = (&self.freed, &self.replaced);
+        let plan = |version: &Version| {
+            check_unchanged(version, freed, replaced)?;
+            Ok(Edit::new(changes))
+        };
+        let handles: Vec<_> = self.target.iter().map(|(handle, _)| handle.clone()).collect();
+        self.context.set.apply(plan, &handles, None)?;
+        self.installed = true;
+        Ok(self.report)
+    }
+}
+
+/// Segments and relocations end by this room's jobs only, of which one runs at a time.
+fn check_unchanged(
+    version: &Version,
+    freed: &[SegmentId],
+    replaced: &[Arc<RelocationHandle>],
+) -> Result<()> {
+    let there = freed.iter().all(|id| version.segments.contains_key(id));
+    let same = replaced.iter().all(|older| {
+        let now = version.relocations.get(&older.meta.segment);
+        now.is_some_and(|now| Arc::ptr_eq(now, older))
+    });
+    if there && same {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Invalid, "the segments changed while they were relocated"))
+}
+
+impl Drop for Job<'_> {
+    fn drop(&mut self) {
+        if !self.installed {
+            self.target = None;
+            self.context.set.discard(&self.created);
+        }
+    }
+}
+
+/// A relocation file that is created with its first entry.
+struct RelocationOutput<'a> {
+    context: &'a JobContext,
+    segment: SegmentId,
+    open: Option<(RelocationWriter, Arc<dyn crate::env::fs::File>, PathBuf)>,
+}
+
+impl Drop for RelocationOutput<'_> {
+    fn drop(&mut self) {
+        if let Some((.., path)) = self.open.take() {
+            self.context.set.discard(&[path]);
+        }
+    }
+}
+
+impl RelocationOutput<'_> {
+    fn add(&mut self, from: u64, to: ValuePointer) -> Result<()> {
+        if self.open.is_none() {
+            self.open = Some(self.create()?);
+        }
+        let (writer, ..) = self.open.as_mut().expect("created just now");
+        writer.add(from, to.segment, to.offset, to.length)
+    }
+
+    fn create(&self) -> Result<(RelocationWriter, Arc<dyn crate::env::fs::File>, PathBuf)> {
+        let tables = self.context.set.tables();
+        let id = RelocationId(self.context.set.allocate());
+        let path = names::relocation(&tables.dir, id);
+        let file = self.context.env.fs.create(&path).doing("create a relocation", &path)?;
+        let database = tables.database;
+        let writer =
+            RelocationWriter::create(file.clone(), path.clone(), database, id, self.segment);
+        Ok((writer, file, path))
+    }
+}

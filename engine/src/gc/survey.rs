@@ -1,0 +1,125 @@
+//! Where the space is, from the version and the last census: what the picker decides by.
+
+use crate::base::error::{IoContext, Result};
+use crate::base::pointer::SegmentId;
+use crate::compaction::output::JobContext;
+use crate::gc::census::{Census, LiveRecord};
+use crate::gc::facts::{SegmentFacts, SpaceFacts};
+use crate::segment::SegmentKind;
+use crate::version::{LiveSegment, Version};
+use std::collections::BTreeMap;
+
+/// Files take whole blocks.
+const BLOCK_BYTES: u64 = 4096;
+/// Records shorter than this leave no gaps between them that are worth punching.
+const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
+
+/// What is known of segments that were written after the census: all that GC moved is live.
+pub type Written = BTreeMap<SegmentId, u64>;
+
+/// The facts of `version`. `live_bytes` is the best estimate of all that is live.
+pub fn survey(
+    context: &JobContext,
+    version: &Version,
+    census: &Census,
+    written_since: &Written,
+    live_bytes: u64,
+) -> Result<SpaceFacts> {
+    let mut facts = SpaceFacts { live_bytes, ..SpaceFacts::default() };
+    let targets = target_bytes(version);
+    for (&id, live) in version.segments.iter() {
+        let mut segment = physical(context, id, live, version)?;
+        let relocated = targets.get(&id).copied().unwrap_or_default();
+        segment.referenced = version.uses.of(id).bytes + relocated;
+        let counted = census.segments.get(&id);
+        let moved = written_since.get(&id);
+        segment.counted = census.counted.contains(&id);
+        segment.live_records = counted.map_or(0, |live| live.records);
+        segment.live = match (counted, moved) {
+            (_, Some(&moved)) => moved,
+            (Some(live), None) => live.bytes,
+            (None, None) => segment.written,
+        };
+        if let Some(list) = counted.and_then(|live| live.list.as_ref()) {
+            segment.mean_dead_run = mean_dead_run(list, &segment);
+        }
+        facts.segment_bytes += segment.allocated;
+        facts.segments.push(segment);
+    }
+    for keyspace in version.keyspaces.values() {
+        let bytes = keyspace.levels.tables().map(|(_, table)| blocks(table.meta.bytes));
+        facts.table_bytes += bytes.sum::<u64>();
+    }
+    let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
+    facts.other_bytes = relocations.sum::<u64>() + blocks(context.set.manifest_length());
+    Ok(facts)
+}
+
+fn blocks(bytes: u64) -> u64 {
+    bytes.next_multiple_of(BLOCK_BYTES)
+}
+
+/// What relocations say of each segment that they lead to: at least as much as is live there.
+fn target_bytes(version: &Version) -> BTreeMap<SegmentId, u64> {
+    let mut bytes = BTreeMap::new();
+    for relocation in version.relocations.values() {
+        for (&target, used) in &relocation.meta.targets {
+            *bytes.entry(target).or_default() += used.bytes;
+        }
+    }
+    bytes
+}
+
+/// What the file system and the version say of a segment.
+fn physical(
+    context: &JobContext,
+    id: SegmentId,
+    live: &LiveSegment,
+    version: &Version,
+) -> Result<SegmentFacts> {
+    let segment = &live.handle.segment;
+    let holes: u64 = live.holes.iter().map(|&(_, len)| len).sum();
+    let (allocated, written) = match live.sealed {
+        Some(length) => (blocks(length).saturating_sub(holes), length - holes.min(length)),
+        // It is being written, and prepared for more.
+        None => {
+            let path = segment.path();
+            let file = context.set.tables().files.get(path)?;
+            (file.allocated().doing("measure", path)?, segment.appended())
+        }
+    };
+    Ok(SegmentFacts {
+        id,
+        kind: segment.kind(),
+        allocated,
+        written,
+        live: 0,
+        live_records: 0,
+        referenced: 0,
+        counted: false,
+        sealed: live.sealed.is_some(),
+        behind_head: segment.kind() == SegmentKind::Log && id < version.head.segment,
+        linked: false,
+        mean_dead_run: None,
+    })
+}
+
+/// The mean length of the runs of dead bytes, if records are long enough for runs to matter.
+fn mean_dead_run(list: &[LiveRecord], segment: &SegmentFacts) -> Option<u64> {
+    if segment.live / segment.live_records.max(1) < LEAST_PUNCHED_RECORD {
+        return None;
+    }
+    let mut places: Vec<(u64, u64)> =
+        list.iter().map(|record| (record.offset, u64::from(record.length))).collect();
+    places.sort_unstable();
+    let (mut runs, mut dead, mut end) = (0, 0, 0);
+    for (offset, length) in places.into_iter().chain([(segment.written, 0)]) {
+        let gap = offset.saturating_sub(end);
+        if gap >= BLOCK_BYTES {
+            runs += 1;
+            dead += gap;
+        }
+        end = offset + length;
+    }
+    (runs > 0).then(|| dead / runs)
+}

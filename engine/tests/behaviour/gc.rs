@@ -1,0 +1,122 @@
+//! Value GC: what is dead comes back, what is live stays as it was, whoever looks and whenever.
+
+use crate::common;
+use cleavedb::{Db, GcOptions, Options};
+use std::fs;
+use std::path::Path;
+
+const KEYS: usize = 400;
+
+/// Everything is separated, and segments are small; GC works only when told to.
+fn by_hand() -> Options {
+    let gc = GcOptions { automatic: false, ..GcOptions::default() };
+    let keyspace = common::separating(Some(64));
+    Options { gc, keyspace, ..common::tiny() }
+}
+
+fn put(db: &Db, number: usize, version: u64) {
+    let key = common::key(number);
+    db.default_keyspace().put(&key, common::value(&key, version, 700)).unwrap();
+}
+
+fn segments(dir: &Path) -> u64 {
+    common::files(dir, ".seg").iter().map(|path| fs::metadata(path).unwrap().len()).sum()
+}
+
+/// Every key has the value of the version that `version_of` says.
+fn assert_values(db: &Db, version_of: impl Fn(usize) -> Option<u64>) {
+    let keyspace = db.default_keyspace();
+    for number in 0..KEYS {
+        let key = common::key(number);
+        let expected = version_of(number).map(|version| common::value(&key, version, 700));
+        let found = keyspace.get(&key).unwrap().map(|value| value.to_vec());
+        assert_eq!(found, expected, "{key}");
+    }
+    let expected = (0..KEYS).filter_map(|number| {
+        let key = common::key(number);
+        version_of(number).map(|version| {
+            let value = common::value(&key, version, 700);
+            (key.into_bytes(), value)
+        })
+    });
+    assert!(common::pairs(&keyspace).into_iter().eq(expected), "a scan sees the same");
+}
+
+#[test]
+fn dead_values_come_back_and_live_ones_stay() {
+    let dir = common::dir();
+    let db = common::open_with(dir.path(), by_hand());
+    (0..KEYS).for_each(|number| put(&db, number, 1));
+    let once = segments(dir.path());
+    for version in 2..8 {
+        (0..KEYS).filter(|number| number % 7 != 0).for_each(|number| put(&db, number, version));
+    }
+    let version_of = |number: usize| Some(if number % 7 == 0 { 1 } else { 7 });
+    let before = segments(dir.path());
+    assert!(before > 2 * once, "{before} from {once}");
+    let report = db.gc().unwrap();
+    db.wait_idle().unwrap();
+    assert!(report.segments_freed > 0 && report.values_moved > 0, "{report:?}");
+    let after = segments(dir.path());
+    assert!(after < once + once / 2, "{before} became {after}, live are {once}");
+    assert_values(&db, version_of);
+    assert!(db.check().unwrap().is_clean(), "{:?}", db.check().unwrap());
+    drop(db);
+    let db = common::open_with(dir.path(), by_hand());
+    assert_values(&db, version_of);
+    assert!(db.check().unwrap().is_clean());
+}
+
+#[test]
+fn again_and_again_one_hop_is_enough() {
+    let dir = common::dir();
+    let mut db = common::open_with(dir.path(), by_hand());
+    (0..KEYS).for_each(|number| put(&db, number, 0));
+    for round in 1..12 {
+        // Some keys are written early and never again: they move from segment to segment.
+        (0..KEYS).filter(|number| number % 13 >= round).for_each(|n| put(&db, n, round as u64));
+        db.gc().unwrap();
+        if round % 4 == 0 {
+            drop(db);
+            db = common::open_with(dir.path(), by_hand());
+        }
+        if round % 3 == 0 {
+            db.compact().unwrap();
+        }
+        let version_of = |number: usize| Some((number % 13).min(round) as u64);
+        assert_values(&db, version_of);
+        assert!(db.check().unwrap().is_clean(), "{:?}", db.check().unwrap());
+    }
+}
+
+#[test]
+fn snapshots_and_cursors_see_what_they_saw() {
+    let dir = common::dir();
+    let db = common::open_with(dir.path(), by_hand());
+    let keyspace = db.default_keyspace();
+    (0..KEYS).for_each(|number| put(&db, number, 1));
+    let mut cursor = keyspace.cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    (0..KEYS).for_each(|number| put(&db, number, 2));
+    let snapshot = db.snapshot();
+    (0..KEYS).for_each(|number| put(&db, number, 3));
+    (0..KEYS).step_by(2).for_each(|n| keyspace.delete(common::key(n)).unwrap());
+    db.gc().unwrap();
+    db.compact().unwrap();
+    db.gc().unwrap();
+    for number in 0..KEYS {
+        let key = common::key(number);
+        assert_eq!(cursor.key(), key.as_bytes());
+        assert_eq!(&cursor.value().unwrap()[..], common::value(&key, 1, 700));
+        cursor.next().unwrap();
+        let options =
+            cleavedb::ReadOptions { snapshot: Some(snapshot.clone()), ..Default::default() };
+        let seen = keyspace.get_with(&key, &options).unwrap().unwrap();
+        assert_eq!(&seen[..], common::value(&key, 2, 700));
+    }
+    drop((cursor, snapshot));
+    db.compact().unwrap();
+    db.gc().unwrap();
+    assert_values(&db, |number| (number % 2 == 1).then_some(3));
+    assert!(db.check().unwrap().is_clean(), "{:?}", db.check().unwrap());
+}
