@@ -13,6 +13,7 @@ use crate::read::merge::MergeIter;
 use crate::table::TableMeta;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
+use crate::version::files::{SegmentHandle, TableHandle};
 use crate::version::levels::{LEVELS, Levels};
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -22,8 +23,10 @@ use std::sync::Arc;
 pub struct CompactionReport {
     /// Bytes of the inputs.
     pub bytes_read: u64,
-    /// Bytes of the outputs.
+    /// Bytes of the tables written.
     pub bytes_written: u64,
+    /// Bytes of values written, in the order of their keys.
+    pub values_written: u64,
     /// Entries dropped, as nobody could see them.
     pub dropped: u64,
     /// True if the tables were moved without being read.
@@ -60,7 +63,8 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     Ok(())
 }
 
-fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
+/// What `pick` reads, merged.
+pub fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     let order = levels.order().clone();
     let mode = ReadMode::Pass;
     let mut inputs: Vec<Box<dyn EntryIter>> = Vec::new();
@@ -85,7 +89,7 @@ pub fn run(
 ) -> Result<CompactionReport> {
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
-        install(context, keyspace, pick, &metas)?;
+        install(context, keyspace, pick, &metas, Default::default())?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
     // I6: what is older than the inputs is below the output level, or was there when the job was
@@ -100,34 +104,40 @@ pub fn run(
     let mut redirect = Redirect::new(context.set.current());
     copy(context, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
-    install(context, keyspace, pick, &tables)?;
+    install(context, keyspace, pick, &tables, Default::default())?;
     output.keep();
     Ok(CompactionReport {
         bytes_read: pick.bytes(),
         bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
+        values_written: 0,
         dropped: retain.dropped() + redirect.dropped(),
         moved: false,
     })
 }
 
-fn install(
+/// Puts `tables` in the place of the inputs, with one edit that begins with the changes given, of
+/// segments that are new.
+pub fn install(
     context: &JobContext,
     keyspace: &KeyspaceState,
     pick: &Pick,
     tables: &[Arc<TableMeta>],
+    (segments, handles): (Vec<Change>, &[Arc<SegmentHandle>]),
 ) -> Result<()> {
     let plan = |version: &Version| {
         if version.keyspace(keyspace.id).is_none() {
             return Err(Error::invalid("the keyspace was dropped while it was compacted"));
         }
-        let removed =
-            |level: usize, tables: &[Arc<crate::version::files::TableHandle>]| {
-                let remove = |table: &Arc<crate::version::files::TableHandle>| {
-                    Change::RemoveTable { keyspace: keyspace.id, level, id: table.meta.id }
-                };
-                tables.iter().map(remove).collect::<Vec<_>>()
+        let removed = |level: usize, tables: &[Arc<TableHandle>]| {
+            let remove = |table: &Arc<TableHandle>| Change::RemoveTable {
+                keyspace: keyspace.id,
+                level,
+                id: table.meta.id,
             };
-        let mut changes = removed(pick.level, &pick.inputs);
+            tables.iter().map(remove).collect::<Vec<_>>()
+        };
+        let mut changes = segments;
+        changes.extend(removed(pick.level, &pick.inputs));
         changes.extend(removed(pick.output_level, &pick.below));
         changes.extend(tables.iter().map(|meta| Change::AddTable {
             keyspace: keyspace.id,
@@ -136,5 +146,5 @@ fn install(
         }));
         Ok(Edit::new(changes))
     };
-    context.set.apply(plan, &[], None).map(|_| ())
+    context.set.apply(plan, handles, None).map(|_| ())
 }

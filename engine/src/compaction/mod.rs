@@ -10,5 +10,6 @@ pub mod job;
 pub mod output;
 pub mod picker;
 pub mod redirect;
+pub mod reorganize;
 pub mod retain;
 pub mod stale;

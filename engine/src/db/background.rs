@@ -17,7 +17,7 @@ use crate::commit::group::Committer;
 use crate::commit::stall::Gate;
 use crate::compaction::output::JobContext;
 use crate::compaction::picker::{Busy, Pick, Turns, pick};
-use crate::compaction::{flush, job};
+use crate::compaction::{flush, job, reorganize};
 use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::Join;
 use crate::gc::collector::Collector;
@@ -106,6 +106,8 @@ pub struct Claimed {
     levels: Arc<Levels>,
     pick: Pick,
     claim: u64,
+    /// True if values are to be brought into order too.
+    reorganize: bool,
 }
 
 impl Background {
@@ -208,7 +210,7 @@ impl Background {
                 turns[pick.level] = Some(bounds(last).1.to_vec());
             }
             if let Some(claim) = state.busy.claim(keyspace.id, &keyspace.order, &pick) {
-                return Some(Claimed { keyspace, levels, pick, claim });
+                return Some(Claimed { keyspace, levels, pick, claim, reorganize: false });
             }
         }
         None
@@ -269,9 +271,10 @@ impl Background {
 
     fn compact(&self, claimed: &Claimed) -> Result<()> {
         let place = &self.place;
-        let Claimed { keyspace, levels, pick, .. } = claimed;
+        let Claimed { keyspace, levels, pick, reorganize, .. } = claimed;
         let snapshots = place.snapshots.list();
-        let report = job::run(&place.context, keyspace, levels, pick, snapshots)?;
+        let run = if *reorganize { reorganize::run } else { job::run };
+        let report = run(&place.context, keyspace, levels, pick, snapshots)?;
         if report.moved {
             place.counters.trivial_moves.add(1);
             return Ok(());
@@ -426,10 +429,12 @@ impl Background {
     }
 
     /// Runs a compaction of the caller's choosing on its own thread, once no running job is in
-    /// its way. `choose` is asked again whenever something changed; `None` ends it.
+    /// its way. `choose` is asked again whenever something changed; `None` ends it. With
+    /// `reorganize` it brings values into the order of keys too.
     pub fn run_chosen(
         &self,
         keyspace: &Arc<KeyspaceState>,
+        reorganize: bool,
         mut choose: impl FnMut(&Levels) -> Option<Pick>,
     ) -> Result<()> {
         let mut state = self.state.lock();
@@ -442,7 +447,7 @@ impl Background {
             };
             let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick);
             if let Some(claim) = claim {
-                break Claimed { keyspace: keyspace.clone(), levels, pick, claim };
+                break Claimed { keyspace: keyspace.clone(), levels, pick, claim, reorganize };
             }
             state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
         };

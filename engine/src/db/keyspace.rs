@@ -275,6 +275,27 @@ impl Keyspace {
         self.core.compact(&self.state, (bounds.lower.as_deref(), bounds.upper.as_deref()))
     }
 
+    /// Rewrites a range of keys with its separated values in the order of the keys, so that scans
+    /// of it read the device from front to back; waits for it.
+    ///
+    /// Costs a read and a write of every value in the range, and of the tables that overlap it.
+    /// Until value GC has freed the old places, about as much space besides as the values take.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("reorganize");
+    /// let db = cleavedb::open(&dir)?;
+    /// let words = db.default_keyspace();
+    /// words.put("b", vec![2; 5000])?;
+    /// words.put("a", vec![1; 5000])?;
+    /// words.reorganize::<&str>(..)?;
+    /// assert_eq!(words.get("a")?.unwrap(), vec![1; 5000]);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn reorganize<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<()> {
+        let bounds = bounds_of(&range);
+        self.core.reorganize(&self.state, (bounds.lower.as_deref(), bounds.upper.as_deref()))
+    }
+
     /// The view to read and the newest sequence number to see.
     pub(crate) fn view_at(&self, snapshot: Option<&Snapshot>) -> Result<(Arc<View>, SeqNo)> {
         self.core.check_open()?;

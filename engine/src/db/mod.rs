@@ -33,6 +33,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::commit::group::{Committer, Durability};
 use crate::commit::stall::Gate;
 use crate::compaction::picker::pick_range;
+use crate::compaction::reorganize;
 use crate::env::Env;
 use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
@@ -42,7 +43,7 @@ use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::TableHandle;
 use crate::version::health::Health;
-use crate::version::levels::Levels;
+use crate::version::levels::{Levels, bounds};
 use crate::version::set::VersionSet;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::Snapshots;
@@ -194,7 +195,7 @@ impl Core {
         for level in 0..deepest {
             // What arrives in a level while it is compacted may wait for the next compaction.
             self.background
-                .run_chosen(keyspace, |levels| pick_range(levels, level, range, false))?;
+                .run_chosen(keyspace, false, |levels| pick_range(levels, level, range, false))?;
         }
         // Tables of the deepest level that nothing came down to: they may hold what only
         // snapshots saw that are gone now. One at a time, as the tables in between stay.
@@ -203,7 +204,7 @@ impl Core {
             pick_range(levels, deepest, range, true).is_some_and(|p| p.inputs.iter().any(is_old))
         };
         while has_old(&keyspace.view().levels) {
-            self.background.run_chosen(keyspace, |levels| {
+            self.background.run_chosen(keyspace, false, |levels| {
                 let mut pick = pick_range(levels, deepest, range, true)?;
                 pick.inputs.retain(is_old);
                 pick.inputs.truncate(1);
@@ -211,6 +212,31 @@ impl Core {
             })?;
         }
         Ok(())
+    }
+
+    /// Compacts the tables between two user keys to the deepest level, then rewrites them there
+    /// with their values in order, about a segment at a time.
+    pub(crate) fn reorganize(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        range: (Option<&[u8]>, Option<&[u8]>),
+    ) -> Result<()> {
+        self.compact(keyspace, range)?;
+        let deepest = keyspace.view().levels.deepest().unwrap_or(0).max(1);
+        let mut done: Option<Vec<u8>> = None;
+        loop {
+            let mut last = None;
+            self.background.run_chosen(keyspace, true, |levels| {
+                let size = self.options.segment_bytes;
+                let pick = reorganize::pick(levels, deepest, done.as_deref(), range, size)?;
+                last = pick.inputs.last().map(|table| bounds(table).1.to_vec());
+                Some(pick)
+            })?;
+            if last.is_none() {
+                return Ok(());
+            }
+            done = last;
+        }
     }
 
     pub(crate) fn states(&self) -> Vec<Arc<KeyspaceState>> {

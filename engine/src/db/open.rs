@@ -366,6 +366,7 @@ impl Opening {
             committer: committer.clone(),
             snapshots: snapshots.clone(),
             options: self.options.gc.clone(),
+            segment_bytes: self.options.segment_bytes,
         });
         let background = Arc::new(Background::new(Workplace {
             context,

@@ -157,31 +157,85 @@ pub struct Fetching {
     reads: Box<dyn PendingReads>,
 }
 
+/// A record that was fetched.
+enum Fetched<'a> {
+    /// It is among the bytes of a run.
+    Slice(&'a [u8]),
+    /// It has to be read by itself.
+    Alone,
+}
+
 impl Fetching {
     /// Waits for value number `index`. An error concerns this value only.
     pub fn take(&mut self, index: usize) -> Result<Value> {
+        self.wait(index)?;
         let (want, keyspace) = (&self.wants[index], self.view.keyspace);
-        let (handle, pointer) = self.places[index].as_ref().map_err(Error::clone)?;
-        let (segment, pointer) = (&handle.segment, *pointer);
-        let run = match &self.ways[index] {
-            Way::Lost(error) => return Err(error.clone()),
-            Way::Alone => return segment.read_value(pointer, keyspace, &want.key, want.seqno),
-            Way::Run(run) => *run,
-        };
-        if matches!(self.runs[run], Run::Pending) {
-            self.runs[run] = Run::Read(self.reads.take(run).ok());
+        let (segment, pointer) = self.place(index)?;
+        match self.fetched(index)? {
+            Fetched::Alone => segment.read_value(pointer, keyspace, &want.key, want.seqno),
+            Fetched::Slice(record) => {
+                segment.verify_slice(record, pointer, keyspace, &want.key, want.seqno)
+            }
         }
-        let Run::Read(bytes) = &self.runs[run] else {
-            unreachable!("it was read just now");
+    }
+
+    /// Waits for value number `index` and shows `copy` its whole record as it is stored, with what
+    /// tells the record's checksum: the epoch of its segment and its offset there.
+    pub fn record<R>(
+        &mut self,
+        index: usize,
+        copy: impl FnOnce(&[u8], u64, u64) -> Result<R>,
+    ) -> Result<R> {
+        self.wait(index)?;
+        let (want, keyspace) = (&self.wants[index], self.view.keyspace);
+        let (segment, pointer) = self.place(index)?;
+        let (key, seqno) = (&want.key, want.seqno);
+        match self.fetched(index)? {
+            Fetched::Alone => {
+                let record = segment.read_record(pointer, keyspace, key, seqno)?;
+                copy(&record, segment.epoch(), pointer.offset)
+            }
+            Fetched::Slice(record) => {
+                segment.check_slice(record, pointer, keyspace, key, seqno)?;
+                copy(record, segment.epoch(), pointer.offset)
+            }
+        }
+    }
+
+    fn place(&self, index: usize) -> Result<(&Segment, ValuePointer)> {
+        let (handle, pointer) = self.places[index].as_ref().map_err(Error::clone)?;
+        Ok((&handle.segment, *pointer))
+    }
+
+    /// Waits for the run of value number `index`, if it is part of one.
+    fn wait(&mut self, index: usize) -> Result<()> {
+        match &self.ways[index] {
+            Way::Lost(error) => Err(error.clone()),
+            Way::Alone => Ok(()),
+            Way::Run(run) => {
+                let run = *run;
+                if matches!(self.runs[run], Run::Pending) {
+                    self.runs[run] = Run::Read(self.reads.take(run).ok());
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// What [`Fetching::wait`] waited for.
+    fn fetched(&self, index: usize) -> Result<Fetched<'_>> {
+        let Way::Run(run) = self.ways[index] else {
+            return Ok(Fetched::Alone);
         };
-        let Some(bytes) = bytes else {
-            // What is wrong may concern a neighbour only: this value has its own chance.
-            return segment.read_value(pointer, keyspace, &want.key, want.seqno);
+        // What went wrong with a run may concern a neighbour only: each value has its own chance.
+        let Run::Read(Some(bytes)) = &self.runs[run] else {
+            return Ok(Fetched::Alone);
         };
+        let (segment, pointer) = self.place(index)?;
         let start = (pointer.offset - self.starts[run]) as usize;
         let record = bytes.get(start..start + pointer.length as usize).ok_or_else(|| {
             Error::corruption("a read came back short").in_file(segment.path()).at(pointer.offset)
         })?;
-        segment.verify_slice(record, pointer, keyspace, &want.key, want.seqno)
+        Ok(Fetched::Slice(record))
     }
 }

@@ -159,6 +159,31 @@ impl Segment {
         stored.copy_value(record).map_err(|error| self.place(error, pointer))
     }
 
+    /// The record that `pointer` names as it is stored, checked like [`Segment::read_value`] does.
+    pub fn read_record(
+        &self,
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> Result<Vec<u8>> {
+        let buffer = self.fetch(pointer)?;
+        self.check_slice(&buffer, pointer, keyspace, key, seqno)?;
+        Ok(buffer)
+    }
+
+    /// Checks a record that somebody else read, like [`Segment::read_value`] does.
+    pub fn check_slice(
+        &self,
+        record: &[u8],
+        pointer: ValuePointer,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        seqno: SeqNo,
+    ) -> Result<()> {
+        self.check_record(record, pointer, keyspace, key, seqno).map(|_| ())
+    }
+
     /// I3: whatever is found there, it is never handed out as another entry's value.
     fn check_record(
         &self,

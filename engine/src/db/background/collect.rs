@@ -144,7 +144,7 @@ impl Background {
             let levels = keyspace.view().levels.clone();
             let pick: Pick = stale::pick(keyspace.id, &levels, &state.busy, &known)?;
             let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
-            Some(Claimed { keyspace, levels, pick, claim })
+            Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
         })
     }
 }

@@ -1,0 +1,236 @@
+//! A compaction that brings values into the order of keys too: it copies each separated value that
+//! stays into a new sorted segment, so that a scan reads them one behind the other.
+//!
+//! Values are fetched a window at a time, sorted by place and in parallel, like a scan does
+//! (WiscKey, section 3.3.1). The segments are synced before the edit that names them, together
+//! with the tables that point into them (I3); a crash before it leaves orphans.
+
+use crate::base::entry::Slot;
+use crate::base::error::{IoContext, Result};
+use crate::base::iter::EntryIter;
+use crate::base::key::{SeqNo, Trailer};
+use crate::base::pointer::SegmentId;
+use crate::compaction::job::{self, CompactionReport};
+use crate::compaction::output::{JobContext, Output};
+use crate::compaction::picker::Pick;
+use crate::compaction::redirect::{Redirect, Redirected};
+use crate::compaction::retain::Retain;
+use crate::read::fetch::{Fetcher, Want};
+use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
+use crate::version::edit::Change;
+use crate::version::files::{SegmentHandle, TableHandle, names};
+use crate::version::levels::{LEVELS, Levels, bounds};
+use crate::version::view::{KeyspaceState, View};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// So many values, or as many as take so many bytes, are fetched at a time.
+const WINDOW: (usize, u64) = (4096, 16 << 20);
+
+/// The next tables of `level`, behind the user key `after`, whose values take about a segment.
+pub fn pick(
+    levels: &Levels,
+    level: usize,
+    after: Option<&[u8]>,
+    (low, high): (Option<&[u8]>, Option<&[u8]>),
+    segment_bytes: u64,
+) -> Option<Pick> {
+    let order = levels.order();
+    let (mut inputs, mut bytes) = (Vec::new(), 0);
+    for table in levels.level(level) {
+        let (first, last) = bounds(table);
+        let before = low.is_some_and(|low| order.compare(last, low).is_lt())
+            || after.is_some_and(|after| order.compare(first, after).is_le());
+        if before {
+            continue;
+        }
+        let behind = high.is_some_and(|high| order.compare(first, high).is_gt());
+        if behind || bytes >= segment_bytes {
+            break;
+        }
+        bytes += table.meta.summary.segments.values().map(|used| used.bytes).sum::<u64>();
+        inputs.push(table.clone());
+    }
+    let below: Vec<Arc<TableHandle>> = Vec::new();
+    (!inputs.is_empty()).then_some(Pick { level, output_level: level, inputs, below })
+}
+
+/// Runs `pick`, made on the tables `levels` of `keyspace`.
+pub fn run(
+    context: &JobContext,
+    keyspace: &Arc<KeyspaceState>,
+    levels: &Levels,
+    pick: &Pick,
+    snapshots: Vec<SeqNo>,
+) -> Result<CompactionReport> {
+    let is_bottom = |key: &[u8]| {
+        pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
+    };
+    let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
+    let view = keyspace.view();
+    let mut redirect = Redirect::new(view.version.clone());
+    let options = keyspace.options().clone();
+    let mut output = Output::new(context, keyspace.order.clone(), &options, options.table_bytes);
+    let mut values = InOrder::new(context, view);
+    let mut input = job::inputs(pick, levels)?;
+    input.seek_to_first()?;
+    while input.valid() {
+        let (key, trailer) = (input.user_key(), input.trailer());
+        if retain.keep(key, trailer)?
+            && let Redirected::Stays(payload) = redirect.entry(trailer, input.payload())?
+        {
+            values.add(key, trailer, payload, &mut output)?;
+        }
+        input.next()?;
+    }
+    values.write_window(&mut output)?;
+    values.finish()?;
+    let tables = output.finish()?;
+    let changes = values.changes();
+    job::install(context, keyspace, pick, &tables, (changes, &values.handles()))?;
+    values.installed = true;
+    output.keep();
+    Ok(CompactionReport {
+        bytes_read: pick.bytes(),
+        bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
+        values_written: values.written(),
+        dropped: retain.dropped() + redirect.dropped(),
+        moved: false,
+    })
+}
+
+/// An entry on its way.
+struct Waiting {
+    key: Vec<u8>,
+    trailer: Trailer,
+    payload: Vec<u8>,
+    /// Which of the values that are fetched is its own.
+    value: Option<usize>,
+}
+
+/// The segment that is being written.
+struct Open {
+    writer: SortedWriter,
+    handle: Arc<SegmentHandle>,
+    file: Arc<dyn crate::env::fs::File>,
+}
+
+/// Values in the order of their keys.
+struct InOrder<'a> {
+    context: &'a JobContext,
+    view: Arc<View>,
+    fetcher: Fetcher,
+    window: Vec<Waiting>,
+    wants: Vec<Want>,
+    bytes: u64,
+    open: Option<Open>,
+    done: Option<(Arc<SegmentHandle>, u64)>,
+    created: Vec<PathBuf>,
+    installed: bool,
+}
+
+impl<'a> InOrder<'a> {
+    fn new(context: &'a JobContext, view: Arc<View>) -> Self {
+        // Its reads are no user's: they are not counted as such.
+        let fetcher = Fetcher::new(context.env.reader.clone(), Arc::default());
+        let (window, wants, created) = (Vec::new(), Vec::new(), Vec::new());
+        let (open, done, installed) = (None, None, false);
+        InOrder { context, view, fetcher, window, wants, bytes: 0, open, done, created, installed }
+    }
+
+    fn add(
+        &mut self,
+        key: &[u8],
+        trailer: Trailer,
+        payload: &[u8],
+        output: &mut Output<'_>,
+    ) -> Result<()> {
+        let mut value = None;
+        if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
+            value = Some(self.wants.len());
+            self.wants.push(Want { pointer, key: key.to_vec(), seqno: trailer.seqno() });
+            self.bytes += u64::from(pointer.length);
+        }
+        let (key, payload) = (key.to_vec(), payload.to_vec());
+        self.bytes += payload.len() as u64;
+        self.window.push(Waiting { key, trailer, payload, value });
+        if self.window.len() >= WINDOW.0 || self.bytes >= WINDOW.1 {
+            self.write_window(output)?;
+        }
+        Ok(())
+    }
+
+    fn write_window(&mut self, output: &mut Output<'_>) -> Result<()> {
+        self.context.check_closing()?;
+        let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
+        for mut entry in std::mem::take(&mut self.window) {
+            if let Some(index) = entry.value {
+                if self.open.is_none() {
+                    self.open = Some(self.create()?);
+                }
+                let open = self.open.as_mut().expect("created just now");
+                let place = fetching.record(index, |record, epoch, offset| {
+                    open.writer.copy(record, epoch, offset)
+                })?;
+                entry.payload.clear();
+                place.encode(&mut entry.payload);
+            }
+            output.add(&entry.key, entry.trailer, &entry.payload)?;
+        }
+        self.bytes = 0;
+        Ok(())
+    }
+
+    fn create(&mut self) -> Result<Open> {
+        let tables = self.context.set.tables();
+        let id = SegmentId(self.context.set.allocate());
+        let path = names::segment(&tables.dir, id);
+        let file = self.context.env.fs.create(&path).doing("create a sorted segment", &path)?;
+        self.created.push(path.clone());
+        let epoch = self.context.env.random.next_u64();
+        let (database, kind) = (tables.database, SegmentKind::Sorted);
+        let identity = SegmentIdentity { database, id, kind, epoch };
+        let writer = SortedWriter::create(file.clone(), &path, identity)?;
+        let handle = Arc::new(SegmentHandle::open(id, kind, epoch, tables));
+        Ok(Open { writer, handle, file })
+    }
+
+    /// Makes the segment durable; its name becomes so with those of the tables.
+    fn finish(&mut self) -> Result<()> {
+        let Some(Open { writer, handle, file }) = self.open.take() else {
+            return Ok(());
+        };
+        let length = writer.finish()?;
+        // I3: before the edit. I8: a failure leaves unknown what the device holds.
+        let synced = file.sync().doing("sync a sorted segment", handle.path());
+        synced.map_err(|error| self.context.health.fail(&error))?;
+        self.done = Some((handle, length));
+        Ok(())
+    }
+
+    fn written(&self) -> u64 {
+        self.done.as_ref().map_or(0, |(_, length)| *length)
+    }
+
+    fn handles(&self) -> Vec<Arc<SegmentHandle>> {
+        self.done.iter().map(|(handle, _)| handle.clone()).collect()
+    }
+
+    fn changes(&self) -> Vec<Change> {
+        let segment = self.done.iter().flat_map(|(handle, length)| {
+            let (id, segment) = (handle.id(), &handle.segment);
+            let (kind, epoch, length) = (segment.kind(), segment.epoch(), *length);
+            [Change::AddSegment { id, kind, epoch }, Change::SealSegment { id, length }]
+        });
+        segment.collect()
+    }
+}
+
+impl Drop for InOrder<'_> {
+    fn drop(&mut self) {
+        if !self.installed {
+            (self.open, self.done) = (None, None);
+            self.context.set.discard(&self.created);
+        }
+    }
+}
