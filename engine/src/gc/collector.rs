@@ -31,12 +31,12 @@ use std::sync::Arc;
 
 /// One relocation moves about this part of what is live...
 const GROUP_PART: u64 = 64;
-/// ...but at least and at most this many bytes, or one segment.
-const GROUP_BYTES: (u64, u64) = (1 << 20, 64 << 20);
+/// ...but at most this many bytes, or one segment.
+const MAX_GROUP_BYTES: u64 = 64 << 20;
 /// A census is outdated once this part of what was live may have been written over.
 const RENEW_PART: u64 = 10;
-/// A census is worth it only for more than this many bytes.
-const LEAST_NEWS_BYTES: u64 = 1 << 20;
+/// A census is worth it only if more was written than this part of a segment.
+const LEAST_NEWS_PART: u64 = 16;
 
 /// What a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +59,8 @@ pub struct Parts {
     pub snapshots: Arc<Snapshots>,
     /// The settings.
     pub options: GcOptions,
+    /// About how many bytes a segment has.
+    pub segment_bytes: u64,
 }
 
 /// Frees the space of dead values.
@@ -185,14 +187,15 @@ impl Collector {
         };
         let news = log_bytes - state.census_at;
         let live = census.live_bytes();
+        let least = self.parts.segment_bytes / LEAST_NEWS_PART;
         match mode {
             Mode::Off | Mode::Paused => false,
             Mode::Manual => news > 0,
-            Mode::Idle => news > LEAST_NEWS_BYTES.max(live / 100),
+            Mode::Idle => news > least.max(live / 100),
             Mode::Busy => {
                 let over = facts.allocated() > self.target(facts).start();
-                let outdated = news > LEAST_NEWS_BYTES.max(live / RENEW_PART);
-                over && (outdated || plan.victims.is_empty() && news > LEAST_NEWS_BYTES)
+                let outdated = news > least.max(live / RENEW_PART);
+                over && (outdated || plan.victims.is_empty() && news > least)
             }
         }
     }
@@ -248,7 +251,7 @@ impl Collector {
         let Some(census) = &mut state.census else {
             return Vec::new();
         };
-        let budget = (facts.live_bytes / GROUP_PART).clamp(GROUP_BYTES.0, GROUP_BYTES.1);
+        let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES);
         let (mut group, mut bytes) = (Vec::new(), 0);
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
             let Some(live) = census.segments.get_mut(&victim.id) else {

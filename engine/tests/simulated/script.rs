@@ -83,6 +83,12 @@ fn under_a_snapshot(client: &mut Client) -> Step {
     })
 }
 
+/// What is live moves, what is dead goes. It begins with a flush, so all before is durable.
+fn collect(client: &mut Client) -> Step {
+    client.settle("gc", |db| db.gc().map(|_| ()))?;
+    client.check_live()
+}
+
 /// The whole workload, up to the crash.
 pub fn run(client: &mut Client) -> Step {
     client.open()?;
@@ -100,6 +106,9 @@ pub fn run(client: &mut Client) -> Step {
     client.checkpoint("copy")?;
     puts(client, 70..76)?;
     client.check_live()?;
+    collect(client)?;
+    puts(client, 76..80)?;
+    client.check_live()?;
     client.close()?;
 
     client.open()?;
@@ -116,7 +125,9 @@ pub fn run(client: &mut Client) -> Step {
     puts(client, 100..112)?;
     client.drop_keyspace("passing")?;
     batches(client, "side", 120..124)?;
-    client.settle("flush", Db::flush)?;
+    collect(client)?;
+    client.call("compact", Db::compact)?;
+    collect(client)?;
     puts(client, 130..140)?;
     client.check_live()
 }
@@ -146,6 +157,7 @@ pub fn run_faulty(client: &mut Client) -> Step {
     client.check_live()?;
     client.checkpoint("copy")?;
     puts(client, 60..66)?;
+    collect(client)?;
     long_keys(client)?;
     client.check_live()?;
     client.settle("flush", Db::flush)?;
