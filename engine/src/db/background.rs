@@ -148,6 +148,10 @@ impl Background {
     }
 
     fn work(&self, role: Role) {
+        if role != Role::Flush {
+            // A flush is what writers wait for first; all else gives way to them.
+            self.place.context.env.threads.give_way();
+        }
         loop {
             let mut state = self.state.lock();
             let work = loop {

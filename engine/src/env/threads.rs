@@ -19,6 +19,9 @@ pub trait Threads: Send + Sync {
             std::env::args_os().take(4).map(|word| word.to_string_lossy().into_owned()).collect();
         format!("process {} ({})", std::process::id(), command.join(" "))
     }
+    /// Lets the calling thread run behind others from now on, where the system knows how. For
+    /// background work: a foreground thread that wants the processor gets it first.
+    fn give_way(&self) {}
     /// Waits.
     fn sleep(&self, time: Duration);
 }
@@ -40,6 +43,10 @@ impl Threads for OsThreads {
 
     fn yield_now(&self) {
         std::thread::yield_now();
+    }
+
+    fn give_way(&self) {
+        super::os::give_way();
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one door that the others wait through")]

@@ -136,3 +136,19 @@ fn time_does_not_go_back() {
     let year_2020 = std::time::Duration::from_secs(50 * 365 * 24 * 3600);
     assert!(clock.wall() > year_2020);
 }
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_thread_that_gives_way_does_so_alone() {
+    use crate::env::threads::{OsThreads, Threads};
+    use rustix::process::getpriority_process;
+    let before = getpriority_process(None).unwrap();
+    let (send, receive) = std::sync::mpsc::channel();
+    let work = move || {
+        OsThreads.give_way();
+        send.send(getpriority_process(None).unwrap()).unwrap();
+    };
+    OsThreads.spawn("background", Box::new(work)).unwrap().join().unwrap();
+    assert_eq!(receive.recv().unwrap(), (before + 5).min(19));
+    assert_eq!(getpriority_process(None).unwrap(), before);
+}
