@@ -69,6 +69,7 @@ pub use db::tables::TableInfo;
 pub use db::{DEFAULT_KEYSPACE, Db};
 pub use env::batch_read::ParallelReads;
 pub use gc::settings::GcOptions;
+pub use stats::GcStats;
 pub use table::FilterPolicy;
 pub use version::settings::{KeyspaceOptions, Separation};
 

@@ -328,6 +328,7 @@ impl Committer {
         let mut seqno = first_seqno;
         let mut pointers = pointers.iter();
         let mut full = false;
+        let (mut deletes, mut put_bytes) = (0, 0);
         for frame in frames {
             for (record, target) in frame.records.iter().zip(frame.targets) {
                 let pointer = pointers.next().expect("one pointer for each record");
@@ -336,6 +337,11 @@ impl Committer {
                     RecordKind::Put if target.separated => Slot::Pointer(*pointer),
                     RecordKind::Put => Slot::Inline(record.value),
                 };
+                if record.kind == RecordKind::Delete {
+                    deletes += 1;
+                } else {
+                    put_bytes += record.key.len() + record.value.len();
+                }
                 let view = target.keyspace.peek();
                 view.active.note(at, log_bytes, active, seqno);
                 let trailer = Trailer::new(seqno, slot.kind());
@@ -347,6 +353,8 @@ impl Committer {
             parts.counters.entries_written.add(frame.records.len() as u64);
             parts.counters.user_bytes_written.add(frame.user_bytes);
         }
+        parts.counters.deletes_written.add(deletes);
+        parts.counters.put_bytes_stored.add(put_bytes as u64);
         parts.gate.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
         parts.snapshots.publish(seqno - 1);
         self.rotate_memtables(log, frames, full);

@@ -2,7 +2,7 @@
 
 use crate::base::size::sized;
 use crate::db::Db;
-use crate::stats::StallReason;
+use crate::stats::{GcStats, StallReason};
 use crate::version::levels::LEVELS;
 use std::fmt::{self, Write};
 use std::time::Duration;
@@ -91,6 +91,8 @@ pub struct Stats {
     pub snapshots: u64,
     /// Age of the oldest.
     pub oldest_snapshot: Duration,
+    /// What value GC did.
+    pub gc: GcStats,
     numbers: Vec<(&'static str, u64)>,
     /// Entries written by users since the opening.
     pub entries_written: u64,
@@ -132,6 +134,7 @@ impl Stats {
         let written = self.log_bytes_written
             + self.flush_bytes_written
             + self.compaction_bytes_written
+            + self.gc.bytes_written()
             + self.manifest_bytes_written;
         written as f64 / self.user_bytes_written.max(1) as f64
     }
@@ -258,12 +261,13 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "written: {} by users, {} log, {} flush, {} compaction, {} manifest: \
+            "written: {} by users, {} log, {} flush, {} compaction, {} value GC, {} manifest: \
              amplification {:.2}",
             sized(self.user_bytes_written),
             sized(self.log_bytes_written),
             sized(self.flush_bytes_written),
             sized(self.compaction_bytes_written),
+            sized(self.gc.bytes_written()),
             sized(self.manifest_bytes_written),
             self.write_amplification()
         )?;
@@ -285,6 +289,7 @@ impl fmt::Display for Stats {
             self.snapshots,
             self.oldest_snapshot.as_secs_f64()
         )?;
+        writeln!(f, "value GC: {}", self.gc)?;
         self.fmt_exceptions(f)
     }
 }
@@ -328,6 +333,7 @@ impl Db {
             parallel_reads: core.env.reader.name(),
             snapshots: snapshots as u64,
             oldest_snapshot: oldest.map_or(Duration::ZERO, |taken| now.saturating_sub(taken)),
+            gc: counters.gc.read(),
             entries_written: counters.entries_written.get(),
             user_bytes_written: counters.user_bytes_written.get(),
             log_bytes_written: counters.log_bytes_written.get(),
@@ -347,6 +353,7 @@ impl Db {
             numbers: Vec::new(),
         };
         stats.numbers = self.numbers(&stats);
+        stats.numbers.extend(stats.gc.numbers());
         stats.numbers.extend([
             ("cache_hits", cache.hits),
             ("cache_misses", cache.misses),
@@ -365,6 +372,8 @@ impl Db {
         vec![
             ("commits", counters.commits.get()),
             ("entries_written", stats.entries_written),
+            ("deletes_written", counters.deletes_written.get()),
+            ("put_bytes_stored", counters.put_bytes_stored.get()),
             ("user_bytes_written", stats.user_bytes_written),
             ("log_bytes_written", stats.log_bytes_written),
             ("log_syncs", counters.log_syncs.get()),

@@ -1,6 +1,10 @@
 //! Floor 0: numbers. What the engine counts while it works, grouped by purpose; read as one
 //! plain report by the roof.
 
+mod gc;
+
+pub use gc::{GcCounters, GcStats};
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -13,6 +17,11 @@ impl Counter {
     #[inline]
     pub fn add(&self, amount: u64) {
         self.0.fetch_add(amount, Ordering::Relaxed);
+    }
+
+    /// Adds a time in nanoseconds.
+    pub fn add_time(&self, time: Duration) {
+        self.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
     /// The count so far.
@@ -32,15 +41,18 @@ pub enum StallReason {
     Level0Full,
     /// Recovery would have to replay more than `max_replay_bytes`: writes wait for a flush.
     Replay,
+    /// Space nears its target: each write is delayed a little, so that value GC keeps up.
+    Space,
 }
 
 impl StallReason {
     /// All reasons.
-    pub const ALL: [StallReason; 4] = [
+    pub const ALL: [StallReason; 5] = [
         StallReason::Memtables,
         StallReason::Level0Slow,
         StallReason::Level0Full,
         StallReason::Replay,
+        StallReason::Space,
     ];
 
     /// Its name in statistics.
@@ -50,6 +62,7 @@ impl StallReason {
             StallReason::Level0Slow => "level0_slow",
             StallReason::Level0Full => "level0_full",
             StallReason::Replay => "replay_full",
+            StallReason::Space => "space_target",
         }
     }
 }
@@ -68,6 +81,10 @@ pub struct Counters {
     pub commits: Counter,
     /// Entries written by users.
     pub entries_written: Counter,
+    /// Deletions among them.
+    pub deletes_written: Counter,
+    /// Bytes of keys and values put, as they are stored.
+    pub put_bytes_stored: Counter,
     /// Bytes of keys and values written by users.
     pub user_bytes_written: Counter,
     /// Bytes appended to the log, frames and records with their heads.
@@ -106,6 +123,8 @@ pub struct Counters {
     pub files_removed: Counter,
     /// Background jobs that failed.
     pub background_errors: Counter,
+    /// What value GC did.
+    pub gc: GcCounters,
     stalls: [StallCounter; StallReason::ALL.len()],
 }
 
@@ -114,7 +133,7 @@ impl Counters {
     pub fn stall(&self, reason: StallReason, time: Duration) {
         let counter = &self.stalls[reason as usize];
         counter.count.add(1);
-        counter.nanos.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
+        counter.nanos.add_time(time);
     }
 
     /// How often and how long writers waited, for each reason.

@@ -107,3 +107,19 @@ fn of_a_database_that_is_not_this_one() {
     assert!(two.default_keyspace().iter().next().is_none());
     assert!(one.default_keyspace().iter().next().is_none());
 }
+
+#[test]
+fn what_was_put_and_deleted_is_counted_as_stored() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    keyspace.put("key", "value").unwrap();
+    keyspace.delete("key").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&keyspace, "k2", vec![1; 1000]).delete(&keyspace, "k3").delete(&keyspace, "k4");
+    db.write(batch, &WriteOptions::default()).unwrap();
+    let stats = db.stats();
+    let number = |name| stats.numbers().find(|(n, _)| *n == name).unwrap().1;
+    assert_eq!(number("deletes_written"), 3);
+    assert_eq!(number("put_bytes_stored"), 3 + 5 + 2 + 1000);
+}
