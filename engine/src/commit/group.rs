@@ -119,6 +119,7 @@ impl Committer {
             target.keyspace.check()?;
             self.parts.gate.admit(target.keyspace)?;
         }
+        self.parts.gate.pace(frame.user_bytes);
         if self.take_lead() {
             return self.lead_alone(frame, durability);
         }
@@ -136,6 +137,7 @@ impl Committer {
             self.parts.gate.admit(keyspace)?;
             last = Some(keyspace);
         }
+        self.parts.gate.pace(batch.user_bytes());
         if self.take_lead() {
             let (records, targets) = batch.records();
             let user_bytes = batch.user_bytes();

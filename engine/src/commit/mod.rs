@@ -11,5 +11,6 @@
 pub mod batch;
 pub mod group;
 pub mod log;
+pub mod pace;
 pub mod replay;
 pub mod stall;

@@ -5,6 +5,7 @@
 //! waiting (I9).
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::commit::pace::PaceMaker;
 use crate::env::clock::Clock;
 use crate::env::sync::{Condvar, Mutex};
 use crate::stats::{Counters, StallReason};
@@ -49,6 +50,8 @@ pub struct Gate {
     pub log_bytes: AtomicU64,
     /// The same at the oldest entry that is not in a table.
     pub head_bytes: AtomicU64,
+    /// The rule of the space target, set by value GC.
+    pub space: PaceMaker,
     closed: Mutex<bool>,
     changed: Condvar,
 }
@@ -68,6 +71,7 @@ impl Gate {
             clock,
             log_bytes: AtomicU64::new(0),
             head_bytes: AtomicU64::new(0),
+            space: PaceMaker::default(),
             closed: Mutex::new(false),
             changed: Condvar::new(),
         }
@@ -137,6 +141,35 @@ impl Gate {
         }
     }
 
+    /// Delays a commit of `bytes` bytes if space nears its target. Costs a look otherwise.
+    #[inline]
+    pub fn pace(&self, bytes: u64) {
+        let log_bytes = self.log_bytes.load(Ordering::Relaxed);
+        if self.space.is_on(log_bytes) {
+            self.keep_pace(bytes, log_bytes);
+        }
+    }
+
+    #[cold]
+    fn keep_pace(&self, bytes: u64, log_bytes: u64) {
+        let Some(until) = self.space.place(bytes, log_bytes, &*self.clock) else {
+            return;
+        };
+        let begun = self.clock.now();
+        let mut closed = self.closed.lock();
+        // Wake-ups are for others, unless the rule went off meanwhile.
+        while !*closed && self.space.is_on(self.log_bytes.load(Ordering::Relaxed)) {
+            let left = until.saturating_sub(self.clock.now());
+            let timed_out;
+            (closed, timed_out) = self.changed.wait_timeout(closed, left);
+            if timed_out || self.clock.now() >= until {
+                break;
+            }
+        }
+        drop(closed);
+        self.counters.stall(StallReason::Space, self.clock.now() - begun);
+    }
+
     /// Says that something changed that writers may be waiting for.
     pub fn notify(&self) {
         let _closed = self.closed.lock();
@@ -147,5 +180,56 @@ impl Gate {
     pub fn close(&self) {
         *self.closed.lock() = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commit::pace::SpacePace;
+    use crate::env::Env;
+
+    fn gate(env: &Env) -> Gate {
+        let limits = StallLimits { immutables: 1, level0_slow: 1, level0_full: 1, replay_bytes: 1 };
+        Gate::new(limits, Arc::default(), Arc::default(), env.clock.clone())
+    }
+
+    fn space_stalls(gate: &Gate) -> (u64, Duration) {
+        let stall = gate.counters.stalls().find(|(reason, ..)| *reason == StallReason::Space);
+        stall.map(|(_, count, time)| (count, time)).unwrap()
+    }
+
+    #[test]
+    fn i10_the_space_target_delays_each_byte_and_counts_it() {
+        let (env, simulation) = Env::simulated(1);
+        simulation.run(|| {
+            let gate = gate(&env);
+            gate.log_bytes.store(1500, Ordering::Relaxed);
+            gate.pace(1 << 20);
+            assert_eq!(space_stalls(&gate), (0, Duration::ZERO));
+            let pace = SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 10.0 };
+            gate.space.set(pace);
+            let begun = env.clock.now();
+            (0..1000).for_each(|_| gate.pace(1000));
+            let took = env.clock.now() - begun;
+            assert!(took >= Duration::from_millis(9) && took < Duration::from_millis(12));
+            let (count, time) = space_stalls(&gate);
+            assert!(count >= 10 && time <= took && time >= took / 2, "{count} {time:?}");
+            gate.space.set(SpacePace::NONE);
+            gate.pace(1 << 20);
+            assert_eq!(space_stalls(&gate), (count, time));
+        });
+    }
+
+    #[test]
+    fn closing_ends_a_delay() {
+        let (env, simulation) = Env::simulated(2);
+        simulation.run(|| {
+            let gate = gate(&env);
+            gate.close();
+            gate.space.set(SpacePace { soft_bytes: -1, width_bytes: 1, nanos_per_byte: 1e6 });
+            gate.pace(1 << 20);
+            assert_eq!(space_stalls(&gate).1, Duration::ZERO);
+        });
     }
 }

@@ -230,6 +230,13 @@ fn quoted(text: &str) -> String {
     out
 }
 
+impl fmt::Display for StallStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StallStats { reason, count, time } = self;
+        write!(f, "stall {reason}: {count} times, {:.3} s", time.as_secs_f64())
+    }
+}
+
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for keyspace in &self.keyspaces {
@@ -301,10 +308,7 @@ impl Stats {
             let (count, bytes) = (self.relocations, sized(self.relocation_bytes));
             writeln!(f, "relocations: {count} freed segments are still named, {bytes}")?;
         }
-        for stall in &self.stalls {
-            let seconds = stall.time.as_secs_f64();
-            writeln!(f, "stall {}: {} times, {seconds:.3} s", stall.reason, stall.count)?;
-        }
+        self.stalls.iter().try_for_each(|stall| writeln!(f, "{stall}"))?;
         if let Some(error) = &self.background_error {
             writeln!(f, "background work waits: {error}")?;
         }

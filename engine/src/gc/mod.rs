@@ -1,9 +1,10 @@
 //! Floor 7: segments to freed space. Like every background work: pick, run, install.
 //!
 //! The deciding parts are pure: [`facts`] say where the space is, [`picker`] what to free next,
-//! and [`explain`] why; [`log_tail`] when a flush has to come first, [`target`] when to begin. A
-//! [`census`] finds what is live, [`relocate`] moves it, [`collector`] goes from one to the next;
-//! [`dead`] and [`tidy`] end what nothing leads to any more.
+//! and [`explain`] why; [`log_tail`] when a flush has to come first, [`target`] when to begin,
+//! [`pace`] when to count what is live, and how much writers are held up meanwhile. A [`census`]
+//! finds what is live, [`relocate`] moves it, [`collector`] goes from one to the next; [`dead`] and
+//! [`tidy`] end what nothing leads to any more.
 //!
 //! What the room upholds: I4 (the tree alone decides what is live), I5 (segments go after the edit
 //! that replaces them, with their last reader), I6 (what is freed as garbage is hidden for good),
@@ -16,6 +17,7 @@ pub mod dead;
 pub mod explain;
 pub mod facts;
 pub mod log_tail;
+pub mod pace;
 pub mod picker;
 pub mod relocate;
 pub mod settings;

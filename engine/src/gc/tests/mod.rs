@@ -1,5 +1,6 @@
 //! Tests of what value GC decides.
 
+mod pace;
 mod picker;
 mod properties;
 mod script;
