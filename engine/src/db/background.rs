@@ -285,7 +285,7 @@ impl Background {
         }
         place.counters.compactions.add(1);
         place.counters.compaction_bytes_read.add(report.bytes_read);
-        place.counters.compaction_bytes_written.add(report.bytes_written);
+        place.counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
         place.counters.entries_dropped.add(report.dropped);
         Ok(())
     }
@@ -425,8 +425,8 @@ impl Background {
         };
         let collects = self.place.gc_automatic && !self.place.gc_paused.load(Ordering::Relaxed);
         set.keyspaces().iter().any(due)
-            || collects
-                && self.place.collector.is_due(Mode::Busy, self.log_bytes()).unwrap_or(false)
+            || self.find_stale(state).is_some()
+            || collects && self.place.collector.is_due(Mode::Busy).unwrap_or(false)
             || !set.tables().purge.is_empty()
             || !dead::pick(&set.current()).is_empty()
             || self.place.committer.log().wants_spare()

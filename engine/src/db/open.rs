@@ -365,8 +365,9 @@ impl Opening {
             context: context.clone(),
             committer: committer.clone(),
             snapshots: snapshots.clone(),
+            gate: gate.clone(),
+            counters: counters.clone(),
             options: self.options.gc.clone(),
-            segment_bytes: self.options.segment_bytes,
         });
         let background = Arc::new(Background::new(Workplace {
             context,

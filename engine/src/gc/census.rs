@@ -20,9 +20,14 @@ use crate::base::key::{EntryKind, SeqNo};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
+use crate::segment::MIN_RECORD_BYTES;
+use crate::version::resolve::Resolved;
 use crate::version::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// Every record has at least as many bytes besides its key and value.
+const RECORD_HEADER_BYTES: u64 = MIN_RECORD_BYTES as u64;
 
 /// A live record of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,9 +68,10 @@ pub struct Census {
 }
 
 impl Census {
-    /// Bytes of all that is live.
+    /// Bytes of all live keys and values, without what a record adds to them.
     pub fn live_bytes(&self) -> u64 {
-        self.inline_bytes + self.segments.values().map(|live| live.bytes).sum::<u64>()
+        let bytes = |live: &Live| live.bytes - live.records * RECORD_HEADER_BYTES;
+        self.inline_bytes + self.segments.values().map(bytes).sum::<u64>()
     }
 }
 
@@ -131,20 +137,24 @@ impl<'a> Walk<'a> {
         let mut key: Vec<u8> = Vec::new();
         // The stratum between two snapshots in which the newest entry of `key` was found last.
         let mut seen: Option<usize> = None;
+        // True if an entry of `key` behind S was passed over.
+        let mut is_newer = false;
         iter.seek_to_first()?;
         while iter.valid() {
             if seen.is_none() || order.compare(iter.user_key(), &key).is_ne() {
                 key.clear();
                 key.extend_from_slice(iter.user_key());
-                seen = Some(usize::MAX);
+                (seen, is_newer) = (Some(usize::MAX), false);
             }
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {
                 let stratum = snapshots.partition_point(|&snapshot| snapshot < trailer.seqno());
                 if seen != Some(stratum) {
                     seen = Some(stratum);
-                    self.live(view, &key, trailer.kind()?, iter.payload())?;
+                    self.live(view, &key, trailer.kind()?, iter.payload(), is_newer)?;
                 }
+            } else {
+                is_newer = true;
             }
             self.census.walked += 1;
             if self.census.walked.is_multiple_of(LOOK_UP_EVERY) {
@@ -155,14 +165,23 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    fn live(&mut self, view: &View, key: &[u8], kind: EntryKind, payload: &[u8]) -> Result<()> {
+    /// Counts an entry that seems live. The one that hid it when its record was given up may have
+    /// been dropped for one behind S (`is_newer`) since: then it is as dead as it was.
+    fn live(
+        &mut self,
+        view: &View,
+        key: &[u8],
+        kind: EntryKind,
+        payload: &[u8],
+        is_newer: bool,
+    ) -> Result<()> {
         match Slot::decode(kind, payload)? {
             Slot::Delete => return Ok(()),
             Slot::Inline(value) => self.census.inline_bytes += (key.len() + value.len()) as u64,
-            Slot::Pointer(pointer) => {
-                let (_, place) = view.place(pointer)?;
-                self.note(place);
-            }
+            Slot::Pointer(pointer) => match view.resolve(pointer)? {
+                Resolved::Gone if is_newer => return Ok(()),
+                resolved => self.note(resolved.place(pointer)?.1),
+            },
         }
         self.census.entries += 1;
         Ok(())

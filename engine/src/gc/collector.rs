@@ -12,31 +12,33 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
+use crate::commit::pace::SpacePace;
+use crate::commit::stall::Gate;
 use crate::compaction::output::JobContext;
 use crate::env::sync::Mutex;
-use crate::gc::census::{self, Census, Scope};
+use crate::gc::census::{self, Scope};
 use crate::gc::copying::Failure;
 use crate::gc::facts::{How, SpaceFacts};
 use crate::gc::log_tail::Advice;
-use crate::gc::picker::{Mode, Plan, Policy, pick};
+use crate::gc::pace::{CensusNeed, Counted, LiveEstimate, PaceFacts, Written, pace};
+use crate::gc::picker::{self, Mode, Plan, Policy, pick};
 use crate::gc::relocate::{self, MoveReport, Victim};
 use crate::gc::settings::GcOptions;
-use crate::gc::survey::{Written, survey};
+use crate::gc::survey::{Knowledge, survey};
+use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
-use crate::version::Version;
+use crate::stats::Counters;
 use crate::version::snapshots::Snapshots;
 use crate::version::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// One relocation moves about this part of what is live...
 const GROUP_PART: u64 = 64;
 /// ...but at most this many bytes, or one segment.
 const MAX_GROUP_BYTES: u64 = 64 << 20;
-/// A census is outdated once this part of what was live may have been written over.
-const RENEW_PART: u64 = 10;
-/// A census is worth it only if more was written than this part of a segment.
-const LEAST_NEWS_PART: u64 = 16;
 
 /// What a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,10 +59,12 @@ pub struct Parts {
     pub committer: Arc<Committer>,
     /// What readers see.
     pub snapshots: Arc<Snapshots>,
+    /// Where writers are held up.
+    pub gate: Arc<Gate>,
+    /// What is counted.
+    pub counters: Arc<Counters>,
     /// The settings.
     pub options: GcOptions,
-    /// About how many bytes a segment has.
-    pub segment_bytes: u64,
 }
 
 /// Frees the space of dead values.
@@ -71,11 +75,13 @@ pub struct Collector {
 
 #[derive(Default)]
 struct State {
-    census: Option<Census>,
-    /// The bytes that were written to the log when the census was taken.
-    census_at: u64,
-    /// Live bytes of what was moved since the census.
-    written_since: Written,
+    knowledge: Knowledge,
+    /// True once there was a census.
+    is_counted: bool,
+    /// What is live by now, most likely.
+    live: LiveEstimate,
+    /// Bytes that rounds freed, and how long they took.
+    freed: (u64, Duration),
     /// Segments that can't be read, and why: they are left alone.
     damaged: BTreeMap<SegmentId, Error>,
     /// What keeps a census from telling what is live: nothing is freed by a guess.
@@ -89,19 +95,18 @@ impl Collector {
         Collector { parts, state: Mutex::new(State::default()) }
     }
 
-    /// Does the next piece of work. `log_bytes` is what was written to the log since the opening.
-    pub fn step(&self, mode: Mode, log_bytes: u64) -> Result<Step> {
+    /// Does the next piece of work, and sets the pace of writers.
+    pub fn step(&self, mode: Mode) -> Result<Step> {
         let mut state = self.state.lock();
-        let context = &self.parts.context;
-        let tidied = state.tidy.run(&context.set)?;
-        if let Some(error) = &state.broken {
-            return if mode == Mode::Manual { Err(error.clone()) } else { Ok(Step::Rested) };
+        let tidied = state.tidy.run(&self.parts.context.set)?;
+        if state.broken.is_some() {
+            self.parts.gate.space.set(SpacePace::NONE);
+            return Ok(Step::Rested);
         }
-        let version = context.set.current();
-        let (facts, plan) = self.plan(&state, &version, mode)?;
-        if self.wants_census(&state, &facts, &plan, mode, log_bytes) {
+        let (facts, plan) = self.plan(&state, mode)?;
+        self.set_pace(&state, &facts, &plan);
+        if self.wants_census(&state, &facts, &plan, mode) {
             self.take_census(&mut state, &facts)?;
-            state.census_at = log_bytes;
             return Ok(Step::Worked);
         }
         let group = self.group(&mut state, &facts, &plan);
@@ -116,37 +121,31 @@ impl Collector {
         Ok(Step::Worked)
     }
 
-    /// True if a step would do something.
-    pub fn is_due(&self, mode: Mode, log_bytes: u64) -> Result<bool> {
-        let state = self.state.lock();
+    /// True if a step would free something, or count to find out.
+    pub fn is_due(&self, mode: Mode) -> Result<bool> {
+        let mut state = self.state.lock();
         if state.broken.is_some() {
             return Ok(false);
         }
-        let version = self.parts.context.set.current();
-        let (facts, plan) = self.plan(&state, &version, mode)?;
-        let listed = |victim: &crate::gc::picker::Victim| {
-            let census = state.census.as_ref();
-            let live = census.and_then(|census| census.segments.get(&victim.id));
-            live.is_some_and(|live| live.list.is_some())
-        };
-        Ok(plan.victims.iter().any(listed)
-            || self.wants_census(&state, &facts, &plan, mode, log_bytes))
+        if state.tidy.is_due(&self.parts.context.set) {
+            return Ok(true);
+        }
+        let (facts, plan) = self.plan(&state, mode)?;
+        Ok(state.has_work(&plan) || self.wants_census(&state, &facts, &plan, mode))
     }
 
     /// Takes a census and frees everything that is worth it, on the caller's thread.
-    pub fn collect(&self, log_bytes: u64) -> Result<MoveReport> {
+    pub fn collect(&self) -> Result<MoveReport> {
         let mut state = self.state.lock();
         if let Some(error) = &state.broken {
             return Err(error.clone());
         }
-        let set = &self.parts.context.set;
-        state.tidy.run(set)?;
-        let (facts, _) = self.plan(&state, &set.current(), Mode::Manual)?;
+        state.tidy.run(&self.parts.context.set)?;
+        let (facts, _) = self.plan(&state, Mode::Manual)?;
         self.take_census(&mut state, &facts)?;
-        state.census_at = log_bytes;
         let mut sum = MoveReport::default();
         loop {
-            let (facts, plan) = self.plan(&state, &set.current(), Mode::Manual)?;
+            let (facts, plan) = self.plan(&state, Mode::Manual)?;
             let group = self.group(&mut state, &facts, &plan);
             if group.is_empty() {
                 return Ok(sum);
@@ -155,11 +154,10 @@ impl Collector {
         }
     }
 
-    fn plan(&self, state: &State, version: &Version, mode: Mode) -> Result<(SpaceFacts, Plan)> {
-        let none = Census::default();
-        let census = state.census.as_ref().unwrap_or(&none);
-        let live = census.live_bytes();
-        let facts = survey(&self.parts.context, version, census, &state.written_since, live)?;
+    fn plan(&self, state: &State, mode: Mode) -> Result<(SpaceFacts, Plan)> {
+        let version = self.parts.context.set.current();
+        let live = state.live.likely(self.written());
+        let facts = survey(&self.parts.context, &version, &state.knowledge, live)?;
         let options = &self.parts.options;
         let policy = Policy {
             mode,
@@ -173,41 +171,59 @@ impl Collector {
         Ok((facts, plan))
     }
 
-    /// Whether what is known is too old, or too little, to decide by.
-    fn wants_census(
-        &self,
-        state: &State,
-        facts: &SpaceFacts,
-        plan: &Plan,
-        mode: Mode,
-        log_bytes: u64,
-    ) -> bool {
-        let Some(census) = &state.census else {
-            return mode != Mode::Off && !facts.segments.iter().all(|s| s.written <= 4096);
-        };
-        let news = log_bytes - state.census_at;
-        let live = census.live_bytes();
-        let least = self.parts.segment_bytes / LEAST_NEWS_PART;
-        match mode {
-            Mode::Off | Mode::Paused => false,
-            Mode::Manual => news > 0,
-            Mode::Idle => news > least.max(live / 100),
-            Mode::Busy => {
-                let over = facts.allocated() > self.target(facts).start();
-                let outdated = news > least.max(live / RENEW_PART);
-                over && (outdated || plan.victims.is_empty() && news > least)
-            }
+    /// What users wrote since the opening.
+    fn written(&self) -> Written {
+        let counters = &self.parts.counters;
+        Written {
+            put_bytes: counters.put_bytes_stored.get(),
+            deletes: counters.deletes_written.get(),
         }
     }
 
-    fn target(&self, facts: &SpaceFacts) -> crate::gc::target::SpaceTarget {
-        let ratio = self.parts.options.max_space_amplification;
-        crate::gc::target::SpaceTarget::new(facts.live_bytes, ratio)
+    fn set_pace(&self, state: &State, facts: &SpaceFacts, plan: &Plan) {
+        let gate = &self.parts.gate;
+        let (freed, time) = state.freed;
+        let advised = plan.advice.map_or(0, Advice::garbage);
+        gate.space.set(pace(&PaceFacts {
+            allocated: facts.allocated(),
+            max_space_amplification: self.parts.options.max_space_amplification,
+            live: facts.live_bytes,
+            insert_share: state.live.insert_share(),
+            log_bytes: gate.log_bytes.load(Ordering::Relaxed),
+            winnable: plan.winnable + advised,
+            freed_per_second: (freed as f64 / time.as_secs_f64().max(1e-9)) as u64,
+        }));
+    }
+
+    /// Whether what is known is too old, or too little, to decide by.
+    fn wants_census(&self, state: &State, facts: &SpaceFacts, plan: &Plan, mode: Mode) -> bool {
+        if matches!(mode, Mode::Off | Mode::Paused) || !facts.segments.iter().any(|s| s.sealed) {
+            return false;
+        }
+        let written = self.written();
+        if !state.is_counted {
+            // What tables reference is live at most; a process that came to read counts nothing.
+            let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
+            let target = self.parts.options.max_space_amplification;
+            let start = SpaceTarget::new(at_most + facts.table_bytes, target).start();
+            let part = if mode == Mode::Idle { 64 } else { 16 };
+            return facts.allocated() > start
+                || written.put_bytes > facts.allocated() / part
+                || written.deletes > 0 && mode == Mode::Idle;
+        }
+        state.live.is_census_due(&CensusNeed {
+            allocated: facts.allocated(),
+            max_space_amplification: self.parts.options.max_space_amplification,
+            written,
+            idle: mode == Mode::Idle,
+            exhausted: !state.has_work(plan),
+        })
     }
 
     fn take_census(&self, state: &mut State, facts: &SpaceFacts) -> Result<()> {
         let context = &self.parts.context;
-        let wanted = wanted(facts);
+        let (wanted, begun) = (wanted(facts), context.env.clock.now());
+        let written = self.written();
         let seqno = self.parts.snapshots.visible();
         let snapshots = self.parts.snapshots.list();
         // I4: what was written over counts as dead only once the newer version is durable.
@@ -216,19 +232,22 @@ impl Collector {
         let max_listed = self.parts.options.memory_bytes as usize / size_of::<census::LiveRecord>();
         let scope =
             Scope { seqno, snapshots: &snapshots, views: &views, wanted: &wanted, max_listed };
-        match census::take(&scope, || context.check_closing()) {
-            Ok(census) => {
-                state.written_since.clear();
-                state.census = Some(census);
-                Ok(())
+        let census = census::take(&scope, || context.check_closing()).inspect_err(|error| {
+            if error.kind() == ErrorKind::Corruption {
+                state.broken = Some(error.clone());
             }
-            Err(error) => {
-                if error.kind() == ErrorKind::Corruption {
-                    state.broken = Some(error.clone());
-                }
-                Err(error)
-            }
-        }
+        })?;
+        let counters = &self.parts.counters.gc;
+        counters.censuses.add(1);
+        counters.census_entries.add(census.walked);
+        counters.census_nanos.add((context.env.clock.now() - begun).as_nanos() as u64);
+        let (live_bytes, live_records) = (census.live_bytes(), census.entries);
+        state.live.count(Counted { live_bytes, live_records, written });
+        let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
+        let written_then = written_then.collect();
+        state.is_counted = true;
+        state.knowledge = Knowledge { census, written_then, ..Knowledge::default() };
+        Ok(())
     }
 
     /// A view of each keyspace that has tables. One that is just being created has none.
@@ -248,9 +267,7 @@ impl Collector {
 
     /// The next victims, with what is live in them.
     fn group(&self, state: &mut State, facts: &SpaceFacts, plan: &Plan) -> Vec<Victim> {
-        let Some(census) = &mut state.census else {
-            return Vec::new();
-        };
+        let census = &mut state.knowledge.census;
         let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES);
         let (mut group, mut bytes) = (Vec::new(), 0);
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
@@ -269,11 +286,30 @@ impl Collector {
         group
     }
 
+    fn count(&self, state: &mut State, report: &MoveReport, time: Duration) {
+        let counters = &self.parts.counters.gc;
+        counters.rounds.add(1);
+        counters.segments_relocated.add(report.segments);
+        counters.bytes_read.add(report.bytes_read);
+        counters.bytes_moved.add(report.bytes_moved);
+        counters.relocation_bytes.add(report.relocation_bytes);
+        counters.nanos.add(time.as_nanos() as u64);
+        let kept = report.bytes_moved + report.relocation_bytes;
+        let freed = report.bytes_freed.saturating_sub(kept);
+        counters.bytes_freed.add(freed);
+        // The past counts half as much each time.
+        let (before, took) = state.freed;
+        state.freed = (before / 2 + freed, took / 2 + time);
+    }
+
     fn relocate(&self, state: &mut State, group: Vec<Victim>) -> Result<MoveReport> {
+        let clock = &self.parts.context.env.clock;
+        let begun = clock.now();
         match relocate::run(&self.parts.context, group) {
             Ok(report) => {
+                self.count(state, &report, clock.now() - begun);
                 if let Some(target) = report.target {
-                    state.written_since.insert(target, report.bytes_moved);
+                    state.knowledge.moved_since.insert(target, report.bytes_moved);
                 }
                 Ok(report)
             }
@@ -284,6 +320,17 @@ impl Collector {
                 Err(error)
             }
         }
+    }
+}
+
+impl State {
+    /// True if a victim of `plan` can be freed by what the census listed.
+    fn has_work(&self, plan: &Plan) -> bool {
+        let listed = |victim: &picker::Victim| {
+            let live = self.knowledge.census.segments.get(&victim.id);
+            live.is_some_and(|live| live.list.is_some())
+        };
+        plan.victims.iter().any(listed)
     }
 }
 

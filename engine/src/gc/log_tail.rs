@@ -22,6 +22,15 @@ pub enum Advice {
     },
 }
 
+impl Advice {
+    /// Bytes of garbage that following it makes collectable.
+    pub fn garbage(self) -> u64 {
+        match self {
+            Advice::FlushFirst { garbage } | Advice::SealActive { garbage } => garbage,
+        }
+    }
+}
+
 /// Databases smaller than this are not flushed for the sake of their space.
 const TINY_BYTES: u64 = 16 << 20;
 /// Nor is any for less garbage than this, or, when idle...

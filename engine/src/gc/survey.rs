@@ -14,17 +14,37 @@ const BLOCK_BYTES: u64 = 4096;
 /// Records shorter than this leave no gaps between them that are worth punching.
 const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
 
-/// What is known of segments that were written after the census: all that GC moved is live.
-pub type Written = BTreeMap<SegmentId, u64>;
+/// What is known of the bytes in segments.
+#[derive(Default)]
+pub struct Knowledge {
+    /// The last census.
+    pub census: Census,
+    /// How much was written to each segment when that began.
+    pub written_then: BTreeMap<SegmentId, u64>,
+    /// Bytes of the segments that were filled with live records since.
+    pub moved_since: BTreeMap<SegmentId, u64>,
+}
+
+impl Knowledge {
+    /// Live bytes in a segment with so many written: never less than what is live.
+    fn live_in(&self, id: SegmentId, written: u64) -> u64 {
+        if let Some(&moved) = self.moved_since.get(&id) {
+            return moved;
+        }
+        let counted = self.census.segments.get(&id).map_or(0, |live| live.bytes);
+        let then = self.written_then.get(&id).copied().unwrap_or_default();
+        (counted + written.saturating_sub(then)).min(written)
+    }
+}
 
 /// The facts of `version`. `live_bytes` is the best estimate of all that is live.
 pub fn survey(
     context: &JobContext,
     version: &Version,
-    census: &Census,
-    written_since: &Written,
+    knowledge: &Knowledge,
     live_bytes: u64,
 ) -> Result<SpaceFacts> {
+    let census = &knowledge.census;
     let mut facts = SpaceFacts { live_bytes, ..SpaceFacts::default() };
     let targets = target_bytes(version);
     for (&id, live) in version.segments.iter() {
@@ -32,14 +52,9 @@ pub fn survey(
         let relocated = targets.get(&id).copied().unwrap_or_default();
         segment.referenced = version.uses.of(id).bytes + relocated;
         let counted = census.segments.get(&id);
-        let moved = written_since.get(&id);
         segment.counted = census.counted.contains(&id);
         segment.live_records = counted.map_or(0, |live| live.records);
-        segment.live = match (counted, moved) {
-            (_, Some(&moved)) => moved,
-            (Some(live), None) => live.bytes,
-            (None, None) => segment.written,
-        };
+        segment.live = knowledge.live_in(id, segment.written);
         if let Some(list) = counted.and_then(|live| live.list.as_ref()) {
             segment.mean_dead_run = mean_dead_run(list, &segment);
         }

@@ -20,11 +20,7 @@ pub struct Tidy {
 impl Tidy {
     /// Drops what nobody can need; true if something was.
     pub fn run(&mut self, set: &VersionSet) -> Result<bool> {
-        self.look(&set.current());
-        let oldest = set.oldest_alive();
-        let is_over = |(_, since): &(&SegmentId, &u64)| **since <= oldest;
-        let over: Vec<SegmentId> =
-            self.needless_since.iter().filter(is_over).map(|(&id, _)| id).collect();
+        let over = self.over(set);
         if over.is_empty() {
             return Ok(false);
         }
@@ -36,6 +32,19 @@ impl Tidy {
         set.apply(plan, &[], None)?;
         over.iter().for_each(|id| drop(self.needless_since.remove(id)));
         Ok(true)
+    }
+
+    /// True if there is something to drop.
+    pub fn is_due(&mut self, set: &VersionSet) -> bool {
+        !self.over(set).is_empty()
+    }
+
+    /// The segments whose relocations nobody can need.
+    fn over(&mut self, set: &VersionSet) -> Vec<SegmentId> {
+        self.look(&set.current());
+        let oldest = set.oldest_alive();
+        let is_over = |(_, since): &(&SegmentId, &u64)| **since <= oldest;
+        self.needless_since.iter().filter(is_over).map(|(&id, _)| id).collect()
     }
 
     fn look(&mut self, version: &Version) {

@@ -266,7 +266,7 @@ impl SegmentWriter {
         let Syncer { segment: _, file } = &self.syncer;
         let tail = self.syncer.tail();
         let step = self.settings.prepare_bytes;
-        if step > 0 && tail.appended() > self.prepared {
+        if step > 0 && tail.appended() > self.prepared.max(tail.written()) {
             let from = tail.written();
             let len = step.max(from.min(MAX_PREPARED_BYTES)).max(tail.appended() - from);
             file.prepare_appends(from, len);

@@ -9,6 +9,7 @@ use crate::gc::collector::Step;
 use crate::gc::log_tail::Advice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
+use crate::version::levels::Levels;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -69,7 +70,7 @@ impl Background {
         if self.place.context.health.check().is_err() {
             return Ok(false);
         }
-        match self.place.collector.step(mode, self.log_bytes())? {
+        match self.place.collector.step(mode)? {
             Step::Rested => Ok(false),
             Step::Worked => Ok(true),
             Step::Flush(advice) => self.follow(advice).map(|()| false),
@@ -87,15 +88,11 @@ impl Background {
         self.check_running(&state)?;
         state.jobs += 1;
         drop(state);
-        let outcome = self.guarded(|| self.place.collector.collect(self.log_bytes()));
+        let outcome = self.guarded(|| self.place.collector.collect());
         self.state.lock().jobs -= 1;
         self.changed.notify_all();
         self.place.gate.notify();
         outcome
-    }
-
-    pub(super) fn log_bytes(&self) -> u64 {
-        self.place.gate.log_bytes.load(Ordering::Relaxed)
     }
 
     fn gc_mode(&self, quiet: &mut Quiet) -> Mode {
@@ -131,8 +128,18 @@ impl Background {
         Ok(())
     }
 
-    /// A compaction for what a table holds rather than for how full its level is.
+    /// A compaction for what a table holds rather than for how full its level is; marks it as taken.
     pub(super) fn pick_stale(&self, state: &mut State) -> Option<Claimed> {
+        let (keyspace, levels, pick) = self.find_stale(state)?;
+        let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
+        Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
+    }
+
+    /// The same, without taking it.
+    pub(super) fn find_stale(
+        &self,
+        state: &State,
+    ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
         let set = &self.place.context.set;
         let version = set.current();
         let known = Known {
@@ -140,11 +147,10 @@ impl Background {
             is_relocated: &|segment| version.relocations.contains_key(&segment),
             idle: state.idle,
         };
-        set.keyspaces().into_iter().find_map(|keyspace: Arc<KeyspaceState>| {
+        set.keyspaces().into_iter().find_map(|keyspace| {
             let levels = keyspace.view().levels.clone();
-            let pick: Pick = stale::pick(keyspace.id, &levels, &state.busy, &known)?;
-            let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
-            Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
+            let pick = stale::pick(keyspace.id, &levels, &state.busy, &known)?;
+            Some((keyspace, levels, pick))
         })
     }
 }
