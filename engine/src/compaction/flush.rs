@@ -8,6 +8,7 @@ use crate::compaction::job;
 use crate::compaction::output::{JobContext, Output};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
+use crate::env::budget::Who;
 use crate::read::merge::MergeIter;
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
@@ -61,7 +62,7 @@ pub fn run(
     // Older entries may be in any table: tombstones stay.
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
     let options = keyspace.options().clone();
-    let mut output = Output::new(context, keyspace.order.clone(), &options, u64::MAX);
+    let mut output = Output::new(context, keyspace.order.clone(), &options, u64::MAX, Who::Flush);
     let mut redirect = Redirect::new(context.set.current());
     job::copy(context, &mut merged, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;

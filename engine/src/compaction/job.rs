@@ -8,6 +8,7 @@ use crate::compaction::output::{JobContext, Output};
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
+use crate::env::budget::Who;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
 use crate::table::TableMeta;
@@ -100,7 +101,13 @@ pub fn run(
     };
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
     let options = keyspace.options().clone();
-    let mut output = Output::new(context, keyspace.order.clone(), &options, options.table_bytes);
+    let mut output = Output::new(
+        context,
+        keyspace.order.clone(),
+        &options,
+        options.table_bytes,
+        Who::Compaction,
+    );
     let mut redirect = Redirect::new(context.set.current());
     copy(context, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;

@@ -5,6 +5,7 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
 use crate::env::Env;
+use crate::env::budget::{Budget, Who};
 use crate::table::TableMeta;
 use crate::table::{TableSettings, TableWriter};
 use crate::version::files::names;
@@ -24,6 +25,8 @@ pub struct JobContext {
     pub set: Arc<VersionSet>,
     /// The right to write.
     pub health: Arc<Health>,
+    /// What background work may write.
+    pub budget: Arc<Budget>,
     /// Set when the database closes: jobs end early.
     pub closing: Arc<AtomicBool>,
 }
@@ -41,6 +44,9 @@ impl JobContext {
     }
 }
 
+/// The budget is asked once for so many bytes.
+const SPEND_BYTES: u64 = 1 << 20;
+
 /// The tables that a job writes.
 pub struct Output<'a> {
     context: &'a JobContext,
@@ -48,6 +54,9 @@ pub struct Output<'a> {
     settings: TableSettings,
     /// A table is closed at the first new user key once it has this many bytes.
     split_bytes: u64,
+    who: Who,
+    /// Bytes of the open table that were reported to the budget.
+    spent: u64,
     open: Option<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)>,
     last_key: Vec<u8>,
     done: Vec<Arc<TableMeta>>,
@@ -62,6 +71,7 @@ impl<'a> Output<'a> {
         order: KeyOrder,
         options: &KeyspaceOptions,
         split_bytes: u64,
+        who: Who,
     ) -> Self {
         let settings = TableSettings {
             block_bytes: options.block_bytes,
@@ -73,6 +83,8 @@ impl<'a> Output<'a> {
             order,
             settings,
             split_bytes,
+            who,
+            spent: 0,
             open: None,
             last_key: Vec::new(),
             done: Vec::new(),
@@ -96,7 +108,13 @@ impl<'a> Output<'a> {
         self.last_key.clear();
         self.last_key.extend_from_slice(user_key);
         let (writer, ..) = self.open.as_mut().expect("created just now");
-        writer.add(user_key, trailer, payload)
+        writer.add(user_key, trailer, payload)?;
+        let unspent = writer.file_bytes().saturating_sub(self.spent);
+        if unspent >= SPEND_BYTES {
+            self.spent += unspent;
+            self.context.budget.spend(self.who, unspent);
+        }
+        Ok(())
     }
 
     fn create(&mut self) -> Result<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)> {
@@ -114,6 +132,8 @@ impl<'a> Output<'a> {
     fn close_table(&mut self) -> Result<()> {
         if let Some((writer, path, file)) = self.open.take() {
             let meta = writer.finish()?;
+            let unspent = meta.bytes.saturating_sub(std::mem::take(&mut self.spent));
+            self.context.budget.spend(self.who, unspent);
             // A crash from here to the edit leaves an orphan.
             if let Err(error) = file.sync() {
                 let error = Error::io("sync a table", &path, error);

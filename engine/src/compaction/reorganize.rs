@@ -15,6 +15,7 @@ use crate::compaction::output::{JobContext, Output};
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
+use crate::env::budget::Who;
 use crate::read::fetch::{Fetcher, Want};
 use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::edit::Change;
@@ -70,7 +71,8 @@ pub fn run(
     let view = keyspace.view();
     let mut redirect = Redirect::new(view.version.clone());
     let options = keyspace.options().clone();
-    let mut output = Output::new(context, keyspace.order.clone(), &options, options.table_bytes);
+    let order = keyspace.order.clone();
+    let mut output = Output::new(context, order, &options, options.table_bytes, Who::Compaction);
     let mut values = InOrder::new(context, view);
     let mut input = job::inputs(pick, levels)?;
     input.seek_to_first()?;
@@ -177,7 +179,8 @@ impl<'a> InOrder<'a> {
             }
             output.add(&entry.key, entry.trailer, &entry.payload)?;
         }
-        self.bytes = 0;
+        let bytes = std::mem::take(&mut self.bytes);
+        self.context.budget.spend(Who::Compaction, bytes);
         Ok(())
     }
 

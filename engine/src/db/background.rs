@@ -16,8 +16,9 @@ use crate::base::pointer::KeyspaceId;
 use crate::commit::group::Committer;
 use crate::commit::stall::Gate;
 use crate::compaction::output::JobContext;
-use crate::compaction::picker::{Busy, Pick, Turns, pick};
+use crate::compaction::picker::{Busy, Pick, Turns, pick, scores};
 use crate::compaction::{flush, job, reorganize};
+use crate::env::budget::Pressure;
 use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::Join;
 use crate::gc::collector::Collector;
@@ -39,6 +40,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 /// Idle threads look for work at least this often, should a wake-up be missed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// At this score L0 is twice as full as when its compaction was due.
+const LEVEL0_PRESSES: f64 = 2.0;
 
 /// What the background works on.
 pub struct Workplace {
@@ -171,6 +175,7 @@ impl Background {
             let failed = self.note(role, outcome, &mut state);
             drop(state);
             self.place.gate.notify();
+            self.press_for_level0();
             if failed {
                 self.rest(role);
             }
@@ -271,6 +276,16 @@ impl Background {
         }
         // It only ever moves on: whoever looked earlier and comes later changes nothing.
         gate.head_bytes.fetch_max(oldest, Ordering::Relaxed);
+    }
+
+    /// Reads get slower still where L0 fills up, and at last writers wait: then compaction must
+    /// not be held up for the sake of reads.
+    fn press_for_level0(&self) {
+        let is_filling = |keyspace: &Arc<KeyspaceState>| {
+            scores(&keyspace.peek().levels, &keyspace.options())[0] >= LEVEL0_PRESSES
+        };
+        let filling = self.place.context.set.keyspaces().iter().any(is_filling);
+        self.place.context.budget.press(Pressure::Level0, filling);
     }
 
     fn compact(&self, claimed: &Claimed) -> Result<()> {
@@ -468,6 +483,7 @@ impl Background {
     /// nothing.
     pub fn stop(&self) {
         self.place.context.closing.store(true, Ordering::Relaxed);
+        self.place.context.budget.close();
         self.state.lock().closing = true;
         self.changed.notify_all();
         self.place.gate.close();

@@ -134,7 +134,7 @@ impl Keyspace {
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
         let key = key.as_ref();
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
-        self.core.counters.gets.add(1);
+        let begun = self.core.begin_get();
         let value = match get(&view, key, seqno, options.fill_cache)? {
             Found::Nothing => return Ok(None),
             Found::Inline(value) => Value::from(value),
@@ -142,7 +142,7 @@ impl Keyspace {
                 self.core.fetcher.value(&view, pointer, key, seqno)?
             }
         };
-        self.core.counters.gets_found.add(1);
+        self.core.end_get(begun);
         Ok(Some(value))
     }
 
@@ -166,7 +166,7 @@ impl Keyspace {
     ) -> Result<Option<R>> {
         let key = key.as_ref();
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
-        self.core.counters.gets.add(1);
+        let begun = self.core.begin_get();
         let taken = match get(&view, key, seqno, options.fill_cache)? {
             Found::Nothing => return Ok(None),
             Found::Inline(value) => take(&value),
@@ -174,7 +174,7 @@ impl Keyspace {
                 self.core.fetcher.show(&view, pointer, key, seqno, take)?
             }
         };
-        self.core.counters.gets_found.add(1);
+        self.core.end_get(begun);
         Ok(Some(taken))
     }
 

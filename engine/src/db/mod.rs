@@ -35,6 +35,7 @@ use crate::commit::stall::Gate;
 use crate::compaction::picker::pick_range;
 use crate::compaction::reorganize;
 use crate::env::Env;
+use crate::env::budget::Budget;
 use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
 use crate::read::fetch::Fetcher;
@@ -58,6 +59,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 /// The keyspace that every database has.
 pub const DEFAULT_KEYSPACE: &str = "default";
@@ -73,6 +75,7 @@ pub(crate) struct Core {
     pub(crate) gate: Arc<Gate>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) counters: Arc<Counters>,
+    pub(crate) budget: Arc<Budget>,
     pub(crate) fetcher: Fetcher,
     pub(crate) background: Arc<Background>,
     pub(crate) orders: orders::Orders,
@@ -236,6 +239,22 @@ impl Core {
                 return Ok(());
             }
             done = last;
+        }
+    }
+
+    /// Counts a point read. One of 64 is timed: then its beginning comes back.
+    #[inline]
+    pub(crate) fn begin_get(&self) -> Option<Duration> {
+        let number = self.counters.gets.next();
+        number.is_multiple_of(64).then(|| self.env.clock.now())
+    }
+
+    /// Counts what the read found; a timed one tells the background whether it is in the way.
+    #[inline]
+    pub(crate) fn end_get(&self, begun: Option<Duration>) {
+        self.counters.gets_found.add(1);
+        if let Some(begun) = begun {
+            self.budget.note_read(self.env.clock.now().saturating_sub(begun));
         }
     }
 

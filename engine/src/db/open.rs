@@ -17,6 +17,7 @@ use crate::db::place;
 use crate::db::recover::{self, RecoveryReport};
 use crate::db::{Core, DEFAULT_KEYSPACE, Db};
 use crate::env::Env;
+use crate::env::budget::Budget;
 use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
 use crate::gc::collector::{Collector, Parts};
@@ -359,8 +360,15 @@ impl Opening {
             (recovered.last_seqno, recovered.replay.last),
         ));
         let closing = Arc::new(AtomicBool::new(false));
-        let context =
-            JobContext { env: self.env.clone(), set: set.clone(), health: health.clone(), closing };
+        let cap = self.options.background_bytes_per_second;
+        let budget = Arc::new(Budget::new(self.env.clock.clone(), cap));
+        let context = JobContext {
+            env: self.env.clone(),
+            set: set.clone(),
+            health: health.clone(),
+            budget: budget.clone(),
+            closing,
+        };
         let collector = Collector::new(Parts {
             context: context.clone(),
             committer: committer.clone(),
@@ -390,6 +398,7 @@ impl Opening {
             gate,
             snapshots,
             counters,
+            budget,
             background,
             orders: self.orders,
             recovered: recovered.report,

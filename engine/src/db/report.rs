@@ -359,6 +359,7 @@ impl Db {
         stats.numbers = self.numbers(&stats);
         stats.numbers.extend(stats.gc.numbers());
         stats.numbers.extend([
+            ("background_limit_bytes_per_second", core.budget.limit().unwrap_or(0)),
             ("cache_hits", cache.hits),
             ("cache_misses", cache.misses),
             ("cache_capacity_bytes", core.options.cache_bytes),

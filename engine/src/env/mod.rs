@@ -9,6 +9,7 @@
 //! scheduler's sight.
 
 pub mod batch_read;
+pub mod budget;
 pub mod clock;
 pub mod fs;
 mod mapped;

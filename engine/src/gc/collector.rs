@@ -15,6 +15,7 @@ use crate::commit::group::Committer;
 use crate::commit::pace::SpacePace;
 use crate::commit::stall::Gate;
 use crate::compaction::output::JobContext;
+use crate::env::budget::Pressure;
 use crate::env::sync::Mutex;
 use crate::gc::census::{self, Scope};
 use crate::gc::copying::Failure;
@@ -182,11 +183,14 @@ impl Collector {
 
     fn set_pace(&self, state: &State, facts: &SpaceFacts, plan: &Plan) {
         let gate = &self.parts.gate;
+        let ratio = self.parts.options.max_space_amplification;
+        let over = facts.allocated() > SpaceTarget::new(facts.live_bytes, ratio).start();
+        self.parts.context.budget.press(Pressure::Space, over && plan.winnable > 0);
         let (freed, time) = state.freed;
         let advised = plan.advice.map_or(0, Advice::garbage);
         gate.space.set(pace(&PaceFacts {
             allocated: facts.allocated(),
-            max_space_amplification: self.parts.options.max_space_amplification,
+            max_space_amplification: ratio,
             live: facts.live_bytes,
             insert_share: state.live.insert_share(),
             log_bytes: gate.log_bytes.load(Ordering::Relaxed),

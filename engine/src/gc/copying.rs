@@ -4,6 +4,7 @@
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::compaction::output::JobContext;
+use crate::env::budget::Who;
 use crate::env::fs::{Advice, File};
 use crate::gc::census::LiveRecord;
 use crate::segment::SortedWriter;
@@ -16,6 +17,9 @@ const CHUNK_BYTES: u64 = 64 << 20;
 
 /// One read asks for at most this much, unless one record is longer.
 const READ_BYTES: usize = 1 << 20;
+
+/// The budget is asked once for so many bytes.
+const SPEND_BYTES: u64 = 1 << 20;
 
 /// Reading over a gap of this many bytes takes less than another read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
@@ -103,6 +107,7 @@ pub fn copy(
         let (chunk, behind) = rest.split_at(chunk_len(rest));
         let loaded = Loaded::read(context, sources, chunk)?;
         read += loaded.read;
+        let mut unspent = 0;
         for (item, record) in chunk.iter().zip(loaded.records()) {
             let source = &mut sources[item.source];
             let epoch = source.handle.segment.epoch();
@@ -114,6 +119,11 @@ pub fn copy(
                 Err(error) => return Err(error.into()),
             };
             source.moved.push(Moved { from: item.record.offset, to });
+            unspent += u64::from(to.length);
+            if unspent >= SPEND_BYTES {
+                context.check_closing()?;
+                context.budget.spend(Who::Gc, std::mem::take(&mut unspent));
+            }
         }
         rest = behind;
     }

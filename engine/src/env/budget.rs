@@ -1,0 +1,431 @@
+//! The I/O budget that background work shares, so that it gives way to the foreground.
+//!
+//! Background work says what it has written, about every MiB, and waits here if that was too
+//! fast. There is no limit at all until somebody needs one: the user, who may set a cap, or reads,
+//! which are timed, one of 64. When their mean rises over what it is in quiet, the limit goes down
+//! by steps, and up again when they recover. It is a hint and works like one: too few reads, or no
+//! quiet time to compare with, and nobody is held up; a change of the load is taken for the new
+//! quiet after some seconds.
+//!
+//! Value GC owns a quarter of any limit while compaction wants it all, and all of it while
+//! compaction rests, so neither starves. Flushes are never held up, as writers wait for them. When
+//! space is over its target or L0 fills up, only the user's cap holds.
+//!
+//! Lock: `state`, a leaf, never held while waiting or during I/O.
+
+use super::clock::Clock;
+use super::sync::{Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Who spends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Who {
+    /// A flush: counted, never held up.
+    Flush,
+    /// A compaction.
+    Compaction,
+    /// Value GC.
+    Gc,
+}
+
+/// Why background work may not be held up for the sake of reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pressure {
+    /// Space is over its target.
+    Space = 1,
+    /// L0 fills up.
+    Level0 = 2,
+}
+
+/// Reads are slow from this many times their quiet time on...
+const SLOW: f64 = 1.3;
+/// ...and this much longer: below that it is not the device that they wait for.
+const SLOW_BY_NANOS: f64 = 2000.0;
+/// Reads are judged this often at most...
+const WINDOW: Duration = Duration::from_millis(100);
+/// ...by this many samples at least...
+const LEAST_SAMPLES: u64 = 16;
+/// ...and if so many don't come in this time, there is nobody to give way to.
+const NOBODY: Duration = Duration::from_secs(2);
+/// A read is quiet if nobody has spent for this long.
+const QUIET_AFTER: Duration = Duration::from_millis(500);
+/// The limit never goes below this many bytes a second, reads slow or not.
+const LEAST_LIMIT: f64 = (16 << 20) as f64;
+/// A limit above this many bytes a second is none.
+const NO_LIMIT: f64 = (2u64 << 30) as f64;
+/// The share of value GC while compaction spends too.
+const GC_SHARE: f64 = 0.25;
+/// Who has not spent for this long wants nothing.
+const RESTING: Duration = Duration::from_millis(500);
+/// How much of some quiet reads goes into the quiet time.
+const LEARNING: f64 = 0.5;
+/// How fast the quiet time follows what may be a new load, for each slow window.
+const DRIFT: f64 = 1.005;
+
+/// What background work may write.
+pub struct Budget {
+    clock: Arc<dyn Clock>,
+    cap: Option<u64>,
+    /// Reads in quiet, and while background work was under way.
+    quiet: Reads,
+    busy: Reads,
+    /// When somebody spent last, in nanoseconds.
+    last_spent: AtomicU64,
+    pressures: AtomicU8,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Times of reads, summed up.
+#[derive(Default)]
+struct Reads {
+    nanos: AtomicU64,
+    count: AtomicU64,
+}
+
+impl Reads {
+    fn add(&self, nanos: u64) {
+        // A read that hung for a second says no more than that the device is busy.
+        self.nanos.fetch_add(nanos.min(1_000_000_000), Ordering::Relaxed);
+        self.count.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Their mean, if they are enough; then they are forgotten.
+    fn take(&self) -> Option<f64> {
+        let count = self.count.load(Ordering::Relaxed);
+        if count < LEAST_SAMPLES {
+            return None;
+        }
+        // A read that comes in between is counted to one side only: harmless.
+        self.count.store(0, Ordering::Relaxed);
+        Some(self.nanos.swap(0, Ordering::Relaxed) as f64 / count as f64)
+    }
+}
+
+#[derive(Default)]
+struct State {
+    /// For the sake of reads, in bytes a second.
+    limit: Option<f64>,
+    /// The mean time of a read in quiet, in nanoseconds; unknown before the first quiet reads.
+    quiet_nanos: Option<f64>,
+    window_begun: Duration,
+    window_spent: u64,
+    compaction: Lane,
+    gc: Lane,
+    closed: bool,
+}
+
+/// One of those that share a limit.
+#[derive(Default, Clone, Copy)]
+struct Lane {
+    /// What it has spent is within the limit from then on.
+    paid: Duration,
+    /// When it spent last.
+    spent: Option<Duration>,
+}
+
+impl Lane {
+    fn is_resting(&self, now: Duration) -> bool {
+        self.spent.is_none_or(|spent| now.saturating_sub(spent) > RESTING) && self.paid <= now
+    }
+}
+
+impl Budget {
+    /// A budget without limit but `cap`, in bytes a second.
+    pub fn new(clock: Arc<dyn Clock>, cap: Option<u64>) -> Self {
+        Budget {
+            clock,
+            cap,
+            quiet: Reads::default(),
+            busy: Reads::default(),
+            last_spent: AtomicU64::new(0),
+            pressures: AtomicU8::new(0),
+            state: Mutex::new(State::default()),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Notes that a read of the foreground took this long.
+    pub fn note_read(&self, time: Duration) {
+        let spent = Duration::from_nanos(self.last_spent.load(Ordering::Relaxed));
+        let is_quiet = self.clock.now().saturating_sub(spent) > QUIET_AFTER;
+        let reads = if is_quiet { &self.quiet } else { &self.busy };
+        reads.add(nanos(time));
+    }
+
+    /// Says whether there is a reason not to hold background work up.
+    pub fn press(&self, by: Pressure, on: bool) {
+        let before = match on {
+            true => self.pressures.fetch_or(by as u8, Ordering::Relaxed),
+            false => self.pressures.fetch_and(!(by as u8), Ordering::Relaxed),
+        };
+        if on && before == 0 {
+            let _state = self.state.lock();
+            self.changed.notify_all();
+        }
+    }
+
+    /// Ends all waiting, for good.
+    pub fn close(&self) {
+        self.state.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// What holds now, in bytes a second, if anything does.
+    pub fn limit(&self) -> Option<u64> {
+        self.rate(&self.state.lock()).map(|rate| rate as u64)
+    }
+
+    /// Says that `bytes` were written; waits if that was too fast.
+    pub fn spend(&self, who: Who, bytes: u64) {
+        let mut state = self.state.lock();
+        let now = self.clock.now();
+        self.look_at_reads(&mut state, now);
+        self.last_spent.store(nanos(now), Ordering::Relaxed);
+        state.window_spent += bytes;
+        if who == Who::Flush {
+            return;
+        }
+        let Some(until) = self.charge(&mut state, who, bytes, now) else {
+            return;
+        };
+        while !state.closed && self.rate(&state).is_some() {
+            let now = self.clock.now();
+            if now >= until {
+                return;
+            }
+            let timed_out;
+            (state, timed_out) = self.changed.wait_timeout(state, until - now);
+            if timed_out {
+                return;
+            }
+        }
+    }
+
+    /// The limit in force.
+    fn rate(&self, state: &State) -> Option<f64> {
+        let pressed = self.pressures.load(Ordering::Relaxed) != 0;
+        let limit = state.limit.filter(|_| !pressed);
+        let cap = self.cap.map(|cap| cap as f64);
+        match (limit, cap) {
+            (Some(limit), Some(cap)) => Some(limit.min(cap)),
+            (limit, cap) => limit.or(cap),
+        }
+    }
+
+    /// Charges the bytes to the spender; returns until when it has to wait for them.
+    fn charge(&self, state: &mut State, who: Who, bytes: u64, now: Duration) -> Option<Duration> {
+        let rate = self.rate(state);
+        let (mine, other, share) = match who {
+            Who::Gc => (&mut state.gc, state.compaction, GC_SHARE),
+            _ => (&mut state.compaction, state.gc, 1.0 - GC_SHARE),
+        };
+        mine.spent = Some(now);
+        let rate = rate? * if other.is_resting(now) { 1.0 } else { share };
+        mine.paid = mine.paid.max(now) + Duration::from_secs_f64(bytes as f64 / rate);
+        Some(mine.paid)
+    }
+
+    /// Once a window: are reads slower than in quiet?
+    fn look_at_reads(&self, state: &mut State, now: Duration) {
+        let elapsed = now.saturating_sub(state.window_begun);
+        if elapsed < WINDOW {
+            return;
+        }
+        if let Some(mean) = self.quiet.take() {
+            let before = state.quiet_nanos.unwrap_or(mean);
+            state.quiet_nanos = Some(before + LEARNING * (mean - before));
+        }
+        match self.busy.take() {
+            Some(mean) => state.judge(mean, state.window_spent as f64 / elapsed.as_secs_f64()),
+            None if elapsed < NOBODY => return,
+            None => state.limit = None,
+        }
+        (state.window_begun, state.window_spent) = (now, 0);
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl State {
+    /// Moves the limit after a window in which reads took `mean` nanoseconds, and `spent` bytes a
+    /// second were.
+    fn judge(&mut self, mean: f64, spent: f64) {
+        let Some(quiet) = self.quiet_nanos else {
+            return;
+        };
+        if mean > SLOW * quiet && mean > quiet + SLOW_BY_NANOS {
+            let from = self.limit.unwrap_or(spent).min(spent.max(LEAST_LIMIT));
+            self.limit = Some((0.7 * from).max(LEAST_LIMIT));
+            self.quiet_nanos = Some(quiet * DRIFT);
+        } else {
+            self.limit = self.limit.map(|limit| limit * 1.25).filter(|&limit| limit < NO_LIMIT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::Env;
+    use crate::env::threads::Join;
+
+    const MIB: u64 = 1 << 20;
+
+    fn spender(env: &Env, budget: &Arc<Budget>, who: Who, mib: u64) -> Box<dyn Join> {
+        let budget = budget.clone();
+        let work = move || (0..mib).for_each(|_| budget.spend(who, MIB));
+        env.threads.spawn("spender", Box::new(work)).unwrap()
+    }
+
+    /// Runs `work` in virtual time; tells how long it took.
+    fn timed(cap: Option<u64>, work: impl FnOnce(&Env, &Arc<Budget>)) -> Duration {
+        let (env, simulation) = Env::simulated(7);
+        simulation.run(|| {
+            let budget = Arc::new(Budget::new(env.clock.clone(), cap));
+            let begun = env.clock.now();
+            work(&env, &budget);
+            env.clock.now() - begun
+        })
+    }
+
+    fn spend(budget: &Budget, who: Who, mib: u64) {
+        (0..mib).for_each(|_| budget.spend(who, MIB));
+    }
+
+    #[test]
+    fn without_a_limit_nobody_waits() {
+        let took = timed(None, |_, budget| spend(budget, Who::Compaction, 10_000));
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+
+    #[test]
+    fn a_cap_holds_for_all_but_flushes() {
+        let took = timed(Some(10 * MIB), |_, budget| spend(budget, Who::Compaction, 100));
+        assert!(took.abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "{took:?}");
+        let took = timed(Some(10 * MIB), |_, budget| spend(budget, Who::Gc, 100));
+        assert!(took.abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "{took:?}");
+        let took = timed(Some(10 * MIB), |_, budget| spend(budget, Who::Flush, 100));
+        assert!(took < Duration::from_secs(1), "{took:?}");
+    }
+
+    #[test]
+    fn gc_owns_a_quarter_and_gets_the_rest_when_compaction_rests() {
+        let took = timed(Some(10 * MIB), |env, budget| {
+            // A quarter against three quarters: compaction ends first, after 40 s.
+            let compaction = spender(env, budget, Who::Compaction, 300);
+            let gc = spender(env, budget, Who::Gc, 200);
+            compaction.join().unwrap();
+            let now = env.clock.now();
+            assert!(now.abs_diff(Duration::from_secs(40)) < Duration::from_secs(3), "{now:?}");
+            gc.join().unwrap();
+        });
+        // 100 MiB of GC by then, and 10 s for the others.
+        assert!(took.abs_diff(Duration::from_secs(50)) < Duration::from_secs(4), "{took:?}");
+    }
+
+    /// For some seconds: reads that take so long, and background work that would write so much.
+    fn load(env: &Env, budget: &Arc<Budget>, read_micros: u64, mib_per_second: u64, seconds: u64) {
+        let until = env.clock.now() + Duration::from_secs(seconds);
+        let (reader, reads) = (env.clone(), budget.clone());
+        let read = move || {
+            while reader.clock.now() < until {
+                reads.note_read(Duration::from_micros(read_micros));
+                reader.threads.sleep(Duration::from_millis(4));
+            }
+        };
+        let reader = env.threads.spawn("reader", Box::new(read)).unwrap();
+        while env.clock.now() < until && mib_per_second > 0 {
+            budget.spend(Who::Compaction, MIB);
+            env.threads.sleep(Duration::from_secs(1) / u32::try_from(mib_per_second).unwrap());
+        }
+        reader.join().unwrap();
+    }
+
+    #[test]
+    fn slow_reads_hold_background_work_up_until_they_recover() {
+        timed(None, |env, budget| {
+            load(env, budget, 300, 1000, 2);
+            assert_eq!(budget.limit(), None, "nothing to compare with");
+            load(env, budget, 100, 0, 2);
+            load(env, budget, 120, 1000, 2);
+            assert_eq!(budget.limit(), None, "a little slower is fine");
+            load(env, budget, 200, 1000, 1);
+            let limit = budget.limit().unwrap();
+            assert!(limit < 800 * MIB && limit >= LEAST_LIMIT as u64, "{limit}");
+            load(env, budget, 110, 1000, 10);
+            assert_eq!(budget.limit(), None, "recovered");
+        });
+    }
+
+    #[test]
+    fn the_limit_has_a_floor_and_a_new_load_becomes_the_quiet() {
+        timed(None, |env, budget| {
+            load(env, budget, 100, 0, 1);
+            load(env, budget, 200, 1000, 3);
+            assert_eq!(budget.limit(), Some(LEAST_LIMIT as u64));
+            load(env, budget, 200, 1000, 20);
+            assert_eq!(budget.limit(), None, "200 µs is what reads take now");
+        });
+    }
+
+    #[test]
+    fn without_readers_there_is_nobody_to_give_way_to() {
+        timed(None, |env, budget| {
+            load(env, budget, 100, 0, 1);
+            load(env, budget, 200, 1000, 1);
+            assert!(budget.limit().is_some());
+            env.threads.sleep(NOBODY);
+            budget.spend(Who::Compaction, MIB);
+            assert_eq!(budget.limit(), None);
+        });
+    }
+
+    #[test]
+    fn pressure_lifts_the_limit_for_reads_and_not_the_cap() {
+        let slowed = |env: &Env, budget: &Arc<Budget>| {
+            load(env, budget, 100, 0, 1);
+            load(env, budget, 200, 1000, 2);
+        };
+        timed(None, |env, budget| {
+            slowed(env, budget);
+            budget.press(Pressure::Space, true);
+            budget.press(Pressure::Level0, true);
+            assert_eq!(budget.limit(), None);
+            budget.press(Pressure::Space, false);
+            assert_eq!(budget.limit(), None);
+            budget.press(Pressure::Level0, false);
+            assert!(budget.limit().is_some());
+        });
+        timed(Some(20 * MIB), |env, budget| {
+            slowed(env, budget);
+            budget.press(Pressure::Space, true);
+            assert_eq!(budget.limit(), Some(20 * MIB));
+        });
+    }
+
+    #[test]
+    fn closing_and_pressure_end_the_waiting() {
+        for close in [true, false] {
+            timed(None, |env, budget| {
+                load(env, budget, 100, 0, 1);
+                load(env, budget, 200, 1000, 2);
+                let waiting = spender(env, budget, Who::Gc, 1000);
+                env.threads.sleep(Duration::from_millis(100));
+                let begun = env.clock.now();
+                if close {
+                    budget.close()
+                } else {
+                    budget.press(Pressure::Space, true)
+                }
+                waiting.join().unwrap();
+                let waited = env.clock.now() - begun;
+                assert!(waited < Duration::from_millis(10), "{waited:?}");
+            });
+        }
+    }
+}
