@@ -72,10 +72,15 @@ pub struct LiveSegment {
 impl LiveSegment {
     /// True if any of these bytes is in a hole: what was there may be gone.
     pub fn is_punched(&self, offset: u64, length: u64) -> bool {
-        let end = offset.saturating_add(length);
-        let next = self.holes.partition_point(|(hole, len)| hole + len <= offset);
-        self.holes.get(next).is_some_and(|(hole, _)| *hole < end)
+        is_punched(&self.holes, offset, length)
     }
+}
+
+/// True if any of `length` bytes from `offset` on is in one of `holes`.
+pub fn is_punched(holes: &Holes, offset: u64, length: u64) -> bool {
+    let end = offset.saturating_add(length);
+    let next = holes.partition_point(|(hole, len)| hole + len <= offset);
+    holes.get(next).is_some_and(|(hole, _)| *hole < end)
 }
 
 /// Ranges of a segment, each an offset and a length: ascending, disjoint, in whole units of

@@ -7,10 +7,11 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::header::{HEADER_BYTES, Header};
 use crate::base::key::SeqNo;
-use crate::base::pointer::{KeyspaceId, TableId};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::db::DEFAULT_KEYSPACE;
 use crate::db::orders::Orders;
 use crate::env::Env;
+use crate::version::Holes;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names::{self, Named};
 use crate::version::manifest::{read_current, scan_records};
@@ -36,7 +37,12 @@ pub struct Facts {
     pub owners: BTreeMap<TableId, KeyspaceId>,
     /// Keyspaces that were dropped: their records are no loss.
     pub dropped: BTreeSet<KeyspaceId>,
+    /// Segments with holes: their lengths, and the holes.
+    pub punched: BTreeMap<SegmentId, (u64, Holes)>,
+    /// Freed segments in which nothing was live, so that there is no file that says so.
+    pub given_up: BTreeSet<SegmentId>,
     pub last_seqno: SeqNo,
+    lengths: BTreeMap<SegmentId, u64>,
     /// The highest id of any file.
     pub highest_file: u64,
     /// Every file of ours, by kind and id.
@@ -146,6 +152,19 @@ impl Facts {
                     if let Some(known) = self.keyspaces.get_mut(keyspace) {
                         known.flushed = known.flushed.max(*seqno);
                     }
+                }
+                Change::SealSegment { id, length } => {
+                    self.lengths.insert(*id, *length);
+                }
+                Change::Holes { segment, holes } => {
+                    let length = self.lengths.get(segment).copied().unwrap_or(0);
+                    self.punched.insert(*segment, (length, holes.clone()));
+                }
+                Change::AddRelocation { meta } if meta.has_file() => {
+                    self.given_up.remove(&meta.segment);
+                }
+                Change::AddRelocation { meta } => {
+                    self.given_up.insert(meta.segment);
                 }
                 Change::LastSeqno(seqno) => self.last_seqno = self.last_seqno.max(*seqno),
                 Change::NextFile(id) => self.highest_file = self.highest_file.max(*id),

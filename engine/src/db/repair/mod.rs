@@ -4,13 +4,15 @@
 //! ```text
 //! opens and checks? ──► it stays as it is
 //! else  facts.rs    what the manifests still say: keyspaces, owners of tables
+//!       values.rs   where values are, in segments kept and freed
 //!       sources.rs  what tables and the end of the log still hold
 //!       rebuild.rs  both merged into new tables, then a new manifest
 //! ```
-//! Values stay where they are: segments are kept, only the tree is written anew. Of each key the
-//! newest version counts; if its value can't be read any more the key is lost, and counted: an
-//! older value in its place would be another value (I3). Nothing is unlinked: what is not part of
-//! the new database goes to the folder `lost` in its directory.
+//! Values stay where they are: segments are kept, only the tree is written anew, with pointers that
+//! lead straight to them, so that relocations are needed no more. Of each key the newest version
+//! counts; if its value can't be read any more, or had been given up as garbage, the key is lost,
+//! and counted: an older value in its place would be another value (I3, I6). Nothing is unlinked:
+//! what is not part of the new database goes to the folder `lost` in its directory.
 //!
 //! A crash before the new CURRENT leaves the damaged database, and orphans or files in `lost` that
 //! the next repair reads or leaves alone; so it can be repeated.
@@ -20,6 +22,7 @@ mod rebuild;
 mod sources;
 #[cfg(test)]
 mod tests;
+mod values;
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::db::Db;
@@ -53,6 +56,8 @@ pub struct RepairReport {
     pub tables: u64,
     /// Segments that were kept.
     pub segments: u64,
+    /// Relocations of freed segments that were read whole; pointers lead past them now.
+    pub relocations: u64,
     /// Records of the log that were in no table yet.
     pub log_records: u64,
     /// Keys whose newest value could not be read any more; they are gone.

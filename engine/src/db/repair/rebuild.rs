@@ -2,7 +2,7 @@
 //! manifest with them and all segments, whose head lies behind the whole log.
 
 use crate::base::entry::Slot;
-use crate::base::error::{Error, IoContext, Result};
+use crate::base::error::{IoContext, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::Trailer;
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
@@ -10,9 +10,9 @@ use crate::cache::{BlockCache, OpenFiles};
 use crate::db::open::Builder;
 use crate::db::repair::facts::Facts;
 use crate::db::repair::sources::{
-    FoundSegment, Source, describe_table, each_record, find_segment, log_end, needs_order,
-    owner_by_values,
+    Source, describe_table, each_record, find_segment, log_end, needs_order, owner_by_values,
 };
+use crate::db::repair::values::Values;
 use crate::db::repair::{RepairReport, set_aside};
 use crate::env::Env;
 use crate::env::fs::File;
@@ -41,7 +41,7 @@ pub struct Rebuild<'a> {
     facts: Facts,
     context: Arc<TableContext>,
     sources: BTreeMap<KeyspaceId, Source>,
-    segments: BTreeMap<SegmentId, FoundSegment>,
+    values: Values,
     next_file: u64,
     last_seqno: u64,
 }
@@ -62,8 +62,8 @@ impl<'a> Rebuild<'a> {
             filter_policy: builder.policy().cloned(),
         });
         let (next_file, last_seqno) = (facts.highest_file + 1, facts.last_seqno);
-        let (sources, segments) = (BTreeMap::new(), BTreeMap::new());
-        Ok(Rebuild { env, builder, facts, context, sources, segments, next_file, last_seqno })
+        let (sources, values) = (BTreeMap::new(), Values::new(facts.given_up.clone()));
+        Ok(Rebuild { env, builder, facts, context, sources, values, next_file, last_seqno })
     }
 
     /// Reads, writes, and puts the new manifest in force.
@@ -72,6 +72,7 @@ impl<'a> Rebuild<'a> {
             self.source(id, "")?;
         }
         let mut replaced = self.read_segments(report)?;
+        replaced.extend(self.read_relocations(report));
         replaced.extend(self.read_tables(report)?);
         self.read_log(report)?;
         let mut changes = self.segment_changes();
@@ -118,9 +119,10 @@ impl<'a> Rebuild<'a> {
         let mut useless = Vec::new();
         for (named, path) in &self.facts.files {
             let Named::Segment(id) = *named else { continue };
-            match find_segment(self.env, &self.context, id, report) {
+            let punched = self.facts.punched.get(&id);
+            match find_segment(self.env, &self.context, id, punched, report) {
                 Ok(Some(found)) => {
-                    self.segments.insert(id, found);
+                    self.values.segments.insert(id, found);
                     report.segments += 1;
                 }
                 Ok(None) => useless.push(path.clone()),
@@ -131,6 +133,18 @@ impl<'a> Rebuild<'a> {
             }
         }
         Ok(useless)
+    }
+
+    /// Reads the relocations; returns all their files: the new tables lead past them.
+    fn read_relocations(&mut self, report: &mut RepairReport) -> Vec<PathBuf> {
+        let mut replaced = Vec::new();
+        for (named, path) in &self.facts.files {
+            let Named::Relocation(id) = *named else { continue };
+            let added = self.values.add_relocation(self.env, &self.context, id, report);
+            report.problems.extend(added.err());
+            replaced.push(path.clone());
+        }
+        replaced
     }
 
     /// Reads the tables; returns all their files, which new ones replace.
@@ -160,7 +174,7 @@ impl<'a> Rebuild<'a> {
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         let owner = match self.facts.owners.get(&id) {
             Some(owner) => Some(*owner),
-            None => owner_by_values(&table, &self.segments),
+            None => owner_by_values(&table, &self.values),
         };
         let owner = owner.unwrap_or(KeyspaceId(1));
         if let Some(source) = self.source(owner, &properties.comparator)? {
@@ -170,8 +184,8 @@ impl<'a> Rebuild<'a> {
     }
 
     fn read_log(&mut self, report: &mut RepairReport) -> Result<()> {
-        let segments = std::mem::take(&mut self.segments);
-        for found in log_end(&segments) {
+        let values = std::mem::take(&mut self.values);
+        for found in log_end(&values.segments) {
             each_record(self.env, found, &mut |record| {
                 self.last_seqno = self.last_seqno.max(record.seqno);
                 if let Some(source) = self.source(record.keyspace, "")? {
@@ -180,16 +194,19 @@ impl<'a> Rebuild<'a> {
                 Ok(())
             })?;
         }
-        self.segments = segments;
+        self.values = values;
         Ok(())
     }
 
     fn segment_changes(&self) -> Vec<Change> {
         let mut changes = Vec::new();
-        for (&id, found) in &self.segments {
+        for (&id, found) in &self.values.segments {
             let (kind, epoch) = (found.head.kind, found.head.epoch);
             changes.push(Change::AddSegment { id, kind, epoch });
             changes.push(Change::SealSegment { id, length: found.length });
+            if !found.holes.is_empty() {
+                changes.push(Change::Holes { segment: id, holes: found.holes.clone() });
+            }
         }
         changes
     }
@@ -233,11 +250,11 @@ fn write_tables(
         if !is_older {
             last = Some(key.to_vec());
             match readable(rebuild, keyspace, &merged) {
-                Ok(true) => {
-                    tables.add(key, trailer, merged.payload())?;
+                Ok(Some(payload)) => {
+                    tables.add(key, trailer, &payload)?;
                     report.keys += 1;
                 }
-                Ok(false) => {}
+                Ok(None) => {}
                 Err(error) => {
                     report.lost_keys += 1;
                     report.problems.push(error);
@@ -249,22 +266,24 @@ fn write_tables(
     tables.finish()
 }
 
-/// True for an entry to keep, false for a tombstone, an error for a value that can't be read.
-fn readable(rebuild: &Rebuild<'_>, keyspace: KeyspaceId, entry: &MergeIter) -> Result<bool> {
+/// The payload of an entry to keep, `None` for a tombstone, an error for a value that is lost.
+fn readable(
+    rebuild: &Rebuild<'_>,
+    keyspace: KeyspaceId,
+    entry: &MergeIter,
+) -> Result<Option<Vec<u8>>> {
     let trailer = entry.trailer();
-    match Slot::decode(trailer.kind()?, entry.payload())? {
-        Slot::Delete => Ok(false),
-        Slot::Inline(_) => Ok(true),
+    let slot = match Slot::decode(trailer.kind()?, entry.payload())? {
+        Slot::Delete => return Ok(None),
         Slot::Pointer(pointer) => {
-            let found = rebuild.segments.get(&pointer.segment).ok_or_else(|| {
-                let what = format!("segment {} is missing, and a value with it", pointer.segment);
-                Error::corruption(what)
-            })?;
-            let segment = &found.handle.segment;
-            segment.read_value(pointer, keyspace, entry.user_key(), trailer.seqno())?;
-            Ok(true)
+            let (key, seqno) = (entry.user_key(), trailer.seqno());
+            Slot::Pointer(rebuild.values.locate(pointer, keyspace, key, seqno)?)
         }
-    }
+        inline => inline,
+    };
+    let mut payload = Vec::new();
+    slot.encode(&mut payload);
+    Ok(Some(payload))
 }
 
 /// The tables of one keyspace as they are written.

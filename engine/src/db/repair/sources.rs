@@ -13,6 +13,7 @@ use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
 use crate::db::repair::RepairReport;
+use crate::db::repair::values::Values;
 use crate::env::Env;
 use crate::memtable::Memtable;
 use crate::segment::{RecordKind, RecordView, SegmentHead, SegmentKind};
@@ -20,6 +21,7 @@ use crate::segment::{ScanMode, ScanStart, Tail, read_head, scan};
 use crate::table::{Properties, TableMeta};
 use crate::version::files::{SegmentHandle, TableContext, TableHandle, names};
 use crate::version::settings::KeyspaceOptions;
+use crate::version::{Holes, is_punched};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -29,6 +31,15 @@ pub struct FoundSegment {
     pub handle: Arc<SegmentHandle>,
     /// Where its frames end; what lies behind is torn.
     pub length: u64,
+    /// Its holes, as far as they are known.
+    pub holes: Holes,
+}
+
+impl FoundSegment {
+    /// True if any byte of a record is in a hole.
+    pub fn is_punched(&self, place: ValuePointer) -> bool {
+        is_punched(&self.holes, place.offset, place.length.into())
+    }
 }
 
 /// Everything of one keyspace.
@@ -134,6 +145,7 @@ pub fn find_segment(
     env: &Env,
     context: &TableContext,
     id: SegmentId,
+    punched: Option<&(u64, Holes)>,
     report: &mut RepairReport,
 ) -> Result<Option<FoundSegment>> {
     let path = names::segment(&context.dir, id);
@@ -142,6 +154,12 @@ pub fn find_segment(
         return Ok(None);
     };
     let mut length = file.len().doing("measure", &path)?;
+    let handle = Arc::new(SegmentHandle::open(id, head.kind, head.epoch, context));
+    if let Some((sealed, holes)) = punched.filter(|(sealed, _)| *sealed <= length) {
+        // Frames end at the first hole: values are proven one by one.
+        let (length, holes) = (*sealed, holes.clone());
+        return Ok(Some(FoundSegment { head, handle, length, holes }));
+    }
     let first = ScanStart::first(&head);
     match scan(&*file, &path, &head, ScanMode::Tail, first, &mut |_| Ok(())) {
         Ok(end) => {
@@ -152,8 +170,7 @@ pub fn find_segment(
         // Good frames follow the bad one: their values can still be read.
         Err(error) => report.problems.push(error),
     }
-    let handle = Arc::new(SegmentHandle::open(id, head.kind, head.epoch, context));
-    Ok(Some(FoundSegment { head, handle, length }))
+    Ok(Some(FoundSegment { head, handle, length, holes: Holes::default() }))
 }
 
 /// The segments at the end of the log that follow each other without a gap.
@@ -198,10 +215,7 @@ pub fn each_record(
 }
 
 /// The keyspace that a table's values say they are of; `None` if it has none, or none can be read.
-pub fn owner_by_values(
-    table: &TableHandle,
-    segments: &BTreeMap<SegmentId, FoundSegment>,
-) -> Option<KeyspaceId> {
+pub fn owner_by_values(table: &TableHandle, values: &Values) -> Option<KeyspaceId> {
     if table.meta.summary.segments.is_empty() {
         return None;
     }
@@ -210,8 +224,7 @@ pub fn owner_by_values(
     while entries.valid() {
         let slot = Slot::decode(entries.trailer().kind().ok()?, entries.payload()).ok()?;
         if let Slot::Pointer(pointer) = slot
-            && let Some(found) = segments.get(&pointer.segment)
-            && let Ok(keyspace) = found.handle.segment.keyspace_of(pointer)
+            && let Some(keyspace) = values.keyspace_of(pointer)
         {
             return Some(keyspace);
         }

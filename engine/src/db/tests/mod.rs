@@ -3,3 +3,4 @@
 
 pub(crate) mod by_hand;
 mod relocated;
+mod repaired;
