@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -305,6 +305,17 @@ impl OpenFiles {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             removed => removed.doing("remove", path),
         }
+    }
+
+    /// Every file held open, with its path, sorted.
+    pub fn held(&self) -> Vec<(PathBuf, Arc<dyn File>)> {
+        let mut held = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock();
+            held.extend(shard.files.iter().map(|(path, open)| (path.into(), open.file.clone())));
+        }
+        held.sort_by(|(one, _): &(PathBuf, _), (other, _)| one.cmp(other));
+        held
     }
 
     /// What it did and holds.

@@ -65,6 +65,10 @@ pub use db::recover::RecoveryReport;
 pub use db::repair::RepairReport;
 pub use db::report::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
 pub use db::snapshot::Snapshot;
+pub use db::space::report::{
+    ClassSpace, FileClass, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceCell, SpaceParts,
+    SpaceReport,
+};
 pub use db::tables::TableInfo;
 pub use db::{DEFAULT_KEYSPACE, Db};
 pub use env::batch_read::ParallelReads;

@@ -8,6 +8,7 @@ use crate::db::range::prefix_bounds;
 use crate::db::snapshot::Snapshot;
 use crate::read::cursor::{CursorSettings, TreeCursor};
 use crate::read::visible::Bounds;
+use crate::version::pins::{Pin, PinKind, PinOwner};
 use crate::version::view::View;
 use std::sync::Arc;
 
@@ -106,6 +107,8 @@ pub struct Cursor {
     inner: TreeCursor,
     /// Kept so that compaction keeps what the cursor sees, should it outlive its view.
     _snapshot: Option<Snapshot>,
+    /// Says that it is there; `None` if an iterator, which says so itself, walks with it.
+    _pin: Option<Pin>,
 }
 
 impl Cursor {
@@ -116,10 +119,14 @@ impl Cursor {
         options: CursorOptions,
     ) -> Result<Self> {
         let bounds = options.bounds();
-        Self::within(core, view, seqno, options, bounds)
+        let since = core.env.clock.now();
+        let owner = PinOwner { kind: PinKind::Cursor, keyspace: Some(view.keyspace), seqno, since };
+        let pin = core.snapshots.pins.register(owner, Some(&view.version));
+        let cursor = Self::within(core, view, seqno, options, bounds)?;
+        Ok(Cursor { _pin: Some(pin), ..cursor })
     }
 
-    /// A cursor over `bounds`, whatever ends `options` has.
+    /// A cursor over `bounds`, whatever ends `options` has, as a part of an iterator.
     pub(crate) fn within(
         core: Arc<Core>,
         view: Arc<View>,
@@ -134,7 +141,7 @@ impl Cursor {
             fill_cache: options.fill_cache,
         };
         let inner = TreeCursor::new(view, seqno, core.fetcher.clone(), settings)?;
-        Ok(Cursor { core, inner, _snapshot: options.snapshot })
+        Ok(Cursor { core, inner, _snapshot: options.snapshot, _pin: None })
     }
 
     /// True if it stands on a key.

@@ -23,13 +23,14 @@ pub mod recover;
 pub mod repair;
 pub mod report;
 pub mod snapshot;
+pub mod space;
 pub mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
-use crate::base::pointer::KeyspaceId;
+use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::commit::group::{Committer, Durability};
 use crate::commit::stall::Gate;
 use crate::compaction::picker::pick_range;
@@ -80,6 +81,8 @@ pub(crate) struct Core {
     pub(crate) background: Arc<Background>,
     pub(crate) orders: orders::Orders,
     pub(crate) recovered: recover::RecoveryReport,
+    /// Where segments ended whose length the manifest did not know when it was opened.
+    pub(crate) log_ends: BTreeMap<SegmentId, u64>,
     keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Serializes creating and dropping keyspaces.
     shaping: Mutex<()>,

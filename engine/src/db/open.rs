@@ -402,6 +402,7 @@ impl Opening {
             background,
             orders: self.orders,
             recovered: recovered.report,
+            log_ends: recovered.replay.sealed.into_iter().collect(),
             keyspaces: RwLock::new(recovered.keyspaces),
             shaping: Mutex::new(()),
             closed: AtomicBool::new(false),

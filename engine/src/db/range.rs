@@ -51,7 +51,7 @@ struct Ends {
 
 impl Ends {
     fn new(keyspace: &Keyspace, bounds: Bounds, options: CursorOptions) -> Self {
-        let snapshot = Some(Snapshot::take(&keyspace.core));
+        let snapshot = Some(Snapshot::for_iterator(&keyspace.core, keyspace.state.id));
         Ends {
             keyspace: keyspace.clone(),
             options: CursorOptions { snapshot, ..options },
@@ -64,6 +64,9 @@ impl Ends {
 
     fn cursor(&self) -> Result<Cursor> {
         let (view, seqno) = self.keyspace.view_at(self.options.snapshot.as_ref())?;
+        if let Some(snapshot) = &self.options.snapshot {
+            snapshot.keeps(&view.version);
+        }
         let (core, options) = (self.keyspace.core.clone(), self.options.clone());
         Cursor::within(core, view, seqno, options, self.bounds.clone())
     }

@@ -209,12 +209,12 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> String {
     )
 }
 
-fn joined(parts: impl Iterator<Item = String>) -> String {
+pub(super) fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
 /// A JSON string.
-fn quoted(text: &str) -> String {
+pub(super) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {
         match letter {

@@ -2,10 +2,13 @@
 
 use crate::base::error::Result;
 use crate::base::key::SeqNo;
+use crate::base::pointer::KeyspaceId;
 use crate::base::value::Value;
 use crate::db::Core;
 use crate::db::cursor::{Cursor, CursorOptions};
 use crate::db::keyspace::{Keyspace, ReadOptions};
+use crate::version::Version;
+use crate::version::pins::PinKind;
 use crate::version::snapshots::SnapshotPin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,6 +37,18 @@ impl Snapshot {
     pub(crate) fn take(core: &Arc<Core>) -> Self {
         let pin = core.snapshots.take(core.env.clock.now());
         Snapshot { core: core.clone(), pin: Arc::new(pin) }
+    }
+
+    /// The moment that an iterator over `keyspace` walks.
+    pub(super) fn for_iterator(core: &Arc<Core>, keyspace: KeyspaceId) -> Self {
+        let now = core.env.clock.now();
+        let pin = core.snapshots.take_for(PinKind::Iterator, Some(keyspace), now);
+        Snapshot { core: core.clone(), pin: Arc::new(pin) }
+    }
+
+    /// Notes that whoever holds it keeps the files of this version, too.
+    pub(super) fn keeps(&self, version: &Arc<Version>) {
+        self.pin.pin.keeps(version);
     }
 
     /// The value of a key at that moment.

@@ -5,6 +5,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What reads of a file will look like; passed on to the kernel where it takes such advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,19 @@ pub(super) fn ends_early(missing: usize) -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }
 
+/// What a file system says about a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Measure {
+    /// Length in bytes.
+    pub len: u64,
+    /// Bytes of disk really taken.
+    pub allocated: u64,
+    /// How many names the file has.
+    pub links: u64,
+    /// When it was last written to, since 1970; `None` where nobody knows.
+    pub modified: Option<Duration>,
+}
+
 /// A held lock on a database directory; dropping it lets go.
 pub trait Lock: Send + Sync {}
 
@@ -106,6 +120,13 @@ pub trait Fs: Send + Sync {
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes creations, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
+    /// Measures a file. The system's does it without opening the file, which for one that is
+    /// locked could let go of the lock, and for one of another kind could wait for ever.
+    fn measure(&self, path: &Path) -> io::Result<Measure> {
+        let file = self.open(path)?;
+        let (len, allocated, links) = (file.len()?, file.allocated()?, file.links()?);
+        Ok(Measure { len, allocated, links, modified: None })
+    }
     /// True if there is something of that name.
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Bytes that can still be written to the file system that holds `path`.

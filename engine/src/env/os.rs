@@ -3,7 +3,7 @@
 //! Calls that a signal interrupts are repeated; every other error goes up as it is. A failed
 //! sync is never repeated here (I8).
 
-use super::fs::{Advice, File, Fs, Lock};
+use super::fs::{Advice, File, Fs, Lock, Measure};
 use super::mapped::Mapped;
 use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::UNIX_EPOCH;
 
 /// The operating system's files.
 pub(super) struct OsFs;
@@ -232,6 +233,17 @@ impl Fs for OsFs {
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
         fs::File::open(or_here(path))?.sync_all()
+    }
+
+    fn measure(&self, path: &Path) -> io::Result<Measure> {
+        let found = fs::metadata(path)?;
+        let modified = found.modified().ok();
+        Ok(Measure {
+            len: found.len(),
+            allocated: found.blocks() * STAT_BLOCK_BYTES,
+            links: found.nlink(),
+            modified: modified.and_then(|time| time.duration_since(UNIX_EPOCH).ok()),
+        })
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {

@@ -90,6 +90,11 @@ impl Segment {
         self.identity.epoch
     }
 
+    /// How far its file is written, while somebody writes it.
+    pub fn written(&self) -> Option<u64> {
+        self.tail.as_ref().map(LiveTail::written)
+    }
+
     /// Its file.
     pub fn path(&self) -> &Path {
         &self.path

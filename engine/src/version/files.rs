@@ -10,6 +10,7 @@ use crate::env::sync::Mutex;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{FileSource, Segment, SegmentIdentity, SegmentKind};
 use crate::table::{FilterPolicy, Table, TableMeta, TableStats};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -99,30 +100,55 @@ pub mod names {
     }
 }
 
-/// Files whose last user is gone, waiting to be unlinked by the background.
+/// Files that no version names any more: those that somebody still reads, and those whose last
+/// user is gone, waiting to be unlinked by the background.
 #[derive(Default)]
 pub struct PurgeQueue {
-    paths: Mutex<Vec<PathBuf>>,
+    waiting: Mutex<Waiting>,
+}
+
+#[derive(Default)]
+struct Waiting {
+    /// Held by a reader.
+    read: BTreeSet<PathBuf>,
+    /// Held by nobody.
+    free: Vec<PathBuf>,
 }
 
 impl PurgeQueue {
-    fn push(&self, path: PathBuf) {
-        self.paths.lock().push(path);
+    fn expect(&self, path: &Path) {
+        self.waiting.lock().read.insert(path.to_path_buf());
     }
 
-    /// Takes everything that waits.
+    fn push(&self, path: PathBuf) {
+        let mut waiting = self.waiting.lock();
+        waiting.read.remove(&path);
+        waiting.free.push(path);
+    }
+
+    /// Takes everything that can be unlinked.
     pub fn take(&self) -> Vec<PathBuf> {
-        std::mem::take(&mut self.paths.lock())
+        std::mem::take(&mut self.waiting.lock().free)
     }
 
     /// Puts back what could not be unlinked yet.
     pub fn put_back(&self, paths: Vec<PathBuf>) {
-        self.paths.lock().extend(paths);
+        self.waiting.lock().free.extend(paths);
     }
 
-    /// True if nothing waits.
+    /// True if nothing can be unlinked.
     pub fn is_empty(&self) -> bool {
-        self.paths.lock().is_empty()
+        self.waiting.lock().free.is_empty()
+    }
+
+    /// Files that wait for their last reader, sorted.
+    pub fn still_read(&self) -> Vec<PathBuf> {
+        self.waiting.lock().read.iter().cloned().collect()
+    }
+
+    /// Files that wait to be unlinked, as nobody reads them any more.
+    pub fn unread(&self) -> Vec<PathBuf> {
+        self.waiting.lock().free.clone()
     }
 }
 
@@ -139,6 +165,8 @@ impl Ending {
     }
 
     fn mark(&self) {
+        // Whoever marks holds the handle, so its end comes behind this.
+        self.purge.expect(&self.path);
         self.obsolete.store(true, Ordering::Release);
     }
 }
@@ -357,6 +385,24 @@ impl SegmentHandle {
 mod tests {
     use super::names::{Named, parse};
     use super::*;
+
+    #[test]
+    fn i05_an_obsolete_file_waits_for_its_last_reader() {
+        let purge = Arc::new(PurgeQueue::default());
+        let path = Path::new("db/00000007.seg");
+        let ending = Arc::new(Ending::new(path.into(), purge.clone()));
+        let reader = ending.clone();
+        ending.mark();
+        drop(ending);
+        assert_eq!((purge.still_read(), purge.unread()), (vec![path.into()], vec![]));
+        assert!(purge.is_empty(), "a reader has it");
+        drop(reader);
+        assert_eq!((purge.still_read(), purge.unread()), (vec![], vec![path.into()]));
+        assert_eq!(purge.take(), [path]);
+        let live = Ending::new("db/00000008.seg".into(), purge.clone());
+        drop(live);
+        assert!(purge.is_empty() && purge.still_read().is_empty(), "it was never obsolete");
+    }
 
     #[test]
     fn names_are_read_strictly() {

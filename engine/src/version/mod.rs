@@ -7,7 +7,7 @@
 //!
 //! Locks, in the order they are taken: the set's `manifest`, held while an edit is written, since
 //! edits are serial; its `keyspaces`; a keyspace's `changing`. None is held during the I/O of a
-//! reader.
+//! reader. Leaves, under which no other is taken: that of [`pins`] and that of the files to purge.
 
 mod alive;
 pub mod build;
@@ -17,6 +17,7 @@ pub mod garbage;
 pub mod health;
 pub mod levels;
 pub mod manifest;
+pub mod pins;
 pub mod references;
 pub mod resolve;
 pub mod set;

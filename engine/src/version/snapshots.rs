@@ -1,7 +1,9 @@
 //! Pinned sequence numbers. What a live snapshot can see, compaction keeps.
 
 use crate::base::key::SeqNo;
+use crate::base::pointer::KeyspaceId;
 use crate::env::sync::Mutex;
+use crate::version::pins::{Pin, PinKind, PinOwner, Pins};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,11 +14,13 @@ use std::time::Duration;
 pub struct Snapshots {
     /// Every entry at or below is visible. Written by the commit leader alone.
     visible: AtomicU64,
-    live: Mutex<BTreeMap<SeqNo, Pins>>,
+    live: Mutex<BTreeMap<SeqNo, Taken>>,
+    /// Who holds on to the past, snapshots or files, by name and age.
+    pub pins: Arc<Pins>,
 }
 
 /// The snapshots of one sequence number.
-struct Pins {
+struct Taken {
     count: usize,
     oldest: Duration,
 }
@@ -37,11 +41,25 @@ impl Snapshots {
     /// The number is read under the lock, so that a job that lists the snapshots either sees
     /// this one or started from a state that this one includes.
     pub fn take(self: &Arc<Self>, now: Duration) -> SnapshotPin {
-        let mut live = self.live.lock();
-        let seqno = self.visible();
-        let pins = live.entry(seqno).or_insert(Pins { count: 0, oldest: now });
-        pins.count += 1;
-        SnapshotPin { seqno, taken: now, snapshots: self.clone() }
+        self.take_for(PinKind::Snapshot, None, now)
+    }
+
+    /// As [`Snapshots::take`], for an iterator over a keyspace.
+    pub fn take_for(
+        self: &Arc<Self>,
+        kind: PinKind,
+        keyspace: Option<KeyspaceId>,
+        now: Duration,
+    ) -> SnapshotPin {
+        let seqno = {
+            let mut live = self.live.lock();
+            let seqno = self.visible();
+            let taken = live.entry(seqno).or_insert(Taken { count: 0, oldest: now });
+            taken.count += 1;
+            seqno
+        };
+        let pin = self.pins.register(PinOwner { kind, keyspace, seqno, since: now }, None);
+        SnapshotPin { seqno, taken: now, pin, snapshots: self.clone() }
     }
 
     /// The pinned sequence numbers, ascending.
@@ -52,8 +70,8 @@ impl Snapshots {
     /// How many snapshots are live, and since when the oldest is.
     pub fn summary(&self) -> (usize, Option<Duration>) {
         let live = self.live.lock();
-        let count = live.values().map(|pins| pins.count).sum();
-        (count, live.values().map(|pins| pins.oldest).min())
+        let count = live.values().map(|taken| taken.count).sum();
+        (count, live.values().map(|taken| taken.oldest).min())
     }
 }
 
@@ -63,15 +81,17 @@ pub struct SnapshotPin {
     pub seqno: SeqNo,
     /// When it was taken, by the clock of the environment.
     pub taken: Duration,
+    /// Its entry in the registry of who holds on.
+    pub pin: Pin,
     snapshots: Arc<Snapshots>,
 }
 
 impl Drop for SnapshotPin {
     fn drop(&mut self) {
         let mut live = self.snapshots.live.lock();
-        if let Some(pins) = live.get_mut(&self.seqno) {
-            pins.count -= 1;
-            if pins.count == 0 {
+        if let Some(taken) = live.get_mut(&self.seqno) {
+            taken.count -= 1;
+            if taken.count == 0 {
                 live.remove(&self.seqno);
             }
         }

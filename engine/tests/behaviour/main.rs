@@ -22,3 +22,4 @@ mod options;
 mod readonly;
 mod reopen;
 mod snapshots;
+mod space;

@@ -1,0 +1,216 @@
+//! Where the books and the disk differ. Every store that freed space wrongly had such a
+//! difference and did not look.
+
+use crate::base::pointer::SegmentId;
+use crate::base::size::sized;
+use crate::db::space::files::{FileFacts, Standing};
+use crate::db::space::report::SegmentSpace;
+use crate::db::space::row_of;
+use crate::version::Version;
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Files of one kind of trouble that are named; the others are counted.
+const MAX_NAMED: usize = 3;
+/// What a file system may take besides a file's content, for where its parts are, in bytes...
+const SLACK_BYTES: u64 = 64 << 10;
+/// ...and as a share of the content: one in this many.
+const SLACK_SHARE: u64 = 16;
+/// Files are allocated in blocks of this many bytes, at most.
+const BLOCK_BYTES: u64 = 4096;
+
+/// Files in the same trouble.
+#[derive(Default)]
+struct Trouble {
+    names: Vec<String>,
+    count: u64,
+    bytes: u64,
+}
+
+/// Troubles by what they are, in words that follow "3 files (1.5 MiB) ".
+#[derive(Default)]
+struct Troubles(BTreeMap<&'static str, Trouble>);
+
+impl Troubles {
+    fn add(&mut self, what: &'static str, name: String, bytes: u64) {
+        let trouble = self.0.entry(what).or_default();
+        trouble.count += 1;
+        trouble.bytes += bytes;
+        if trouble.names.len() < MAX_NAMED {
+            trouble.names.push(name);
+        }
+    }
+
+    fn into_lines(self) -> Vec<String> {
+        let line = |(what, trouble): (&str, Trouble)| {
+            let files =
+                if trouble.count == 1 { "1 file" } else { &format!("{} files", trouble.count) };
+            let more = if trouble.count > MAX_NAMED as u64 { ", …" } else { "" };
+            let names = trouble.names.join(", ");
+            format!("{files} ({}) {what}: {names}{more}", sized(trouble.bytes))
+        };
+        self.0.into_iter().map(line).collect()
+    }
+}
+
+const MISSING: &str = "named by the manifest but not in the directory";
+const LEFT_OVER: &str =
+    "that nothing names, left by a crash; the next opening for writing removes them";
+const FOREIGN: &str = "not CleaveDB's";
+const DELETED: &str = "deleted from the directory but still open; closing the database frees them";
+const OTHER_LENGTH: &str = "with another length than the manifest says";
+const MORE_BLOCKS: &str = "with more blocks than length and holes explain";
+const FEWER_BLOCKS: &str =
+    "with fewer blocks than length and holes explain: compressed or punched by others";
+const OVERFULL: &str = "with more bytes of records than there can be; run `cleave check`";
+
+/// What is looked at.
+pub(super) struct Books<'a> {
+    pub(super) version: &'a Version,
+    pub(super) files: &'a BTreeMap<&'a Path, &'a FileFacts>,
+    pub(super) segments: &'a [SegmentSpace],
+    /// True if nobody writes: then no job explains a file that nothing names.
+    pub(super) read_only: bool,
+    /// Files that are open but have no name any more, with the bytes they take.
+    pub(super) nameless: Vec<(String, u64)>,
+}
+
+/// Every difference, as sentences.
+pub(super) fn find(books: Books<'_>) -> Vec<String> {
+    let mut troubles = Troubles::default();
+    for file in books.files.values() {
+        match file.standing {
+            Standing::Foreign => troubles.add(FOREIGN, file.name(), file.measure.allocated),
+            Standing::Unnamed if books.read_only => {
+                troubles.add(LEFT_OVER, file.name(), file.measure.allocated);
+            }
+            _ => {}
+        }
+    }
+    live_files(&books, &mut troubles);
+    for segment in books.segments {
+        let seen = segment.live_bytes + segment.pinned_bytes;
+        let room = segment.length.saturating_sub(segment.hole_bytes);
+        let named = books.version.uses.of(SegmentId(segment.id)).bytes;
+        // What is being written may be in a buffer still.
+        if segment.sealed && (seen > room || named > segment.length) {
+            troubles.add(OVERFULL, format!("{:08}.seg", segment.id), seen);
+        }
+    }
+    for (name, bytes) in books.nameless {
+        troubles.add(DELETED, name, bytes);
+    }
+    troubles.into_lines()
+}
+
+fn live_files(books: &Books<'_>, troubles: &mut Troubles) {
+    let keyspaces = books.version.keyspaces.values();
+    for (_, table) in keyspaces.flat_map(|keyspace| keyspace.levels.tables()) {
+        let Some(file) = books.files.get(table.path()) else {
+            troubles.add(MISSING, table.path().display().to_string(), table.meta.bytes);
+            continue;
+        };
+        compare(file, Some(table.meta.bytes), 0, troubles);
+    }
+    for relocation in books.version.relocations.values() {
+        match relocation.path().map(|path| (path, books.files.get(path))) {
+            None => {}
+            Some((path, None)) => {
+                troubles.add(MISSING, path.display().to_string(), relocation.meta.bytes);
+            }
+            Some((_, Some(file))) => compare(file, Some(relocation.meta.bytes), 0, troubles),
+        }
+    }
+    for (id, live) in books.version.segments.iter() {
+        let Some(file) = books.files.get(live.handle.path()) else {
+            let bytes = live.sealed.unwrap_or(0);
+            troubles.add(MISSING, live.handle.path().display().to_string(), bytes);
+            continue;
+        };
+        let holes = row_of(books.segments, *id).map_or(0, |segment| segment.hole_bytes);
+        compare(file, live.sealed, holes, troubles);
+    }
+}
+
+/// `length`: what the manifest says, if it knows already.
+fn compare(file: &FileFacts, length: Option<u64>, holes: u64, troubles: &mut Troubles) {
+    let Some(length) = length else {
+        return;
+    };
+    let measure = &file.measure;
+    if measure.len != length {
+        let difference = measure.len.abs_diff(length);
+        return troubles.add(OTHER_LENGTH, file.name(), difference);
+    }
+    let expected = length.next_multiple_of(BLOCK_BYTES).saturating_sub(holes);
+    let slack = SLACK_BYTES.max(expected / SLACK_SHARE);
+    if measure.allocated > expected + slack {
+        troubles.add(MORE_BLOCKS, file.name(), measure.allocated - expected);
+    } else if measure.allocated + slack < expected {
+        troubles.add(FEWER_BLOCKS, file.name(), expected - measure.allocated);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::fs::Measure;
+    use crate::version::files::names::{self, Named};
+
+    fn file(name: &str, standing: Standing, len: u64, allocated: u64) -> FileFacts {
+        let path = Path::new("db").join(name);
+        let named: Named = names::parse(&path);
+        let measure = Measure { len, allocated, links: 1, modified: None };
+        FileFacts { path, named, standing, measure }
+    }
+
+    fn lines(files: &[FileFacts], read_only: bool) -> Vec<String> {
+        let version = Version::default();
+        let files = crate::db::space::files::by_path(files);
+        find(Books { version: &version, files: &files, segments: &[], read_only, nameless: vec![] })
+    }
+
+    #[test]
+    fn what_nothing_names_is_told() {
+        let files = [
+            file("00000007.tbl", Standing::Unnamed, 5000, 8192),
+            file("notes.txt", Standing::Foreign, 10, 4096),
+        ];
+        assert_eq!(lines(&files, false), ["1 file (4.0 KiB) not CleaveDB's: notes.txt"]);
+        let both = lines(&files, true);
+        assert_eq!(both.len(), 2);
+        assert!(both[1].starts_with("1 file (8.0 KiB) that nothing names"), "{both:?}");
+        assert!(both[1].ends_with(": 00000007.tbl"), "{both:?}");
+    }
+
+    #[test]
+    fn lengths_and_blocks_are_compared() {
+        let cases = [
+            (Some(10_000), 10_000, 12_288, 0, None),
+            (Some(10_000), 10_001, 12_288, 0, Some(OTHER_LENGTH)),
+            (None, 10_001, 1 << 30, 0, None),
+            (Some(1 << 20), 1 << 20, 2 << 20, 0, Some(MORE_BLOCKS)),
+            (Some(1 << 20), 1 << 20, 1 << 19, 0, Some(FEWER_BLOCKS)),
+            (Some(1 << 20), 1 << 20, 1 << 19, 1 << 19, None),
+            (Some(1 << 20), 1 << 20, 1 << 20, 1 << 19, Some(MORE_BLOCKS)),
+        ];
+        for (length, found, allocated, holes, expected) in cases {
+            let mut troubles = Troubles::default();
+            let file = file("00000007.seg", Standing::Live, found, allocated);
+            compare(&file, length, holes, &mut troubles);
+            let told: Vec<&str> = troubles.0.keys().copied().collect();
+            assert_eq!(told, Vec::from_iter(expected), "{length:?} {allocated}");
+        }
+    }
+
+    #[test]
+    fn many_files_are_one_line() {
+        let files: Vec<_> = (1..=5)
+            .map(|id| file(&format!("{id:08}.seg"), Standing::Unnamed, 1 << 20, 1 << 20))
+            .collect();
+        let lines = lines(&files, true);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].starts_with("5 files (5.0 MiB) that"), "{lines:?}");
+        assert!(lines[0].ends_with("00000001.seg, 00000002.seg, 00000003.seg, …"), "{lines:?}");
+    }
+}

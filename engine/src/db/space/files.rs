@@ -1,0 +1,90 @@
+//! Every file in the directory with what the system says of it.
+
+use crate::base::error::{Error, IoContext, Result};
+use crate::env::Env;
+use crate::env::fs::Measure;
+use crate::version::Version;
+use crate::version::files::names::{self, Named};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// What a file in the directory is to the version that is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// The version names it, or it is one of those that have no version.
+    Live,
+    /// It was replaced; somebody still reads it, or it is about to go.
+    Obsolete,
+    /// It is ours and nothing names it: a job writes it, or a crash left it.
+    Unnamed,
+    /// Bytes cut off a log, kept for people.
+    Aside,
+    /// Not ours.
+    Foreign,
+}
+
+/// One file.
+#[derive(Debug, Clone)]
+pub(super) struct FileFacts {
+    /// Its path.
+    pub(super) path: PathBuf,
+    /// What its name says.
+    pub(super) named: Named,
+    /// What the version says.
+    pub(super) standing: Standing,
+    /// What the system says.
+    pub(super) measure: Measure,
+}
+
+impl FileFacts {
+    /// Its name without the directory.
+    pub(super) fn name(&self) -> String {
+        self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// Measures every file in `dir`. The caller holds `version`, so that its files stay; others may
+/// come and go meanwhile.
+pub(super) fn measure(
+    env: &Env,
+    dir: &Path,
+    version: &Version,
+    obsolete: &BTreeSet<PathBuf>,
+) -> Result<Vec<FileFacts>> {
+    let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
+    let tables: BTreeSet<_> = tables.map(|(_, table)| table.meta.id).collect();
+    let relocations: BTreeSet<_> =
+        version.relocations.values().map(|relocation| relocation.meta.id).collect();
+    let mut files = Vec::new();
+    for name in env.fs.list(dir).doing("list", dir)? {
+        let path = dir.join(name.file_name().unwrap_or_default());
+        let measure = match env.fs.measure(&path) {
+            Ok(measure) => measure,
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            Err(error) => return Err(Error::io("measure", &path, error)),
+        };
+        let named = names::parse(&path);
+        let live = match named {
+            Named::Table(id) => tables.contains(&id),
+            Named::Segment(id) => version.segments.contains_key(&id),
+            Named::Relocation(id) => relocations.contains(&id),
+            Named::Manifest(_) | Named::Fixed => true,
+            Named::Aside(_) | Named::Foreign => false,
+        };
+        let standing = match named {
+            Named::Aside(_) => Standing::Aside,
+            Named::Foreign => Standing::Foreign,
+            _ if live => Standing::Live,
+            _ if obsolete.contains(&path) => Standing::Obsolete,
+            _ => Standing::Unnamed,
+        };
+        files.push(FileFacts { path, named, standing, measure });
+    }
+    Ok(files)
+}
+
+/// The same by path.
+pub(super) fn by_path(files: &[FileFacts]) -> BTreeMap<&Path, &FileFacts> {
+    files.iter().map(|file| (file.path.as_path(), file)).collect()
+}

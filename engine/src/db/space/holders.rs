@@ -1,0 +1,173 @@
+//! Who keeps what: obsolete files by the versions of the tree that readers hold, old versions of
+//! keys by the snapshots that see them. What several hold is put down to the oldest, so that
+//! the bytes add up; it comes back when the last of them goes.
+
+use crate::base::key::SeqNo;
+use crate::base::pointer::KeyspaceId;
+use crate::db::space::files::FileFacts;
+use crate::db::space::report::HolderSpace;
+use crate::version::Version;
+use crate::version::files::names::Named;
+use crate::version::pins::{Holder, PinKind};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+fn word(kind: PinKind) -> &'static str {
+    match kind {
+        PinKind::Snapshot => "snapshot",
+        PinKind::Cursor => "cursor",
+        PinKind::Iterator => "iterator",
+    }
+}
+
+/// What a version of a key takes that only snapshots see, by the oldest that sees it.
+pub(super) type OldVersions = BTreeMap<SeqNo, (u64, u64)>;
+
+/// Every holder with what is put down to it; at the end, what a read or job holds that is no
+/// cursor. `files` are obsolete and still read.
+pub(super) fn account(
+    holders: &[Holder],
+    files: &[&FileFacts],
+    versions: &OldVersions,
+    name_of: &dyn Fn(KeyspaceId) -> String,
+    now: Duration,
+) -> Vec<HolderSpace> {
+    let mut versions = versions.clone();
+    let new = |holder: &Holder| HolderSpace {
+        kind: word(holder.owner.kind),
+        keyspace: holder.owner.keyspace.map(name_of),
+        age: now.saturating_sub(holder.owner.since),
+        seqno: holder.owner.seqno,
+        versions: 0,
+        version_bytes: 0,
+        files: 0,
+        file_bytes: 0,
+    };
+    let mut all: Vec<HolderSpace> = holders.iter().map(new).collect();
+    for (holder, space) in holders.iter().zip(&mut all) {
+        // A cursor's number is its snapshot's, or pins nothing.
+        if holder.owner.kind != PinKind::Cursor
+            && let Some((count, bytes)) = versions.remove(&space.seqno)
+        {
+            (space.versions, space.version_bytes) = (count, bytes);
+        }
+    }
+    let mut others = HolderSpace {
+        kind: "reader",
+        keyspace: None,
+        age: Duration::ZERO,
+        seqno: 0,
+        versions: 0,
+        version_bytes: 0,
+        files: 0,
+        file_bytes: 0,
+    };
+    for file in files {
+        let keeps = |holder: &Holder| holder.versions.iter().any(|v| names(v, file.named));
+        let space = match holders.iter().position(keeps) {
+            Some(index) => &mut all[index],
+            None => &mut others,
+        };
+        space.files += 1;
+        space.file_bytes += file.measure.allocated;
+    }
+    // Snapshots that came or went while the tree was walked.
+    others.versions = versions.values().map(|(count, _)| count).sum();
+    others.version_bytes = versions.values().map(|(_, bytes)| bytes).sum();
+    if others.bytes() > 0 {
+        all.push(others);
+    }
+    all
+}
+
+fn names(version: &Version, named: Named) -> bool {
+    match named {
+        Named::Segment(id) => version.segments.contains_key(&id),
+        Named::Relocation(id) => version.relocations.values().any(|it| it.meta.id == id),
+        Named::Table(id) => {
+            let mut tables =
+                version.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
+            tables.any(|(_, table)| table.meta.id == id)
+        }
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::pointer::SegmentId;
+    use crate::db::space::files::Standing;
+    use crate::env::fs::Measure;
+    use crate::version::pins::{PinOwner, Pins};
+    use crate::version::{LiveSegment, files};
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    fn file(id: u64) -> FileFacts {
+        FileFacts {
+            path: PathBuf::from(format!("db/{id:08}.seg")),
+            named: Named::Segment(SegmentId(id)),
+            standing: Standing::Obsolete,
+            measure: Measure { len: 100, allocated: 4096, links: 1, modified: None },
+        }
+    }
+
+    fn version(segments: &[u64]) -> Arc<Version> {
+        use crate::cache::memory_fs::MemoryFs;
+        use crate::cache::{BlockCache, OpenFiles};
+        let context = files::TableContext {
+            dir: "db".into(),
+            database: 7,
+            files: Arc::new(OpenFiles::new(Arc::new(MemoryFs::default()), 1)),
+            cache: Arc::new(BlockCache::new(0)),
+            stats: Arc::default(),
+            purge: Arc::default(),
+            filter_policy: None,
+        };
+        let kind = crate::segment::SegmentKind::Log;
+        let live = |&id: &u64| {
+            let handle = Arc::new(files::SegmentHandle::open(SegmentId(id), kind, 1, &context));
+            (SegmentId(id), LiveSegment { handle, sealed: Some(100), holes: Arc::default() })
+        };
+        let segments = Arc::new(segments.iter().map(live).collect());
+        Arc::new(Version { segments, ..Version::default() })
+    }
+
+    #[test]
+    fn the_oldest_holder_is_named() {
+        let pins = Arc::new(Pins::default());
+        let owner = |kind, keyspace: Option<u64>, seqno, since| PinOwner {
+            kind,
+            keyspace: keyspace.map(KeyspaceId),
+            seqno,
+            since: Duration::from_secs(since),
+        };
+        let (old, new) = (version(&[1, 2]), version(&[2, 3]));
+        let _kept = [
+            pins.register(owner(PinKind::Cursor, Some(5), 80, 30), Some(&new)),
+            pins.register(owner(PinKind::Snapshot, None, 70, 20), None),
+            pins.register(owner(PinKind::Iterator, Some(6), 60, 10), Some(&old)),
+        ];
+        let files = [file(1), file(2), file(3), file(4)];
+        let files: Vec<&FileFacts> = files.iter().collect();
+        let versions = OldVersions::from([(60, (2, 200)), (70, (1, 10)), (75, (1, 1))]);
+        let name_of = |id: KeyspaceId| format!("keyspace-{id}");
+        let now = Duration::from_secs(40);
+        let all = account(&pins.holders(), &files, &versions, &name_of, now);
+        let told: Vec<_> = all
+            .iter()
+            .map(|h| (h.kind, h.age.as_secs(), h.versions, h.version_bytes, h.files, h.file_bytes))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                ("iterator", 30, 2, 200, 2, 8192),
+                ("snapshot", 20, 1, 10, 0, 0),
+                ("cursor", 10, 0, 0, 1, 4096),
+                ("reader", 0, 1, 1, 1, 4096),
+            ]
+        );
+        assert_eq!(all[0].keyspace.as_deref(), Some("keyspace-6"));
+    }
+}

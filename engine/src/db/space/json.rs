@@ -1,0 +1,120 @@
+//! A [`SpaceReport`] as JSON.
+
+use crate::db::report::{joined, quoted};
+use crate::db::space::report::{HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
+use std::time::Duration;
+
+impl SpaceReport {
+    /// As one JSON object. Sizes are in bytes, times in seconds, the numbers of a cell are
+    /// percentages in the order live, pinned, garbage, log, hole, unwritten.
+    pub fn to_json(&self) -> String {
+        let parts = self.parts.named().into_iter().map(|(name, bytes)| field(name, bytes));
+        let classes = self.classes.iter().map(|class| {
+            let numbers = [
+                ("files", class.files),
+                ("allocated", class.allocated),
+                ("length", class.length),
+                ("shared", class.shared),
+            ];
+            format!("{{\"class\":{},{}}}", quoted(class.class.name()), fields(&numbers))
+        });
+        let numbers = [
+            ("seqno", self.seqno),
+            ("allocated", self.allocated),
+            ("live_bytes", self.live_bytes),
+            ("hole_bytes", self.hole_bytes),
+        ];
+        format!(
+            "{{{},\"amplification\":{},\"target\":{},\"parts\":{{{}}},\"classes\":[{}],\
+             \"keyspaces\":[{}],\"holders\":[{}],\"warnings\":[{}],\"segments\":[{}]}}",
+            fields(&numbers),
+            decimal(self.amplification()),
+            decimal(self.target),
+            joined(parts),
+            joined(classes),
+            joined(self.keyspaces.iter().map(keyspace)),
+            joined(self.holders.iter().map(holder)),
+            joined(self.warnings.iter().map(|warning| quoted(warning))),
+            joined(self.segments.iter().map(segment)),
+        )
+    }
+}
+
+fn field(name: &str, value: u64) -> String {
+    format!("\"{name}\":{value}")
+}
+
+fn fields(numbers: &[(&str, u64)]) -> String {
+    joined(numbers.iter().map(|&(name, value)| field(name, value)))
+}
+
+fn decimal(value: Option<f64>) -> String {
+    value.map_or("null".to_owned(), |value| format!("{value:.4}"))
+}
+
+fn seconds(time: Option<Duration>) -> String {
+    time.map_or("null".to_owned(), |time| format!("{:.3}", time.as_secs_f64()))
+}
+
+fn keyspace(keyspace: &KeyspaceSpace) -> String {
+    let numbers = [
+        ("entries", keyspace.entries),
+        ("live_bytes", keyspace.live_bytes()),
+        ("inline_bytes", keyspace.inline_bytes),
+        ("separated_bytes", keyspace.separated_bytes),
+        ("pinned_entries", keyspace.pinned_entries),
+        ("pinned_bytes", keyspace.pinned_bytes),
+        ("tables", keyspace.tables),
+        ("table_bytes", keyspace.table_bytes),
+        ("table_entries", keyspace.table_entries),
+        ("stale_table_bytes", keyspace.stale_table_bytes()),
+    ];
+    format!("{{\"name\":{},{}}}", quoted(&keyspace.name), fields(&numbers))
+}
+
+fn holder(holder: &HolderSpace) -> String {
+    let numbers = [
+        ("seqno", holder.seqno),
+        ("versions", holder.versions),
+        ("version_bytes", holder.version_bytes),
+        ("files", holder.files),
+        ("file_bytes", holder.file_bytes),
+    ];
+    format!(
+        "{{\"kind\":{},\"keyspace\":{},\"age_seconds\":{},{}}}",
+        quoted(holder.kind),
+        holder.keyspace.as_ref().map_or("null".to_owned(), |name| quoted(name)),
+        seconds(Some(holder.age)),
+        fields(&numbers)
+    )
+}
+
+fn segment(segment: &SegmentSpace) -> String {
+    let numbers = [
+        ("length", segment.length),
+        ("allocated", segment.allocated),
+        ("live_records", segment.live_records),
+        ("live_bytes", segment.live_bytes),
+        ("pinned_bytes", segment.pinned_bytes),
+        ("referenced_bytes", segment.referenced_bytes),
+        ("garbage_bytes", segment.garbage_bytes),
+        ("hole_bytes", segment.hole_bytes),
+        ("links", segment.links),
+    ];
+    let cells = segment.cells.iter().map(|cell| {
+        let shares = [cell.live, cell.pinned, cell.garbage, cell.log, cell.hole, cell.unwritten];
+        format!("[{}]", joined(shares.iter().map(u8::to_string)))
+    });
+    format!(
+        "{{\"id\":{},\"kind\":\"{}\",\"sealed\":{},\"replay\":{},{},\"age_seconds\":{},\
+         \"reason\":{},\"cells\":[{}]}}",
+        segment.id,
+        if segment.sorted { "sorted" } else { "log" },
+        segment.sealed,
+        segment.replay,
+        fields(&numbers),
+        seconds(segment.age),
+        quoted(&segment.reason),
+        joined(cells)
+    )
+}

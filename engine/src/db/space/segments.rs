@@ -1,0 +1,96 @@
+//! Sums up what is seen in each segment while the tree is walked, and makes a row of it.
+
+use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::db::space::cells::Cells;
+use crate::db::space::files::FileFacts;
+use crate::db::space::is_log;
+use crate::db::space::report::SegmentSpace;
+use crate::segment::SegmentKind;
+use crate::version::{Holes, LiveSegment, Version};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+/// One segment while it is summed up.
+struct Tally {
+    space: SegmentSpace,
+    cells: Cells,
+    /// How far the file is written.
+    written: u64,
+    holes: Holes,
+    modified: Option<Duration>,
+}
+
+/// Bytes of records in `segment` that were moved there from freed ones.
+fn relocated_to(version: &Version, segment: SegmentId) -> u64 {
+    let targets = version.relocations.values().filter_map(|it| it.meta.targets.get(&segment));
+    targets.map(|used| used.bytes).sum()
+}
+
+/// All segments of a version.
+pub(super) struct Tallies(BTreeMap<SegmentId, Tally>);
+
+impl Tallies {
+    /// Nothing seen yet. `log_ends` are the ends of segments that nobody writes to and whose
+    /// length the manifest does not know.
+    pub(super) fn new(
+        version: &Version,
+        files: &BTreeMap<&Path, &FileFacts>,
+        log_ends: &BTreeMap<SegmentId, u64>,
+    ) -> Self {
+        let tally = |(&id, live): (&SegmentId, &LiveSegment)| {
+            let file = files.get(live.handle.path());
+            let measure = file.map(|file| file.measure).unwrap_or_default();
+            let segment = &live.handle.segment;
+            let known = live.sealed.or_else(|| segment.written()).or(log_ends.get(&id).copied());
+            let written = known.unwrap_or(measure.len).min(measure.len);
+            let holes = live.holes.clone();
+            let space = SegmentSpace {
+                id: id.0,
+                sorted: segment.kind() == SegmentKind::Sorted,
+                sealed: live.sealed.is_some(),
+                replay: is_log(version, id),
+                length: measure.len,
+                allocated: measure.allocated,
+                referenced_bytes: version.uses.of(id).bytes + relocated_to(version, id),
+                hole_bytes: holes.iter().map(|(_, length)| length).sum(),
+                links: measure.links,
+                ..SegmentSpace::default()
+            };
+            let cells = Cells::new(measure.len);
+            (id, Tally { space, cells, written, holes, modified: measure.modified })
+        };
+        Tallies(version.segments.iter().map(tally).collect())
+    }
+
+    /// Counts a record that reads see now, or that only snapshots see. One of a segment that
+    /// came or went since is passed over.
+    pub(super) fn add(&mut self, at: ValuePointer, only_by_snapshots: bool) {
+        let Some(tally) = self.0.get_mut(&at.segment) else {
+            return;
+        };
+        let length = u64::from(at.length);
+        tally.cells.add(at.offset, length, only_by_snapshots);
+        if only_by_snapshots {
+            tally.space.pinned_bytes += length;
+        } else {
+            tally.space.live_bytes += length;
+            tally.space.live_records += 1;
+        }
+    }
+
+    /// The segments by id. `wall` is the time since 1970.
+    pub(super) fn into_segments(self, wall: Duration) -> Vec<SegmentSpace> {
+        let finish = |tally: Tally| {
+            let mut space = tally.space;
+            let seen = space.live_bytes + space.pinned_bytes;
+            if !space.replay {
+                space.garbage_bytes = space.allocated.saturating_sub(seen);
+            }
+            space.age = tally.modified.map(|then| wall.saturating_sub(then));
+            space.cells = tally.cells.finish(&tally.holes, tally.written, space.replay);
+            space
+        };
+        self.0.into_values().map(finish).collect()
+    }
+}
