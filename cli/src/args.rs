@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Load(cmd::load::Load),
     Dump(cmd::dump::Dump),
     Stats(cmd::stats::StatsArgs),
+    Space(cmd::space::Space),
     Check(cmd::check::Check),
     Compact(cmd::compact::Compact),
     Checkpoint(cmd::checkpoint::Checkpoint),

@@ -10,6 +10,7 @@ mod format;
 mod open;
 mod outcome;
 mod output;
+mod picture;
 mod place;
 mod progress;
 mod random;

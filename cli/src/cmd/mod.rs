@@ -13,6 +13,7 @@ pub(crate) mod load;
 pub(crate) mod put;
 pub(crate) mod scan;
 pub(crate) mod shell;
+pub(crate) mod space;
 pub(crate) mod stats;
 
 use crate::args::Command;
@@ -28,6 +29,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Load(args) => load::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Space(args) => space::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),

@@ -5,5 +5,7 @@ mod common;
 mod demo;
 #[cfg(unix)]
 mod kill;
+#[cfg(unix)]
+mod space;
 mod streams;
 mod transcripts;

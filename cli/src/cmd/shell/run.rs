@@ -29,6 +29,7 @@ sync                 make everything written so far survive a power cut
 flush                write what is in memory into tables
 compact              rewrite the tree without what is superseded
 stats                print statistics, as one line of JSON where nobody looks
+space                explain what takes space, likewise
 help, quit
 A word with blanks goes in double quotes; escapes are \\t \\n \\r \\0 \\\\ \\\" \\xNN.
 OK";
@@ -109,6 +110,10 @@ impl<'a> Session<'a> {
                 return out.line(self.db.stats().to_string().trim_end());
             }
             ("stats", []) => return out.line(self.db.stats().to_json().replace('\n', " ")),
+            ("space", []) if self.interactive => {
+                return out.line(self.db.space()?.to_string().trim_end());
+            }
+            ("space", []) => return out.line(self.db.space()?.to_json()),
             ("help", _) => return out.line(HELP),
             _ => return Err(misunderstood(verb).into()),
         }

@@ -1,0 +1,52 @@
+//! `cleave space`: where every block of a database is, what it holds, and why it stays.
+
+use crate::open;
+use crate::outcome::{Outcome, Status, Stop};
+use crate::output::Output;
+use crate::picture::{svg, terminal};
+use clap::Args;
+use cleavedb::Error;
+use std::path::PathBuf;
+
+/// Explain what takes space: live, garbage, pinned, holes; by keyspace and segment
+///
+/// Reads all keys and changes nothing. What the numbers mean and what to do about each is in
+/// docs/space.md.
+#[derive(Args)]
+pub(crate) struct Space {
+    /// The database's directory
+    dir: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "map")]
+    json: bool,
+
+    /// Draw the segments, in colour on a terminal unless NO_COLOR is set
+    #[arg(long)]
+    map: bool,
+
+    /// Draw the segments into an SVG file
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Space) -> Outcome {
+    let report = open::read_only(&args.dir)?.space()?;
+    let mut out = Output::new();
+    if let Some(file) = &args.svg {
+        let picture = svg::draw(&report, &args.dir.display().to_string());
+        let written = std::fs::write(file, picture);
+        written.map_err(|error| Stop::Error(Error::io("write the picture", file, error)))?;
+    }
+    match args {
+        Space { json: true, .. } => out.line(report.to_json())?,
+        Space { map: true, .. } => {
+            let colours = Output::is_terminal() && terminal::may_colour();
+            out.bytes(terminal::draw(&report, terminal::width(), colours).as_bytes())?;
+        }
+        Space { svg: Some(file), .. } => out.line(format!("map drawn to {}", file.display()))?,
+        _ => out.line(report.to_string().trim_end())?,
+    }
+    out.finish()?;
+    Ok(Status::Done)
+}

@@ -1,0 +1,150 @@
+//! The segment map as a picture: a row for each segment, a cell for each part of it, coloured by
+//! what it holds. [`terminal`] draws it with characters, [`svg`] as a file for a browser.
+
+pub(crate) mod svg;
+pub(crate) mod terminal;
+#[cfg(test)]
+mod tests_report;
+
+use cleavedb::{SegmentSpace, SpaceCell};
+
+/// What a part of a cell holds, in the order in which they are drawn, from the bottom.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Holds {
+    Live,
+    Pinned,
+    Garbage,
+    Log,
+    Hole,
+    Unwritten,
+}
+
+impl Holds {
+    pub(crate) const ALL: [Holds; 6] =
+        [Holds::Live, Holds::Pinned, Holds::Garbage, Holds::Log, Holds::Hole, Holds::Unwritten];
+
+    /// Its name, as in the report.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Holds::Live => "live",
+            Holds::Pinned => "pinned",
+            Holds::Garbage => "garbage",
+            Holds::Log => "log",
+            Holds::Hole => "hole",
+            Holds::Unwritten => "unwritten",
+        }
+    }
+
+    /// What it means.
+    pub(crate) fn meaning(self) -> &'static str {
+        match self {
+            Holds::Live => "values that reads see",
+            Holds::Pinned => "values that only snapshots and iterators see",
+            Holds::Garbage => "what nobody sees",
+            Holds::Log => "needed until a flush",
+            Holds::Hole => "given back",
+            Holds::Unwritten => "prepared for appends",
+        }
+    }
+}
+
+/// The shares of a cell in percent, by what they hold.
+pub(crate) fn shares(cell: &SpaceCell) -> [(Holds, u8); 6] {
+    let parts = [cell.live, cell.pinned, cell.garbage, cell.log, cell.hole, cell.unwritten];
+    let mut shares = Holds::ALL.map(|holds| (holds, 0));
+    for (share, part) in shares.iter_mut().zip(parts) {
+        share.1 = part;
+    }
+    shares
+}
+
+/// What most of a cell holds, besides live values.
+pub(crate) fn most_of_the_rest(cell: &SpaceCell) -> Holds {
+    let rest = &shares(cell)[1..];
+    // The first of equals: what is worth knowing comes first.
+    rest.iter().rev().max_by_key(|(_, share)| *share).map_or(Holds::Garbage, |(holds, _)| *holds)
+}
+
+/// The cells in at most `most` wider ones.
+pub(crate) fn merged(cells: &[SpaceCell], most: usize) -> Vec<SpaceCell> {
+    let count = cells.len().min(most);
+    let group =
+        |index: usize| &cells[index * cells.len() / count..(index + 1) * cells.len() / count];
+    (0..count).map(|index| average(group(index))).collect()
+}
+
+fn average(cells: &[SpaceCell]) -> SpaceCell {
+    let mean = |share: fn(&SpaceCell) -> u8| {
+        let sum: usize = cells.iter().map(|cell| usize::from(share(cell))).sum();
+        (sum / cells.len()) as u8
+    };
+    let mut cell = SpaceCell {
+        live: mean(|cell| cell.live),
+        pinned: mean(|cell| cell.pinned),
+        garbage: mean(|cell| cell.garbage),
+        log: mean(|cell| cell.log),
+        hole: mean(|cell| cell.hole),
+        unwritten: mean(|cell| cell.unwritten),
+    };
+    // What rounding lost goes to what there is most of.
+    let left = 100 - shares(&cell).iter().map(|(_, share)| share).sum::<u8>();
+    let [live, rest] =
+        [cell.live, shares(&cell).iter().skip(1).map(|(_, s)| *s).max().unwrap_or(0)];
+    let most = if live >= rest { Holds::Live } else { most_of_the_rest(&cell) };
+    *match most {
+        Holds::Live => &mut cell.live,
+        Holds::Pinned => &mut cell.pinned,
+        Holds::Garbage => &mut cell.garbage,
+        Holds::Log => &mut cell.log,
+        Holds::Hole => &mut cell.hole,
+        Holds::Unwritten => &mut cell.unwritten,
+    } += left;
+    cell
+}
+
+/// The kind of a segment; `*` marks the log since the head.
+pub(crate) fn kind(segment: &SegmentSpace) -> &'static str {
+    match (segment.sorted, segment.replay) {
+        (true, _) => "sorted",
+        (false, true) => "log*",
+        (false, false) => "log",
+    }
+}
+
+/// Which share of what a segment takes is live, in percent.
+pub(crate) fn live_percent(segment: &SegmentSpace) -> u64 {
+    (segment.live_bytes * 100).checked_div(segment.allocated).unwrap_or(0).min(100)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cell(live: u8, pinned: u8, garbage: u8, hole: u8) -> SpaceCell {
+        SpaceCell { live, pinned, garbage, hole, ..SpaceCell::default() }
+    }
+
+    #[test]
+    fn cells_are_merged_and_stay_whole() {
+        let cells: Vec<SpaceCell> = (0..64).map(|n| cell(n, 30, 70 - n, 0)).collect();
+        for most in [1, 2, 7, 63, 64, 100] {
+            let merged = merged(&cells, most);
+            assert_eq!(merged.len(), most.min(64));
+            for cell in merged {
+                assert_eq!(shares(&cell).iter().map(|(_, share)| share).sum::<u8>(), 100);
+                assert!((29..=31).contains(&cell.pinned), "{cell:?}");
+            }
+        }
+        assert_eq!(merged(&cells, 64), cells);
+        assert_eq!(merged(&[], 9), []);
+        let halves = merged(&[cell(100, 0, 0, 0), cell(0, 0, 1, 99)], 1);
+        assert_eq!(halves, [cell(51, 0, 0, 49)]);
+    }
+
+    #[test]
+    fn the_rest_is_named_by_what_it_mostly_holds() {
+        assert_eq!(most_of_the_rest(&cell(90, 1, 5, 4)), Holds::Garbage);
+        assert_eq!(most_of_the_rest(&cell(0, 0, 40, 60)), Holds::Hole);
+        assert_eq!(most_of_the_rest(&cell(20, 40, 40, 0)), Holds::Pinned);
+    }
+}

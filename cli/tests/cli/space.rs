@@ -1,0 +1,88 @@
+//! `cleave space`: the report of a store with garbage and a checkpoint, in every form.
+
+use crate::common::{Dir, ok, run};
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+
+/// A store in which half of the values were replaced.
+fn worn(dir: &Dir) {
+    for round in 0..2 {
+        let lines: String = (0..200 / (1 + round))
+            .map(|number| format!("key{number:03}\t{}\n", format!("{round}x").repeat(1000)))
+            .collect();
+        ok(dir, &["load", "DB"], lines.as_bytes());
+    }
+    ok(dir, &["compact", "DB"], b"");
+}
+
+fn sum(list: &Value, field: &str) -> u64 {
+    list.as_array().unwrap().iter().map(|item| item[field].as_u64().unwrap()).sum()
+}
+
+#[test]
+fn as_json_it_adds_up() {
+    let dir = Dir::new("space-json");
+    worn(&dir);
+    let report: Value = serde_json::from_slice(&ok(&dir, &["space", "DB", "--json"], b"")).unwrap();
+    let files = fs::read_dir(dir.path().join("DB")).unwrap();
+    let blocks: u64 = files.map(|file| file.unwrap().metadata().unwrap().blocks() * 512).sum();
+    let allocated = report["allocated"].as_u64().unwrap();
+    assert_eq!(allocated, blocks);
+    let parts: u64 =
+        report["parts"].as_object().unwrap().values().map(|p| p.as_u64().unwrap()).sum();
+    assert_eq!(parts, allocated);
+    assert_eq!(sum(&report["classes"], "allocated"), allocated);
+    assert_eq!(sum(&report["keyspaces"], "entries"), 200);
+    assert_eq!(sum(&report["keyspaces"], "live_bytes"), report["live_bytes"].as_u64().unwrap());
+    assert_eq!(report["keyspaces"][0]["inline_bytes"], 0);
+    assert_eq!(sum(&report["segments"], "live_records"), 200);
+    assert!(report["parts"]["garbage"].as_u64().unwrap() >= 100 * 2000);
+    assert_eq!(report["warnings"], serde_json::json!([]));
+    for segment in report["segments"].as_array().unwrap() {
+        assert!(segment["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
+        assert_eq!(segment["links"], 1);
+        for cell in segment["cells"].as_array().unwrap() {
+            let shares = cell.as_array().unwrap().iter().map(|share| share.as_u64().unwrap());
+            assert_eq!(shares.sum::<u64>(), 100);
+        }
+    }
+    ok(&dir, &["checkpoint", "DB", "COPY"], b"");
+    let report: Value = serde_json::from_slice(&ok(&dir, &["space", "DB", "--json"], b"")).unwrap();
+    let shared: u64 = sum(&report["classes"], "shared");
+    assert!(shared > 200 * 2000, "the checkpoint has the same files");
+}
+
+#[test]
+fn for_people_there_is_a_table_a_map_and_a_picture() {
+    let dir = Dir::new("space-people");
+    worn(&dir);
+    let table = String::from_utf8(ok(&dir, &["space", "DB"], b"")).unwrap();
+    for part in ["amplification", "garbage", "keyspace", "default", "why it stays or goes"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    // No terminal: no colours, and nothing but letters.
+    let map = String::from_utf8(ok(&dir, &["space", "DB", "--map"], b"")).unwrap();
+    assert!(map.is_ascii() && !map.contains('\x1b'), "{map}");
+    assert!(map.lines().any(|row| row.ends_with('#') && row.contains('.')), "{map}");
+    let told = ok(&dir, &["space", "DB", "--svg", "map.svg"], b"");
+    assert_eq!(told, b"map drawn to map.svg\n");
+    let picture = fs::read_to_string(dir.path().join("map.svg")).unwrap();
+    assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>\n"));
+    assert!(picture.contains("Space of DB") && picture.contains("live 100 %"));
+    let failed = run(&dir, &["space", "DB", "--svg", "no/such/place"], b"");
+    assert_eq!(failed.status.code(), Some(2));
+    // Nothing of this has changed the store.
+    let checked = String::from_utf8(ok(&dir, &["check", "DB"], b"")).unwrap();
+    assert!(checked.starts_with("sound"), "{checked}");
+}
+
+#[test]
+fn the_shell_explains_a_store_in_use() {
+    let dir = Dir::new("space-shell");
+    let answers = ok(&dir, &["shell", "DB"], b"put a 1\nspace\n");
+    let answers = String::from_utf8(answers).unwrap();
+    let report: Value = serde_json::from_str(answers.lines().nth(1).unwrap()).unwrap();
+    assert_eq!(report["live_bytes"], 2);
+    assert_eq!(report["keyspaces"][0]["entries"], 1);
+}
