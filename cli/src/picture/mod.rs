@@ -113,7 +113,8 @@ pub(crate) fn kind(segment: &SegmentSpace) -> &'static str {
 
 /// Which share of what a segment takes is live, in percent.
 pub(crate) fn live_percent(segment: &SegmentSpace) -> u64 {
-    (segment.live_bytes * 100).checked_div(segment.allocated).unwrap_or(0).min(100)
+    let share = segment.live_bytes as f64 * 100.0 / segment.allocated.max(1) as f64;
+    share.round().min(100.0) as u64
 }
 
 #[cfg(test)]

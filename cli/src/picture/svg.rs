@@ -7,7 +7,7 @@ use cleavedb::{SegmentSpace, SpaceCell, SpaceReport};
 use std::fmt::Write;
 
 const MARGIN: usize = 16;
-const LABEL: usize = 210;
+const LABEL: usize = 252;
 const CELLS: usize = 640;
 const ROW: usize = 20;
 const BAR: usize = 16;
@@ -16,12 +16,12 @@ const WIDTH: usize = MARGIN + LABEL + CELLS + MARGIN;
 
 /// Colours of what a cell holds: on a light page and on a dark one.
 const STYLE: &str = "<style>\n\
-    svg{background:#fff;font:12px ui-monospace,Menlo,Consolas,monospace}\n\
-    text{fill:#222}.dim{fill:#666}\n\
+    text{fill:#222;font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12px}\n\
+    .page{fill:#fff}.title{font-size:16px}.dim{fill:#666}\n\
     .live{fill:#2a9d5c}.pinned{fill:#e0a100}.garbage{fill:#d1495b}.log{fill:#3f7fd6}\n\
     .hole{fill:#dfe3e6}.unwritten{fill:#f4f5f6}\n\
     @media (prefers-color-scheme:dark){\n\
-    svg{background:#14171a}text{fill:#e4e6e8}.dim{fill:#9aa0a6}\n\
+    .page{fill:#14171a}text{fill:#e4e6e8}.dim{fill:#9aa0a6}\n\
     .live{fill:#3fbf76}.garbage{fill:#e0596b}.hole{fill:#363c42}.unwritten{fill:#1f2327}}\n\
     </style>\n";
 
@@ -34,7 +34,8 @@ pub(crate) fn draw(report: &SpaceReport, name: &str) -> String {
          viewBox=\"0 0 {WIDTH} {height}\" xml:space=\"preserve\" role=\"img\" \
          aria-label=\"{title}\">\n\
          <title>{title}</title>\n{STYLE}\
-         <text x=\"{MARGIN}\" y=\"28\" style=\"font-size:16px\">{title}</text>\n\
+         <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>\n\
+         <text class=\"title\" x=\"{MARGIN}\" y=\"28\">{title}</text>\n\
          <text class=\"dim\" x=\"{MARGIN}\" y=\"48\">{}</text>\n",
         escaped(&summary(report))
     );
@@ -68,7 +69,7 @@ fn push_legend(out: &mut String) {
              height=\"12\"/><text x=\"{}\" y=\"72\">{name}</text></g>",
             x + 18
         );
-        x += 110;
+        x += 105;
     }
     let text = "log* is the log since the head";
     let _ = writeln!(out, "<text class=\"dim\" x=\"{x}\" y=\"72\">{text}</text>");
