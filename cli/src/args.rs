@@ -31,6 +31,8 @@ pub(crate) enum Command {
     Space(cmd::space::Space),
     Check(cmd::check::Check),
     Compact(cmd::compact::Compact),
+    Gc(cmd::gc::Gc),
+    Reorganize(cmd::reorganize::Reorganize),
     Checkpoint(cmd::checkpoint::Checkpoint),
     Inspect(cmd::inspect::Inspect),
     Bench(cmd::bench::Bench),

@@ -7,10 +7,12 @@ pub(crate) mod compact;
 pub(crate) mod del;
 pub(crate) mod demo;
 pub(crate) mod dump;
+pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod put;
+pub(crate) mod reorganize;
 pub(crate) mod scan;
 pub(crate) mod shell;
 pub(crate) mod space;
@@ -32,6 +34,8 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Space(args) => space::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Compact(args) => compact::run(&args),
+        Command::Gc(args) => gc::run(&args),
+        Command::Reorganize(args) => reorganize::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -5,7 +5,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// A store in which half of the values were replaced.
+/// A store in which half of the values were replaced. GC may have come to it already.
 fn worn(dir: &Dir) {
     for round in 0..2 {
         let lines: String = (0..200 / (1 + round))
@@ -37,7 +37,6 @@ fn as_json_it_adds_up() {
     assert_eq!(sum(&report["keyspaces"], "live_bytes"), report["live_bytes"].as_u64().unwrap());
     assert_eq!(report["keyspaces"][0]["inline_bytes"], 0);
     assert_eq!(sum(&report["segments"], "live_records"), 200);
-    assert!(report["parts"]["garbage"].as_u64().unwrap() >= 100 * 2000);
     assert_eq!(report["warnings"], serde_json::json!([]));
     for segment in report["segments"].as_array().unwrap() {
         assert!(segment["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
@@ -47,10 +46,6 @@ fn as_json_it_adds_up() {
             assert_eq!(shares.sum::<u64>(), 100);
         }
     }
-    ok(&dir, &["checkpoint", "DB", "COPY"], b"");
-    let report: Value = serde_json::from_slice(&ok(&dir, &["space", "DB", "--json"], b"")).unwrap();
-    let shared: u64 = sum(&report["classes"], "shared");
-    assert!(shared > 200 * 2000, "the checkpoint has the same files");
 }
 
 #[test]
@@ -64,7 +59,7 @@ fn for_people_there_is_a_table_a_map_and_a_picture() {
     // No terminal: no colours, and nothing but letters.
     let map = String::from_utf8(ok(&dir, &["space", "DB", "--map"], b"")).unwrap();
     assert!(map.is_ascii() && !map.contains('\x1b'), "{map}");
-    assert!(map.lines().any(|row| row.ends_with('#') && row.contains('.')), "{map}");
+    assert!(map.lines().any(|row| row.ends_with('#')), "{map}");
     let told = ok(&dir, &["space", "DB", "--svg", "map.svg"], b"");
     assert_eq!(told, b"map drawn to map.svg\n");
     let picture = fs::read_to_string(dir.path().join("map.svg")).unwrap();
@@ -85,4 +80,45 @@ fn the_shell_explains_a_store_in_use() {
     let report: Value = serde_json::from_str(answers.lines().nth(1).unwrap()).unwrap();
     assert_eq!(report["live_bytes"], 2);
     assert_eq!(report["keyspaces"][0]["entries"], 1);
+}
+
+#[test]
+fn gc_frees_what_the_report_calls_garbage() {
+    let dir = Dir::new("space-gc");
+    worn(&dir);
+    let pairs = ok(&dir, &["dump", "DB"], b"");
+    let report = |dir: &Dir| -> Value {
+        serde_json::from_slice(&ok(dir, &["space", "DB", "--json"], b"")).unwrap()
+    };
+    let garbage = |report: &Value| report["parts"]["garbage"].as_u64().unwrap();
+    let is_tight = |report: &Value| garbage(report) * 5 < report["live_bytes"].as_u64().unwrap();
+    let before = report(&dir);
+    ok(&dir, &["gc", "DB"], b"");
+    let after = report(&dir);
+    assert!(is_tight(&after), "{after}");
+    assert_eq!(after["live_bytes"], before["live_bytes"]);
+    ok(&dir, &["reorganize", "DB", "--from", "key000", "--to", "key900"], b"");
+    let kinds = report(&dir);
+    let kinds = kinds["segments"].as_array().unwrap().iter().map(|s| &s["kind"]);
+    assert!(kinds.clone().any(|kind| kind == "sorted"), "{:?}", kinds.collect::<Vec<_>>());
+    ok(&dir, &["gc", "DB"], b"");
+    assert!(is_tight(&report(&dir)));
+    assert_eq!(ok(&dir, &["dump", "DB"], b""), pairs);
+}
+
+#[test]
+fn what_a_checkpoint_has_as_well_is_told() {
+    let dir = Dir::new("space-checkpoint");
+    // Nothing is dead: no file is replaced.
+    let lines: String =
+        (0..200).map(|number| format!("key{number:03}\t{}\n", "x".repeat(2000))).collect();
+    ok(&dir, &["load", "DB"], lines.as_bytes());
+    ok(&dir, &["checkpoint", "DB", "COPY"], b"");
+    for store in ["DB", "COPY"] {
+        let report = ok(&dir, &["space", store, "--json"], b"");
+        let report: Value = serde_json::from_slice(&report).unwrap();
+        assert!(sum(&report["classes"], "shared") > 200 * 2000, "{report}");
+        let mut segments = report["segments"].as_array().unwrap().iter();
+        assert!(segments.any(|segment| segment["links"] == 2), "{report}");
+    }
 }

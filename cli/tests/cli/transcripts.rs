@@ -169,8 +169,10 @@ fn steady(line: &str) -> String {
         }
     }
     let line = words.join(" ");
-    if line.starts_with("compacted in ") {
-        return "compacted in TIME s: SIZES".into();
+    for job in ["compacted", "collected", "reorganized"] {
+        if line.starts_with(&format!("{job} in ")) {
+            return format!("{job} in TIME s: SIZES");
+        }
     }
     match line.rsplit_once('(') {
         Some((before, rate)) if rate.ends_with("/s)") => format!("{before}(RATE/s)"),

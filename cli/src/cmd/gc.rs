@@ -1,0 +1,41 @@
+//! `cleave gc`: frees the space of dead values now.
+
+use crate::open;
+use crate::outcome::{Outcome, Status};
+use crate::output::Output;
+use crate::place;
+use crate::text::{human_bytes, human_count};
+use clap::Args;
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Free the space of dead values now; it also comes back by itself, in time
+///
+/// `cleave space` shows what there is to win.
+#[derive(Args)]
+pub(crate) struct Gc {
+    /// The database's directory
+    dir: PathBuf,
+}
+
+pub(crate) fn run(args: &Gc) -> Outcome {
+    let db = open::to_change(&args.dir)?;
+    let before = place::allocated_bytes(&args.dir)?;
+    let started = Instant::now();
+    let report = db.gc()?;
+    db.close()?;
+    let after = place::allocated_bytes(&args.dir)?;
+    let mut out = Output::new();
+    out.line(format!(
+        "collected in {:.1} s: {} segments freed, {} values moved ({} written); \
+         {} before, {} now",
+        started.elapsed().as_secs_f64(),
+        human_count(report.segments_freed),
+        human_count(report.values_moved),
+        human_bytes(report.bytes_written),
+        human_bytes(before),
+        human_bytes(after)
+    ))?;
+    out.finish()?;
+    Ok(Status::Done)
+}
