@@ -154,7 +154,11 @@ fn fmt_segments(segments: &[SegmentSpace], f: &mut fmt::Formatter<'_>) -> fmt::R
         "segment", "kind", "on disk", "live", "", "pinned", "garbage", "holes", "named", "age"
     )?;
     for segment in segments {
-        let kind = if segment.sorted { "sorted" } else { "log" };
+        let kind = match (segment.sorted, segment.replay) {
+            (true, _) => "sorted",
+            (false, true) => "log*",
+            (false, false) => "log",
+        };
         let shown = |bytes: u64| if bytes == 0 { "-".to_owned() } else { sized(bytes) };
         let [allocated, live, pinned, garbage, holes, named] = [
             segment.allocated,
