@@ -24,6 +24,11 @@ impl Random {
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
+
+    /// A number from 0 to 1, less than 1.
+    pub(crate) fn share(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
 }
 
 /// A random order of the numbers below `count` that takes no memory: a Feistel network over the
@@ -83,5 +88,9 @@ mod tests {
         let mut random = Random::new(1, 0);
         let seen: BTreeSet<u64> = (0..200).map(|_| random.below(10)).collect();
         assert_eq!(seen, (0..10).collect());
+        let shares: Vec<f64> = (0..1000).map(|_| random.share()).collect();
+        assert!(shares.iter().all(|share| (0.0..1.0).contains(share)));
+        let mean = shares.iter().sum::<f64>() / 1000.0;
+        assert!((mean - 0.5).abs() < 0.05, "{mean}");
     }
 }

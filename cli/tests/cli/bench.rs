@@ -20,7 +20,7 @@ fn bench(dir: &Dir, args: &str) -> Vec<Value> {
 fn every_workload_reports_its_figures() {
     let dir = Dir::new("bench-all");
     let all = "fillseq,fillrandom overwrite readrandom,readmissing,readseq readreverse \
-               seekrandom deleterandom --num 2000 --settle";
+               seekrandom deleterandom deleteall --num 2000 --settle";
     let reports = bench(&dir, all);
     let names: Vec<&str> = reports.iter().map(|line| line["workload"].as_str().unwrap()).collect();
     let expected = [
@@ -33,6 +33,7 @@ fn every_workload_reports_its_figures() {
         "readreverse",
         "seekrandom",
         "deleterandom",
+        "deleteall",
     ];
     assert_eq!(names, expected);
     for report in &reports {
@@ -45,7 +46,7 @@ fn every_workload_reports_its_figures() {
         assert!((figure("mb_per_second") - rate).abs() <= rate * 0.01 + 0.001);
     }
     let found: Vec<u64> = reports.iter().map(|line| line["found"].as_u64().unwrap()).collect();
-    assert_eq!(found, [0, 0, 0, 2000, 0, 2000, 2000, 2000, 0]);
+    assert_eq!(found, [0, 0, 0, 2000, 0, 2000, 2000, 2000, 0, 0]);
     assert_eq!(reports[0]["bytes"], 2000 * 1516);
     assert_eq!(reports[5]["bytes"], 2000 * 1516);
 }
@@ -77,6 +78,47 @@ fn threads_share_a_scan_and_settings_are_kept() {
     let timed = bench(&dir, "readrandom --num 1000 --reads 1 --duration 1");
     assert!(timed[0]["seconds"].as_f64().unwrap() >= 1.0);
     assert!(timed[0]["ops"].as_u64().unwrap() > 1);
+}
+
+#[test]
+fn overwriting_goes_on_for_a_multiple_of_the_data() {
+    let dir = Dir::new("bench-total");
+    let reports = bench(&dir, "fillseq overwrite readseq --num 1000 --total 2.5 --batch 7");
+    assert_eq!(reports[0]["ops"], 1000);
+    assert!((2500..2507).contains(&reports[1]["ops"].as_u64().unwrap()));
+    assert_eq!(reports[2]["found"], 1000);
+}
+
+#[test]
+fn by_zipfs_law_few_keys_are_drawn_often() {
+    let dir = Dir::new("bench-zipf");
+    let words = "overwrite readseq --num 4000 --distribution zipf";
+    let drawn = bench(&dir, words)[1]["found"].as_u64().unwrap();
+    // Of even draws, 63 % would differ.
+    assert!((1000..2000).contains(&drawn), "{drawn}");
+    assert_eq!(bench(&dir, words)[1]["found"], drawn, "the seed says which");
+}
+
+#[test]
+fn all_keys_are_deleted_by_threads_and_batches() {
+    let dir = Dir::new("bench-deleteall");
+    let reports = bench(&dir, "fillseq deleteall readseq --num 1000 --threads 3 --batch 7");
+    assert_eq!(reports[1]["ops"], 1000);
+    assert_eq!(reports[2]["found"], 0);
+}
+
+#[test]
+fn reads_beside_a_workload_have_figures_of_their_own() {
+    let dir = Dir::new("bench-beside");
+    let words = "fillseq overwrite readseq --num 1000 --total 20 --readers 2 --idle 1";
+    let reports = bench(&dir, words);
+    let reads = &reports[1]["reads"];
+    assert!(reads["ops"].as_u64().unwrap() > 0 && reads["found"] == reads["ops"], "{reads}");
+    for name in ["ops_per_second", "p50_us", "p99_us", "p999_us", "max_us"] {
+        assert!(reads[name].as_f64().unwrap() > 0.0, "{name}");
+    }
+    assert_eq!(reports[1]["ops"], 20_000);
+    assert!(reports[2]["reads"].is_null(), "nobody reads beside a scan");
 }
 
 #[test]

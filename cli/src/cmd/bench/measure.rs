@@ -1,9 +1,10 @@
 //! Runs a workload on its threads and adds up what they did.
 
+use super::Plan;
 use super::report::Report;
 use super::values::key;
 use super::worker::{Tally, Worker};
-use super::{Plan, Workload};
+use super::workload::Workload;
 use crate::progress::Progress;
 use cleavedb::Result;
 use std::ops::{ControlFlow, Range};
@@ -21,12 +22,24 @@ pub(super) struct Shared {
     num: u64,
     stop_at: Option<Instant>,
     done: AtomicU64,
-    failed: AtomicBool,
+    /// A thread has failed, or what this is measured beside is done.
+    over: AtomicBool,
     progress: Mutex<Progress>,
 }
 
 impl Shared {
-    /// Counts operations; breaks when time is up or another thread has failed.
+    fn new(total: u64, num: u64, stop_at: Option<Instant>, shown: bool) -> Self {
+        Shared {
+            total,
+            num,
+            stop_at,
+            done: AtomicU64::new(0),
+            over: AtomicBool::new(false),
+            progress: Mutex::new(Progress::new("operations", shown)),
+        }
+    }
+
+    /// Counts operations; breaks when time is up or it is over for another reason.
     pub(super) fn count(&self, ops: u64, now: Instant) -> ControlFlow<()> {
         let done = self.done.fetch_add(ops, Ordering::Relaxed) + ops;
         if done % SHOW_EVERY < ops
@@ -36,10 +49,18 @@ impl Shared {
             progress.show(done, share);
         }
         let late = self.stop_at.is_some_and(|stop_at| now >= stop_at);
-        if late || self.failed.load(Ordering::Relaxed) {
+        if late || self.over.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
         ControlFlow::Continue(())
+    }
+
+    /// The share of all operations that thread `number` of `threads` does.
+    fn part(&self, number: u64, threads: u64) -> Range<u64> {
+        let start = |number: u64| {
+            (u128::from(self.total) * u128::from(number) / u128::from(threads)) as u64
+        };
+        start(number)..start(number + 1)
     }
 
     /// The bounds of the keys that belong to `part` of the operations; the first and the last
@@ -56,40 +77,68 @@ impl Shared {
 /// Runs `workload`, the `turn`th of this call.
 pub(super) fn measure(plan: &Plan<'_>, workload: Workload, turn: u64) -> Result<Report> {
     let load = plan.load;
-    let total = if workload.fills() { load.num } else { load.reads.unwrap_or(load.num) }.max(1);
     // An empty value makes the pool now, outside of the measured time.
     plan.values.make(b"", 0, &mut Vec::new());
     let started = Instant::now();
-    let shared = Shared {
-        total,
-        num: load.num,
-        stop_at: plan.duration.map(|duration| started + duration),
-        done: AtomicU64::new(0),
-        failed: AtomicBool::new(false),
-        progress: Mutex::new(Progress::new("operations", true)),
+    let stop_at = plan.duration.map(|duration| started + duration);
+    let shared = Shared::new(workload.ops(load), load.num, stop_at, true);
+    let beside = if workload.fills() || workload.deletes() { load.readers } else { 0 };
+    let (tally, seconds, reads) = if beside == 0 {
+        let tally = run_threads(plan, workload, &shared, load.threads, turn)?;
+        (tally, started.elapsed().as_secs_f64(), None)
+    } else {
+        run_beside_readers(plan, workload, &shared, turn)?
     };
-    let tally = run_threads(plan, workload, &shared, turn)?;
-    let seconds = started.elapsed().as_secs_f64();
     drop(shared);
     let settling = Instant::now();
     if load.settle {
         plan.db.wait_idle()?;
     }
     let settle_seconds = load.settle.then(|| settling.elapsed().as_secs_f64());
-    Ok(Report { workload, threads: load.threads, tally, seconds, settle_seconds })
+    Ok(Report { workload, threads: load.threads, tally, seconds, reads, settle_seconds })
 }
 
-fn run_threads(plan: &Plan<'_>, workload: Workload, shared: &Shared, turn: u64) -> Result<Tally> {
-    let threads = plan.load.threads;
+/// Runs `workload` while other threads read: what was done, how long it took, what was read.
+fn run_beside_readers(
+    plan: &Plan<'_>,
+    workload: Workload,
+    shared: &Shared,
+    turn: u64,
+) -> Result<(Tally, f64, Option<Tally>)> {
+    let started = Instant::now();
+    let readers = Shared::new(u64::MAX, plan.load.num, None, false);
+    thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let beside = Workload::ReadRandom;
+            let tally = run_threads(plan, beside, &readers, plan.load.readers, turn);
+            // Nobody wants the rest of a workload whose reads have failed.
+            shared.over.fetch_or(tally.is_err(), Ordering::Relaxed);
+            tally
+        });
+        let tally = run_threads(plan, workload, shared, plan.load.threads, turn);
+        let seconds = started.elapsed().as_secs_f64();
+        readers.over.store(true, Ordering::Relaxed);
+        let reads = reading.join().expect("a worker does not panic")?;
+        Ok((tally?, seconds, Some(reads)))
+    })
+}
+
+fn run_threads(
+    plan: &Plan<'_>,
+    workload: Workload,
+    shared: &Shared,
+    threads: u64,
+    turn: u64,
+) -> Result<Tally> {
     thread::scope(|scope| {
         let start = |number: u64| {
-            let part = shared.total * number / threads..shared.total * (number + 1) / threads;
+            let part = shared.part(number, threads);
             // A workload never sees the random numbers of another one, in this call or the next.
             let stream = (workload as u64) << 32 | turn << 16 | number;
             let worker = Worker::new(plan, workload, shared, part, stream);
             scope.spawn(move || {
                 let tally = worker.run();
-                shared.failed.fetch_or(tally.is_err(), Ordering::Relaxed);
+                shared.over.fetch_or(tally.is_err(), Ordering::Relaxed);
                 tally
             })
         };

@@ -7,16 +7,20 @@ mod measure;
 mod report;
 mod values;
 mod worker;
+mod workload;
+mod zipf;
 
 use crate::args::{Durable, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::text::parse_size;
-use clap::{Args, ValueEnum};
+use clap::Args;
 use cleavedb::{Codec, Db, Keyspace, KeyspaceOptions, Options, Result, Separation, WriteOptions};
+use std::thread;
 use std::time::Duration;
 use values::Values;
+use workload::{LoadArgs, Workload};
 
 /// Measure workloads; creates the database if there is none, and deletes nothing
 ///
@@ -40,65 +44,6 @@ pub(crate) struct Bench {
     /// Print a JSON object for each workload, and {"stats":…} at the end
     #[arg(long)]
     json: bool,
-}
-
-/// The shape of the work.
-#[derive(Args)]
-struct LoadArgs {
-    /// How many keys there are, and how many operations a filling workload does
-    #[arg(long, value_name = "N", default_value_t = 1_000_000,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    num: u64,
-
-    /// How many operations a reading or deleting workload does [default: --num]
-    #[arg(long, value_name = "N")]
-    reads: Option<u64>,
-
-    /// Bytes of a value
-    #[arg(long, value_name = "SIZE", default_value = "1k", value_parser = parse_size)]
-    value_size: usize,
-
-    /// Bytes that a value takes when compressed, as a share: 1 is random, 0.5 halves
-    #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_ratio)]
-    compression_ratio: f64,
-
-    /// fillrandom: each key exactly once, in random order, instead of random keys
-    #[arg(long)]
-    unique: bool,
-
-    /// Threads that work at a time
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u64).range(1..=1024))]
-    threads: u64,
-
-    /// Writes a batch
-    #[arg(long, value_name = "N", default_value_t = 1,
-          value_parser = clap::value_parser!(u64).range(1..))]
-    batch: u64,
-
-    /// seekrandom: pairs read from the found key on
-    #[arg(long, value_name = "N", default_value_t = 10)]
-    scan_length: u64,
-
-    /// Scans do not read values
-    #[arg(long)]
-    keys_only: bool,
-
-    /// Scans do not read values ahead
-    #[arg(long)]
-    no_prefetch: bool,
-
-    /// At most this long a workload; random ones go on until then, beyond their count
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
-    duration: Option<u64>,
-
-    /// Where the random order begins
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    seed: u64,
-
-    /// After each workload wait until flushes and compactions are done
-    #[arg(long)]
-    settle: bool,
 }
 
 /// The settings of the store.
@@ -158,40 +103,6 @@ impl StoreArgs {
     }
 }
 
-/// What is done, by db_bench's names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "lower")]
-enum Workload {
-    /// Write all keys in order
-    FillSeq,
-    /// Write as many random keys
-    FillRandom,
-    /// The same again, by its other name
-    Overwrite,
-    /// Get random keys
-    ReadRandom,
-    /// Get keys that do not exist
-    ReadMissing,
-    /// Walk forward
-    ReadSeq,
-    /// Walk backward
-    ReadReverse,
-    /// Seek to random keys and read on
-    SeekRandom,
-    /// Delete random keys
-    DeleteRandom,
-}
-
-impl Workload {
-    fn name(self) -> String {
-        self.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
-    }
-
-    fn fills(self) -> bool {
-        matches!(self, Workload::FillSeq | Workload::FillRandom | Workload::Overwrite)
-    }
-}
-
 #[derive(Debug, Clone, Copy)]
 enum Threshold {
     Bytes(usize),
@@ -224,6 +135,7 @@ pub(crate) fn run(args: &Bench) -> Outcome {
         out.line(if args.json { report.to_json() } else { report.to_text() })?;
         out.flush()?;
     }
+    stay_idle(args.load.idle);
     let stats = db.stats();
     if args.json {
         out.line(format!("{{\"stats\":{}}}", stats.to_json()))?;
@@ -234,6 +146,12 @@ pub(crate) fn run(args: &Bench) -> Outcome {
     drop(plan);
     db.close()?;
     Ok(Status::Done)
+}
+
+/// Whoever watches from outside knows by the last report that this has begun.
+#[expect(clippy::disallowed_methods, reason = "time passing is all that is waited for")]
+fn stay_idle(seconds: u64) {
+    thread::sleep(Duration::from_secs(seconds));
 }
 
 /// The keyspace with the settings asked for; the others stay as they are.
@@ -272,9 +190,4 @@ fn parse_codec(text: &str) -> Result<Codec, String> {
         "zstd" => Err("this build has no zstd: build it with the feature `zstd`".into()),
         _ => Err("the codecs are none, lz4 and zstd".into()),
     }
-}
-
-fn parse_ratio(text: &str) -> Result<f64, String> {
-    let ratio = text.parse().ok().filter(|ratio| (0.01..=1.0).contains(ratio));
-    ratio.ok_or_else(|| "a share is a number from 0.01 to 1".into())
 }

@@ -1,7 +1,7 @@
 //! The figures of a workload, for people and for programs.
 
-use super::Workload;
 use super::worker::Tally;
+use super::workload::Workload;
 use crate::text::{human_count, per_second};
 
 /// What was measured.
@@ -10,18 +10,12 @@ pub(super) struct Report {
     pub(super) threads: u64,
     pub(super) tally: Tally,
     pub(super) seconds: f64,
+    /// What the threads beside it have read.
+    pub(super) reads: Option<Tally>,
     pub(super) settle_seconds: Option<f64>,
 }
 
 impl Report {
-    fn micros(&self, quantile: f64) -> f64 {
-        self.tally.nanos.value_at_quantile(quantile) as f64 / 1000.0
-    }
-
-    fn max_micros(&self) -> f64 {
-        self.tally.nanos.max() as f64 / 1000.0
-    }
-
     fn mb_per_second(&self) -> f64 {
         per_second(self.tally.bytes, self.seconds) / 1e6
     }
@@ -32,10 +26,16 @@ impl Report {
             Some(seconds) => format!(",\"settle_seconds\":{seconds:.3}"),
             None => String::new(),
         };
+        let reads = self.reads.as_ref().map(|reads| {
+            let rate = per_second(reads.ops, self.seconds);
+            let (ops, found, micros) = (reads.ops, reads.found, micros_json(reads));
+            format!(
+                ",\"reads\":{{\"ops\":{ops},\"ops_per_second\":{rate:.1},{micros},\"found\":{found}}}"
+            )
+        });
         format!(
             "{{\"workload\":\"{}\",\"threads\":{},\"ops\":{},\"seconds\":{:.6},\
-             \"ops_per_second\":{:.1},\"bytes\":{},\"mb_per_second\":{:.3},\"p50_us\":{:.3},\
-             \"p99_us\":{:.3},\"p999_us\":{:.3},\"max_us\":{:.3},\"found\":{}{settle}}}",
+             \"ops_per_second\":{:.1},\"bytes\":{},\"mb_per_second\":{:.3},{},\"found\":{}{settle}{}}}",
             self.workload.name(),
             self.threads,
             self.tally.ops,
@@ -43,33 +43,53 @@ impl Report {
             per_second(self.tally.ops, self.seconds),
             self.tally.bytes,
             self.mb_per_second(),
-            self.micros(0.5),
-            self.micros(0.99),
-            self.micros(0.999),
-            self.max_micros(),
+            micros_json(&self.tally),
             self.tally.found,
+            reads.unwrap_or_default(),
         )
     }
 
     /// One line for people.
     pub(super) fn to_text(&self) -> String {
         let mut line = format!(
-            "{:<12} {:>11} ops/s {:>8.1} MB/s   us: p50 {:.1}  p99 {:.1}  p99.9 {:.1}  max {:.0}",
+            "{:<12} {:>11} ops/s {:>8.1} MB/s   {}",
             self.workload.name(),
             human_count(per_second(self.tally.ops, self.seconds) as u64),
             self.mb_per_second(),
-            self.micros(0.5),
-            self.micros(0.99),
-            self.micros(0.999),
-            self.max_micros(),
+            micros_text(&self.tally),
         );
         line += &format!("   ({} ops in {:.2} s", human_count(self.tally.ops), self.seconds);
-        if !self.workload.fills() && self.workload != Workload::DeleteRandom {
+        if !self.workload.fills() && !self.workload.deletes() {
             line += &format!(", {} found", human_count(self.tally.found));
         }
         if let Some(seconds) = self.settle_seconds {
             line += &format!(", settled in {seconds:.2} s");
         }
-        line + ")"
+        line += ")";
+        if let Some(reads) = &self.reads {
+            let rate = human_count(per_second(reads.ops, self.seconds) as u64);
+            line += &format!("\n  beside it  {rate:>11} reads/s{:>14}{}", "", micros_text(reads));
+        }
+        line
     }
+}
+
+fn micros(tally: &Tally, quantile: f64) -> f64 {
+    tally.nanos.value_at_quantile(quantile) as f64 / 1000.0
+}
+
+fn max_micros(tally: &Tally) -> f64 {
+    tally.nanos.max() as f64 / 1000.0
+}
+
+fn micros_json(tally: &Tally) -> String {
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| micros(tally, quantile));
+    let max = max_micros(tally);
+    format!("\"p50_us\":{p50:.3},\"p99_us\":{p99:.3},\"p999_us\":{p999:.3},\"max_us\":{max:.3}")
+}
+
+fn micros_text(tally: &Tally) -> String {
+    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| micros(tally, quantile));
+    let max = max_micros(tally);
+    format!("us: p50 {p50:.1}  p99 {p99:.1}  p99.9 {p999:.1}  max {max:.0}")
 }

@@ -1,8 +1,10 @@
 //! One thread of a workload.
 
+use super::Plan;
 use super::measure::Shared;
 use super::values::{KEY_BYTES, key};
-use super::{Plan, Workload};
+use super::workload::{Distribution, Workload};
+use super::zipf::Zipf;
 use crate::random::{Permutation, Random};
 use cleavedb::{Cursor, CursorOptions, Error, Result, Value, WriteBatch};
 use hdrhistogram::Histogram;
@@ -43,6 +45,8 @@ pub(super) struct Worker<'a> {
     part: Range<u64>,
     random: Random,
     order: Permutation,
+    /// Draws the keys, if not evenly.
+    zipf: Option<Zipf>,
     tally: Tally,
     last: Instant,
 }
@@ -63,6 +67,8 @@ impl<'a> Worker<'a> {
             part,
             random: Random::new(plan.load.seed, stream),
             order: Permutation::new(plan.load.num, plan.load.seed),
+            zipf: (plan.load.distribution == Distribution::Zipf)
+                .then(|| Zipf::new(plan.load.num, plan.load.seed)),
             tally: Tally::new(),
             last: Instant::now(),
         }
@@ -77,7 +83,7 @@ impl<'a> Worker<'a> {
             Workload::ReadSeq => self.walk(Cursor::seek_to_first, Cursor::next)?,
             Workload::ReadReverse => self.walk(Cursor::seek_to_last, Cursor::prev)?,
             Workload::SeekRandom => self.seek()?,
-            Workload::DeleteRandom => self.delete()?,
+            Workload::DeleteRandom | Workload::DeleteAll => self.delete()?,
         }
         Ok(self.tally)
     }
@@ -98,7 +104,10 @@ impl<'a> Worker<'a> {
     }
 
     fn random_key(&mut self) -> [u8; KEY_BYTES] {
-        key(self.random.below(self.plan.load.num))
+        key(match &self.zipf {
+            Some(zipf) => zipf.next(&mut self.random),
+            None => self.random.below(self.plan.load.num),
+        })
     }
 
     fn fill_key(&mut self, index: u64) -> [u8; KEY_BYTES] {
@@ -224,14 +233,18 @@ impl<'a> Worker<'a> {
     }
 
     fn delete(&mut self) -> Result<()> {
-        while self.goes_on(self.tally.ops) {
-            let size = self.plan.load.batch;
+        let all = self.workload == Workload::DeleteAll;
+        let mut index = self.part.start;
+        while if all { index < self.part.end } else { self.goes_on(self.tally.ops) } {
+            let left = if all { self.part.end - index } else { u64::MAX };
+            let size = self.plan.load.batch.min(left);
             let mut batch = WriteBatch::new();
-            for _ in 0..size {
-                let key = self.random_key();
+            for index in index..index + size {
+                let key = if all { key(index) } else { self.random_key() };
                 self.tally.bytes += key.len() as u64;
                 batch.delete(&self.plan.keyspace, key);
             }
+            index += size;
             self.plan.db.write(batch, &self.plan.write_options)?;
             if self.done(size).is_break() {
                 break;

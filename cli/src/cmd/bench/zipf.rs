@@ -1,0 +1,124 @@
+//! Random numbers by Zipf's law: rank k of n is drawn in proportion to 1 / k^0.99, as YCSB's
+//! `zipfian` does, and which number has which rank is scrambled, so that numbers that are often
+//! drawn lie far apart.
+//!
+//! Ranks are drawn by rejection-inversion (Hörmann and Derflinger 1996), which is exact, needs no
+//! table and no sum over all ranks: a rank is drawn from the continuous density x^-0.99 by
+//! inversion, rounded, and kept in the share in which the discrete law has it. Fewer than one in
+//! ten are drawn again.
+
+use crate::random::{Permutation, Random};
+
+/// YCSB's; below 1 by so little that a handful of keys gets a good part of all draws.
+const EXPONENT: f64 = 0.99;
+/// The scrambling is another order than the one in which a store was filled.
+const SCRAMBLE: u64 = 0x7a69_7066; // "zipf"
+
+/// Draws numbers below a count.
+pub(super) struct Zipf {
+    ranks: f64,
+    order: Permutation,
+    /// Areas below the density, from which a rank is drawn evenly.
+    areas: (f64, f64),
+    /// A rank that is at most this much above its continuous draw is always right.
+    sure: f64,
+}
+
+impl Zipf {
+    /// Numbers below `count`, at least 1; `seed` says which of them are drawn often.
+    pub(super) fn new(count: u64, seed: u64) -> Self {
+        let ranks = count as f64;
+        Zipf {
+            ranks,
+            order: Permutation::new(count, seed ^ SCRAMBLE),
+            areas: (area(1.5) - 1.0, area(ranks + 0.5)),
+            sure: 2.0 - area_inverse(area(2.5) - density(2.0)),
+        }
+    }
+
+    /// The next number.
+    pub(super) fn next(&self, random: &mut Random) -> u64 {
+        self.order.at(self.rank(random) - 1)
+    }
+
+    /// The next rank, from 1 on.
+    fn rank(&self, random: &mut Random) -> u64 {
+        loop {
+            let drawn = self.areas.0 + random.share() * (self.areas.1 - self.areas.0);
+            let x = area_inverse(drawn);
+            let rank = x.round().clamp(1.0, self.ranks);
+            if rank - x <= self.sure || drawn >= area(rank + 0.5) - density(rank) {
+                return rank as u64;
+            }
+        }
+    }
+}
+
+fn density(x: f64) -> f64 {
+    x.powf(-EXPONENT)
+}
+
+/// The integral of the density from 1 to `x`.
+fn area(x: f64) -> f64 {
+    (x.powf(1.0 - EXPONENT) - 1.0) / (1.0 - EXPONENT)
+}
+
+fn area_inverse(area: f64) -> f64 {
+    (1.0 + area * (1.0 - EXPONENT)).powf(1.0 / (1.0 - EXPONENT))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const DRAWS: u64 = 1_000_000;
+
+    /// How often each rank of `count` was drawn.
+    fn drawn(count: u64) -> Vec<u64> {
+        let (zipf, mut random) = (Zipf::new(count, 1), Random::new(5, count));
+        let mut counts = vec![0; count as usize];
+        for _ in 0..DRAWS {
+            counts[zipf.rank(&mut random) as usize - 1] += 1;
+        }
+        counts
+    }
+
+    #[test]
+    fn every_rank_is_drawn_as_often_as_the_law_has_it() {
+        for count in [1, 2, 3, 10, 1000] {
+            let sum: f64 = (1..=count).map(|rank| density(rank as f64)).sum();
+            for (at, &seen) in drawn(count).iter().enumerate() {
+                let share = density(at as f64 + 1.0) / sum;
+                let expected = share * DRAWS as f64;
+                // Five deviations of a binomial law: one of a thousand ranks in ten thousand
+                // seeds; and the seed is fixed.
+                let off = 5.0 * (expected * (1.0 - share)).sqrt();
+                assert!((seen as f64 - expected).abs() <= off, "{count}: {at} {seen} {expected}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_tail_of_many_ranks_has_its_share() {
+        const COUNT: u64 = 1 << 20;
+        let sum: f64 = (1..=COUNT).map(|rank| density(rank as f64)).sum();
+        let counts = drawn(COUNT);
+        for start in [1, 1 << 10, 1 << 15, 1 << 19] {
+            let tail: f64 = (start..=COUNT).map(|rank| density(rank as f64)).sum();
+            let seen: u64 = counts[start as usize - 1..].iter().sum();
+            let share = seen as f64 / DRAWS as f64;
+            assert!((share - tail / sum).abs() < 0.0025, "{start}: {share} {}", tail / sum);
+        }
+    }
+
+    #[test]
+    fn ranks_are_scrambled_over_all_numbers() {
+        let (zipf, mut random) = (Zipf::new(100, 1), Random::new(5, 0));
+        let seen: BTreeSet<u64> = (0..10_000).map(|_| zipf.next(&mut random)).collect();
+        assert_eq!(seen, (0..100).collect());
+        let first = |seed| Zipf::new(1 << 40, seed).order.at(0);
+        assert_ne!(first(1), first(2));
+        assert_ne!(first(1), Permutation::new(1 << 40, 1).at(0), "not the order of a fill");
+    }
+}
