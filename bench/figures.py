@@ -6,10 +6,20 @@ import sys
 from pathlib import Path
 
 from harness import measure, record
+from harness.cases import CASES
 from harness.cleave import BenchError, Cleave
-from harness.figures import FIGURES, Setting
+from harness.collection import gc_cost, reorganize
+from harness.figures import ENGINE, Setting
+from harness.space import space, space_drop
 
 HERE = Path(__file__).resolve().parent
+FIGURES = {
+    **ENGINE,
+    "space": space,
+    "space-drop": space_drop,
+    "gc-cost": gc_cost,
+    "reorganize": reorganize,
+}
 SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -31,17 +41,27 @@ def arguments():
     parser.add_argument("--num", default=4 << 20, type=int, help="keys [4194304]")
     parser.add_argument("--ops", default=200_000, type=int, help="gets or steps a run [200000]")
     parser.add_argument("--max-replay", default=512 << 20, type=size, help="as the store has it")
+    parser.add_argument("--data", default=2 << 30, type=size, help="overwritten data [2G]")
+    parser.add_argument("--total", default=8, type=float, help="how often it is overwritten [8]")
+    parser.add_argument("--idle", default=60, type=int, help="seconds of idling [60]")
+    parser.add_argument(
+        "--case", action="append", choices=[case.name for case in CASES], help="only that [all]"
+    )
     parser.add_argument("--out", default=HERE / "record", type=Path, help="[bench/record]")
     return parser.parse_args()
 
 
 def command_line(given):
     """The command as others would repeat it, without the paths of this machine."""
-    return (
-        f"python3 bench/figures.py {given.figure} --dir DIR --memory {given.memory >> 20}M "
-        f"--repeats {given.repeats} --num {given.num} --ops {given.ops} "
-        f"--max-replay {given.max_replay >> 20}M"
-    )
+    words = [f"python3 bench/figures.py {given.figure} --dir DIR --memory {given.memory >> 20}M"]
+    words.append(f"--repeats {given.repeats}")
+    if given.figure in ENGINE or given.figure == "all":
+        words.append(f"--num {given.num} --ops {given.ops}")
+        words.append(f"--max-replay {given.max_replay >> 20}M")
+    if given.figure not in ENGINE:
+        words.append(f"--data {given.data >> 20}M --total {given.total:g} --idle {given.idle}")
+        words += [f"--case {name}" for name in given.case or []]
+    return " ".join(words)
 
 
 def main():
@@ -59,6 +79,10 @@ def main():
         num=given.num,
         ops=given.ops,
         max_replay_bytes=given.max_replay,
+        data_bytes=given.data,
+        total=given.total,
+        idle_seconds=given.idle,
+        cases=[case for case in CASES if case.name in (given.case or [case.name])],
     )
     for name in FIGURES if given.figure == "all" else [given.figure]:
         print(f"== {name}", file=sys.stderr)

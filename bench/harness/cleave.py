@@ -41,6 +41,28 @@ class Cleave:
             **flags,
         )
 
+    def overwrite(self, store, num, case, total, **flags):
+        """Writes the data again, `total` times, by one thread."""
+        return self.bench(
+            store,
+            "overwrite",
+            num=num,
+            value_size=case.value_size,
+            distribution=case.distribution,
+            total=f"{total:g}",
+            threads=1,
+            durability="os",
+            **flags,
+        )
+
+    def delete_all(self, store, num, idle_seconds):
+        """Deletes all keys, prints the result and then does nothing for a while."""
+        return self.bench(store, "deleteall", num=num, batch=100, idle=idle_seconds)
+
+    def reorganize(self, store):
+        """Rewrites all values in the order of their keys."""
+        return [self.program, "reorganize", str(store)]
+
     def settle(self, store):
         """Opens the store and waits until no flush or compaction is due."""
         return self.bench(store, "readrandom", num=1, reads=1, settle=True)
@@ -86,3 +108,25 @@ def find_number(tree, name):
             if (value := find_number(inner, name)) is not None:
                 return value
     return None
+
+
+def written_bytes(stats):
+    """All that the engine says it wrote: each count `*_bytes_written` but that of its users.
+
+    None if there is none.
+    """
+    found = {}
+    collect_written(stats, found)
+    found.pop("user_bytes_written", None)
+    return sum(found.values()) if found else None
+
+
+def collect_written(tree, found):
+    """Notes the first count of each name."""
+    if isinstance(tree, list):
+        tree = dict(enumerate(tree))
+    if isinstance(tree, dict):
+        for name, value in tree.items():
+            if str(name).endswith("_bytes_written") and isinstance(value, (int, float)):
+                found.setdefault(name, value)
+            collect_written(value, found)

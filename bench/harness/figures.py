@@ -6,14 +6,14 @@ Runs that are compared alternate (A B A B …), so that a slow minute of the mac
 import json
 import shutil
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness import cleave, measure, record
+from harness.cases import CASES, KEY_BYTES
 from harness.device import size_below
 
 MIB = 1 << 20
-KEY_BYTES = 16
 SEQIO = Path(__file__).with_name("seqio.py")
 
 
@@ -28,11 +28,15 @@ class Setting:
     num: int
     ops: int
     max_replay_bytes: int
+    data_bytes: int = 2 << 30
+    total: float = 8
+    idle_seconds: int = 60
+    cases: list = field(default_factory=lambda: list(CASES))
 
-    def run(self, command, cold=True, kill_when=None):
+    def run(self, command, cold=True, kill_when=None, sample=None):
         """One measured command below the memory limit, its output checked."""
         print("  " + " ".join(Path(str(word)).name for word in command[:8]), file=sys.stderr)
-        result = measure.run(command, self.folder, self.memory_bytes, cold, kill_when)
+        result = measure.run(command, self.folder, self.memory_bytes, cold, kill_when, sample)
         if result.memory_limit_missing:
             print(f"bench: {result.memory_limit_missing}", file=sys.stderr)
         if kill_when is None and result.exit_code != 0:
@@ -267,4 +271,4 @@ def sum_known(first, second, name):
     return add(first and first[name], second and second[name])
 
 
-FIGURES = {"fill": fill, "reads": reads, "scan": scan, "replay": replay, "memory": memory}
+ENGINE = {"fill": fill, "reads": reads, "scan": scan, "replay": replay, "memory": memory}

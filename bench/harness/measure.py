@@ -12,6 +12,7 @@ from harness import device
 from harness.cgroup import Group
 
 POLL_SECONDS = 0.02
+SAMPLE_SECONDS = 0.2
 
 
 @dataclass
@@ -42,11 +43,12 @@ class Result:
         return asdict(self)
 
 
-def run(command, folder, memory_bytes=None, cold=False, kill_when=None):
+def run(command, folder, memory_bytes=None, cold=False, kill_when=None, sample=None):
     """Runs `command`, whose files are below `folder`.
 
     `memory_bytes` limits its memory, page cache included. `cold` drops its files from the page
     cache first. `kill_when` is asked again and again; once it is true the command gets SIGKILL.
+    `sample` is called with its process number every 200 ms.
     """
     folder = Path(folder)
     if cold and folder.exists():
@@ -65,7 +67,7 @@ def run(command, folder, memory_bytes=None, cold=False, kill_when=None):
             stderr=streams[1],
             preexec_fn=group.join,
         )
-        seconds, counts = watch(child, start, kill_when)
+        seconds, counts = watch(child, start, kill_when, sample)
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         os.sync()
@@ -90,17 +92,22 @@ def run(command, folder, memory_bytes=None, cold=False, kill_when=None):
         )
 
 
-def watch(child, start, kill_when):
+def watch(child, start, kill_when=None, sample=None):
     """Waits until the child ends: (seconds, its I/O counters).
 
     It is left as a zombie, whose I/O counters can still be read and are final.
     """
     ended = os.WEXITED | os.WNOWAIT
-    if kill_when is not None:
+    if kill_when is not None or sample is not None:
+        sample_at = start
         while os.waitid(os.P_PID, child.pid, ended | os.WNOHANG) is None:
-            if kill_when():
+            if kill_when is not None and kill_when():
                 child.kill()
                 break
+            if sample is not None and time.monotonic() >= sample_at:
+                sample(child.pid)
+                # What a look takes does not add to the time between two of them.
+                sample_at = max(sample_at + SAMPLE_SECONDS, time.monotonic())
             time.sleep(POLL_SECONDS)
     os.waitid(os.P_PID, child.pid, ended)
     return time.monotonic() - start, io_counters(child.pid)

@@ -4,32 +4,41 @@
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 
 def flag(words, name, default):
     """The number behind a flag."""
-    return int(words[words.index(name) + 1]) if name in words else default
+    return float(words[words.index(name) + 1]) if name in words else default
 
 
 def bench(store, workload, words):
-    """One workload; only writing does anything."""
-    ops = flag(words, "--reads", flag(words, "--num", 0))
-    value_size = flag(words, "--value-size", 100)
-    if workload == "fillrandom":
+    """One workload; only writing and deleting do anything."""
+    num = int(flag(words, "--num", 0))
+    ops = int(flag(words, "--reads", num) * flag(words, "--total", 1))
+    value_size = int(flag(words, "--value-size", 100))
+    log = store / "1.seg"
+    if workload in ("fillrandom", "fillseq"):
         store.mkdir()
-        with (store / "1.seg").open("wb", buffering=0) as log:
+        with log.open("wb", buffering=0) as file:
             for _ in range(ops):
-                log.write(os.urandom(16 + value_size))
+                file.write(os.urandom(16 + value_size))
+    elif workload == "deleteall":
+        log.unlink()
     elif workload == "readmissing" and "--fail" in words:
         sys.exit("it failed")
     seconds = 2.0 if "--no-prefetch" in words else 0.5
+    latencies = {"p50_us": 1, "p99_us": 5, "p999_us": 7, "max_us": 9}
+    reads = {"reads": {"ops": 1, "ops_per_second": 2, **latencies}} if "--readers" in words else {}
     print(json.dumps({
         "workload": workload, "ops": ops, "seconds": seconds, "ops_per_second": ops / seconds,
-        "bytes": ops * value_size, "p50_us": 1, "p99_us": 5, "p999_us": 7, "max_us": 9,
-    }))
+        "bytes": ops * value_size, "found": ops, **latencies, **reads,
+    }), flush=True)
+    time.sleep(flag(words, "--idle", 0))
     parts = {"cache_capacity_bytes": 1 << 20, "memtable_capacity_bytes": 2 << 20}
-    print(json.dumps({"stats": {"memory": {**parts, "filter_bytes": 0}}}))
+    written = {"user_bytes_written": ops * value_size, "log_bytes_written": ops * value_size * 3}
+    print(json.dumps({"stats": {"memory": {**parts, "filter_bytes": 0}, "io": written}}))
 
 
 def main():
@@ -40,6 +49,8 @@ def main():
         case ["stats", store, "--json"]:
             size = (Path(store) / "1.seg").stat().st_size
             print(json.dumps({"recovery": {"replayed_bytes": size}}))
+        case ["reorganize", store]:
+            (Path(store) / "1.seg").stat()
         case _:
             sys.exit(f"unknown: {sys.argv}")
 

@@ -156,7 +156,7 @@ class Figures(unittest.TestCase):
             "replay": "opening against reading",
             "memory": "share of what is allowed, fill",
         }
-        self.assertEqual(set(expected), set(figures.FIGURES))
+        self.assertEqual(set(expected), set(figures.ENGINE))
         for name, text in expected.items():
             done, records = self.figure(name)
             self.assertEqual(done.returncode, 0, done.stderr)

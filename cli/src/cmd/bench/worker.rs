@@ -68,7 +68,7 @@ impl<'a> Worker<'a> {
             random: Random::new(plan.load.seed, stream),
             order: Permutation::new(plan.load.num, plan.load.seed),
             zipf: (plan.load.distribution == Distribution::Zipf)
-                .then(|| Zipf::new(plan.load.num, plan.load.seed)),
+                .then(|| Zipf::new(plan.load.num)),
             tally: Tally::new(),
             last: Instant::now(),
         }
