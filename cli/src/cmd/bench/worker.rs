@@ -67,8 +67,7 @@ impl<'a> Worker<'a> {
             part,
             random: Random::new(plan.load.seed, stream),
             order: Permutation::new(plan.load.num, plan.load.seed),
-            zipf: (plan.load.distribution == Distribution::Zipf)
-                .then(|| Zipf::new(plan.load.num)),
+            zipf: (plan.load.distribution == Distribution::Zipf).then(|| Zipf::new(plan.load.num)),
             tally: Tally::new(),
             last: Instant::now(),
         }
