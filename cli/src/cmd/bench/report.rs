@@ -30,12 +30,14 @@ impl Report {
             let rate = per_second(reads.ops, self.seconds);
             let (ops, found, micros) = (reads.ops, reads.found, micros_json(reads));
             format!(
-                ",\"reads\":{{\"ops\":{ops},\"ops_per_second\":{rate:.1},{micros},\"found\":{found}}}"
+                ",\"reads\":{{\"ops\":{ops},\"ops_per_second\":{rate:.1},{micros},\
+                 \"found\":{found}}}"
             )
         });
         format!(
             "{{\"workload\":\"{}\",\"threads\":{},\"ops\":{},\"seconds\":{:.6},\
-             \"ops_per_second\":{:.1},\"bytes\":{},\"mb_per_second\":{:.3},{},\"found\":{}{settle}{}}}",
+             \"ops_per_second\":{:.1},\"bytes\":{},\"mb_per_second\":{:.3},{},\
+             \"found\":{}{settle}{}}}",
             self.workload.name(),
             self.threads,
             self.tally.ops,
