@@ -4,7 +4,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::SeqNo;
-use crate::compaction::output::{JobContext, Output};
+use crate::compaction::output::Output;
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
@@ -15,6 +15,7 @@ use crate::table::TableMeta;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, TableHandle};
+use crate::version::job::JobContext;
 use crate::version::levels::{LEVELS, Levels};
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;

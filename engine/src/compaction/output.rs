@@ -4,45 +4,14 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
-use crate::env::Env;
-use crate::env::budget::{Budget, Who};
+use crate::env::budget::Who;
 use crate::table::TableMeta;
 use crate::table::{TableSettings, TableWriter};
 use crate::version::files::names;
-use crate::version::health::Health;
-use crate::version::set::VersionSet;
+use crate::version::job::JobContext;
 use crate::version::settings::KeyspaceOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// What every job needs.
-#[derive(Clone)]
-pub struct JobContext {
-    /// Files, time, threads.
-    pub env: Env,
-    /// The live version.
-    pub set: Arc<VersionSet>,
-    /// The right to write.
-    pub health: Arc<Health>,
-    /// What background work may write.
-    pub budget: Arc<Budget>,
-    /// Set when the database closes: jobs end early.
-    pub closing: Arc<AtomicBool>,
-}
-
-impl JobContext {
-    /// An error once the database is closing.
-    pub fn check_closing(&self) -> Result<()> {
-        if self.closing.load(Ordering::Relaxed) {
-            return Err(Error::new(
-                crate::base::error::ErrorKind::Closed,
-                "the database is closing",
-            ));
-        }
-        Ok(())
-    }
-}
 
 /// The budget is asked once for so many bytes.
 const SPEND_BYTES: u64 = 1 << 20;

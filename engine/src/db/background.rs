@@ -10,12 +10,12 @@
 //! [`Durability::SyncEvery`]: crate::Durability::SyncEvery
 
 mod collect;
+mod wait;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::commit::group::Committer;
 use crate::commit::stall::Gate;
-use crate::compaction::output::JobContext;
 use crate::compaction::picker::{Busy, Pick, Turns, pick, scores};
 use crate::compaction::{flush, job, reorganize};
 use crate::env::budget::Pressure;
@@ -23,8 +23,8 @@ use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::Join;
 use crate::gc::collector::Collector;
 use crate::gc::dead;
-use crate::gc::picker::Mode;
 use crate::stats::Counters;
+use crate::version::job::JobContext;
 use crate::version::levels::{Levels, bounds};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
@@ -382,69 +382,6 @@ impl Background {
             };
             state = self.changed.wait_timeout(state, left).0;
         }
-    }
-
-    /// Waits until `done` holds; an error of the background that keeps it from coming true ends
-    /// the waiting.
-    pub fn wait_until(&self, mut done: impl FnMut() -> bool) -> Result<()> {
-        let mut state = self.state.lock();
-        let before = state.failures;
-        loop {
-            if done() {
-                return Ok(());
-            }
-            self.check_running(&state)?;
-            if state.failures != before
-                && let Some(error) = &state.error
-            {
-                return Err(error.clone());
-            }
-            self.changed.notify_all();
-            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
-        }
-    }
-
-    /// Waits until nothing is due: no flush, no compaction, nothing to free.
-    pub fn wait_idle(&self) -> Result<()> {
-        let mut state = self.state.lock();
-        loop {
-            self.check_running(&state)?;
-            if state.jobs == 0 && !self.is_due(&mut state) {
-                return Ok(());
-            }
-            if let Some(error) = &state.error {
-                return Err(error.clone());
-            }
-            self.changed.notify_all();
-            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
-        }
-    }
-
-    /// An error if no job will ever run again.
-    fn check_running(&self, state: &State) -> Result<()> {
-        self.place.context.health.check()?;
-        if state.closing {
-            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
-        }
-        Ok(())
-    }
-
-    fn is_due(&self, state: &mut State) -> bool {
-        let set = &self.place.context.set;
-        let due = |keyspace: &Arc<KeyspaceState>| {
-            let view = keyspace.view();
-            let options = keyspace.options().clone();
-            let turns = Turns::default();
-            !view.immutables.is_empty()
-                || pick(keyspace.id, &view.levels, &options, &state.busy, &turns).is_some()
-        };
-        let collects = self.place.gc_automatic && !self.place.gc_paused.load(Ordering::Relaxed);
-        set.keyspaces().iter().any(due)
-            || self.find_stale(state).is_some()
-            || collects && self.place.collector.is_due(Mode::Busy).unwrap_or(false)
-            || !set.tables().purge.is_empty()
-            || !dead::pick(&set.current()).is_empty()
-            || self.place.committer.log().wants_spare()
     }
 
     /// Runs a compaction of the caller's choosing on its own thread, once no running job is in

@@ -3,12 +3,12 @@
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
-use crate::compaction::output::JobContext;
 use crate::env::budget::Who;
 use crate::env::fs::{Advice, File};
 use crate::gc::census::LiveRecord;
 use crate::segment::SortedWriter;
 use crate::version::files::SegmentHandle;
+use crate::version::job::JobContext;
 use std::sync::Arc;
 
 /// Records are read at least this many bytes at a time, which are held in memory; more of them

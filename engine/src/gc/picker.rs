@@ -88,6 +88,7 @@ pub struct Plan {
     pub reasons: BTreeMap<SegmentId, Reason>,
 }
 
+#[cfg(test)]
 impl Plan {
     /// Bytes that the victims win.
     pub fn won(&self) -> u64 {

@@ -16,7 +16,6 @@
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
-use crate::compaction::output::JobContext;
 use crate::gc::census::LiveRecord;
 use crate::gc::copying::{self, Failure, Moved, Source};
 use crate::relocation::{RelocationMeta, RelocationWriter};
@@ -24,6 +23,7 @@ use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{RelocationHandle, SegmentHandle, names};
+use crate::version::job::JobContext;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;

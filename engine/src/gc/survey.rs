@@ -2,10 +2,10 @@
 
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
-use crate::compaction::output::JobContext;
 use crate::gc::census::{Census, LiveRecord};
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
 use crate::segment::SegmentKind;
+use crate::version::job::JobContext;
 use crate::version::{LiveSegment, Version};
 use std::collections::BTreeMap;
 

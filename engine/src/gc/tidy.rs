@@ -30,7 +30,7 @@ impl Tidy {
             Ok(Edit::new(still.map(|&segment| Change::RemoveRelocation { segment }).collect()))
         };
         set.apply(plan, &[], None)?;
-        over.iter().for_each(|id| drop(self.needless_since.remove(id)));
+        self.needless_since.retain(|id, _| !over.contains(id));
         Ok(true)
     }
 

@@ -112,11 +112,6 @@ impl RelocationTable {
         Ok(RelocationTable { files, path, meta, cache, seed, directory })
     }
 
-    /// What the manifest says about it, and it about itself.
-    pub fn meta(&self) -> &Arc<RelocationMeta> {
-        &self.meta
-    }
-
     /// Bytes of memory that it takes as long as it is open.
     pub fn pinned_bytes(&self) -> usize {
         std::mem::size_of::<Self>()

@@ -116,11 +116,6 @@ impl RelocationWriter {
         index
     }
 
-    /// Bytes the file would have if it were finished now, nearly.
-    pub fn file_bytes(&self) -> u64 {
-        self.end() + self.block.len() as u64
-    }
-
     /// Writes the rest and says what the relocation holds. Does not sync.
     ///
     /// # Panics

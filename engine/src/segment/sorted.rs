@@ -53,11 +53,6 @@ impl SortedWriter {
         Ok(SortedWriter { file, path, identity, start, frame, records: 0, written_back: 0 })
     }
 
-    /// Bytes so far, with those not yet in the file.
-    pub fn len(&self) -> u64 {
-        self.start + if self.records == 0 { 0 } else { self.frame.len() as u64 }
-    }
-
     /// Adds a copy of `record`, which was read from `offset` of another segment whose checksums
     /// `epoch` seeds, and returns the pointer to it. A record that is damaged is refused and not
     /// added: its new checksum would call the damage good.

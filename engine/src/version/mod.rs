@@ -15,6 +15,7 @@ pub mod edit;
 pub mod files;
 pub mod garbage;
 pub mod health;
+pub mod job;
 pub mod levels;
 pub mod manifest;
 pub mod pins;

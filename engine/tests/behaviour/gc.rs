@@ -51,7 +51,7 @@ fn dead_values_come_back_and_live_ones_stay() {
     for version in 2..8 {
         (0..KEYS).filter(|number| number % 7 != 0).for_each(|number| put(&db, number, version));
     }
-    let version_of = |number: usize| Some(if number % 7 == 0 { 1 } else { 7 });
+    let version_of = |number: usize| Some(if number.is_multiple_of(7) { 1 } else { 7 });
     let before = segments(dir.path());
     assert!(before > once + once / 2, "{before} from {once}");
     let report = db.gc().unwrap();

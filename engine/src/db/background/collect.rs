@@ -122,13 +122,16 @@ impl Background {
             committer.log().rotate(&mut log)?;
             committer.log().record_sealed()?;
         }
-        keyspaces.iter().for_each(|keyspace| drop(keyspace.rotate_memtable()));
+        for keyspace in &keyspaces {
+            keyspace.rotate_memtable();
+        }
         drop(log);
         self.wake();
         Ok(())
     }
 
-    /// A compaction for what a table holds rather than for how full its level is; marks it as taken.
+    /// A compaction for what a table holds rather than for how full its level is; marks it as
+    /// taken.
     pub(super) fn pick_stale(&self, state: &mut State) -> Option<Claimed> {
         let (keyspace, levels, pick) = self.find_stale(state)?;
         let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;

@@ -1,5 +1,5 @@
-//! Why value GC takes each segment or leaves it: what its picker says to the numbers of this report,
-//! which are exact, while GC itself works with those of its last census.
+//! Why value GC takes each segment or leaves it: what its picker says to the numbers of this
+//! report, which are exact, while GC itself works with those of its last census.
 
 use crate::base::pointer::SegmentId;
 use crate::db::space::report::{SegmentSpace, SpaceParts};

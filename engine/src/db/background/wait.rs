@@ -1,0 +1,75 @@
+//! Waiting for the background: for something to come true, or for everything to be done.
+
+use super::{Background, LOOK_AGAIN, State};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::compaction::picker::{Turns, pick};
+use crate::gc::dead;
+use crate::gc::picker::Mode;
+use crate::version::view::KeyspaceState;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+impl Background {
+    /// Waits until `done` holds; an error of the background that keeps it from coming true ends
+    /// the waiting.
+    pub fn wait_until(&self, mut done: impl FnMut() -> bool) -> Result<()> {
+        let mut state = self.state.lock();
+        let before = state.failures;
+        loop {
+            if done() {
+                return Ok(());
+            }
+            self.check_running(&state)?;
+            if state.failures != before
+                && let Some(error) = &state.error
+            {
+                return Err(error.clone());
+            }
+            self.changed.notify_all();
+            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+        }
+    }
+
+    /// Waits until nothing is due: no flush, no compaction, nothing to free.
+    pub fn wait_idle(&self) -> Result<()> {
+        let mut state = self.state.lock();
+        loop {
+            self.check_running(&state)?;
+            if state.jobs == 0 && !self.is_due(&mut state) {
+                return Ok(());
+            }
+            if let Some(error) = &state.error {
+                return Err(error.clone());
+            }
+            self.changed.notify_all();
+            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+        }
+    }
+
+    /// An error if no job will ever run again.
+    pub(super) fn check_running(&self, state: &State) -> Result<()> {
+        self.place.context.health.check()?;
+        if state.closing {
+            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+        }
+        Ok(())
+    }
+
+    fn is_due(&self, state: &mut State) -> bool {
+        let set = &self.place.context.set;
+        let due = |keyspace: &Arc<KeyspaceState>| {
+            let view = keyspace.view();
+            let options = keyspace.options().clone();
+            let turns = Turns::default();
+            !view.immutables.is_empty()
+                || pick(keyspace.id, &view.levels, &options, &state.busy, &turns).is_some()
+        };
+        let collects = self.place.gc_automatic && !self.place.gc_paused.load(Ordering::Relaxed);
+        set.keyspaces().iter().any(due)
+            || self.find_stale(state).is_some()
+            || collects && self.place.collector.is_due(Mode::Busy).unwrap_or(false)
+            || !set.tables().purge.is_empty()
+            || !dead::pick(&set.current()).is_empty()
+            || self.place.committer.log().wants_spare()
+    }
+}
