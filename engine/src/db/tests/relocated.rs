@@ -12,7 +12,8 @@ type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(super) fn open(dir: &Path) -> Db {
     let keyspace = KeyspaceOptions { separation_threshold: 200, ..Default::default() };
-    let options = Options { segment_bytes: 16 << 10, keyspace, ..Default::default() };
+    let gc = crate::GcOptions { automatic: false, ..Default::default() };
+    let options = Options { segment_bytes: 16 << 10, keyspace, gc, ..Default::default() };
     Db::builder(dir).options(options).open().unwrap()
 }
 
