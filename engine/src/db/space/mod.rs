@@ -23,7 +23,7 @@ use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::db::Db;
 use crate::version::Version;
 use crate::version::files::names::Named;
-use crate::version::view::View;
+use crate::version::view::{KeyspaceState, View};
 use files::{FileFacts, Standing, by_path};
 use holders::OldVersions;
 use report::{ClassSpace, FileClass, KeyspaceSpace, SegmentSpace, SpaceParts, SpaceReport};
@@ -32,6 +32,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use walk::{Stored, walk};
+
+/// How often views of one version are sought before others have to do.
+const MAX_TRIES: usize = 16;
 
 /// What the walk over the tree found.
 struct Walked {
@@ -54,8 +57,7 @@ impl Db {
         let seqno = core.snapshots.visible();
         let snapshots = core.snapshots.list();
         let states = core.states();
-        let views: Vec<Arc<View>> = states.iter().map(|state| state.view()).collect();
-        let version = core.set.current();
+        let (views, version) = self.one_moment(&states);
         let purge = &core.set.tables().purge;
         let read: BTreeSet<_> = purge.still_read().into_iter().collect();
         let obsolete = read.iter().cloned().chain(purge.unread()).collect();
@@ -104,6 +106,20 @@ impl Db {
             holders,
             warnings,
         })
+    }
+
+    /// A view of each keyspace, and the version they share: what GC moves in between would be
+    /// looked for where it is no more. Edits are seldom, so the second try hardly ever fails.
+    fn one_moment(&self, states: &[Arc<KeyspaceState>]) -> (Vec<Arc<View>>, Arc<Version>) {
+        let mut tries = 0..MAX_TRIES;
+        loop {
+            let version = self.core.set.current();
+            let views: Vec<Arc<View>> = states.iter().map(|state| state.view()).collect();
+            let is_one = views.iter().all(|view| Arc::ptr_eq(&view.version, &version));
+            if is_one || tries.next().is_none() {
+                return (views, version);
+            }
+        }
     }
 
     /// Files that are open but were deleted from the directory, with the bytes they take.
