@@ -87,7 +87,23 @@ impl<'a> Reader<'a> {
 
     /// A varint. One that does not fit 64 bits, or that is longer than needed, is corruption:
     /// each number has exactly one encoding.
+    #[inline]
     pub fn varint(&mut self) -> Result<u64> {
+        // Most are short, and most of the short ones are of one or two bytes.
+        match *self.rest {
+            [a, ref rest @ ..] if a < 0x80 => {
+                self.rest = rest;
+                Ok(u64::from(a))
+            }
+            [a, b, ref rest @ ..] if (1..0x80).contains(&b) => {
+                self.rest = rest;
+                Ok(u64::from(a & 0x7f) | u64::from(b) << 7)
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Result<u64> {
         let mut value = 0u64;
         for (index, &byte) in self.rest.iter().take(MAX_VARINT_BYTES).enumerate() {
             let bits = u64::from(byte & 0x7f);

@@ -11,12 +11,13 @@
 //! little-endian; a varint is LEB128, minimal.
 //!
 //! ```text
-//! block        entries, back to back, filling it exactly; of each, as varints:
+//! block        entries, back to back, in groups of 16, the last one of fewer; of each, as varints:
 //!                bytes from the end of the record before to this one, in the freed segment;
-//!                  for the first entry of a block from the start of the segment
+//!                  for the first entry of a group from the start of the segment
 //!                index of the target, the segment that holds the record now
 //!                offset of the record there
 //!                length of the record, here as there
+//!              of each group, where it begins in the block (u16); how many groups (u16)
 //! directory    the freed segment (varint), entries (varint)
 //!              fingerprint (u64): XXH3-64 over the checksums of all blocks, in order
 //!              count of targets (varint); of each: segment, entries, bytes of records (varints)
@@ -29,7 +30,7 @@
 //!       16      8  checksum64 of the 16 bytes before, seeded like a block's
 //!       24      8  magic, "CLVRELOC"
 //! ```
-//! An entry is 7 to 10 bytes for records of some hundred bytes to some KiB.
+//! An entry is 8 to 10 bytes for records of some hundred bytes to some KiB.
 //!
 //! Validity: the file is exactly as long as the manifest says; header, footer and directory
 //! validate; the directory ends at the footer and the blocks lie back to back from the header to
@@ -41,7 +42,7 @@
 //!
 //! Reader: length, header, footer; then the directory, which stays in memory; from then on one
 //! read per block, through the cache. An old offset is looked up in the directory's blocks, then
-//! in the one block whose entries may have it. No entry of exactly that offset: the record was
+//! among the groups of the one block that may have it, then in one group. No entry of exactly that offset: the record was
 //! garbage when the segment was freed.
 
 use super::meta::TargetUse;
@@ -54,8 +55,6 @@ use std::collections::BTreeSet;
 
 /// No block is larger, without its checksum.
 pub(super) const BLOCK_BYTES: usize = 4 << 10;
-/// No entry is larger: three varints of 64 bits and one of 32.
-pub(super) const MAX_ENTRY_BYTES: usize = 35;
 /// Bytes of the checksum behind a block.
 pub(super) const CHECKSUM_BYTES: usize = 4;
 /// Bytes of the footer.
@@ -94,66 +93,6 @@ pub(super) fn unseal(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<&[u8]
         return Err(Error::corruption("the block's checksum does not match"));
     }
     Ok(covered)
-}
-
-/// One move of a record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) old_offset: u64,
-    /// Index into the directory's targets.
-    pub(super) target: usize,
-    pub(super) new_offset: u64,
-    pub(super) length: u32,
-}
-
-impl Entry {
-    /// Where the record ended in the freed segment; making and decoding check that it fits.
-    pub(super) fn old_end(&self) -> u64 {
-        self.old_offset.saturating_add(self.length.into())
-    }
-
-    /// Appends it behind an entry whose record ended at `end`; 0 at the start of a block.
-    pub(super) fn encode(&self, out: &mut Vec<u8>, end: u64) {
-        put_varint(out, self.old_offset - end);
-        put_varint(out, self.target as u64);
-        put_varint(out, self.new_offset);
-        put_varint(out, self.length.into());
-    }
-}
-
-/// Walks the entries of a block.
-pub(super) struct Entries<'a> {
-    reader: Reader<'a>,
-    end: u64,
-    targets: usize,
-}
-
-impl<'a> Entries<'a> {
-    /// Over a block whose checksum holds, of a file with that many targets.
-    pub(super) fn new(block: &'a [u8], targets: usize) -> Self {
-        Entries { reader: Reader::new(block), end: 0, targets }
-    }
-
-    /// The next entry; `None` behind the last one.
-    pub(super) fn next(&mut self) -> Result<Option<Entry>> {
-        if self.reader.is_empty() {
-            return Ok(None);
-        }
-        let gap = self.reader.varint()?;
-        let target = usize::try_from(self.reader.varint()?).unwrap_or(usize::MAX);
-        let (new_offset, length) = (self.reader.varint()?, self.reader.varint32()?);
-        let old_offset = self.end.checked_add(gap);
-        let old_end = old_offset.and_then(|offset| offset.checked_add(length.into()));
-        let new_end = new_offset.checked_add(length.into());
-        let (Some(old_offset), Some(old_end), Some(_)) = (old_offset, old_end, new_end) else {
-            return Err(Error::corruption("an entry has the offset of no record"));
-        };
-        if target >= self.targets || length == 0 {
-            return Err(Error::corruption("an entry has an impossible target or length"));
-        }
-        self.end = old_end;
-        Ok(Some(Entry { old_offset, target, new_offset, length }))
-    }
 }
 
 /// Where a block is and with which old offset it begins.

@@ -22,6 +22,7 @@
 //! | `writer.rs` | moves, in order of old offset, to a file |
 //! | `reader.rs` | one move, or all of them |
 
+mod block;
 mod format;
 mod meta;
 mod reader;

@@ -7,9 +7,10 @@
 //! Invariants: I7 (what is read is checked before it is parsed or cached). Errors name the file and
 //! the offset of the block. The file is opened through [`OpenFiles`] at each read.
 
+use super::block::{Block, Entry};
 use super::format::{
-    BLOCKS_START, BlockAt, CHECKSUM_BYTES, Directory, Entries, Entry, FOOTER_BYTES, FileSeed,
-    Fingerprint, Footer, unseal,
+    BLOCKS_START, BlockAt, CHECKSUM_BYTES, Directory, FOOTER_BYTES, FileSeed, Fingerprint, Footer,
+    unseal,
 };
 use super::meta::{RelocationMeta, TargetUse};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
@@ -133,20 +134,15 @@ impl RelocationTable {
     }
 
     fn find_in(&self, block: &[u8], at: &BlockAt, old_offset: u64) -> Result<Option<ValuePointer>> {
-        let mut entries = Entries::new(block, self.directory.targets.len());
-        let mut first = true;
-        while let Some(entry) = entries.next()? {
-            if std::mem::take(&mut first) && entry.old_offset != at.first {
-                return Err(misplaced());
-            }
-            if entry.old_offset >= old_offset {
-                let (segment, _) = self.directory.targets[entry.target];
-                let moved =
-                    ValuePointer { segment, offset: entry.new_offset, length: entry.length };
-                return Ok((entry.old_offset == old_offset).then_some(moved));
-            }
+        let block = Block::parse(block, self.directory.targets.len())?;
+        if block.first()? != at.first {
+            return Err(misplaced());
         }
-        Ok(None)
+        let moved = |entry: Entry| {
+            let (segment, _) = self.directory.targets[entry.target];
+            ValuePointer { segment, offset: entry.new_offset, length: entry.length }
+        };
+        Ok(block.find(old_offset)?.map(moved))
     }
 
     /// Hands every move to `each`, in order of the old offsets: old offset, target, new offset,
@@ -188,19 +184,20 @@ impl RelocationTable {
 
     /// The entries of a block as it lies in the file.
     fn check_block(&self, at: &BlockAt, sealed: &[u8], seen: &mut Walk) -> Result<Vec<Entry>> {
-        let mut entries = Entries::new(unseal(self.seed, at.offset, sealed)?, seen.targets.len());
+        let block = Block::parse(unseal(self.seed, at.offset, sealed)?, seen.targets.len())?;
         seen.fingerprint.add(sealed);
-        let mut found = Vec::new();
-        while let Some(entry) = entries.next()? {
-            let misplaces = entry.old_offset != at.first || entry.old_offset < seen.old_end;
-            if found.is_empty() && misplaces {
+        let found = block.entries()?;
+        for entry in &found {
+            if entry.old_offset < seen.old_end {
                 return Err(misplaced());
             }
             seen.old_end = entry.old_end();
             let used = &mut seen.targets[entry.target];
             used.count += 1;
             used.bytes = used.bytes.saturating_add(entry.length.into());
-            found.push(entry);
+        }
+        if found.first().is_none_or(|first| first.old_offset != at.first) {
+            return Err(misplaced());
         }
         Ok(found)
     }

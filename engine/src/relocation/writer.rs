@@ -6,9 +6,8 @@
 //! Nothing is synced here: the caller syncs file and directory before its manifest edit. A crash
 //! before that edit leaves a file that no version names, which the next open deletes.
 
-use super::format::{
-    BLOCK_BYTES, BlockAt, Directory, Entry, FileSeed, Fingerprint, Footer, MAX_ENTRY_BYTES, seal,
-};
+use super::block::{BlockWriter, Entry};
+use super::format::{BlockAt, Directory, FileSeed, Fingerprint, Footer, seal};
 use super::meta::{RelocationMeta, TargetUse};
 use crate::base::error::{IoContext, Result};
 use crate::base::header::{FileKind, Header};
@@ -33,7 +32,7 @@ pub struct RelocationWriter {
     fingerprint: Fingerprint,
     /// The block being filled, the old offset of its first entry, and where the record of its last
     /// one ended.
-    block: Vec<u8>,
+    block: BlockWriter,
     first: u64,
     old_end: u64,
     /// Finished bytes that are not written yet, and where they go.
@@ -64,7 +63,7 @@ impl RelocationWriter {
             directory: Directory { segment, entries: 0, fingerprint: 0, targets, blocks },
             indexes: BTreeMap::new(),
             fingerprint: Fingerprint::default(),
-            block: Vec::with_capacity(BLOCK_BYTES),
+            block: BlockWriter::default(),
             first: 0,
             old_end: 0,
             pending: Header::new(FileKind::Relocation, database, id.0).encode().to_vec(),
@@ -91,13 +90,13 @@ impl RelocationWriter {
         assert!(old_offset.max(new_offset).checked_add(bytes).is_some(), "no such record");
         let target = self.count(target, bytes);
         let entry = Entry { old_offset, target, new_offset, length };
-        if self.block.len() + MAX_ENTRY_BYTES > BLOCK_BYTES {
+        if !self.block.has_room() {
             self.finish_block()?;
         }
         if self.block.is_empty() {
-            (self.first, self.old_end) = (old_offset, 0);
+            self.first = old_offset;
         }
-        entry.encode(&mut self.block, self.old_end);
+        self.block.add(&entry);
         self.old_end = entry.old_end();
         self.directory.entries += 1;
         Ok(())
@@ -141,7 +140,7 @@ impl RelocationWriter {
 
     fn finish_block(&mut self) -> Result<()> {
         let (offset, start) = (self.end(), self.pending.len());
-        self.pending.append(&mut self.block);
+        self.block.finish(&mut self.pending);
         seal(&mut self.pending, start, self.seed, offset);
         self.fingerprint.add(&self.pending);
         let len = (self.pending.len() - start) as u32;
