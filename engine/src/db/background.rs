@@ -72,6 +72,8 @@ struct State {
     /// Failures in a row, by kind of thread.
     failures: [u32; 3],
     error: Option<Error>,
+    /// Why value GC can't go on. Nobody waits for it, so it concerns nobody else.
+    gc_error: Option<Error>,
     sync_due: Option<Duration>,
     closing: bool,
     /// True if nothing was written for a while.
@@ -323,7 +325,9 @@ impl Background {
     fn note(&self, role: Role, outcome: Result<()>, state: &mut State) -> bool {
         let Err(error) = outcome else {
             state.failures[role as usize] = 0;
-            if state.failures == [0; 3] {
+            if role == Role::Collect {
+                state.gc_error = None;
+            } else if state.failures[..2] == [0; 2] {
                 state.error = None;
                 self.place.context.health.pause(None);
             }
@@ -335,6 +339,10 @@ impl Background {
         }
         self.place.counters.background_errors.add(1);
         state.failures[role as usize] = state.failures[role as usize].saturating_add(1);
+        if role == Role::Collect {
+            state.gc_error = Some(error);
+            return true;
+        }
         // I9: writers that wait for this job learn why it can't be done.
         self.place.context.health.pause(Some(error.clone()));
         state.error = Some(error);
@@ -438,6 +446,7 @@ impl Background {
 
     /// The last error of a job, until one succeeds.
     pub fn error(&self) -> Option<Error> {
-        self.state.lock().error.clone()
+        let state = self.state.lock();
+        state.error.clone().or_else(|| state.gc_error.clone())
     }
 }

@@ -10,6 +10,7 @@
 //! frees segments that are not dead as a whole or ends a relocation.
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
 use crate::commit::pace::SpacePace;
@@ -79,6 +80,8 @@ struct State {
     knowledge: Knowledge,
     /// True once there was a census.
     is_counted: bool,
+    /// The snapshots that it kept something for.
+    snapshots: Vec<SeqNo>,
     /// What is live by now, most likely.
     live: LiveEstimate,
     /// Bytes that rounds freed, and how long they took.
@@ -105,7 +108,7 @@ impl Collector {
             return Ok(Step::Rested);
         }
         let (facts, plan) = self.plan(&state, mode)?;
-        self.set_pace(&state, &facts, &plan);
+        self.set_pace(&state, &facts, &plan, mode);
         if self.wants_census(&state, &facts, &plan, mode) {
             self.take_census(&mut state, &facts)?;
             return Ok(Step::Worked);
@@ -181,8 +184,13 @@ impl Collector {
         }
     }
 
-    fn set_pace(&self, state: &State, facts: &SpaceFacts, plan: &Plan) {
+    fn set_pace(&self, state: &State, facts: &SpaceFacts, plan: &Plan, mode: Mode) {
         let gate = &self.parts.gate;
+        if matches!(mode, Mode::Off | Mode::Paused) {
+            // Waiting would help nobody.
+            self.parts.context.budget.press(Pressure::Space, false);
+            return gate.space.set(SpacePace::NONE);
+        }
         let ratio = self.parts.options.max_space_amplification;
         let over = facts.allocated() > SpaceTarget::new(facts.live_bytes, ratio).start();
         self.parts.context.budget.press(Pressure::Space, over && plan.winnable > 0);
@@ -204,16 +212,20 @@ impl Collector {
         if matches!(mode, Mode::Off | Mode::Paused) || !facts.segments.iter().any(|s| s.sealed) {
             return false;
         }
+        let target = self.parts.options.max_space_amplification;
         let written = self.written();
         if !state.is_counted {
             // What tables reference is live at most; a process that came to read counts nothing.
             let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
-            let target = self.parts.options.max_space_amplification;
             let start = SpaceTarget::new(at_most + facts.table_bytes, target).start();
             let part = if mode == Mode::Idle { 64 } else { 16 };
             return facts.allocated() > start
                 || written.put_bytes > facts.allocated() / part
                 || written.deletes > 0 && mode == Mode::Idle;
+        }
+        let is_over = facts.allocated() > SpaceTarget::new(facts.live_bytes, target).start();
+        if (is_over || mode == Mode::Idle) && self.is_released(state) {
+            return true;
         }
         state.live.is_census_due(&CensusNeed {
             allocated: facts.allocated(),
@@ -222,6 +234,12 @@ impl Collector {
             idle: mode == Mode::Idle,
             exhausted: !state.has_work(plan),
         })
+    }
+
+    /// True if a snapshot is gone that kept something live in the last census.
+    fn is_released(&self, state: &State) -> bool {
+        let now = self.parts.snapshots.list();
+        state.snapshots.iter().any(|seqno| now.binary_search(seqno).is_err())
     }
 
     fn take_census(&self, state: &mut State, facts: &SpaceFacts) -> Result<()> {
@@ -249,7 +267,7 @@ impl Collector {
         state.live.count(Counted { live_bytes, live_records, written });
         let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
         let written_then = written_then.collect();
-        state.is_counted = true;
+        (state.is_counted, state.snapshots) = (true, snapshots);
         state.knowledge = Knowledge { census, written_then, ..Knowledge::default() };
         Ok(())
     }

@@ -120,3 +120,47 @@ fn snapshots_and_cursors_see_what_they_saw() {
     assert_values(&db, |number| (number % 2 == 1).then_some(3));
     assert!(db.check().unwrap().is_clean(), "{:?}", db.check().unwrap());
 }
+
+#[test]
+fn what_a_snapshot_kept_goes_after_it_though_nothing_is_written() {
+    let dir = common::dir();
+    let gc = GcOptions { max_space_amplification: 1.2, ..GcOptions::default() };
+    let db = common::open_with(dir.path(), Options { gc, ..by_hand() });
+    (0..KEYS).for_each(|number| put(&db, number, 1));
+    let snapshot = db.snapshot();
+    (0..KEYS).for_each(|number| put(&db, number, 2));
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    let pinned = segments(dir.path());
+    drop(snapshot);
+    db.wait_idle().unwrap();
+    let after = segments(dir.path());
+    assert!(after < pinned - pinned / 4, "{pinned} to {after}");
+    assert_values(&db, |_| Some(2));
+    assert!(db.check().unwrap().is_clean());
+}
+
+#[test]
+fn nothing_moves_while_gc_is_paused_or_off() {
+    let dir = common::dir();
+    let db = common::open_with(dir.path(), by_hand());
+    for version in 0..4 {
+        (0..KEYS).filter(|n| n % 7 != 0 || version == 0).for_each(|n| put(&db, n, version));
+    }
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    assert_eq!(db.stats().gc.segments_relocated, 0, "it is off");
+    drop(db);
+    let db = common::open_with(dir.path(), Options { gc: GcOptions::default(), ..by_hand() });
+    db.pause_gc();
+    (0..KEYS).filter(|n| n % 7 != 0).for_each(|n| put(&db, n, 4));
+    db.wait_idle().unwrap();
+    let paused = db.stats().gc.segments_relocated;
+    (0..KEYS).filter(|n| n % 7 != 0).for_each(|n| put(&db, n, 5));
+    db.wait_idle().unwrap();
+    assert_eq!(db.stats().gc.segments_relocated, paused, "it is paused");
+    db.resume_gc();
+    db.wait_idle().unwrap();
+    assert!(db.stats().gc.segments_relocated > paused, "it goes on");
+    assert_values(&db, |number| Some(if number % 7 == 0 { 0 } else { 5 }));
+}

@@ -38,7 +38,7 @@ impl Background {
             if state.jobs == 0 && !self.is_due(&mut state) {
                 return Ok(());
             }
-            if let Some(error) = &state.error {
+            if let Some(error) = state.error.as_ref().or(state.gc_error.as_ref()) {
                 return Err(error.clone());
             }
             self.changed.notify_all();
