@@ -40,10 +40,10 @@
 //! checksum holds and its first entry is where the directory says. That the numbers are those of
 //! the entries is checked by whoever reads all of them.
 //!
-//! Reader: length, header, footer; then the directory, which stays in memory; from then on one
-//! read per block, through the cache. An old offset is looked up in the directory's blocks, then
-//! among the groups of the one block that may have it, then in one group. No entry of exactly that offset: the record was
-//! garbage when the segment was freed.
+//! Reader: length, header, footer; then the directory, which stays in memory; from then on one read
+//! per block, through the cache. An old offset is looked up in the directory's blocks, then among
+//! the groups of the one block that may have it, then in one group. No entry of exactly that
+//! offset: the record was garbage when the segment was freed.
 
 use super::meta::TargetUse;
 use crate::base::checksum::{RunningHash, checksum32, checksum64, seed};
