@@ -1,0 +1,127 @@
+package org.cleavedb.cassandra.cluster;
+
+import com.datastax.driver.core.Session;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+
+/**
+ * One to five nodes of stock Cassandra on 127.0.0.1 to 127.0.0.5. Nodes are numbered from 1.
+ * Closing it stops what it started; files stay for whoever wants to know what happened.
+ */
+public final class Cluster implements AutoCloseable {
+    private final List<NodeLayout> layouts;
+    private final List<NodeProcess> processes = new ArrayList<>();
+
+    public Cluster(ClusterSpec spec) {
+        layouts = IntStream.rangeClosed(1, spec.nodes)
+                .mapToObj(number -> new NodeLayout(spec, number))
+                .collect(Collectors.toList());
+        layouts.forEach(layout -> processes.add(new NodeProcess(layout)));
+    }
+
+    /** Starts all nodes, one after the other: a second one joins a ring that is there. */
+    public Cluster start() throws IOException {
+        try {
+            for (NodeProcess process : processes) {
+                process.start();
+                process.awaitReady();
+            }
+            return this;
+        } catch (IOException | RuntimeException failure) {
+            close();
+            throw failure;
+        }
+    }
+
+    public void start(int node) throws IOException {
+        processes.get(node - 1).start();
+        processes.get(node - 1).awaitReady();
+    }
+
+    public void stop(int node) throws IOException {
+        processes.get(node - 1).stop();
+    }
+
+    /** As a crash of the process. */
+    public void kill(int node) throws IOException {
+        processes.get(node - 1).kill();
+    }
+
+    public boolean runs(int node) {
+        return processes.get(node - 1).runs();
+    }
+
+    public NodeLayout layout(int node) {
+        return layouts.get(node - 1);
+    }
+
+    /** A client of this node only, so that the test says who coordinates. */
+    public Client connect(int node) {
+        return new Client(layout(node));
+    }
+
+    public NodeControl control(int node) throws IOException {
+        return new NodeControl(layout(node));
+    }
+
+    /** Removes every file of every node. */
+    public void wipe() throws IOException {
+        for (NodeLayout layout : layouts) {
+            if (new NodeProcess(layout).runs()) {
+                throw new IllegalStateException(
+                        "node " + layout.number + " runs; stop it before its files are removed");
+            }
+            removeAll(layout.folder);
+        }
+    }
+
+    @Override
+    public void close() throws IOException {
+        for (NodeProcess process : processes) {
+            process.stop();
+        }
+    }
+
+    private static void removeAll(Path folder) throws IOException {
+        if (!Files.exists(folder)) {
+            return;
+        }
+        try (Stream<Path> files = Files.walk(folder)) {
+            for (Path path : files.sorted(Comparator.reverseOrder())
+                    .collect(Collectors.toList())) {
+                Files.delete(path);
+            }
+        }
+    }
+
+    /** A connection to one node. */
+    public static final class Client implements AutoCloseable {
+        private final com.datastax.driver.core.Cluster driver;
+        private final Session session;
+
+        private Client(NodeLayout layout) {
+            driver = Drivers.to(layout);
+            session = driver.connect();
+        }
+
+        public Session session() {
+            return session;
+        }
+
+        public List<com.datastax.driver.core.Row> execute(String cql, Object... values) {
+            return session.execute(cql, values).all();
+        }
+
+        @Override
+        public void close() {
+            driver.close();
+        }
+    }
+}

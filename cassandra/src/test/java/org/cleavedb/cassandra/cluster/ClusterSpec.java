@@ -1,0 +1,63 @@
+package org.cleavedb.cassandra.cluster;
+
+import java.math.BigInteger;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+
+/** What cluster is wanted: how many nodes, where, how large. */
+public final class ClusterSpec {
+    /** As many loopback addresses as we claim. */
+    static final int MOST_NODES = 5;
+    private static final BigInteger RING = BigInteger.ONE.shiftLeft(64);
+    private static final BigInteger FIRST_TOKEN = BigInteger.valueOf(Long.MIN_VALUE);
+
+    final Path folder;
+    final int nodes;
+    int tokensPerNode = 1;
+    String heap = "512M";
+    String classPath = System.getProperty("java.class.path");
+    final List<String> extraSettings = new ArrayList<>();
+
+    public ClusterSpec(Path folder, int nodes) {
+        if (nodes < 1 || nodes > MOST_NODES) {
+            throw new IllegalArgumentException(
+                    "a local cluster has 1 to " + MOST_NODES + " nodes, not " + nodes);
+        }
+        this.folder = folder.toAbsolutePath();
+        this.nodes = nodes;
+    }
+
+    public ClusterSpec heap(String size) {
+        heap = size;
+        return this;
+    }
+
+    /** Virtual nodes; they take turns around the ring. */
+    public ClusterSpec tokensPerNode(int count) {
+        tokensPerNode = count;
+        return this;
+    }
+
+    /** A further line of {@code cassandra.yaml}. */
+    public ClusterSpec setting(String line) {
+        extraSettings.add(line);
+        return this;
+    }
+
+    String tokensOf(int node) {
+        int all = nodes * tokensPerNode;
+        return IntStream.range(0, tokensPerNode)
+                .map(turn -> turn * nodes + node - 1)
+                .mapToObj(index -> token(index, all).toString())
+                .collect(Collectors.joining(","));
+    }
+
+    private static BigInteger token(int index, int all) {
+        // One more than the smallest, which Cassandra keeps for itself.
+        return RING.multiply(BigInteger.valueOf(index)).divide(BigInteger.valueOf(all))
+                .add(FIRST_TOKEN).add(BigInteger.ONE);
+    }
+}

@@ -1,0 +1,30 @@
+package org.cleavedb.cassandra.cluster;
+
+import com.datastax.driver.core.Cluster;
+import com.datastax.driver.core.SocketOptions;
+import com.datastax.driver.core.policies.RoundRobinPolicy;
+import com.datastax.driver.core.policies.WhiteListPolicy;
+import java.net.InetSocketAddress;
+import java.util.List;
+
+/** The Java driver, told to talk to one node and to be patient with a busy machine. */
+final class Drivers {
+    private static final int PATIENCE_MS = 120_000;
+
+    private Drivers() {
+    }
+
+    static Cluster to(NodeLayout layout) {
+        InetSocketAddress node = new InetSocketAddress(layout.address(), NodeLayout.CQL_PORT);
+        return Cluster.builder()
+                .addContactPointsWithPorts(node)
+                .withLoadBalancingPolicy(
+                        new WhiteListPolicy(new RoundRobinPolicy(), List.of(node)))
+                .withSocketOptions(new SocketOptions()
+                        .setConnectTimeoutMillis(PATIENCE_MS)
+                        .setReadTimeoutMillis(PATIENCE_MS))
+                .withoutMetrics()
+                .withoutJMXReporting()
+                .build();
+    }
+}

@@ -1,0 +1,151 @@
+package org.cleavedb.cassandra.cluster;
+
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/**
+ * Where one node of a local cluster lives, and what it is told: its folder, its address, its
+ * {@code cassandra.yaml}, its logging and the arguments of its Java machine.
+ *
+ * <p>Node {@code i} listens on {@code 127.0.0.i} with the usual ports; only the management port
+ * differs, since Java binds it to 127.0.0.1 for all of them. The ring is cut into equal parts in
+ * the order of the nodes, so that a test knows who is primary for what.
+ */
+public final class NodeLayout {
+    static final int CQL_PORT = 9042;
+    private static final int FIRST_JMX_PORT = 7199;
+
+    final int number;
+    final Path folder;
+    private final ClusterSpec spec;
+
+    NodeLayout(ClusterSpec spec, int number) {
+        this.spec = spec;
+        this.number = number;
+        this.folder = spec.folder.resolve("node" + number);
+    }
+
+    String address() {
+        return "127.0.0." + number;
+    }
+
+    int jmxPort() {
+        return FIRST_JMX_PORT + number - 1;
+    }
+
+    /** Where the files of all tables are, one folder per keyspace. */
+    public Path data() {
+        return folder.resolve("data");
+    }
+
+    /** What the node says. */
+    public Path log() {
+        return folder.resolve("system.log");
+    }
+
+    Path processId() {
+        return folder.resolve("pid");
+    }
+
+    Path output() {
+        return folder.resolve("output");
+    }
+
+    private Path yaml() {
+        return folder.resolve("cassandra.yaml");
+    }
+
+    private Path logging() {
+        return folder.resolve("logback.xml");
+    }
+
+    private Path arguments() {
+        return folder.resolve("java-arguments");
+    }
+
+    /** Writes the configuration; data that is there stays. */
+    void write() throws IOException {
+        Files.createDirectories(folder);
+        Files.writeString(yaml(), String.join("\n", settings()) + "\n");
+        Files.writeString(logging(), loggingSettings());
+        Files.writeString(arguments(), String.join("\n", javaArguments()) + "\n");
+    }
+
+    List<String> command() {
+        return List.of(
+                JavaArguments.java(), "@" + arguments(), "-cp", spec.classPath,
+                "org.apache.cassandra.service.CassandraDaemon");
+    }
+
+    private List<String> settings() {
+        List<String> lines = new ArrayList<>(List.of(
+                "cluster_name: cleavedb",
+                "partitioner: org.apache.cassandra.dht.Murmur3Partitioner",
+                "num_tokens: " + spec.tokensPerNode,
+                "initial_token: '" + spec.tokensOf(number) + "'",
+                "listen_address: " + address(),
+                "rpc_address: " + address(),
+                "storage_port: 7000",
+                "native_transport_port: " + CQL_PORT,
+                "endpoint_snitch: SimpleSnitch",
+                // Reads at ONE then meet the first replica, which is the primary.
+                "dynamic_snitch: false",
+                "seed_provider:",
+                "  - class_name: org.apache.cassandra.locator.SimpleSeedProvider",
+                "    parameters:",
+                "      - seeds: '127.0.0.1'",
+                "data_file_directories: ['" + data() + "']",
+                "commitlog_directory: " + folder.resolve("commitlog"),
+                "saved_caches_directory: " + folder.resolve("saved_caches"),
+                "hints_directory: " + folder.resolve("hints"),
+                "cdc_raw_directory: " + folder.resolve("cdc_raw"),
+                "commitlog_sync: periodic",
+                "commitlog_sync_period: 10000ms",
+                "commitlog_segment_size: 8MiB",
+                "auto_bootstrap: false",
+                "auto_snapshot: false",
+                "concurrent_reads: 4",
+                "concurrent_writes: 8",
+                "concurrent_compactors: 1",
+                "compaction_throughput: 0MiB/s",
+                "memtable_heap_space: 32MiB",
+                "memtable_offheap_space: 32MiB",
+                "memtable_allocation_type: heap_buffers",
+                "key_cache_size: 8MiB",
+                "row_cache_size: 0MiB",
+                "counter_cache_size: 0MiB",
+                "networking_cache_size: 16MiB",
+                "file_cache_enabled: false",
+                // Otherwise 5.0 writes the files of 4.0.
+                "storage_compatibility_mode: NONE",
+                "materialized_views_enabled: true",
+                "authenticator: AllowAllAuthenticator",
+                "authorizer: AllowAllAuthorizer"));
+        lines.addAll(spec.extraSettings);
+        return lines;
+    }
+
+    private String loggingSettings() {
+        return "<configuration>\n"
+                + "  <appender name=\"FILE\" class=\"ch.qos.logback.core.FileAppender\">\n"
+                + "    <file>" + log() + "</file>\n"
+                + "    <encoder><pattern>%date %-5level [%thread] %logger{0}: %msg%n</pattern>"
+                + "</encoder>\n"
+                + "  </appender>\n"
+                + "  <root level=\"INFO\"><appender-ref ref=\"FILE\"/></root>\n"
+                + "</configuration>\n";
+    }
+
+    private List<String> javaArguments() {
+        List<String> lines = new ArrayList<>(JavaArguments.forNode(spec.classPath, spec.heap));
+        lines.add("-Dcassandra.config=" + yaml().toUri());
+        lines.add("-Dcassandra.storagedir=" + folder);
+        lines.add("-Dcassandra.logdir=" + folder);
+        lines.add("-Dlogback.configurationFile=" + logging());
+        lines.add("-Dcassandra.jmx.local.port=" + jmxPort());
+        return lines;
+    }
+}
