@@ -1,31 +1,64 @@
 package org.cleavedb.cassandra;
 
+import java.util.ArrayList;
 import java.util.Collection;
-import java.util.HashSet;
+import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.SerializationHeader;
+import org.apache.cassandra.db.commitlog.CommitLogPosition;
+import org.apache.cassandra.db.commitlog.IntervalSet;
 import org.apache.cassandra.db.compaction.AbstractCompactionStrategy;
 import org.apache.cassandra.db.compaction.AbstractCompactionTask;
+import org.apache.cassandra.db.compaction.CompactionTask;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.lifecycle.LifecycleNewTracker;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.exceptions.ConfigurationException;
+import org.apache.cassandra.index.Index;
+import org.apache.cassandra.io.sstable.Descriptor;
+import org.apache.cassandra.io.sstable.ISSTableScanner;
+import org.apache.cassandra.io.sstable.SSTableMultiWriter;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.sstable.metadata.StatsMetadata;
+import org.apache.cassandra.utils.TimeUUID;
 
 /**
- * The compaction strategy that operators name in {@code ALTER TABLE}. All files of the table are
- * handed to the stock layout that the option {@code primary} chooses.
+ * The compaction strategy that operators name in {@code ALTER TABLE}. Primary copies (this node is
+ * the first replica of the token) lie in files of their own, in a stock layout. Redundant copies
+ * lie in a log of two layers: segments as they were flushed, and, split from these, sorted runs,
+ * at most {@code ordering} per group of a source node.
+ *
+ * <p>Only the choice of files and of where partitions are written to is ours. Merging, tombstones,
+ * expiry and reads are Cassandra's, on Cassandra's own files, so a wrong role costs I/O at most.
+ *
+ * <p>Cassandra makes several of these per table: for unrepaired and repaired data and for each
+ * repair that is under way, times the disks. Each knows its own files only.
+ *
+ * <p>Locks: this object's monitor guards the book. It is taken inside Cassandra's lock on the
+ * strategies, never the other way round; nothing is read or written under it but tags.
  */
 public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy {
+    private final DecouplingOptions chosen;
     private final AbstractCompactionStrategy primary;
-    private final Set<SSTableReader> files = new HashSet<>();
+    private final PlacementWatch watch;
+    private final FileBook<SSTableReader> book = new FileBook<>();
+    private final Sides sides;
+    private final RedundantWork redundantWork;
+    private boolean redundantTurn;
 
     public ReplicaDecouplingStrategy(ColumnFamilyStore table, Map<String, String> options) {
         super(table, options);
-        DecouplingOptions chosen = DecouplingOptions.of(options);
+        chosen = DecouplingOptions.of(options);
         primary = chosen.primary.create(table, chosen.rest);
+        watch = new PlacementWatch(table, chosen);
+        sides = new Sides(watch, book, primary);
+        redundantWork = new RedundantWork(table, chosen, book, this::inspected,
+                this::worthDroppingTombstones);
     }
 
     /** Called by Cassandra at CREATE and ALTER; returns the options that nobody knows. */
@@ -46,31 +79,79 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         primary.shutdown();
     }
 
+    // What to do next.
+
+    /** The two sides take turns, so that neither waits for the other to have caught up. */
     @Override
-    public AbstractCompactionTask getNextBackgroundTask(long gcBefore) {
-        return primary.getNextBackgroundTask(gcBefore);
+    public synchronized AbstractCompactionTask getNextBackgroundTask(long gcBefore) {
+        Placement placement = sides.follow();
+        redundantTurn = !redundantTurn;
+        AbstractCompactionTask task = null;
+        if (redundantTurn) {
+            task = redundantWork.next(placement, gcBefore);
+        }
+        if (task == null) {
+            task = primary.getNextBackgroundTask(gcBefore);
+        }
+        if (task == null && !redundantTurn) {
+            task = redundantWork.next(placement, gcBefore);
+        }
+        return task;
     }
 
     @Override
-    public Collection<AbstractCompactionTask> getMaximalTask(long gcBefore, boolean splitOutput) {
-        return primary.getMaximalTask(gcBefore, splitOutput);
+    public synchronized Collection<AbstractCompactionTask> getMaximalTask(
+            long gcBefore, boolean splitOutput) {
+        sides.follow();
+        List<AbstractCompactionTask> tasks = new ArrayList<>();
+        Collection<AbstractCompactionTask> ofPrimary =
+                primary.getMaximalTask(gcBefore, splitOutput);
+        if (ofPrimary != null) {
+            tasks.addAll(ofPrimary);
+        }
+        Collection<SSTableReader> others = filterSuspectSSTables(book.notPrimary());
+        LifecycleTransaction transaction = others.isEmpty()
+                ? null : cfs.getTracker().tryModify(others, OperationType.COMPACTION);
+        if (transaction != null) {
+            tasks.add(routed(transaction, gcBefore, "compacting all redundant copies"));
+        }
+        return tasks.isEmpty() ? null : tasks;
     }
 
     @Override
-    public AbstractCompactionTask getUserDefinedTask(
+    public synchronized AbstractCompactionTask getUserDefinedTask(
             Collection<SSTableReader> sstables, long gcBefore) {
-        return primary.getUserDefinedTask(sstables, gcBefore);
+        if (sstables.stream().allMatch(book::isPrimary)) {
+            return primary.getUserDefinedTask(sstables, gcBefore);
+        }
+        LifecycleTransaction transaction =
+                cfs.getTracker().tryModify(sstables, OperationType.COMPACTION);
+        return transaction == null
+                ? null : routed(transaction, gcBefore, "compacting what the operator chose");
     }
 
+    /** For rewriting files one by one, as `nodetool upgradesstables` does. */
     @Override
-    public AbstractCompactionTask getCompactionTask(
+    public synchronized AbstractCompactionTask getCompactionTask(
             LifecycleTransaction transaction, long gcBefore, long maxSSTableBytes) {
-        return primary.getCompactionTask(transaction, gcBefore, maxSSTableBytes);
+        if (transaction.originals().stream().allMatch(book::isPrimary)) {
+            return primary.getCompactionTask(transaction, gcBefore, maxSSTableBytes);
+        }
+        return routed(transaction, gcBefore, "rewriting");
+    }
+
+    private AbstractCompactionTask routed(
+            LifecycleTransaction transaction, long gcBefore, String purpose) {
+        Placement placement = sides.placement();
+        return placement.isKnown()
+                ? new RoutingTask(cfs, transaction, gcBefore, placement, purpose)
+                : new CompactionTask(cfs, transaction, gcBefore);
     }
 
     @Override
-    public int getEstimatedRemainingTasks() {
-        return primary.getEstimatedRemainingTasks();
+    public synchronized int getEstimatedRemainingTasks() {
+        return primary.getEstimatedRemainingTasks()
+                + book.waitingTasks(chosen.splitSegments, chosen.ordering);
     }
 
     @Override
@@ -78,46 +159,105 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         return primary.getMaxSSTableBytes();
     }
 
+    // Files that come and go.
+
     @Override
-    public ScannerList getScanners(
-            Collection<SSTableReader> sstables, Collection<Range<Token>> ranges) {
-        return primary.getScanners(sstables, ranges);
+    public synchronized void addSSTable(SSTableReader added) {
+        sides.add(added);
     }
 
     @Override
-    public Collection<Collection<SSTableReader>> groupSSTablesForAntiCompaction(
-            Collection<SSTableReader> sstables) {
-        return primary.groupSSTablesForAntiCompaction(sstables);
+    public synchronized void removeSSTable(SSTableReader removed) {
+        sides.remove(removed);
     }
 
     @Override
     public synchronized void replaceSSTables(
             Collection<SSTableReader> removed, Collection<SSTableReader> added) {
-        files.removeAll(removed);
-        files.addAll(added);
-        primary.replaceSSTables(removed, added);
+        sides.replace(removed, added);
     }
 
-    @Override
-    public synchronized void addSSTable(SSTableReader added) {
-        files.add(added);
-        primary.addSSTable(added);
-    }
-
-    @Override
-    public synchronized void removeSSTable(SSTableReader removed) {
-        files.remove(removed);
-        primary.removeSSTable(removed);
+    private synchronized void inspected(SSTableReader file, Role role, Placement by) {
+        sides.inspected(file, role, by);
     }
 
     @Override
     public void metadataChanged(StatsMetadata before, SSTableReader sstable) {
-        primary.metadataChanged(before, sstable);
+        boolean concerned;
+        synchronized (this) {
+            concerned = book.isPrimary(sstable);
+        }
+        if (concerned) {
+            primary.metadataChanged(before, sstable);
+        }
     }
 
     @Override
     protected synchronized Set<SSTableReader> getSSTables() {
-        return Set.copyOf(files);
+        return book.all();
+    }
+
+    // How files are written and read.
+
+    @Override
+    public SSTableMultiWriter createSSTableMultiWriter(
+            Descriptor descriptor, long keyCount, long repairedAt, TimeUUID pendingRepair,
+            boolean isTransient, IntervalSet<CommitLogPosition> commitLogPositions,
+            int sstableLevel, SerializationHeader header, Collection<Index.Group> indexGroups,
+            LifecycleNewTracker tracker) {
+        Placement now = watch.current();
+        if (!now.isKnown()) {
+            return super.createSSTableMultiWriter(descriptor, keyCount, repairedAt, pendingRepair,
+                    isTransient, commitLogPositions, sstableLevel, header, indexGroups, tracker);
+        }
+        WriterRecipe recipe = new WriterRecipe();
+        recipe.descriptor = descriptor;
+        recipe.keys = keyCount;
+        recipe.repairedAt = repairedAt;
+        recipe.pendingRepair = pendingRepair;
+        recipe.isTransient = isTransient;
+        recipe.commitLog = commitLogPositions;
+        recipe.level = sstableLevel;
+        recipe.header = header;
+        recipe.indexes = indexGroups;
+        recipe.transaction = tracker;
+        return new RoutingFlushWriter(cfs, recipe, now);
+    }
+
+    @Override
+    public ScannerList getScanners(
+            Collection<SSTableReader> sstables, Collection<Range<Token>> ranges) {
+        List<SSTableReader> ofPrimary = new ArrayList<>();
+        List<SSTableReader> others = new ArrayList<>();
+        synchronized (this) {
+            sstables.forEach(file -> (book.isPrimary(file) ? ofPrimary : others).add(file));
+        }
+        List<ISSTableScanner> scanners = new ArrayList<>();
+        try {
+            // The layout may need fewer scanners than files, as it knows which don't overlap.
+            if (!ofPrimary.isEmpty()) {
+                scanners.addAll(primary.getScanners(ofPrimary, ranges).scanners);
+            }
+            scanners.addAll(super.getScanners(others, ranges).scanners);
+        } catch (Throwable failure) {
+            ISSTableScanner.closeAllAndPropagate(scanners, failure);
+        }
+        return new ScannerList(scanners);
+    }
+
+    /** Only files of one role are rewritten together, so the role is not lost by a repair. */
+    @Override
+    public synchronized Collection<Collection<SSTableReader>> groupSSTablesForAntiCompaction(
+            Collection<SSTableReader> sstables) {
+        Map<Role, List<SSTableReader>> byRole = new HashMap<>();
+        for (SSTableReader file : sstables) {
+            byRole.computeIfAbsent(book.role(file), any -> new ArrayList<>()).add(file);
+        }
+        List<Collection<SSTableReader>> groups = new ArrayList<>();
+        byRole.forEach((role, files) -> groups.addAll(Role.PRIMARY.equals(role)
+                ? primary.groupSSTablesForAntiCompaction(files)
+                : super.groupSSTablesForAntiCompaction(files)));
+        return groups;
     }
 
     /** Files that are opened while they are still written have no role yet. */

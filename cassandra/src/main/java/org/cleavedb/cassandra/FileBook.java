@@ -1,0 +1,149 @@
+package org.cleavedb.cassandra;
+
+import java.util.ArrayList;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.TreeMap;
+import java.util.function.Predicate;
+import java.util.stream.Collectors;
+
+/**
+ * Which file plays which role, and what should be done next about the redundant ones. Picking is
+ * a pure function of the book and of which files are free; nothing here touches a disk.
+ *
+ * <p>Invariant <b>every file is in one place of the book</b>: one role, or still unsure, or known
+ * to be mixed.
+ *
+ * @param <F> a file; two that are equal are the same
+ */
+final class FileBook<F> {
+    private final Map<F, Role> roles = new HashMap<>();
+    private final Set<F> unsure = new LinkedHashSet<>();
+    private final Set<F> mixed = new LinkedHashSet<>();
+    private final Set<F> segments = new LinkedHashSet<>();
+    private final TreeMap<String, Set<F>> runs = new TreeMap<>();
+
+    void put(F file, Role role) {
+        remove(file);
+        roles.put(file, role);
+        if (role.kind == Role.Kind.SEGMENT) {
+            segments.add(file);
+        } else if (role.kind == Role.Kind.RUN) {
+            runs.computeIfAbsent(role.group, any -> new LinkedHashSet<>()).add(file);
+        }
+    }
+
+    /** Its keys must be looked at. */
+    void putUnsure(F file) {
+        remove(file);
+        unsure.add(file);
+    }
+
+    /** It holds primary copies and others. */
+    void putMixed(F file) {
+        remove(file);
+        mixed.add(file);
+    }
+
+    void remove(F file) {
+        unsure.remove(file);
+        mixed.remove(file);
+        segments.remove(file);
+        Role role = roles.remove(file);
+        if (role != null && role.kind == Role.Kind.RUN) {
+            Set<F> group = runs.get(role.group);
+            group.remove(file);
+            if (group.isEmpty()) {
+                runs.remove(role.group);
+            }
+        }
+    }
+
+    /** Its role; null if it is unsure, mixed or unknown here. */
+    Role role(F file) {
+        return roles.get(file);
+    }
+
+    boolean isPrimary(F file) {
+        return Role.PRIMARY.equals(roles.get(file));
+    }
+
+    boolean isUnsure(F file) {
+        return unsure.contains(file);
+    }
+
+    Set<F> all() {
+        Set<F> all = new HashSet<>(roles.keySet());
+        all.addAll(unsure);
+        all.addAll(mixed);
+        return all;
+    }
+
+    /** All that is not known to be primary only. */
+    List<F> notPrimary() {
+        List<F> files = new ArrayList<>(unsure);
+        files.addAll(mixed);
+        files.addAll(segments);
+        runs.values().forEach(files::addAll);
+        return files;
+    }
+
+    int segments() {
+        return segments.size();
+    }
+
+    /** How many runs each group holds. */
+    Map<String, Integer> runsByGroup() {
+        Map<String, Integer> sizes = new TreeMap<>();
+        runs.forEach((group, files) -> sizes.put(group, files.size()));
+        return sizes;
+    }
+
+    /** Each group's runs. */
+    Collection<Set<F>> groups() {
+        return Collections.unmodifiableCollection(runs.values());
+    }
+
+    /** A file whose keys should be looked at, or null. */
+    F toInspect(Predicate<F> free) {
+        return unsure.stream().filter(free).findFirst().orElse(null);
+    }
+
+    /** Mixed files to be taken apart, at most so many; empty if there is none. */
+    List<F> toSeparate(int most, Predicate<F> free) {
+        return mixed.stream().filter(free).limit(most).collect(Collectors.toList());
+    }
+
+    /** The segments of the global log, if there are enough of them; otherwise empty. */
+    List<F> toSplit(int enough, Predicate<F> free) {
+        List<F> found = segments.stream().filter(free).collect(Collectors.toList());
+        return found.size() >= enough ? found : List.of();
+    }
+
+    /**
+     * The runs of the group that exceeds the ordering most; empty if none does. A group of which
+     * some run is busy is left alone: what is written now would soon be merged again.
+     */
+    List<F> toMerge(int ordering, Predicate<F> free) {
+        Set<F> fullest = Set.of();
+        for (Set<F> group : runs.values()) {
+            if (group.size() > Math.max(ordering, fullest.size())
+                    && group.stream().allMatch(free)) {
+                fullest = group;
+            }
+        }
+        return new ArrayList<>(fullest);
+    }
+
+    /** How many tasks the picks above would find, whatever is busy. */
+    int waitingTasks(int enough, int ordering) {
+        long overfull = runs.values().stream().filter(group -> group.size() > ordering).count();
+        return unsure.size() + mixed.size() + (segments.size() >= enough ? 1 : 0) + (int) overfull;
+    }
+}

@@ -1,0 +1,118 @@
+package org.cleavedb.cassandra;
+
+import java.io.IOException;
+import java.util.Set;
+import java.util.function.Consumer;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.DecoratedKey;
+import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.db.compaction.AbstractCompactionTask;
+import org.apache.cassandra.db.compaction.ActiveCompactionsTracker;
+import org.apache.cassandra.db.compaction.CompactionInfo;
+import org.apache.cassandra.db.compaction.CompactionInterruptedException;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.compaction.writers.CompactionAwareWriter;
+import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
+import org.apache.cassandra.io.sstable.KeyIterator;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+import org.apache.cassandra.utils.TimeUUID;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Finds out the role of one file by its keys. Reads the index only, and stops as soon as the file
+ * turns out to be mixed; nothing is written but a tag.
+ */
+final class InspectionTask extends AbstractCompactionTask {
+    private static final Logger LOG = LoggerFactory.getLogger(InspectionTask.class);
+
+    private final Placement placement;
+    private final Consumer<Role> found;
+
+    /** @param found is told the role, or null for a mixed file */
+    InspectionTask(ColumnFamilyStore table, LifecycleTransaction transaction, Placement placement,
+            Consumer<Role> found) {
+        super(table, transaction);
+        this.placement = placement;
+        this.found = found;
+    }
+
+    @Override
+    protected int executeInternal(ActiveCompactionsTracker tracker) {
+        SSTableReader sstable = transaction.onlyOne();
+        Inspection inspection = new Inspection(sstable);
+        tracker.beginCompaction(inspection);
+        try {
+            Role role = inspection.role();
+            LOG.info("{} was inspected; it is {}", sstable.getFilename(),
+                    role == null ? "mixed" : role);
+            found.accept(role);
+        } catch (IOException failure) {
+            sstable.markSuspect();
+            throw new IllegalStateException("The keys of " + sstable.getFilename() + " cannot be "
+                    + "read (" + failure + "); it is left out of compactions until the node "
+                    + "restarts. Try `nodetool scrub`", failure);
+        } finally {
+            tracker.finishCompaction(inspection);
+        }
+        // Nothing was replaced: closing the transaction, which the caller does, frees the file.
+        return 1;
+    }
+
+    @Override
+    protected void runMayThrow() {
+        throw new IllegalStateException("an inspection is executed, not run");
+    }
+
+    @Override
+    public CompactionAwareWriter getCompactionAwareWriter(ColumnFamilyStore table,
+            Directories directories, LifecycleTransaction txn, Set<SSTableReader> inputs) {
+        throw new IllegalStateException("an inspection writes no SSTable");
+    }
+
+    /** Shown to operators among the running compactions, and stopped like them. */
+    private final class Inspection extends CompactionInfo.Holder {
+        private final SSTableReader sstable;
+        private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();
+        private volatile long keysRead;
+
+        Inspection(SSTableReader sstable) {
+            this.sstable = sstable;
+        }
+
+        Role role() throws IOException {
+            if (placement.isOnePiece(sstable.getFirst().getToken(), sstable.getLast().getToken())) {
+                return Role.of(placement, placement.placeOf(sstable.getFirst().getToken()));
+            }
+            int first = placement.placeOf(sstable.getFirst().getToken());
+            boolean oneGroup = true;
+            try (KeyIterator keys = sstable.keyIterator()) {
+                while (keys.hasNext()) {
+                    DecoratedKey key = keys.next();
+                    int place = placement.placeOf(key.getToken());
+                    if ((place == Placement.PRIMARY) != (first == Placement.PRIMARY)) {
+                        return null;
+                    }
+                    oneGroup &= place == first;
+                    keysRead++;
+                    if (isStopRequested()) {
+                        throw new CompactionInterruptedException(getCompactionInfo());
+                    }
+                }
+            }
+            return oneGroup ? Role.of(placement, first) : Role.SEGMENT;
+        }
+
+        @Override
+        public CompactionInfo getCompactionInfo() {
+            return new CompactionInfo(cfs.metadata(), OperationType.COMPACTION, keysRead,
+                    Math.max(keysRead, sstable.estimatedKeys()), 0, CompactionInfo.Unit.KEYS, id,
+                    Set.of(sstable), null);
+        }
+
+        @Override
+        public boolean isGlobal() {
+            return false;
+        }
+    }
+}

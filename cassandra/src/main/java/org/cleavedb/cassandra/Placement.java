@@ -1,0 +1,118 @@
+package org.cleavedb.cassandra;
+
+import java.nio.charset.StandardCharsets;
+import java.security.MessageDigest;
+import java.security.NoSuchAlgorithmException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.TreeMap;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+
+/**
+ * Where each partition of a table belongs on this node: to the primary side, or to one group of
+ * the local log of one source node. Immutable, and the same on every start as long as the ring is
+ * the same.
+ *
+ * <p>A place is a small number: {@link #PRIMARY}, {@link #ELSEWHERE} for what the ring gives to
+ * other nodes (left over until cleanup, or written ahead while a node joins), or a group. Groups
+ * never share a token, so each can be merged alone.
+ *
+ * <p>Invariant <b>every token has one place</b>: a partition is found on one side only, so that a
+ * side can be compacted without the other.
+ */
+final class Placement {
+    static final int PRIMARY = 0;
+    static final int ELSEWHERE = 1;
+    private static final int DIGEST_BYTES = 8;
+
+    /** Nothing is known about the ring. */
+    static final Placement UNKNOWN = new Placement("", new TreeMap<>(), List.of());
+
+    private final Token[] ends;
+    private final int[] places;
+    private final List<String> names;
+    private final String digest;
+
+    /**
+     * @param pieces the end of each piece of the ring with its place
+     * @param groups names of the groups; the first one has the place after {@link #ELSEWHERE}
+     */
+    Placement(String node, TreeMap<Token, Integer> pieces, List<String> groups) {
+        ends = pieces.keySet().toArray(new Token[0]);
+        places = pieces.values().stream().mapToInt(Integer::intValue).toArray();
+        names = new ArrayList<>(List.of("primary", "elsewhere"));
+        names.addAll(groups);
+        digest = digest(node);
+    }
+
+    boolean isKnown() {
+        return ends.length > 0;
+    }
+
+    int placeOf(Token token) {
+        return places[pieceOf(token)];
+    }
+
+    /** The name of a place; for a group, its source node and its number there. */
+    String nameOf(int place) {
+        return names.get(place);
+    }
+
+    int places() {
+        return names.size();
+    }
+
+    /** Tells two placements apart, also after a restart. */
+    String digest() {
+        return digest;
+    }
+
+    /** True if all tokens between these two have the same place, so that none need be looked at. */
+    boolean isOnePiece(Token first, Token last) {
+        if (ends.length == 1) {
+            return true;
+        }
+        // Piece 0 lies at both ends of the order of tokens, with all others in between.
+        Token lastEnd = ends[ends.length - 1];
+        boolean sameSide = first.compareTo(lastEnd) > 0 == last.compareTo(lastEnd) > 0;
+        return sameSide && pieceOf(first) == pieceOf(last);
+    }
+
+    List<Range<Token>> rangesOf(int place) {
+        List<Range<Token>> ranges = new ArrayList<>();
+        for (int piece = 0; piece < ends.length; piece++) {
+            if (places[piece] == place) {
+                Token before = ends[(piece + ends.length - 1) % ends.length];
+                ranges.add(new Range<>(before, ends[piece]));
+            }
+        }
+        return ranges;
+    }
+
+    private int pieceOf(Token token) {
+        int found = Arrays.binarySearch(ends, token);
+        int piece = found >= 0 ? found : -found - 1;
+        // Behind the last end, the ring begins again.
+        return piece == ends.length ? 0 : piece;
+    }
+
+    private String digest(String node) {
+        StringBuilder text = new StringBuilder(node);
+        for (int piece = 0; piece < ends.length; piece++) {
+            text.append('\n').append(ends[piece]).append(' ').append(names.get(places[piece]));
+        }
+        try {
+            byte[] hash = MessageDigest.getInstance("SHA-256")
+                    .digest(text.toString().getBytes(StandardCharsets.UTF_8));
+            StringBuilder hex = new StringBuilder();
+            for (int at = 0; at < DIGEST_BYTES; at++) {
+                hex.append(String.format("%02x", hash[at]));
+            }
+            return hex.toString();
+        } catch (NoSuchAlgorithmException impossible) {
+            throw new AssertionError("every Java has SHA-256", impossible);
+        }
+    }
+}

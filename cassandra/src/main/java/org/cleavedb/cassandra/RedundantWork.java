@@ -1,0 +1,105 @@
+package org.cleavedb.cassandra;
+
+import java.util.Collection;
+import java.util.List;
+import java.util.Set;
+import java.util.function.Predicate;
+import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.compaction.AbstractCompactionTask;
+import org.apache.cassandra.db.compaction.OperationType;
+import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
+import org.apache.cassandra.io.sstable.format.SSTableReader;
+
+/**
+ * Turns what the book asks for into tasks of Cassandra: files are claimed in a transaction, so no
+ * two tasks ever work on one file. What cannot be claimed now is asked for again later.
+ */
+final class RedundantWork {
+    /** Taking apart more at once would need much room on the disk. */
+    private static final int MIXED_AT_ONCE = 8;
+
+    /** Told what an inspection has found. */
+    interface Findings {
+        void found(SSTableReader file, Role role, Placement by);
+    }
+
+    /** Cassandra's estimate whether rewriting a file would drop enough tombstones. */
+    interface TombstoneEstimate {
+        boolean isWorthDropping(SSTableReader file, long gcBefore);
+    }
+
+    private final ColumnFamilyStore table;
+    private final DecouplingOptions options;
+    private final FileBook<SSTableReader> book;
+    private final Findings findings;
+    private final TombstoneEstimate tombstones;
+
+    RedundantWork(ColumnFamilyStore table, DecouplingOptions options,
+            FileBook<SSTableReader> book, Findings findings, TombstoneEstimate tombstones) {
+        this.table = table;
+        this.options = options;
+        this.book = book;
+        this.findings = findings;
+        this.tombstones = tombstones;
+    }
+
+    /**
+     * The most urgent task, or null: first what keeps a role from being known, then what makes
+     * reads dear, then what has gathered.
+     */
+    AbstractCompactionTask next(Placement placement, long gcBefore) {
+        if (!placement.isKnown()) {
+            return null;
+        }
+        Set<SSTableReader> compacting = table.getTracker().getCompacting();
+        Predicate<SSTableReader> free =
+                file -> !compacting.contains(file) && !file.isMarkedSuspect();
+        SSTableReader unsure = book.toInspect(free);
+        if (unsure != null) {
+            return inspection(unsure, placement);
+        }
+        List<SSTableReader> mixed = book.toSeparate(MIXED_AT_ONCE, free);
+        if (!mixed.isEmpty()) {
+            return routed(mixed, placement, gcBefore, "taking apart primary and redundant copies");
+        }
+        List<SSTableReader> overfull = book.toMerge(options.ordering, free);
+        if (!overfull.isEmpty()) {
+            return routed(overfull, placement, gcBefore,
+                    "merging the runs of " + book.role(overfull.get(0)).group);
+        }
+        List<SSTableReader> segments = book.toSplit(options.splitSegments, free);
+        if (!segments.isEmpty()) {
+            return routed(segments, placement, gcBefore, "splitting the global log");
+        }
+        return tombstoneMerge(free, placement, gcBefore);
+    }
+
+    private AbstractCompactionTask inspection(SSTableReader file, Placement placement) {
+        LifecycleTransaction transaction = claim(List.of(file));
+        return transaction == null ? null : new InspectionTask(table, transaction, placement,
+                role -> findings.found(file, role, placement));
+    }
+
+    /** A whole group is merged, since older runs of it may still need the tombstones of one. */
+    private AbstractCompactionTask tombstoneMerge(
+            Predicate<SSTableReader> free, Placement placement, long gcBefore) {
+        for (Set<SSTableReader> group : book.groups()) {
+            if (group.stream().allMatch(free) && group.stream()
+                    .anyMatch(file -> tombstones.isWorthDropping(file, gcBefore))) {
+                return routed(group, placement, gcBefore, "dropping tombstones of a group");
+            }
+        }
+        return null;
+    }
+
+    private AbstractCompactionTask routed(Collection<SSTableReader> files, Placement placement,
+            long gcBefore, String purpose) {
+        LifecycleTransaction transaction = claim(files);
+        return transaction == null
+                ? null : new RoutingTask(table, transaction, gcBefore, placement, purpose);
+    }
+
+    private LifecycleTransaction claim(Collection<SSTableReader> files) {
+        return table.getTracker().tryModify(files, OperationType.COMPACTION);
+    }
+}

@@ -1,0 +1,68 @@
+package org.cleavedb.cassandra;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.function.Predicate;
+import org.junit.jupiter.api.Test;
+
+class FileBookTest {
+    private static final Predicate<String> ALL = file -> true;
+    private final FileBook<String> book = new FileBook<>();
+
+    private static Role run(String group) {
+        return new Role(Role.Kind.RUN, group);
+    }
+
+    @Test
+    void aFileIsInOnePlaceOnly() {
+        book.put("f", Role.SEGMENT);
+        book.put("f", run("a#0"));
+        book.putUnsure("f");
+        book.putMixed("f");
+        assertEquals(List.of("f"), book.toSeparate(9, ALL));
+        assertNull(book.toInspect(ALL));
+        assertEquals(0, book.segments());
+        assertEquals(Map.of(), book.runsByGroup());
+        book.put("f", Role.PRIMARY);
+        assertEquals(List.of(), book.notPrimary());
+        assertEquals(Set.of("f"), book.all());
+        book.remove("f");
+        book.remove("f");
+        assertEquals(Set.of(), book.all());
+    }
+
+    @Test
+    void aGroupIsMergedWhenItExceedsTheOrdering() {
+        for (int file = 0; file < 3; file++) {
+            book.put("a" + file, run("a#0"));
+            book.put("b" + file, run("b#0"));
+        }
+        assertEquals(List.of(), book.toMerge(3, ALL));
+        book.put("b3", run("b#0"));
+        assertEquals(List.of("b0", "b1", "b2", "b3"), book.toMerge(3, ALL));
+        assertEquals(List.of("a0", "a1", "a2"), book.toMerge(2, f -> !f.equals("b2")));
+        assertEquals(2, book.waitingTasks(1, 2));
+    }
+
+    @Test
+    void orderingOneKeepsOneRun() {
+        book.put("a0", run("a#0"));
+        assertEquals(List.of(), book.toMerge(1, ALL));
+        book.put("a1", run("a#0"));
+        assertEquals(List.of("a0", "a1"), book.toMerge(1, ALL));
+    }
+
+    @Test
+    void segmentsAreSplitOnceThereAreEnough() {
+        book.put("s0", Role.SEGMENT);
+        book.put("s1", Role.SEGMENT);
+        assertEquals(List.of(), book.toSplit(3, ALL));
+        book.put("s2", Role.SEGMENT);
+        assertEquals(List.of("s0", "s1", "s2"), book.toSplit(3, ALL));
+        assertEquals(List.of(), book.toSplit(3, file -> !file.equals("s1")));
+    }
+}

@@ -1,0 +1,139 @@
+package org.cleavedb.cassandra;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.Random;
+import java.util.TreeMap;
+import org.apache.cassandra.dht.Murmur3Partitioner;
+import org.apache.cassandra.dht.Murmur3Partitioner.LongToken;
+import org.apache.cassandra.dht.Range;
+import org.apache.cassandra.dht.Token;
+import org.junit.jupiter.api.Test;
+
+class GroupingTest {
+    private static final Murmur3Partitioner PARTITIONER = Murmur3Partitioner.instance;
+
+    @Test
+    void everyTokenHasThePlaceOfItsOwner() {
+        for (int seed = 0; seed < 50; seed++) {
+            Random random = new Random(seed);
+            List<RingSlice> ring = ring(random, 2 + random.nextInt(5), 1 + random.nextInt(40));
+            Placement placement = place(ring, 1 + random.nextInt(20));
+            for (int round = 0; round < 500; round++) {
+                long token = round < ring.size() ? value(ring.get(round).end) : random.nextLong();
+                assertTrue(isRight(placement, ring, token), "seed " + seed + " token " + token);
+                assertTrue(isRight(placement, ring, token + 1), "seed " + seed + " after " + token);
+            }
+        }
+    }
+
+    private static boolean isRight(Placement placement, List<RingSlice> ring, long token) {
+        RingSlice owner = ring.stream().filter(slice -> token <= value(slice.end))
+                .findFirst().orElse(ring.get(0));
+        int place = placement.placeOf(new LongToken(token));
+        if (owner.primary) {
+            return place == Placement.PRIMARY;
+        }
+        return owner.owned
+                ? placement.nameOf(place).startsWith(owner.source + "#")
+                : place == Placement.ELSEWHERE;
+    }
+
+    @Test
+    void rangesOfAPlaceHoldExactlyItsTokens() {
+        Random random = new Random(7);
+        Placement placement = place(ring(random, 4, 16), 5);
+        for (int round = 0; round < 2000; round++) {
+            Token token = new LongToken(random.nextLong());
+            for (int place = 0; place < placement.places(); place++) {
+                boolean inside = false;
+                for (Range<Token> range : placement.rangesOf(place)) {
+                    inside |= range.contains(token);
+                }
+                assertEquals(place == placement.placeOf(token), inside);
+            }
+        }
+    }
+
+    @Test
+    void oneLargeRangeIsCutIntoGroupsOfOneWidth() {
+        List<RingSlice> ring = List.of(
+                new RingSlice(new LongToken(Long.MIN_VALUE / 2), "me", true, true),
+                new RingSlice(new LongToken(Long.MAX_VALUE / 2), "b", false, true));
+        Placement placement = place(ring, 8);
+        assertEquals(2 + 8, placement.places());
+        for (int group = 2; group < placement.places(); group++) {
+            double width = 0;
+            for (Range<Token> range : placement.rangesOf(group)) {
+                width += range.left.size(range.right);
+            }
+            assertEquals(0.5 / 8, width, 1e-6);
+        }
+    }
+
+    @Test
+    void manySmallRangesArePutTogether() {
+        Placement placement = place(ring(new Random(3), 3, 256), 4);
+        for (int group = 2; group < placement.places(); group++) {
+            assertTrue(placement.rangesOf(group).size() > 20, placement.nameOf(group));
+        }
+        assertTrue(placement.places() <= 2 + 2 * 4, "two sources, four groups each");
+    }
+
+    @Test
+    void manySourcesShareTheLimitOfOpenFiles() {
+        Placement placement = place(ring(new Random(5), 60, 8), 100);
+        assertTrue(placement.places() <= 2 + Grouping.MOST_GROUPS, "" + placement.places());
+    }
+
+    @Test
+    void theDigestTellsRingsApartAndNothingElse() {
+        List<RingSlice> ring = ring(new Random(11), 3, 8);
+        assertEquals(place(ring, 4).digest(), place(new ArrayList<>(ring), 4).digest());
+        assertNotEquals(place(ring, 4).digest(), place(ring, 5).digest());
+        assertNotEquals(place(ring, 4).digest(),
+                Grouping.place("other", PARTITIONER, ring, 4).digest());
+        assertFalse(place(List.of(), 4).isKnown());
+    }
+
+    @Test
+    void onlyNeighbouringTokensAreOnePiece() {
+        TreeMap<Token, Integer> pieces = new TreeMap<>();
+        pieces.put(new LongToken(0), 0);
+        pieces.put(new LongToken(10), 2);
+        pieces.put(new LongToken(20), 0);
+        Placement placement = new Placement("me", pieces, List.of("b#0"));
+        assertTrue(placement.isOnePiece(new LongToken(1), new LongToken(10)));
+        assertFalse(placement.isOnePiece(new LongToken(1), new LongToken(11)));
+        assertFalse(placement.isOnePiece(new LongToken(-5), new LongToken(15)));
+        // Both lie in the piece that goes around the end of the ring, with all others between.
+        assertFalse(placement.isOnePiece(new LongToken(-5), new LongToken(25)));
+        assertTrue(placement.isOnePiece(new LongToken(21), new LongToken(25)));
+    }
+
+    private static Placement place(List<RingSlice> ring, int groups) {
+        return Grouping.place("me", PARTITIONER, ring, groups);
+    }
+
+    /** Random tokens; each slice has a random first replica, and is here with some chance. */
+    private static List<RingSlice> ring(Random random, int nodes, int tokensPerNode) {
+        TreeMap<Long, Integer> tokens = new TreeMap<>();
+        while (tokens.size() < nodes * tokensPerNode) {
+            tokens.put(random.nextLong(), random.nextInt(nodes));
+        }
+        List<RingSlice> slices = new ArrayList<>();
+        tokens.forEach((token, node) -> slices.add(new RingSlice(new LongToken(token),
+                "n" + node, node == 0, node == 0 || nodes < 4 || random.nextBoolean())));
+        return Collections.unmodifiableList(slices);
+    }
+
+    private static long value(Token token) {
+        return token.getLongValue();
+    }
+}

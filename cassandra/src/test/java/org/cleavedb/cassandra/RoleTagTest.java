@@ -1,0 +1,50 @@
+package org.cleavedb.cassandra;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class RoleTagTest {
+    private static final List<Role> ROLES =
+            List.of(Role.PRIMARY, Role.SEGMENT, new Role(Role.Kind.RUN, "127.0.0.2:7000#13"));
+
+    @Test
+    void whatIsWrittenIsRead() {
+        for (Role role : ROLES) {
+            RoleTag read = RoleTag.decode(new RoleTag(role, "00ff").encode()).orElseThrow();
+            assertEquals(role, read.role);
+            assertEquals("00ff", read.placement);
+        }
+    }
+
+    @Test
+    void theFormatOfTodayIsReadTomorrow() {
+        String text = "cleavedb replica role 1\nkind RUN\ngroup 10.0.0.1:7000#2\n"
+                + "placement 0123456789abcdef\ncheck b437d60f\n";
+        RoleTag tag = RoleTag.decode(text.getBytes(StandardCharsets.UTF_8)).orElseThrow();
+        assertEquals(new Role(Role.Kind.RUN, "10.0.0.1:7000#2"), tag.role);
+        assertEquals("0123456789abcdef", tag.placement);
+    }
+
+    @Test
+    void damageAnywhereMakesItInvalid() {
+        for (Role role : ROLES) {
+            byte[] whole = new RoleTag(role, "00ff").encode();
+            for (int at = 0; at < whole.length; at++) {
+                byte[] damaged = whole.clone();
+                for (int bit = 0; bit < 8; bit++) {
+                    damaged[at] = (byte) (whole[at] ^ (1 << bit));
+                    assertFalse(RoleTag.decode(damaged).isPresent(), "byte " + at + " bit " + bit);
+                }
+                assertFalse(RoleTag.decode(Arrays.copyOf(whole, at)).isPresent(), "cut at " + at);
+            }
+            assertFalse(RoleTag.decode(Arrays.copyOf(whole, whole.length + 1)).isPresent());
+        }
+        assertTrue(RoleTag.decode(new byte[RoleTag.LONGEST + 1]).isEmpty());
+    }
+}
