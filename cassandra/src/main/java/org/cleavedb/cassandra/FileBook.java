@@ -94,8 +94,17 @@ final class FileBook<F> {
         return files;
     }
 
-    int segments() {
-        return segments.size();
+    List<F> files(Role.Kind kind) {
+        return roles.entrySet().stream().filter(entry -> entry.getValue().kind == kind)
+                .map(Map.Entry::getKey).collect(Collectors.toList());
+    }
+
+    int unsureFiles() {
+        return unsure.size();
+    }
+
+    int mixedFiles() {
+        return mixed.size();
     }
 
     /** How many runs each group holds. */

@@ -60,16 +60,15 @@ final class RedundantWork {
         }
         List<SSTableReader> mixed = book.toSeparate(MIXED_AT_ONCE, free);
         if (!mixed.isEmpty()) {
-            return routed(mixed, placement, gcBefore, "taking apart primary and redundant copies");
+            return routed(mixed, placement, gcBefore, Purpose.SEPARATE, "");
         }
         List<SSTableReader> overfull = book.toMerge(options.ordering, free);
         if (!overfull.isEmpty()) {
-            return routed(overfull, placement, gcBefore,
-                    "merging the runs of " + book.role(overfull.get(0)).group);
+            return routed(overfull, placement, gcBefore, Purpose.MERGE, groupOf(overfull));
         }
         List<SSTableReader> segments = book.toSplit(options.splitSegments, free);
         if (!segments.isEmpty()) {
-            return routed(segments, placement, gcBefore, "splitting the global log");
+            return routed(segments, placement, gcBefore, Purpose.SPLIT, "");
         }
         return tombstoneMerge(free, placement, gcBefore);
     }
@@ -86,17 +85,21 @@ final class RedundantWork {
         for (Set<SSTableReader> group : book.groups()) {
             if (group.stream().allMatch(free) && group.stream()
                     .anyMatch(file -> tombstones.isWorthDropping(file, gcBefore))) {
-                return routed(group, placement, gcBefore, "dropping tombstones of a group");
+                return routed(group, placement, gcBefore, Purpose.TOMBSTONES, groupOf(group));
             }
         }
         return null;
     }
 
     private AbstractCompactionTask routed(Collection<SSTableReader> files, Placement placement,
-            long gcBefore, String purpose) {
+            long gcBefore, Purpose purpose, String of) {
         LifecycleTransaction transaction = claim(files);
-        return transaction == null
-                ? null : new RoutingTask(table, transaction, gcBefore, placement, purpose);
+        return transaction == null ? null : new RoutingTask(
+                table, transaction, gcBefore, placement, purpose, of, TableMetrics.of(table));
+    }
+
+    private String groupOf(Collection<SSTableReader> runs) {
+        return book.role(runs.iterator().next()).group;
     }
 
     private LifecycleTransaction claim(Collection<SSTableReader> files) {

@@ -49,6 +49,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     private final FileBook<SSTableReader> book = new FileBook<>();
     private final Sides sides;
     private final RedundantWork redundantWork;
+    private final TableMetrics metrics;
     private boolean redundantTurn;
 
     public ReplicaDecouplingStrategy(ColumnFamilyStore table, Map<String, String> options) {
@@ -56,9 +57,13 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         chosen = DecouplingOptions.of(options);
         primary = chosen.primary.create(table, chosen.rest);
         watch = new PlacementWatch(table, chosen);
-        sides = new Sides(watch, book, primary);
+        metrics = TableMetrics.of(table);
+        sides = new Sides(watch, book, primary, metrics);
         redundantWork = new RedundantWork(table, chosen, book, this::inspected,
                 this::worthDroppingTombstones);
+        if (watch.hasRoles()) {
+            metrics.begin(this);
+        }
     }
 
     /** Called by Cassandra at CREATE and ALTER; returns the options that nobody knows. */
@@ -77,6 +82,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     public synchronized void shutdown() {
         super.shutdown();
         primary.shutdown();
+        metrics.end(this);
     }
 
     // What to do next.
@@ -113,7 +119,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         LifecycleTransaction transaction = others.isEmpty()
                 ? null : cfs.getTracker().tryModify(others, OperationType.COMPACTION);
         if (transaction != null) {
-            tasks.add(routed(transaction, gcBefore, "compacting all redundant copies"));
+            tasks.add(routed(transaction, gcBefore, Purpose.EVERYTHING));
         }
         return tasks.isEmpty() ? null : tasks;
     }
@@ -127,7 +133,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         LifecycleTransaction transaction =
                 cfs.getTracker().tryModify(sstables, OperationType.COMPACTION);
         return transaction == null
-                ? null : routed(transaction, gcBefore, "compacting what the operator chose");
+                ? null : routed(transaction, gcBefore, Purpose.CHOSEN);
     }
 
     /** For rewriting files one by one, as `nodetool upgradesstables` does. */
@@ -137,14 +143,14 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         if (transaction.originals().stream().allMatch(book::isPrimary)) {
             return primary.getCompactionTask(transaction, gcBefore, maxSSTableBytes);
         }
-        return routed(transaction, gcBefore, "rewriting");
+        return routed(transaction, gcBefore, Purpose.REWRITE);
     }
 
     private AbstractCompactionTask routed(
-            LifecycleTransaction transaction, long gcBefore, String purpose) {
+            LifecycleTransaction transaction, long gcBefore, Purpose purpose) {
         Placement placement = sides.placement();
         return placement.isKnown()
-                ? new RoutingTask(cfs, transaction, gcBefore, placement, purpose)
+                ? new RoutingTask(cfs, transaction, gcBefore, placement, purpose, "", metrics)
                 : new CompactionTask(cfs, transaction, gcBefore);
     }
 
@@ -197,6 +203,18 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         return book.all();
     }
 
+    /** For operators: what this strategy holds now. */
+    synchronized TableMetrics.Holding holding() {
+        TableMetrics.Holding holding = new TableMetrics.Holding();
+        holding.primary = book.files(Role.Kind.PRIMARY);
+        holding.segments = book.files(Role.Kind.SEGMENT);
+        holding.runs = book.files(Role.Kind.RUN);
+        holding.runsByGroup = book.runsByGroup();
+        holding.unsure = book.unsureFiles();
+        holding.mixed = book.mixedFiles();
+        return holding;
+    }
+
     // How files are written and read.
 
     @Override
@@ -221,7 +239,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         recipe.header = header;
         recipe.indexes = indexGroups;
         recipe.transaction = tracker;
-        return new RoutingFlushWriter(cfs, recipe, now);
+        return new RoutingFlushWriter(cfs, recipe, now, metrics);
     }
 
     @Override

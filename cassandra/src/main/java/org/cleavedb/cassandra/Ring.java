@@ -46,10 +46,16 @@ final class Ring {
         return local().getHostAddressAndPort();
     }
 
-    /** The whole ring in its order; empty as long as the node has not learnt it. */
+    /**
+     * The whole ring in its order; empty as long as this node is no part of it. At the begin of
+     * each start it knows the others' tokens only, and would take all it has for somebody else's.
+     */
     List<RingSlice> slices() {
         TokenMetadata tokens = tokens().cachedOnlyTokenMap();
         List<RingSlice> slices = new ArrayList<>();
+        if (!tokens.isMember(local())) {
+            return slices;
+        }
         for (Token end : tokens.sortedTokens()) {
             EndpointsForRange copies = replication().calculateNaturalReplicas(end, tokens);
             Replica primary = primaryOf(copies);

@@ -6,6 +6,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.DecoratedKey;
 import org.apache.cassandra.db.Directories;
@@ -30,13 +31,16 @@ final class RoutingCompactionWriter extends CompactionAwareWriter {
     private static final int SPARE_KEYS = 128;
 
     private final Placement placement;
+    private final Consumer<List<SSTableReader>> finished;
     private final Map<Integer, Outlet> outlets = new TreeMap<>();
     private Outlet current;
 
     RoutingCompactionWriter(ColumnFamilyStore table, Directories directories,
-            LifecycleTransaction transaction, Set<SSTableReader> inputs, Placement placement) {
+            LifecycleTransaction transaction, Set<SSTableReader> inputs, Placement placement,
+            Consumer<List<SSTableReader>> finished) {
         super(table, directories, transaction, inputs, false);
         this.placement = placement;
+        this.finished = finished;
     }
 
     /** The file, or files one after the other where the table has several disks, of one place. */
@@ -150,6 +154,7 @@ final class RoutingCompactionWriter extends CompactionAwareWriter {
         super.finish();
         List<SSTableReader> written = new ArrayList<>();
         outlets.values().forEach(outlet -> written.addAll(outlet.rewriter.finished()));
+        finished.accept(written);
         return written;
     }
 }

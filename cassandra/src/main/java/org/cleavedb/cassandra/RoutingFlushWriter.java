@@ -21,15 +21,18 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     private final ColumnFamilyStore table;
     private final WriterRecipe recipe;
     private final Placement placement;
+    private final TableMetrics metrics;
 
     private final List<SSTableWriter> writers = new ArrayList<>();
     private SSTableWriter primary;
     private SSTableWriter segment;
 
-    RoutingFlushWriter(ColumnFamilyStore table, WriterRecipe recipe, Placement placement) {
+    RoutingFlushWriter(ColumnFamilyStore table, WriterRecipe recipe, Placement placement,
+            TableMetrics metrics) {
         this.table = table;
         this.recipe = recipe;
         this.placement = placement;
+        this.metrics = metrics;
     }
 
     @Override
@@ -122,6 +125,8 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     public Throwable commit(Throwable accumulate) {
         Throwable failure = accumulate;
         for (SSTableWriter writer : writers) {
+            (writer == primary ? metrics.primaryFlushed : metrics.redundantFlushed)
+                    .add(writer.getEstimatedOnDiskBytesWritten());
             failure = writer.commit(failure);
         }
         return failure;

@@ -18,20 +18,27 @@ final class RoutingTask extends CompactionTask {
     private static final Logger LOG = LoggerFactory.getLogger(RoutingTask.class);
 
     private final Placement placement;
-    private final String purpose;
+    private final Purpose purpose;
+    private final String of;
+    private final TableMetrics metrics;
 
+    /** @param of what is meant by the purpose, for the log; may be empty */
     RoutingTask(ColumnFamilyStore table, LifecycleTransaction transaction, long gcBefore,
-            Placement placement, String purpose) {
+            Placement placement, Purpose purpose, String of, TableMetrics metrics) {
         super(table, transaction, gcBefore);
         this.placement = placement;
         this.purpose = purpose;
+        this.of = of;
+        this.metrics = metrics;
     }
 
     @Override
     public CompactionAwareWriter getCompactionAwareWriter(ColumnFamilyStore table,
             Directories directories, LifecycleTransaction transaction, Set<SSTableReader> inputs) {
-        LOG.info("{}.{}: {}, {} file(s) with {} bytes", table.getKeyspaceName(),
-                table.getTableName(), purpose, inputs.size(), SSTableReader.getTotalBytes(inputs));
-        return new RoutingCompactionWriter(table, directories, transaction, inputs, placement);
+        LOG.info("{}.{}: {}{}: {} file(s) with {} bytes", table.getKeyspaceName(),
+                table.getTableName(), purpose.words, of.isEmpty() ? of : ' ' + of, inputs.size(),
+                SSTableReader.getTotalBytes(inputs));
+        return new RoutingCompactionWriter(table, directories, transaction, inputs, placement,
+                written -> metrics.wrote(purpose, written));
     }
 }

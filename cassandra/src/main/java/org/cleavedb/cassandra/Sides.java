@@ -22,13 +22,16 @@ final class Sides {
     private final PlacementWatch watch;
     private final FileBook<SSTableReader> book;
     private final AbstractCompactionStrategy primary;
+    private final TableMetrics metrics;
     private final Departed departed = new Departed();
     private Placement placement = Placement.UNKNOWN;
 
-    Sides(PlacementWatch watch, FileBook<SSTableReader> book, AbstractCompactionStrategy primary) {
+    Sides(PlacementWatch watch, FileBook<SSTableReader> book, AbstractCompactionStrategy primary,
+            TableMetrics metrics) {
         this.watch = watch;
         this.book = book;
         this.primary = primary;
+        this.metrics = metrics;
     }
 
     /** By which the files are sorted. */
@@ -72,6 +75,7 @@ final class Sides {
         }
         if (!goneFromPrimary.isEmpty()) {
             primary.replaceSSTables(goneFromPrimary, newToPrimary);
+            metrics.primaryCompacted.add(TableMetrics.bytes(newToPrimary));
         } else if (!newToPrimary.isEmpty()) {
             primary.addSSTables(newToPrimary);
         }
@@ -79,6 +83,7 @@ final class Sides {
 
     /** An inspection has found the role of a file, or null: it is mixed. */
     void inspected(SSTableReader file, Role role, Placement by) {
+        metrics.inspected.increment();
         if (by != placement || !book.isUnsure(file)) {
             return;
         }

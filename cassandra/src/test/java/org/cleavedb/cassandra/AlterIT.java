@@ -6,10 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.exceptions.InvalidConfigurationInQueryException;
 import java.io.IOException;
-import java.nio.file.Path;
 import java.util.List;
 import org.cleavedb.cassandra.cluster.Cluster;
-import org.cleavedb.cassandra.cluster.ClusterSpec;
 import org.cleavedb.cassandra.cluster.NodeControl;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -24,26 +22,22 @@ class AlterIT {
     private static Cluster.Client client;
 
     @BeforeAll
-    static void startNode() throws IOException {
-        cluster = new Cluster(new ClusterSpec(Path.of("target", "nodes-of-alter"), 1));
-        cluster.wipe();
-        cluster.start();
+    static void startNodes() throws IOException {
+        cluster = SharedNodes.cluster();
         client = cluster.connect(1);
-        client.execute("CREATE KEYSPACE k WITH replication = "
-                + "{'class': 'SimpleStrategy', 'replication_factor': 1}");
+        SharedNodes.createKeyspace(client, "alters");
     }
 
     @AfterAll
-    static void stopNode() throws IOException {
+    static void disconnect() {
         if (client != null) {
             client.close();
         }
-        cluster.close();
     }
 
     @Test
     void rowsSurviveSwitchingBackAndForth() throws IOException {
-        client.execute("CREATE TABLE k.moved (id int PRIMARY KEY, v text)");
+        client.execute("CREATE TABLE alters.moved (id int PRIMARY KEY, v text)");
         List<String> strategies = List.of(
                 "{'class': '" + OURS + "'}",
                 "{'class': 'SizeTieredCompactionStrategy'}",
@@ -54,13 +48,13 @@ class AlterIT {
         try (NodeControl control = cluster.control(1)) {
             int rows = 0;
             for (String strategy : strategies) {
-                client.execute("ALTER TABLE k.moved WITH compaction = " + strategy);
-                client.execute("INSERT INTO k.moved (id, v) VALUES (?, ?)", ++rows, strategy);
-                control.flush("k", "moved");
-                assertEquals(rows, client.execute("SELECT * FROM k.moved").size(), strategy);
+                client.execute("ALTER TABLE alters.moved WITH compaction = " + strategy);
+                client.execute("INSERT INTO alters.moved (id, v) VALUES (?, ?)", ++rows, strategy);
+                control.flush("alters", "moved");
+                assertEquals(rows, client.execute("SELECT * FROM alters.moved").size(), strategy);
             }
-            control.compact("k", "moved");
-            assertEquals(rows, client.execute("SELECT * FROM k.moved").size());
+            control.compact("alters", "moved");
+            assertEquals(rows, client.execute("SELECT * FROM alters.moved").size());
         }
     }
 
@@ -72,7 +66,7 @@ class AlterIT {
     }
 
     private static void assertRefused(String option, String explanation) {
-        String statement = "CREATE TABLE k.refused (id int PRIMARY KEY) WITH compaction = {"
+        String statement = "CREATE TABLE alters.refused (id int PRIMARY KEY) WITH compaction = {"
                 + "'class': '" + OURS + "', " + option + "}";
         Exception refusal = assertThrows(
                 InvalidConfigurationInQueryException.class, () -> client.execute(statement));

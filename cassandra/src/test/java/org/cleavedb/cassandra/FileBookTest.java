@@ -25,7 +25,7 @@ class FileBookTest {
         book.putMixed("f");
         assertEquals(List.of("f"), book.toSeparate(9, ALL));
         assertNull(book.toInspect(ALL));
-        assertEquals(0, book.segments());
+        assertEquals(List.of(), book.files(Role.Kind.SEGMENT));
         assertEquals(Map.of(), book.runsByGroup());
         book.put("f", Role.PRIMARY);
         assertEquals(List.of(), book.notPrimary());

@@ -14,8 +14,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.TreeMap;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
 import org.cleavedb.cassandra.cluster.Cluster;
-import org.cleavedb.cassandra.cluster.ClusterSpec;
 import org.cleavedb.cassandra.cluster.NodeControl;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
@@ -33,6 +34,8 @@ class RolesIT {
     private static final int KEYS = 200;
     private static final String OURS = "{'class': 'org.cleavedb.cassandra.ReplicaDecouplingStrategy"
             + "', 'ordering': '2', 'split_segments': '2', 'groups': '2', 'settle_seconds': '0'}";
+    private static final List<String> NAMES = IntStream.range(0, KEYS)
+            .mapToObj(Integer::toString).collect(Collectors.toList());
     private static Cluster cluster;
     private static Cluster.Client client;
 
@@ -42,29 +45,24 @@ class RolesIT {
 
     @BeforeAll
     static void startNodes() throws IOException {
-        cluster = new Cluster(new ClusterSpec(Path.of("target", "nodes-of-roles"), 2)
-                .tokensPerNode(4));
-        cluster.wipe();
-        cluster.start();
+        cluster = SharedNodes.cluster();
         client = cluster.connect(2);
-        client.execute("CREATE KEYSPACE k WITH replication = "
-                + "{'class': 'SimpleStrategy', 'replication_factor': 2}");
+        SharedNodes.createKeyspace(client, "roles");
     }
 
     @AfterAll
-    static void stopNodes() throws IOException {
+    static void disconnect() {
         if (client != null) {
             client.close();
         }
-        cluster.close();
     }
 
     @BeforeEach
     void createTable(TestInfo info) {
         table = info.getTestMethod().orElseThrow().getName().toLowerCase();
-        client.execute("CREATE TABLE k." + table
+        client.execute("CREATE TABLE roles." + table
                 + " (id int PRIMARY KEY, v text) WITH compaction = " + OURS);
-        first = new TableOnNode(cluster.layout(1), "k", table);
+        first = new TableOnNode(cluster.layout(1), "roles", table);
     }
 
     @Test
@@ -81,6 +79,7 @@ class RolesIT {
             assertTrue(first.count(Role.Kind.RUN) > 0, first.tags()::toString);
             assertRolesAreTrue(control);
             assertRowsAreThere();
+            assertNumbersAreThose(control);
             Await.until("tags of merged files are gone", () -> first.strayTags().isEmpty());
             assertEquals(0, inspections(), "roles are inherited, not looked for");
         }
@@ -115,7 +114,7 @@ class RolesIT {
             assertRolesAreTrue(control);
             alter("{'class': 'LeveledCompactionStrategy'}");
             writeAndFlush(control);
-            control.compact("k", table);
+            control.compact("roles", table);
             assertRowsAreThere();
             assertFalse(first.allTagged());
         }
@@ -132,16 +131,20 @@ class RolesIT {
         cluster.stop(1);
         Map<Path, Optional<RoleTag>> before = first.tags();
         long inspections = inspections();
-        cluster.start(1);
+        long ringChanges = logged("the ring or its replication has changed");
+        restart();
+        assertEquals(before.keySet(), first.tags().keySet());
         try (NodeControl control = cluster.control(1)) {
             assertRolesAreTrue(control);
+            writeAndFlush(control);
+            Await.until("all is in order", () -> isInOrder(2));
         }
-        assertEquals(before.keySet(), first.tags().keySet());
         assertEquals(inspections, inspections(), "tags are believed after a restart");
+        assertEquals(ringChanges, logged("the ring or its replication has changed"));
 
         cluster.kill(1);
         int at = 0;
-        for (Path data : before.keySet()) {
+        for (Path data : first.tags().keySet()) {
             Path tag = first.tagFile(data);
             if (at++ % 2 == 0) {
                 Files.delete(tag);
@@ -149,7 +152,7 @@ class RolesIT {
                 Files.write(tag, new byte[] {1, 2, 3});
             }
         }
-        cluster.start(1);
+        restart();
         try (NodeControl control = cluster.control(1)) {
             writeAndFlush(control);
             Await.until("all is in order", () -> isInOrder(2));
@@ -158,66 +161,73 @@ class RolesIT {
         }
     }
 
+    /** What the managed object says is what lies on the disk. */
+    private void assertNumbersAreThose(NodeControl control) {
+        String bean = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=roles,table=" + table;
+        Await.until("the numbers fit", () ->
+                (int) control.attribute(bean, "PrimaryFiles") == first.count(Role.Kind.PRIMARY)
+                && (int) control.attribute(bean, "Segments") == first.count(Role.Kind.SEGMENT)
+                && (int) control.attribute(bean, "Runs") == first.count(Role.Kind.RUN)
+                && (int) control.attribute(bean, "MostRunsOfAGroup") == first.mostRuns());
+        for (String counter : List.of("PrimaryBytesFlushed", "RedundantBytesFlushed",
+                "PrimaryBytesCompacted", "BytesSplit", "BytesMerged", "RunBytes", "PrimaryBytes")) {
+            assertTrue((long) control.attribute(bean, counter) > 0, counter);
+        }
+        assertEquals(0L, control.attribute(bean, "BytesTakenApart"));
+    }
+
     private boolean isInOrder(int ordering) throws IOException {
         return first.allTagged() && first.count(Role.Kind.SEGMENT) < 2
                 && first.mostRuns() <= ordering;
     }
 
-    private static void alter(String compaction, String table) {
-        client.execute("ALTER TABLE k." + table + " WITH compaction = " + compaction);
+    private static void restart() throws IOException {
+        cluster.start(1);
+        for (int node = 1; node <= SharedNodes.NODES; node++) {
+            cluster.awaitLive(node, SharedNodes.NODES);
+        }
     }
 
     private void alter(String compaction) {
-        alter(compaction, table);
+        client.execute("ALTER TABLE roles." + table + " WITH compaction = " + compaction);
     }
 
     private void writeAndFlush(NodeControl control) {
         for (int id = 0; id < KEYS; id++) {
             String value = "v" + id + "." + expected.size();
             client.session().execute(new SimpleStatement(
-                    "INSERT INTO k." + table + " (id, v) VALUES (?, ?)", id, value)
+                    "INSERT INTO roles." + table + " (id, v) VALUES (?, ?)", id, value)
                     .setConsistencyLevel(ConsistencyLevel.ALL));
             expected.put(id, value);
         }
-        control.flush("k", table);
+        control.flush("roles", table);
     }
 
     private void assertRowsAreThere() {
         Map<Integer, String> found = new TreeMap<>();
-        List<Row> rows = client.session().execute(new SimpleStatement("SELECT * FROM k." + table)
-                .setConsistencyLevel(ConsistencyLevel.ALL)).all();
+        List<Row> rows = client.session().execute(
+                new SimpleStatement("SELECT * FROM roles." + table)
+                        .setConsistencyLevel(ConsistencyLevel.ALL)).all();
         rows.forEach(row -> found.put(row.getInt("id"), row.getString("v")));
         assertEquals(expected, found);
     }
 
-    /** Node 1 keeps no key on a side where it does not belong. */
-    private void assertRolesAreTrue(NodeControl control) throws IOException {
-        int primaries = 0;
-        for (int id = 0; id < KEYS; id++) {
-            String key = Integer.toString(id);
-            boolean isPrimary = firstReplica(control, key).startsWith("127.0.0.1");
-            primaries += isPrimary ? 1 : 0;
-            for (Path file : first.filesOf(control, key)) {
-                RoleTag tag = first.tag(file).orElseThrow(() -> new AssertionError(file));
-                assertEquals(isPrimary, tag.role.kind == Role.Kind.PRIMARY, file + " key " + key);
-                assertTrue(tag.role.kind != Role.Kind.RUN
-                        || tag.role.group.startsWith("127.0.0.2:"), tag.role.toString());
-            }
-        }
+    private void assertRolesAreTrue(NodeControl control) {
+        RoleCheck roles = new RoleCheck(cluster, 1, "roles", table);
+        roles.awaitTrue(control, NAMES);
+        long primaries = NAMES.stream().filter(key -> roles.isPrimary(control, key)).count();
         assertTrue(primaries > 0 && primaries < KEYS, "both sides are there");
     }
 
-    private String firstReplica(NodeControl control, String key) {
-        List<?> replicas = (List<?>) control.invoke(
-                "org.apache.cassandra.db:type=StorageService", "getNaturalEndpointsWithPort",
-                new Object[] {"k", table, key},
-                new String[] {"java.lang.String", "java.lang.String", "java.lang.String"});
-        return replicas.get(0).toString();
+    private long inspections() throws IOException {
+        return logged("was inspected");
     }
 
-    private long inspections() throws IOException {
+    /** How often node 1 has said this about the table. */
+    private long logged(String words) throws IOException {
         return Files.readAllLines(cluster.layout(1).log()).stream()
-                .filter(line -> line.contains("was inspected") && line.contains("/" + table + "-"))
+                .filter(line -> line.contains(words))
+                .filter(line -> line.contains("/" + table + "-") || line.contains("." + table))
                 .count();
     }
 }

@@ -7,6 +7,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -16,6 +17,9 @@ import java.util.stream.Stream;
  * Closing it stops what it started; files stay for whoever wants to know what happened.
  */
 public final class Cluster implements AutoCloseable {
+    private static final long WAIT_LIMIT_MINUTES = 5;
+    private static final long POLL_MS = 100;
+
     private final List<NodeLayout> layouts;
     private final List<NodeProcess> processes = new ArrayList<>();
 
@@ -69,6 +73,36 @@ public final class Cluster implements AutoCloseable {
 
     public NodeControl control(int node) throws IOException {
         return new NodeControl(layout(node));
+    }
+
+    /** Waits until this node takes exactly so many nodes for alive. */
+    public void awaitLive(int node, int count) throws IOException {
+        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(WAIT_LIMIT_MINUTES);
+        try (NodeControl control = control(node)) {
+            while (control.liveNodes() != count) {
+                if (System.nanoTime() > deadline) {
+                    throw new IOException("node " + node + " takes " + control.liveNodes()
+                            + " nodes for alive after " + WAIT_LIMIT_MINUTES + " minutes, not "
+                            + count);
+                }
+                pause();
+            }
+        }
+    }
+
+    static void pause() {
+        try {
+            Thread.sleep(POLL_MS);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new IllegalStateException("interrupted while waiting for nodes", interrupted);
+        }
+    }
+
+    /** Begins anew: ends nodes that a run which was broken off has left, and removes all files. */
+    public void reset() throws IOException {
+        close();
+        wipe();
     }
 
     /** Removes every file of every node. */

@@ -18,6 +18,7 @@ public final class ClusterSpec {
     final int nodes;
     int tokensPerNode = 1;
     String heap = "512M";
+    boolean bootstrap;
     String classPath = System.getProperty("java.class.path");
     final List<String> extraSettings = new ArrayList<>();
 
@@ -38,6 +39,12 @@ public final class ClusterSpec {
     /** Virtual nodes; they take turns around the ring. */
     public ClusterSpec tokensPerNode(int count) {
         tokensPerNode = count;
+        return this;
+    }
+
+    /** Nodes that start into a ring with data take over their part of it. */
+    public ClusterSpec bootstrap() {
+        bootstrap = true;
         return this;
     }
 

@@ -2,6 +2,7 @@ package org.cleavedb.cassandra.cluster;
 
 import com.datastax.driver.core.Cluster;
 import com.datastax.driver.core.SocketOptions;
+import com.datastax.driver.core.policies.ConstantReconnectionPolicy;
 import com.datastax.driver.core.policies.RoundRobinPolicy;
 import com.datastax.driver.core.policies.WhiteListPolicy;
 import java.net.InetSocketAddress;
@@ -10,6 +11,7 @@ import java.util.List;
 /** The Java driver, told to talk to one node and to be patient with a busy machine. */
 final class Drivers {
     private static final int PATIENCE_MS = 120_000;
+    private static final long RECONNECT_MS = 500;
 
     private Drivers() {
     }
@@ -20,6 +22,7 @@ final class Drivers {
                 .addContactPointsWithPorts(node)
                 .withLoadBalancingPolicy(
                         new WhiteListPolicy(new RoundRobinPolicy(), List.of(node)))
+                .withReconnectionPolicy(new ConstantReconnectionPolicy(RECONNECT_MS))
                 .withSocketOptions(new SocketOptions()
                         .setConnectTimeoutMillis(PATIENCE_MS)
                         .setReadTimeoutMillis(PATIENCE_MS))

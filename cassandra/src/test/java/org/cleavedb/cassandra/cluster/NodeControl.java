@@ -1,6 +1,8 @@
 package org.cleavedb.cassandra.cluster;
 
 import java.io.IOException;
+import java.util.List;
+import java.util.Map;
 import javax.management.JMException;
 import javax.management.MBeanServerConnection;
 import javax.management.ObjectName;
@@ -34,6 +36,36 @@ public final class NodeControl implements AutoCloseable {
         invoke(STORAGE, "forceKeyspaceCompaction",
                 new Object[] {false, keyspace, tables},
                 new String[] {"boolean", "java.lang.String", "[Ljava.lang.String;"});
+    }
+
+    /** Repairs these tables over all ranges, and waits for the end. */
+    public void repair(String keyspace, boolean incremental, String... tables) {
+        Map<String, String> options = Map.of(
+                "incremental", Boolean.toString(incremental),
+                "primaryRange", "false",
+                "parallelism", "parallel",
+                "columnFamilies", String.join(",", tables));
+        Object command = invoke(STORAGE, "repairAsync",
+                new Object[] {keyspace, options},
+                new String[] {"java.lang.String", "java.util.Map"});
+        List<?> status = repairStatus(command);
+        while (status == null || status.isEmpty() || "IN_PROGRESS".equals(status.get(0))) {
+            Cluster.pause();
+            status = repairStatus(command);
+        }
+        if (!"COMPLETED".equals(status.get(0))) {
+            throw new IllegalStateException("the repair of " + keyspace + " ended so: " + status);
+        }
+    }
+
+    private List<?> repairStatus(Object command) {
+        return (List<?>) invoke(STORAGE, "getParentRepairStatus",
+                new Object[] {command}, new String[] {"int"});
+    }
+
+    /** How many nodes this one takes for alive, itself included. */
+    public int liveNodes() {
+        return ((List<?>) attribute(STORAGE, "LiveNodesWithPort")).size();
     }
 
     /** An attribute of any managed object. */

@@ -105,7 +105,7 @@ public final class NodeLayout {
                 "commitlog_sync: periodic",
                 "commitlog_sync_period: 10000ms",
                 "commitlog_segment_size: 8MiB",
-                "auto_bootstrap: false",
+                "auto_bootstrap: " + spec.bootstrap,
                 "auto_snapshot: false",
                 "concurrent_reads: 4",
                 "concurrent_writes: 8",
@@ -146,6 +146,8 @@ public final class NodeLayout {
         lines.add("-Dcassandra.logdir=" + folder);
         lines.add("-Dlogback.configurationFile=" + logging());
         lines.add("-Dcassandra.jmx.local.port=" + jmxPort());
+        // How long a ring that changes is watched; on one machine, news travels fast.
+        lines.add("-Dcassandra.ring_delay_ms=5000");
         return lines;
     }
 }

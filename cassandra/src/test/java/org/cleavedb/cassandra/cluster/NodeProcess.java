@@ -17,7 +17,6 @@ import java.util.concurrent.TimeUnit;
 final class NodeProcess {
     private static final long START_LIMIT_MS = TimeUnit.MINUTES.toMillis(5);
     private static final long STOP_LIMIT_MS = TimeUnit.MINUTES.toMillis(2);
-    private static final long POLL_MS = 100;
     private static final int LINES_OF_A_FAILURE = 30;
 
     private final NodeLayout layout;
@@ -53,7 +52,7 @@ final class NodeProcess {
                         + NodeLayout.CQL_PORT + " after " + START_LIMIT_MS / 1000 + " s; see "
                         + layout.log());
             }
-            pause();
+            Cluster.pause();
         }
     }
 
@@ -88,7 +87,7 @@ final class NodeProcess {
                 throw new IOException("node " + layout.number + " (process " + process.pid()
                         + ") does not end; see " + layout.log());
             }
-            pause();
+            Cluster.pause();
         }
     }
 
@@ -132,14 +131,5 @@ final class NodeProcess {
             }
         }
         return words.toString();
-    }
-
-    private static void pause() {
-        try {
-            Thread.sleep(POLL_MS);
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new IllegalStateException("interrupted while waiting for a node", interrupted);
-        }
     }
 }

@@ -1,0 +1,47 @@
+package org.cleavedb.cassandra;
+
+import java.io.IOException;
+import java.util.List;
+import org.cleavedb.cassandra.Differential.Event;
+import org.cleavedb.cassandra.cluster.Cluster;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** A table on our strategy answers as one on a stock strategy, whatever happens to both. */
+@Tag("quick")
+class DifferentialIT {
+    private static final int CHANGES = 60;
+
+    /** Everything once, in an order in which each thing meets the files that the others leave. */
+    private static final List<Event> LIFE = List.of(
+            Event.FLUSH_OURS, Event.FLUSH, Event.FLUSH_OURS, Event.ALTER_TO_STOCK, Event.FLUSH,
+            Event.FLUSH_OURS, Event.ALTER_OPTIONS, Event.FLUSH, Event.COMPACT, Event.FLUSH_OURS,
+            Event.KILL, Event.FLUSH_OURS, Event.REPAIR, Event.ALTER_OPTIONS, Event.FLUSH_OURS);
+
+    @Test
+    void noDifferenceWhileTombstonesAreKept() throws IOException {
+        live(1);
+    }
+
+    @Test
+    void noDifferenceWhileTombstonesArePurged() throws IOException {
+        live(2);
+    }
+
+    private static void live(long seed) throws IOException {
+        Cluster cluster = SharedNodes.cluster();
+        String keyspace = "differential" + seed;
+        try (Cluster.Client client = cluster.connect(1)) {
+            SharedNodes.createKeyspace(client, keyspace);
+        }
+        Differential run = new Differential(cluster, SharedNodes.NODES, keyspace, seed);
+        run.create();
+        try {
+            for (Event event : LIFE) {
+                run.round(event, CHANGES);
+            }
+        } finally {
+            run.close();
+        }
+    }
+}

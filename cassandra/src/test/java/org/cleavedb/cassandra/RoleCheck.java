@@ -1,0 +1,82 @@
+package org.cleavedb.cassandra;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.List;
+import java.util.Optional;
+import org.cleavedb.cassandra.cluster.Cluster;
+import org.cleavedb.cassandra.cluster.NodeControl;
+
+/**
+ * Whether the files of one node tell the truth: each key's files are on the side, and in a group
+ * of the source node, that the key's first replica asks for.
+ */
+final class RoleCheck {
+    private final int node;
+    private final String keyspace;
+    private final String table;
+    private final TableOnNode files;
+
+    RoleCheck(Cluster cluster, int node, String keyspace, String table) {
+        this.node = node;
+        this.keyspace = keyspace;
+        this.table = table;
+        files = new TableOnNode(cluster.layout(node), keyspace, table);
+    }
+
+    /** A tag must never lie; one that is still missing is waited for. */
+    void awaitTrue(NodeControl control, Iterable<String> keys) {
+        Await.until("every file of node " + node + " has a role", () -> isTrue(control, keys));
+    }
+
+    private boolean isTrue(NodeControl control, Iterable<String> keys) throws IOException {
+        for (String key : keys) {
+            String primary = firstReplica(control, key);
+            boolean isHere = primary.equals(address());
+            for (Path file : files.filesOf(control, key)) {
+                Optional<RoleTag> tag = files.tag(file);
+                if (tag.isEmpty()) {
+                    return false;
+                }
+                Role role = tag.get().role;
+                String what = file + " with key " + key + " of " + primary + " is " + role;
+                assertEquals(isHere, role.kind == Role.Kind.PRIMARY, what);
+                assertFalse(role.kind == Role.Kind.RUN
+                        && !role.group.startsWith(primary + "#")
+                        && !role.group.equals("elsewhere"), what);
+            }
+        }
+        return true;
+    }
+
+    /** Every file was sorted by the ring of today, and nothing is left to be moved. */
+    void awaitFollowed(NodeControl control) {
+        String bean = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=" + keyspace
+                + ",table=" + table;
+        Await.until("node " + node + " has followed the ring", () ->
+                (int) control.attribute(bean, "FilesToInspect") == 0
+                && (int) control.attribute(bean, "FilesToTakeApart") == 0
+                && files.allTagged()
+                && files.tags().values().stream().flatMap(Optional::stream)
+                        .map(tag -> tag.placement).distinct().count() <= 1);
+    }
+
+    boolean isPrimary(NodeControl control, String key) {
+        return firstReplica(control, key).equals(address());
+    }
+
+    private String address() {
+        return "127.0.0." + node + ":7000";
+    }
+
+    private String firstReplica(NodeControl control, String key) {
+        List<?> replicas = (List<?>) control.invoke(
+                "org.apache.cassandra.db:type=StorageService", "getNaturalEndpointsWithPort",
+                new Object[] {keyspace, table, key},
+                new String[] {"java.lang.String", "java.lang.String", "java.lang.String"});
+        return replicas.get(0).toString();
+    }
+}
