@@ -36,7 +36,7 @@ final class Grouping {
         int most = MOST_GROUPS / Math.max(1, bySource.size());
         int groups = Math.max(1, Math.min(groupsPerSource, most));
         bySource.forEach((source, ranges) -> grouping.placeSource(source, ranges, groups));
-        return new Placement(node, grouping.pieces, grouping.names);
+        return new Placement(node, grouping.pieces, grouping.names, grouping.primaryShare());
     }
 
     /** Places what has no groups; returns the other slices by their source. */
@@ -77,6 +77,16 @@ final class Grouping {
         for (int group = 0; group < used; group++) {
             names.add(source + "#" + group);
         }
+    }
+
+    private double primaryShare() {
+        double primary = 0;
+        double owned = 0;
+        for (int at = 0; at < slices.size(); at++) {
+            primary += slices.get(at).primary ? width(at) : 0;
+            owned += slices.get(at).owned ? width(at) : 0;
+        }
+        return owned > 0 ? primary / owned : 1;
     }
 
     private Token cutAt(int at, int cut, int cuts) {

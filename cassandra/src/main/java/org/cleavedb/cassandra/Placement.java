@@ -6,6 +6,7 @@ import java.security.NoSuchAlgorithmException;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
 import java.util.TreeMap;
 import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
@@ -28,20 +29,25 @@ final class Placement {
     private static final int DIGEST_BYTES = 8;
 
     /** Nothing is known about the ring. */
-    static final Placement UNKNOWN = new Placement("", new TreeMap<>(), List.of());
+    static final Placement UNKNOWN = new Placement("", new TreeMap<>(), List.of(), 1);
 
     private final Token[] ends;
     private final int[] places;
     private final List<String> names;
     private final String digest;
+    private final double primaryShare;
 
     /**
      * @param pieces the end of each piece of the ring with its place
      * @param groups names of the groups; the first one has the place after {@link #ELSEWHERE}
+     * @param primaryShare see {@link #primaryShare()}
      */
-    Placement(String node, TreeMap<Token, Integer> pieces, List<String> groups) {
-        ends = pieces.keySet().toArray(new Token[0]);
-        places = pieces.values().stream().mapToInt(Integer::intValue).toArray();
+    Placement(String node, TreeMap<Token, Integer> pieces, List<String> groups,
+            double primaryShare) {
+        this.primaryShare = primaryShare;
+        TreeMap<Token, Integer> joined = joined(pieces);
+        ends = joined.keySet().toArray(new Token[0]);
+        places = joined.values().stream().mapToInt(Integer::intValue).toArray();
         names = new ArrayList<>(List.of("primary", "elsewhere"));
         names.addAll(groups);
         digest = digest(node);
@@ -62,6 +68,11 @@ final class Placement {
 
     int places() {
         return names.size();
+    }
+
+    /** How much of what belongs on this node is primary, from 0 to 1. */
+    double primaryShare() {
+        return primaryShare;
     }
 
     /** Tells two placements apart, also after a restart. */
@@ -96,6 +107,26 @@ final class Placement {
         int piece = found >= 0 ? found : -found - 1;
         // Behind the last end, the ring begins again.
         return piece == ends.length ? 0 : piece;
+    }
+
+    /**
+     * Neighbours of one place are one piece: what happens in parts of the ring that are not this
+     * node's leaves the placement as it was, and no file is looked at again.
+     */
+    private static TreeMap<Token, Integer> joined(TreeMap<Token, Integer> pieces) {
+        TreeMap<Token, Integer> joined = new TreeMap<>();
+        for (Map.Entry<Token, Integer> piece : pieces.entrySet()) {
+            Map.Entry<Token, Integer> next = pieces.higherEntry(piece.getKey());
+            if (next == null) {
+                next = pieces.firstEntry();
+            }
+            if (!next.getValue().equals(piece.getValue())) {
+                joined.put(piece.getKey(), piece.getValue());
+            }
+        }
+        // The whole ring is one place: any one end will do, so the first.
+        return joined.isEmpty() && !pieces.isEmpty()
+                ? new TreeMap<>(pieces.headMap(pieces.firstKey(), true)) : joined;
     }
 
     private String digest(String node) {

@@ -56,7 +56,7 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
                 ? recipe.descriptor
                 : table.newSSTableDescriptor(recipe.descriptor.directory,
                         recipe.descriptor.getFormat());
-        SSTableWriter writer = recipe.open(table, descriptor, role);
+        SSTableWriter writer = recipe.open(table, descriptor, role, placement);
         writers.add(writer);
         RoleTags.write(descriptor, new RoleTag(role, placement.digest()));
         return writer;

@@ -14,6 +14,9 @@ import org.apache.cassandra.utils.TimeUUID;
 
 /** What Cassandra says about a file that is to be written, kept to open more than one by it. */
 final class WriterRecipe {
+    /** For the uneven rest of an even spread, and for small memtables. */
+    private static final int SPARE_KEYS = 128;
+
     Descriptor descriptor;
     long keys;
     long repairedAt;
@@ -25,14 +28,15 @@ final class WriterRecipe {
     Collection<Index.Group> indexes;
     LifecycleNewTracker transaction;
 
-    SSTableWriter open(ColumnFamilyStore table, Descriptor descriptor, Role role) {
+    SSTableWriter open(
+            ColumnFamilyStore table, Descriptor descriptor, Role role, Placement placement) {
         // Every file of a flush covers the same part of the commit log: they are finished together
         // or not at all, so replay may skip it as soon as one of them is there.
         MetadataCollector collector = new MetadataCollector(table.metadata().comparator)
                 .commitLogIntervals(commitLog != null ? commitLog : IntervalSet.empty())
                 .sstableLevel(role.kind == Role.Kind.PRIMARY ? level : 0);
         return descriptor.getFormat().getWriterFactory().builder(descriptor)
-                .setKeyCount(keys)
+                .setKeyCount(keysOf(role, placement))
                 .setRepairedAt(repairedAt)
                 .setPendingRepair(pendingRepair)
                 .setTransientSSTable(isTransient)
@@ -43,5 +47,15 @@ final class WriterRecipe {
                 .setSecondaryIndexGroups(indexes)
                 .addComponents(RoleTags.components())
                 .build(transaction, table);
+    }
+
+    /** For the Bloom filter. Tokens are spread evenly, but a stream may bring one side only. */
+    private long keysOf(Role role, Placement placement) {
+        boolean isFlush = commitLog != null;
+        if (!isFlush) {
+            return keys;
+        }
+        double share = placement.primaryShare();
+        return SPARE_KEYS + (long) (keys * (role.kind == Role.Kind.PRIMARY ? share : 1 - share));
     }
 }

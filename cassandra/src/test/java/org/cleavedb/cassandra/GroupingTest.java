@@ -68,6 +68,7 @@ class GroupingTest {
                 new RingSlice(new LongToken(Long.MAX_VALUE / 2), "b", false, true));
         Placement placement = place(ring, 8);
         assertEquals(2 + 8, placement.places());
+        assertEquals(0.5, placement.primaryShare(), 1e-6);
         for (int group = 2; group < placement.places(); group++) {
             double width = 0;
             for (Range<Token> range : placement.rangesOf(group)) {
@@ -103,12 +104,35 @@ class GroupingTest {
     }
 
     @Test
+    void whatHappensElsewhereInTheRingChangesNothing() {
+        List<RingSlice> ring = List.of(
+                new RingSlice(new LongToken(0), "me", true, true),
+                new RingSlice(new LongToken(10), "b", false, true),
+                new RingSlice(new LongToken(20), "c", false, false),
+                new RingSlice(new LongToken(30), "d", false, false));
+        List<RingSlice> joinedBy = new ArrayList<>(ring);
+        joinedBy.add(3, new RingSlice(new LongToken(25), "e", false, false));
+        assertEquals(place(ring, 3).digest(), place(joinedBy, 3).digest());
+        joinedBy.set(3, new RingSlice(new LongToken(25), "e", false, true));
+        assertNotEquals(place(ring, 3).digest(), place(joinedBy, 3).digest());
+    }
+
+    @Test
+    void aLonelyNodeIsPrimaryForAll() {
+        Placement placement = place(ring(new Random(1), 1, 16), 4);
+        assertTrue(placement.isOnePiece(new LongToken(Long.MIN_VALUE + 1),
+                new LongToken(Long.MAX_VALUE)));
+        assertEquals(Placement.PRIMARY, placement.placeOf(new LongToken(5)));
+        assertEquals(1, placement.primaryShare());
+    }
+
+    @Test
     void onlyNeighbouringTokensAreOnePiece() {
         TreeMap<Token, Integer> pieces = new TreeMap<>();
         pieces.put(new LongToken(0), 0);
         pieces.put(new LongToken(10), 2);
         pieces.put(new LongToken(20), 0);
-        Placement placement = new Placement("me", pieces, List.of("b#0"));
+        Placement placement = new Placement("me", pieces, List.of("b#0"), 0.5);
         assertTrue(placement.isOnePiece(new LongToken(1), new LongToken(10)));
         assertFalse(placement.isOnePiece(new LongToken(1), new LongToken(11)));
         assertFalse(placement.isOnePiece(new LongToken(-5), new LongToken(15)));

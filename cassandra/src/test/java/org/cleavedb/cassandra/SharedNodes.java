@@ -7,8 +7,8 @@ import org.cleavedb.cassandra.cluster.ClusterSpec;
 
 /**
  * Two nodes for all quick tests, since starting them takes longer than most of these. Keyspaces
- * have two copies of everything, so that each node is primary for one half of every table. They
- * end with the tests.
+ * have two copies of everything, so that each node is primary for one half of every table. The
+ * second node spreads its tables over two disks. They end with the tests.
  */
 final class SharedNodes {
     static final int NODES = 2;
@@ -20,7 +20,7 @@ final class SharedNodes {
     static synchronized Cluster cluster() throws IOException {
         if (cluster == null) {
             Cluster fresh = new Cluster(new ClusterSpec(Path.of("target", "nodes"), NODES)
-                    .tokensPerNode(4));
+                    .tokensPerNode(4).twoDisks(2));
             fresh.reset();
             Runtime.getRuntime().addShutdownHook(new Thread(() -> close(fresh)));
             cluster = fresh.start();

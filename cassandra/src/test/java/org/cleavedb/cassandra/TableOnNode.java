@@ -3,6 +3,7 @@ package org.cleavedb.cassandra;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -89,16 +90,19 @@ final class TableOnNode {
 
     private List<Path> filesEndingWith(String suffix) throws IOException {
         List<Path> found = new ArrayList<>();
-        Path folder = layout.data().resolve(keyspace);
-        try (Stream<Path> tables = Files.list(folder)) {
-            for (Path of : tables.collect(Collectors.toList())) {
-                if (of.getFileName().toString().startsWith(table + "-")) {
-                    try (Stream<Path> files = Files.list(of)) {
-                        files.filter(file -> file.toString().endsWith(suffix)).forEach(found::add);
-                    }
+        for (Path disk : layout.disks()) {
+            Path folder = disk.resolve(keyspace);
+            if (Files.exists(folder)) {
+                try (Stream<Path> files = Files.find(folder, 2, this::isOurs)) {
+                    files.filter(file -> file.toString().endsWith(suffix)).forEach(found::add);
                 }
             }
         }
         return found;
+    }
+
+    private boolean isOurs(Path file, BasicFileAttributes attributes) {
+        return attributes.isRegularFile()
+                && file.getParent().getFileName().toString().startsWith(table + "-");
     }
 }

@@ -71,6 +71,11 @@ public final class Cluster implements AutoCloseable {
         return new Client(layout(node));
     }
 
+    /** A client that lets all nodes coordinate in turn. */
+    public Client connectAll() {
+        return new Client(layouts.toArray(new NodeLayout[0]));
+    }
+
     public NodeControl control(int node) throws IOException {
         return new NodeControl(layout(node));
     }
@@ -135,13 +140,13 @@ public final class Cluster implements AutoCloseable {
         }
     }
 
-    /** A connection to one node. */
+    /** A connection to one node or more. */
     public static final class Client implements AutoCloseable {
         private final com.datastax.driver.core.Cluster driver;
         private final Session session;
 
-        private Client(NodeLayout layout) {
-            driver = Drivers.to(layout);
+        private Client(NodeLayout... layouts) {
+            driver = Drivers.to(layouts);
             session = driver.connect();
         }
 

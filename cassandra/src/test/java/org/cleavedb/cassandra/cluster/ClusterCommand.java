@@ -14,6 +14,7 @@ public final class ClusterCommand {
             "cluster nodetool NODE ARGS...  Cassandra's nodetool for one node",
             "cluster cql NODE STATEMENT     one statement, its rows line by line",
             "cluster wipe                   remove all data of stopped nodes",
+            "cluster compare [NAME=VALUE…]  YCSB on three nodes, layout by layout; figures",
             "",
             "CLUSTER_FOLDER  where the nodes live (target/cluster if not set)",
             "CLUSTER_HEAP    heap of each node (512M if not set)",

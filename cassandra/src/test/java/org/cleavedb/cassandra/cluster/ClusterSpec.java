@@ -1,8 +1,10 @@
 package org.cleavedb.cassandra.cluster;
 
+import java.io.File;
 import java.math.BigInteger;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
@@ -19,6 +21,7 @@ public final class ClusterSpec {
     int tokensPerNode = 1;
     String heap = "512M";
     boolean bootstrap;
+    int nodeWithTwoDisks;
     String classPath = System.getProperty("java.class.path");
     final List<String> extraSettings = new ArrayList<>();
 
@@ -45,6 +48,20 @@ public final class ClusterSpec {
     /** Nodes that start into a ring with data take over their part of it. */
     public ClusterSpec bootstrap() {
         bootstrap = true;
+        return this;
+    }
+
+    /** This node's tables lie in two data directories, as on two disks. */
+    public ClusterSpec twoDisks(int node) {
+        nodeWithTwoDisks = node;
+        return this;
+    }
+
+    /** Nodes that lack our classes, as if the jar had been forgotten. */
+    public ClusterSpec withoutOurClasses() {
+        classPath = Arrays.stream(classPath.split(File.pathSeparator))
+                .filter(entry -> !entry.matches(".*(target.classes/?|cleavedb-cassandra[^/]*)"))
+                .collect(Collectors.joining(File.pathSeparator));
         return this;
     }
 

@@ -36,9 +36,13 @@ public final class NodeLayout {
         return FIRST_JMX_PORT + number - 1;
     }
 
-    /** Where the files of all tables are, one folder per keyspace. */
-    public Path data() {
-        return folder.resolve("data");
+    /** Where the files of all tables are, each with one folder per keyspace. */
+    public List<Path> disks() {
+        List<Path> disks = new ArrayList<>(List.of(folder.resolve("data")));
+        if (spec.nodeWithTwoDisks == number) {
+            disks.add(folder.resolve("data2"));
+        }
+        return disks;
     }
 
     /** What the node says. */
@@ -97,7 +101,7 @@ public final class NodeLayout {
                 "  - class_name: org.apache.cassandra.locator.SimpleSeedProvider",
                 "    parameters:",
                 "      - seeds: '127.0.0.1'",
-                "data_file_directories: ['" + data() + "']",
+                "data_file_directories: " + disks(),
                 "commitlog_directory: " + folder.resolve("commitlog"),
                 "saved_caches_directory: " + folder.resolve("saved_caches"),
                 "hints_directory: " + folder.resolve("hints"),

@@ -1,0 +1,153 @@
+package org.cleavedb.cassandra;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.datastax.driver.core.Row;
+import java.io.IOException;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeSet;
+import java.util.stream.Collectors;
+import org.cleavedb.cassandra.cluster.Cluster;
+import org.cleavedb.cassandra.cluster.NodeControl;
+import org.junit.jupiter.api.AfterAll;
+import org.junit.jupiter.api.BeforeAll;
+import org.junit.jupiter.api.Tag;
+import org.junit.jupiter.api.Test;
+
+/** What hangs on a table in Cassandra: indexes, snapshots, and the tools that rewrite its files. */
+@Tag("quick")
+class FeaturesIT {
+    private static final int ROWS = 120;
+    private static final int COLOURS = 4;
+    private static final String OURS = "{'class': 'org.cleavedb.cassandra.ReplicaDecouplingStrategy"
+            + "', 'ordering': '2', 'split_segments': '2', 'groups': '2', 'settle_seconds': '0'}";
+    private static final String STORAGE = "org.apache.cassandra.db:type=StorageService";
+    private static Cluster cluster;
+    private static Cluster.Client client;
+
+    @BeforeAll
+    static void startNodes() throws IOException {
+        cluster = SharedNodes.cluster();
+        client = cluster.connect(1);
+        SharedNodes.createKeyspace(client, "features");
+    }
+
+    @AfterAll
+    static void disconnect() {
+        if (client != null) {
+            client.close();
+        }
+    }
+
+    @Test
+    void indexesOfBothKindsFindWhatTheyShould() throws IOException {
+        client.execute("CREATE TABLE features.indexed (id int PRIMARY KEY, colour int, shade int)"
+                + " WITH compaction = " + OURS);
+        client.execute("CREATE INDEX ON features.indexed (colour)");
+        client.execute("CREATE INDEX ON features.indexed (shade) USING 'sai'");
+        for (int round = 0; round < 5; round++) {
+            for (int id = 0; id < ROWS; id++) {
+                client.execute("INSERT INTO features.indexed (id, colour, shade) VALUES (?, ?, ?)",
+                        id, (id + round) % COLOURS, (id + round) % COLOURS);
+            }
+            onEach(control -> control.flush("features", "indexed"));
+            for (int wanted = 0; wanted < COLOURS; wanted++) {
+                for (String column : List.of("colour", "shade")) {
+                    assertEquals(idsOf(wanted, round), found(column, wanted), column);
+                }
+            }
+        }
+        onEach(control -> control.compact("features", "indexed"));
+        assertEquals(idsOf(1, 4), found("colour", 1));
+        assertEquals(idsOf(1, 4), found("shade", 1));
+    }
+
+    private static TreeSet<Integer> idsOf(int wanted, int round) {
+        TreeSet<Integer> ids = new TreeSet<>();
+        for (int id = 0; id < ROWS; id++) {
+            if ((id + round) % COLOURS == wanted) {
+                ids.add(id);
+            }
+        }
+        return ids;
+    }
+
+    private static TreeSet<Integer> found(String column, int wanted) {
+        return client.execute("SELECT id FROM features.indexed WHERE " + column + " = ?", wanted)
+                .stream().map(row -> row.getInt("id"))
+                .collect(Collectors.toCollection(TreeSet::new));
+    }
+
+    @Test
+    void toolsThatRewriteFilesKeepRowsAndRoles() throws IOException {
+        client.execute("CREATE TABLE features.rewritten (id int PRIMARY KEY, v int)"
+                + " WITH compaction = " + OURS);
+        for (int round = 0; round < 3; round++) {
+            for (int id = 0; id < ROWS; id++) {
+                client.execute("INSERT INTO features.rewritten (id, v) VALUES (?, ?)", id, round);
+            }
+            onEach(control -> control.flush("features", "rewritten"));
+        }
+        assertRewritten(2);
+        String[] tables = {"rewritten"};
+        onEach(control -> control.invoke(STORAGE, "upgradeSSTables",
+                new Object[] {"features", false, 1, tables}, types("String", "boolean", "int")));
+        assertRewritten(2);
+        onEach(control -> control.invoke(STORAGE, "scrub",
+                new Object[] {true, false, true, true, 1, "features", tables},
+                types("boolean", "boolean", "boolean", "boolean", "int", "String")));
+        assertRewritten(2);
+        onEach(control -> control.invoke(STORAGE, "garbageCollect",
+                new Object[] {"ROW", 1, "features", tables}, types("String", "int", "String")));
+        assertRewritten(2);
+        onEach(control -> control.invoke(STORAGE, "forceKeyspaceCleanup",
+                new Object[] {1, "features", tables}, types("int", "String")));
+        assertRewritten(2);
+        onEach(control -> control.invoke(STORAGE, "takeSnapshot",
+                new Object[] {"kept", Map.of(), new String[] {"features.rewritten"}},
+                new String[] {"java.lang.String", "java.util.Map", "[Ljava.lang.String;"}));
+        client.execute("TRUNCATE features.rewritten");
+        assertEquals(List.of(), client.execute("SELECT * FROM features.rewritten"));
+    }
+
+    private static void assertRewritten(int value) throws IOException {
+        List<Row> rows = client.execute("SELECT * FROM features.rewritten");
+        assertEquals(ROWS, rows.size());
+        assertTrue(rows.stream().allMatch(row -> row.getInt("v") == value));
+        List<String> keys = rows.stream().map(row -> Integer.toString(row.getInt("id")))
+                .collect(Collectors.toList());
+        // A file that a tool wrote is looked at when compaction is, so it is given a reason.
+        client.execute("INSERT INTO features.rewritten (id, v) VALUES (0, ?)", value);
+        onEach(control -> control.flush("features", "rewritten"));
+        for (int node = 1; node <= SharedNodes.NODES; node++) {
+            try (NodeControl control = cluster.control(node)) {
+                new RoleCheck(cluster, node, "features", "rewritten").awaitTrue(control, keys);
+            }
+        }
+    }
+
+    /** Types of a management call whose last argument is a list of tables. */
+    private static String[] types(String... names) {
+        String[] types = new String[names.length + 1];
+        for (int at = 0; at < names.length; at++) {
+            types[at] = names[at].equals("String") ? "java.lang.String" : names[at];
+        }
+        types[names.length] = "[Ljava.lang.String;";
+        return types;
+    }
+
+    /** Something an operator does to a node. */
+    private interface Action {
+        void on(NodeControl control);
+    }
+
+    private static void onEach(Action action) throws IOException {
+        for (int node = 1; node <= SharedNodes.NODES; node++) {
+            try (NodeControl control = cluster.control(node)) {
+                action.on(control);
+            }
+        }
+    }
+}
