@@ -129,9 +129,9 @@ final class FileBook<F> {
         return mixed.stream().filter(free).limit(most).collect(Collectors.toList());
     }
 
-    /** The segments of the global log, if there are enough of them; otherwise empty. */
-    List<F> toSplit(int enough, Predicate<F> free) {
-        List<F> found = segments.stream().filter(free).collect(Collectors.toList());
+    /** The oldest segments of the global log, if there are enough; otherwise none. */
+    List<F> toSplit(int enough, int most, Predicate<F> free) {
+        List<F> found = segments.stream().filter(free).limit(most).collect(Collectors.toList());
         return found.size() >= enough ? found : List.of();
     }
 

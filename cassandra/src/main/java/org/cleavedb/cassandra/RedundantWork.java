@@ -18,6 +18,9 @@ final class RedundantWork {
     /** Taking apart more at once would need much room on the disk. */
     private static final int MIXED_AT_ONCE = 8;
 
+    /** A backlog, as after a node has joined, is split in parts. */
+    private static final int SEGMENTS_AT_ONCE = 32;
+
     /** Told what an inspection has found. */
     interface Findings {
         void found(SSTableReader file, Role role, Placement by);
@@ -66,7 +69,8 @@ final class RedundantWork {
         if (!overfull.isEmpty()) {
             return routed(overfull, placement, gcBefore, Purpose.MERGE, groupOf(overfull));
         }
-        List<SSTableReader> segments = book.toSplit(options.splitSegments, free);
+        List<SSTableReader> segments = book.toSplit(options.splitSegments,
+                Math.max(options.splitSegments, SEGMENTS_AT_ONCE), free);
         if (!segments.isEmpty()) {
             return routed(segments, placement, gcBefore, Purpose.SPLIT, "");
         }

@@ -60,9 +60,10 @@ class FileBookTest {
     void segmentsAreSplitOnceThereAreEnough() {
         book.put("s0", Role.SEGMENT);
         book.put("s1", Role.SEGMENT);
-        assertEquals(List.of(), book.toSplit(3, ALL));
+        assertEquals(List.of(), book.toSplit(3, 9, ALL));
         book.put("s2", Role.SEGMENT);
-        assertEquals(List.of("s0", "s1", "s2"), book.toSplit(3, ALL));
-        assertEquals(List.of(), book.toSplit(3, file -> !file.equals("s1")));
+        assertEquals(List.of("s0", "s1", "s2"), book.toSplit(3, 9, ALL));
+        assertEquals(List.of(), book.toSplit(3, 9, file -> !file.equals("s1")));
+        assertEquals(List.of("s0", "s1"), book.toSplit(2, 2, ALL));
     }
 }
