@@ -16,8 +16,11 @@ use std::sync::Arc;
 /// Resolves the pointers that a job copies.
 pub struct Redirect {
     /// Held until the job is installed: a relocation stays as long as a version from before it
-    /// became needless is alive, so what the job writes can be resolved when it is read.
+    /// became needless is alive, so what the job writes can be resolved when it is read; and so
+    /// does what was given up since, so what the job reads is there.
     version: Arc<Version>,
+    /// True if every pointer is direct, and its record there.
+    is_plain: bool,
     payload: Vec<u8>,
     dropped: u64,
 }
@@ -31,18 +34,22 @@ pub enum Redirected<'a> {
 }
 
 impl Redirect {
-    /// Resolves by the relocations of `version`.
+    /// Resolves by the relocations and holes of `version`.
     pub fn new(version: Arc<Version>) -> Self {
-        Redirect { version, payload: Vec::new(), dropped: 0 }
+        let is_whole = version.segments.values().all(|live| live.holes.is_empty());
+        let is_plain = version.relocations.is_empty() && is_whole;
+        Redirect { version, is_plain, payload: Vec::new(), dropped: 0 }
     }
 
     /// What becomes of the entry with this trailer and payload.
     pub fn entry<'a>(&'a mut self, trailer: Trailer, payload: &'a [u8]) -> Result<Redirected<'a>> {
-        if self.version.relocations.is_empty() || trailer.kind()? != EntryKind::PutPointer {
+        if self.is_plain || trailer.kind()? != EntryKind::PutPointer {
             return Ok(Redirected::Stays(payload));
         }
         let pointer = ValuePointer::decode(&mut Reader::new(payload))?;
-        if !self.version.relocations.contains_key(&pointer.segment) {
+        let segments = &self.version.segments;
+        let is_whole = segments.get(&pointer.segment).is_none_or(|live| live.holes.is_empty());
+        if is_whole && !self.version.relocations.contains_key(&pointer.segment) {
             return Ok(Redirected::Stays(payload));
         }
         match self.version.resolve(pointer)? {
@@ -51,7 +58,7 @@ impl Redirect {
                 place.encode(&mut self.payload);
                 Ok(Redirected::Stays(&self.payload))
             }
-            Resolved::Gone => {
+            Resolved::Gone(_) => {
                 self.dropped += 1;
                 Ok(Redirected::Garbage)
             }

@@ -134,14 +134,9 @@ fn check_pointer(
     readers: &[SeqNo],
 ) -> Result<()> {
     let resolved = view.resolve(pointer)?;
-    let given_up = match &resolved {
-        Resolved::Gone => true,
-        Resolved::At(_, at) => {
-            let live = view.version.segments.get(&at.segment);
-            live.is_some_and(|live| live.is_punched(at.offset, at.length.into()))
-        }
-    };
-    if given_up && !is_visible(view, user_key, seqno, readers)? {
+    if let Resolved::Gone(_) = &resolved
+        && !is_visible(view, user_key, seqno, readers)?
+    {
         return Ok(());
     }
     let (handle, at) = resolved.place(pointer)?;

@@ -179,7 +179,7 @@ impl<'a> Walk<'a> {
             Slot::Delete => return Ok(()),
             Slot::Inline(value) => self.census.inline_bytes += (key.len() + value.len()) as u64,
             Slot::Pointer(pointer) => match view.resolve(pointer)? {
-                Resolved::Gone if is_newer => return Ok(()),
+                Resolved::Gone(_) if is_newer => return Ok(()),
                 resolved => self.note(resolved.place(pointer)?.1),
             },
         }

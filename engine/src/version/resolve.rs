@@ -3,36 +3,42 @@
 //!
 //! I3: a pointer that leads nowhere is told apart. Into a segment that is neither live nor
 //! relocated there are no pointers, so that is corruption. Of a relocated segment, a record without
-//! an entry was garbage when the segment was freed: no reader can see a pointer to it (I6), a
-//! compaction may still meet one and drops it.
+//! an entry was garbage when the segment was freed, and so was one with a byte in a hole when that
+//! was decided on: no reader can see a pointer to it (I6), a compaction may still meet one and
+//! drops it. A hole is never read, so its zeroes can't be taken for anything.
 
 use crate::base::error::{Error, Result};
 use crate::base::pointer::ValuePointer;
-use crate::version::Version;
 use crate::version::files::{RelocationHandle, SegmentHandle};
+use crate::version::{LiveSegment, Version};
 use std::sync::Arc;
 
 /// What became of the record of a pointer.
 pub enum Resolved {
     /// It is in this segment, at this place.
     At(Arc<SegmentHandle>, ValuePointer),
-    /// It was garbage when its segment was freed.
-    Gone,
+    /// It was garbage when its segment was freed, or when holes were made in this one where it
+    /// was.
+    Gone(Option<(Arc<SegmentHandle>, ValuePointer)>),
 }
 
 impl Resolved {
     /// The place of a record that a reader can see: it can't be gone.
     pub fn place(self, pointer: ValuePointer) -> Result<(Arc<SegmentHandle>, ValuePointer)> {
-        match self {
-            Resolved::At(handle, pointer) => Ok((handle, pointer)),
-            Resolved::Gone => Err(Error::corruption(format!(
-                "a value pointer leads to offset {} of segment {}, whose record was given up as \
-                 garbage when the segment was freed",
-                pointer.offset, pointer.segment
-            ))
-            .at(pointer.offset)
-            .advise(ADVICE)),
-        }
+        let hole = match self {
+            Resolved::At(handle, pointer) => return Ok((handle, pointer)),
+            Resolved::Gone(hole) => hole,
+        };
+        let error = Error::corruption(format!(
+            "a value pointer leads to offset {} of segment {}, whose record was given up as \
+             garbage when space was freed",
+            pointer.offset, pointer.segment
+        ));
+        let error = error.advise(ADVICE);
+        Err(match hole {
+            Some((handle, at)) => error.in_file(handle.path()).at(at.offset),
+            None => error.at(pointer.offset),
+        })
     }
 }
 
@@ -48,6 +54,16 @@ pub(super) fn unknown(pointer: ValuePointer) -> Error {
     .advise(ADVICE)
 }
 
+impl LiveSegment {
+    fn at(&self, place: ValuePointer) -> Resolved {
+        let handle = self.handle.clone();
+        match self.is_punched(place.offset, place.length.into()) {
+            false => Resolved::At(handle, place),
+            true => Resolved::Gone(Some((handle, place))),
+        }
+    }
+}
+
 impl Version {
     /// Where the record of `pointer` is. Costs no I/O for a segment that is live, else at most one
     /// read of a block, through the cache. An error if the segment is neither live nor relocated.
@@ -61,7 +77,7 @@ impl Version {
     /// As [`Version::resolve`]; `None` if the segment is neither live nor relocated.
     pub(super) fn resolve_known(&self, pointer: ValuePointer) -> Result<Option<Resolved>> {
         if let Some(live) = self.segments.get(&pointer.segment) {
-            return Ok(Some(Resolved::At(live.handle.clone(), pointer)));
+            return Ok(Some(live.at(pointer)));
         }
         match self.relocations.get(&pointer.segment) {
             Some(relocation) => self.follow(relocation, pointer).map(Some),
@@ -71,7 +87,7 @@ impl Version {
 
     fn follow(&self, relocation: &RelocationHandle, pointer: ValuePointer) -> Result<Resolved> {
         let Some(moved) = relocation.find(pointer.offset)? else {
-            return Ok(Resolved::Gone);
+            return Ok(Resolved::Gone(None));
         };
         if moved.length != pointer.length {
             return Err(Error::corruption(format!(
@@ -83,7 +99,7 @@ impl Version {
         }
         // One hop is all there is: a target is live, or its relocation would have been composed.
         match self.segments.get(&moved.segment) {
-            Some(live) => Ok(Resolved::At(live.handle.clone(), moved)),
+            Some(live) => Ok(live.at(moved)),
             None => Err(unknown(moved)),
         }
     }

@@ -145,7 +145,7 @@ fn lead(version: &Version, pointer: ValuePointer) -> Result<Option<(u64, u64)>> 
             assert_eq!((handle.id(), at.length), (at.segment, pointer.length));
             Some((at.segment.0, at.offset))
         }
-        Resolved::Gone => None,
+        Resolved::Gone(_) => None,
     })
 }
 

@@ -325,3 +325,27 @@ fn holes_are_no_damage_where_nothing_live_was() {
     let holes = &open(&dir).core.set.current().segments[&segment].holes.clone();
     assert_eq!(**holes, [(start, 4096)], "and is remembered");
 }
+
+#[test]
+fn i03_a_hole_is_never_read() {
+    let dir = doc_dir("relocated-forced");
+    let (db, model) = fill(&dir);
+    let (live, _) = pointers(&db);
+    let victim = live.iter().find(|it| it.stored.offset > 4096).expect("a live value");
+    let (segment, start) = (victim.stored.segment, victim.stored.offset / 4096 * 4096);
+    // As if its bytes were there still, or zeroes: no difference.
+    let change = Change::Holes { segment, holes: [(start, 4096)].into() };
+    db.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None).unwrap();
+    let keys = db.default_keyspace();
+    let error = keys.get(&victim.key).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corruption);
+    let path = db.core.set.current().segments[&segment].handle.path().to_path_buf();
+    assert_eq!((error.file(), error.offset()), (Some(&*path), Some(victim.stored.offset)));
+    assert!(keys.iter().any(|found| found.is_err()));
+    for (key, value) in &model {
+        if let Ok(found) = keys.get(key) {
+            assert_eq!(found.unwrap(), *value);
+        }
+    }
+    db.close().unwrap();
+}
