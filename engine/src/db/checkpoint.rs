@@ -26,12 +26,16 @@ impl Db {
                 .in_file(target)
                 .advise("choose a new directory"));
         }
+        // I5: from here on nothing is punched that the version knows nothing of; once the files
+        // have a second name, nothing is.
+        let unpunched = self.core.set.keep_from_punching();
         let (version, seqno) = self.close_log_for_checkpoint()?;
         create::create_dir(env, target)?;
         // I5: the version holds its files while they are linked.
         for path in live_files(&version) {
             self.link(&path, target)?;
         }
+        drop(unpunched);
         let database = self.core.set.tables().database;
         let next_file = self.core.set.allocate() + 1;
         let state = state_of(&version, next_file, seqno);

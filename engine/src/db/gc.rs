@@ -19,6 +19,10 @@ pub struct GcReport {
     pub segments_freed: u64,
     /// Bytes of those.
     pub bytes_freed: u64,
+    /// Segments in which holes were made, where that is cheaper than to move what is live.
+    pub segments_punched: u64,
+    /// Bytes of those holes. They come back once no cursor reads from before.
+    pub bytes_punched: u64,
     /// Live values that were moved.
     pub values_moved: u64,
     /// Bytes of those, and of what is kept to find them.
@@ -47,6 +51,8 @@ impl Db {
         Ok(GcReport {
             segments_freed: done.segments,
             bytes_freed: done.bytes_freed,
+            segments_punched: done.segments_punched,
+            bytes_punched: done.bytes_punched,
             values_moved: done.records,
             bytes_written: done.bytes_moved + done.relocation_bytes,
         })

@@ -171,7 +171,9 @@ pub fn find_leftovers(
             Named::Relocation(id) => (id.0, live_relocations.contains(&id)),
             Named::Manifest(id) => (id, id == current.manifest),
             Named::Aside(id) => (id.0, true),
-            Named::Fixed => (0, !path.ends_with(names::CURRENT_NEW)),
+            Named::Fixed => {
+                (0, !path.ends_with(names::CURRENT_NEW) && !path.ends_with(names::PROBE))
+            }
             Named::Foreign => {
                 found.foreign += 1;
                 continue;

@@ -23,9 +23,10 @@ use crate::gc::facts::{How, SpaceFacts};
 use crate::gc::log_tail::Advice;
 use crate::gc::pace::{CensusNeed, Counted, LiveEstimate, PaceFacts, Written, pace};
 use crate::gc::picker::{self, Mode, Plan, Policy, pick};
+use crate::gc::punch::{Declared, Puncher};
 use crate::gc::relocate::{self, MoveReport, Victim};
 use crate::gc::settings::GcOptions;
-use crate::gc::survey::{Knowledge, survey};
+use crate::gc::survey::{Knowledge, are_long, survey};
 use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
 use crate::stats::Counters;
@@ -88,6 +89,7 @@ struct State {
     freed: (u64, Duration),
     /// Segments that can't be read, and why: they are left alone.
     damaged: BTreeMap<SegmentId, Error>,
+    puncher: Puncher,
     /// What keeps a census from telling what is live: nothing is freed by a guess.
     broken: Option<Error>,
     tidy: Tidy,
@@ -102,7 +104,10 @@ impl Collector {
     /// Does the next piece of work, and sets the pace of writers.
     pub fn step(&self, mode: Mode) -> Result<Step> {
         let mut state = self.state.lock();
-        let tidied = state.tidy.run(&self.parts.context.set)?;
+        let mut tidied = state.tidy.run(&self.parts.context.set)?;
+        if mode != Mode::Paused {
+            tidied |= self.punch_pending(&mut state)?;
+        }
         if state.broken.is_some() {
             self.parts.gate.space.set(SpacePace::NONE);
             return Ok(Step::Rested);
@@ -113,7 +118,11 @@ impl Collector {
             self.take_census(&mut state, &facts)?;
             return Ok(Step::Worked);
         }
+        let punched = self.declare_holes(&mut state, &plan)?;
         let group = self.group(&mut state, &facts, &plan);
+        if group.is_empty() && punched.segments > 0 {
+            return Ok(Step::Worked);
+        }
         if group.is_empty() {
             return Ok(match plan.advice {
                 Some(advice) => Step::Flush(advice),
@@ -131,11 +140,16 @@ impl Collector {
         if state.broken.is_some() {
             return Ok(false);
         }
-        if state.tidy.is_due(&self.parts.context.set) {
+        if state.tidy.is_due(&self.parts.context.set) || state.puncher.is_due(&self.parts.context) {
             return Ok(true);
         }
         let (facts, plan) = self.plan(&state, mode)?;
         Ok(state.has_work(&plan) || self.wants_census(&state, &facts, &plan, mode))
+    }
+
+    /// True if holes are recorded that can be punched now.
+    pub fn owes_holes(&self) -> bool {
+        self.state.lock().puncher.is_due(&self.parts.context)
     }
 
     /// Takes a census and frees everything that is worth it, on the caller's thread.
@@ -150,24 +164,61 @@ impl Collector {
         let mut sum = MoveReport::default();
         loop {
             let (facts, plan) = self.plan(&state, Mode::Manual)?;
+            let punched = self.declare_holes(&mut state, &plan)?;
+            sum.segments_punched += punched.segments;
+            sum.bytes_punched += punched.bytes;
             let group = self.group(&mut state, &facts, &plan);
-            if group.is_empty() {
-                return Ok(sum);
+            if !group.is_empty() {
+                sum.add(&self.relocate(&mut state, group)?);
+            } else if punched.segments == 0 {
+                break;
             }
-            sum.add(&self.relocate(&mut state, group)?);
         }
+        while self.punch_pending(&mut state)? {}
+        Ok(sum)
+    }
+
+    /// Punches some of what was recorded; true if there may be more.
+    fn punch_pending(&self, state: &mut State) -> Result<bool> {
+        let counters = &self.parts.counters.gc;
+        let begun = self.parts.context.env.clock.now();
+        let worked = state.puncher.run(&self.parts.context, counters)?;
+        counters.nanos.add((self.parts.context.env.clock.now() - begun).as_nanos() as u64);
+        Ok(worked)
+    }
+
+    /// Records the holes of those victims that are to be punched; calls are made later.
+    fn declare_holes(&self, state: &mut State, plan: &Plan) -> Result<Declared> {
+        let Some(cost) = state.puncher.costs.get() else {
+            return Ok(Declared::default());
+        };
+        let mut victims = Vec::new();
+        for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Punch) {
+            let live = state.knowledge.census.segments.get_mut(&victim.id);
+            // Used once: what is dead by the next time, the next census finds.
+            let list = live.and_then(|live| live.list.take());
+            victims.extend(list.map(|list| Victim { id: victim.id, list }));
+        }
+        let declared = state.puncher.declare(&self.parts.context, &victims, &cost)?;
+        if declared.segments > 0 {
+            self.parts.counters.gc.rounds.add(1);
+            state
+                .note_freed(declared.bytes, Duration::from_nanos(declared.calls * cost.call_nanos));
+        }
+        Ok(declared)
     }
 
     fn plan(&self, state: &State, mode: Mode) -> Result<(SpaceFacts, Plan)> {
         let version = self.parts.context.set.current();
         let live = state.live.likely(self.written());
-        let facts = survey(&self.parts.context, &version, &state.knowledge, live)?;
+        let punch = state.puncher.costs.get().filter(|_| self.parts.options.punch);
+        let facts = survey(&self.parts.context, &version, &state.knowledge, live, punch.as_ref())?;
         let options = &self.parts.options;
         let policy = Policy {
             mode,
             max_space_amplification: options.max_space_amplification,
             discardable_ratio: options.discardable_ratio,
-            punch: None,
+            punch,
             move_budget: u64::MAX,
         };
         let mut plan = pick(&facts, &policy);
@@ -268,7 +319,15 @@ impl Collector {
         let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
         let written_then = written_then.collect();
         (state.is_counted, state.snapshots) = (true, snapshots);
+        let mut lists = census.segments.values().filter_map(|live| live.list.as_ref());
+        let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
+        let may_punch = is_unknown && lists.any(|list| are_long(list));
         state.knowledge = Knowledge { census, written_then, ..Knowledge::default() };
+        if may_punch {
+            state.puncher.costs.probe(context);
+            let nanos = state.puncher.costs.get().map_or(0, |cost| cost.call_nanos);
+            counters.punch_call_nanos.add(nanos);
+        }
         Ok(())
     }
 
@@ -319,9 +378,7 @@ impl Collector {
         let kept = report.bytes_moved + report.relocation_bytes;
         let freed = report.bytes_freed.saturating_sub(kept);
         counters.bytes_freed.add(freed);
-        // The past counts half as much each time.
-        let (before, took) = state.freed;
-        state.freed = (before / 2 + freed, took / 2 + time);
+        state.note_freed(freed, time);
     }
 
     fn relocate(&self, state: &mut State, group: Vec<Victim>) -> Result<MoveReport> {
@@ -329,7 +386,9 @@ impl Collector {
         let begun = clock.now();
         match relocate::run(&self.parts.context, group) {
             Ok(report) => {
-                self.count(state, &report, clock.now() - begun);
+                let time = clock.now() - begun;
+                self.count(state, &report, time);
+                state.puncher.costs.note_move(report.bytes_moved, time);
                 if let Some(target) = report.target {
                     state.knowledge.moved_since.insert(target, report.bytes_moved);
                 }
@@ -346,6 +405,12 @@ impl Collector {
 }
 
 impl State {
+    /// Learns how fast space comes back. The past counts half as much each time.
+    fn note_freed(&mut self, bytes: u64, time: Duration) {
+        let (before, took) = self.freed;
+        self.freed = (before / 2 + bytes, took / 2 + time);
+    }
+
     /// True if a victim of `plan` can be freed by what the census listed.
     fn has_work(&self, plan: &Plan) -> bool {
         let listed = |victim: &picker::Victim| {

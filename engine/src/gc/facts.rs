@@ -50,8 +50,17 @@ pub struct SegmentFacts {
     pub behind_head: bool,
     /// True if its file has another link: a checkpoint shares it.
     pub linked: bool,
-    /// The mean length of its runs of dead bytes, if known.
-    pub mean_dead_run: Option<u64>,
+    /// The runs of dead bytes that are worth a call, if they are known.
+    pub dead_runs: Option<DeadRuns>,
+}
+
+/// Runs of dead bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DeadRuns {
+    /// How many.
+    pub count: u64,
+    /// What comes back if they are punched: whole blocks.
+    pub bytes: u64,
 }
 
 impl SegmentFacts {
@@ -105,6 +114,26 @@ pub struct PunchCost {
     pub move_nanos_per_mib: u64,
 }
 
+/// A call has to free this part of what could have been moved in the same time: about what the
+/// picker wants of a whole segment.
+const LEAST_RUN_PART: u64 = 16;
+/// Shorter runs are never punched.
+const LEAST_RUN_BYTES: u64 = 2 * BLOCK_BYTES;
+
+impl PunchCost {
+    /// How many bytes could be moved while a call is under way.
+    pub fn call_bytes(&self) -> u64 {
+        let nanos = u128::from(self.call_nanos);
+        let bytes = (nanos << 20) / u128::from(self.move_nanos_per_mib.max(1));
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
+    /// Runs of fewer bytes are not worth a call.
+    pub fn least_run(&self) -> u64 {
+        (self.call_bytes() / LEAST_RUN_PART).max(LEAST_RUN_BYTES)
+    }
+}
+
 /// Files take whole blocks, and only whole blocks can be punched.
 const BLOCK_BYTES: u64 = 4096;
 /// About what a relocation keeps for each record.
@@ -128,17 +157,10 @@ impl SegmentFacts {
         Gain { how: How::Relocate, won, moved: self.live, cost: self.live }
     }
 
-    /// What punching brings: of each run on average one block is lost at its ends.
+    /// What punching brings.
     pub fn punching(&self, cost: &PunchCost) -> Option<Gain> {
-        let run = self.mean_dead_run.filter(|&run| run >= 2 * BLOCK_BYTES)?;
-        let calls = self.garbage() / run;
-        let nanos = u128::from(calls) * u128::from(cost.call_nanos);
-        let bytes = (nanos << 20) / u128::from(cost.move_nanos_per_mib.max(1));
-        Some(Gain {
-            how: How::Punch,
-            won: calls * (run - BLOCK_BYTES),
-            moved: 0,
-            cost: u64::try_from(bytes).unwrap_or(u64::MAX),
-        })
+        let runs = self.dead_runs.filter(|runs| runs.count > 0)?;
+        let cost = runs.count.saturating_mul(cost.call_bytes());
+        Some(Gain { how: How::Punch, won: runs.bytes, moved: 0, cost })
     }
 }

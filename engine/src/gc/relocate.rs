@@ -18,6 +18,7 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::gc::census::LiveRecord;
 use crate::gc::copying::{self, Failure, Moved, Source};
+use crate::gc::punch::runs::total;
 use crate::relocation::{RelocationMeta, RelocationWriter};
 use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::Version;
@@ -45,8 +46,12 @@ pub struct MoveReport {
     pub target: Option<SegmentId>,
     /// Segments freed.
     pub segments: u64,
-    /// Bytes of those.
+    /// Bytes of those, without what was in holes already.
     pub bytes_freed: u64,
+    /// Segments in which holes are made instead.
+    pub segments_punched: u64,
+    /// Bytes of those holes; they come back once nobody reads an older version.
+    pub bytes_punched: u64,
     /// Records that moved.
     pub records: u64,
     /// Bytes written to the new segment.
@@ -63,6 +68,8 @@ impl MoveReport {
         self.target = other.target;
         self.segments += other.segments;
         self.bytes_freed += other.bytes_freed;
+        self.segments_punched += other.segments_punched;
+        self.bytes_punched += other.bytes_punched;
         self.records += other.records;
         self.bytes_moved += other.bytes_moved;
         self.bytes_read += other.bytes_read;
@@ -79,7 +86,8 @@ pub fn run(context: &JobContext, victims: Vec<Victim>) -> Result<MoveReport, Fai
         // One that died as a whole meanwhile needs no moving.
         let live = version.segments.get(&victim.id).filter(|live| live.sealed.is_some());
         if let Some(live) = live {
-            job.report.bytes_freed += live.sealed.unwrap_or_default();
+            let length = live.sealed.unwrap_or_default();
+            job.report.bytes_freed += length.saturating_sub(total(&live.holes));
             sources.push(Source::open(context, live.handle.clone(), victim.list)?);
         }
     }

@@ -30,6 +30,10 @@ pub struct GcOptions {
     /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB.
     /// With less, more rounds are needed for the same work.
     pub memory_bytes: u64,
+    /// Free what is dead by holes in files where the file system can and that is cheaper than
+    /// moving what is live: for values from about 16 KiB on. Default true. Without it, files are
+    /// whole, and everything is moved.
+    pub punch: bool,
 }
 
 impl Default for GcOptions {
@@ -39,6 +43,7 @@ impl Default for GcOptions {
             max_space_amplification: 1.3,
             discardable_ratio: 0.5,
             memory_bytes: 32 << 20,
+            punch: true,
         }
     }
 }
@@ -72,11 +77,12 @@ impl GcOptions {
     /// The settings as lines of `name = value`.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        let rows: [(&str, String); 4] = [
+        let rows: [(&str, String); 5] = [
             ("gc.automatic", self.automatic.to_string()),
             ("gc.max_space_amplification", self.max_space_amplification.to_string()),
             ("gc.discardable_ratio", self.discardable_ratio.to_string()),
             ("gc.memory_bytes", self.memory_bytes.to_string()),
+            ("gc.punch", self.punch.to_string()),
         ];
         for (name, value) in rows {
             let _ = writeln!(text, "{name} = {value}");

@@ -3,7 +3,8 @@
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
 use crate::gc::census::{Census, LiveRecord};
-use crate::gc::facts::{SegmentFacts, SpaceFacts};
+use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
 use crate::segment::SegmentKind;
 use crate::version::job::JobContext;
 use crate::version::{LiveSegment, Version};
@@ -37,12 +38,14 @@ impl Knowledge {
     }
 }
 
-/// The facts of `version`. `live_bytes` is the best estimate of all that is live.
+/// The facts of `version`. `live_bytes` is the best estimate of all that is live; `punch` what
+/// punching costs, where it can be done.
 pub fn survey(
     context: &JobContext,
     version: &Version,
     knowledge: &Knowledge,
     live_bytes: u64,
+    punch: Option<&PunchCost>,
 ) -> Result<SpaceFacts> {
     let census = &knowledge.census;
     let mut facts = SpaceFacts { live_bytes, ..SpaceFacts::default() };
@@ -55,9 +58,9 @@ pub fn survey(
         segment.counted = census.counted.contains(&id);
         segment.live_records = counted.map_or(0, |live| live.records);
         segment.live = knowledge.live_in(id, segment.written);
-        if let Some(list) = counted.and_then(|live| live.list.as_ref()) {
-            segment.mean_dead_run = mean_dead_run(list, &segment);
-        }
+        let list = counted.and_then(|counted| counted.list.as_ref());
+        segment.dead_runs = list.zip(punch).and_then(|(list, it)| runs_to_punch(list, live, it));
+        segment.linked = segment.dead_runs.is_some() && is_linked(context, live)?;
         facts.segment_bytes += segment.allocated;
         facts.segments.push(segment);
     }
@@ -72,6 +75,12 @@ pub fn survey(
 
 fn blocks(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES)
+}
+
+/// True if the file has another name: a checkpoint shares it, and may see what is dead here.
+fn is_linked(context: &JobContext, live: &LiveSegment) -> Result<bool> {
+    let path = live.handle.path();
+    Ok(context.set.tables().files.get(path)?.links().doing("measure", path)? > 1)
 }
 
 /// What relocations say of each segment that they lead to: at least as much as is live there.
@@ -93,7 +102,9 @@ fn physical(
     version: &Version,
 ) -> Result<SegmentFacts> {
     let segment = &live.handle.segment;
-    let holes: u64 = live.holes.iter().map(|&(_, len)| len).sum();
+    // Those that wait to be punched count as well: freeing the segment in another way would not
+    // bring their bytes back sooner.
+    let holes = total(&live.holes);
     let (allocated, written) = match live.sealed {
         Some(length) => (blocks(length).saturating_sub(holes), length - holes.min(length)),
         // It is being written, and prepared for more.
@@ -115,26 +126,24 @@ fn physical(
         sealed: live.sealed.is_some(),
         behind_head: segment.kind() == SegmentKind::Log && id < version.head.segment,
         linked: false,
-        mean_dead_run: None,
+        dead_runs: None,
     })
 }
 
-/// The mean length of the runs of dead bytes, if records are long enough for runs to matter.
-fn mean_dead_run(list: &[LiveRecord], segment: &SegmentFacts) -> Option<u64> {
-    if segment.live / segment.live_records.max(1) < LEAST_PUNCHED_RECORD {
+/// The runs of dead bytes that are worth a call, if records are long enough for runs to matter.
+fn runs_to_punch(list: &[LiveRecord], live: &LiveSegment, cost: &PunchCost) -> Option<DeadRuns> {
+    if !are_long(list) {
         return None;
     }
-    let mut places: Vec<(u64, u64)> =
-        list.iter().map(|record| (record.offset, u64::from(record.length))).collect();
-    places.sort_unstable();
-    let (mut runs, mut dead, mut end) = (0, 0, 0);
-    for (offset, length) in places.into_iter().chain([(segment.written, 0)]) {
-        let gap = offset.saturating_sub(end);
-        if gap >= BLOCK_BYTES {
-            runs += 1;
-            dead += gap;
-        }
-        end = offset + length;
+    let runs = dead_runs(list, live.sealed?, &live.holes, cost.least_run());
+    if live.holes.len() + runs.len() > MAX_HOLES {
+        return None;
     }
-    (runs > 0).then(|| dead / runs)
+    Some(DeadRuns { count: runs.len() as u64, bytes: runs.iter().map(|run| run.fresh).sum() })
+}
+
+/// True if the live records are so long that dead ones of their kind leave room for holes.
+pub fn are_long(list: &[LiveRecord]) -> bool {
+    let bytes: u64 = list.iter().map(|record| u64::from(record.length)).sum();
+    bytes >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64
 }

@@ -22,6 +22,8 @@ pub struct GcCounters {
     pub segments_punched: Counter,
     /// Calls that punched a hole.
     pub punches: Counter,
+    /// Nanoseconds that such a call takes, as measured once before the first.
+    pub punch_call_nanos: Counter,
     /// Bytes read from segments to move them.
     pub bytes_read: Counter,
     /// Bytes of live records moved: written to new segments.
@@ -45,6 +47,7 @@ impl GcCounters {
             segments_relocated: self.segments_relocated.get(),
             segments_punched: self.segments_punched.get(),
             punches: self.punches.get(),
+            punch_call: Duration::from_nanos(self.punch_call_nanos.get()),
             bytes_read: self.bytes_read.get(),
             bytes_moved: self.bytes_moved.get(),
             relocation_bytes: self.relocation_bytes.get(),
@@ -71,6 +74,9 @@ pub struct GcStats {
     pub segments_punched: u64,
     /// Calls that punched a hole.
     pub punches: u64,
+    /// How long such a call takes, as measured once before the first; zero if it was not, or the
+    /// file system can't.
+    pub punch_call: Duration,
     /// Bytes read from segments to move them.
     pub bytes_read: u64,
     /// Bytes of live records moved: written to new segments.
@@ -90,7 +96,7 @@ impl GcStats {
     }
 
     /// Every count by its name.
-    pub fn numbers(&self) -> [(&'static str, u64); 12] {
+    pub fn numbers(&self) -> [(&'static str, u64); 13] {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         [
             ("gc_rounds", self.rounds),
@@ -100,6 +106,7 @@ impl GcStats {
             ("gc_segments_relocated", self.segments_relocated),
             ("gc_segments_punched", self.segments_punched),
             ("gc_punches", self.punches),
+            ("gc_punch_call_micros", micros(self.punch_call)),
             ("gc_bytes_read", self.bytes_read),
             ("gc_bytes_moved", self.bytes_moved),
             ("gc_relocation_bytes", self.relocation_bytes),

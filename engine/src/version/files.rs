@@ -27,6 +27,8 @@ pub mod names {
     pub const CURRENT_NEW: &str = "CURRENT.new";
     /// The settings in force, as text for people.
     pub const OPTIONS: &str = "OPTIONS";
+    /// A scratch file of value GC, there for a moment only.
+    pub const PROBE: &str = "PROBE";
 
     /// A table's file.
     pub fn table(dir: &Path, id: TableId) -> PathBuf {
@@ -77,7 +79,7 @@ pub mod names {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return Named::Foreign;
         };
-        if [LOCK, CURRENT, CURRENT_NEW, OPTIONS].contains(&name) {
+        if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE].contains(&name) {
             return Named::Fixed;
         }
         let Some((digits, suffix)) = name.split_once('.') else {

@@ -5,7 +5,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::env::Env;
-use crate::env::sync::Mutex;
+use crate::env::sync::{Mutex, MutexGuard};
 use crate::version::Version;
 use crate::version::alive::Alive;
 use crate::version::build::{Builder, state_of};
@@ -59,6 +59,9 @@ pub struct VersionSet {
     manifest: Mutex<Option<ManifestWriter>>,
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     manifest_bytes: AtomicU64,
+    /// Held while files get second names, and while one without is punched (I5). Before all
+    /// others.
+    sharing: Mutex<()>,
 }
 
 impl VersionSet {
@@ -79,7 +82,18 @@ impl VersionSet {
             manifest: Mutex::new(None),
             keyspaces: Mutex::new(BTreeMap::new()),
             manifest_bytes: AtomicU64::new(0),
+            sharing: Mutex::new(()),
         }
+    }
+
+    /// For a checkpoint: no file is punched while this is held.
+    pub fn keep_from_punching(&self) -> MutexGuard<'_, ()> {
+        self.sharing.lock()
+    }
+
+    /// For punching: no file gets a second name while this is held. `None` while one may.
+    pub fn keep_from_sharing(&self) -> Option<MutexGuard<'_, ()>> {
+        self.sharing.try_lock()
     }
 
     /// Starts a manifest of its own for this opening, with the whole state, in place of the one

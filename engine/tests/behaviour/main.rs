@@ -19,6 +19,8 @@ mod locks;
 mod model;
 mod multi_get;
 mod options;
+#[cfg(target_os = "linux")]
+mod punch;
 mod readonly;
 mod reopen;
 mod snapshots;

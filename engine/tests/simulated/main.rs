@@ -5,5 +5,6 @@ mod client;
 mod crash;
 mod faults;
 mod model;
+mod punch;
 mod random;
 mod script;

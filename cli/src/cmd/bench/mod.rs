@@ -84,6 +84,10 @@ struct StoreArgs {
     #[arg(long)]
     no_gc: bool,
 
+    /// Move live values, never punch holes
+    #[arg(long)]
+    no_punch: bool,
+
     /// At most this much compaction and value GC a second, in MiB
     #[arg(long, value_name = "MIB")]
     background_mb: Option<u64>,
@@ -96,6 +100,7 @@ impl StoreArgs {
         options.background_bytes_per_second = self.background_mb.map(|mib| mib << 20);
         let gc = &mut options.gc;
         gc.automatic = !self.no_gc;
+        gc.punch = !self.no_punch;
         gc.max_space_amplification =
             self.max_space_amplification.unwrap_or(gc.max_space_amplification);
         gc.discardable_ratio = self.discardable_ratio.unwrap_or(gc.discardable_ratio);

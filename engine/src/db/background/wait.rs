@@ -64,10 +64,12 @@ impl Background {
             !view.immutables.is_empty()
                 || pick(keyspace.id, &view.levels, &options, &state.busy, &turns).is_some()
         };
-        let collects = self.place.gc_automatic && !self.place.gc_paused.load(Ordering::Relaxed);
+        let rests = self.place.gc_paused.load(Ordering::Relaxed);
+        let collects = self.place.gc_automatic && !rests;
         set.keyspaces().iter().any(due)
             || self.find_stale(state).is_some()
             || collects && self.place.collector.is_due(Mode::Busy).unwrap_or(false)
+            || !rests && self.place.collector.owes_holes()
             || !set.tables().purge.is_empty()
             || !dead::pick(&set.current()).is_empty()
             || self.place.committer.log().wants_spare()

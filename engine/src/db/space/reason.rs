@@ -63,7 +63,7 @@ fn facts_of(segment: &SegmentSpace) -> SegmentFacts {
         sealed: segment.sealed,
         behind_head: !segment.sorted && !segment.replay,
         linked: segment.links > 1,
-        mean_dead_run: None,
+        dead_runs: None,
     }
 }
 

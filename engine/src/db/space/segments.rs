@@ -5,11 +5,15 @@ use crate::db::space::cells::Cells;
 use crate::db::space::files::FileFacts;
 use crate::db::space::is_log;
 use crate::db::space::report::SegmentSpace;
+use crate::env::fs::Measure;
 use crate::segment::SegmentKind;
 use crate::version::{Holes, LiveSegment, Version};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
+
+/// Files take whole blocks.
+const BLOCK_BYTES: u64 = 4096;
 
 /// One segment while it is summed up.
 struct Tally {
@@ -25,6 +29,12 @@ struct Tally {
 fn relocated_to(version: &Version, segment: SegmentId) -> u64 {
     let targets = version.relocations.values().filter_map(|it| it.meta.targets.get(&segment));
     targets.map(|used| used.bytes).sum()
+}
+
+/// What came back of the holes: some may wait for a reader or a checkpoint to go.
+fn given_back(holes: &Holes, measure: &Measure) -> u64 {
+    let missing = measure.len.next_multiple_of(BLOCK_BYTES).saturating_sub(measure.allocated);
+    holes.iter().map(|(_, length)| length).sum::<u64>().min(missing)
 }
 
 /// All segments of a version.
@@ -53,7 +63,7 @@ impl Tallies {
                 length: measure.len,
                 allocated: measure.allocated,
                 referenced_bytes: version.uses.of(id).bytes + relocated_to(version, id),
-                hole_bytes: holes.iter().map(|(_, length)| length).sum(),
+                hole_bytes: given_back(&holes, &measure),
                 links: measure.links,
                 ..SegmentSpace::default()
             };

@@ -3,7 +3,7 @@
 use crate::base::pointer::SegmentId;
 use crate::env::random::Random;
 use crate::gc::explain::Reason;
-use crate::gc::facts::{How, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, explain, pick};
 use crate::gc::target::SpaceTarget;
 use crate::segment::SegmentKind;
@@ -46,7 +46,10 @@ fn segment(chance: &Chance, id: u64) -> SegmentFacts {
         sealed,
         behind_head: sealed && !chance.one_in(8),
         linked: chance.one_in(6),
-        mean_dead_run: chance.one_in(2).then(|| 1 + chance.below(1 << 20)),
+        dead_runs: chance.one_in(2).then(|| {
+            let bytes = chance.below(allocated - live + 1);
+            DeadRuns { count: 1 + chance.below(64), bytes }
+        }),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use crate::base::pointer::SegmentId;
 use crate::base::size::sized;
-use crate::gc::facts::{How, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::log_tail::Advice;
 use crate::gc::picker::{Mode, Plan, Policy, pick};
 use crate::segment::SegmentKind;
@@ -116,15 +116,16 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
         sealed: true,
         behind_head: true,
         linked: false,
-        mean_dead_run: None,
+        dead_runs: None,
     };
+    let mut mean_run = None;
     for word in words {
         match pair(word) {
             ("alloc", value) => facts.allocated = number(value),
             ("written", value) => facts.written = number(value),
             ("live", value) => facts.live = number(value),
             ("records", value) => facts.live_records = number(value),
-            ("run", value) => facts.mean_dead_run = Some(number(value)),
+            ("run", value) => mean_run = Some(number(value)),
             ("sorted", _) => facts.kind = SegmentKind::Sorted,
             ("linked", _) => facts.linked = true,
             ("dead", _) => facts.referenced = 0,
@@ -135,6 +136,11 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
         }
     }
     facts.written = facts.written.min(facts.allocated);
+    // Of each run on average one block is lost at its ends.
+    facts.dead_runs = mean_run.filter(|run| *run >= 8 << 10).map(|run| {
+        let count = facts.garbage() / run;
+        DeadRuns { count, bytes: count * (run - (4 << 10)) }
+    });
     facts
 }
 

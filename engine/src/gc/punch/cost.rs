@@ -1,0 +1,135 @@
+//! What punching costs on this file system, and what moving a byte does.
+//!
+//! A call's cost is measured once per opening, before the first use, on a scratch file beside the
+//! segments: it differs by a factor of a hundred between file systems. That of moving is what the
+//! relocations of this opening took, and a guess before there were any.
+
+use crate::gc::facts::PunchCost;
+use crate::version::HOLE_UNIT;
+use crate::version::files::names;
+use crate::version::job::JobContext;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+/// How many calls are timed; the median counts, so that one that had to wait does not.
+const PROBES: u64 = 5;
+/// What each of them punches, and leaves behind it.
+const PROBED_BYTES: u64 = 4 * HOLE_UNIT;
+/// A call takes at least this long, whatever a coarse clock says, and at most this long.
+const CALL_NANOS: (u64, u64) = (1_000, 20_000_000);
+/// Moving a MiB takes so long until it is known...
+const MOVE_NANOS: u64 = 4_000_000;
+/// ...from at least so many bytes moved.
+const LEAST_MOVED: u64 = 8 << 20;
+/// It is never taken to be less or more than this.
+const MOVE_NANOS_BOUNDS: (u64, u64) = (200_000, 50_000_000);
+
+/// What is known of costs.
+#[derive(Debug, Default)]
+pub struct Costs {
+    call: Call,
+    moved_bytes: u64,
+    moving: Duration,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Call {
+    #[default]
+    Unknown,
+    Unsupported,
+    Nanos(u64),
+}
+
+impl Costs {
+    /// What punching costs; `None` while that is unknown, and where it can't be done.
+    pub fn get(&self) -> Option<PunchCost> {
+        let Call::Nanos(call_nanos) = self.call else {
+            return None;
+        };
+        Some(PunchCost { call_nanos, move_nanos_per_mib: self.move_nanos_per_mib() })
+    }
+
+    /// True if nobody has tried yet.
+    pub fn is_unknown(&self) -> bool {
+        self.call == Call::Unknown
+    }
+
+    /// The file system can't, after all.
+    pub fn give_up(&mut self) {
+        self.call = Call::Unsupported;
+    }
+
+    /// Notes what a relocation took.
+    pub fn note_move(&mut self, bytes: u64, time: Duration) {
+        self.moved_bytes += bytes;
+        self.moving += time;
+    }
+
+    fn move_nanos_per_mib(&self) -> u64 {
+        if self.moved_bytes < LEAST_MOVED {
+            return MOVE_NANOS;
+        }
+        let nanos = (self.moving.as_nanos() << 20) / u128::from(self.moved_bytes);
+        let (least, most) = MOVE_NANOS_BOUNDS;
+        u64::try_from(nanos).unwrap_or(most).clamp(least, most)
+    }
+
+    /// Finds out what a call costs. If that fails it stays unknown and nothing is punched: a
+    /// scratch file that can't be written says nothing of the database. The next time may be
+    /// better.
+    pub fn probe(&mut self, context: &JobContext) {
+        let path = context.set.tables().dir.join(names::PROBE);
+        if let Ok(call) = probe(context, &path) {
+            self.call = call;
+        }
+        // One that stays, after a crash or else, is an orphan for the next opening.
+        let _ = context.env.fs.remove(&path);
+    }
+}
+
+fn probe(context: &JobContext, path: &Path) -> std::io::Result<Call> {
+    // One that an earlier try could not remove is in the way.
+    match context.env.fs.remove(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let file = context.env.fs.create(path)?;
+    let bytes = vec![0xcd; (2 * PROBES * PROBED_BYTES) as usize];
+    file.write_at(&bytes, 0)?;
+    // Else there would be no blocks yet, and giving none back is cheap.
+    file.sync()?;
+    let mut times = Vec::new();
+    for at in (0..PROBES).map(|probe| 2 * probe * PROBED_BYTES) {
+        let begun = context.env.clock.now();
+        match file.punch(at, PROBED_BYTES) {
+            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(Call::Unsupported),
+            punched => punched?,
+        }
+        times.push(context.env.clock.now() - begun);
+    }
+    times.sort_unstable();
+    let median = times[times.len() / 2].as_nanos();
+    let (least, most) = CALL_NANOS;
+    Ok(Call::Nanos(u64::try_from(median).unwrap_or(most).clamp(least, most)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moving_is_guessed_until_it_was_seen() {
+        let mut costs = Costs { call: Call::Nanos(5000), ..Costs::default() };
+        let per_mib = |costs: &Costs| costs.get().unwrap().move_nanos_per_mib;
+        costs.note_move(LEAST_MOVED / 2, Duration::from_secs(1));
+        assert_eq!(per_mib(&costs), MOVE_NANOS, "too little to go by");
+        costs.note_move(LEAST_MOVED / 2, Duration::ZERO);
+        assert_eq!(per_mib(&costs), MOVE_NANOS_BOUNDS.1, "a second for 8 MiB");
+        let mut costs = Costs { call: Call::Nanos(5000), ..Costs::default() };
+        costs.note_move(8 << 20, Duration::from_millis(24));
+        assert_eq!(per_mib(&costs), 3_000_000);
+        costs.give_up();
+        assert!(costs.get().is_none() && !costs.is_unknown());
+    }
+}

@@ -1,0 +1,180 @@
+//! Which ranges of a segment are worth punching: what lies between its live records, in whole
+//! blocks. Pure.
+//!
+//! I5: a range touches no block that a live record has a byte in, nor the segment's head. What is
+//! joined to one call is dead from end to end: only an earlier hole may lie in it.
+
+use crate::gc::census::LiveRecord;
+use crate::version::{HOLE_UNIT, Holes};
+
+/// A segment with more holes is moved instead: each one is an extent for the file system to keep,
+/// and some bytes for every manifest.
+pub const MAX_HOLES: usize = 1024;
+
+/// A range to punch by one call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Run {
+    /// Where it begins.
+    pub offset: u64,
+    /// Its bytes.
+    pub len: u64,
+    /// Those of them that are in no hole yet.
+    pub fresh: u64,
+}
+
+/// The dead ranges of a segment of `sealed` bytes whose live records `list` has, each with at
+/// least `least` bytes that are in none of `holes`; ascending.
+pub fn dead_runs(list: &[LiveRecord], sealed: u64, holes: &Holes, least: u64) -> Vec<Run> {
+    let mut live: Vec<(u64, u64)> =
+        list.iter().map(|it| (it.offset, it.offset + u64::from(it.length))).collect();
+    live.sort_unstable();
+    // The head of the segment is in the first block.
+    let (mut end, mut runs) = (HOLE_UNIT, Vec::new());
+    for (offset, behind) in live.into_iter().chain([(sealed, sealed)]) {
+        let (first, last) = (end.next_multiple_of(HOLE_UNIT), offset / HOLE_UNIT * HOLE_UNIT);
+        if last > first {
+            runs.extend(fresh_run(first, last, holes).filter(|run| run.fresh >= least.max(1)));
+        }
+        end = end.max(behind);
+    }
+    runs
+}
+
+/// The part of a dead range from its first byte that is in no hole to its last.
+fn fresh_run(first: u64, last: u64, holes: &Holes) -> Option<Run> {
+    let (mut at, mut fresh, mut span) = (first, 0, None);
+    let begin = holes.partition_point(|&(offset, len)| offset + len <= first);
+    for &(offset, len) in holes[begin..].iter().chain([&(last, 0)]) {
+        let next = offset.min(last);
+        if next > at {
+            fresh += next - at;
+            span = Some((span.map_or(at, |(start, _)| start), next));
+        }
+        at = at.max(offset + len);
+        if at >= last {
+            break;
+        }
+    }
+    span.map(|(start, end)| Run { offset: start, len: end - start, fresh })
+}
+
+/// All holes, when `runs` are added to those there are.
+pub fn union(holes: &Holes, runs: &[Run]) -> Holes {
+    let new = runs.iter().map(|run| (run.offset, run.len));
+    let mut all: Vec<(u64, u64)> = holes.iter().copied().chain(new).collect();
+    all.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::with_capacity(all.len());
+    for (offset, len) in all {
+        match joined.last_mut() {
+            Some((start, length)) if *start + *length >= offset => {
+                *length = (*length).max(offset + len - *start);
+            }
+            _ => joined.push((offset, len)),
+        }
+    }
+    joined.into()
+}
+
+/// How many bytes all holes have together.
+pub fn total(holes: &Holes) -> u64 {
+    holes.iter().map(|&(_, len)| len).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const K: u64 = 1 << 10;
+
+    fn list(records: &[(u64, u64)]) -> Vec<LiveRecord> {
+        let record = |&(offset, length): &(u64, u64)| LiveRecord {
+            rank: 0,
+            offset,
+            length: u32::try_from(length).unwrap(),
+        };
+        records.iter().map(record).collect()
+    }
+
+    fn runs(records: &[(u64, u64)], sealed: u64, holes: &[(u64, u64)]) -> Vec<(u64, u64, u64)> {
+        let found = dead_runs(&list(records), sealed, &holes.into(), 0);
+        found.into_iter().map(|run| (run.offset, run.len, run.fresh)).collect()
+    }
+
+    #[test]
+    fn i05_whole_blocks_between_live_records() {
+        assert_eq!(runs(&[], 100 * K, &[]), [(4 * K, 96 * K, 96 * K)], "but for the head");
+        assert_eq!(runs(&[], 102 * K, &[]), [(4 * K, 96 * K, 96 * K)], "and a part of a block");
+        let live = [(40 * K - 1, 2), (70 * K, 4 * K)];
+        let expected = [(4 * K, 32 * K), (44 * K, 24 * K), (76 * K, 24 * K)];
+        assert_eq!(runs(&live, 100 * K, &[]), expected.map(|(at, len)| (at, len, len)));
+        let turned = [live[1], live[0], (71 * K, K)];
+        assert_eq!(runs(&turned, 100 * K, &[]), runs(&live, 100 * K, &[]), "in any order");
+        assert_eq!(runs(&[(100, 99 * K)], 100 * K, &[]), [], "all is live");
+        assert_eq!(runs(&[(100, 6 * K), (11 * K, 89 * K)], 100 * K, &[]), [], "no whole block");
+    }
+
+    #[test]
+    fn what_is_punched_already_is_not_fresh() {
+        let holes = [(4 * K, 8 * K), (20 * K, 4 * K)];
+        assert_eq!(runs(&[], 40 * K, &holes), [(12 * K, 28 * K, 24 * K)], "one call over a hole");
+        assert_eq!(runs(&[(12 * K, 8 * K)], 24 * K, &holes), [], "nothing is left");
+        assert_eq!(runs(&[(12 * K, 8 * K)], 28 * K, &holes), [(24 * K, 4 * K, 4 * K)]);
+        assert_eq!(runs(&[], 24 * K, &holes), [(12 * K, 8 * K, 8 * K)]);
+        assert_eq!(runs(&[], 16 * K, &[(0, 20 * K)]), [], "a hole over everything");
+    }
+
+    #[test]
+    fn short_runs_are_left_alone() {
+        let live = list(&[(40 * K, K), (80 * K, K)]);
+        let found = |least| dead_runs(&live, 100 * K, &Holes::default(), least).len();
+        assert_eq!([found(0), found(17 * K), found(36 * K), found(37 * K)], [3, 2, 2, 0]);
+    }
+
+    #[test]
+    fn holes_grow_together() {
+        let holes: Holes = [(4 * K, 8 * K), (20 * K, 4 * K), (80 * K, 4 * K)].into();
+        let run = |offset, len| Run { offset, len, fresh: 1 };
+        let grown = union(&holes, &[run(12 * K, 28 * K), run(84 * K, 4 * K), run(60 * K, 4 * K)]);
+        assert_eq!(*grown, [(4 * K, 36 * K), (60 * K, 4 * K), (80 * K, 8 * K)]);
+        assert_eq!(total(&grown), 48 * K);
+        assert_eq!(union(&holes, &[]), holes);
+    }
+
+    #[test]
+    fn i05_no_run_has_a_live_byte() {
+        use crate::env::Env;
+        let (env, _) = Env::simulated(11);
+        let below = |bound: u64| env.random.next_u64() % bound;
+        for _ in 0..2000 {
+            let sealed = 1 + below(200 * K);
+            let (mut records, mut holes, mut at) = (Vec::new(), Vec::new(), 64);
+            while at < sealed {
+                let length = (1 + below(20 * K)).min(sealed - at);
+                match below(3) {
+                    0 => records.push((at, length)),
+                    1 if length > 8 * K && at > 4 * K => {
+                        let first = at.next_multiple_of(4 * K);
+                        holes.push((first, (at + length) / (4 * K) * (4 * K) - first));
+                    }
+                    _ => {}
+                }
+                at += length;
+            }
+            holes.retain(|(_, len)| *len > 0);
+            let holes: Holes = holes.into();
+            let least = 4 * K * below(4);
+            let found = dead_runs(&list(&records), sealed, &holes, least);
+            for run in &found {
+                assert!(run.offset >= 4 * K && run.offset + run.len <= sealed && run.len > 0);
+                assert!(run.offset.is_multiple_of(4 * K) && run.len.is_multiple_of(4 * K));
+                assert!(run.fresh >= least && run.fresh <= run.len);
+                let touches =
+                    |&(at, len): &(u64, u64)| at < run.offset + run.len && run.offset < at + len;
+                assert!(!records.iter().any(touches), "{run:?} of {records:?}");
+            }
+            let all = union(&holes, &found);
+            let fresh: u64 = found.iter().map(|run| run.fresh).sum();
+            assert_eq!(total(&all), total(&holes) + fresh);
+        }
+    }
+}

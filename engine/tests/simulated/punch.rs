@@ -1,0 +1,173 @@
+//! A power failure at every call while holes are recorded and punched, at the opening after it,
+//! and on disks that punch no holes or fail to.
+
+use crate::client::{DIR, read_all, tiny_options};
+use crate::crash::check_all;
+use crate::model::{Contents, difference};
+use cleavedb::env::Env;
+use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
+use cleavedb::{Db, Durability, GcOptions, Options, WriteOptions};
+use std::path::Path;
+
+const KEYS: usize = 16;
+const VALUE: usize = 24 << 10;
+const SEED: u64 = 31;
+
+/// Values of six blocks, some to a segment; GC works only when told to.
+fn options() -> Options {
+    let gc = GcOptions { automatic: false, ..GcOptions::default() };
+    let mut options = Options { segment_bytes: 128 << 10, gc, ..tiny_options() };
+    options.max_replay_bytes = 1 << 20;
+    options
+}
+
+fn open(env: &Env) -> Db {
+    Db::builder(DIR).options(options()).env(env.clone()).open().expect("it opens")
+}
+
+fn value(number: usize, version: u8) -> Vec<u8> {
+    let mut value = vec![version; VALUE];
+    value[..8].copy_from_slice(&(number as u64).to_le_bytes());
+    value
+}
+
+/// Two of three keys are overwritten, all of it durable; returns what there is then.
+fn fill(db: &Db) -> Contents {
+    let mut contents = Contents::new();
+    let write = WriteOptions { durability: Some(Durability::Sync), ..WriteOptions::default() };
+    for version in [1, 2] {
+        for number in (0..KEYS).filter(|number| version == 1 || number % 3 > 0) {
+            let (key, value) = (format!("k{number:02}"), value(number, version));
+            db.default_keyspace().put_with(&key, &value, &write).unwrap();
+            contents.insert(key.into_bytes(), value);
+        }
+    }
+    contents
+}
+
+fn assert_contents(db: &Db, wanted: &Contents) {
+    let found = read_all(db).unwrap_or_else(|error| panic!("a value does not read: {error}"));
+    let text = difference(wanted, &found["default"]);
+    assert!(text.is_empty(), "{text}");
+    let report = db.check().unwrap();
+    assert!(report.is_clean(), "{:?}", report.problems);
+}
+
+/// Fills, and makes holes. Returns the number of the first call that belongs to the latter.
+fn run(simulation: &Simulation, env: &Env) -> (u64, Contents) {
+    let db = open(env);
+    let contents = fill(&db);
+    db.wait_idle().unwrap();
+    let first = simulation.mutations();
+    (first, punch(&db).map(|_| contents).unwrap_or_default())
+}
+
+/// Until everything is punched; the number of segments that have new holes.
+fn punch(db: &Db) -> Result<u64, cleavedb::Error> {
+    let report = db.gc()?;
+    db.wait_idle()?;
+    Ok(report.segments_punched)
+}
+
+/// Bytes of blocks that segments take, and of their lengths.
+fn sizes(env: &Env) -> (u64, u64) {
+    let names = env.fs.list(Path::new(DIR)).unwrap();
+    let paths = names.iter().filter(|name| name.extension().is_some_and(|it| it == "seg"));
+    let measures = paths.map(|name| env.fs.measure(&Path::new(DIR).join(name)).unwrap());
+    measures.fold((0, 0), |sum, it| (sum.0 + it.allocated, sum.1 + it.len))
+}
+
+#[test]
+fn i05_a_crash_at_every_call_of_punching() {
+    let (env, simulation) = Env::simulated(SEED);
+    let (first, wanted, last, punches) = simulation.run(|| {
+        let (first, wanted) = run(&simulation, &env);
+        let (taken, lengths) = sizes(&env);
+        assert!(taken + 4 * (VALUE as u64) < lengths, "{taken} of {lengths}: there are holes");
+        (first, wanted, simulation.mutations(), simulation.calls(Call::Punch))
+    });
+    assert!(punches > 7, "{punches} calls, and those of the probe among them");
+    let mut failures = Vec::new();
+    for call in first..=last {
+        let (env, simulation) = Env::simulated(SEED);
+        simulation.crash_at(call);
+        simulation.run(|| {
+            drop(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&simulation, &env))))
+        });
+        assert!(simulation.crashed() || call == last, "it ended at the crash");
+        let survivors = [
+            (Survivors::LoseAll, 1),
+            (Survivors::KeepAll, 2),
+            (Survivors::Prefix, 3),
+            (Survivors::TornLast, 4),
+            (Survivors::Random, 5),
+            (Survivors::Random, 6),
+        ];
+        for (policy, draw) in survivors {
+            let place = format!("crash at {call} of {first} to {last}, {policy:?}");
+            let (env, world) = simulation.surviving(policy, call * 10 + draw);
+            check_all(&place, &mut failures, || world.run(|| recover(&env, &wanted)));
+        }
+    }
+    let shown = &failures[..failures.len().min(10)];
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), shown.join("\n"));
+}
+
+/// Nothing is lost, and what the holes should have freed is free in the end.
+fn recover(env: &Env, wanted: &Contents) {
+    let db = open(env);
+    assert_contents(&db, wanted);
+    db.wait_idle().unwrap();
+    punch(&db).unwrap();
+    assert_contents(&db, wanted);
+    db.close().unwrap();
+    let (taken, _) = sizes(env);
+    let live = (KEYS * VALUE) as u64;
+    assert!(taken < live + live / 2, "{taken} for {live}");
+    let db = open(env);
+    assert_contents(&db, wanted);
+    db.wait_idle().unwrap();
+    assert_eq!(db.stats().gc.punches, 0, "all was done");
+}
+
+/// Runs with a fault of punching; the contents, whether anything was punched, and the space.
+fn with_fault(plan: FaultPlan, check: impl FnOnce(Db, &Contents, &Env, &Simulation)) {
+    let (env, simulation) = Env::simulated(SEED);
+    simulation.run(|| {
+        let db = open(&env);
+        let contents = fill(&db);
+        db.wait_idle().unwrap();
+        simulation.fail(plan);
+        check(db, &contents, &env, &simulation);
+    });
+}
+
+#[test]
+fn a_disk_that_punches_no_holes_has_its_values_moved() {
+    let plan = FaultPlan::new(Call::Punch).for_good().error(std::io::ErrorKind::Unsupported);
+    with_fault(plan, |db, contents, env, simulation| {
+        assert_eq!(punch(&db).unwrap(), 0);
+        assert_eq!(simulation.calls(Call::Punch), 1, "once is enough to know");
+        let (taken, live) = (sizes(env).0, (KEYS * VALUE) as u64);
+        assert!(taken < live + live / 2, "{taken} for {live}");
+        assert_contents(&db, contents);
+    });
+}
+
+#[test]
+fn a_hole_that_fails_is_left_to_the_next_opening() {
+    let plan = FaultPlan::new(Call::Punch).nth(7);
+    with_fault(plan, |db, contents, env, simulation| {
+        let failed = db.gc().and_then(|_| db.wait_idle()).is_err();
+        assert!(failed || db.stats().background_error.is_some(), "it is told");
+        assert_contents(&db, contents);
+        simulation.clear_faults();
+        db.close().unwrap();
+        let before = sizes(env).0;
+        let db = open(env);
+        db.wait_idle().unwrap();
+        assert!(db.stats().gc.punches > 0, "and then done");
+        assert!(sizes(env).0 < before);
+        assert_contents(&db, contents);
+    });
+}
