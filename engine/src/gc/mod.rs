@@ -3,12 +3,12 @@
 //! The deciding parts are pure: [`facts`] say where the space is, [`picker`] what to free next,
 //! and [`explain`] why; [`log_tail`] when a flush has to come first, [`target`] when to begin,
 //! [`pace`] when to count what is live, and how much writers are held up meanwhile. A [`census`]
-//! finds what is live, [`relocate`] moves it or [`punch`] frees what lies between, [`collector`] goes
-//! from one to the next; [`dead`] and [`tidy`] end what nothing leads to any more.
+//! finds what is live, [`relocate`] moves it or [`punch`] frees what lies between, [`collector`]
+//! goes from one to the next; [`dead`] and [`tidy`] end what nothing leads to any more.
 //!
-//! What the room upholds: I4 (the tree alone decides what is live), I5 (segments go, and holes
-//! are made, after the edit that says so, with the last reader from before), I6 (what is freed as garbage is hidden for good),
-//! I3 (what an edit points to is durable before it).
+//! What the room upholds: I4 (the tree alone decides what is live), I5 (segments go, and holes are
+//! made, after the edit that says so, with the last reader from before), I6 (what is freed as
+//! garbage is hidden for good), I3 (what an edit points to is durable before it).
 
 pub mod census;
 pub mod collector;

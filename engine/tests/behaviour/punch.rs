@@ -20,7 +20,7 @@ fn by_hand() -> Options {
 
 fn put(db: &Db, number: usize, version: u64) {
     let key = common::key(number);
-    db.default_keyspace().put(&key, &common::value(&key, version, VALUE)).unwrap();
+    db.default_keyspace().put(&key, common::value(&key, version, VALUE)).unwrap();
 }
 
 /// Version 1 of all keys, then version 2 of all but those that `stays` names.

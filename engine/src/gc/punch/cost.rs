@@ -84,16 +84,13 @@ impl Costs {
             self.call = call;
         }
         // One that stays, after a crash or else, is an orphan for the next opening.
-        let _ = context.env.fs.remove(&path);
+        context.set.discard(&[path]);
     }
 }
 
 fn probe(context: &JobContext, path: &Path) -> std::io::Result<Call> {
     // One that an earlier try could not remove is in the way.
-    match context.env.fs.remove(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    context.set.discard(&[path.to_path_buf()]);
     let file = context.env.fs.create(path)?;
     let bytes = vec![0xcd; (2 * PROBES * PROBED_BYTES) as usize];
     file.write_at(&bytes, 0)?;
