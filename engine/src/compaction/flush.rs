@@ -44,17 +44,20 @@ fn next_head(
     head
 }
 
-/// Writes the memtables of `keyspace` that wait to L0.
+/// Writes the memtables of `keyspace` that wait to L0. `snapshots` lists the live snapshots.
 pub fn run(
     context: &JobContext,
     committer: &Committer,
     keyspace: &Arc<KeyspaceState>,
-    snapshots: Vec<SeqNo>,
+    snapshots: impl FnOnce() -> Vec<SeqNo>,
 ) -> Result<FlushReport> {
     let waiting = keyspace.view().immutables.clone();
     let Some(newest) = waiting.first() else {
         return Ok(FlushReport::default());
     };
+    // I6: the memtables first. One that was sealed behind the list could hold what a snapshot in
+    // between sees together with what was written over it since.
+    let snapshots = snapshots();
     // I3: the table's pointers lead into the log, and I1, I2: its entries must not survive a
     // crash that takes away earlier commits, or other parts of their batches.
     let log_end = committer.sync()?;

@@ -147,6 +147,12 @@ impl Background {
         (0..compaction_threads).try_for_each(|_| spawn("cleave-compact", Some(Role::Compact)))
     }
 
+    /// What jobs get.
+    #[cfg(test)]
+    pub(super) fn context(&self) -> &JobContext {
+        &self.place.context
+    }
+
     /// Says that there may be work.
     pub fn wake(&self) {
         let _state = self.state.lock();
@@ -259,7 +265,7 @@ impl Background {
 
     fn flush(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
         let place = &self.place;
-        let snapshots = place.snapshots.list();
+        let snapshots = || place.snapshots.list();
         let report = flush::run(&place.context, &place.committer, keyspace, snapshots)?;
         place.counters.flushes.add(1);
         place.counters.flush_bytes_written.add(report.bytes);

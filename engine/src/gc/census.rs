@@ -137,25 +137,24 @@ impl<'a> Walk<'a> {
         let mut key: Vec<u8> = Vec::new();
         // The stratum between two snapshots in which the newest entry of `key` was found last.
         let mut seen: Option<usize> = None;
-        // True if an entry of `key` behind S was passed over.
-        let mut is_newer = false;
+        // True if there is a newer entry of `key`, be it one behind S that was passed over.
+        let mut is_hidden = false;
         iter.seek_to_first()?;
         while iter.valid() {
             if seen.is_none() || order.compare(iter.user_key(), &key).is_ne() {
                 key.clear();
                 key.extend_from_slice(iter.user_key());
-                (seen, is_newer) = (Some(usize::MAX), false);
+                (seen, is_hidden) = (Some(usize::MAX), false);
             }
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {
                 let stratum = snapshots.partition_point(|&snapshot| snapshot < trailer.seqno());
                 if seen != Some(stratum) {
                     seen = Some(stratum);
-                    self.live(view, &key, trailer.kind()?, iter.payload(), is_newer)?;
+                    self.live(view, &key, trailer.kind()?, iter.payload(), is_hidden)?;
                 }
-            } else {
-                is_newer = true;
             }
+            is_hidden = true;
             self.census.walked += 1;
             if self.census.walked.is_multiple_of(LOOK_UP_EVERY) {
                 go_on()?;
@@ -165,21 +164,22 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Counts an entry that seems live. The one that hid it when its record was given up may have
-    /// been dropped for one behind S (`is_newer`) since: then it is as dead as it was.
+    /// Counts an entry that seems live. If its record was given up, then the entry that hid it may
+    /// have been dropped since, for a newer one (`is_hidden`) that is behind S, or that was behind
+    /// a snapshot which went before the views were taken: then it is as dead as it was.
     fn live(
         &mut self,
         view: &View,
         key: &[u8],
         kind: EntryKind,
         payload: &[u8],
-        is_newer: bool,
+        is_hidden: bool,
     ) -> Result<()> {
         match Slot::decode(kind, payload)? {
             Slot::Delete => return Ok(()),
             Slot::Inline(value) => self.census.inline_bytes += (key.len() + value.len()) as u64,
             Slot::Pointer(pointer) => match view.resolve(pointer)? {
-                Resolved::Gone(_) if is_newer => return Ok(()),
+                Resolved::Gone(_) if is_hidden => return Ok(()),
                 resolved => self.note(resolved.place(pointer)?.1),
             },
         }

@@ -12,6 +12,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::ValuePointer;
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
+use crate::version::resolve::Resolved;
 use crate::version::view::View;
 
 /// Where the bytes of an entry are.
@@ -44,6 +45,8 @@ pub(super) fn walk(
     // Where the entry of `key` was that was seen last.
     let mut last: Option<usize> = None;
     let mut is_newest = true;
+    // True if there is a newer entry of `key`, be it one behind `seqno`.
+    let mut is_hidden = false;
     iter.seek_to_first()?;
     let mut first = true;
     while iter.valid() {
@@ -51,7 +54,7 @@ pub(super) fn walk(
             first = false;
             key.clear();
             key.extend_from_slice(iter.user_key());
-            (last, is_newest) = (None, true);
+            (last, is_newest, is_hidden) = (None, true, false);
         }
         let trailer = iter.trailer();
         let stratum = snapshots.partition_point(|&snapshot| snapshot < trailer.seqno());
@@ -60,7 +63,13 @@ pub(super) fn walk(
             let stored = match Slot::decode(trailer.kind()?, iter.payload())? {
                 Slot::Delete => None,
                 Slot::Inline(value) => Some(Stored::Inline((key.len() + value.len()) as u64)),
-                Slot::Pointer(pointer) => Some(Stored::Record(view.place(pointer)?.1)),
+                // What hid it when its record was given up was dropped for a newer one since, of
+                // which this walk takes no notice, or which hides it from all but snapshots that
+                // went before the view was taken.
+                Slot::Pointer(pointer) => match view.resolve(pointer)? {
+                    Resolved::Gone(_) if is_hidden => None,
+                    resolved => Some(Stored::Record(resolved.place(pointer)?.1)),
+                },
             };
             // Below the newest entry only what a snapshot sees is seen.
             let only_by = if is_newest { None } else { snapshots.get(stratum).copied() };
@@ -69,6 +78,7 @@ pub(super) fn walk(
                 visit(Seen { stored, only_by });
             }
         }
+        is_hidden = true;
         iter.next()?;
     }
     Ok(())

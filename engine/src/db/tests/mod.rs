@@ -4,3 +4,4 @@
 pub(crate) mod by_hand;
 mod relocated;
 mod repaired;
+mod snapshots;

@@ -1,0 +1,131 @@
+//! Jobs that race with snapshots: what a snapshot sees stays, and one that goes is no damage.
+
+use super::relocated::{expect, expect_clean, fill, open};
+use crate::base::pointer::SegmentId;
+use crate::compaction::flush;
+use crate::db::Db;
+use crate::doc_dir;
+use crate::gc::census::{self, Scope};
+use crate::gc::tidy::Tidy;
+use crate::version::view::View;
+use std::sync::Arc;
+
+fn put(db: &Db, key: &str, byte: u8) {
+    db.default_keyspace().put(key, vec![byte; 500]).unwrap();
+}
+
+/// Everything that is written so far comes into tables, and its segments behind the head.
+fn settle(db: &Db) {
+    {
+        let mut log = db.core.committer.hold();
+        db.core.committer.log().rotate(&mut log).unwrap();
+        db.core.committer.log().record_sealed().unwrap();
+    }
+    db.flush().unwrap();
+}
+
+fn views(db: &Db) -> Vec<Arc<View>> {
+    db.core.states().iter().map(|state| state.view()).collect()
+}
+
+#[test]
+fn i06_a_flush_keeps_what_a_snapshot_sees_that_was_taken_meanwhile() {
+    let dir = doc_dir("flush-snapshot");
+    let db = open(&dir);
+    // Nobody flushes but this test.
+    db.core.background.stop();
+    let (core, keyspace) = (&db.core, &db.core.states()[0]);
+    put(&db, "a", 1);
+    keyspace.rotate_memtable();
+    let mut snapshot = None;
+    let list_and_go_on = || {
+        let listed = core.snapshots.list();
+        put(&db, "a", 2);
+        snapshot = Some(db.snapshot());
+        put(&db, "a", 3);
+        keyspace.rotate_memtable();
+        listed
+    };
+    let context = &core.background.context();
+    context.closing.store(false, std::sync::atomic::Ordering::Relaxed);
+    flush::run(context, &core.committer, keyspace, list_and_go_on).unwrap();
+    let seen = snapshot.unwrap().get(&db.default_keyspace(), "a").unwrap();
+    assert_eq!(seen.unwrap(), vec![2; 500]);
+    assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), vec![3; 500]);
+}
+
+/// A snapshot is listed and goes, and a compaction drops what only it saw, before the census takes
+/// its views: what that had hidden was given up long ago.
+#[test]
+fn i06_a_census_whose_snapshots_went_finds_no_damage() {
+    let dir = doc_dir("census-snapshot");
+    let db = open(&dir);
+    let keys: Vec<String> = (0..40).map(|number| format!("{number:02}")).collect();
+    keys.iter().for_each(|key| put(&db, key, 1));
+    settle(&db);
+    db.compact().unwrap();
+    // Deep down are old versions, whose records go.
+    keys[..30].iter().for_each(|key| put(&db, key, 2));
+    settle(&db);
+    let report = db.gc().unwrap();
+    assert!(report.segments_freed > 0, "{report:?}");
+    let snapshot = db.snapshot();
+    put(&db, "00", 3);
+    let scope_seqno = db.core.snapshots.visible();
+    let listed = db.core.snapshots.list();
+    assert_eq!(listed.len(), 1);
+    drop(snapshot);
+    // The memtable with the newest version comes into L0, and both there together into one table.
+    settle(&db);
+    let keyspace = &db.core.states()[0];
+    let merge_level0 = |levels: &crate::version::levels::Levels| {
+        let inputs: Vec<_> = levels.level(0).to_vec();
+        let pick = crate::compaction::picker::Pick {
+            level: 0,
+            output_level: 0,
+            inputs,
+            below: Vec::new(),
+        };
+        (levels.level(0).len() > 1).then_some(pick)
+    };
+    db.core.background.run_chosen(keyspace, false, merge_level0).unwrap();
+    assert_eq!(keyspace.view().levels.level(0).len(), 1);
+    let views = views(&db);
+    let scope = Scope {
+        seqno: scope_seqno,
+        snapshots: &listed,
+        views: &views,
+        wanted: &[],
+        max_listed: 1000,
+    };
+    let census = census::take(&scope, || Ok(())).unwrap();
+    assert_eq!(census.entries, 40, "each key once");
+    assert_eq!(db.space().unwrap().keyspaces[0].entries, 40);
+    expect_clean(&db);
+}
+
+/// A job that began earlier may still install what it resolved by a relocation, though no table
+/// names that any more.
+#[test]
+fn i03_relocations_outlast_versions_from_when_they_were_needed() {
+    let dir = doc_dir("tidy-alive");
+    let (db, model) = fill(&dir);
+    db.gc().unwrap();
+    let set = &db.core.set;
+    let before = set.current();
+    let is_named = |id: &&SegmentId| before.uses.of(**id).count > 0;
+    let named: Vec<SegmentId> = before.relocations.keys().filter(is_named).copied().collect();
+    assert!(!named.is_empty());
+    db.compact().unwrap();
+    let mut tidy = Tidy::default();
+    tidy.run(set).unwrap();
+    let now = set.current();
+    assert!(named.iter().all(|id| now.uses.of(*id).count == 0), "no table names them");
+    assert!(named.iter().all(|id| now.relocations.contains_key(id)), "a job may");
+    drop((before, now));
+    db.core.background.wait_until(|| set.oldest_alive() == set.current().number).unwrap();
+    tidy.run(set).unwrap();
+    assert!(set.current().relocations.is_empty());
+    expect(&db, &model);
+    expect_clean(&db);
+}
