@@ -16,6 +16,7 @@ use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, names};
 use crate::version::health::Health;
 use crate::version::set::VersionSet;
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// A segment whose existence is durable and which holds nothing yet.
@@ -57,10 +58,12 @@ pub struct LogShared {
     /// A segment is closed once it has this many bytes.
     segment_bytes: u64,
     buffer_bytes: usize,
-    /// Held while a spare is made: segments are begun in the order of their ids, so there must
-    /// never be two. Taken after the lock of the log.
+    /// Held while a spare is made, as segments are begun in the order of their ids and there must
+    /// never be two; and while lengths are recorded. Taken after the lock of the log.
     making: Mutex<()>,
-    spare: Mutex<Option<Spare>>,
+    /// Spares in the order of their ids. There is more than one only after a head could not be
+    /// written: its segment comes first again, or its torn head would lie in the middle of the log.
+    spares: Mutex<VecDeque<Spare>>,
     sealed: Mutex<Vec<Sealed>>,
 }
 
@@ -82,7 +85,7 @@ impl LogShared {
             segment_bytes,
             buffer_bytes,
             making: Mutex::new(()),
-            spare: Mutex::new(None),
+            spares: Mutex::new(VecDeque::new()),
             sealed: Mutex::new(Vec::new()),
         }
     }
@@ -92,14 +95,14 @@ impl LogShared {
     /// nothing to do.
     pub fn prepare_spare(&self) -> Result<bool> {
         let _making = self.making.lock();
-        let missing = self.spare.lock().is_none();
+        let missing = self.spares.lock().is_empty();
         if !missing && self.sealed.lock().is_empty() {
             return Ok(false);
         }
         let spare = if missing { Some(self.create_spare()?) } else { None };
         self.record(spare.as_ref())?;
         if let Some(spare) = spare {
-            *self.spare.lock() = Some(spare);
+            self.spares.lock().push_back(spare);
         }
         Ok(true)
     }
@@ -118,8 +121,11 @@ impl LogShared {
         Ok(Spare { handle: Arc::new(handle), file })
     }
 
-    /// Tells the manifest the length of every segment that was closed since.
+    /// Tells the manifest the length of every segment that was closed since. Waits for whoever is
+    /// at it: a checkpoint that did not would take a version without the lengths in between, and
+    /// leave those segments out.
     pub fn record_sealed(&self) -> Result<()> {
+        let _making = self.making.lock();
         self.record(None)
     }
 
@@ -144,7 +150,7 @@ impl LogShared {
 
     /// True if the background should prepare a spare or record sealed lengths.
     pub fn wants_spare(&self) -> bool {
-        self.spare.lock().is_none() || !self.sealed.lock().is_empty()
+        self.spares.lock().is_empty() || !self.sealed.lock().is_empty()
     }
 
     /// Makes sure that the active segment can take a frame: begins the next one if it is full,
@@ -169,7 +175,7 @@ impl LogShared {
             if self.health.check().is_ok() {
                 // Nothing was written to it, or nothing that counts: its head is rewritten by
                 // the next try.
-                *self.spare.lock() = Some(spare);
+                self.spares.lock().push_front(spare);
             }
             return Err(error);
         }
@@ -179,12 +185,12 @@ impl LogShared {
     /// The spare; made here if the background has not come to it, or awaited if it is at it.
     fn take_spare(&self) -> Result<Spare> {
         // Bound to a name, so that the lock is not held while a spare is made.
-        let ready = self.spare.lock().take();
+        let ready = self.spares.lock().pop_front();
         if let Some(spare) = ready {
             return Ok(spare);
         }
         let _making = self.making.lock();
-        let ready = self.spare.lock().take();
+        let ready = self.spares.lock().pop_front();
         if let Some(spare) = ready {
             return Ok(spare);
         }
