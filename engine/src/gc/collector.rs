@@ -384,7 +384,7 @@ impl Collector {
     fn relocate(&self, state: &mut State, group: Vec<Victim>) -> Result<MoveReport> {
         let clock = &self.parts.context.env.clock;
         let begun = clock.now();
-        match relocate::run(&self.parts.context, group) {
+        match relocate::run(&self.parts.context, &group) {
             Ok(report) => {
                 let time = clock.now() - begun;
                 self.count(state, &report, time);
@@ -398,6 +398,9 @@ impl Collector {
                 if let Some(segment) = segment {
                     state.damaged.insert(segment, error.clone());
                 }
+                // I9: nothing was freed, and perhaps nothing can be written that would make
+                // another census due. What this one found stays right.
+                state.knowledge.put_back(group);
                 Err(error)
             }
         }

@@ -25,11 +25,11 @@ const SPEND_BYTES: u64 = 1 << 20;
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 /// A segment to be freed, open for reading.
-pub struct Source {
+pub struct Source<'a> {
     /// Which one.
     pub handle: Arc<SegmentHandle>,
     file: Arc<dyn File>,
-    list: Vec<LiveRecord>,
+    list: &'a [LiveRecord],
     /// Where each record is now, in the order of keys.
     pub moved: Vec<Moved>,
 }
@@ -57,13 +57,13 @@ impl From<Error> for Failure {
     }
 }
 
-impl Source {
+impl<'a> Source<'a> {
     /// Opens the file of `handle`, whose live records `list` has in the order of keys.
     pub fn open(
         context: &JobContext,
         handle: Arc<SegmentHandle>,
-        list: Vec<LiveRecord>,
-    ) -> Result<Source> {
+        list: &'a [LiveRecord],
+    ) -> Result<Source<'a>> {
         let path = handle.path();
         let file = context.env.fs.open(path).doing("open a segment", path)?;
         file.advise(Advice::Sequential);
@@ -93,7 +93,7 @@ struct Item {
 /// Copies all records of `sources` in the order of keys; returns how many bytes were read.
 pub fn copy(
     context: &JobContext,
-    sources: &mut [Source],
+    sources: &mut [Source<'_>],
     writer: &mut SortedWriter,
 ) -> Result<u64, Failure> {
     let items = sources
@@ -153,7 +153,11 @@ impl Loaded {
         self.places.iter().map(|&(start, len)| &self.bytes[start..start + len])
     }
 
-    fn read(context: &JobContext, sources: &[Source], chunk: &[Item]) -> Result<Loaded, Failure> {
+    fn read(
+        context: &JobContext,
+        sources: &[Source<'_>],
+        chunk: &[Item],
+    ) -> Result<Loaded, Failure> {
         let mut order: Vec<usize> = (0..chunk.len()).collect();
         order.sort_unstable_by_key(|&index| (chunk[index].source, chunk[index].record.offset));
         let total: usize = chunk.iter().map(|item| item.record.length as usize).sum();
@@ -172,7 +176,7 @@ impl Loaded {
     /// Reads neighbours with one read and keeps what of it is live.
     fn read_run(
         &mut self,
-        sources: &[Source],
+        sources: &[Source<'_>],
         chunk: &[Item],
         run: &[usize],
         buffer: &mut Vec<u8>,

@@ -78,7 +78,7 @@ impl MoveReport {
 }
 
 /// Frees the victims that are still there.
-pub fn run(context: &JobContext, victims: Vec<Victim>) -> Result<MoveReport, Failure> {
+pub fn run(context: &JobContext, victims: &[Victim]) -> Result<MoveReport, Failure> {
     let version = context.set.current();
     let mut job = Job::new(context, &version);
     let mut sources = Vec::new();
@@ -88,7 +88,7 @@ pub fn run(context: &JobContext, victims: Vec<Victim>) -> Result<MoveReport, Fai
         if let Some(live) = live {
             let length = live.sealed.unwrap_or_default();
             job.report.bytes_freed += length.saturating_sub(total(&live.holes));
-            sources.push(Source::open(context, live.handle.clone(), victim.list)?);
+            sources.push(Source::open(context, live.handle.clone(), &victim.list)?);
         }
     }
     if sources.is_empty() {
@@ -133,8 +133,8 @@ impl<'a> Job<'a> {
     }
 
     /// Copies what is live, if anything is, and makes the copy durable.
-    fn copy(&mut self, sources: &mut [Source]) -> Result<(), Failure> {
-        if sources.iter().all(Source::is_empty) {
+    fn copy(&mut self, sources: &mut [Source<'_>]) -> Result<(), Failure> {
+        if sources.iter().all(|source| source.is_empty()) {
             return Ok(());
         }
         let tables = self.context.set.tables();
@@ -238,12 +238,14 @@ impl<'a> Job<'a> {
             changes.push(Change::AddSegment { id, kind, epoch });
             changes.push(Change::SealSegment { id, length: *length });
         }
-        changes.extend(self.freed.iter().map(|&id| Change::RemoveSegment { id }));
         let add = |meta: RelocationMeta| Change::AddRelocation { meta: Arc::new(meta) };
         changes.extend(self.metas.drain(..).map(add));
         let (freed, replaced) = (&self.freed, &self.replaced);
         let plan = |version: &Version| {
-            check_unchanged(version, freed, replaced)?;
+            check_unchanged(version, replaced)?;
+            // One that died as a whole meanwhile is gone already; its relocation is needless.
+            let there = freed.iter().filter(|id| version.segments.contains_key(id));
+            changes.extend(there.map(|&id| Change::RemoveSegment { id }));
             Ok(Edit::new(changes))
         };
         let handles: Vec<_> = self.target.iter().map(|(handle, _)| handle.clone()).collect();
@@ -253,21 +255,16 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Segments and relocations end by this room's jobs only, of which one runs at a time.
-fn check_unchanged(
-    version: &Version,
-    freed: &[SegmentId],
-    replaced: &[Arc<RelocationHandle>],
-) -> Result<()> {
-    let there = freed.iter().all(|id| version.segments.contains_key(id));
+/// Relocations end by this room's jobs only, of which one runs at a time.
+fn check_unchanged(version: &Version, replaced: &[Arc<RelocationHandle>]) -> Result<()> {
     let same = replaced.iter().all(|older| {
         let now = version.relocations.get(&older.meta.segment);
         now.is_some_and(|now| Arc::ptr_eq(now, older))
     });
-    if there && same {
+    if same {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Invalid, "the segments changed while they were relocated"))
+    Err(Error::new(ErrorKind::Invalid, "the relocations changed while segments were relocated"))
 }
 
 impl Drop for Job<'_> {

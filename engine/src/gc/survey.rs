@@ -5,6 +5,7 @@ use crate::base::pointer::SegmentId;
 use crate::gc::census::{Census, LiveRecord};
 use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
+use crate::gc::relocate::Victim;
 use crate::segment::SegmentKind;
 use crate::version::job::JobContext;
 use crate::version::{LiveSegment, Version};
@@ -27,6 +28,15 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
+    /// Takes back the lists of victims that were not freed.
+    pub fn put_back(&mut self, victims: Vec<Victim>) {
+        for Victim { id, list } in victims {
+            if let Some(live) = self.census.segments.get_mut(&id) {
+                live.list = Some(list);
+            }
+        }
+    }
+
     /// Live bytes in a segment with so many written: never less than what is live.
     fn live_in(&self, id: SegmentId, written: u64) -> u64 {
         if let Some(&moved) = self.moved_since.get(&id) {
