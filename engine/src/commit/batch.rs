@@ -52,6 +52,13 @@ pub struct Frame<'a> {
     pub user_bytes: u64,
 }
 
+impl Frame<'_> {
+    /// True if it only deletes.
+    pub fn only_deletes(&self) -> bool {
+        self.records.iter().all(|record| record.kind == RecordKind::Delete)
+    }
+}
+
 /// A value as the log will hold it.
 pub struct StoredValue {
     codec: Codec,
@@ -176,6 +183,11 @@ impl Batch {
     /// True if it holds none.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
+    }
+
+    /// True if it only deletes.
+    pub fn only_deletes(&self) -> bool {
+        self.operations.iter().all(|operation| operation.kind == RecordKind::Delete)
     }
 
     /// Bytes of keys and values it holds in memory.

@@ -115,6 +115,7 @@ impl Committer {
         durability: Durability,
         own: impl FnOnce() -> Result<Batch>,
     ) -> Result<SeqNo> {
+        self.parts.gate.admit_space(|| frame.only_deletes())?;
         for target in frame.targets {
             target.keyspace.check()?;
             self.parts.gate.admit(target.keyspace)?;
@@ -128,6 +129,7 @@ impl Committer {
 
     /// Commits a batch.
     pub fn commit_batch(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
+        self.parts.gate.admit_space(|| batch.only_deletes())?;
         let mut last: Option<&Arc<KeyspaceState>> = None;
         for keyspace in batch.keyspaces() {
             if last.is_some_and(|last| Arc::ptr_eq(last, keyspace)) {
@@ -263,7 +265,9 @@ impl Committer {
             return Err(Error::new(ErrorKind::Invalid, "all sequence numbers are used up")
                 .advise("load the data into a new database"));
         }
-        parts.log.make_room(log)?;
+        if let Err(error) = parts.log.make_room(log) {
+            return Err(self.failed(log, error));
+        }
         let first_seqno = log.next_seqno;
         let mut pointers = Vec::with_capacity(count);
         let start = log.writer.as_ref().map_or(0, SegmentWriter::len);
@@ -273,12 +277,20 @@ impl Committer {
             if let Some(writer) = log.writer.as_mut().filter(|writer| writer.is_failed()) {
                 writer.cut(start.max(writer.good_len()));
             }
-            return Err(error);
+            return Err(self.failed(log, error));
         }
         // From here on nothing fails: the frames are in the log, as durable as asked.
         log.next_seqno += count as u64;
         self.show(log, frames, &pointers, first_seqno, start);
         Ok(log.next_seqno - 1)
+    }
+
+    /// I9: after a write found no space, the GC thread looks whether there is some again.
+    fn failed(&self, log: &mut Log, error: Error) -> Error {
+        if error.kind() == ErrorKind::DiskFull && self.look_at_disk(log) {
+            (self.parts.wake)();
+        }
+        error
     }
 
     /// Appends the frames to the log. On an error the writer refuses to go on behind them, and the
@@ -375,6 +387,9 @@ impl Committer {
             }
         }
         let log_bytes = parts.gate.log_bytes.load(Ordering::Relaxed);
+        if log_bytes >= log.next_disk_look {
+            wake |= self.look_at_disk(log);
+        }
         if log_bytes >= log.next_look {
             log.next_look = log_bytes + parts.flush_after_log_bytes / 16 + 1;
             for keyspace in (parts.keyspaces)() {
@@ -387,6 +402,32 @@ impl Committer {
         }
         if wake {
             (parts.wake)();
+        }
+    }
+
+    /// Looks at how full the disk is, and whether puts have to leave what is left to others (I9).
+    /// Then what waits in memory is flushed, which takes the less the earlier it is done. Returns
+    /// true if there is work for the background.
+    fn look_at_disk(&self, log: &mut Log) -> bool {
+        let parts = &self.parts;
+        let keyspaces = (parts.keyspaces)();
+        let log_bytes = parts.gate.log_bytes.load(Ordering::Relaxed);
+        let Some(found) = parts.log.look_at_disk(&keyspaces) else {
+            return false;
+        };
+        log.next_disk_look = log_bytes + found.next_look();
+        let mut wake = parts.gate.reserve.note(found);
+        let is_flushing = keyspaces.iter().any(|keyspace| !keyspace.peek().immutables.is_empty());
+        if parts.gate.reserve.is_low() && found.unflushed >= found.notable() && !is_flushing {
+            keyspaces.iter().for_each(|keyspace| wake |= keyspace.rotate_memtable());
+        }
+        wake
+    }
+
+    /// Looks at the disk out of turn: something was freed, or a write has failed.
+    pub fn look_at_disk_now(&self) {
+        if self.look_at_disk(&mut self.log.lock()) {
+            (self.parts.wake)();
         }
     }
 

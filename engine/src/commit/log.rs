@@ -8,6 +8,7 @@
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
+use crate::commit::reserve::{Found, SEGMENT_PART, base_bytes};
 use crate::env::Env;
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
@@ -16,6 +17,7 @@ use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, names};
 use crate::version::health::Health;
 use crate::version::set::VersionSet;
+use crate::version::view::KeyspaceState;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -45,8 +47,24 @@ pub struct Log {
     pub previous: Option<(SegmentId, u64)>,
     /// Once this many bytes of log were written, memtables are looked at that hold the head back.
     pub next_look: u64,
+    /// The same for a look at how full the disk is.
+    pub next_disk_look: u64,
+    /// The active segment is closed once it has this many bytes.
+    pub segment_limit: u64,
     /// Set by a clean close: the manifest knows where the log ends, so it may not go on.
     pub closed: bool,
+}
+
+/// No store is so small that its segments were smaller than this, unless they are set to be.
+const LEAST_SEGMENT_BYTES: u64 = 4 << 20;
+/// A segment's file is prepared for at most this part of its size at a time.
+const PREPARED_PART: u64 = 4;
+
+/// How large segments are in a store of so many bytes. Space comes back by whole segments, and the
+/// active one can't be collected, so in a small store full-sized ones would be too coarse for any
+/// space target.
+fn segment_limit(store: u64, segment_bytes: u64) -> u64 {
+    (store / SEGMENT_PART).max(LEAST_SEGMENT_BYTES).min(segment_bytes)
 }
 
 /// Everything about the log that is shared.
@@ -55,7 +73,7 @@ pub struct LogShared {
     set: Arc<VersionSet>,
     health: Arc<Health>,
     counters: Arc<Counters>,
-    /// A segment is closed once it has this many bytes.
+    /// A segment of a large store is closed once it has this many bytes.
     segment_bytes: u64,
     buffer_bytes: usize,
     /// Held while a spare is made, as segments are begun in the order of their ids and there must
@@ -158,7 +176,7 @@ impl LogShared {
     pub fn make_room(&self, log: &mut Log) -> Result<()> {
         if let Some(writer) = &log.writer
             && !writer.is_failed()
-            && writer.len() < self.segment_bytes
+            && writer.len() < log.segment_limit
         {
             return Ok(());
         }
@@ -199,6 +217,26 @@ impl LogShared {
         Ok(spare)
     }
 
+    /// Bytes of the store, as far as they matter for the size of anything.
+    fn store_bytes(&self) -> u64 {
+        self.set.current().bytes_up_to(self.segment_bytes.saturating_mul(SEGMENT_PART))
+    }
+
+    /// Looks at how full the disk is. `None` if that can't be told: then writes will.
+    pub fn look_at_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<Found> {
+        let free = self.env.fs.free_space(&self.set.tables().dir).ok()?;
+        let base = base_bytes(self.store_bytes(), self.segment_bytes);
+        let mut found = Found { free, base, unflushed: 0, unmerged: 0 };
+        for keyspace in keyspaces {
+            let view = keyspace.peek();
+            let bytes = |level| view.levels.level(level).iter().map(|table| table.meta.bytes).sum();
+            let (level0, level1): (u64, u64) = (bytes(0), bytes(1));
+            found.unflushed += view.memtables().map(|memtable| memtable.bytes()).sum::<u64>();
+            found.unmerged += if level0 > 0 { level0 + level1 } else { 0 };
+        }
+        Some(found)
+    }
+
     fn begin(&self, log: &mut Log, spare: &Spare) -> Result<()> {
         let mut sealed = None;
         if let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) {
@@ -218,16 +256,20 @@ impl LogShared {
             previous_bytes: log.previous.map_or(0, |(_, length)| length),
         };
         let segment = spare.handle.segment.clone();
-        let usual = WriterSettings::default();
+        let limit = segment_limit(self.store_bytes(), self.segment_bytes);
+        let (usual, most) = (WriterSettings::default(), limit / PREPARED_PART);
         let settings = WriterSettings {
             buffer_bytes: self.buffer_bytes,
-            prepare_bytes: usual.prepare_bytes.min(self.segment_bytes),
+            prepare_bytes: usual.prepare_bytes.min(most),
+            most_prepared_bytes: usual.most_prepared_bytes.min(most),
             ..usual
         };
         // A crash before the head is durable leaves a segment that was never begun.
         let writer = SegmentWriter::activate(spare.file.clone(), segment, &head, settings)?;
         log.writer = Some(writer);
         log.active = Some(spare.handle.clone());
+        log.segment_limit = limit;
+        log.next_disk_look = 0;
         self.sealed.lock().extend(sealed);
         self.counters.log_rotations.add(1);
         Ok(())
@@ -266,5 +308,17 @@ impl LogShared {
         self.record(None)?;
         log.writer = None;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_a_part_of_a_small_store() {
+        let limit = |store: u64| segment_limit(store << 20, 64 << 20) >> 20;
+        assert_eq!([0, 64, 256, 800, 1024, 1 << 20].map(limit), [4, 4, 16, 50, 64, 64]);
+        assert_eq!(segment_limit(1 << 40, 6 << 10), 6 << 10, "never larger than set");
     }
 }

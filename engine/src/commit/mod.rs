@@ -13,4 +13,5 @@ pub mod group;
 pub mod log;
 pub mod pace;
 pub mod replay;
+pub mod reserve;
 pub mod stall;

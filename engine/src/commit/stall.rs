@@ -6,6 +6,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::commit::pace::PaceMaker;
+use crate::commit::reserve::Reserve;
 use crate::env::clock::Clock;
 use crate::env::sync::{Condvar, Mutex};
 use crate::stats::{Counters, StallReason};
@@ -52,6 +53,8 @@ pub struct Gate {
     pub head_bytes: AtomicU64,
     /// The rule of the space target, set by value GC.
     pub space: PaceMaker,
+    /// The last space of the disk, which puts leave to others.
+    pub reserve: Reserve,
     closed: Mutex<bool>,
     changed: Condvar,
 }
@@ -63,6 +66,7 @@ impl Gate {
         counters: Arc<Counters>,
         health: Arc<Health>,
         clock: Arc<dyn Clock>,
+        reserve: Reserve,
     ) -> Self {
         Gate {
             limits,
@@ -72,9 +76,22 @@ impl Gate {
             log_bytes: AtomicU64::new(0),
             head_bytes: AtomicU64::new(0),
             space: PaceMaker::default(),
+            reserve,
             closed: Mutex::new(false),
             changed: Condvar::new(),
         }
+    }
+
+    /// Refuses a write that has to leave the last space of the disk to others (I9). While there
+    /// is enough of it this costs one load.
+    #[inline]
+    pub fn admit_space(&self, only_deletes: impl FnOnce() -> bool) -> Result<()> {
+        if !self.reserve.is_low() {
+            return Ok(());
+        }
+        let admitted = self.reserve.admit(only_deletes());
+        self.counters.writes_refused_for_space.add(u64::from(admitted.is_err()));
+        admitted
     }
 
     /// Lets a writer to `keyspace` pass, later or never if a rule says so.
@@ -191,7 +208,13 @@ mod tests {
 
     fn gate(env: &Env) -> Gate {
         let limits = StallLimits { immutables: 1, level0_slow: 1, level0_full: 1, replay_bytes: 1 };
-        Gate::new(limits, Arc::default(), Arc::default(), env.clock.clone())
+        Gate::new(
+            limits,
+            Arc::default(),
+            Arc::default(),
+            env.clock.clone(),
+            Reserve::new("db".into()),
+        )
     }
 
     fn space_stalls(gate: &Gate) -> (u64, Duration) {

@@ -1,5 +1,5 @@
 //! Tables that are worth a compaction for what they hold, not for how much: mostly tombstones, or
-//! mostly pointers that lead through relocations. Pure.
+//! mostly pointers that lead through relocations. And L0 before it is full, on a disk that is. Pure.
 //!
 //! A tombstone goes down, level by level, until nothing older can be below it, and vanishes there:
 //! so the space of deleted keys comes back though nothing new is written. A table full of indirect
@@ -26,6 +26,8 @@ pub struct Known<'a> {
     pub is_relocated: &'a dyn Fn(SegmentId) -> bool,
     /// True if there is nothing better to do.
     pub idle: bool,
+    /// From so many bytes in L0 on a merge is worth the space that it frees.
+    pub level0_bytes: u64,
 }
 
 /// The first table that is worth it, deepest first: what is gained there is gained for good.
@@ -38,8 +40,10 @@ pub fn pick(keyspace: KeyspaceId, levels: &Levels, busy: &Busy, known: &Known<'_
     });
     below.or_else(|| {
         let summaries = || levels.level(0).iter().map(|table| &table.meta.summary);
-        let worth_it = summaries().any(|s| s.entries >= MIN_ENTRIES && is_mostly_tombstones(s));
-        (known.idle && worth_it).then(|| pick_level0(keyspace, levels, busy)).flatten()
+        let deletes = summaries().any(|s| s.entries >= MIN_ENTRIES && is_mostly_tombstones(s));
+        let bytes = levels.level(0).iter().map(|table| table.meta.bytes).sum::<u64>();
+        let in_the_way = bytes > 0 && bytes >= known.level0_bytes;
+        (known.idle && deletes || in_the_way).then(|| pick_level0(keyspace, levels, busy)).flatten()
     })
 }
 

@@ -14,6 +14,7 @@ mod wait;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
+use crate::base::size::sized;
 use crate::commit::group::Committer;
 use crate::commit::stall::Gate;
 use crate::compaction::picker::{Busy, Pick, Turns, pick, scores};
@@ -299,6 +300,7 @@ impl Background {
     fn compact(&self, claimed: &Claimed) -> Result<()> {
         let place = &self.place;
         let Claimed { keyspace, levels, pick, reorganize, .. } = claimed;
+        self.check_fits(keyspace, pick)?;
         let snapshots = place.snapshots.list();
         let run = if *reorganize { reorganize::run } else { job::run };
         let report = run(&place.context, keyspace, levels, pick, snapshots)?;
@@ -311,6 +313,22 @@ impl Background {
         place.counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
         place.counters.entries_dropped.add(report.dropped);
         Ok(())
+    }
+
+    /// Refuses a compaction that may not find room for its output (I9): half of one would fill the
+    /// disk for nothing.
+    fn check_fits(&self, keyspace: &KeyspaceState, pick: &Pick) -> Result<()> {
+        let (context, reserve) = (&self.place.context, &self.place.gate.reserve);
+        let dir = &context.set.tables().dir;
+        let free = context.env.fs.free_space(dir).unwrap_or(u64::MAX);
+        if pick.bytes() <= reserve.usable(free) || pick.is_move(keyspace.options().table_bytes) {
+            return Ok(());
+        }
+        let (bytes, free) = (sized(pick.bytes()), sized(free));
+        let what = format!("compacting {bytes} of tables does not fit into {free} of free space");
+        Err(Error::new(ErrorKind::DiskFull, what)
+            .in_file(dir)
+            .advise("free space on this file system; compaction then resumes"))
     }
 
     fn end_job(&self, work: Work, state: &mut State) {

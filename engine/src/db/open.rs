@@ -7,6 +7,7 @@ use crate::cache::{BlockCache, OpenFiles};
 use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogShared};
 use crate::commit::replay::{ReplayReport, replay};
+use crate::commit::reserve::Reserve;
 use crate::commit::stall::Gate;
 use crate::db::background::{Background, Workplace};
 use crate::db::create;
@@ -327,6 +328,7 @@ impl Opening {
             counters.clone(),
             recovered.health.clone(),
             self.env.clock.clone(),
+            Reserve::new(self.dir.clone()),
         ));
         gate.log_bytes.store(recovered.replay.bytes, Ordering::Relaxed);
         let writable = !self.options.read_only;
@@ -452,6 +454,8 @@ impl Opening {
             next_seqno: last_seqno + 1,
             previous: last,
             next_look: 0,
+            next_disk_look: 0,
+            segment_limit: 0,
             closed: false,
         };
         Committer::new(parts, log)

@@ -83,6 +83,8 @@ pub struct Stats {
     pub stalls: Vec<StallStats>,
     /// Why background work can't go on, if it can't.
     pub background_error: Option<String>,
+    /// What the disk is short of, if puts are refused for that.
+    pub low_on_space: Option<String>,
     /// Why the database is read-only, if it is.
     pub read_only_because: Option<String>,
     /// How many separated values are read at once: "threads", "io_uring" or "one by one".
@@ -164,6 +166,7 @@ impl Stats {
         let _ = write!(json, "\"parallel_reads\":{},", quoted(self.parallel_reads));
         let text = |text: &Option<String>| text.as_ref().map_or("null".into(), |t| quoted(t));
         let _ = write!(json, "\"background_error\":{},", text(&self.background_error));
+        let _ = write!(json, "\"low_on_space\":{},", text(&self.low_on_space));
         let _ = write!(json, "\"read_only_because\":{},", text(&self.read_only_because));
         let stalls = self.stalls.iter().map(|stall| {
             let seconds = stall.time.as_secs_f64();
@@ -312,6 +315,9 @@ impl Stats {
         if let Some(error) = &self.background_error {
             writeln!(f, "background work waits: {error}")?;
         }
+        if let Some(matter) = &self.low_on_space {
+            writeln!(f, "puts are refused: {matter}")?;
+        }
         if let Some(cause) = &self.read_only_because {
             writeln!(f, "read-only: {cause}")?;
         }
@@ -327,12 +333,14 @@ impl Db {
         let cache = core.set.tables().cache.stats();
         let (snapshots, oldest) = core.snapshots.summary();
         let now = core.env.clock.now();
+        let reserve = &core.gate.reserve;
         let (counters, version) = (&core.counters, core.set.current());
         let mut stats = Stats {
             keyspaces: self.keyspace_stats(),
             segments: self.segment_stats(),
             stalls: stall_stats(counters.stalls()),
             background_error: core.background.error().map(|error| error.to_string()),
+            low_on_space: reserve.is_low().then(|| reserve.describe()),
             read_only_because: core.health.cause().map(|error| error.to_string()),
             parallel_reads: core.env.reader.name(),
             snapshots: snapshots as u64,
@@ -400,6 +408,8 @@ impl Db {
             ("block_bytes_read", stats.block_bytes_read),
             ("segments_dropped", counters.segments_dropped.get()),
             ("files_removed", counters.files_removed.get()),
+            ("writes_refused_for_space", counters.writes_refused_for_space.get()),
+            ("disk_reserve_bytes", self.core.gate.reserve.found().reserve()),
             ("background_errors", counters.background_errors.get()),
             ("replay_bytes", stats.replay_bytes),
             ("pinned_bytes", stats.pinned_bytes),

@@ -19,7 +19,7 @@ use crate::env::budget::Pressure;
 use crate::env::sync::Mutex;
 use crate::gc::census::{self, Scope};
 use crate::gc::copying::Failure;
-use crate::gc::facts::{How, SpaceFacts};
+use crate::gc::facts::{How, SpaceFacts, relocated_bytes};
 use crate::gc::log_tail::Advice;
 use crate::gc::pace::{CensusNeed, Counted, LiveEstimate, PaceFacts, Written, pace};
 use crate::gc::picker::{self, Mode, Plan, Policy, pick};
@@ -144,7 +144,7 @@ impl Collector {
             return Ok(true);
         }
         let (facts, plan) = self.plan(&state, mode)?;
-        Ok(state.has_work(&plan) || self.wants_census(&state, &facts, &plan, mode))
+        Ok(self.has_work(&state, &plan) || self.wants_census(&state, &facts, &plan, mode))
     }
 
     /// True if holes are recorded that can be punched now.
@@ -244,7 +244,8 @@ impl Collector {
         }
         let ratio = self.parts.options.max_space_amplification;
         let over = facts.allocated() > SpaceTarget::new(facts.live_bytes, ratio).start();
-        self.parts.context.budget.press(Pressure::Space, over && plan.winnable > 0);
+        let presses = (over || mode == Mode::Low) && plan.winnable > 0;
+        self.parts.context.budget.press(Pressure::Space, presses);
         let (freed, time) = state.freed;
         let advised = plan.advice.map_or(0, Advice::garbage);
         gate.space.set(pace(&PaceFacts {
@@ -270,7 +271,8 @@ impl Collector {
             let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
             let start = SpaceTarget::new(at_most + facts.table_bytes, target).start();
             let part = if mode == Mode::Idle { 64 } else { 16 };
-            return facts.allocated() > start
+            return mode == Mode::Low
+                || facts.allocated() > start
                 || written.put_bytes > facts.allocated() / part
                 || written.deletes > 0 && mode == Mode::Idle;
         }
@@ -282,8 +284,8 @@ impl Collector {
             allocated: facts.allocated(),
             max_space_amplification: self.parts.options.max_space_amplification,
             written,
-            idle: mode == Mode::Idle,
-            exhausted: !state.has_work(plan),
+            idle: matches!(mode, Mode::Idle | Mode::Low),
+            exhausted: !self.has_work(state, plan),
         })
     }
 
@@ -348,13 +350,18 @@ impl Collector {
 
     /// The next victims, with what is live in them.
     fn group(&self, state: &mut State, facts: &SpaceFacts, plan: &Plan) -> Vec<Victim> {
+        let room = self.room();
         let census = &mut state.knowledge.census;
-        let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES);
+        let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES).min(room);
         let (mut group, mut bytes) = (Vec::new(), 0);
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
             let Some(live) = census.segments.get_mut(&victim.id) else {
                 continue;
             };
+            // What does not fit may do so once others are freed.
+            if relocated_bytes(live.bytes, live.records) > room {
+                continue;
+            }
             if !group.is_empty() && bytes + live.bytes > budget {
                 break;
             }
@@ -365,6 +372,25 @@ impl Collector {
             }
         }
         group
+    }
+
+    /// Bytes that a relocation may write before it frees any.
+    fn room(&self) -> u64 {
+        let context = &self.parts.context;
+        let free = context.env.fs.free_space(&context.set.tables().dir);
+        // If that can't be told, the disk will tell.
+        free.map_or(u64::MAX, |free| self.parts.gate.reserve.usable(free))
+    }
+
+    /// True if a victim of `plan` can be freed by what the census listed.
+    fn has_work(&self, state: &State, plan: &Plan) -> bool {
+        let segments = &state.knowledge.census.segments;
+        let listed = |victim: &picker::Victim| {
+            let live = segments.get(&victim.id).filter(|live| live.list.is_some())?;
+            Some(relocated_bytes(live.bytes, live.records))
+        };
+        let least = plan.victims.iter().filter_map(listed).min();
+        least.is_some_and(|least| least <= self.room())
     }
 
     fn count(&self, state: &mut State, report: &MoveReport, time: Duration) {
@@ -412,15 +438,6 @@ impl State {
     fn note_freed(&mut self, bytes: u64, time: Duration) {
         let (before, took) = self.freed;
         self.freed = (before / 2 + bytes, took / 2 + time);
-    }
-
-    /// True if a victim of `plan` can be freed by what the census listed.
-    fn has_work(&self, plan: &Plan) -> bool {
-        let listed = |victim: &picker::Victim| {
-            let live = self.knowledge.census.segments.get(&victim.id);
-            live.is_some_and(|live| live.list.is_some())
-        };
-        plan.victims.iter().any(listed)
     }
 }
 

@@ -139,6 +139,11 @@ const BLOCK_BYTES: u64 = 4096;
 /// About what a relocation keeps for each record.
 const RELOCATION_ENTRY_BYTES: u64 = 16;
 
+/// About what so many live bytes of so many records take once they were moved.
+pub fn relocated_bytes(live: u64, records: u64) -> u64 {
+    live + (records * RELOCATION_ENTRY_BYTES).next_multiple_of(BLOCK_BYTES)
+}
+
 impl SegmentFacts {
     /// The better way to free this segment.
     pub fn gain(&self, punch: Option<&PunchCost>) -> Gain {
@@ -151,8 +156,7 @@ impl SegmentFacts {
 
     /// What moving the live records away brings, less the file of the relocation.
     fn relocating(&self) -> Gain {
-        let entries = self.live_records * RELOCATION_ENTRY_BYTES;
-        let kept = self.live + entries.next_multiple_of(BLOCK_BYTES);
+        let kept = relocated_bytes(self.live, self.live_records);
         let won = self.allocated.saturating_sub(kept);
         Gain { how: How::Relocate, won, moved: self.live, cost: self.live }
     }

@@ -39,6 +39,13 @@ const LEAST_FLUSH_BYTES: u64 = 4 << 20;
 const LEAST_IDLE_FLUSH_BYTES: u64 = 1 << 20;
 /// ...or than this part of its size.
 const LEAST_FLUSH_PART: u64 = 50;
+/// Without room for more, this part of its size is worth a flush, as is what is when idle.
+const LEAST_LOW_FLUSH_PART: u64 = 128;
+/// A tail of this part of what is live is too long if there is garbage in it: no pick can touch it,
+/// so in a small store the collectable rest alone would have to hold the target...
+const LONG_TAIL_PART: u64 = 4;
+/// ...unless it is shorter than this: then flushes would be many and small.
+const LEAST_LONG_TAIL: u64 = 16 << 20;
 /// The tail of the log is in the way once this part of all garbage is in it.
 const TAIL_PART: u64 = 3;
 
@@ -93,6 +100,7 @@ pub fn advise(
     let least = LEAST_FLUSH_BYTES.max(allocated / LEAST_FLUSH_PART);
     let worth = match policy.mode {
         Mode::Manual => 1,
+        Mode::Low => (allocated / LEAST_LOW_FLUSH_PART).min(LEAST_IDLE_FLUSH_BYTES),
         Mode::Idle => least.min(LEAST_IDLE_FLUSH_BYTES),
         _ if allocated < TINY_BYTES => return None,
         _ => least,
@@ -105,7 +113,9 @@ pub fn advise(
     let written: u64 = tail.written.iter().sum();
     let is_discardable = policy.mode == Mode::Idle
         && tail.all_garbage() as f64 >= policy.discardable_ratio * written as f64;
-    if !(presses || is_discardable || policy.mode == Mode::Manual) {
+    let is_too_long = written > LEAST_LONG_TAIL.max(facts.live_bytes / LONG_TAIL_PART);
+    let takes_all = matches!(policy.mode, Mode::Manual | Mode::Low);
+    if !(presses || is_discardable || is_too_long || takes_all) {
         return None;
     }
     let [closed, active] = tail.garbage;

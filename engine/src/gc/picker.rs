@@ -25,6 +25,8 @@ pub enum Mode {
     Busy,
     /// Hold it, and use the quiet to take what is discardable.
     Idle,
+    /// Take everything that is worth it: the disk is almost full.
+    Low,
     /// Take everything that is worth it: somebody asked for that.
     Manual,
 }
@@ -59,7 +61,7 @@ impl Policy {
     fn is_discardable(&self, segment: &SegmentFacts) -> bool {
         let share = segment.garbage() as f64 / segment.allocated.max(1) as f64;
         match self.mode {
-            Mode::Manual => true,
+            Mode::Manual | Mode::Low => true,
             Mode::Idle => share >= self.discardable_ratio,
             Mode::Off | Mode::Paused | Mode::Busy => false,
         }

@@ -32,9 +32,6 @@ use std::sync::Arc;
 /// A stored value of at least this many bytes is written without being copied to the buffer.
 pub const DIRECT_VALUE_BYTES: usize = 256 << 10;
 
-/// The most bytes that a file is prepared for at a time.
-const MAX_PREPARED_BYTES: u64 = 64 << 20;
-
 /// How a segment is written.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterSettings {
@@ -45,13 +42,20 @@ pub struct WriterSettings {
     /// The file is prepared for appends in steps of this many bytes, or of as many as it has, so
     /// that a small database reserves little; 0 if it is not.
     pub prepare_bytes: u64,
+    /// The most bytes that it is prepared for at a time.
+    pub most_prepared_bytes: u64,
 }
 
 impl Default for WriterSettings {
     /// 256 KiB, which stay in a core's cache; 8 MiB, as each time costs page faults in the part
-    /// that is still being filled; and 4 MiB.
+    /// that is still being filled; and 4 to 64 MiB.
     fn default() -> Self {
-        WriterSettings { buffer_bytes: 256 << 10, writeback_bytes: 8 << 20, prepare_bytes: 4 << 20 }
+        WriterSettings {
+            buffer_bytes: 256 << 10,
+            writeback_bytes: 8 << 20,
+            prepare_bytes: 4 << 20,
+            most_prepared_bytes: 64 << 20,
+        }
     }
 }
 
@@ -268,7 +272,8 @@ impl SegmentWriter {
         let step = self.settings.prepare_bytes;
         if step > 0 && tail.appended() > self.prepared.max(tail.written()) {
             let from = tail.written();
-            let len = step.max(from.min(MAX_PREPARED_BYTES)).max(tail.appended() - from);
+            let len =
+                step.max(from.min(self.settings.most_prepared_bytes)).max(tail.appended() - from);
             file.prepare_appends(from, len);
             self.prepared = from + len;
         }

@@ -129,6 +129,8 @@ pub struct Counters {
     pub files_removed: Counter,
     /// Background jobs that failed.
     pub background_errors: Counter,
+    /// Writes refused as the last space of the disk is kept for what makes room.
+    pub writes_refused_for_space: Counter,
     /// What value GC did.
     pub gc: GcCounters,
     stalls: [StallCounter; StallReason::ALL.len()],

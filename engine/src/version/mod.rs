@@ -115,4 +115,25 @@ impl Version {
     pub fn keyspace(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceVersion>> {
         self.keyspaces.get(&id)
     }
+
+    /// Bytes of its files; `enough` if there are at least as many, which is found out quickly.
+    pub fn bytes_up_to(&self, enough: u64) -> u64 {
+        let segments = self
+            .segments
+            .values()
+            .map(|live| live.sealed.unwrap_or_else(|| live.handle.segment.appended()));
+        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
+        let tables = tables.map(|(_, table)| table.meta.bytes);
+        let relocations = self.relocations.values().map(|relocation| relocation.meta.bytes);
+        let mut sum = 0;
+        segments
+            .chain(tables)
+            .chain(relocations)
+            .take_while(|bytes| {
+                sum += bytes;
+                sum < enough
+            })
+            .for_each(drop);
+        sum.min(enough)
+    }
 }

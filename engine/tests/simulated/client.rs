@@ -59,6 +59,7 @@ pub struct Client {
     /// Readers meet no errors, whatever writers do.
     pub reads_must_work: bool,
     pub checkpoint: Option<Checkpoint>,
+    pub options: Options,
 }
 
 /// A checkpoint that was begun.
@@ -85,6 +86,7 @@ impl Client {
             errors: Vec::new(),
             reads_must_work: false,
             checkpoint: None,
+            options: tiny_options(),
         }
     }
 
@@ -114,7 +116,8 @@ impl Client {
         if self.model.life("default").is_none() {
             self.model.begin_create("default");
         }
-        let opened = Db::builder(DIR).options(tiny_options()).env(self.env.clone()).open();
+        let options = self.options.clone();
+        let opened = Db::builder(DIR).options(options).env(self.env.clone()).open();
         self.db = Some(self.outcome("open", opened)?.ok_or(Stop)?);
         if self.errors.is_empty() {
             self.model.settle_name("default");
@@ -264,7 +267,8 @@ impl Client {
 
     /// Opens the database after a crash and takes what is there for the truth.
     pub fn recover(&mut self, power_failed: bool) -> Step {
-        let opened = Db::builder(DIR).options(tiny_options()).env(self.env.clone()).open();
+        let options = self.options.clone();
+        let opened = Db::builder(DIR).options(options).env(self.env.clone()).open();
         let db = self.outcome("open", opened)?.ok_or(Stop)?;
         let found = read_all(&db);
         self.db = Some(db);

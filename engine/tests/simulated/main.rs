@@ -4,6 +4,7 @@
 mod client;
 mod crash;
 mod faults;
+mod full;
 mod model;
 mod punch;
 mod random;

@@ -6,6 +6,7 @@ use crate::base::error::Result;
 use crate::compaction::picker::Pick;
 use crate::compaction::stale::{self, Known};
 use crate::gc::collector::Step;
+use crate::gc::dead;
 use crate::gc::log_tail::Advice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
@@ -35,7 +36,8 @@ impl Background {
             let mode = self.gc_mode(&mut quiet);
             {
                 let mut state = self.state.lock();
-                state.idle = mode == Mode::Idle;
+                // Without room for more, tables are worth a rewrite that frees some.
+                state.idle = matches!(mode, Mode::Idle | Mode::Low);
                 if state.closing {
                     return;
                 }
@@ -60,7 +62,8 @@ impl Background {
     fn wait_for_news(&self, mode: Mode) {
         let state = self.state.lock();
         if !state.closing {
-            let time = if mode == Mode::Busy { LOOK_AT_SPACE } else { LOOK_AGAIN };
+            let low = self.place.gate.reserve.is_low();
+            let time = if low || mode == Mode::Busy { LOOK_AT_SPACE } else { LOOK_AGAIN };
             drop(self.changed.wait_timeout(state, time));
         }
     }
@@ -70,11 +73,26 @@ impl Background {
         if self.place.context.health.check().is_err() {
             return Ok(false);
         }
+        if self.place.gate.reserve.is_low() {
+            self.make_room()?;
+        }
         match self.place.collector.step(mode)? {
             Step::Rested => Ok(false),
             Step::Worked => Ok(true),
             Step::Flush(advice) => self.follow(advice).map(|()| false),
         }
+    }
+
+    /// Almost without space (I9): frees what costs nothing, which others might come to too late, and
+    /// looks whether puts may go on.
+    fn make_room(&self) -> Result<()> {
+        let (set, counters) = (&self.place.context.set, &self.place.counters);
+        if !dead::pick(&set.current()).is_empty() {
+            counters.segments_dropped.add(dead::run(set)? as u64);
+        }
+        counters.files_removed.add(set.purge()? as u64);
+        self.place.committer.look_at_disk_now();
+        Ok(())
     }
 
     /// True while the user wants GC to rest.
@@ -105,6 +123,9 @@ impl Background {
         let (now, seqno) = (self.place.context.env.clock.now(), self.place.snapshots.visible());
         if seqno != quiet.seqno {
             *quiet = Quiet { seqno, since: now };
+        }
+        if self.place.gate.reserve.is_low() {
+            return Mode::Low;
         }
         if now >= quiet.since + IDLE_AFTER { Mode::Idle } else { Mode::Busy }
     }
@@ -143,12 +164,14 @@ impl Background {
         &self,
         state: &State,
     ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
-        let set = &self.place.context.set;
+        let (set, reserve) = (&self.place.context.set, &self.place.gate.reserve);
         let version = set.current();
         let known = Known {
             oldest_snapshot: self.place.snapshots.list().first().copied(),
             is_relocated: &|segment| version.relocations.contains_key(&segment),
             idle: state.idle,
+            // L0 holds puts up there, as merging it takes space; and much of it may be stale.
+            level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
         };
         set.keyspaces().into_iter().find_map(|keyspace| {
             let levels = keyspace.view().levels.clone();

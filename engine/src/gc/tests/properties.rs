@@ -65,7 +65,7 @@ fn store(chance: &Chance) -> SpaceFacts {
 }
 
 fn policy(chance: &Chance) -> Policy {
-    let modes = [Mode::Off, Mode::Paused, Mode::Busy, Mode::Idle, Mode::Manual];
+    let modes = [Mode::Off, Mode::Paused, Mode::Busy, Mode::Idle, Mode::Low, Mode::Manual];
     let punch = PunchCost {
         call_nanos: chance.below(2_000_000),
         move_nanos_per_mib: 1 + chance.below(10_000_000),

@@ -89,6 +89,7 @@ fn rule(policy: &mut Policy, word: &str) {
         ("paused", _) => policy.mode = Mode::Paused,
         ("busy", _) => policy.mode = Mode::Busy,
         ("idle", _) => policy.mode = Mode::Idle,
+        ("low", _) => policy.mode = Mode::Low,
         ("manual", _) => policy.mode = Mode::Manual,
         ("target", value) => policy.max_space_amplification = value.parse().unwrap(),
         ("discardable", value) => policy.discardable_ratio = value.parse().unwrap(),

@@ -111,8 +111,12 @@ fn path() -> PathBuf {
 }
 
 /// Tiny buffers, so that even small tests overflow them.
-const SMALL: WriterSettings =
-    WriterSettings { buffer_bytes: 256, writeback_bytes: 1024, prepare_bytes: 700 };
+const SMALL: WriterSettings = WriterSettings {
+    buffer_bytes: 256,
+    writeback_bytes: 1024,
+    prepare_bytes: 700,
+    most_prepared_bytes: 1 << 20,
+};
 
 fn start_with(settings: WriterSettings, head: &SegmentHead) -> (Arc<MemoryFile>, SegmentWriter) {
     let file = Arc::new(MemoryFile::default());

@@ -1,0 +1,150 @@
+//! A store on a small disk: filled until the disk is full, deleted by half and filled again, round
+//! after round, with crashes in between; each run is a function of its seed (I9).
+
+use crate::client::{Client, DIR, read_all, tiny_options};
+use crate::crash::check_all;
+use crate::model::Model;
+use crate::script::value;
+use cleavedb::env::sim::{Simulation, Survivors};
+use cleavedb::env::{Env, threads::Threads};
+use cleavedb::{Db, Durability, ErrorKind, Options};
+use std::time::Duration;
+
+/// Of the disk, beside what an empty store takes.
+const ROOM: u64 = 1 << 20;
+const ROUNDS: usize = 4;
+/// A run that takes more steps hangs.
+const STEPS: u64 = 3_000_000;
+/// After a refusal somebody waits this long, so often, for space to come back.
+const WAIT: Duration = Duration::from_millis(250);
+const WAITS: usize = 40;
+
+/// Segments much larger than the blocks of the disk, as the reserve is counted in segments.
+fn user(simulation: &Simulation, env: &Env, model: Model) -> Client {
+    let mut client = Client::new(simulation, env.clone(), model);
+    client.options = Options { segment_bytes: 32 << 10, ..tiny_options() };
+    client
+}
+
+/// Puts until the disk is full; returns the keys that were stored.
+fn fill(client: &mut Client, threads: &dyn Threads, next: &mut usize) -> Vec<String> {
+    let (mut stored, mut waits) = (Vec::new(), 0);
+    while waits < WAITS {
+        let key = format!("k{:05}", *next);
+        // Not in step with the keys that go later, so that half of the keys is half of the bytes.
+        let len = [40, 700, 300, 1100][(next.wrapping_mul(2_654_435_761) >> 16) % 4];
+        *next += 1;
+        client.put(&key, value(*next, len), Durability::Os).expect("the power stays on");
+        match client.errors.pop() {
+            None => stored.push(key),
+            Some(error) => {
+                assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+                waits += 1;
+                threads.sleep(WAIT);
+            }
+        }
+        assert!(stored.len() < 5000, "the disk never fills up");
+    }
+    stored
+}
+
+/// Deletes keys; a full disk may make that wait, but not for ever.
+fn delete(client: &mut Client, threads: &dyn Threads, keys: &[String]) {
+    for key in keys {
+        let mut waits = 0;
+        loop {
+            client.delete(key, Durability::Os).expect("the power stays on");
+            let Some(error) = client.errors.pop() else { break };
+            assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+            waits += 1;
+            assert!(waits < WAITS, "deleting is refused for ever: {error}");
+            threads.sleep(WAIT);
+        }
+    }
+}
+
+/// Ends the process, or cuts the power, and opens what is left on the disk that is still full.
+fn reopen(simulation: &Simulation, model: Model, survivors: Survivors) -> (Env, Model) {
+    let env = simulation.restart(survivors);
+    let model = simulation.run(|| {
+        let mut client = user(simulation, &env, model);
+        let power_failed = survivors != Survivors::KeepAll;
+        client.recover(power_failed).expect("the store opens on a full disk");
+        client.close().expect("it closes, too");
+        client.model
+    });
+    (simulation.restart(Survivors::KeepAll), model)
+}
+
+fn rounds(seed: u64) {
+    let (mut env, simulation) = Env::simulated(seed);
+    simulation.limit_steps(STEPS);
+    let (mut model, mut next, mut before) = (Model::default(), 0, None);
+    for round in 0..ROUNDS {
+        let (after, stored, deleted) = simulation.run(|| {
+            let mut client = user(&simulation, &env, model.clone()).tolerant();
+            client.open().expect("the store opens on a full disk");
+            if round == 0 {
+                simulation.set_capacity(Some(simulation.used() + ROOM));
+            }
+            let stored = fill(&mut client, &*env.threads, &mut next).len();
+            client.compare(&read_all(client.db()).expect("readers go on"));
+            let keys = client.model.now().remove("default").unwrap_or_default();
+            let keys = keys.into_keys().map(|key| String::from_utf8(key).expect("as written"));
+            let skip = (seed as usize + round) % 2;
+            let victims: Vec<String> = keys.skip(skip).step_by(2).collect();
+            delete(&mut client, &*env.threads, &victims);
+            client.compare(&read_all(client.db()).expect("readers go on"));
+            let report = client.db().check().expect("a check can be made");
+            assert!(report.is_clean(), "{:?}", report.problems);
+            if seed.is_multiple_of(2) {
+                client.settle("sync", Db::sync).expect("the power stays on");
+            }
+            client.leave();
+            (client.model, stored, victims.len())
+        });
+        if let Some(before) = before {
+            assert!(stored * 3 >= before, "round {round}: {stored} stored, {before} deleted");
+        }
+        before = Some(deleted);
+        let kinds = [Survivors::KeepAll, Survivors::LoseAll, Survivors::Random];
+        (env, model) = reopen(&simulation, after, kinds[(seed as usize + round) % kinds.len()]);
+    }
+}
+
+/// The space of what was deleted comes back, each time, and nothing is lost.
+#[test]
+fn i09_a_full_store_is_deleted_by_half_and_filled_again() {
+    let mut failures = Vec::new();
+    for seed in 1..=12 {
+        check_all(&format!("seed {seed} in {DIR}"), &mut failures, || rounds(seed));
+    }
+    assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Puts are refused before the disk is full; then there is room for everything that frees some.
+#[test]
+fn i09_puts_leave_room_for_deletions_and_flushes() {
+    let (env, simulation) = Env::simulated(7);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let mut client = user(&simulation, &env, Model::default()).tolerant();
+        client.open().unwrap();
+        let capacity = simulation.used() + ROOM;
+        simulation.set_capacity(Some(capacity));
+        fill(&mut client, &*env.threads, &mut 0);
+        assert!(simulation.used() < capacity, "something is left");
+        let stats = client.db().stats();
+        assert!(stats.low_on_space.is_some(), "the statistics name it");
+        let refused = stats.numbers().find(|(name, _)| *name == "writes_refused_for_space");
+        assert!(refused.is_some_and(|(_, count)| count > 0));
+        client.delete("k00001", Durability::Sync).unwrap();
+        client.settle("flush", Db::flush).unwrap();
+        assert!(client.errors.is_empty(), "{:?}", client.errors);
+        simulation.set_capacity(None);
+        env.threads.sleep(Duration::from_secs(2));
+        client.put("again", value(1, 700), Durability::Os).unwrap();
+        assert!(client.errors.is_empty(), "puts go on by themselves: {:?}", client.errors);
+        assert_eq!(client.db().stats().low_on_space, None);
+    });
+}
