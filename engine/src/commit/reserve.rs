@@ -10,8 +10,8 @@
 //!   where values are separated; where they are not, it is where the garbage is.
 //!
 //! When it comes to that, memtables are flushed and L0 is merged, so most of it is free for puts
-//! again. Deletions go on until an eighth of the base is left besides what flushing takes. Flushes, edits
-//! of the manifest, compaction and value GC write until there is nothing left.
+//! again. Deletions go on until an eighth of the base is left besides what flushing takes. Flushes,
+//! edits of the manifest, compaction and value GC write until there is nothing left.
 //!
 //! How much is free is looked at by whoever holds the log, the more often the less there is, and by
 //! the GC thread while puts are refused; never once for each put, which costs one load here. Others

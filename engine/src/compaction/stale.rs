@@ -1,5 +1,6 @@
 //! Tables that are worth a compaction for what they hold, not for how much: mostly tombstones, or
-//! mostly pointers that lead through relocations. And L0 before it is full, on a disk that is. Pure.
+//! mostly pointers that lead through relocations. And L0 before it is full, on a disk that is.
+//! Pure.
 //!
 //! A tombstone goes down, level by level, until nothing older can be below it, and vanishes there:
 //! so the space of deleted keys comes back though nothing new is written. A table full of indirect

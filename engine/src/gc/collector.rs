@@ -243,18 +243,22 @@ impl Collector {
             return gate.space.set(SpacePace::NONE);
         }
         let ratio = self.parts.options.max_space_amplification;
-        let over = facts.allocated() > SpaceTarget::new(facts.live_bytes, ratio).start();
-        let presses = (over || mode == Mode::Low) && plan.winnable > 0;
+        // Holes that are only recorded take their blocks still: nothing is to be picked for them,
+        // but writers wait for them as well, unless a reader holds them up.
+        let pending = state.puncher.due_bytes(&self.parts.context);
+        let allocated = facts.allocated() + pending;
+        let over = allocated > SpaceTarget::new(facts.live_bytes, ratio).start();
+        let presses = (over || mode == Mode::Low) && plan.winnable + pending > 0;
         self.parts.context.budget.press(Pressure::Space, presses);
         let (freed, time) = state.freed;
         let advised = plan.advice.map_or(0, Advice::garbage);
         gate.space.set(pace(&PaceFacts {
-            allocated: facts.allocated(),
+            allocated,
             max_space_amplification: ratio,
             live: facts.live_bytes,
             insert_share: state.live.insert_share(),
             log_bytes: gate.log_bytes.load(Ordering::Relaxed),
-            winnable: plan.winnable + advised,
+            winnable: plan.winnable + pending + advised,
             freed_per_second: (freed as f64 / time.as_secs_f64().max(1e-9)) as u64,
         }));
     }

@@ -83,8 +83,8 @@ impl Background {
         }
     }
 
-    /// Almost without space (I9): frees what costs nothing, which others might come to too late, and
-    /// looks whether puts may go on.
+    /// Almost without space (I9): frees what costs nothing, which others might come to too late,
+    /// and looks whether puts may go on.
     fn make_room(&self) -> Result<()> {
         let (set, counters) = (&self.place.context.set, &self.place.counters);
         if !dead::pick(&set.current()).is_empty() {

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// So many calls are made before somebody else may have the collector.
-const CALLS_PER_STEP: u64 = 8;
+const CALLS_PER_STEP: u64 = 64;
 /// After so long a file that had a second name is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// Files take whole blocks.
@@ -145,6 +145,16 @@ impl Puncher {
         outcome
     }
 
+    /// Bytes that still take blocks and wait for nothing but a call.
+    pub fn due_bytes(&self, context: &JobContext) -> u64 {
+        if self.pending.is_empty() {
+            return 0;
+        }
+        let (now, oldest) = (context.env.clock.now(), context.set.oldest_alive());
+        let due = self.pending.values().filter(|pending| pending.is_due(now, oldest));
+        due.flat_map(|pending| &pending.ranges).map(|&(_, len)| len).sum()
+    }
+
     /// True if a call is due.
     pub fn is_due(&self, context: &JobContext) -> bool {
         let has_holes =
@@ -159,10 +169,7 @@ impl Puncher {
             return None;
         }
         let (now, oldest) = (context.env.clock.now(), context.set.oldest_alive());
-        // I5: a reader, or a job, that holds a version from before may need what is going to be
-        // punched; whoever comes later can't find it.
-        let is_due = |pending: &Pending| pending.since <= oldest && pending.not_before <= now;
-        self.pending.iter().find(|(_, pending)| is_due(pending)).map(|(&id, _)| id)
+        self.pending.iter().find(|(_, pending)| pending.is_due(now, oldest)).map(|(&id, _)| id)
     }
 
     /// Looks at what an earlier opening recorded and did not do, or a crash undid: then a file
@@ -209,7 +216,9 @@ impl Puncher {
         }
         let before = file.allocated().doing("measure", path)?;
         let mut calls = 0;
+        let begun = context.env.clock.now();
         let outcome = pending.go_on(context, &*file, &mut calls);
+        self.costs.note_calls(calls, context.env.clock.now() - begun);
         drop(unshared);
         counters.punches.add(calls);
         let after = file.allocated().doing("measure", path)?;
@@ -233,6 +242,12 @@ impl Puncher {
 }
 
 impl Pending {
+    /// I5: a reader, or a job, that holds a version from before may need what is going to be
+    /// punched; whoever comes later can't find it.
+    fn is_due(&self, now: Duration, oldest_alive: u64) -> bool {
+        self.since <= oldest_alive && self.not_before <= now
+    }
+
     fn go_on(
         &mut self,
         context: &JobContext,
