@@ -44,7 +44,9 @@ const LEAST_LOW_FLUSH_PART: u64 = 128;
 /// A tail of this part of what is live is too long if there is garbage in it: no pick can touch it,
 /// so in a small store the collectable rest alone would have to hold the target...
 const LONG_TAIL_PART: u64 = 4;
-/// ...unless it is shorter than this: then flushes would be many and small.
+/// ...unless less than this part of it is garbage, as the frames around small records are...
+const LEAST_GARBAGE_PART: u64 = 8;
+/// ...or it is shorter than this: then flushes would be many and small.
 const LEAST_LONG_TAIL: u64 = 16 << 20;
 /// The tail of the log is in the way once this part of all garbage is in it.
 const TAIL_PART: u64 = 3;
@@ -113,7 +115,8 @@ pub fn advise(
     let written: u64 = tail.written.iter().sum();
     let is_discardable = policy.mode == Mode::Idle
         && tail.all_garbage() as f64 >= policy.discardable_ratio * written as f64;
-    let is_too_long = written > LEAST_LONG_TAIL.max(facts.live_bytes / LONG_TAIL_PART);
+    let is_too_long = written > LEAST_LONG_TAIL.max(facts.live_bytes / LONG_TAIL_PART)
+        && tail.all_garbage() >= written / LEAST_GARBAGE_PART;
     let takes_all = matches!(policy.mode, Mode::Manual | Mode::Low);
     if !(presses || is_discardable || is_too_long || takes_all) {
         return None;
