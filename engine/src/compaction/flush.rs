@@ -67,7 +67,7 @@ pub fn run(
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
     let options = keyspace.options().clone();
     let mut output = Output::new(context, keyspace.order.clone(), &options, u64::MAX, Who::Flush);
-    let mut redirect = Redirect::new(context.set.current());
+    let mut redirect = Redirect::new(&context.set.current());
     job::copy(context, &mut merged, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
     let report = FlushReport {

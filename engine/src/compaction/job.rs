@@ -109,7 +109,7 @@ pub fn run(
         options.table_bytes,
         Who::Compaction,
     );
-    let mut redirect = Redirect::new(context.set.current());
+    let mut redirect = Redirect::new(&context.set.current());
     copy(context, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
     install(context, keyspace, pick, &tables, Default::default())?;

@@ -10,17 +10,11 @@ use crate::base::error::Result;
 use crate::base::key::{EntryKind, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::version::Version;
-use crate::version::resolve::Resolved;
-use std::sync::Arc;
+use crate::version::resolve::Places;
 
-/// Resolves the pointers that a job copies.
+/// Resolves the pointers that a job copies. Held until the job is installed.
 pub struct Redirect {
-    /// Held until the job is installed: a relocation stays as long as a version from before it
-    /// became needless is alive, so what the job writes can be resolved when it is read; and so
-    /// does what was given up since, so what the job reads is there.
-    version: Arc<Version>,
-    /// True if every pointer is direct, and its record there.
-    is_plain: bool,
+    places: Places,
     payload: Vec<u8>,
     dropped: u64,
 }
@@ -35,34 +29,26 @@ pub enum Redirected<'a> {
 
 impl Redirect {
     /// Resolves by the relocations and holes of `version`.
-    pub fn new(version: Arc<Version>) -> Self {
-        let is_whole = version.segments.values().all(|live| live.holes.is_empty());
-        let is_plain = version.relocations.is_empty() && is_whole;
-        Redirect { version, is_plain, payload: Vec::new(), dropped: 0 }
+    pub fn new(version: &Version) -> Self {
+        Redirect { places: Places::of(version), payload: Vec::new(), dropped: 0 }
     }
 
     /// What becomes of the entry with this trailer and payload.
     pub fn entry<'a>(&'a mut self, trailer: Trailer, payload: &'a [u8]) -> Result<Redirected<'a>> {
-        if self.is_plain || trailer.kind()? != EntryKind::PutPointer {
+        if self.places.are_plain() || trailer.kind()? != EntryKind::PutPointer {
             return Ok(Redirected::Stays(payload));
         }
         let pointer = ValuePointer::decode(&mut Reader::new(payload))?;
-        let segments = &self.version.segments;
-        let is_whole = segments.get(&pointer.segment).is_none_or(|live| live.holes.is_empty());
-        if is_whole && !self.version.relocations.contains_key(&pointer.segment) {
+        let Some(place) = self.places.place(pointer)? else {
+            self.dropped += 1;
+            return Ok(Redirected::Garbage);
+        };
+        if place == pointer {
             return Ok(Redirected::Stays(payload));
         }
-        match self.version.resolve(pointer)? {
-            Resolved::At(_, place) => {
-                self.payload.clear();
-                place.encode(&mut self.payload);
-                Ok(Redirected::Stays(&self.payload))
-            }
-            Resolved::Gone(_) => {
-                self.dropped += 1;
-                Ok(Redirected::Garbage)
-            }
-        }
+        self.payload.clear();
+        place.encode(&mut self.payload);
+        Ok(Redirected::Stays(&self.payload))
     }
 
     /// How many entries were garbage.

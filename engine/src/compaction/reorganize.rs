@@ -70,7 +70,7 @@ pub fn run(
     };
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
     let view = keyspace.view();
-    let mut redirect = Redirect::new(view.version.clone());
+    let mut redirect = Redirect::new(&view.version);
     let options = keyspace.options().clone();
     let order = keyspace.order.clone();
     let mut output = Output::new(context, order, &options, options.table_bytes, Who::Compaction);

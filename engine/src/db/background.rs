@@ -256,11 +256,7 @@ impl Background {
                 self.place.counters.segments_dropped.add(dropped as u64);
                 Ok(())
             }
-            Work::Purge => {
-                let removed = self.place.context.set.purge()?;
-                self.place.counters.files_removed.add(removed as u64);
-                Ok(())
-            }
+            Work::Purge => self.purge(),
         }
     }
 

@@ -89,11 +89,13 @@ impl Builder {
         self.env.clone().unwrap_or_else(|| Env::os(&self.options.os_settings()))
     }
 
-    /// For repairs: opens what is there, to write, and creates nothing.
+    /// For repairs: opens what is there, to write, and creates nothing. Nothing is freed or moved
+    /// meanwhile: what is damaged is to stay as it was found.
     pub(super) fn only_existing(mut self) -> Self {
         self.options.create_if_missing = false;
         self.options.error_if_exists = false;
         self.options.read_only = false;
+        self.options.gc.automatic = false;
         self
     }
 

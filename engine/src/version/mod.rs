@@ -30,6 +30,7 @@ pub mod view;
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
+use alive::AliveMark;
 use files::{RelocationHandle, SegmentHandle};
 use garbage::SegmentUses;
 use levels::Levels;
@@ -108,6 +109,8 @@ pub struct Version {
     pub head: LogPosition,
     /// How many edits since the opening led here; tells older versions from newer ones.
     pub number: u64,
+    /// As long as somebody holds this, the version counts as alive.
+    pub mark: Arc<AliveMark>,
 }
 
 impl Version {

@@ -8,9 +8,11 @@
 //! drops it. A hole is never read, so its zeroes can't be taken for anything.
 
 use crate::base::error::{Error, Result};
-use crate::base::pointer::ValuePointer;
+use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::version::alive::AliveMark;
 use crate::version::files::{RelocationHandle, SegmentHandle};
-use crate::version::{LiveSegment, Version};
+use crate::version::{Holes, LiveSegment, Version, is_punched};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// What became of the record of a pointer.
@@ -65,17 +67,9 @@ impl LiveSegment {
 }
 
 impl Version {
-    /// Where the record of `pointer` is. Costs no I/O for a segment that is live, else at most one
-    /// read of a block, through the cache. An error if the segment is neither live nor relocated.
-    pub fn resolve(&self, pointer: ValuePointer) -> Result<Resolved> {
-        match self.resolve_known(pointer)? {
-            Some(resolved) => Ok(resolved),
-            None => Err(unknown(pointer)),
-        }
-    }
-
-    /// As [`Version::resolve`]; `None` if the segment is neither live nor relocated.
-    pub(super) fn resolve_known(&self, pointer: ValuePointer) -> Result<Option<Resolved>> {
+    /// Where the record of `pointer` is; `None` if its segment is neither live nor relocated. Costs
+    /// no I/O for a segment that is live, else at most one read of a block, through the cache.
+    pub(super) fn resolve(&self, pointer: ValuePointer) -> Result<Option<Resolved>> {
         if let Some(live) = self.segments.get(&pointer.segment) {
             return Ok(Some(live.at(pointer)));
         }
@@ -86,21 +80,70 @@ impl Version {
     }
 
     fn follow(&self, relocation: &RelocationHandle, pointer: ValuePointer) -> Result<Resolved> {
-        let Some(moved) = relocation.find(pointer.offset)? else {
+        let Some(moved) = find(relocation, pointer)? else {
             return Ok(Resolved::Gone(None));
         };
-        if moved.length != pointer.length {
-            return Err(Error::corruption(format!(
-                "a value pointer leads to {} bytes at offset {} of segment {}, where there were {}",
-                pointer.length, pointer.offset, pointer.segment, moved.length
-            ))
-            .at(pointer.offset)
-            .advise(ADVICE));
-        }
         // One hop is all there is: a target is live, or its relocation would have been composed.
         match self.segments.get(&moved.segment) {
             Some(live) => Ok(live.at(moved)),
             None => Err(unknown(moved)),
         }
+    }
+}
+
+/// Where `relocation` says that the record of `pointer` is now; `None` if it was garbage.
+fn find(relocation: &RelocationHandle, pointer: ValuePointer) -> Result<Option<ValuePointer>> {
+    let moved = relocation.find(pointer.offset)?;
+    if let Some(moved) = moved.filter(|moved| moved.length != pointer.length) {
+        return Err(Error::corruption(format!(
+            "a value pointer leads to {} bytes at offset {} of segment {}, where there were {}",
+            pointer.length, pointer.offset, pointer.segment, moved.length
+        ))
+        .at(pointer.offset)
+        .advise(ADVICE));
+    }
+    Ok(moved)
+}
+
+/// Where records are in a version, for a job that copies pointers and reads no values. It holds
+/// no segment: what value GC frees while the job runs can be unlinked at once.
+pub struct Places {
+    relocations: Arc<BTreeMap<SegmentId, Arc<RelocationHandle>>>,
+    /// Of the segments that have any.
+    holes: BTreeMap<SegmentId, Holes>,
+    /// I3: until what the job writes is installed. A relocation stays as long as a version from
+    /// before it became needless is alive, so pointers that this resolved can be resolved again
+    /// when they are read.
+    _alive: Arc<AliveMark>,
+}
+
+impl Places {
+    /// Those of `version`.
+    pub fn of(version: &Version) -> Places {
+        let segments = version.segments.iter().filter(|(_, live)| !live.holes.is_empty());
+        Places {
+            relocations: version.relocations.clone(),
+            holes: segments.map(|(id, live)| (*id, live.holes.clone())).collect(),
+            _alive: version.mark.clone(),
+        }
+    }
+
+    /// True if every pointer is direct, and its record there.
+    pub fn are_plain(&self) -> bool {
+        self.relocations.is_empty() && self.holes.is_empty()
+    }
+
+    /// The direct pointer to the record of `pointer`; `None` if it is gone.
+    pub fn place(&self, pointer: ValuePointer) -> Result<Option<ValuePointer>> {
+        let place = match self.relocations.get(&pointer.segment) {
+            Some(relocation) => find(relocation, pointer)?,
+            None => Some(pointer),
+        };
+        Ok(place.filter(|place| !self.is_punched(place)))
+    }
+
+    fn is_punched(&self, place: &ValuePointer) -> bool {
+        let holes = self.holes.get(&place.segment);
+        holes.is_some_and(|holes| is_punched(holes, place.offset, place.length.into()))
     }
 }

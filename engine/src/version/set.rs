@@ -69,7 +69,7 @@ impl VersionSet {
     pub fn new(parts: Parts) -> Self {
         let current = Arc::new(parts.version);
         let alive = Alive::default();
-        alive.note(&current);
+        alive.note(current.number, &current.mark);
         VersionSet {
             env: parts.env,
             tables: parts.tables,
@@ -197,13 +197,13 @@ impl VersionSet {
         }
         let builder = Builder { tables: &self.tables, order_of: &*self.order_of };
         let (mut version, removed) = builder.apply_tracking(&base, &edit, segments)?;
-        version.number = base.number + 1;
+        (version.number, version.mark) = (base.number + 1, Arc::default());
         check_levels(&version, &edit)?;
         references::check_edit(&version, &edit)?;
         edit.changes.push(Change::NextFile(self.next_file.load(Ordering::SeqCst)));
         self.persist(&mut manifest, &edit)?;
         let version = Arc::new(version);
-        self.alive.note(&version);
+        self.alive.note(version.number, &version.mark);
         self.current.store(version.clone());
         self.show(&version, flushed);
         // I5: the edit is durable; each file goes when its last reader does.

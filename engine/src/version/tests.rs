@@ -4,7 +4,7 @@ use super::build::{Builder, state_of};
 use super::edit::{Change, Edit};
 use super::files::{TableContext, names};
 use super::references::{check_all, check_edit};
-use super::resolve::Resolved;
+use super::resolve::{Places, Resolved, unknown};
 use super::{Holes, Version};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
@@ -140,13 +140,20 @@ fn pointer(segment: u64, offset: u64) -> ValuePointer {
 
 /// Where a pointer leads: segment and offset; `None` if its record is gone.
 fn lead(version: &Version, pointer: ValuePointer) -> Result<Option<(u64, u64)>> {
-    Ok(match version.resolve(pointer)? {
+    let found = match resolve(version, pointer)? {
         Resolved::At(handle, at) => {
             assert_eq!((handle.id(), at.length), (at.segment, pointer.length));
             Some((at.segment.0, at.offset))
         }
         Resolved::Gone(_) => None,
-    })
+    };
+    let place = Places::of(version).place(pointer)?;
+    assert_eq!(place.map(|place| (place.segment.0, place.offset)), found);
+    Ok(found)
+}
+
+fn resolve(version: &Version, pointer: ValuePointer) -> Result<Resolved> {
+    version.resolve(pointer)?.ok_or_else(|| unknown(pointer))
 }
 
 #[test]
@@ -167,7 +174,7 @@ fn pointers_lead_through_relocations() {
     let unknown = lead(&version, pointer(9, 77)).unwrap_err();
     assert_eq!((unknown.kind(), unknown.offset()), (ErrorKind::Corruption, Some(77)));
     assert!(unknown.to_string().contains("segment 9"), "{unknown}");
-    let gone = version.resolve(pointer(1, 89)).unwrap().place(pointer(1, 89)).err().unwrap();
+    let gone = resolve(&version, pointer(1, 89)).unwrap().place(pointer(1, 89)).err().unwrap();
     assert_eq!((gone.kind(), gone.offset()), (ErrorKind::Corruption, Some(89)));
     assert!(gone.to_string().contains("segment 1"), "{gone}");
 }
@@ -204,6 +211,27 @@ fn i05_a_replaced_relocation_goes_with_its_last_reader() {
     drop(second);
     assert_eq!(place.purged(), ["00000011.tbl", "00000022.rel"]);
     assert_eq!(lead(&third, pointer(2, 500)).unwrap(), Some((3, 88)));
+}
+
+#[test]
+fn i05_a_job_that_copies_pointers_keeps_no_segment() {
+    let place = Place::new();
+    let first = place.good(&start(&place), vec![]);
+    let (places, mark) = (Places::of(&first), Arc::downgrade(&first.mark));
+    assert!(places.are_plain());
+    let mut changes = vec![remove_segment(1), place.relocation(20, 1, &[(88, 2, 500, 100)])];
+    let second = Version { mark: Arc::default(), ..place.good(&first, changes) };
+    drop(first);
+    assert_eq!(place.purged(), ["00000001.seg"]);
+    assert!(mark.upgrade().is_some(), "what it writes must be resolved, so its version is alive");
+    assert_eq!(places.place(pointer(1, 88)).unwrap(), Some(pointer(1, 88)));
+    drop(places);
+    assert!(mark.upgrade().is_none());
+    changes = vec![Change::Holes { segment: SegmentId(2), holes: [(4096, 4096)].into() }];
+    let third = Places::of(&place.good(&second, changes));
+    assert!(!third.are_plain());
+    assert_eq!(third.place(pointer(1, 88)).unwrap(), Some(pointer(2, 500)));
+    assert_eq!(third.place(pointer(2, 4000)).unwrap(), None, "its end is in the hole");
 }
 
 #[test]

@@ -116,7 +116,7 @@ impl View {
     /// Where the record of a pointer of this view is. The version holds the segments that tables
     /// point to, or their relocations; the memtables hold those that they point to (I3).
     pub fn resolve(&self, pointer: ValuePointer) -> Result<Resolved> {
-        if let Some(resolved) = self.version.resolve_known(pointer)? {
+        if let Some(resolved) = self.version.resolve(pointer)? {
             return Ok(resolved);
         }
         let pinned = self.memtables().find_map(|memtable| memtable.pinned(pointer.segment));

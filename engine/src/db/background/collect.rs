@@ -78,7 +78,8 @@ impl Background {
         }
         match self.place.collector.step(mode)? {
             Step::Rested => Ok(false),
-            Step::Worked => Ok(true),
+            // Not left to the threads that compact: while those are at it, space would only grow.
+            Step::Worked => self.purge().map(|()| true),
             Step::Flush(advice) => self.follow(advice).map(|()| false),
         }
     }
@@ -90,8 +91,15 @@ impl Background {
         if !dead::pick(&set.current()).is_empty() {
             counters.segments_dropped.add(dead::run(set)? as u64);
         }
-        counters.files_removed.add(set.purge()? as u64);
+        self.purge()?;
         self.place.committer.look_at_disk_now();
+        Ok(())
+    }
+
+    /// Unlinks what nobody reads any more.
+    pub(super) fn purge(&self) -> Result<()> {
+        let removed = self.place.context.set.purge()?;
+        self.place.counters.files_removed.add(removed as u64);
         Ok(())
     }
 
