@@ -8,7 +8,7 @@
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
-use crate::commit::reserve::{Found, SEGMENT_PART, base_bytes};
+use crate::commit::reserve::{Found, base_bytes};
 use crate::env::Env;
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
@@ -57,6 +57,9 @@ pub struct Log {
 
 /// No store is so small that its segments were smaller than this, unless they are set to be.
 const LEAST_SEGMENT_BYTES: u64 = 4 << 20;
+/// Segments are this part of the store: space comes back by whole ones, each of which is copied
+/// before it goes, so the smaller they are the less of the space target is in use meanwhile.
+const SEGMENT_OF_STORE: u64 = 64;
 /// A segment's file is prepared for at most this part of its size at a time.
 const PREPARED_PART: u64 = 4;
 
@@ -64,7 +67,7 @@ const PREPARED_PART: u64 = 4;
 /// active one can't be collected, so in a small store full-sized ones would be too coarse for any
 /// space target.
 fn segment_limit(store: u64, segment_bytes: u64) -> u64 {
-    (store / SEGMENT_PART).max(LEAST_SEGMENT_BYTES).min(segment_bytes)
+    (store / SEGMENT_OF_STORE).max(LEAST_SEGMENT_BYTES).min(segment_bytes)
 }
 
 /// Everything about the log that is shared.
@@ -219,7 +222,7 @@ impl LogShared {
 
     /// Bytes of the store, as far as they matter for the size of anything.
     fn store_bytes(&self) -> u64 {
-        self.set.current().bytes_up_to(self.segment_bytes.saturating_mul(SEGMENT_PART))
+        self.set.current().bytes_up_to(self.segment_bytes.saturating_mul(SEGMENT_OF_STORE))
     }
 
     /// Looks at how full the disk is. `None` if that can't be told: then writes will.
@@ -318,7 +321,7 @@ mod tests {
     #[test]
     fn segments_are_a_part_of_a_small_store() {
         let limit = |store: u64| segment_limit(store << 20, 64 << 20) >> 20;
-        assert_eq!([0, 64, 256, 800, 1024, 1 << 20].map(limit), [4, 4, 16, 50, 64, 64]);
+        assert_eq!([0, 256, 1024, 3200, 4096, 1 << 20].map(limit), [4, 4, 16, 50, 64, 64]);
         assert_eq!(segment_limit(1 << 40, 6 << 10), 6 << 10, "never larger than set");
     }
 }

@@ -39,9 +39,6 @@ const LOOK_AT_LATEST: u64 = 16 << 20;
 /// ...and never more often than after this part of the base.
 const LOOK_PART: u64 = 16;
 
-/// Segments are about this part of the store, and the reserve never asks for more of it either.
-pub const SEGMENT_PART: u64 = 16;
-
 /// The base of the reserve for a store of so many bytes.
 pub fn base_bytes(store: u64, segment_bytes: u64) -> u64 {
     (store / BASE_PART).max(LEAST_BASE).min(MOST_SEGMENTS * segment_bytes)

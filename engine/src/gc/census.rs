@@ -11,7 +11,9 @@
 //! (I6: what is garbage here never comes into view again).
 //!
 //! Cost: one pass over the tables, which hold keys and pointers mostly; for values of 1 KiB that
-//! is about a thirtieth of the data. No lock is held; views keep what they name.
+//! is about a thirtieth of the data. No lock is held; views keep what they name, but no segment:
+//! what an earlier census found can be freed while this one is under way. Where it says that
+//! something is live in a segment, that is so as long as the segment exists.
 
 use crate::base::entry::Slot;
 use crate::base::error::Result;
@@ -21,10 +23,9 @@ use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
 use crate::segment::MIN_RECORD_BYTES;
-use crate::version::resolve::Resolved;
-use crate::version::view::View;
+use crate::version::entries::EntriesView;
+use crate::version::resolve::given_up;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// Every record has at least as many bytes besides its key and value.
 const RECORD_HEADER_BYTES: u64 = MIN_RECORD_BYTES as u64;
@@ -54,6 +55,8 @@ pub struct Live {
 /// What a census found.
 #[derive(Debug, Clone, Default)]
 pub struct Census {
+    /// What was visible when it began: it knows of nothing behind.
+    pub seqno: SeqNo,
     /// Live records, by segment; segments that a memtable may lead to can have more.
     pub segments: BTreeMap<SegmentId, Live>,
     /// The segments that were closed and behind the head before the census began. Of these alone
@@ -82,7 +85,7 @@ pub struct Scope<'a> {
     /// The live snapshots, ascending, listed after `seqno` was read.
     pub snapshots: &'a [SeqNo],
     /// A view of every keyspace, taken after both.
-    pub views: &'a [Arc<View>],
+    pub views: &'a [EntriesView],
     /// Segments that were closed and behind the head before `seqno` was read, so that nothing
     /// leads to them but what is in the tables of the views. Their records are listed one by one,
     /// those of the first with the least risk of being given up.
@@ -92,7 +95,7 @@ pub struct Scope<'a> {
     pub max_listed: usize,
 }
 
-/// Takes the census. `go_on` is asked now and then; its error ends the walk.
+/// Takes the census. `go_on` is asked every few milliseconds; its error ends the walk.
 pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> Result<()>) -> Result<Census> {
     let mut walk = Walk::new(scope);
     for view in scope.views {
@@ -120,6 +123,7 @@ impl<'a> Walk<'a> {
         Walk {
             scope,
             census: Census {
+                seqno: scope.seqno,
                 segments,
                 counted: scope.wanted.iter().copied().collect(),
                 ..Census::default()
@@ -130,7 +134,12 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn keyspace(&mut self, view: &View, go_on: &mut dyn FnMut() -> Result<()>) -> Result<()> {
+    fn keyspace(
+        &mut self,
+        entries: &EntriesView,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let view = entries.view();
         let order = view.levels.order().clone();
         let snapshots = self.scope.snapshots;
         let mut iter = merged(view, ReadMode::Pass)?;
@@ -151,7 +160,7 @@ impl<'a> Walk<'a> {
                 let stratum = snapshots.partition_point(|&snapshot| snapshot < trailer.seqno());
                 if seen != Some(stratum) {
                     seen = Some(stratum);
-                    self.live(view, &key, trailer.kind()?, iter.payload(), is_hidden)?;
+                    self.live(entries, &key, trailer.kind()?, iter.payload(), is_hidden)?;
                 }
             }
             is_hidden = true;
@@ -169,7 +178,7 @@ impl<'a> Walk<'a> {
     /// a snapshot which went before the views were taken: then it is as dead as it was.
     fn live(
         &mut self,
-        view: &View,
+        entries: &EntriesView,
         key: &[u8],
         kind: EntryKind,
         payload: &[u8],
@@ -178,9 +187,10 @@ impl<'a> Walk<'a> {
         match Slot::decode(kind, payload)? {
             Slot::Delete => return Ok(()),
             Slot::Inline(value) => self.census.inline_bytes += (key.len() + value.len()) as u64,
-            Slot::Pointer(pointer) => match view.resolve(pointer)? {
-                Resolved::Gone(_) if is_hidden => return Ok(()),
-                resolved => self.note(resolved.place(pointer)?.1),
+            Slot::Pointer(pointer) => match entries.place(pointer)? {
+                Some(place) => self.note(place),
+                None if is_hidden => return Ok(()),
+                None => return Err(given_up(pointer)),
             },
         }
         self.census.entries += 1;

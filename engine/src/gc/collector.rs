@@ -9,7 +9,9 @@
 //! Locks: `state` is held for the length of a step, so steps are serial, and nothing but a step
 //! frees segments that are not dead as a whole or ends a relocation.
 
-use crate::base::error::{Error, ErrorKind, Result};
+mod count;
+
+use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
@@ -17,22 +19,21 @@ use crate::commit::pace::SpacePace;
 use crate::commit::stall::Gate;
 use crate::env::budget::Pressure;
 use crate::env::sync::Mutex;
-use crate::gc::census::{self, Scope};
 use crate::gc::copying::Failure;
 use crate::gc::facts::{How, SpaceFacts, relocated_bytes};
 use crate::gc::log_tail::Advice;
-use crate::gc::pace::{CensusNeed, Counted, LiveEstimate, PaceFacts, Written, pace};
+use crate::gc::overwritten::Overwritten;
+use crate::gc::pace::{LiveEstimate, PaceFacts, Written, pace};
 use crate::gc::picker::{self, Mode, Plan, Policy, pick};
 use crate::gc::punch::{Declared, Puncher};
 use crate::gc::relocate::{self, MoveReport, Victim};
 use crate::gc::settings::GcOptions;
-use crate::gc::survey::{Knowledge, are_long, survey};
+use crate::gc::survey::{Knowledge, survey};
 use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
 use crate::stats::Counters;
 use crate::version::job::JobContext;
 use crate::version::snapshots::Snapshots;
-use crate::version::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -115,7 +116,7 @@ impl Collector {
         let (facts, plan) = self.plan(&state, mode)?;
         self.set_pace(&state, &facts, &plan, mode);
         if self.wants_census(&state, &facts, &plan, mode) {
-            self.take_census(&mut state, &facts)?;
+            self.take_census(&mut state, &facts, mode)?;
             return Ok(Step::Worked);
         }
         let punched = self.declare_holes(&mut state, &plan)?;
@@ -160,7 +161,7 @@ impl Collector {
         }
         state.tidy.run(&self.parts.context.set)?;
         let (facts, _) = self.plan(&state, Mode::Manual)?;
-        self.take_census(&mut state, &facts)?;
+        self.take_census(&mut state, &facts, Mode::Manual)?;
         let mut sum = MoveReport::default();
         loop {
             let (facts, plan) = self.plan(&state, Mode::Manual)?;
@@ -263,95 +264,6 @@ impl Collector {
         }));
     }
 
-    /// Whether what is known is too old, or too little, to decide by.
-    fn wants_census(&self, state: &State, facts: &SpaceFacts, plan: &Plan, mode: Mode) -> bool {
-        if matches!(mode, Mode::Off | Mode::Paused) || !facts.segments.iter().any(|s| s.sealed) {
-            return false;
-        }
-        let target = self.parts.options.max_space_amplification;
-        let written = self.written();
-        if !state.is_counted {
-            // What tables reference is live at most; a process that came to read counts nothing.
-            let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
-            let start = SpaceTarget::new(at_most + facts.table_bytes, target).start();
-            let part = if mode == Mode::Idle { 64 } else { 16 };
-            return mode == Mode::Low
-                || facts.allocated() > start
-                || written.put_bytes > facts.allocated() / part
-                || written.deletes > 0 && mode == Mode::Idle;
-        }
-        let is_over = facts.allocated() > SpaceTarget::new(facts.live_bytes, target).start();
-        if (is_over || mode == Mode::Idle) && self.is_released(state) {
-            return true;
-        }
-        state.live.is_census_due(&CensusNeed {
-            allocated: facts.allocated(),
-            max_space_amplification: self.parts.options.max_space_amplification,
-            written,
-            idle: matches!(mode, Mode::Idle | Mode::Low),
-            exhausted: !self.has_work(state, plan),
-        })
-    }
-
-    /// True if a snapshot is gone that kept something live in the last census.
-    fn is_released(&self, state: &State) -> bool {
-        let now = self.parts.snapshots.list();
-        state.snapshots.iter().any(|seqno| now.binary_search(seqno).is_err())
-    }
-
-    fn take_census(&self, state: &mut State, facts: &SpaceFacts) -> Result<()> {
-        let context = &self.parts.context;
-        let (wanted, begun) = (wanted(facts), context.env.clock.now());
-        let written = self.written();
-        let seqno = self.parts.snapshots.visible();
-        let snapshots = self.parts.snapshots.list();
-        // I4: what was written over counts as dead only once the newer version is durable.
-        self.parts.committer.sync()?;
-        let views = self.views()?;
-        let max_listed = self.parts.options.memory_bytes as usize / size_of::<census::LiveRecord>();
-        let scope =
-            Scope { seqno, snapshots: &snapshots, views: &views, wanted: &wanted, max_listed };
-        let census = census::take(&scope, || context.check_closing()).inspect_err(|error| {
-            if error.kind() == ErrorKind::Corruption {
-                state.broken = Some(error.clone());
-            }
-        })?;
-        let counters = &self.parts.counters.gc;
-        counters.censuses.add(1);
-        counters.census_entries.add(census.walked);
-        counters.census_nanos.add((context.env.clock.now() - begun).as_nanos() as u64);
-        let (live_bytes, live_records) = (census.live_bytes(), census.entries);
-        state.live.count(Counted { live_bytes, live_records, written });
-        let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
-        let written_then = written_then.collect();
-        (state.is_counted, state.snapshots) = (true, snapshots);
-        let mut lists = census.segments.values().filter_map(|live| live.list.as_ref());
-        let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
-        let may_punch = is_unknown && lists.any(|list| are_long(list));
-        state.knowledge = Knowledge { census, written_then, ..Knowledge::default() };
-        if may_punch {
-            state.puncher.costs.probe(context);
-            let nanos = state.puncher.costs.get().map_or(0, |cost| cost.call_nanos);
-            counters.punch_call_nanos.add(nanos);
-        }
-        Ok(())
-    }
-
-    /// A view of each keyspace that has tables. One that is just being created has none.
-    fn views(&self) -> Result<Vec<Arc<View>>> {
-        let set = &self.parts.context.set;
-        let version = set.current();
-        let views: Vec<Arc<View>> = set.keyspaces().iter().map(|state| state.view()).collect();
-        for (id, keyspace) in &version.keyspaces {
-            let seen = views.iter().any(|view| view.keyspace == *id);
-            if !seen && keyspace.levels.deepest().is_some() {
-                let what = format!("keyspace {:?} is not open for a census", keyspace.name);
-                return Err(Error::new(ErrorKind::Busy, what));
-            }
-        }
-        Ok(views)
-    }
-
     /// The next victims, with what is live in them.
     fn group(&self, state: &mut State, facts: &SpaceFacts, plan: &Plan) -> Vec<Victim> {
         let room = self.room();
@@ -411,10 +323,22 @@ impl Collector {
         state.note_freed(freed, time);
     }
 
+    /// What was overwritten since the census; see there for the order.
+    fn overwritten(&self, state: &State) -> Result<Overwritten> {
+        let seqno = self.parts.snapshots.visible();
+        let snapshots = self.parts.snapshots.list();
+        self.parts.committer.sync()?;
+        Ok(Overwritten::new(state.knowledge.census.seqno, seqno, snapshots, self.views()?))
+    }
+
     fn relocate(&self, state: &mut State, group: Vec<Victim>) -> Result<MoveReport> {
         let clock = &self.parts.context.env.clock;
         let begun = clock.now();
-        match relocate::run(&self.parts.context, &group) {
+        let moved = match self.overwritten(state) {
+            Ok(overwritten) => relocate::run(&self.parts.context, &group, &overwritten),
+            Err(error) => Err(error.into()),
+        };
+        match moved {
             Ok(report) => {
                 let time = clock.now() - begun;
                 self.count(state, &report, time);
@@ -422,6 +346,9 @@ impl Collector {
                 if let Some(target) = report.target {
                     state.knowledge.moved_since.insert(target, report.bytes_moved);
                 }
+                // Not left to the threads that compact: while those are at it, space would grow.
+                let removed = self.parts.context.set.purge()?;
+                self.parts.counters.files_removed.add(removed as u64);
                 Ok(report)
             }
             Err(Failure { segment, error }) => {
@@ -438,21 +365,10 @@ impl Collector {
 }
 
 impl State {
-    /// Learns how fast space comes back. The past counts half as much each time.
+    /// Learns how fast space comes back. The past fades slowly: between two censuses, which free
+    /// nothing, there are about as many rounds as count.
     fn note_freed(&mut self, bytes: u64, time: Duration) {
         let (before, took) = self.freed;
-        self.freed = (before / 2 + bytes, took / 2 + time);
+        self.freed = (before / 16 * 15 + bytes, took / 16 * 15 + time);
     }
-}
-
-/// Segments whose records a census is to list: those with most garbage for what is live first, as
-/// far as is known.
-fn wanted(facts: &SpaceFacts) -> Vec<SegmentId> {
-    let mut candidates: Vec<_> =
-        facts.segments.iter().filter(|segment| segment.is_collectable()).collect();
-    candidates.sort_by_key(|segment| {
-        let live = segment.live.min(segment.referenced).min(segment.written);
-        (live * 1000 / segment.written.max(1), segment.id)
-    });
-    candidates.iter().map(|segment| segment.id).collect()
 }

@@ -6,7 +6,8 @@ use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::env::budget::Who;
 use crate::env::fs::{Advice, File};
 use crate::gc::census::LiveRecord;
-use crate::segment::SortedWriter;
+use crate::gc::overwritten::Overwritten;
+use crate::segment::{RecordView, SortedWriter};
 use crate::version::files::SegmentHandle;
 use crate::version::job::JobContext;
 use std::sync::Arc;
@@ -90,10 +91,12 @@ struct Item {
     record: LiveRecord,
 }
 
-/// Copies all records of `sources` in the order of keys; returns how many bytes were read.
+/// Copies the records of `sources`, but those that died since they were listed, in the order of
+/// keys; returns how many bytes were read.
 pub fn copy(
     context: &JobContext,
     sources: &mut [Source<'_>],
+    overwritten: &Overwritten,
     writer: &mut SortedWriter,
 ) -> Result<u64, Failure> {
     let items = sources
@@ -111,8 +114,17 @@ pub fn copy(
         for (item, record) in chunk.iter().zip(loaded.records()) {
             let source = &mut sources[item.source];
             let epoch = source.handle.segment.epoch();
-            let to = match writer.copy(record, epoch, item.record.offset) {
-                Ok(to) => to,
+            let mut hidden = Ok(false);
+            let is_wanted = |view: &RecordView<'_>| {
+                hidden = overwritten.hides(view);
+                matches!(hidden, Ok(false))
+            };
+            let to = match writer.copy_if(record, epoch, item.record.offset, is_wanted) {
+                Ok(Some(to)) => to,
+                Ok(None) => {
+                    hidden?;
+                    continue;
+                }
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     return Err(source.damaged(error, item.record));
                 }

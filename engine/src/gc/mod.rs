@@ -17,6 +17,7 @@ pub mod dead;
 pub mod explain;
 pub mod facts;
 pub mod log_tail;
+pub mod overwritten;
 pub mod pace;
 pub mod picker;
 pub mod punch;

@@ -116,7 +116,7 @@ pub struct CensusNeed {
 }
 
 /// While its findings last, a census serves until this part of the live bytes was rewritten...
-const RENEW_PART: u64 = 16;
+const RENEW_PART: u64 = 8;
 /// ...and until this part once they are used up, or while nobody is in the way.
 const HURRY_PART: u64 = 64;
 

@@ -18,6 +18,7 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::gc::census::LiveRecord;
 use crate::gc::copying::{self, Failure, Moved, Source};
+use crate::gc::overwritten::Overwritten;
 use crate::gc::punch::runs::total;
 use crate::relocation::{RelocationMeta, RelocationWriter};
 use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
@@ -77,8 +78,12 @@ impl MoveReport {
     }
 }
 
-/// Frees the victims that are still there.
-pub fn run(context: &JobContext, victims: &[Victim]) -> Result<MoveReport, Failure> {
+/// Frees the victims that are still there. What is `overwritten` by now is not moved.
+pub fn run(
+    context: &JobContext,
+    victims: &[Victim],
+    overwritten: &Overwritten,
+) -> Result<MoveReport, Failure> {
     let version = context.set.current();
     let mut job = Job::new(context, &version);
     let mut sources = Vec::new();
@@ -95,7 +100,7 @@ pub fn run(context: &JobContext, victims: &[Victim]) -> Result<MoveReport, Failu
         return Ok(MoveReport::default());
     }
     job.report.segments = sources.len() as u64;
-    job.copy(&mut sources)?;
+    job.copy(&mut sources, overwritten)?;
     let moved: BTreeMap<SegmentId, Vec<Moved>> =
         sources.into_iter().map(|source| (source.handle.id(), source.moved)).collect();
     job.write_relocations(moved)?;
@@ -133,7 +138,11 @@ impl<'a> Job<'a> {
     }
 
     /// Copies what is live, if anything is, and makes the copy durable.
-    fn copy(&mut self, sources: &mut [Source<'_>]) -> Result<(), Failure> {
+    fn copy(
+        &mut self,
+        sources: &mut [Source<'_>],
+        overwritten: &Overwritten,
+    ) -> Result<(), Failure> {
         if sources.iter().all(|source| source.is_empty()) {
             return Ok(());
         }
@@ -146,8 +155,13 @@ impl<'a> Job<'a> {
         let (database, kind) = (tables.database, SegmentKind::Sorted);
         let identity = SegmentIdentity { database, id, kind, epoch };
         let mut writer = SortedWriter::create(file.clone(), &path, identity)?;
-        self.report.bytes_read = copying::copy(self.context, sources, &mut writer)?;
+        self.report.bytes_read = copying::copy(self.context, sources, overwritten, &mut writer)?;
         self.report.records = sources.iter().map(|source| source.moved.len() as u64).sum();
+        if self.report.records == 0 {
+            // All of them died meanwhile.
+            self.context.set.discard(&std::mem::take(&mut self.created));
+            return Ok(());
+        }
         let length = writer.finish()?;
         self.sync(&*file, &path)?;
         self.report.bytes_moved = length;

@@ -1,16 +1,15 @@
 //! The space target in bytes: the marks at which value GC begins, ends, and holds writers up.
 //!
-//! The marks lie close below the target, because slack is what makes collecting cheap: with a
-//! spare share p of garbage, freeing a byte costs about (1 - p) / p bytes moved.
+//! The marks lie as close to the target as they can, because slack is what makes collecting cheap:
+//! with a spare share p of garbage, freeing a byte costs about (1 - p) / p bytes moved. Measured
+//! with random overwrites at 1.3, two hundredths of space are a seventh of what is moved.
 
-/// GC begins this share of the target below it, if the target leaves that much...
-const START_BELOW: f64 = 0.02;
-/// ...and goes on until space is this share below.
-const LOW_BELOW: f64 = 0.03;
-/// A narrow target gives up at most this share of its slack to the margin.
-const MARGIN_OF_SLACK: f64 = 0.125;
+/// GC begins at the target and goes on until space is this share of the target below...
+const LOW_BELOW: f64 = 0.01;
+/// ...but a narrow target gives up at most this share of its slack to the margin.
+const MARGIN_OF_SLACK: f64 = 0.0625;
 /// Writers are held up most once space is this share above the target.
-const HARD_ABOVE: f64 = 0.04;
+const HARD_ABOVE: f64 = 0.03;
 
 /// A target for a number of live bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,22 +31,18 @@ impl SpaceTarget {
 
     /// Above this GC begins, and soft delays of writers are allowed.
     pub fn start(&self) -> u64 {
-        self.below(START_BELOW, MARGIN_OF_SLACK)
+        self.times(self.ratio)
     }
 
     /// Once it has begun GC goes on down to here.
     pub fn low(&self) -> u64 {
-        self.below(LOW_BELOW, MARGIN_OF_SLACK * LOW_BELOW / START_BELOW)
+        let margin = (self.ratio * LOW_BELOW).min((self.ratio - 1.0) * MARGIN_OF_SLACK);
+        self.times(self.ratio - margin)
     }
 
     /// From here on delays of writers are at their longest.
     pub fn hard(&self) -> u64 {
         self.times(self.ratio * (1.0 + HARD_ABOVE))
-    }
-
-    fn below(&self, share: f64, of_slack: f64) -> u64 {
-        let margin = (self.ratio * share).min((self.ratio - 1.0) * of_slack);
-        self.times(self.ratio - margin)
     }
 
     fn times(&self, ratio: f64) -> u64 {
@@ -63,8 +58,7 @@ mod tests {
     fn marks_are_in_order() {
         for ratio in [1.05, 1.1, 1.3, 2.0, 10.0] {
             let target = SpaceTarget::new(1 << 30, ratio);
-            let at = (ratio * (1u64 << 30) as f64) as u64;
-            let marks = [1 << 30, target.low(), target.start(), at, target.hard()];
+            let marks = [1 << 30, target.low(), target.start(), target.hard()];
             assert!(marks.is_sorted_by(|a, b| a < b), "{ratio}: {marks:?}");
         }
     }
@@ -72,8 +66,8 @@ mod tests {
     #[test]
     fn the_margins_of_the_default() {
         let target = SpaceTarget::new(1_000_000, 1.3);
-        assert_eq!((target.low(), target.start()), (1_261_000, 1_274_000));
-        assert_eq!((target.slack(), target.hard()), (300_000, 1_352_000));
+        assert_eq!((target.low(), target.start()), (1_287_000, 1_300_000));
+        assert_eq!((target.slack(), target.hard()), (300_000, 1_339_000));
     }
 
     #[test]

@@ -57,7 +57,21 @@ impl SortedWriter {
     /// `epoch` seeds, and returns the pointer to it. A record that is damaged is refused and not
     /// added: its new checksum would call the damage good.
     pub fn copy(&mut self, record: &[u8], epoch: u64, offset: u64) -> Result<ValuePointer> {
-        RecordView::decode_exact(record, epoch, offset)?;
+        let copied = self.copy_if(record, epoch, offset, |_| true)?;
+        Ok(copied.expect("every record is wanted"))
+    }
+
+    /// As [`SortedWriter::copy`], if the verified record `is_wanted`.
+    pub fn copy_if(
+        &mut self,
+        record: &[u8],
+        epoch: u64,
+        offset: u64,
+        is_wanted: impl FnOnce(&RecordView<'_>) -> bool,
+    ) -> Result<Option<ValuePointer>> {
+        if !is_wanted(&RecordView::decode_exact(record, epoch, offset)?) {
+            return Ok(None);
+        }
         let at = self.start + self.frame.len() as u64;
         let covered = &record[CHECKSUM_BYTES..];
         let sum = checksum32(seed(self.identity.epoch, at), covered);
@@ -68,7 +82,7 @@ impl SortedWriter {
             self.write_frame()?;
         }
         let (segment, length) = (self.identity.id, record.len() as u32);
-        Ok(ValuePointer { segment, offset: at, length })
+        Ok(Some(ValuePointer { segment, offset: at, length }))
     }
 
     fn write_frame(&mut self) -> Result<()> {

@@ -12,6 +12,7 @@
 mod alive;
 pub mod build;
 pub mod edit;
+pub mod entries;
 pub mod files;
 pub mod garbage;
 pub mod health;

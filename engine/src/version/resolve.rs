@@ -31,20 +31,26 @@ impl Resolved {
             Resolved::At(handle, pointer) => return Ok((handle, pointer)),
             Resolved::Gone(hole) => hole,
         };
-        let error = Error::corruption(format!(
-            "a value pointer leads to offset {} of segment {}, whose record was given up as \
-             garbage when space was freed",
-            pointer.offset, pointer.segment
-        ));
-        let error = error.advise(ADVICE);
+        let error = given_up(pointer);
         Err(match hole {
             Some((handle, at)) => error.in_file(handle.path()).at(at.offset),
-            None => error.at(pointer.offset),
+            None => error,
         })
     }
 }
 
 const ADVICE: &str = "run `cleave check` and restore from a checkpoint";
+
+/// The error of a pointer that a reader can see, to a record that is gone.
+pub fn given_up(pointer: ValuePointer) -> Error {
+    Error::corruption(format!(
+        "a value pointer leads to offset {} of segment {}, whose record was given up as garbage \
+         when space was freed",
+        pointer.offset, pointer.segment
+    ))
+    .at(pointer.offset)
+    .advise(ADVICE)
+}
 
 /// The error of a pointer into a segment that is neither live nor relocated.
 pub(super) fn unknown(pointer: ValuePointer) -> Error {

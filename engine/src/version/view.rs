@@ -87,7 +87,7 @@ impl LoggedMemtable {
         self.last_seqno.load(Ordering::Relaxed)
     }
 
-    fn pinned(&self, id: SegmentId) -> Option<Arc<SegmentHandle>> {
+    pub(super) fn pinned(&self, id: SegmentId) -> Option<Arc<SegmentHandle>> {
         self.pins.lock().iter().find(|handle| handle.id() == id).cloned()
     }
 }

@@ -78,8 +78,7 @@ impl Background {
         }
         match self.place.collector.step(mode)? {
             Step::Rested => Ok(false),
-            // Not left to the threads that compact: while those are at it, space would only grow.
-            Step::Worked => self.purge().map(|()| true),
+            Step::Worked => Ok(true),
             Step::Flush(advice) => self.follow(advice).map(|()| false),
         }
     }

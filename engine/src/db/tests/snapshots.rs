@@ -7,6 +7,7 @@ use crate::db::Db;
 use crate::doc_dir;
 use crate::gc::census::{self, Scope};
 use crate::gc::tidy::Tidy;
+use crate::version::entries::EntriesView;
 use crate::version::view::View;
 use std::sync::Arc;
 
@@ -90,7 +91,7 @@ fn i06_a_census_whose_snapshots_went_finds_no_damage() {
     };
     db.core.background.run_chosen(keyspace, false, merge_level0).unwrap();
     assert_eq!(keyspace.view().levels.level(0).len(), 1);
-    let views = views(&db);
+    let views: Vec<_> = views(&db).iter().map(|view| EntriesView::of(view)).collect();
     let scope = Scope {
         seqno: scope_seqno,
         snapshots: &listed,

@@ -1,0 +1,85 @@
+//! What was overwritten or deleted since a census: known from the newest entries alone, those in
+//! memtables and in tables flushed since. A record that died meanwhile is not moved; moving the
+//! dead costs their bytes twice, once to write and once more as garbage where they went.
+//!
+//! The same rules as in `census.rs`, in the same order: the visible sequence number, the
+//! snapshots, a sync of the log, the views. So a newer entry found here is durable (I4), and no
+//! snapshot sees the older record, nor will one that is taken later (I6).
+//!
+//! Cost: a look-up in each memtable for each record that is about to be moved, and in the tables
+//! flushed since, whose filters spare most of it.
+
+use crate::base::error::Result;
+use crate::base::key::{SeqNo, Trailer};
+use crate::base::pointer::KeyspaceId;
+use crate::segment::RecordView;
+use crate::version::files::TableHandle;
+use crate::version::view::View;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// The newest entries of a database.
+pub struct Overwritten {
+    seqno: SeqNo,
+    snapshots: Vec<SeqNo>,
+    keyspaces: BTreeMap<KeyspaceId, Recent>,
+}
+
+/// Those of one keyspace.
+struct Recent {
+    view: Arc<View>,
+    /// Tables with entries behind the census, newest first.
+    flushed: Vec<Arc<TableHandle>>,
+}
+
+impl Overwritten {
+    /// What is newer than `since`. `seqno` was read first and everything up to it is durable;
+    /// `snapshots`, ascending, were listed behind that, `views` taken last.
+    pub fn new(
+        since: SeqNo,
+        seqno: SeqNo,
+        snapshots: Vec<SeqNo>,
+        views: Vec<Arc<View>>,
+    ) -> Overwritten {
+        let recent = |view: Arc<View>| {
+            let tables = view.levels.level(0).iter();
+            let flushed = tables.filter(|table| table.meta.summary.max_seqno > since);
+            (view.keyspace, Recent { flushed: flushed.cloned().collect(), view })
+        };
+        Overwritten { seqno, snapshots, keyspaces: views.into_iter().map(recent).collect() }
+    }
+
+    /// True if nobody sees `record` any more, now or later. False may also mean that the newer
+    /// entry is elsewhere; the next census will find it.
+    pub fn hides(&self, record: &RecordView<'_>) -> Result<bool> {
+        let Some(recent) = self.keyspaces.get(&record.keyspace) else {
+            return Ok(false);
+        };
+        let newest = recent.newest(record.key, self.seqno)?.filter(|&it| it > record.seqno);
+        Ok(newest.is_some_and(|newest| !self.is_seen(record.seqno, newest)))
+    }
+
+    /// True if a snapshot sees what was written at `older`, as it does not see `newer`.
+    fn is_seen(&self, older: SeqNo, newer: SeqNo) -> bool {
+        let next = self.snapshots.partition_point(|&snapshot| snapshot < older);
+        self.snapshots.get(next).is_some_and(|&snapshot| snapshot < newer)
+    }
+}
+
+impl Recent {
+    /// The newest entry of `key` at or below `seqno`.
+    fn newest(&self, key: &[u8], seqno: SeqNo) -> Result<Option<SeqNo>> {
+        for memtable in self.view.memtables() {
+            if let Some(found) = memtable.table.get(key, seqno, |trailer, _| trailer.seqno()) {
+                return Ok(Some(found));
+            }
+        }
+        let found_at = |trailer: Trailer, _: &[u8]| trailer.seqno();
+        for table in &self.flushed {
+            if let Some(found) = table.table()?.get(key, seqno, true, found_at)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+}
