@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 fn bytes_of(dir: &Path) -> u64 {
-    common::files(dir, "").iter().map(|path| fs::metadata(path).unwrap().len()).sum()
+    common::bytes_of(dir, "")
 }
 
 /// Files of the directory that this process holds open though they were deleted.

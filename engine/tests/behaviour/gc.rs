@@ -2,7 +2,6 @@
 
 use crate::common;
 use cleavedb::{Db, GcOptions, Options};
-use std::fs;
 use std::path::Path;
 
 const KEYS: usize = 400;
@@ -20,7 +19,7 @@ fn put(db: &Db, number: usize, version: u64) {
 }
 
 fn segments(dir: &Path) -> u64 {
-    common::files(dir, ".seg").iter().map(|path| fs::metadata(path).unwrap().len()).sum()
+    common::bytes_of(dir, ".seg")
 }
 
 /// Every key has the value of the version that `version_of` says.

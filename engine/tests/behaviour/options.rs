@@ -172,8 +172,7 @@ fn a_value_of_200_mb() {
     drop(pairs);
     db.default_keyspace().delete("large").unwrap();
     db.compact().unwrap();
-    let left: u64 =
-        common::files(dir.path(), "").iter().map(|path| path.metadata().unwrap().len()).sum();
+    let left = common::bytes_of(dir.path(), "");
     assert!(left < 1_000_000, "{left}");
 }
 

@@ -37,12 +37,8 @@ fn overwrite(db: &Db, stays: impl Fn(usize) -> bool) {
 
 /// Length and bytes of blocks of each segment.
 fn sizes(dir: &Path) -> Vec<(PathBuf, u64, u64)> {
-    let paths = common::files(dir, ".seg").into_iter();
-    let size = |path: PathBuf| {
-        let meta = fs::metadata(&path).unwrap();
-        (path, meta.len(), meta.blocks() * 512)
-    };
-    paths.map(size).collect()
+    let files = common::metadata_of(dir, ".seg");
+    files.map(|(path, metadata)| (path, metadata.len(), metadata.blocks() * 512)).collect()
 }
 
 /// Bytes that segments take less than their lengths.

@@ -9,8 +9,7 @@ const VALUE_BYTES: usize = 500;
 
 /// Blocks on disk of the files in a directory, but for LOCK's.
 fn allocated(dir: &Path) -> u64 {
-    let blocks = |path: &std::path::PathBuf| path.metadata().unwrap().blocks() * 512;
-    common::files(dir, "").iter().map(blocks).sum()
+    common::metadata_of(dir, "").map(|(_, metadata)| metadata.blocks() * 512).sum()
 }
 
 fn fill(db: &Db, keys: std::ops::Range<usize>, version: u64) {

@@ -4,7 +4,9 @@ pub mod child;
 pub mod rng;
 
 use cleavedb::{Db, Keyspace, KeyspaceOptions, Options, Separation};
-use std::path::Path;
+use std::fs::Metadata;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 pub use tempfile::TempDir;
 
 /// A directory that goes with the test; in memory where the system has such a place, as what a
@@ -102,6 +104,21 @@ pub fn files(dir: &Path, suffix: &str) -> Vec<std::path::PathBuf> {
         .collect();
     found.sort();
     found
+}
+
+/// Length of all files in a directory whose names end in `suffix`. One may go meanwhile: files that
+/// nobody needs any more are removed in the background.
+pub fn bytes_of(dir: &Path, suffix: &str) -> u64 {
+    metadata_of(dir, suffix).map(|(_, metadata)| metadata.len()).sum()
+}
+
+/// Those files with their metadata.
+pub fn metadata_of(dir: &Path, suffix: &str) -> impl Iterator<Item = (PathBuf, Metadata)> {
+    files(dir, suffix).into_iter().filter_map(|path| match std::fs::metadata(&path) {
+        Ok(metadata) => Some((path, metadata)),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => panic!("{}: {error}", path.display()),
+    })
 }
 
 /// Copies the files of a directory to a new one: what a kill at this moment leaves.
