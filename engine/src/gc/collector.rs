@@ -82,6 +82,8 @@ struct State {
     knowledge: Knowledge,
     /// True once there was a census.
     is_counted: bool,
+    /// How long the last one took.
+    census_time: Duration,
     /// The snapshots that it kept something for.
     snapshots: Vec<SeqNo>,
     /// What is live by now, most likely.
@@ -213,13 +215,16 @@ impl Collector {
         let version = self.parts.context.set.current();
         let live = state.live.likely(self.written());
         let punch = state.puncher.costs.get().filter(|_| self.parts.options.punch);
-        let facts = survey(&self.parts.context, &version, &state.knowledge, live, punch.as_ref())?;
+        let no_snapshots = self.parts.snapshots.list().is_empty();
+        let (context, known) = (&self.parts.context, &state.knowledge);
+        let facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
         let options = &self.parts.options;
         let policy = Policy {
             mode,
             max_space_amplification: options.max_space_amplification,
             discardable_ratio: options.discardable_ratio,
             punch,
+            census_cost: state.puncher.costs.movable_in(state.census_time),
             move_budget: u64::MAX,
         };
         let mut plan = pick(&facts, &policy);

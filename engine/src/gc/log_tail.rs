@@ -39,6 +39,9 @@ const LEAST_FLUSH_BYTES: u64 = 4 << 20;
 const LEAST_IDLE_FLUSH_BYTES: u64 = 1 << 20;
 /// ...or than this part of its size.
 const LEAST_FLUSH_PART: u64 = 50;
+/// Garbage that costs less to free than what a pick could take has to be this part of all space:
+/// each flush makes compaction write the keys anew.
+const LEAST_OFFERED_PART: u64 = 24;
 /// Without room for more, this part of its size is worth a flush, as is what is when idle.
 const LEAST_LOW_FLUSH_PART: u64 = 128;
 /// A tail of this part of what is live is too long if there is garbage in it: no pick can touch it,
@@ -89,6 +92,16 @@ impl LogTail {
         let moved = written.saturating_sub(won);
         Gain { how: How::Relocate, won, moved, cost: moved }
     }
+}
+
+/// What could be done about the tail if picks alone would cost more: the garbage in its closed
+/// segments is worth a flush.
+pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<Advice> {
+    let garbage = tail.garbage[CLOSED];
+    let least = LEAST_FLUSH_BYTES.max(facts.allocated() / LEAST_OFFERED_PART);
+    let takes_offers = matches!(policy.mode, Mode::Busy | Mode::Idle);
+    (takes_offers && facts.allocated() >= TINY_BYTES && garbage >= least)
+        .then_some(Advice::FlushFirst { garbage })
 }
 
 /// Whether the tail of the log is what keeps the space, and worth a flush.

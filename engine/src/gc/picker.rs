@@ -9,7 +9,7 @@
 use crate::base::pointer::SegmentId;
 use crate::gc::explain::Reason;
 use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
-use crate::gc::log_tail::{Advice, LogTail, advise};
+use crate::gc::log_tail::{Advice, LogTail, advise, offer};
 use crate::gc::target::SpaceTarget;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -42,6 +42,8 @@ pub struct Policy {
     pub discardable_ratio: f64,
     /// What punching costs; `None` if the file system can't.
     pub punch: Option<PunchCost>,
+    /// Bytes that could be moved in the time that a census takes.
+    pub census_cost: u64,
     /// The most bytes to move in this round; a larger segment is taken alone.
     pub move_budget: u64,
 }
@@ -84,6 +86,8 @@ pub struct Plan {
     pub victims: Vec<Victim>,
     /// What to do about the tail of the log.
     pub advice: Option<Advice>,
+    /// True if a census would list what can be freed for so much less that it pays.
+    pub count_first: bool,
     /// Bytes that all segments together would win that are worth it, taken or not.
     pub winnable: u64,
     /// For each segment why it is taken or not.
@@ -108,10 +112,16 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
     let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
     let mut plan = Plan::default();
     let mut candidates = Vec::new();
+    let mut promises = Vec::new();
     for segment in &facts.segments {
         match judge(segment, policy) {
             Ok(victim) => candidates.push((victim, policy.is_discardable(segment))),
-            Err(reason) => drop(plan.reasons.insert(segment.id, reason)),
+            Err(reason) => {
+                if reason == Reason::NotCounted && policy.is_worth(&segment.gain(None)) {
+                    promises.push(Promise { gain: segment.gain(None), after: After::Census });
+                }
+                plan.reasons.insert(segment.id, reason);
+            }
         }
     }
     candidates.sort_by(|(a, _), (b, _)| best_first(a, b));
@@ -123,14 +133,25 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
     }
     let tail = LogTail::of(facts);
     plan.advice = advise(facts, policy, &target, (&tail, plan.winnable));
-    let due = facts.allocated() > target.start();
+    let advice = plan.advice.or_else(|| offer(facts, policy, &tail));
+    promises.extend(advice.map(|it| Promise { gain: tail.gain(it), after: After::Flush(it) }));
+    promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
     let need = Need {
         allocated: facts.allocated(),
-        goal: if due { target.low() } else { u64::MAX },
+        goal: if facts.allocated() > target.low() { target.low() } else { u64::MAX },
+        is_due: facts.allocated() > target.start(),
         budget: policy.move_budget,
-        after_flush: plan.advice.map(|advice| tail.gain(advice)),
+        spent: 0,
     };
-    take(&mut plan, candidates, need);
+    let mut waiting = plan.clone();
+    let census = take(&mut waiting, &candidates, &promises, need);
+    if census.is_none_or(|it| it.instead > it.moved.saturating_add(policy.census_cost)) {
+        waiting.count_first = census.is_some();
+        return waiting;
+    }
+    // Counting costs more than it saves.
+    promises.retain(|promise| !matches!(promise.after, After::Census));
+    take(&mut plan, &candidates, &promises, need);
     plan
 }
 
@@ -166,49 +187,129 @@ fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
 }
 
 fn best_first(a: &Victim, b: &Victim) -> Ordering {
-    match (a.gain.beats(&b.gain), b.gain.beats(&a.gain)) {
+    by_gain(&a.gain, &b.gain).then(a.id.cmp(&b.id))
+}
+
+fn by_gain(a: &Gain, b: &Gain) -> Ordering {
+    match (a.beats(b), b.beats(a)) {
         (true, _) => Ordering::Less,
         (_, true) => Ordering::Greater,
-        _ => a.id.cmp(&b.id),
+        _ => Ordering::Equal,
     }
 }
 
+/// Space that can be won later, for less than what can be won now.
+struct Promise {
+    gain: Gain,
+    after: After,
+}
+
+/// What has to come first.
+#[derive(Clone, Copy)]
+enum After {
+    Flush(Advice),
+    Census,
+}
+
 /// What a round is to reach.
+#[derive(Clone, Copy)]
 struct Need {
     /// Bytes now.
     allocated: u64,
     /// Bytes wanted.
     goal: u64,
+    /// True if it is time to do something about that.
+    is_due: bool,
     /// The most bytes to move.
     budget: u64,
-    /// What the advised flush makes ready for the next round.
-    after_flush: Option<Gain>,
+    spent: u64,
+}
+
+impl Need {
+    fn is_left(&self) -> bool {
+        self.allocated > self.goal
+    }
+
+    fn win(&mut self, gain: &Gain) {
+        self.allocated = self.allocated.saturating_sub(gain.won);
+    }
+}
+
+/// What is left to a census, and what would be done instead.
+#[derive(Clone, Copy, Default)]
+struct Awaited {
+    won: u64,
+    /// Bytes to be moved after the census.
+    moved: u64,
+    /// Bytes to be moved to win the same without.
+    instead: u64,
 }
 
 /// Takes candidates, the best first, until the goal is reached. Those that are discardable or
-/// cost nothing are taken even beyond; those that a flush beats wait for it.
-fn take(plan: &mut Plan, candidates: Vec<(Victim, bool)>, mut need: Need) {
-    let mut spent = 0;
+/// cost nothing are taken even beyond; those that a promise beats wait for it.
+fn take(
+    plan: &mut Plan,
+    candidates: &[(Victim, bool)],
+    promises: &[Promise],
+    mut need: Need,
+) -> Option<Awaited> {
+    let mut promises = promises.iter().peekable();
+    let (mut awaited, mut replaced) = (Awaited::default(), 0);
     for (victim, is_discardable) in candidates {
-        let Gain { how, won, moved, cost } = victim.gain;
-        if let Some(flush) = need.after_flush.take_if(|flush| flush.beats(&victim.gain)) {
-            need.allocated = need.allocated.saturating_sub(flush.won);
+        while let Some(promise) = promises.next_if(|promise| promise.gain.beats(&victim.gain)) {
+            plan.rely_on(promise, &mut need, &mut awaited);
         }
-        let is_wanted = need.allocated > need.goal || is_discardable || cost == 0;
-        let reason = if !is_wanted {
-            Reason::TargetHolds { won, moved }
-        } else if spent > 0 && spent + cost > need.budget {
-            Reason::LaterRound { won, moved }
-        } else {
-            assert!(won > 0, "segment {} would not shrink", victim.id);
-            spent += cost;
-            need.allocated = need.allocated.saturating_sub(won);
-            plan.victims.push(victim);
-            match how {
-                How::Relocate => Reason::Relocated { won, moved },
-                How::Punch => Reason::Punched { won },
-            }
-        };
+        if !need.is_left() && replaced < awaited.won {
+            replaced += victim.gain.won;
+            awaited.instead += victim.gain.moved;
+        }
+        let reason = plan.consider(victim, *is_discardable, &mut need);
         plan.reasons.insert(victim.id, reason);
+    }
+    if replaced < awaited.won {
+        // Nothing else would do.
+        awaited.instead = u64::MAX;
+    }
+    promises.for_each(|promise| plan.rely_on(promise, &mut need, &mut awaited));
+    (awaited.won > 0).then_some(awaited)
+}
+
+impl Plan {
+    /// Waits for what is promised, if it is needed.
+    fn rely_on(&mut self, promise: &Promise, need: &mut Need, awaited: &mut Awaited) {
+        if !need.is_left() {
+            return;
+        }
+        need.win(&promise.gain);
+        match promise.after {
+            After::Flush(advice) => self.advice = Some(advice),
+            After::Census => {
+                awaited.won += promise.gain.won;
+                awaited.moved += promise.gain.moved;
+            }
+        }
+    }
+
+    /// Takes a candidate, or says why not.
+    fn consider(&mut self, victim: &Victim, is_discardable: bool, need: &mut Need) -> Reason {
+        let Gain { how, won, moved, cost } = victim.gain;
+        let is_wanted = need.is_left() && need.is_due || is_discardable || cost == 0;
+        if !is_wanted {
+            if need.is_left() {
+                need.win(&victim.gain);
+            }
+            return Reason::TargetHolds { won, moved };
+        }
+        if need.spent > 0 && need.spent + cost > need.budget {
+            return Reason::LaterRound { won, moved };
+        }
+        assert!(won > 0, "segment {} would not shrink", victim.id);
+        need.spent += cost;
+        need.win(&victim.gain);
+        self.victims.push(*victim);
+        match how {
+            How::Relocate => Reason::Relocated { won, moved },
+            How::Punch => Reason::Punched { won },
+        }
     }
 }

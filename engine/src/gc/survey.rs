@@ -48,18 +48,21 @@ impl Knowledge {
     }
 }
 
-/// The facts of `version`. `live_bytes` is the best estimate of all that is live; `punch` what
-/// punching costs, where it can be done.
+/// The facts of `version`. `live_bytes` is the best estimate of all that is live; with
+/// `no_snapshots` what newer entries hide is dead; `punch` is what punching costs, where it can be
+/// done.
 pub fn survey(
     context: &JobContext,
     version: &Version,
     knowledge: &Knowledge,
     live_bytes: u64,
+    no_snapshots: bool,
     punch: Option<&PunchCost>,
 ) -> Result<SpaceFacts> {
     let census = &knowledge.census;
     let mut facts = SpaceFacts { live_bytes, ..SpaceFacts::default() };
     let targets = target_bytes(version);
+    let hidden = hidden_bytes(context, no_snapshots);
     for (&id, live) in version.segments.iter() {
         let mut segment = physical(context, id, live, version)?;
         let relocated = targets.get(&id).copied().unwrap_or_default();
@@ -67,7 +70,12 @@ pub fn survey(
         let counted = census.segments.get(&id);
         segment.counted = census.counted.contains(&id);
         segment.live_records = counted.map_or(0, |live| live.records);
-        segment.live = knowledge.live_in(id, segment.written);
+        // What came of it since the census: no table names it, or a memtable holds newer.
+        let at_most = match segment.is_collectable() {
+            true => segment.referenced,
+            false => segment.written.saturating_sub(hidden.get(&id).copied().unwrap_or_default()),
+        };
+        segment.live = knowledge.live_in(id, segment.written).min(at_most);
         let list = counted.and_then(|counted| counted.list.as_ref());
         segment.dead_runs = list.zip(punch).and_then(|(list, it)| runs_to_punch(list, live, it));
         segment.linked = segment.dead_runs.is_some() && is_linked(context, live)?;
@@ -91,6 +99,21 @@ fn blocks(bytes: u64) -> u64 {
 fn is_linked(context: &JobContext, live: &LiveSegment) -> Result<bool> {
     let path = live.handle.path();
     Ok(context.set.tables().files.get(path)?.links().doing("measure", path)? > 1)
+}
+
+/// Bytes of records in each segment that newer entries in memtables hide from all but snapshots.
+fn hidden_bytes(context: &JobContext, no_snapshots: bool) -> BTreeMap<SegmentId, u64> {
+    let mut bytes = BTreeMap::new();
+    if no_snapshots {
+        for keyspace in context.set.keyspaces() {
+            for memtable in keyspace.view().memtables() {
+                for (segment, hidden) in memtable.table.hidden() {
+                    *bytes.entry(segment).or_default() += hidden;
+                }
+            }
+        }
+    }
+    bytes
 }
 
 /// What relocations say of each segment that they lead to: at least as much as is live there.

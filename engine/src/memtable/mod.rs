@@ -30,6 +30,7 @@ use crate::env::sync::Mutex;
 use arena::Arena;
 use node::{NODE_LEVELS, Node, SHORT_KEY_BYTES, Words, words_of};
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
@@ -76,6 +77,8 @@ struct Inserter {
     /// the place where the next one goes if keys come in order.
     before: [u32; MAX_LEVELS],
     random: u64,
+    /// Bytes of records that newer entries hide, by their segment.
+    hidden: BTreeMap<SegmentId, u64>,
     /// Where the arenas end.
     nodes: u32,
     towers: u32,
@@ -113,6 +116,7 @@ impl Memtable {
             before: [HEAD; MAX_LEVELS],
             // Fixed, so that the same insertions always make the same list.
             random: 0x9e37_79b9_7f4a_7c15,
+            hidden: BTreeMap::new(),
             nodes: 0,
             towers: 0,
             pointers: 0,
@@ -158,6 +162,7 @@ impl Memtable {
         let target = Target::new(user_key, trailer);
         let mut inserter = self.inserter.lock();
         self.find_neighbours(&mut inserter, &target);
+        self.count_hidden(&mut inserter, &target);
         let levels = inserter.draw_levels();
         let number = self.nodes.append(&mut inserter.nodes, 1);
         let node = self.nodes.get(number);
@@ -283,6 +288,28 @@ impl Memtable {
             "a key was inserted twice with sequence number {}",
             target.trailer.seqno()
         );
+    }
+
+    /// Counts what the target is about to hide: the entry that it goes in front of, if that is of
+    /// the same key. Out of order, behind a newer one, it would be hidden itself; that is not
+    /// counted.
+    fn count_hidden(&self, inserter: &mut Inserter, target: &Target<'_>) {
+        let next = self.nodes.get(inserter.before[0]).next[0].load(Relaxed);
+        if next == HEAD {
+            return;
+        }
+        let node = self.nodes.get(next);
+        if self.compare_keys(node, target) == Ordering::Equal
+            && let Slot::Pointer(pointer) = self.slot(node)
+        {
+            *inserter.hidden.entry(pointer.segment).or_default() += u64::from(pointer.length);
+        }
+    }
+
+    /// Bytes of records that only snapshots can see any more, as newer entries of this memtable
+    /// hide them, by their segment.
+    pub fn hidden(&self) -> BTreeMap<SegmentId, u64> {
+        self.inserter.lock().hidden.clone()
     }
 
     /// Gives a node room for its links above [`NODE_LEVELS`].

@@ -326,3 +326,30 @@ fn readers_see_every_published_entry_while_others_are_inserted() {
         done.store(true, Release);
     });
 }
+
+#[test]
+fn what_newer_entries_hide_is_counted_by_segment() {
+    for order in orders() {
+        let table = Memtable::new(order);
+        let pointer = |segment, length| {
+            Slot::Pointer(ValuePointer { segment: SegmentId(segment), offset: 0, length })
+        };
+        let long_key = [b'l'; 100];
+        let slots = [
+            (&b"a"[..], pointer(1, 10)),
+            (&b"b"[..], pointer(1, 20)),
+            (&long_key[..], pointer(2, 40)),
+            (&b"c"[..], Slot::Inline(b"kept in the table")),
+            (&b"a"[..], pointer(2, 80)),
+            (&long_key[..], Slot::Delete),
+            (&b"c"[..], pointer(2, 160)),
+        ];
+        for (at, (key, slot)) in slots.into_iter().enumerate() {
+            table.insert(key, Trailer::new(at as SeqNo + 1, slot.kind()), slot);
+        }
+        let expected = BTreeMap::from([(SegmentId(1), 10), (SegmentId(2), 40)]);
+        assert_eq!(table.hidden(), expected);
+        table.insert(b"a", Trailer::new(8, EntryKind::Delete), Slot::Delete);
+        assert_eq!(table.hidden()[&SegmentId(2)], 120);
+    }
+}

@@ -21,6 +21,7 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
         max_space_amplification: options.max_space_amplification,
         discardable_ratio: options.discardable_ratio,
         punch: None,
+        census_cost: 0,
         move_budget: u64::MAX,
     }
 }

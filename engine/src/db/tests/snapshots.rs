@@ -11,12 +11,12 @@ use crate::version::entries::EntriesView;
 use crate::version::view::View;
 use std::sync::Arc;
 
-fn put(db: &Db, key: &str, byte: u8) {
+pub(super) fn put(db: &Db, key: &str, byte: u8) {
     db.default_keyspace().put(key, vec![byte; 500]).unwrap();
 }
 
 /// Everything that is written so far comes into tables, and its segments behind the head.
-fn settle(db: &Db) {
+pub(super) fn settle(db: &Db) {
     {
         let mut log = db.core.committer.hold();
         db.core.committer.log().rotate(&mut log).unwrap();
@@ -25,7 +25,7 @@ fn settle(db: &Db) {
     db.flush().unwrap();
 }
 
-fn views(db: &Db) -> Vec<Arc<View>> {
+pub(super) fn views(db: &Db) -> Vec<Arc<View>> {
     db.core.states().iter().map(|state| state.view()).collect()
 }
 

@@ -58,7 +58,7 @@ impl Collector {
             max_space_amplification: self.parts.options.max_space_amplification,
             written,
             idle: matches!(mode, Mode::Idle | Mode::Low),
-            exhausted: !self.has_work(state, plan),
+            exhausted: plan.count_first || !self.has_work(state, plan),
         })
     }
 
@@ -112,6 +112,7 @@ impl Collector {
         counters.census_nanos.add(time.as_nanos() as u64);
         // Writers are held up by the rate at which space comes back, and meanwhile none does.
         state.freed.1 += time;
+        state.census_time = time;
         let (live_bytes, live_records) = (census.live_bytes(), census.entries);
         state.live.count(Counted { live_bytes, live_records, written });
         let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));

@@ -51,6 +51,12 @@ impl Costs {
         Some(PunchCost { call_nanos, move_nanos_per_mib: self.move_nanos_per_mib() })
     }
 
+    /// Bytes that could have been moved in so much time.
+    pub fn movable_in(&self, time: Duration) -> u64 {
+        let bytes = (time.as_nanos() << 20) / u128::from(self.move_nanos_per_mib());
+        u64::try_from(bytes).unwrap_or(u64::MAX)
+    }
+
     /// True if nobody has tried yet.
     pub fn is_unknown(&self) -> bool {
         self.call == Call::Unknown

@@ -42,6 +42,7 @@ fn run(case: &str) -> String {
         max_space_amplification: 1.3,
         discardable_ratio: 0.5,
         punch: None,
+        census_cost: 0,
         move_budget: u64::MAX,
     };
     for line in lines {
@@ -93,6 +94,7 @@ fn rule(policy: &mut Policy, word: &str) {
         ("manual", _) => policy.mode = Mode::Manual,
         ("target", value) => policy.max_space_amplification = value.parse().unwrap(),
         ("discardable", value) => policy.discardable_ratio = value.parse().unwrap(),
+        ("census", value) => policy.census_cost = number(value),
         ("budget", value) => policy.move_budget = number(value),
         // As measured on ext4: a call costs about as much as moving a megabyte.
         ("punch", _) => {
@@ -162,6 +164,9 @@ fn outcome(facts: &SpaceFacts, plan: &Plan) -> String {
             let _ = writeln!(text, "seal the active segment: {}", sized(garbage));
         }
         None => {}
+    }
+    if plan.count_first {
+        let _ = writeln!(text, "count first");
     }
     let before = facts.allocated();
     let after = before - plan.won();

@@ -1,0 +1,108 @@
+//! What value GC takes for dead though the last census found it alive, and what it must not.
+
+use super::relocated::open;
+use super::snapshots::{put, settle, views};
+use crate::base::compression::Codec;
+use crate::base::key::SeqNo;
+use crate::base::pointer::KeyspaceId;
+use crate::db::Db;
+use crate::doc_dir;
+use crate::gc::overwritten::Overwritten;
+use crate::segment::{RecordKind, RecordView};
+
+/// Whether the record that `key` got at `seqno` is hidden, by what was written since `since`.
+fn is_hidden(db: &Db, since: SeqNo, keyspace: KeyspaceId, key: &str, seqno: SeqNo) -> bool {
+    let core = &db.core;
+    let (visible, snapshots) = (core.snapshots.visible(), core.snapshots.list());
+    core.committer.sync().unwrap();
+    let overwritten = Overwritten::new(since, visible, snapshots, views(db));
+    hides(&overwritten, keyspace, key, seqno)
+}
+
+fn hides(overwritten: &Overwritten, keyspace: KeyspaceId, key: &str, seqno: SeqNo) -> bool {
+    let record = RecordView {
+        kind: RecordKind::Put,
+        keyspace,
+        seqno,
+        codec: Codec::None,
+        raw_len: 0,
+        key: key.as_bytes(),
+        value: &[],
+        offset: 0,
+        length: 0,
+    };
+    overwritten.hides(&record).unwrap()
+}
+
+fn default_id(db: &Db) -> KeyspaceId {
+    db.core.states()[0].id
+}
+
+#[test]
+fn newer_entries_hide_in_memtables_and_in_tables_flushed_since() {
+    let dir = doc_dir("overwritten");
+    let db = open(&dir);
+    db.core.background.stop();
+    let id = default_id(&db);
+    put(&db, "a", 1);
+    let first = db.core.snapshots.visible();
+    put(&db, "b", 1);
+    let hidden = |seqno| is_hidden(&db, first, id, "a", seqno);
+    assert!(!hidden(first), "it is the newest");
+    put(&db, "a", 2);
+    let second = db.core.snapshots.visible();
+    assert!(hidden(first) && !hidden(second));
+    // Memtables that wait for their flush, and what the flush made of them.
+    db.core.states()[0].rotate_memtable();
+    assert!(hidden(first) && !hidden(second));
+    db.default_keyspace().delete("a").unwrap();
+    assert!(hidden(second), "a deletion hides too");
+    assert!(!is_hidden(&db, first, KeyspaceId(77), "a", first), "keys of another keyspace don't");
+}
+
+#[test]
+fn tables_from_before_the_census_are_not_asked() {
+    let dir = doc_dir("overwritten-flushed");
+    let db = open(&dir);
+    let id = default_id(&db);
+    put(&db, "a", 1);
+    let first = db.core.snapshots.visible();
+    put(&db, "a", 2);
+    let second = db.core.snapshots.visible();
+    settle(&db);
+    assert!(is_hidden(&db, first, id, "a", first), "flushed since");
+    assert!(!is_hidden(&db, second, id, "a", first), "the census has seen that one");
+}
+
+#[test]
+fn i06_what_a_snapshot_sees_is_not_hidden() {
+    let dir = doc_dir("overwritten-snapshot");
+    let db = open(&dir);
+    let id = default_id(&db);
+    put(&db, "a", 1);
+    let first = db.core.snapshots.visible();
+    let snapshot = db.snapshot();
+    put(&db, "a", 2);
+    let second = db.core.snapshots.visible();
+    put(&db, "a", 3);
+    assert!(!is_hidden(&db, first, id, "a", first), "the snapshot sees it");
+    assert!(is_hidden(&db, first, id, "a", second), "came and went behind the snapshot");
+    drop(snapshot);
+    assert!(is_hidden(&db, first, id, "a", first));
+}
+
+/// I4: what is written while a relocation runs may not be durable when that is, so it hides
+/// nothing.
+#[test]
+fn i04_what_came_after_the_sync_hides_nothing() {
+    let dir = doc_dir("overwritten-sync");
+    let db = open(&dir);
+    let id = default_id(&db);
+    put(&db, "a", 1);
+    let first = db.core.snapshots.visible();
+    db.core.committer.sync().unwrap();
+    let overwritten = Overwritten::new(first, first, Vec::new(), views(&db));
+    put(&db, "a", 2);
+    assert!(!hides(&overwritten, id, "a", first));
+    assert!(is_hidden(&db, first, id, "a", first), "once synced it does");
+}
