@@ -4,11 +4,12 @@
 use crate::common::rng::Rng;
 use crate::common::{self, TempDir};
 use cleavedb::{
-    Codec, Cursor, CursorOptions, Db, Durability, Keyspace, KeyspaceOptions, Snapshot, WriteBatch,
-    WriteOptions,
+    Codec, Cursor, CursorOptions, Db, Durability, GcOptions, Keyspace, KeyspaceOptions, Separation,
+    Snapshot, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::path::{Path, PathBuf};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
 type Maps = BTreeMap<String, Map>;
@@ -24,13 +25,18 @@ const STEPS: u64 = 2000;
 struct World {
     rng: Rng,
     settings: KeyspaceOptions,
+    gc: GcOptions,
     place: TempDir,
     /// How many directories were used.
     lives: usize,
     db: Option<Db>,
     now: Maps,
     history: Vec<(Snapshot, Maps)>,
+    /// Cursors that stay open, with what they walk and where they stand.
+    cursors: Vec<(Cursor, Map, Option<Vec<u8>>)>,
     version: u64,
+    /// Segments that value GC relocated, up to the last close.
+    relocated: u64,
 }
 
 impl World {
@@ -38,24 +44,28 @@ impl World {
         let mut world = World {
             rng: Rng::new(seed),
             settings,
+            gc: gc_options(seed),
             place: common::dir(),
             lives: 0,
             db: None,
             now: Maps::new(),
             history: Vec::new(),
+            cursors: Vec::new(),
             version: 0,
+            relocated: 0,
         };
         world.open();
         world.now.insert("default".into(), Map::new());
         world
     }
 
-    fn dir(&self) -> std::path::PathBuf {
+    fn dir(&self) -> PathBuf {
         self.place.path().join(self.lives.to_string())
     }
 
     fn open(&mut self) {
-        let options = cleavedb::Options { keyspace: self.settings.clone(), ..common::tiny() };
+        let (keyspace, gc) = (self.settings.clone(), self.gc.clone());
+        let options = cleavedb::Options { keyspace, gc, ..common::tiny() };
         self.db = Some(common::open_with(&self.dir(), options));
     }
 
@@ -137,8 +147,15 @@ impl World {
         self.db().write(batch, &how).unwrap();
     }
 
-    fn reopen(&mut self) {
+    /// Lets go of all that only counts for the database that is open.
+    fn let_go(&mut self) {
         self.history.clear();
+        self.cursors.clear();
+        self.relocated += self.db().stats().gc.segments_relocated;
+    }
+
+    fn reopen(&mut self) {
+        self.let_go();
         let db = self.db.take().unwrap();
         if self.rng.once_in(2) {
             db.close().unwrap();
@@ -150,7 +167,7 @@ impl World {
 
     /// Goes on in a copy: what a kill leaves on disk, or a checkpoint.
     fn move_on(&mut self) {
-        self.history.clear();
+        self.let_go();
         let before = self.dir();
         self.lives += 1;
         if self.rng.once_in(2) {
@@ -158,7 +175,7 @@ impl World {
         } else {
             self.db().sync().unwrap();
             self.db().wait_idle().unwrap();
-            common::copy_dir(&before, &self.dir());
+            copy_at_rest(&before, &self.dir());
         }
         self.open();
         std::fs::remove_dir_all(before).unwrap();
@@ -171,6 +188,40 @@ impl World {
             for (_, maps) in &mut self.history {
                 maps.remove(name);
             }
+        }
+    }
+
+    fn reorganize(&mut self) {
+        let keyspace = self.keyspace();
+        let (a, b) = (self.key(), self.key());
+        keyspace.reorganize(a.clone().min(b.clone())..=a.max(b)).unwrap();
+    }
+
+    /// A cursor that is to outlast flushes, compactions and value GC.
+    fn keep_cursor(&mut self) {
+        let keyspace = self.keyspace();
+        let map = self.now[keyspace.name()].clone();
+        let prefetch = self.rng.once_in(2);
+        let options = CursorOptions { prefetch, ..Default::default() };
+        self.cursors.push((keyspace.cursor_with(options).unwrap(), map, None));
+    }
+
+    fn move_cursor(&mut self) {
+        if !self.cursors.is_empty() {
+            let index = self.rng.below(self.cursors.len());
+            let (mut cursor, map, at) = self.cursors.swap_remove(index);
+            let at = self.seek_or_run(&mut cursor, &map, at);
+            if !self.rng.once_in(30) {
+                self.cursors.push((cursor, map, at));
+            }
+        }
+    }
+
+    fn pause_or_resume(&mut self) {
+        if self.rng.once_in(2) {
+            self.db().pause_gc();
+        } else {
+            self.db().resume_gc();
         }
     }
 
@@ -279,7 +330,12 @@ impl World {
             0..400 => self.put(),
             400..500 => self.delete(),
             500..600 => self.batch(),
-            600..950 => self.read(),
+            600..900 => self.read(),
+            900..935 => self.move_cursor(),
+            935..938 => self.keep_cursor(),
+            938..945 => drop(self.db().gc().unwrap()),
+            945..948 => self.reorganize(),
+            948..950 => self.pause_or_resume(),
             950..960 => self.db().flush().unwrap(),
             960..965 => self.db().compact().unwrap(),
             965..985 => {
@@ -327,6 +383,31 @@ fn check(cursor: &mut Cursor, map: &Map, at: &Option<Vec<u8>>, ask: bool) {
     }
 }
 
+/// Copies a directory as it is at one moment: again, if the background changed it meanwhile. Value
+/// GC and the end of relocations come when they like, and each edit makes the manifest longer.
+fn copy_at_rest(from: &Path, to: &Path) {
+    let state = || -> std::io::Result<Vec<_>> {
+        let sized = |path: PathBuf| Ok((path.metadata()?.len(), path));
+        common::files(from, "").into_iter().map(sized).collect()
+    };
+    let copy = || -> std::io::Result<bool> {
+        let before = state()?;
+        std::fs::create_dir_all(to)?;
+        for (_, path) in &before {
+            std::fs::copy(path, to.join(path.file_name().expect("a name")))?;
+        }
+        Ok(state()? == before)
+    };
+    for _ in 0..1000 {
+        match copy() {
+            Ok(true) => return,
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => panic!("{error}"),
+            _ => std::fs::remove_dir_all(to).expect("a copy that was begun"),
+        }
+    }
+    panic!("the background never rests");
+}
+
 /// Tells how to repeat a failure.
 struct Repeat(u64, &'static str);
 
@@ -344,6 +425,8 @@ fn number(name: &str, default: u64) -> u64 {
 
 fn run(name: &'static str, settings: KeyspaceOptions) {
     let first = number("CLEAVEDB_SEED", FIRST_SEED);
+    let separates = settings.separation != Separation::Off;
+    let mut relocated = 0;
     for seed in first..first + number("CLEAVEDB_SEEDS", SEEDS) {
         let _repeat = Repeat(seed, name);
         let mut world = World::new(seed, settings.clone());
@@ -354,11 +437,22 @@ fn run(name: &'static str, settings: KeyspaceOptions) {
                 world.verify();
             }
         }
-        world.history.clear();
+        world.let_go();
+        relocated += world.relocated;
         world.db().compact().unwrap();
         world.verify();
         world.reopen();
         world.verify();
+    }
+    assert!(relocated > 0 || !separates, "value GC had nothing to do: this test shows less");
+}
+
+/// Automatic or by hand only, and targets that keep it busy.
+fn gc_options(seed: u64) -> GcOptions {
+    GcOptions {
+        automatic: !seed.is_multiple_of(4),
+        max_space_amplification: [1.05, 1.1, 1.5][seed as usize % 3],
+        ..GcOptions::default()
     }
 }
 

@@ -60,6 +60,14 @@ pub struct Client {
     pub reads_must_work: bool,
     pub checkpoint: Option<Checkpoint>,
     pub options: Options,
+    pub relocated: Relocated,
+}
+
+/// Segments that value GC relocated, as far as databases were let go of.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Relocated {
+    pub in_all: u64,
+    pub by_hand: u64,
 }
 
 /// A checkpoint that was begun.
@@ -87,6 +95,7 @@ impl Client {
             reads_must_work: false,
             checkpoint: None,
             options: tiny_options(),
+            relocated: Relocated::default(),
         }
     }
 
@@ -131,6 +140,7 @@ impl Client {
     }
 
     pub fn close(&mut self) -> Step {
+        self.count_relocated();
         let db = self.db.take().expect("the database is open");
         let closed = db.close();
         if self.outcome("close", closed)?.is_some() {
@@ -279,7 +289,30 @@ impl Client {
 
     /// Lets go of the database as the end of the process does.
     pub fn leave(&mut self) {
+        self.count_relocated();
         self.db = None;
+    }
+
+    fn count_relocated(&mut self) {
+        if let Some(db) = &self.db {
+            self.relocated.in_all += db.stats().gc.segments_relocated;
+        }
+    }
+
+    /// Frees what is dead, by hand; everything committed before is durable then.
+    pub fn collect(&mut self) -> Step {
+        let done = self.db().gc();
+        if let Some(report) = self.outcome("gc", done)? {
+            self.model.everything_is_durable();
+            self.relocated.by_hand += report.segments_freed;
+        }
+        Ok(())
+    }
+
+    /// Lets time pass, in which the background does what it does by itself.
+    pub fn rest(&mut self, time: std::time::Duration) -> Step {
+        self.env.threads.sleep(time);
+        if self.simulation.crashed() { Err(Stop) } else { Ok(()) }
     }
 }
 

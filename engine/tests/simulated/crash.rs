@@ -1,7 +1,7 @@
 //! A power failure, or the end of the process, at every single call of the script that changes
 //! the disk, and after it every kind of survivors: the database opens again and holds what it may.
 
-use crate::client::{Checkpoint, Client, DIR, Step, read_all, tiny_options};
+use crate::client::{Checkpoint, Client, DIR, Relocated, Step, read_all, tiny_options};
 use crate::model::{Contents, Model, difference};
 use crate::script;
 use cleavedb::env::Env;
@@ -45,20 +45,20 @@ pub struct Known {
 }
 
 /// Runs the script until the call number `crash_at`, or to its end.
-fn run_script(crash_at: Option<u64>) -> (Simulation, Known) {
+fn run_script(crash_at: Option<u64>) -> (Simulation, Known, Relocated) {
     let (env, simulation) = Env::simulated(seed());
     if let Some(call) = crash_at {
         simulation.crash_at(call);
     }
-    let known = simulation.run(|| {
+    let (known, relocated) = simulation.run(|| {
         let mut client = Client::new(&simulation, env, Model::default());
         let outcome = script::run(&mut client);
         client.leave();
         assert_eq!(simulation.crashed(), crash_at.is_some(), "the script ended at the crash");
         assert!(outcome.is_ok() || simulation.crashed());
-        Known { model: client.model, checkpoint: client.checkpoint }
+        (Known { model: client.model, checkpoint: client.checkpoint }, client.relocated)
     });
-    (simulation, known)
+    (simulation, known, relocated)
 }
 
 /// Opens what survived, and compares. The client goes on from there.
@@ -144,7 +144,7 @@ fn crash_again(
 /// Checks every kind of survivors of a crash; returns how many states were recovered from, and
 /// what went wrong.
 fn check_crash(call: Option<u64>) -> (usize, Vec<String>) {
-    let (simulation, known) = run_script(call);
+    let (simulation, known, _) = run_script(call);
     let (mut states, mut failures) = (0, Vec::new());
     for (index, (policy, draw)) in SURVIVORS.into_iter().enumerate() {
         let number = call.unwrap_or(0) + index as u64;
@@ -212,9 +212,13 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// How many calls of the script change the disk.
+/// How many calls of the script change the disk. Value GC has to have worked, asked or not: a crash
+/// in the middle of nothing shows nothing.
 fn count_calls() -> u64 {
-    run_script(None).0.mutations()
+    let (simulation, _, relocated) = run_script(None);
+    let by_itself = relocated.in_all - relocated.by_hand;
+    assert!(relocated.by_hand > 2 && by_itself > 2, "value GC rests: {relocated:?}");
+    simulation.mutations()
 }
 
 /// Crashes at every `stride`-th call from `first` on; `CLEAVEDB_STRIDE` makes the steps larger.

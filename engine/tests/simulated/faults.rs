@@ -249,3 +249,41 @@ fn a_failed_creation_can_be_repeated() {
         }
     }
 }
+
+/// A relocation for which there is no room leaves everything as it was; once there is room, value
+/// GC goes on with what it knows, though nobody writes and so no other census is due.
+#[test]
+fn i09_value_gc_goes_on_after_a_full_disk() {
+    let (env, simulation) = Env::simulated(SEED);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let mut client = Client::new(&simulation, env.clone(), Model::default());
+        client.open().unwrap();
+        client.db().pause_gc();
+        let key = |number: usize| format!("k{number:02}");
+        for number in 0..60 {
+            client.put(&key(number), value(number, 900), Durability::Os).unwrap();
+        }
+        client.settle("flush", Db::flush).unwrap();
+        for number in (0..60).filter(|number| number % 5 > 0) {
+            client.put(&key(number), value(number, 20), Durability::Os).unwrap();
+        }
+        client.settle("flush", Db::flush).unwrap();
+        client.call("wait", Db::wait_idle).unwrap();
+        let no_room = FaultPlan::new(Call::Create).on(".rel").error(IoKind::StorageFull);
+        simulation.fail(no_room.for_good());
+        client.db().resume_gc();
+        // Long enough to try with each segment.
+        env.threads.sleep(Duration::from_secs(120));
+        let stats = client.db().stats();
+        let failed = stats.background_error.is_some();
+        assert!(failed && stats.gc.segments_relocated == 0, "{:?}", stats.gc);
+        client.check_live().unwrap();
+        simulation.clear_faults();
+        env.threads.sleep(Duration::from_secs(60));
+        let stats = client.db().stats();
+        assert!(stats.gc.segments_relocated > 3, "{:?}", stats.gc);
+        client.check_live().unwrap();
+        client.close().unwrap();
+    });
+}

@@ -11,9 +11,15 @@ use crate::model::Contents;
 use crate::script::{LENGTHS, durability, value};
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Simulation, Survivors};
-use cleavedb::{Db, Durability, Keyspace, WriteBatch, WriteOptions};
+use cleavedb::env::threads::Threads;
+use cleavedb::{
+    Cursor, Db, Durability, GcOptions, Keyspace, Options, ReadOptions, Snapshot, WriteBatch,
+    WriteOptions,
+};
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Numbers from a seed (splitmix64).
 struct Dice(u64);
@@ -30,9 +36,20 @@ impl Dice {
 const NAMES: [&str; 2] = ["default", "side"];
 const THREADS: usize = 3;
 
+/// Segments that value GC relocated, in all worlds.
+static RELOCATED: AtomicU64 = AtomicU64::new(0);
+
+/// What a thread holds on to while others write, compact and collect, and what it has to see.
+struct Held {
+    snapshot: Snapshot,
+    /// Over one keyspace, standing before the rest of what it has to show.
+    cursor: Cursor,
+    rest: std::vec::IntoIter<(Vec<u8>, Vec<u8>)>,
+    state: [Contents; 2],
+}
+
 /// What one thread has committed: nobody else writes its keys. Each commit sets a counter, so what
 /// is found tells how many of them survived.
-#[derive(Clone)]
 struct Writer {
     id: usize,
     /// What was there at the opening, and after each commit since.
@@ -41,12 +58,19 @@ struct Writer {
     times: Vec<(u64, Option<u64>)>,
     os_floor: usize,
     sync_floor: usize,
+    held: Option<Held>,
+    /// Commits in all lives: what counters are set to.
+    commits: usize,
+    /// The newest counter that was seen of each thread.
+    seen: [u64; THREADS],
 }
 
 impl Writer {
     fn new(id: usize) -> Writer {
         let states = vec![Default::default()];
-        Writer { id, states, times: Vec::new(), os_floor: 0, sync_floor: 0 }
+        let (times, seen) = (Vec::new(), [0; THREADS]);
+        let (os_floor, sync_floor, held, commits) = (0, 0, None, 0);
+        Writer { id, states, times, os_floor, sync_floor, held, commits, seen }
     }
 
     fn prefix(&self) -> Vec<u8> {
@@ -66,7 +90,8 @@ impl Writer {
         let mut state = self.states.last().expect("the first is always there").clone();
         let mut batch = WriteBatch::new();
         let counter = [self.prefix(), b"counter".to_vec()].concat();
-        let count = value(self.times.len() + 1, 7);
+        self.commits += 1;
+        let count = value(self.commits, 7);
         for (keyspace, contents) in keyspaces.iter().zip(&mut state) {
             batch.put(keyspace, &counter, &count);
             contents.insert(counter.clone(), count.clone());
@@ -122,6 +147,57 @@ impl Writer {
         self.states = vec![self.states.swap_remove(count)];
         self.times.clear();
         (self.os_floor, self.sync_floor) = (0, 0);
+        self.seen = [0; THREADS];
+    }
+
+    /// Takes a snapshot and a cursor of its own keys.
+    fn hold(&mut self, db: &Db, keyspaces: &[Keyspace; 2], at: usize) -> cleavedb::Result<()> {
+        let state = self.states.last().expect("the first is always there").clone();
+        let mut cursor = keyspaces[at].cursor()?;
+        cursor.seek(self.prefix())?;
+        let rest = state[at].clone().into_iter().collect::<Vec<_>>().into_iter();
+        self.held = Some(Held { snapshot: db.snapshot(), cursor, rest, state });
+        Ok(())
+    }
+
+    /// Reads on from what it holds, which shows what was there when it was taken.
+    fn look_back(&mut self, keyspaces: &[Keyspace; 2], key: usize) -> cleavedb::Result<()> {
+        let key = [self.prefix(), format!("{key:02}").into_bytes()].concat();
+        let Some(held) = &mut self.held else {
+            return Ok(());
+        };
+        let options = ReadOptions { snapshot: Some(held.snapshot.clone()), ..Default::default() };
+        for (keyspace, wanted) in keyspaces.iter().zip(&held.state) {
+            let found = keyspace.get_with(&key, &options)?;
+            let wanted = wanted.get(&key).map(Vec::as_slice);
+            assert_eq!(found.as_ref().map(|found| &found[..]), wanted, "a snapshot has changed");
+        }
+        for _ in 0..3 {
+            let Some((key, value)) = held.rest.next() else {
+                self.held = None;
+                return Ok(());
+            };
+            assert!(held.cursor.valid() && held.cursor.key() == key, "a cursor has changed");
+            assert_eq!(&held.cursor.value()?[..], &value[..], "a cursor has changed");
+            held.cursor.next()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the counters of all threads: each batch is seen whole, and nothing goes back.
+    fn look_around(&mut self, db: &Db, keyspaces: &[Keyspace; 2]) -> cleavedb::Result<()> {
+        let options = ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
+        for (id, seen) in self.seen.iter_mut().enumerate() {
+            let key = format!("t{id}.counter");
+            let [one, other] = keyspaces.each_ref().map(|at| at.get_with(&key, &options));
+            let (one, other) = (one?, other?);
+            assert_eq!(one, other, "half a batch is seen");
+            let text = one.as_ref().map_or(&b"0"[..], |value| &value[..6]);
+            let count = std::str::from_utf8(text).expect("digits").parse().expect("a number");
+            assert!(count >= *seen, "thread {id} had counted to {seen}, now to {count}");
+            *seen = count;
+        }
+        Ok(())
     }
 }
 
@@ -142,8 +218,14 @@ fn check_order(writers: &[Writer], counts: &[usize]) {
     }
 }
 
-fn open(env: &Env) -> cleavedb::Result<(Db, [Keyspace; 2])> {
-    let db = Db::builder(DIR).options(tiny_options()).env(env.clone()).open()?;
+fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
+    let gc = GcOptions {
+        automatic: !seed.is_multiple_of(5),
+        max_space_amplification: [1.05, 1.1, 1.5][seed as usize % 3],
+        ..GcOptions::default()
+    };
+    let options = Options { gc, ..tiny_options() };
+    let db = Db::builder(DIR).options(options).env(env.clone()).open()?;
     let keyspaces = [db.default_keyspace(), db.keyspace_with("side", inline_options())?];
     Ok((db, keyspaces))
 }
@@ -159,7 +241,7 @@ fn live(
 ) -> bool {
     let mut dice = Dice(seed);
     simulation.crash_at(simulation.mutations() + 20 + dice.below(500) as u64);
-    let Ok((db, keyspaces)) = open(env) else {
+    let Ok((db, keyspaces)) = open(env, seed) else {
         assert!(simulation.crashed(), "the database opens unless the power is off");
         return false;
     };
@@ -178,18 +260,21 @@ fn live(
     let mut joins = Vec::new();
     for mut writer in writers.drain(..) {
         let (db, keyspaces, shared) = (db.clone(), keyspaces.clone(), shared.clone());
-        let (time, mut dice) = (time.clone(), Dice(seed ^ (writer.id as u64 + 1) << 32));
+        let (time, threads) = (time.clone(), env.threads.clone());
+        let mut dice = Dice(seed ^ (writer.id as u64 + 1) << 32);
         let work = move || {
             for _ in 0..10 + dice.below(60) {
-                if !work_once(&mut writer, &db, &keyspaces, &mut dice, &time) {
+                if !work_once(&mut writer, &db, &keyspaces, &mut dice, (&time, &*threads)) {
                     break;
                 }
             }
+            writer.held = None;
             shared.lock().unwrap().push(writer);
         };
         joins.push(env.threads.spawn("writer", Box::new(work)).unwrap());
     }
     joins.into_iter().for_each(|join| join.join().unwrap_or_else(|text| panic!("{text}")));
+    RELOCATED.fetch_add(db.stats().gc.segments_relocated, Ordering::Relaxed);
     *writers = std::mem::take(&mut *shared.lock().unwrap());
     writers.sort_by_key(|writer| writer.id);
     if dice.below(3) == 0 && db.close().is_ok() {
@@ -206,10 +291,10 @@ fn work_once(
     db: &Db,
     keyspaces: &[Keyspace; 2],
     dice: &mut Dice,
-    time: &Mutex<u64>,
+    (time, threads): (&Mutex<u64>, &dyn Threads),
 ) -> bool {
     let count = writer.times.len();
-    match dice.below(40) {
+    match dice.below(50) {
         0 => {
             let done = db.flush().is_ok();
             if done {
@@ -237,6 +322,21 @@ fn work_once(
                 }
                 assert!(found == *wanted, "a thread does not see its own commits");
             }
+            true
+        }
+        6 => {
+            let done = db.gc().is_ok();
+            if done {
+                (writer.os_floor, writer.sync_floor) = (count, count);
+            }
+            done
+        }
+        7 => keyspaces[dice.below(2)].reorganize::<&str>(..).is_ok(),
+        8..10 => writer.hold(db, keyspaces, dice.below(2)).is_ok(),
+        10..14 => writer.look_back(keyspaces, dice.below(20)).is_ok(),
+        14..16 => writer.look_around(db, keyspaces).is_ok(),
+        16 => {
+            threads.sleep(Duration::from_millis(50 * dice.below(60) as u64));
             true
         }
         _ => writer.commit(db, keyspaces, dice, time),
@@ -280,7 +380,9 @@ fn run_seeds(seeds: impl Iterator<Item = u64>) {
         assert!(failures.is_empty(), "{}", failures.join("\n"));
         count += 1;
     }
-    println!("{count} seeds, 6 lives each");
+    let relocated = RELOCATED.load(Ordering::Relaxed);
+    println!("{count} seeds, 6 lives each, {relocated} segments relocated");
+    assert!(relocated > 0 || count < 10, "value GC had nothing to do: this test shows less");
 }
 
 #[test]
