@@ -110,8 +110,13 @@ def find_number(tree, name):
     return None
 
 
+# What value GC writes is counted by other names.
+GC_WRITES = ("gc_bytes_moved", "gc_relocation_bytes")
+
+
 def written_bytes(stats):
-    """All that the engine says it wrote: each count `*_bytes_written` but that of its users.
+    """All that the engine says it wrote: each count `*_bytes_written` but that of its users, and
+    what value GC moved.
 
     None if there is none.
     """
@@ -127,6 +132,7 @@ def collect_written(tree, found):
         tree = dict(enumerate(tree))
     if isinstance(tree, dict):
         for name, value in tree.items():
-            if str(name).endswith("_bytes_written") and isinstance(value, (int, float)):
+            counts = str(name).endswith("_bytes_written") or name in GC_WRITES
+            if counts and isinstance(value, (int, float)):
                 found.setdefault(name, value)
             collect_written(value, found)

@@ -92,6 +92,8 @@ class Commands(unittest.TestCase):
     def test_written_bytes_are_all_but_those_of_users(self):
         stats = {"user_bytes_written": 9, "a_bytes_written": 1, "x": [{"b_bytes_written": 2}]}
         self.assertEqual(cleave.written_bytes(stats), 3)
+        moved = {"gc_bytes_moved": 4, "gc_relocation_bytes": 8, "gc_bytes_freed": 16}
+        self.assertEqual(cleave.written_bytes(stats | moved), 15)
         self.assertIsNone(cleave.written_bytes({"user_bytes_written": 9}))
 
     def test_keys_make_the_data_size(self):

@@ -21,14 +21,17 @@ pub struct GcOptions {
     pub automatic: bool,
     /// The space target: all files of the database together take at most this many times the
     /// bytes of its live keys and values, counted in blocks of the file system. Default 1.3, at
-    /// least 1.05. Smaller values cost device writes: about 1 / (1 - 1 / target) bytes for each
-    /// that is overwritten at random.
+    /// least 1.05. It is held by freeing, and by slowing writers down from the target on; those
+    /// that are faster than GC can push space some hundredths beyond, as can what compaction and
+    /// GC write before they free what it replaces. Smaller values cost device writes: about
+    /// 1 / (1 - 1 / target) bytes for each that is overwritten at random.
     pub max_space_amplification: f64,
     /// When the database is idle, segments with at least this share of garbage are collected
     /// even if the target holds. Default 0.5, from 0.05 to 1.
     pub discardable_ratio: f64,
     /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB.
-    /// With less, more rounds are needed for the same work.
+    /// One census lists records in half of it, 16 bytes each, while those of the one before are
+    /// still in use. With less, more rounds are needed for the same work.
     pub memory_bytes: u64,
     /// Free what is dead by holes in files where the file system can and that is cheaper than
     /// moving what is live: for values from about 16 KiB on. Default true. Without it, files are
