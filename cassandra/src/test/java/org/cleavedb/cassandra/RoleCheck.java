@@ -7,6 +7,8 @@ import java.io.IOException;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Optional;
+import java.util.Set;
+import java.util.stream.Collectors;
 import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.NodeControl;
 
@@ -19,8 +21,15 @@ final class RoleCheck {
     private final String keyspace;
     private final String table;
     private final TableOnNode files;
+    private final Set<String> readers;
 
     RoleCheck(Cluster cluster, int node, String keyspace, String table) {
+        this(cluster, node, keyspace, table, Set.of());
+    }
+
+    /** @param nodes those of this node's data centre, by their numbers; all if there are none */
+    RoleCheck(Cluster cluster, int node, String keyspace, String table, Set<Integer> nodes) {
+        readers = nodes.stream().map(RoleCheck::addressOf).collect(Collectors.toSet());
         this.node = node;
         this.keyspace = keyspace;
         this.table = table;
@@ -69,6 +78,10 @@ final class RoleCheck {
     }
 
     private String address() {
+        return addressOf(node);
+    }
+
+    private static String addressOf(int node) {
         return "127.0.0." + node + ":7000";
     }
 
@@ -77,6 +90,8 @@ final class RoleCheck {
                 "org.apache.cassandra.db:type=StorageService", "getNaturalEndpointsWithPort",
                 new Object[] {keyspace, table, key},
                 new String[] {"java.lang.String", "java.lang.String", "java.lang.String"});
-        return replicas.get(0).toString();
+        return replicas.stream().map(Object::toString)
+                .filter(replica -> readers.isEmpty() || readers.contains(replica))
+                .findFirst().orElseThrow();
     }
 }

@@ -22,6 +22,7 @@ public final class ClusterSpec {
     String heap = "512M";
     boolean bootstrap;
     int nodeWithTwoDisks;
+    List<String> datacenters = List.of();
     String classPath = System.getProperty("java.class.path");
     final List<String> extraSettings = new ArrayList<>();
 
@@ -62,6 +63,19 @@ public final class ClusterSpec {
         classPath = Arrays.stream(classPath.split(File.pathSeparator))
                 .filter(entry -> !entry.matches(".*(target.classes/?|cleavedb-cassandra[^/]*)"))
                 .collect(Collectors.joining(File.pathSeparator));
+        return this;
+    }
+
+    /**
+     * The data centre of each node, in their order. Nodes then have racks and our snitch, and know
+     * each other's data centre by gossip.
+     */
+    public ClusterSpec datacenters(String... names) {
+        if (names.length != nodes) {
+            throw new IllegalArgumentException(
+                    names.length + " data centres are named for " + nodes + " nodes");
+        }
+        datacenters = List.of(names);
         return this;
     }
 

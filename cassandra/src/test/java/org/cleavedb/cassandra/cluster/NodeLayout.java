@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.stream.Stream;
 
 /**
  * Where one node of a local cluster lives, and what it is told: its folder, its address, its
@@ -45,6 +46,13 @@ public final class NodeLayout {
         return disks;
     }
 
+    /** How many segments of the commit log are kept for who captures changes. */
+    public long capturedChanges() throws IOException {
+        try (Stream<Path> files = Files.list(folder.resolve("cdc_raw"))) {
+            return files.filter(file -> file.toString().endsWith(".log")).count();
+        }
+    }
+
     /** What the node says. */
     public Path log() {
         return folder.resolve("system.log");
@@ -75,6 +83,10 @@ public final class NodeLayout {
         Files.createDirectories(folder);
         Files.writeString(yaml(), String.join("\n", settings()) + "\n");
         Files.writeString(logging(), loggingSettings());
+        if (!spec.datacenters.isEmpty()) {
+            Files.writeString(datacenter(),
+                    "dc=" + spec.datacenters.get(number - 1) + "\nrack=rack1\n");
+        }
         Files.writeString(arguments(), String.join("\n", javaArguments()) + "\n");
     }
 
@@ -82,6 +94,15 @@ public final class NodeLayout {
         return List.of(
                 JavaArguments.java(), "@" + arguments(), "-cp", spec.classPath,
                 "org.apache.cassandra.service.CassandraDaemon");
+    }
+
+    private Path datacenter() {
+        return folder.resolve("cassandra-rackdc.properties");
+    }
+
+    private String snitch() {
+        return spec.datacenters.isEmpty()
+                ? "SimpleSnitch" : "org.cleavedb.cassandra.PrimaryFirstSnitch";
     }
 
     private List<String> settings() {
@@ -94,7 +115,7 @@ public final class NodeLayout {
                 "rpc_address: " + address(),
                 "storage_port: 7000",
                 "native_transport_port: " + CQL_PORT,
-                "endpoint_snitch: SimpleSnitch",
+                "endpoint_snitch: " + snitch(),
                 // Reads at ONE then meet the first replica, which is the primary.
                 "dynamic_snitch: false",
                 "seed_provider:",
@@ -149,6 +170,7 @@ public final class NodeLayout {
         lines.add("-Dcassandra.storagedir=" + folder);
         lines.add("-Dcassandra.logdir=" + folder);
         lines.add("-Dlogback.configurationFile=" + logging());
+        lines.add("-Dcassandra-rackdc.properties=" + datacenter().toUri());
         lines.add("-Dcassandra.jmx.local.port=" + jmxPort());
         // How long a ring that changes is watched; on one machine, news travels fast.
         lines.add("-Dcassandra.ring_delay_ms=5000");
