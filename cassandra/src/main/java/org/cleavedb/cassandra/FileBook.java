@@ -85,26 +85,17 @@ final class FileBook<F> {
         return all;
     }
 
-    /** All that is not known to be primary only. */
-    List<F> notPrimary() {
-        List<F> files = new ArrayList<>(unsure);
-        files.addAll(mixed);
-        files.addAll(segments);
-        runs.values().forEach(files::addAll);
-        return files;
-    }
-
     List<F> files(Role.Kind kind) {
         return roles.entrySet().stream().filter(entry -> entry.getValue().kind == kind)
                 .map(Map.Entry::getKey).collect(Collectors.toList());
     }
 
-    int unsureFiles() {
-        return unsure.size();
+    List<F> unsure() {
+        return new ArrayList<>(unsure);
     }
 
-    int mixedFiles() {
-        return mixed.size();
+    List<F> mixed() {
+        return new ArrayList<>(mixed);
     }
 
     /** How many runs each group holds. */

@@ -70,6 +70,10 @@ final class Placement {
         return names.size();
     }
 
+    int groups() {
+        return names.size() - ELSEWHERE - 1;
+    }
+
     /** How much of what belongs on this node is primary, from 0 to 1. */
     double primaryShare() {
         return primaryShare;

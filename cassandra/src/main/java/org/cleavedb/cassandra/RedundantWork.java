@@ -3,6 +3,7 @@ package org.cleavedb.cassandra;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
+import java.util.function.IntSupplier;
 import java.util.function.Predicate;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.AbstractCompactionTask;
@@ -36,11 +37,13 @@ final class RedundantWork {
     private final FileBook<SSTableReader> book;
     private final Findings findings;
     private final TombstoneEstimate tombstones;
+    private final IntSupplier ordering;
 
-    RedundantWork(ColumnFamilyStore table, DecouplingOptions options,
+    RedundantWork(ColumnFamilyStore table, DecouplingOptions options, IntSupplier ordering,
             FileBook<SSTableReader> book, Findings findings, TombstoneEstimate tombstones) {
         this.table = table;
         this.options = options;
+        this.ordering = ordering;
         this.book = book;
         this.findings = findings;
         this.tombstones = tombstones;
@@ -65,7 +68,7 @@ final class RedundantWork {
         if (!mixed.isEmpty()) {
             return routed(mixed, placement, gcBefore, Purpose.SEPARATE, "");
         }
-        List<SSTableReader> overfull = book.toMerge(options.ordering, free);
+        List<SSTableReader> overfull = book.toMerge(ordering.getAsInt(), free);
         if (!overfull.isEmpty()) {
             return routed(overfull, placement, gcBefore, Purpose.MERGE, groupOf(overfull));
         }
@@ -74,7 +77,7 @@ final class RedundantWork {
         if (!segments.isEmpty()) {
             return routed(segments, placement, gcBefore, Purpose.SPLIT, "");
         }
-        return tombstoneMerge(free, placement, gcBefore);
+        return options.treePerSource ? null : tombstoneMerge(free, placement, gcBefore);
     }
 
     private AbstractCompactionTask inspection(SSTableReader file, Placement placement) {

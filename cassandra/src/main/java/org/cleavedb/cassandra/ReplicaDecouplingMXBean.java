@@ -30,11 +30,32 @@ public interface ReplicaDecouplingMXBean {
     /** The most that any group holds; at rest no more than {@code ordering}. */
     int getMostRunsOfAGroup();
 
+    /** The ordering in force; with {@code auto}, the one that was chosen last. */
+    int getOrdering();
+
+    /** What the load of the last minute would have by itself; {@code auto} follows slowly. */
+    int getOrderingWanted();
+
+    /**
+     * How much of what is read here is read from redundant copies, from 0 to 1, as {@code auto}
+     * estimates it by the consistency levels; -1 without it, or as long as nothing is known.
+     */
+    double getRedundantShareOfReads();
+
     /** Files whose keys are still to be looked at, as after a change of the ring. */
     int getFilesToInspect();
 
     /** Files that hold copies of both sides and are still to be taken apart. */
     int getFilesToTakeApart();
+
+    /** Bytes of the files that are still to be looked at or to be taken apart. */
+    long getBytesToSort();
+
+    /**
+     * How far the files have followed a change of the ring, or an ALTER: from 0 to 1, and 1 if
+     * there is nothing to do.
+     */
+    double getResplitProgress();
 
     /** Written by flushes and streams to the primary side. */
     long getPrimaryBytesFlushed();
@@ -48,7 +69,7 @@ public interface ReplicaDecouplingMXBean {
     /** Written by splitting the global log. */
     long getBytesSplit();
 
-    /** Written by merging groups, for `ordering` or to drop tombstones. */
+    /** Written by merging groups or trees, for `ordering` or to drop tombstones. */
     long getBytesMerged();
 
     /** Written by taking apart mixed files. */
@@ -56,6 +77,16 @@ public interface ReplicaDecouplingMXBean {
 
     /** Written because an operator asked for it. */
     long getBytesRewritten();
+
+    /** How often reads have looked into files of primary copies: reads times files per read. */
+    long getPrimaryFilesRead();
+
+    long getSegmentsRead();
+
+    long getRunsRead();
+
+    /** The same for files whose role was not known at that time, or that were mixed. */
+    long getOtherFilesRead();
 
     /** Files that were looked through for their role. */
     long getFilesInspected();

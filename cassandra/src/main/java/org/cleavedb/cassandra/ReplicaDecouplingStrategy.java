@@ -1,5 +1,6 @@
 package org.cleavedb.cassandra;
 
+import com.google.common.collect.Iterables;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
@@ -31,7 +32,8 @@ import org.apache.cassandra.utils.TimeUUID;
  * The compaction strategy that operators name in {@code ALTER TABLE}. Primary copies (this node is
  * the first replica of the token) lie in files of their own, in a stock layout. Redundant copies
  * lie in a log of two layers: segments as they were flushed, and, split from these, sorted runs,
- * at most {@code ordering} per group of a source node.
+ * at most {@code ordering} per group of a source node; or, to be compared with, in one tree of a
+ * stock layout per source node.
  *
  * <p>Only the choice of files and of where partitions are written to is ours. Merging, tombstones,
  * expiry and reads are Cassandra's, on Cassandra's own files, so a wrong role costs I/O at most.
@@ -43,8 +45,12 @@ import org.apache.cassandra.utils.TimeUUID;
  * strategies, never the other way round; nothing is read or written under it but tags.
  */
 public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy {
+    static {
+        ReplicaViews.register();
+    }
+
     private final DecouplingOptions chosen;
-    private final AbstractCompactionStrategy primary;
+    private final Layouts layouts;
     private final PlacementWatch watch;
     private final FileBook<SSTableReader> book = new FileBook<>();
     private final Sides sides;
@@ -55,11 +61,12 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     public ReplicaDecouplingStrategy(ColumnFamilyStore table, Map<String, String> options) {
         super(table, options);
         chosen = DecouplingOptions.of(options);
-        primary = chosen.primary.create(table, chosen.rest);
+        layouts = new Layouts(table, chosen);
         watch = new PlacementWatch(table, chosen);
         metrics = TableMetrics.of(table);
-        sides = new Sides(watch, book, primary, metrics);
-        redundantWork = new RedundantWork(table, chosen, book, this::inspected,
+        metrics.ordering.configure(chosen);
+        sides = new Sides(watch, book, layouts, metrics);
+        redundantWork = new RedundantWork(table, chosen, this::mostRuns, book, this::inspected,
                 this::worthDroppingTombstones);
         if (watch.hasRoles()) {
             metrics.begin(this);
@@ -74,14 +81,15 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
 
     @Override
     public synchronized void startup() {
-        primary.startup();
+        layouts.startup();
         super.startup();
     }
 
     @Override
     public synchronized void shutdown() {
         super.shutdown();
-        primary.shutdown();
+        sides.tallyReads();
+        layouts.shutdown();
         metrics.end(this);
     }
 
@@ -91,18 +99,24 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     @Override
     public synchronized AbstractCompactionTask getNextBackgroundTask(long gcBefore) {
         Placement placement = sides.follow();
+        metrics.ordering.follow(cfs, placement);
         redundantTurn = !redundantTurn;
         AbstractCompactionTask task = null;
         if (redundantTurn) {
-            task = redundantWork.next(placement, gcBefore);
+            task = redundantTask(placement, gcBefore);
         }
         if (task == null) {
-            task = primary.getNextBackgroundTask(gcBefore);
+            task = layouts.primary().getNextBackgroundTask(gcBefore);
         }
         if (task == null && !redundantTurn) {
-            task = redundantWork.next(placement, gcBefore);
+            task = redundantTask(placement, gcBefore);
         }
         return task;
+    }
+
+    private AbstractCompactionTask redundantTask(Placement placement, long gcBefore) {
+        AbstractCompactionTask task = redundantWork.next(placement, gcBefore);
+        return task != null ? task : layouts.nextOfTrees(gcBefore);
     }
 
     @Override
@@ -110,12 +124,15 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
             long gcBefore, boolean splitOutput) {
         sides.follow();
         List<AbstractCompactionTask> tasks = new ArrayList<>();
-        Collection<AbstractCompactionTask> ofPrimary =
-                primary.getMaximalTask(gcBefore, splitOutput);
-        if (ofPrimary != null) {
-            tasks.addAll(ofPrimary);
+        for (AbstractCompactionStrategy layout : layouts.all()) {
+            Collection<AbstractCompactionTask> ofLayout =
+                    layout.getMaximalTask(gcBefore, splitOutput);
+            if (ofLayout != null) {
+                tasks.addAll(ofLayout);
+            }
         }
-        Collection<SSTableReader> others = filterSuspectSSTables(book.notPrimary());
+        Collection<SSTableReader> others = filterSuspectSSTables(Iterables.filter(
+                book.all(), file -> layouts.of(book.role(file)) == null));
         LifecycleTransaction transaction = others.isEmpty()
                 ? null : cfs.getTracker().tryModify(others, OperationType.COMPACTION);
         if (transaction != null) {
@@ -127,8 +144,9 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     @Override
     public synchronized AbstractCompactionTask getUserDefinedTask(
             Collection<SSTableReader> sstables, long gcBefore) {
-        if (sstables.stream().allMatch(book::isPrimary)) {
-            return primary.getUserDefinedTask(sstables, gcBefore);
+        AbstractCompactionStrategy layout = layouts.ofAll(sstables, book::role);
+        if (layout != null) {
+            return layout.getUserDefinedTask(sstables, gcBefore);
         }
         LifecycleTransaction transaction =
                 cfs.getTracker().tryModify(sstables, OperationType.COMPACTION);
@@ -140,8 +158,9 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     @Override
     public synchronized AbstractCompactionTask getCompactionTask(
             LifecycleTransaction transaction, long gcBefore, long maxSSTableBytes) {
-        if (transaction.originals().stream().allMatch(book::isPrimary)) {
-            return primary.getCompactionTask(transaction, gcBefore, maxSSTableBytes);
+        AbstractCompactionStrategy layout = layouts.ofAll(transaction.originals(), book::role);
+        if (layout != null) {
+            return layout.getCompactionTask(transaction, gcBefore, maxSSTableBytes);
         }
         return routed(transaction, gcBefore, Purpose.REWRITE);
     }
@@ -156,13 +175,19 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
 
     @Override
     public synchronized int getEstimatedRemainingTasks() {
-        return primary.getEstimatedRemainingTasks()
-                + book.waitingTasks(chosen.splitSegments, chosen.ordering);
+        int ofLayouts = layouts.all().stream()
+                .mapToInt(AbstractCompactionStrategy::getEstimatedRemainingTasks).sum();
+        return ofLayouts + book.waitingTasks(chosen.splitSegments, mostRuns());
+    }
+
+    /** The log merges no runs where they are the files of trees. */
+    private int mostRuns() {
+        return chosen.treePerSource ? Integer.MAX_VALUE : metrics.ordering.current();
     }
 
     @Override
     public long getMaxSSTableBytes() {
-        return primary.getMaxSSTableBytes();
+        return layouts.primary().getMaxSSTableBytes();
     }
 
     // Files that come and go.
@@ -189,12 +214,12 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
 
     @Override
     public void metadataChanged(StatsMetadata before, SSTableReader sstable) {
-        boolean concerned;
+        AbstractCompactionStrategy layout;
         synchronized (this) {
-            concerned = book.isPrimary(sstable);
+            layout = layouts.of(book.role(sstable));
         }
-        if (concerned) {
-            primary.metadataChanged(before, sstable);
+        if (layout != null) {
+            layout.metadataChanged(before, sstable);
         }
     }
 
@@ -205,13 +230,15 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
 
     /** For operators: what this strategy holds now. */
     synchronized TableMetrics.Holding holding() {
+        sides.tallyReads();
         TableMetrics.Holding holding = new TableMetrics.Holding();
         holding.primary = book.files(Role.Kind.PRIMARY);
         holding.segments = book.files(Role.Kind.SEGMENT);
         holding.runs = book.files(Role.Kind.RUN);
         holding.runsByGroup = book.runsByGroup();
-        holding.unsure = book.unsureFiles();
-        holding.mixed = book.mixedFiles();
+        holding.unsure = book.unsure();
+        holding.mixed = book.mixed();
+        holding.mostUnsortedBytes = sides.mostUnsortedBytes();
         return holding;
     }
 
@@ -239,24 +266,27 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         recipe.header = header;
         recipe.indexes = indexGroups;
         recipe.transaction = tracker;
-        return new RoutingFlushWriter(cfs, recipe, now, metrics);
+        return new RoutingFlushWriter(cfs, recipe, now, chosen.treePerSource, metrics);
     }
 
     @Override
     public ScannerList getScanners(
             Collection<SSTableReader> sstables, Collection<Range<Token>> ranges) {
-        List<SSTableReader> ofPrimary = new ArrayList<>();
-        List<SSTableReader> others = new ArrayList<>();
+        Map<AbstractCompactionStrategy, List<SSTableReader>> byLayout = new HashMap<>();
         synchronized (this) {
-            sstables.forEach(file -> (book.isPrimary(file) ? ofPrimary : others).add(file));
+            sstables.forEach(file -> byLayout.computeIfAbsent(
+                    layouts.of(book.role(file)), any -> new ArrayList<>()).add(file));
         }
         List<ISSTableScanner> scanners = new ArrayList<>();
         try {
-            // The layout may need fewer scanners than files, as it knows which don't overlap.
-            if (!ofPrimary.isEmpty()) {
-                scanners.addAll(primary.getScanners(ofPrimary, ranges).scanners);
+            for (Map.Entry<AbstractCompactionStrategy, List<SSTableReader>> part
+                    : byLayout.entrySet()) {
+                // A layout may need fewer scanners than files, as it knows which don't overlap.
+                ScannerList ofPart = part.getKey() == null
+                        ? super.getScanners(part.getValue(), ranges)
+                        : part.getKey().getScanners(part.getValue(), ranges);
+                scanners.addAll(ofPart.scanners);
             }
-            scanners.addAll(super.getScanners(others, ranges).scanners);
         } catch (Throwable failure) {
             ISSTableScanner.closeAllAndPropagate(scanners, failure);
         }
@@ -272,9 +302,9 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
             byRole.computeIfAbsent(book.role(file), any -> new ArrayList<>()).add(file);
         }
         List<Collection<SSTableReader>> groups = new ArrayList<>();
-        byRole.forEach((role, files) -> groups.addAll(Role.PRIMARY.equals(role)
-                ? primary.groupSSTablesForAntiCompaction(files)
-                : super.groupSSTablesForAntiCompaction(files)));
+        byRole.forEach((role, files) -> groups.addAll(layouts.of(role) == null
+                ? super.groupSSTablesForAntiCompaction(files)
+                : layouts.of(role).groupSSTablesForAntiCompaction(files)));
         return groups;
     }
 

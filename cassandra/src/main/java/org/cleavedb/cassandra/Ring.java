@@ -30,11 +30,12 @@ final class Ring {
     }
 
     /**
-     * False where copies have no roles: the node's own keyspaces, and index tables, whose tokens
-     * are not those of the ring.
+     * False where copies have no roles: the node's own keyspaces; index tables, whose tokens are
+     * not those of the ring; transient replicas, which do not hold what a role would promise.
      */
     boolean hasRoles() {
-        return !table.isIndex() && !(replication() instanceof LocalStrategy);
+        return !table.isIndex() && !(replication() instanceof LocalStrategy)
+                && !replication().hasTransientReplicas();
     }
 
     /** Differs whenever the ring or the replication of the keyspace may have changed. */

@@ -2,7 +2,9 @@ package org.cleavedb.cassandra;
 
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
 import org.apache.cassandra.io.sstable.Descriptor;
@@ -14,7 +16,7 @@ import org.apache.cassandra.schema.TableId;
 
 /**
  * What a memtable is flushed to, and what received streams are written to: one file of primary
- * copies and one segment of the global log, in one transaction. A file is opened with its first
+ * copies and one segment of the global log (or one file per tree), in one transaction. A file is opened with its first
  * partition, so a side that gets none leaves nothing behind.
  */
 final class RoutingFlushWriter implements SSTableMultiWriter {
@@ -23,32 +25,32 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     private final Placement placement;
     private final TableMetrics metrics;
 
-    private final List<SSTableWriter> writers = new ArrayList<>();
-    private SSTableWriter primary;
-    private SSTableWriter segment;
+    private final boolean treePerSource;
+    private final Map<Role, SSTableWriter> writers = new LinkedHashMap<>();
 
     RoutingFlushWriter(ColumnFamilyStore table, WriterRecipe recipe, Placement placement,
-            TableMetrics metrics) {
+            boolean treePerSource, TableMetrics metrics) {
         this.table = table;
         this.recipe = recipe;
         this.placement = placement;
+        this.treePerSource = treePerSource;
         this.metrics = metrics;
     }
 
     @Override
     public void append(UnfilteredRowIterator partition) {
-        int place = placement.placeOf(partition.partitionKey().getToken());
-        if (place == Placement.PRIMARY) {
-            if (primary == null) {
-                primary = open(Role.PRIMARY);
-            }
-            primary.append(partition);
-        } else {
-            if (segment == null) {
-                segment = open(Role.SEGMENT);
-            }
-            segment.append(partition);
+        Role role = roleOf(placement.placeOf(partition.partitionKey().getToken()));
+        SSTableWriter writer = writers.get(role);
+        if (writer == null) {
+            writer = open(role);
+            writers.put(role, writer);
         }
+        writer.append(partition);
+    }
+
+    private Role roleOf(int place) {
+        return treePerSource || place == Placement.PRIMARY
+                ? Role.of(placement, place) : Role.SEGMENT;
     }
 
     private SSTableWriter open(Role role) {
@@ -57,14 +59,13 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
                 : table.newSSTableDescriptor(recipe.descriptor.directory,
                         recipe.descriptor.getFormat());
         SSTableWriter writer = recipe.open(table, descriptor, role, placement);
-        writers.add(writer);
         RoleTags.write(descriptor, new RoleTag(role, placement.digest()));
         return writer;
     }
 
     /** A partition may turn out to be empty; a file without any must not be finished. */
     private void dropEmpty() {
-        writers.removeIf(writer -> {
+        writers.values().removeIf(writer -> {
             if (writer.getFilePointer() > 0) {
                 return false;
             }
@@ -78,20 +79,20 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     public Collection<SSTableReader> finish(boolean openResult) {
         dropEmpty();
         List<SSTableReader> readers = new ArrayList<>();
-        writers.forEach(writer -> readers.add(writer.finish(openResult)));
+        writers.values().forEach(writer -> readers.add(writer.finish(openResult)));
         return readers;
     }
 
     @Override
     public Collection<SSTableReader> finished() {
         List<SSTableReader> readers = new ArrayList<>();
-        writers.forEach(writer -> readers.add(writer.finished()));
+        writers.values().forEach(writer -> readers.add(writer.finished()));
         return readers;
     }
 
     @Override
     public SSTableMultiWriter setOpenResult(boolean openResult) {
-        writers.forEach(writer -> writer.setOpenResult(openResult));
+        writers.values().forEach(writer -> writer.setOpenResult(openResult));
         return this;
     }
 
@@ -102,12 +103,12 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
 
     @Override
     public long getBytesWritten() {
-        return writers.stream().mapToLong(SSTableWriter::getFilePointer).sum();
+        return writers.values().stream().mapToLong(SSTableWriter::getFilePointer).sum();
     }
 
     @Override
     public long getOnDiskBytesWritten() {
-        return writers.stream().mapToLong(SSTableWriter::getEstimatedOnDiskBytesWritten).sum();
+        return writers.values().stream().mapToLong(SSTableWriter::getEstimatedOnDiskBytesWritten).sum();
     }
 
     @Override
@@ -118,16 +119,16 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     @Override
     public void prepareToCommit() {
         dropEmpty();
-        writers.forEach(SSTableWriter::prepareToCommit);
+        writers.values().forEach(SSTableWriter::prepareToCommit);
     }
 
     @Override
     public Throwable commit(Throwable accumulate) {
         Throwable failure = accumulate;
-        for (SSTableWriter writer : writers) {
-            (writer == primary ? metrics.primaryFlushed : metrics.redundantFlushed)
-                    .add(writer.getEstimatedOnDiskBytesWritten());
-            failure = writer.commit(failure);
+        for (Map.Entry<Role, SSTableWriter> file : writers.entrySet()) {
+            (file.getKey().equals(Role.PRIMARY) ? metrics.primaryFlushed : metrics.redundantFlushed)
+                    .add(file.getValue().getEstimatedOnDiskBytesWritten());
+            failure = file.getValue().commit(failure);
         }
         return failure;
     }
@@ -135,7 +136,7 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     @Override
     public Throwable abort(Throwable accumulate) {
         Throwable failure = accumulate;
-        for (SSTableWriter writer : writers) {
+        for (SSTableWriter writer : writers.values()) {
             recipe.transaction.untrackNew(writer);
             failure = writer.abort(failure);
         }
@@ -144,6 +145,6 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
 
     @Override
     public void close() {
-        writers.forEach(SSTableWriter::close);
+        writers.values().forEach(SSTableWriter::close);
     }
 }

@@ -3,35 +3,40 @@ package org.cleavedb.cassandra;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.cassandra.db.compaction.AbstractCompactionStrategy;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 
 /**
- * Sorts files by role as they come and go, and tells the layout of the primary copies about its
- * own. A file's role comes from its tag; if that is missing or was told by another ring, from the
- * files it was made of; if that does not say either, an inspection finds it out.
+ * Sorts files by role as they come and go, and tells each stock layout about its own. A file's role
+ * comes from its tag; if that is missing or was told by another ring, from the files it was made
+ * of; if that does not say either, an inspection finds it out.
  *
  * <p>Not safe for several threads: the strategy's monitor guards it.
  *
- * <p>Invariant <b>the layout knows exactly the primary files</b>: whatever enters or leaves the
+ * <p>Invariant <b>a layout knows exactly the files of its role</b>: whatever enters or leaves the
  * role in the book is told to it in the same step.
  */
 final class Sides {
     private final PlacementWatch watch;
     private final FileBook<SSTableReader> book;
-    private final AbstractCompactionStrategy primary;
+    private final Layouts layouts;
     private final TableMetrics metrics;
+    private final ReadTally reads;
     private final Departed departed = new Departed();
     private Placement placement = Placement.UNKNOWN;
+    private long mostUnsortedBytes;
 
-    Sides(PlacementWatch watch, FileBook<SSTableReader> book, AbstractCompactionStrategy primary,
+    Sides(PlacementWatch watch, FileBook<SSTableReader> book, Layouts layouts,
             TableMetrics metrics) {
         this.watch = watch;
         this.book = book;
-        this.primary = primary;
+        this.layouts = layouts;
         this.metrics = metrics;
+        reads = new ReadTally(metrics);
     }
 
     /** By which the files are sorted. */
@@ -41,17 +46,20 @@ final class Sides {
 
     void add(SSTableReader file) {
         follow();
-        if (sortIn(file, null)) {
-            primary.addSSTable(file);
+        AbstractCompactionStrategy layout = sortIn(file, null);
+        if (layout != null) {
+            layout.addSSTable(file);
         }
     }
 
     void remove(SSTableReader file) {
         Role role = book.role(file);
         departed.left(file, role);
+        reads.end(file, role);
         book.remove(file);
-        if (Role.PRIMARY.equals(role)) {
-            primary.removeSSTable(file);
+        AbstractCompactionStrategy layout = layouts.of(role);
+        if (layout != null) {
+            layout.removeSSTable(file);
         }
     }
 
@@ -59,25 +67,31 @@ final class Sides {
         follow();
         // What is made of files of one role has that role too, whoever made it.
         Role inherited = commonRole(removed);
-        List<SSTableReader> goneFromPrimary = new ArrayList<>();
+        Map<AbstractCompactionStrategy, List<SSTableReader>> gone = new LinkedHashMap<>();
         for (SSTableReader file : removed) {
-            if (Role.PRIMARY.equals(roleNowOrBefore(file))) {
-                goneFromPrimary.add(file);
-            }
+            Role role = roleNowOrBefore(file);
+            enter(gone, layouts.of(role), file);
+            reads.end(file, role);
             book.remove(file);
             departed.forget(file);
         }
-        List<SSTableReader> newToPrimary = new ArrayList<>();
+        Map<AbstractCompactionStrategy, List<SSTableReader>> come = new LinkedHashMap<>();
         for (SSTableReader file : added) {
-            if (sortIn(file, inherited)) {
-                newToPrimary.add(file);
-            }
+            enter(come, sortIn(file, inherited), file);
         }
-        if (!goneFromPrimary.isEmpty()) {
-            primary.replaceSSTables(goneFromPrimary, newToPrimary);
-            metrics.primaryCompacted.add(TableMetrics.bytes(newToPrimary));
-        } else if (!newToPrimary.isEmpty()) {
-            primary.addSSTables(newToPrimary);
+        gone.forEach((layout, files) -> {
+            List<SSTableReader> made = come.getOrDefault(layout, List.of());
+            layout.replaceSSTables(files, made);
+            metrics.compacted(layout == layouts.primary(), made);
+        });
+        come.keySet().removeAll(gone.keySet());
+        come.forEach(AbstractCompactionStrategy::addSSTables);
+    }
+
+    private static void enter(Map<AbstractCompactionStrategy, List<SSTableReader>> files,
+            AbstractCompactionStrategy layout, SSTableReader file) {
+        if (layout != null) {
+            files.computeIfAbsent(layout, any -> new ArrayList<>()).add(file);
         }
     }
 
@@ -92,9 +106,11 @@ final class Sides {
             return;
         }
         RoleTags.attach(file, new RoleTag(role, placement.digest()));
+        reads.credit(file, null);
         book.put(file, role);
-        if (book.isPrimary(file)) {
-            primary.addSSTable(file);
+        AbstractCompactionStrategy layout = layouts.of(role);
+        if (layout != null) {
+            layout.addSSTable(file);
         }
     }
 
@@ -108,22 +124,38 @@ final class Sides {
         placement = now;
         departed.forgetAll();
         for (SSTableReader file : book.all()) {
-            boolean wasPrimary = book.isPrimary(file);
-            boolean isPrimary = sortIn(file, null);
-            if (wasPrimary && !isPrimary) {
-                primary.removeSSTable(file);
-            } else if (isPrimary && !wasPrimary) {
-                primary.addSSTable(file);
+            AbstractCompactionStrategy before = layouts.of(book.role(file));
+            AbstractCompactionStrategy after = sortIn(file, null);
+            if (before != after && before != null) {
+                before.removeSSTable(file);
+            }
+            if (before != after && after != null) {
+                after.addSSTable(file);
             }
         }
         return now;
     }
 
-    /** Enters a file into the book; true if it is primary, which its layout must then be told. */
-    private boolean sortIn(SSTableReader file, Role inherited) {
+    /** How much there was to be sorted since all was; tells how far it has come. */
+    long mostUnsortedBytes() {
+        if (book.unsure().isEmpty() && book.mixed().isEmpty()) {
+            mostUnsortedBytes = 0;
+        }
+        return mostUnsortedBytes;
+    }
+
+    /** Credits what was read up to now. */
+    void tallyReads() {
+        book.all().forEach(file -> reads.credit(file, book.role(file)));
+    }
+
+    /** Enters a file into the book; returns the layout that must be told, if there is one. */
+    private AbstractCompactionStrategy sortIn(SSTableReader file, Role inherited) {
+        reads.begin(file);
+        reads.credit(file, book.role(file));
         if (!watch.hasRoles()) {
             book.put(file, Role.PRIMARY);
-            return true;
+            return layouts.primary();
         }
         RoleTag tag = RoleTags.read(file.descriptor).orElse(null);
         // As long as the ring is unknown, a tag is believed.
@@ -136,8 +168,9 @@ final class Sides {
             book.put(file, inherited);
         } else {
             book.putUnsure(file);
+            mostUnsortedBytes += file.onDiskLength();
         }
-        return book.isPrimary(file);
+        return layouts.of(book.role(file));
     }
 
     /** The one role that all of these have or had, or null. */

@@ -7,58 +7,88 @@ import java.util.EnumMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.WeakHashMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.LongAdder;
-import java.util.function.ToLongFunction;
+import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
-import org.apache.cassandra.schema.TableId;
 import org.apache.cassandra.utils.MBeanWrapper;
 
 /**
  * Numbers of one table, over all strategies that Cassandra makes for it. Counters outlive an ALTER;
  * the managed object is there as long as some strategy of ours is in use.
  */
-final class TableMetrics implements ReplicaDecouplingMXBean {
-    private static final Map<TableId, TableMetrics> ALL = new ConcurrentHashMap<>();
+final class TableMetrics {
+    private static final Map<String, TableMetrics> ALL = new ConcurrentHashMap<>();
 
     final LongAdder primaryFlushed = new LongAdder();
     final LongAdder redundantFlushed = new LongAdder();
-    final LongAdder primaryCompacted = new LongAdder();
+    private final LongAdder primaryCompacted = new LongAdder();
+    private final LongAdder treesCompacted = new LongAdder();
+    private final Map<Role.Kind, LongAdder> filesRead = new EnumMap<>(Role.Kind.class);
+    private final LongAdder filesReadOfNoRole = new LongAdder();
     final LongAdder inspected = new LongAdder();
+    final Ordering ordering = new Ordering();
     private final Map<Purpose, LongAdder> rewritten = new EnumMap<>(Purpose.class);
 
+    final String keyspace;
+    final String table;
     private final String beanName;
     /** Cassandra forgets a finished repair's strategy without saying so: hence weak. */
     private final Set<ReplicaDecouplingStrategy> strategies =
             Collections.newSetFromMap(new WeakHashMap<>());
 
     private TableMetrics(ColumnFamilyStore table) {
+        keyspace = table.getKeyspaceName();
+        this.table = table.getTableName();
         beanName = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace="
                 + table.getKeyspaceName() + ",table=" + table.getTableName();
         for (Purpose purpose : Purpose.values()) {
             rewritten.put(purpose, new LongAdder());
         }
+        for (Role.Kind kind : Role.Kind.values()) {
+            filesRead.put(kind, new LongAdder());
+        }
+    }
+
+    /** All tables that a strategy of ours works for now. */
+    static List<TableMetrics> inUse() {
+        return ALL.values().stream().filter(TableMetrics::isInUse).collect(Collectors.toList());
     }
 
     static TableMetrics of(ColumnFamilyStore table) {
-        return ALL.computeIfAbsent(table.metadata().id, any -> new TableMetrics(table));
+        // The table of an index has the id of the table that it belongs to.
+        return ALL.computeIfAbsent(table.metadata().id + " " + table.getTableName(),
+                any -> new TableMetrics(table));
     }
 
     void wrote(Purpose purpose, Collection<SSTableReader> files) {
         rewritten.get(purpose).add(bytes(files));
     }
 
+    /** By a stock layout: that of primary copies, or one of the trees. */
+    void compacted(boolean ofPrimary, Collection<SSTableReader> files) {
+        (ofPrimary ? primaryCompacted : treesCompacted).add(bytes(files));
+    }
+
+    /** Reads have looked so often into a file of this role; null: it is not known. */
+    void lookedInto(Role role, long times) {
+        (role == null ? filesReadOfNoRole : filesRead.get(role.kind)).add(times);
+    }
+
     static long bytes(Collection<SSTableReader> files) {
         return files.stream().mapToLong(SSTableReader::onDiskLength).sum();
+    }
+
+    private synchronized boolean isInUse() {
+        return !strategies.isEmpty();
     }
 
     synchronized void begin(ReplicaDecouplingStrategy strategy) {
         strategies.add(strategy);
         if (!MBeanWrapper.instance.isRegistered(beanName)) {
-            MBeanWrapper.instance.registerMBean(this, beanName);
+            MBeanWrapper.instance.registerMBean(new TableBean(this), beanName);
         }
     }
 
@@ -75,11 +105,14 @@ final class TableMetrics implements ReplicaDecouplingMXBean {
         List<SSTableReader> segments = List.of();
         List<SSTableReader> runs = List.of();
         Map<String, Integer> runsByGroup = Map.of();
-        int unsure;
-        int mixed;
+        List<SSTableReader> unsure = List.of();
+        List<SSTableReader> mixed = List.of();
+        /** The most bytes that were unsure or mixed since there were none. */
+        long mostUnsortedBytes;
     }
 
-    private List<Holding> holdings() {
+    /** Has the strategies credit what was read up to now, too. */
+    List<Holding> holdings() {
         List<ReplicaDecouplingStrategy> current;
         synchronized (this) {
             current = new ArrayList<>(strategies);
@@ -90,107 +123,20 @@ final class TableMetrics implements ReplicaDecouplingMXBean {
         return holdings;
     }
 
-    private long sum(ToLongFunction<Holding> part) {
-        return holdings().stream().mapToLong(part).sum();
-    }
-
-    @Override
-    public int getPrimaryFiles() {
-        return (int) sum(holding -> holding.primary.size());
-    }
-
-    @Override
-    public long getPrimaryBytes() {
-        return sum(holding -> bytes(holding.primary));
-    }
-
-    @Override
-    public int getSegments() {
-        return (int) sum(holding -> holding.segments.size());
-    }
-
-    @Override
-    public long getSegmentBytes() {
-        return sum(holding -> bytes(holding.segments));
-    }
-
-    @Override
-    public int getRuns() {
-        return (int) sum(holding -> holding.runs.size());
-    }
-
-    @Override
-    public long getRunBytes() {
-        return sum(holding -> bytes(holding.runs));
-    }
-
-    @Override
-    public Map<String, Integer> getRunsByGroup() {
-        Map<String, Integer> all = new TreeMap<>();
-        for (Holding holding : holdings()) {
-            holding.runsByGroup.forEach((group, runs) -> all.merge(group, runs, Integer::sum));
-        }
-        return all;
-    }
-
-    @Override
-    public int getMostRunsOfAGroup() {
-        return holdings().stream().flatMap(holding -> holding.runsByGroup.values().stream())
-                .max(Integer::compare).orElse(0);
-    }
-
-    @Override
-    public int getFilesToInspect() {
-        return (int) sum(holding -> holding.unsure);
-    }
-
-    @Override
-    public int getFilesToTakeApart() {
-        return (int) sum(holding -> holding.mixed);
-    }
-
-    @Override
-    public long getPrimaryBytesFlushed() {
-        return primaryFlushed.sum();
-    }
-
-    @Override
-    public long getRedundantBytesFlushed() {
-        return redundantFlushed.sum();
-    }
-
-    @Override
-    public long getPrimaryBytesCompacted() {
+    long primaryCompacted() {
         return primaryCompacted.sum();
     }
 
-    @Override
-    public long getBytesSplit() {
-        return rewritten(Purpose.SPLIT);
+    long treesCompacted() {
+        return treesCompacted.sum();
     }
 
-    @Override
-    public long getBytesMerged() {
-        return rewritten(Purpose.MERGE) + rewritten(Purpose.TOMBSTONES);
-    }
-
-    @Override
-    public long getBytesTakenApart() {
-        return rewritten(Purpose.SEPARATE);
-    }
-
-    @Override
-    public long getBytesRewritten() {
-        return rewritten(Purpose.EVERYTHING) + rewritten(Purpose.CHOSEN)
-                + rewritten(Purpose.REWRITE);
-    }
-
-    @Override
-    public long getFilesInspected() {
-        return inspected.sum();
-    }
-
-    private long rewritten(Purpose purpose) {
+    long rewritten(Purpose purpose) {
         return rewritten.get(purpose).sum();
+    }
+
+    /** How often reads have looked into files of this kind; null: of none. */
+    long filesRead(Role.Kind kind) {
+        return (kind == null ? filesReadOfNoRole : filesRead.get(kind)).sum();
     }
 }

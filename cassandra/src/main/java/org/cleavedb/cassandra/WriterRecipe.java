@@ -55,7 +55,18 @@ final class WriterRecipe {
         if (!isFlush) {
             return keys;
         }
-        double share = placement.primaryShare();
-        return SPARE_KEYS + (long) (keys * (role.kind == Role.Kind.PRIMARY ? share : 1 - share));
+        return SPARE_KEYS + (long) (keys * shareOf(role, placement));
+    }
+
+    private static double shareOf(Role role, Placement placement) {
+        double ofPrimary = placement.primaryShare();
+        switch (role.kind) {
+            case PRIMARY:
+                return ofPrimary;
+            case SEGMENT:
+                return 1 - ofPrimary;
+            default:
+                return (1 - ofPrimary) / Math.max(1, placement.groups());
+        }
     }
 }

@@ -28,7 +28,6 @@ class FileBookTest {
         assertEquals(List.of(), book.files(Role.Kind.SEGMENT));
         assertEquals(Map.of(), book.runsByGroup());
         book.put("f", Role.PRIMARY);
-        assertEquals(List.of(), book.notPrimary());
         assertEquals(Set.of("f"), book.all());
         book.remove("f");
         book.remove("f");

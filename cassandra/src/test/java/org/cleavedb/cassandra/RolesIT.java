@@ -8,8 +8,10 @@ import com.datastax.driver.core.ConsistencyLevel;
 import com.datastax.driver.core.Row;
 import com.datastax.driver.core.SimpleStatement;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -134,6 +136,7 @@ class RolesIT {
         long ringChanges = logged("the ring or its replication has changed");
         restart();
         assertEquals(before.keySet(), first.tags().keySet());
+        assertViewsAreThere();
         try (NodeControl control = cluster.control(1)) {
             assertRolesAreTrue(control);
             writeAndFlush(control);
@@ -146,11 +149,7 @@ class RolesIT {
         int at = 0;
         for (Path data : first.tags().keySet()) {
             Path tag = first.tagFile(data);
-            if (at++ % 2 == 0) {
-                Files.delete(tag);
-            } else {
-                Files.write(tag, new byte[] {1, 2, 3});
-            }
+            damage(tag, at++ % 4);
         }
         restart();
         try (NodeControl control = cluster.control(1)) {
@@ -158,6 +157,34 @@ class RolesIT {
             Await.until("all is in order", () -> isInOrder(2));
             assertRolesAreTrue(control);
             assertRowsAreThere();
+        }
+    }
+
+    /** A node that finds the strategy in its schema has the virtual tables from its start. */
+    private void assertViewsAreThere() {
+        try (Cluster.Client restarted = cluster.connect(1)) {
+            assertEquals(1, restarted.execute("SELECT * FROM cleavedb_views.replica_tables WHERE "
+                    + "keyspace_name = 'roles' AND table_name = ?", table).size());
+        }
+    }
+
+    private static void damage(Path tag, int kind) throws IOException {
+        byte[] bytes = Files.readAllBytes(tag);
+        switch (kind) {
+            case 0:
+                Files.delete(tag);
+                break;
+            case 1:
+                Files.write(tag, Arrays.copyOf(bytes, bytes.length / 2));
+                break;
+            case 2:
+                // The other side, under the check of this one.
+                Files.writeString(tag, new String(bytes, StandardCharsets.UTF_8)
+                        .replaceFirst("kind \\w+", "kind SEGMENT")
+                        .replaceFirst("group .*", "group "));
+                break;
+            default:
+                Files.write(tag, new byte[RoleTag.LONGEST + 1]);
         }
     }
 
