@@ -77,6 +77,9 @@ final class Differential {
             }
         }
         happen(event);
+        // The last one mends what the nodes disagree about, so it comes last.
+        compare(client, ConsistencyLevel.ONE);
+        compare(client, ConsistencyLevel.QUORUM);
         compare(client, ConsistencyLevel.ALL);
     }
 
@@ -171,7 +174,12 @@ final class Differential {
     }
 
     private String ours() {
-        return "{" + CLASS + ", 'ordering': '" + (1 + random.nextInt(4)) + "', 'split_segments': '"
+        if (random.nextInt(4) == 0) {
+            return "{" + CLASS + ", 'redundant': 'trees'}";
+        }
+        String ordering = random.nextInt(4) == 0
+                ? "'auto', 'ordering_seconds': '1'" : "'" + (1 + random.nextInt(4)) + "'";
+        return "{" + CLASS + ", 'ordering': " + ordering + ", 'split_segments': '"
                 + (1 + random.nextInt(3)) + "', 'groups': '" + (1 + random.nextInt(5)) + "'}";
     }
 

@@ -20,7 +20,9 @@ final class SharedNodes {
     static synchronized Cluster cluster() throws IOException {
         if (cluster == null) {
             Cluster fresh = new Cluster(new ClusterSpec(Path.of("target", "nodes"), NODES)
-                    .tokensPerNode(4).twoDisks(2));
+                    .tokensPerNode(4).twoDisks(2)
+                    .setting("cdc_enabled: true")
+                    .setting("memtable: {configurations: {trie: {class_name: TrieMemtable}}}"));
             fresh.reset();
             Runtime.getRuntime().addShutdownHook(new Thread(() -> close(fresh)));
             cluster = fresh.start();
