@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Predicate;
+import java.util.function.ToLongFunction;
 import java.util.stream.Collectors;
 
 /**
@@ -127,10 +128,10 @@ final class FileBook<F> {
     }
 
     /**
-     * The runs of the group that exceeds the ordering most; empty if none does. A group of which
-     * some run is busy is left alone: what is written now would soon be merged again.
+     * What to merge in the group that exceeds the ordering most; empty if none does. A group of
+     * which some run is busy is left alone: what is written now would soon be merged again.
      */
-    List<F> toMerge(int ordering, Predicate<F> free) {
+    List<F> toMerge(int ordering, ToLongFunction<F> size, Predicate<F> free) {
         Set<F> fullest = Set.of();
         for (Set<F> group : runs.values()) {
             if (group.size() > Math.max(ordering, fullest.size())
@@ -138,7 +139,8 @@ final class FileBook<F> {
                 fullest = group;
             }
         }
-        return new ArrayList<>(fullest);
+        return fullest.isEmpty()
+                ? List.of() : MergeChoice.of(new ArrayList<>(fullest), ordering, size);
     }
 
     /** How many tasks the picks above would find, whatever is busy. */

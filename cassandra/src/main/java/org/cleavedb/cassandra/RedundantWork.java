@@ -68,7 +68,8 @@ final class RedundantWork {
         if (!mixed.isEmpty()) {
             return routed(mixed, placement, gcBefore, Purpose.SEPARATE, "");
         }
-        List<SSTableReader> overfull = book.toMerge(ordering.getAsInt(), free);
+        List<SSTableReader> overfull = book.toMerge(
+                ordering.getAsInt(), SSTableReader::onDiskLength, free);
         if (!overfull.isEmpty()) {
             return routed(overfull, placement, gcBefore, Purpose.MERGE, groupOf(overfull));
         }

@@ -40,19 +40,19 @@ class FileBookTest {
             book.put("a" + file, run("a#0"));
             book.put("b" + file, run("b#0"));
         }
-        assertEquals(List.of(), book.toMerge(3, ALL));
+        assertEquals(List.of(), book.toMerge(3, file -> 1, ALL));
         book.put("b3", run("b#0"));
-        assertEquals(List.of("b0", "b1", "b2", "b3"), book.toMerge(3, ALL));
-        assertEquals(List.of("a0", "a1", "a2"), book.toMerge(2, f -> !f.equals("b2")));
+        assertEquals(List.of("b0", "b1", "b2", "b3"), book.toMerge(3, file -> 1, ALL));
+        assertEquals(List.of("a0", "a1", "a2"), book.toMerge(2, file -> 1, f -> !f.equals("b2")));
         assertEquals(2, book.waitingTasks(1, 2));
     }
 
     @Test
     void orderingOneKeepsOneRun() {
         book.put("a0", run("a#0"));
-        assertEquals(List.of(), book.toMerge(1, ALL));
+        assertEquals(List.of(), book.toMerge(1, file -> 1, ALL));
         book.put("a1", run("a#0"));
-        assertEquals(List.of("a0", "a1"), book.toMerge(1, ALL));
+        assertEquals(List.of("a0", "a1"), book.toMerge(1, file -> 1, ALL));
     }
 
     @Test

@@ -1,0 +1,62 @@
+package org.cleavedb.cassandra;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.ArrayList;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+
+class MergeChoiceTest {
+    private static final int SPLITS = 100;
+
+    private static List<Long> choice(int ordering, Long... runs) {
+        return MergeChoice.of(List.of(runs), ordering, Long::longValue);
+    }
+
+    @Test
+    void runsOfOneSizeAreMergedTogether() {
+        assertEquals(List.of(5L, 5L, 5L), choice(2, 5L, 5L, 5L));
+    }
+
+    @Test
+    void aLargeRunIsLeftAloneUntilTheOthersHaveItsSize() {
+        assertEquals(List.of(10L, 10L, 10L), choice(3, 10L, 100L, 10L, 10L));
+        assertEquals(List.of(100L, 30L, 10L, 10L), choice(3, 10L, 100L, 30L, 10L));
+    }
+
+    @Test
+    void enoughAreMergedWhateverTheirSizes() {
+        assertEquals(List.of(10L, 1L), choice(3, 1000L, 100L, 10L, 1L));
+        assertEquals(List.of(100L, 10L, 1L), choice(2, 1000L, 100L, 10L, 1L));
+        assertEquals(List.of(1000L, 1L), choice(1, 1000L, 1L));
+    }
+
+    /** Nothing is overwritten here, which is the dearest case. */
+    @Test
+    void aByteIsWrittenLessOftenTheMoreRunsAreAllowed() {
+        double before = Double.MAX_VALUE;
+        for (int ordering : new int[] {1, 2, 4, 8, 16}) {
+            double written = writtenPerSplit(ordering);
+            assertTrue(written < before, ordering + ": " + written + " < " + before);
+            before = written;
+        }
+        assertTrue(writtenPerSplit(4) < 4, "merging all would write " + SPLITS / 8 + " times");
+    }
+
+    private static double writtenPerSplit(int ordering) {
+        List<Long> runs = new ArrayList<>();
+        double written = 0;
+        for (int split = 0; split < SPLITS; split++) {
+            runs.add(1L);
+            while (runs.size() > ordering) {
+                List<Long> chosen = MergeChoice.of(runs, ordering, Long::longValue);
+                long merged = chosen.stream().mapToLong(Long::longValue).sum();
+                written += merged;
+                new ArrayList<>(chosen).forEach(runs::remove);
+                runs.add(merged);
+            }
+        }
+        return written / SPLITS;
+    }
+}
