@@ -1,9 +1,11 @@
 package org.cleavedb.cassandra;
 
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import org.apache.cassandra.config.DatabaseDescriptor;
 import org.apache.cassandra.db.ColumnFamilyStore;
+import org.apache.cassandra.db.SystemKeyspace;
 import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.locator.AbstractReplicationStrategy;
 import org.apache.cassandra.locator.EndpointsForRange;
@@ -40,7 +42,8 @@ final class Ring {
 
     /** Differs whenever the ring or the replication of the keyspace may have changed. */
     Object version() {
-        return List.of(tokens().getRingVersion(), System.identityHashCode(replication()));
+        return List.of(tokens().getRingVersion(), System.identityHashCode(replication()),
+                joiningTokens());
     }
 
     String localNode() {
@@ -50,9 +53,15 @@ final class Ring {
     /**
      * The whole ring in its order; empty as long as this node is no part of it. At the begin of
      * each start it knows the others' tokens only, and would take all it has for somebody else's.
+     * While it joins, it is the ring as it will be then: so what streams in is sorted on arrival.
      */
     List<RingSlice> slices() {
         TokenMetadata tokens = tokens().cachedOnlyTokenMap();
+        Collection<Token> joining = joiningTokens();
+        if (!joining.isEmpty()) {
+            tokens = tokens.cloneOnlyTokenMap();
+            tokens.updateNormalTokens(joining, local());
+        }
         List<RingSlice> slices = new ArrayList<>();
         if (!tokens.isMember(local())) {
             return slices;
@@ -67,6 +76,12 @@ final class Ring {
                     copies.endpoints().contains(local())));
         }
         return slices;
+    }
+
+    /** The tokens that this node is about to take, and other nodes may not know of yet. */
+    private static Collection<Token> joiningTokens() {
+        boolean joins = StorageService.instance.isBootstrapMode() && !tokens().isMember(local());
+        return joins ? SystemKeyspace.getSavedTokens() : List.of();
     }
 
     /**
