@@ -49,6 +49,10 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         ReplicaViews.register();
     }
 
+    /** Whether repairs read both sides at the same time; an operator may want fewer threads. */
+    private static final boolean READ_AHEAD = Boolean.parseBoolean(
+            System.getProperty("org.cleavedb.cassandra.validation_read_ahead", "true"));
+
     private final DecouplingOptions chosen;
     private final Layouts layouts;
     private final PlacementWatch watch;
@@ -285,7 +289,10 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
                 ScannerList ofPart = part.getKey() == null
                         ? super.getScanners(part.getValue(), ranges)
                         : part.getKey().getScanners(part.getValue(), ranges);
-                scanners.addAll(ofPart.scanners);
+                // Cassandra names ranges only when a repair validates them.
+                scanners.addAll(ranges == null || !READ_AHEAD || ofPart.scanners.isEmpty()
+                        ? ofPart.scanners
+                        : List.of(ReadAhead.of(cfs.metadata(), ofPart.scanners)));
             }
         } catch (Throwable failure) {
             ISSTableScanner.closeAllAndPropagate(scanners, failure);
