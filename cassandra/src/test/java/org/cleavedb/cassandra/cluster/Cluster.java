@@ -62,6 +62,11 @@ public final class Cluster implements AutoCloseable {
         return processes.get(node - 1).runs();
     }
 
+    /** For whoever asks the kernel about it. */
+    public long processId(int node) {
+        return processes.get(node - 1).processId();
+    }
+
     public NodeLayout layout(int node) {
         return layouts.get(node - 1);
     }
@@ -113,12 +118,17 @@ public final class Cluster implements AutoCloseable {
     /** Removes every file of every node. */
     public void wipe() throws IOException {
         for (NodeLayout layout : layouts) {
-            if (new NodeProcess(layout).runs()) {
-                throw new IllegalStateException(
-                        "node " + layout.number + " runs; stop it before its files are removed");
-            }
-            removeAll(layout.folder);
+            wipe(layout.number);
         }
+    }
+
+    /** Removes every file of one node. */
+    public void wipe(int node) throws IOException {
+        if (runs(node)) {
+            throw new IllegalStateException(
+                    "node " + node + " runs; stop it before its files are removed");
+        }
+        removeAll(layout(node).folder);
     }
 
     @Override

@@ -13,12 +13,15 @@ public final class ClusterCommand {
             "cluster status                 which nodes run",
             "cluster nodetool NODE ARGS...  Cassandra's nodetool for one node",
             "cluster cql NODE STATEMENT     one statement, its rows line by line",
+            "cluster report results=FILE    the tables of `compare` again, of kept results",
             "cluster wipe                   remove all data of stopped nodes",
             "cluster compare [NAME=VALUE…]  YCSB on three nodes, layout by layout; figures",
+            "cluster recover [NAME=VALUE…]  a node that lost its data gets it back; figures",
             "",
             "CLUSTER_FOLDER  where the nodes live (target/cluster if not set)",
             "CLUSTER_HEAP    heap of each node (512M if not set)",
-            "CLUSTER_TOKENS  tokens per node (1 if not set)");
+            "CLUSTER_TOKENS  tokens per node (1 if not set)",
+            "CLUSTER_NETWORK nodes are 127.0.NETWORK.1 to 5 (0 if not set)");
 
     private ClusterCommand() {
     }
@@ -56,9 +59,10 @@ public final class ClusterCommand {
     }
 
     private static int start(int nodes) throws IOException {
-        new Cluster(spec(nodes)).start();
-        System.out.println(nodes + " node(s) ready on 127.0.0.1"
-                + (nodes > 1 ? " to 127.0.0." + nodes : "") + ", port " + NodeLayout.CQL_PORT);
+        Cluster cluster = new Cluster(spec(nodes)).start();
+        System.out.println(nodes + " node(s) ready on " + cluster.layout(1).address()
+                + (nodes > 1 ? " to " + cluster.layout(nodes).address() : "") + ", port "
+                + NodeLayout.CQL_PORT);
         return 0;
     }
 
@@ -98,6 +102,7 @@ public final class ClusterCommand {
     private static ClusterSpec spec(int nodes) {
         return new ClusterSpec(Path.of(setting("CLUSTER_FOLDER", "target/cluster")), nodes)
                 .heap(setting("CLUSTER_HEAP", "512M"))
+                .network(number(setting("CLUSTER_NETWORK", "0")))
                 .tokensPerNode(number(setting("CLUSTER_TOKENS", "1")));
     }
 

@@ -13,6 +13,7 @@ import java.util.stream.IntStream;
 public final class ClusterSpec {
     /** As many loopback addresses as we claim. */
     static final int MOST_NODES = 5;
+    private static final int MOST_NETWORKS = 255;
     private static final BigInteger RING = BigInteger.ONE.shiftLeft(64);
     private static final BigInteger FIRST_TOKEN = BigInteger.valueOf(Long.MIN_VALUE);
 
@@ -23,8 +24,10 @@ public final class ClusterSpec {
     boolean bootstrap;
     int nodeWithTwoDisks;
     List<String> datacenters = List.of();
+    int network;
     String classPath = System.getProperty("java.class.path");
     final List<String> extraSettings = new ArrayList<>();
+    final List<String> extraJavaArguments = new ArrayList<>();
 
     public ClusterSpec(Path folder, int nodes) {
         if (nodes < 1 || nodes > MOST_NODES) {
@@ -55,6 +58,22 @@ public final class ClusterSpec {
     /** This node's tables lie in two data directories, as on two disks. */
     public ClusterSpec twoDisks(int node) {
         nodeWithTwoDisks = node;
+        return this;
+    }
+
+    /** Nodes on 127.0.NUMBER.*, so that two clusters live on one machine; 0 if not said. */
+    public ClusterSpec network(int number) {
+        if (number < 0 || number > MOST_NETWORKS) {
+            throw new IllegalArgumentException("a local cluster lives on network 0 to "
+                    + MOST_NETWORKS + " (127.0.NUMBER.*), not " + number);
+        }
+        network = number;
+        return this;
+    }
+
+    /** A further argument of each node's Java machine. */
+    public ClusterSpec javaArgument(String argument) {
+        extraJavaArguments.add(argument);
         return this;
     }
 

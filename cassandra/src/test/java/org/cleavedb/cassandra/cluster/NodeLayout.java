@@ -11,7 +11,7 @@ import java.util.stream.Stream;
  * Where one node of a local cluster lives, and what it is told: its folder, its address, its
  * {@code cassandra.yaml}, its logging and the arguments of its Java machine.
  *
- * <p>Node {@code i} listens on {@code 127.0.0.i} with the usual ports; only the management port
+ * <p>Node {@code i} listens on {@code 127.0.NETWORK.i} with the usual ports; only the management port
  * differs, since Java binds it to 127.0.0.1 for all of them. The ring is cut into equal parts in
  * the order of the nodes, so that a test knows who is primary for what.
  */
@@ -29,12 +29,16 @@ public final class NodeLayout {
         this.folder = spec.folder.resolve("node" + number);
     }
 
-    String address() {
-        return "127.0.0." + number;
+    public String address() {
+        return address(number);
+    }
+
+    private String address(int node) {
+        return "127.0." + spec.network + '.' + node;
     }
 
     int jmxPort() {
-        return FIRST_JMX_PORT + number - 1;
+        return FIRST_JMX_PORT + spec.network * ClusterSpec.MOST_NODES + number - 1;
     }
 
     /** Where the files of all tables are, each with one folder per keyspace. */
@@ -56,6 +60,11 @@ public final class NodeLayout {
     /** What the node says. */
     public Path log() {
         return folder.resolve("system.log");
+    }
+
+    /** Where writes are that may not be in files of tables yet. */
+    public Path commitLog() {
+        return folder.resolve("commitlog");
     }
 
     Path processId() {
@@ -121,9 +130,9 @@ public final class NodeLayout {
                 "seed_provider:",
                 "  - class_name: org.apache.cassandra.locator.SimpleSeedProvider",
                 "    parameters:",
-                "      - seeds: '127.0.0.1'",
+                "      - seeds: '" + address(1) + "'",
                 "data_file_directories: " + disks(),
-                "commitlog_directory: " + folder.resolve("commitlog"),
+                "commitlog_directory: " + commitLog(),
                 "saved_caches_directory: " + folder.resolve("saved_caches"),
                 "hints_directory: " + folder.resolve("hints"),
                 "cdc_raw_directory: " + folder.resolve("cdc_raw"),
@@ -149,7 +158,12 @@ public final class NodeLayout {
                 "materialized_views_enabled: true",
                 "authenticator: AllowAllAuthenticator",
                 "authorizer: AllowAllAuthorizer"));
-        lines.addAll(spec.extraSettings);
+        for (String setting : spec.extraSettings) {
+            // What is said by a test takes the place of what is said here.
+            String key = setting.substring(0, setting.indexOf(':') + 1);
+            lines.removeIf(line -> line.startsWith(key));
+            lines.add(setting);
+        }
         return lines;
     }
 
@@ -174,6 +188,7 @@ public final class NodeLayout {
         lines.add("-Dcassandra.jmx.local.port=" + jmxPort());
         // How long a ring that changes is watched; on one machine, news travels fast.
         lines.add("-Dcassandra.ring_delay_ms=5000");
+        lines.addAll(spec.extraJavaArguments);
         return lines;
     }
 }

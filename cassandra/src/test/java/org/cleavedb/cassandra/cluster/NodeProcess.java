@@ -80,6 +80,11 @@ final class NodeProcess {
         return handle().isPresent();
     }
 
+    long processId() {
+        return handle().map(ProcessHandle::pid).orElseThrow(() -> new IllegalStateException(
+                "node " + layout.number + " does not run; see " + layout.log()));
+    }
+
     private void awaitEnd(ProcessHandle process) throws IOException {
         long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(STOP_LIMIT_MS);
         while (process.isAlive()) {

@@ -1,83 +1,75 @@
 package org.cleavedb.cassandra.compare;
 
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.NodeControl;
 
 /** The nodes' own numbers of one table, summed over the nodes. */
-final class Counters {
-    private static final int QUIET_LOOKS = 5;
-    private static final long POLL_MS = 500;
+final class Counters implements AutoCloseable {
+    private static final int QUIET_LOOKS = 4;
+    private static final long POLL_MS = 100;
+    private static final double NANOS = 1e9;
 
-    private final Cluster cluster;
-    private final int nodes;
+    private final Map<String, NodeControl> nodes = new LinkedHashMap<>();
     private final String keyspace;
     private final String table;
 
-    Counters(Cluster cluster, int nodes, String keyspace, String table) {
-        this.cluster = cluster;
-        this.nodes = nodes;
+    Counters(Cluster cluster, int nodes, String keyspace, String table) throws IOException {
         this.keyspace = keyspace;
         this.table = table;
-    }
-
-    long flushed() throws IOException {
-        return sum("BytesFlushed");
-    }
-
-    long compacted() throws IOException {
-        return sum("CompactionBytesWritten");
-    }
-
-    long live() throws IOException {
-        return sum("LiveDiskSpaceUsed");
-    }
-
-    long files() throws IOException {
-        long files = 0;
         for (int node = 1; node <= nodes; node++) {
-            try (NodeControl control = cluster.control(node)) {
-                files += ((Number) control.attribute(name("LiveSSTableCount"), "Value"))
-                        .longValue();
-            }
+            this.nodes.put(cluster.layout(node).address(), cluster.control(node));
         }
-        return files;
     }
 
-    /** How many SSTables a read met, on average over all reads of the recent past. */
-    double filesPerRead() throws IOException {
-        double weighted = 0;
-        double reads = 0;
-        for (int node = 1; node <= nodes; node++) {
-            try (NodeControl control = cluster.control(node)) {
-                String name = name("SSTablesPerReadHistogram");
-                double count = ((Number) control.attribute(name, "Count")).doubleValue();
-                reads += count;
-                weighted += count * ((Number) control.attribute(name, "Mean")).doubleValue();
-            }
-        }
-        return reads == 0 ? 0 : weighted / reads;
+    /** All that is measured as a difference. */
+    static final class State {
+        double flushed;
+        double compacted;
+        double cpuSeconds;
+        Buckets pointReads = new Buckets(new long[0]);
+        Buckets rangeReads = new Buckets(new long[0]);
+        final Map<String, Long> readsByNode = new LinkedHashMap<>();
     }
 
-    void flush() throws IOException {
-        for (int node = 1; node <= nodes; node++) {
-            try (NodeControl control = cluster.control(node)) {
-                control.flush(keyspace, table);
-            }
-        }
+    State now() {
+        State state = new State();
+        nodes.forEach((address, node) -> {
+            state.flushed += number(node, "BytesFlushed", "Count");
+            state.compacted += number(node, "CompactionBytesWritten", "Count");
+            state.cpuSeconds += ((Number) node.attribute(
+                    "java.lang:type=OperatingSystem", "ProcessCpuTime")).doubleValue() / NANOS;
+            Buckets point = buckets(node, "SSTablesPerReadHistogram");
+            Buckets range = buckets(node, "SSTablesPerRangeReadHistogram");
+            state.pointReads = state.pointReads.plus(point);
+            state.rangeReads = state.rangeReads.plus(range);
+            state.readsByNode.put(address, point.count() + range.count());
+        });
+        return state;
+    }
+
+    double live() {
+        return sum("LiveDiskSpaceUsed", "Count");
+    }
+
+    double files() {
+        return sum("LiveSSTableCount", "Value");
+    }
+
+    void flush() {
+        nodes.values().forEach(node -> node.flush(keyspace, table));
     }
 
     /** Waits until no node compacts or means to. */
-    void awaitQuiet() throws IOException, InterruptedException {
-        for (int node = 1; node <= nodes; node++) {
-            try (NodeControl control = cluster.control(node)) {
-                for (int quiet = 0; quiet < QUIET_LOOKS; quiet++) {
-                    if (isBusy(control)) {
-                        quiet = -1;
-                    }
-                    Thread.sleep(POLL_MS);
-                }
+    void awaitQuiet() throws InterruptedException {
+        for (int quiet = 0; quiet < QUIET_LOOKS; quiet++) {
+            Thread.sleep(POLL_MS);
+            if (nodes.values().stream().anyMatch(Counters::isBusy)) {
+                quiet = -1;
             }
         }
     }
@@ -90,18 +82,28 @@ final class Counters {
         return ((Number) pending).intValue() > 0 || !active.isEmpty();
     }
 
-    private long sum(String metric) throws IOException {
-        long sum = 0;
-        for (int node = 1; node <= nodes; node++) {
-            try (NodeControl control = cluster.control(node)) {
-                sum += ((Number) control.attribute(name(metric), "Count")).longValue();
-            }
-        }
-        return sum;
+    private double sum(String metric, String attribute) {
+        return nodes.values().stream()
+                .mapToDouble(node -> number(node, metric, attribute)).sum();
+    }
+
+    private double number(NodeControl node, String metric, String attribute) {
+        return ((Number) node.attribute(name(metric), attribute)).doubleValue();
+    }
+
+    private Buckets buckets(NodeControl node, String metric) {
+        return new Buckets((long[]) node.invoke(name(metric), "values"));
     }
 
     private String name(String metric) {
         return "org.apache.cassandra.metrics:type=Table,keyspace=" + keyspace + ",scope=" + table
                 + ",name=" + metric;
+    }
+
+    @Override
+    public void close() throws IOException {
+        for (NodeControl node : new ArrayList<>(nodes.values())) {
+            node.close();
+        }
     }
 }
