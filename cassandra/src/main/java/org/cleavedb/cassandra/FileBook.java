@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.function.Predicate;
+import java.util.function.ToIntFunction;
 import java.util.function.ToLongFunction;
 import java.util.stream.Collectors;
 
@@ -29,6 +30,12 @@ final class FileBook<F> {
     private final Set<F> mixed = new LinkedHashSet<>();
     private final Set<F> segments = new LinkedHashSet<>();
     private final TreeMap<String, Set<F>> runs = new TreeMap<>();
+    private final ToIntFunction<F> laneOf;
+
+    /** @param laneOf the lane of a segment, see {@link Placement#laneOf} */
+    FileBook(ToIntFunction<F> laneOf) {
+        this.laneOf = laneOf;
+    }
 
     void put(F file, Role role) {
         remove(file);
@@ -121,10 +128,21 @@ final class FileBook<F> {
         return mixed.stream().filter(free).limit(most).collect(Collectors.toList());
     }
 
-    /** The oldest segments of the global log, if there are enough; otherwise none. */
+    /**
+     * The oldest segments of each lane, if some lane has enough; otherwise none. Lanes fill alike,
+     * and are split together, as a group may have its ranges in several of them.
+     *
+     * @param most segments of one lane
+     */
     List<F> toSplit(int enough, int most, Predicate<F> free) {
-        List<F> found = segments.stream().filter(free).limit(most).collect(Collectors.toList());
-        return found.size() >= enough ? found : List.of();
+        Map<Integer, List<F>> byLane = segments.stream().filter(free)
+                .collect(Collectors.groupingBy(laneOf::applyAsInt, TreeMap::new,
+                        Collectors.toList()));
+        if (byLane.values().stream().noneMatch(lane -> lane.size() >= enough)) {
+            return List.of();
+        }
+        return byLane.values().stream()
+                .flatMap(lane -> lane.stream().limit(most)).collect(Collectors.toList());
     }
 
     /**
@@ -146,6 +164,7 @@ final class FileBook<F> {
     /** How many tasks the picks above would find, whatever is busy. */
     int waitingTasks(int enough, int ordering) {
         long overfull = runs.values().stream().filter(group -> group.size() > ordering).count();
-        return unsure.size() + mixed.size() + (segments.size() >= enough ? 1 : 0) + (int) overfull;
+        int splits = toSplit(enough, enough, segment -> true).isEmpty() ? 0 : 1;
+        return unsure.size() + mixed.size() + splits + (int) overfull;
     }
 }

@@ -26,6 +26,8 @@ import org.apache.cassandra.dht.Token;
 final class Placement {
     static final int PRIMARY = 0;
     static final int ELSEWHERE = 1;
+    /** A flush writes a segment per lane, so there is a limit. */
+    static final int MOST_LANES = 16;
     private static final int DIGEST_BYTES = 8;
 
     /** Nothing is known about the ring. */
@@ -33,6 +35,8 @@ final class Placement {
 
     private final Token[] ends;
     private final int[] places;
+    /** By position in the order of tokens; one more than pieces, as piece 0 lies at both ends. */
+    private final int[] lanes;
     private final List<String> names;
     private final String digest;
     private final double primaryShare;
@@ -48,6 +52,7 @@ final class Placement {
         TreeMap<Token, Integer> joined = joined(pieces);
         ends = joined.keySet().toArray(new Token[0]);
         places = joined.values().stream().mapToInt(Integer::intValue).toArray();
+        lanes = cutIntoLanes();
         names = new ArrayList<>(List.of("primary", "elsewhere"));
         names.addAll(groups);
         digest = digest(node);
@@ -106,11 +111,44 @@ final class Placement {
         return ranges;
     }
 
+    /**
+     * Redundant copies on two sides of a primary range are in different lanes. A file of one lane
+     * spans no primary range, so a read of one never looks at it, scans included. Nodes with many
+     * vnodes have lanes that do span some.
+     */
+    int laneOf(Token token) {
+        return isKnown() ? lanes[positionOf(token)] : 0;
+    }
+
+    /** How many lanes there are. */
+    int lanes() {
+        return lanes[lanes.length - 1] + 1;
+    }
+
+    private int[] cutIntoLanes() {
+        int[] byPosition = new int[ends.length + 1];
+        int cuts = 0;
+        for (int position = 0; position < ends.length; position++) {
+            byPosition[position] = cuts;
+            cuts += places[position] == PRIMARY ? 1 : 0;
+        }
+        byPosition[ends.length] = cuts;
+        if (cuts >= MOST_LANES) {
+            int all = cuts + 1;
+            Arrays.setAll(byPosition, position -> byPosition[position] * MOST_LANES / all);
+        }
+        return byPosition;
+    }
+
     private int pieceOf(Token token) {
-        int found = Arrays.binarySearch(ends, token);
-        int piece = found >= 0 ? found : -found - 1;
+        int position = positionOf(token);
         // Behind the last end, the ring begins again.
-        return piece == ends.length ? 0 : piece;
+        return position == ends.length ? 0 : position;
+    }
+
+    private int positionOf(Token token) {
+        int found = Arrays.binarySearch(ends, token);
+        return found >= 0 ? found : -found - 1;
     }
 
     /**

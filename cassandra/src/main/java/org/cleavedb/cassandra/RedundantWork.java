@@ -19,7 +19,7 @@ final class RedundantWork {
     /** Taking apart more at once would need much room on the disk. */
     private static final int MIXED_AT_ONCE = 8;
 
-    /** A backlog, as after a node has joined, is split in parts. */
+    /** A backlog, as after a node has joined, is split in parts: so many of each lane. */
     private static final int SEGMENTS_AT_ONCE = 32;
 
     /** Told what an inspection has found. */

@@ -56,7 +56,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     private final DecouplingOptions chosen;
     private final Layouts layouts;
     private final PlacementWatch watch;
-    private final FileBook<SSTableReader> book = new FileBook<>();
+    private final FileBook<SSTableReader> book = new FileBook<>(this::lane);
     private final Sides sides;
     private final RedundantWork redundantWork;
     private final TableMetrics metrics;
@@ -210,6 +210,10 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     public synchronized void replaceSSTables(
             Collection<SSTableReader> removed, Collection<SSTableReader> added) {
         sides.replace(removed, added);
+    }
+
+    private int lane(SSTableReader segment) {
+        return sides.placement().laneOf(segment.getFirst().getToken());
     }
 
     private synchronized void inspected(SSTableReader file, Role role, Placement by) {

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.rows.UnfilteredRowIterator;
+import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.SSTableMultiWriter;
 import org.apache.cassandra.io.sstable.format.SSTableFormat;
@@ -16,8 +17,8 @@ import org.apache.cassandra.schema.TableId;
 
 /**
  * What a memtable is flushed to, and what received streams are written to: one file of primary
- * copies and one segment of the global log (or one file per tree), in one transaction. A file is opened with its first
- * partition, so a side that gets none leaves nothing behind.
+ * copies and one segment of the global log for each lane (or one file per tree), in one
+ * transaction. A file is opened with its first partition, so what gets none leaves nothing behind.
  */
 final class RoutingFlushWriter implements SSTableMultiWriter {
     private final ColumnFamilyStore table;
@@ -26,7 +27,8 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     private final TableMetrics metrics;
 
     private final boolean treePerSource;
-    private final Map<Role, SSTableWriter> writers = new LinkedHashMap<>();
+    /** By role and lane. */
+    private final Map<List<Object>, SSTableWriter> writers = new LinkedHashMap<>();
 
     RoutingFlushWriter(ColumnFamilyStore table, WriterRecipe recipe, Placement placement,
             boolean treePerSource, TableMetrics metrics) {
@@ -39,11 +41,14 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
 
     @Override
     public void append(UnfilteredRowIterator partition) {
-        Role role = roleOf(placement.placeOf(partition.partitionKey().getToken()));
-        SSTableWriter writer = writers.get(role);
+        Token token = partition.partitionKey().getToken();
+        Role role = roleOf(placement.placeOf(token));
+        int lane = role.kind == Role.Kind.SEGMENT ? placement.laneOf(token) : 0;
+        List<Object> key = List.of(role, lane);
+        SSTableWriter writer = writers.get(key);
         if (writer == null) {
             writer = open(role);
-            writers.put(role, writer);
+            writers.put(key, writer);
         }
         writer.append(partition);
     }
@@ -108,7 +113,8 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
 
     @Override
     public long getOnDiskBytesWritten() {
-        return writers.values().stream().mapToLong(SSTableWriter::getEstimatedOnDiskBytesWritten).sum();
+        return writers.values().stream()
+                .mapToLong(SSTableWriter::getEstimatedOnDiskBytesWritten).sum();
     }
 
     @Override
@@ -125,8 +131,9 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     @Override
     public Throwable commit(Throwable accumulate) {
         Throwable failure = accumulate;
-        for (Map.Entry<Role, SSTableWriter> file : writers.entrySet()) {
-            (file.getKey().equals(Role.PRIMARY) ? metrics.primaryFlushed : metrics.redundantFlushed)
+        for (Map.Entry<List<Object>, SSTableWriter> file : writers.entrySet()) {
+            boolean isPrimary = file.getKey().contains(Role.PRIMARY);
+            (isPrimary ? metrics.primaryFlushed : metrics.redundantFlushed)
                     .add(file.getValue().getEstimatedOnDiskBytesWritten());
             failure = file.getValue().commit(failure);
         }

@@ -64,7 +64,7 @@ final class WriterRecipe {
             case PRIMARY:
                 return ofPrimary;
             case SEGMENT:
-                return 1 - ofPrimary;
+                return (1 - ofPrimary) / placement.lanes();
             default:
                 return (1 - ofPrimary) / Math.max(1, placement.groups());
         }

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class FileBookTest {
     private static final Predicate<String> ALL = file -> true;
-    private final FileBook<String> book = new FileBook<>();
+    private final FileBook<String> book = new FileBook<>(file -> file.charAt(0));
 
     private static Role run(String group) {
         return new Role(Role.Kind.RUN, group);
@@ -53,6 +53,20 @@ class FileBookTest {
         assertEquals(List.of(), book.toMerge(1, file -> 1, ALL));
         book.put("a1", run("a#0"));
         assertEquals(List.of("a0", "a1"), book.toMerge(1, file -> 1, ALL));
+    }
+
+    @Test
+    void lanesAreSplitTogetherOnceOneHasEnough() {
+        book.put("s0", Role.SEGMENT);
+        book.put("t0", Role.SEGMENT);
+        book.put("t1", Role.SEGMENT);
+        assertEquals(List.of(), book.toSplit(3, 9, ALL));
+        book.put("s1", Role.SEGMENT);
+        book.put("s2", Role.SEGMENT);
+        assertEquals(List.of("s0", "s1", "s2", "t0", "t1"), book.toSplit(3, 9, ALL));
+        assertEquals(List.of("s0", "s1", "t0", "t1"), book.toSplit(3, 2, ALL));
+        assertEquals(1, book.waitingTasks(3, 1));
+        assertEquals(0, book.waitingTasks(4, 1));
     }
 
     @Test

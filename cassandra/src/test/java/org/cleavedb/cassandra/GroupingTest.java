@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.TreeMap;
 import org.apache.cassandra.dht.Murmur3Partitioner;
@@ -139,6 +140,40 @@ class GroupingTest {
         // Both lie in the piece that goes around the end of the ring, with all others between.
         assertFalse(placement.isOnePiece(new LongToken(-5), new LongToken(25)));
         assertTrue(placement.isOnePiece(new LongToken(21), new LongToken(25)));
+    }
+
+    @Test
+    void aLaneSpansNoPrimaryRangeUnlessThereAreMany() {
+        for (int seed = 0; seed < 30; seed++) {
+            Random random = new Random(seed);
+            Placement placement = place(ring(random, 3, 1 + random.nextInt(5)), 4);
+            TreeMap<Long, Integer> lanes = new TreeMap<>();
+            for (int round = 0; round < 3000; round++) {
+                long token = random.nextLong();
+                lanes.put(token, placement.laneOf(new LongToken(token)));
+            }
+            int last = 0;
+            boolean primaryBetween = false;
+            for (Map.Entry<Long, Integer> at : lanes.entrySet()) {
+                assertTrue(last <= at.getValue(), "lanes lie one behind the other");
+                if (placement.placeOf(new LongToken(at.getKey())) == Placement.PRIMARY) {
+                    primaryBetween = true;
+                } else {
+                    assertTrue(!primaryBetween || last < at.getValue(), "seed " + seed);
+                    last = at.getValue();
+                    primaryBetween = false;
+                }
+            }
+            assertTrue(last < placement.lanes());
+        }
+    }
+
+    @Test
+    void manyVnodesShareTheLanes() {
+        Placement placement = place(ring(new Random(3), 3, 256), 4);
+        assertEquals(Placement.MOST_LANES, placement.lanes());
+        assertEquals(0, placement.laneOf(new LongToken(Long.MIN_VALUE + 1)));
+        assertEquals(Placement.MOST_LANES - 1, placement.laneOf(new LongToken(Long.MAX_VALUE)));
     }
 
     private static Placement place(List<RingSlice> ring, int groups) {
