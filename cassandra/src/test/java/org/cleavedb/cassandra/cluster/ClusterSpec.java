@@ -24,7 +24,7 @@ public final class ClusterSpec {
     boolean bootstrap;
     int nodeWithTwoDisks;
     List<String> datacenters = List.of();
-    int network;
+    int network = Integer.getInteger("cluster.network", 0);
     String classPath = System.getProperty("java.class.path");
     final List<String> extraSettings = new ArrayList<>();
     final List<String> extraJavaArguments = new ArrayList<>();
@@ -61,7 +61,10 @@ public final class ClusterSpec {
         return this;
     }
 
-    /** Nodes on 127.0.NUMBER.*, so that two clusters live on one machine; 0 if not said. */
+    /**
+     * Nodes on 127.0.NUMBER.*, so that two clusters live on one machine; for tests, the property
+     * {@code cluster.network} says it, and otherwise it is 0.
+     */
     public ClusterSpec network(int number) {
         if (number < 0 || number > MOST_NETWORKS) {
             throw new IllegalArgumentException("a local cluster lives on network 0 to "
