@@ -10,6 +10,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.stream.Collectors;
 import org.cleavedb.cassandra.cluster.Cluster;
+import org.cleavedb.cassandra.cluster.ClusterSpec;
 import org.cleavedb.cassandra.cluster.NodeControl;
 
 /**
@@ -82,7 +83,7 @@ final class RoleCheck {
     }
 
     private static String addressOf(int node) {
-        return "127.0.0." + node + ":7000";
+        return ClusterSpec.addressOf(node) + ":7000";
     }
 
     private String firstReplica(NodeControl control, String key) {

@@ -9,6 +9,7 @@ import com.datastax.driver.core.SimpleStatement;
 import java.io.IOException;
 import java.util.List;
 import org.cleavedb.cassandra.cluster.Cluster;
+import org.cleavedb.cassandra.cluster.ClusterSpec;
 import org.cleavedb.cassandra.cluster.NodeControl;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -76,7 +77,7 @@ class ViewsIT {
                 "SELECT * FROM cleavedb_views.replica_groups WHERE keyspace_name = 'views'");
         assertEquals(number("Runs"), groups.stream().mapToInt(row -> row.getInt("runs")).sum());
         assertTrue(groups.stream().allMatch(
-                row -> row.getString("group_name").startsWith("127.0.0.2:7000#")));
+                row -> row.getString("group_name").startsWith(ClusterSpec.addressOf(2) + ":7000#")));
     }
 
     private static void write(Cluster.Client client, int keys) throws IOException {

@@ -24,7 +24,7 @@ public final class ClusterSpec {
     boolean bootstrap;
     int nodeWithTwoDisks;
     List<String> datacenters = List.of();
-    int network = Integer.getInteger("cluster.network", 0);
+    int network = networkOfTests();
     String classPath = System.getProperty("java.class.path");
     final List<String> extraSettings = new ArrayList<>();
     final List<String> extraJavaArguments = new ArrayList<>();
@@ -105,6 +105,15 @@ public final class ClusterSpec {
     public ClusterSpec setting(String line) {
         extraSettings.add(line);
         return this;
+    }
+
+    private static int networkOfTests() {
+        return Integer.getInteger("cluster.network", 0);
+    }
+
+    /** Where a test finds a node of a cluster that was not told its network. */
+    public static String addressOf(int node) {
+        return "127.0." + networkOfTests() + '.' + node;
     }
 
     String tokensOf(int node) {
