@@ -77,6 +77,8 @@ public final class Comparison {
                 .network(settings.count("network"))
                 .tokensPerNode(settings.count("tokens"))
                 .heap(settings.text("heap"))
+                // As nodes run in production; tests have them check themselves.
+                .javaArgument("-da")
                 .setting("memtable_heap_space: " + settings.text("memtable_mb") + "MiB")
                 // A busy machine must not turn into errors, or into writes that are sent twice.
                 .setting("write_request_timeout: 100s")
