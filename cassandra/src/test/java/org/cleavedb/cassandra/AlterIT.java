@@ -63,6 +63,8 @@ class AlterIT {
         assertRefused("'primary': 'tiered'", "'leveled' or 'unified', not 'tiered'");
         assertRefused("'sstable_size_in_mb': 'big'", "big is not a parsable int");
         assertRefused("'colour': 'red'", "colour");
+        assertRefused("'ordering': '4', 'ordering_min': '2'", "goes with 'ordering': 'auto' only");
+        assertRefused("'redundant': 'trees', 'groups': '4'", "is about the log");
     }
 
     private static void assertRefused(String option, String explanation) {

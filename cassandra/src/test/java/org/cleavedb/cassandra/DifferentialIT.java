@@ -8,7 +8,6 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /** A table on our strategy answers as one on a stock strategy, whatever happens to both. */
-@Tag("quick")
 class DifferentialIT {
     private static final int CHANGES = 60;
 
@@ -19,11 +18,13 @@ class DifferentialIT {
             Event.KILL, Event.FLUSH_OURS, Event.REPAIR, Event.ALTER_OPTIONS, Event.FLUSH_OURS);
 
     @Test
+    @Tag("quick")
     void noDifferenceWhileTombstonesAreKept() throws IOException {
         live(1);
     }
 
     @Test
+    @Tag("long")
     void noDifferenceWhileTombstonesArePurged() throws IOException {
         live(2);
     }
