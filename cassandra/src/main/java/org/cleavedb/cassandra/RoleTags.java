@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
+import java.nio.file.attribute.FileTime;
 import java.util.List;
 import java.util.Optional;
 import org.apache.cassandra.io.sstable.Component;
@@ -18,10 +19,16 @@ import org.slf4j.LoggerFactory;
  * Tags on disk. A tag is a custom component of its SSTable, which is what Cassandra offers to
  * compaction strategies: it is listed in the table of contents, taken along into snapshots, and
  * removed with the rest by the transaction log, at the end of a compaction or after a crash.
+ *
+ * <p>Invariant <b>a tag has no time</b>: it says 1970. The components of a compacted SSTable go one
+ * by one, and tags, being custom, after all others. After a crash in between, a node compares the
+ * newest time of what is left with that of all there was, and does not start if they differ, as
+ * they do when a tag is left that is older than its data. Files of the time 0 do not take part.
  */
 final class RoleTags {
     static final Component COMPONENT =
             SSTableFormat.Components.Types.CUSTOM.createComponent("ReplicaRole.txt");
+    private static final FileTime NO_TIME = FileTime.fromMillis(0);
     private static final Logger LOG = LoggerFactory.getLogger(RoleTags.class);
 
     private RoleTags() {
@@ -67,6 +74,9 @@ final class RoleTags {
             if (Files.size(file) > RoleTag.LONGEST) {
                 return unreadable(file, "too long");
             }
+            if (!Files.getLastModifiedTime(file).equals(NO_TIME)) {
+                Files.setLastModifiedTime(file, NO_TIME);
+            }
             Optional<RoleTag> tag = RoleTag.decode(Files.readAllBytes(file));
             return tag.isPresent() ? tag : unreadable(file, "damaged");
         } catch (NoSuchFileException untagged) {
@@ -81,9 +91,12 @@ final class RoleTags {
     }
 
     private static void store(Descriptor sstable, RoleTag tag) throws IOException {
-        Files.write(path(sstable), tag.encode(), StandardOpenOption.CREATE,
+        Path file = path(sstable);
+        Files.write(file, tag.encode(), StandardOpenOption.CREATE,
                 StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE,
                 StandardOpenOption.SYNC);
+        // A crash here leaves a tag with a time, which is taken away when it is read at the start.
+        Files.setLastModifiedTime(file, NO_TIME);
     }
 
     private static Optional<RoleTag> unreadable(Path file, String why) {

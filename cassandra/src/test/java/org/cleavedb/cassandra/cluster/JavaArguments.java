@@ -44,9 +44,10 @@ final class JavaArguments {
         arguments.add("-Djava.net.preferIPv4Stack=true");
         arguments.add("-Dio.netty.tryReflectionSetAccessible=true");
         arguments.add("-Dcassandra.available_processors=2");
-        // Alone on one machine, there is no gossip to wait for.
+        // Alone on one machine, there is no gossip to wait for; but while a node is missing, the
+        // second is also how long Cassandra waits before it tries again, so not 0.
         arguments.add("-Dcassandra.skip_wait_for_gossip_to_settle=0");
-        arguments.add("-Dcassandra.superuser_setup_delay_ms=0");
+        arguments.add("-Dcassandra.superuser_setup_delay_ms=1000");
         return arguments;
     }
 

@@ -3,6 +3,7 @@ package org.cleavedb.cassandra.cluster;
 import java.io.IOException;
 import java.util.List;
 import java.util.Map;
+import javax.management.Attribute;
 import javax.management.JMException;
 import javax.management.MBeanServerConnection;
 import javax.management.ObjectName;
@@ -75,6 +76,16 @@ public final class NodeControl implements AutoCloseable {
         } catch (JMException | IOException failure) {
             throw new IllegalStateException(
                     "reading " + attribute + " of " + name + ": " + failure.getMessage(), failure);
+        }
+    }
+
+    /** Sets an attribute of any managed object. */
+    public void set(String name, String attribute, Object value) {
+        try {
+            beans.setAttribute(new ObjectName(name), new Attribute(attribute, value));
+        } catch (JMException | IOException failure) {
+            throw new IllegalStateException(
+                    "setting " + attribute + " of " + name + ": " + failure.getMessage(), failure);
         }
     }
 

@@ -1,0 +1,223 @@
+package org.cleavedb.cassandra;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import com.datastax.driver.core.ConsistencyLevel;
+import com.datastax.driver.core.SimpleStatement;
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Base64;
+import java.util.List;
+import java.util.Map;
+import java.util.Random;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
+import org.cleavedb.cassandra.cluster.Cluster;
+import org.cleavedb.cassandra.cluster.ClusterSpec;
+import org.cleavedb.cassandra.cluster.NodeControl;
+
+/**
+ * One node of two, of which the other is gone for good: it holds both sides of a table, and nobody
+ * mends what it loses. The test knows what must be in the table.
+ */
+final class LoneNode implements AutoCloseable {
+    static final int KEYS = 240;
+    private static final List<String> NAMES = IntStream.range(0, KEYS)
+            .mapToObj(Integer::toString).collect(Collectors.toList());
+    private static final int VALUE_BYTES = 2000;
+    /** Of compactions, in MB/s: each then lasts long enough to be met. */
+    private static final int SLOW = 1;
+    private static final long PATIENCE_SECONDS = 5;
+    private static final int MOST_CAUSES = 50;
+
+    private final Cluster cluster;
+    private final Random random = new Random(1);
+    private final Map<Integer, String> expected = new TreeMap<>();
+    private Cluster.Client client;
+
+    LoneNode(String folder) {
+        cluster = new Cluster(new ClusterSpec(Path.of("target", folder), 2)
+                .tokensPerNode(2).heap("384M")
+                .setting("hinted_handoff_enabled: false")
+                .setting("disk_failure_policy: ignore"));
+    }
+
+    Cluster cluster() {
+        return cluster;
+    }
+
+    /** @param options of our strategy */
+    void start(String options) throws IOException {
+        cluster.start();
+        client = cluster.connect(1);
+        client.execute("CREATE KEYSPACE k WITH replication = "
+                + "{'class': 'SimpleStrategy', 'replication_factor': 2}");
+        client.execute("CREATE TABLE k.t (id int PRIMARY KEY, v text) WITH gc_grace_seconds = 0"
+                + " AND compaction = " + ours(options));
+        cluster.stop(2);
+        cluster.awaitLive(1, 1);
+    }
+
+    static String ours(String options) {
+        return "{'class': 'org.cleavedb.cassandra.ReplicaDecouplingStrategy', "
+                + "'settle_seconds': '0', " + options + "}";
+    }
+
+    void alter(String compaction) {
+        client.execute("ALTER TABLE k.t WITH compaction = " + compaction);
+    }
+
+    /** Every row gets a new value or is deleted, and goes to files. */
+    void writeAndFlush() throws IOException {
+        for (int id = 0; id < KEYS; id++) {
+            write(id);
+        }
+        flush();
+    }
+
+    /** After a flush the node looks for work, so it is given a reason for one. */
+    void writeOneAndFlush() throws IOException {
+        write(0);
+        flush();
+    }
+
+    private void write(int id) {
+        if (random.nextInt(5) == 0) {
+            execute("DELETE FROM k.t WHERE id = " + id);
+            expected.remove(id);
+            return;
+        }
+        byte[] bytes = new byte[VALUE_BYTES];
+        random.nextBytes(bytes);
+        String value = Base64.getEncoder().encodeToString(bytes);
+        execute("INSERT INTO k.t (id, v) VALUES (" + id + ", '" + value + "')");
+        expected.put(id, value);
+    }
+
+    private void flush() throws IOException {
+        try (NodeControl control = cluster.control(1)) {
+            control.flush("k", "t");
+        }
+    }
+
+    void slowDown() throws IOException {
+        throughput(SLOW);
+    }
+
+    /** Without any limit. */
+    void speedUp() throws IOException {
+        throughput(0);
+    }
+
+    private void throughput(int megabytes) throws IOException {
+        try (NodeControl control = cluster.control(1)) {
+            control.set("org.apache.cassandra.db:type=StorageService",
+                    "CompactionThroughputMbPerSec", megabytes);
+        }
+    }
+
+    /** As a crash; what was going on then is broken off. */
+    void killAndRestart() throws IOException {
+        client.close();
+        cluster.kill(1);
+        cluster.start(1);
+        client = cluster.connect(1);
+    }
+
+    /** Something that gives the node work. */
+    interface Cause {
+        void make() throws IOException;
+    }
+
+    /** Gives the node reasons until it begins with this kind of work. */
+    void makeIt(Purpose purpose, Cause cause) throws IOException {
+        long before = said(purpose.words);
+        for (int made = 0; made < MOST_CAUSES; made++) {
+            cause.make();
+            if (saysSoon(purpose.words, before)) {
+                return;
+            }
+        }
+        throw new AssertionError("node 1 has had " + MOST_CAUSES + " reasons for " + purpose
+                + " and has not begun with it");
+    }
+
+    /** How often the node has said this. */
+    long said(String words) throws IOException {
+        try (Stream<String> lines = Files.lines(cluster.layout(1).log())) {
+            return lines.filter(line -> line.contains(words)).count();
+        }
+    }
+
+    /** Has it said this more often than before? Waits for a moment, then tells. */
+    boolean saysSoon(String words, long before) throws IOException {
+        long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
+        while (said(words) == before && System.nanoTime() < deadline) {
+            try {
+                TimeUnit.MILLISECONDS.sleep(20);
+            } catch (InterruptedException interrupted) {
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException("interrupted while waiting", interrupted);
+            }
+        }
+        return said(words) > before;
+    }
+
+    /** A compaction was broken off: its log of files is still there. */
+    boolean isInTheMiddleOfACompaction() throws IOException {
+        for (Path disk : cluster.layout(1).disks()) {
+            try (Stream<Path> files = Files.find(disk.resolve("k"), 2, (file, attributes) ->
+                    file.getFileName().toString().matches(".*_txn_compaction_.*\\.log"))) {
+                if (files.findAny().isPresent()) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    void assertRowsAreThere() {
+        Map<Integer, String> found = new TreeMap<>();
+        execute("SELECT * FROM k.t").forEach(row -> found.put(row.getInt(0), row.getString(1)));
+        List<Integer> wrong = new ArrayList<>();
+        for (int id = 0; id < KEYS; id++) {
+            String value = expected.get(id);
+            if (value == null ? found.containsKey(id) : !value.equals(found.get(id))) {
+                wrong.add(id);
+            }
+        }
+        assertEquals(List.of(), wrong, "rows that are lost, old or back from the dead");
+        assertTrue(expected.size() < KEYS && expected.size() > 1, "some are there, some are not");
+    }
+
+    /** Rows and roles are right, and nothing is left of what was broken off. */
+    void assertAllIsWell() throws IOException {
+        assertRowsAreThere();
+        TableOnNode files = new TableOnNode(cluster.layout(1), "k", "t");
+        try (NodeControl control = cluster.control(1)) {
+            RoleCheck roles = new RoleCheck(cluster, 1, "k", "t");
+            roles.awaitFollowed(control);
+            roles.awaitTrue(control, NAMES);
+        }
+        Await.until("no tag is left behind", () -> files.strayTags().isEmpty());
+    }
+
+    private List<com.datastax.driver.core.Row> execute(String cql) {
+        return client.session().execute(
+                new SimpleStatement(cql).setConsistencyLevel(ConsistencyLevel.ONE)).all();
+    }
+
+    @Override
+    public void close() throws IOException {
+        if (client != null) {
+            client.close();
+        }
+        cluster.close();
+    }
+}
