@@ -37,7 +37,9 @@ class TopologyIT {
     @Test
     void rangesChangeSidesWithTheRing() throws IOException {
         cluster = new Cluster(new ClusterSpec(Path.of("target", "nodes-of-topology"), 3)
-                .tokensPerNode(4).heap("384M").bootstrap());
+                .tokensPerNode(4).heap("384M").bootstrap()
+                // A node that leaves waits twice as long for batches.
+                .setting("write_request_timeout: 10s"));
         cluster.reset();
         try {
             cluster.start(1);

@@ -11,13 +11,15 @@ import java.util.stream.Stream;
  * Where one node of a local cluster lives, and what it is told: its folder, its address, its
  * {@code cassandra.yaml}, its logging and the arguments of its Java machine.
  *
- * <p>Node {@code i} listens on {@code 127.0.NETWORK.i} with the usual ports; only the management port
- * differs, since Java binds it to 127.0.0.1 for all of them. The ring is cut into equal parts in
- * the order of the nodes, so that a test knows who is primary for what.
+ * <p>Node {@code i} listens on {@code 127.0.NETWORK.i} with the usual ports; only the management
+ * port differs, since Java binds it to 127.0.0.1 for all of them. The ring is cut into equal parts
+ * in the order of the nodes, so that a test knows who is primary for what.
  */
 public final class NodeLayout {
     static final int CQL_PORT = 9042;
     private static final int FIRST_JMX_PORT = 7199;
+    /** Below that of the driver, so that a node is the one that says what took so long. */
+    private static final String PATIENCE = "100s";
 
     final int number;
     final Path folder;
@@ -153,6 +155,15 @@ public final class NodeLayout {
                 "counter_cache_size: 0MiB",
                 "networking_cache_size: 16MiB",
                 "file_cache_enabled: false",
+                // A busy machine is no error, and must not have the driver send writes twice.
+                // Not `request_timeout`: half of the least of all timeouts is how long a node waits
+                // before it connects again to one that was away.
+                "read_request_timeout: " + PATIENCE,
+                "range_request_timeout: " + PATIENCE,
+                "write_request_timeout: " + PATIENCE,
+                "counter_write_request_timeout: " + PATIENCE,
+                "cas_contention_timeout: " + PATIENCE,
+                "truncate_request_timeout: " + PATIENCE,
                 // Otherwise 5.0 writes the files of 4.0.
                 "storage_compatibility_mode: NONE",
                 "materialized_views_enabled: true",

@@ -80,10 +80,6 @@ public final class Comparison {
                 // As nodes run in production; tests have them check themselves.
                 .javaArgument("-da")
                 .setting("memtable_heap_space: " + settings.text("memtable_mb") + "MiB")
-                // A busy machine must not turn into errors, or into writes that are sent twice.
-                .setting("write_request_timeout: 100s")
-                .setting("read_request_timeout: 100s")
-                .setting("range_request_timeout: 100s")
                 .setting("hinted_handoff_enabled: false");
     }
 
