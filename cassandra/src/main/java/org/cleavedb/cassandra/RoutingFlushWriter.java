@@ -25,7 +25,6 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     private final WriterRecipe recipe;
     private final Placement placement;
     private final TableMetrics metrics;
-
     private final boolean treePerSource;
     /** By role and lane. */
     private final Map<List<Object>, SSTableWriter> writers = new LinkedHashMap<>();

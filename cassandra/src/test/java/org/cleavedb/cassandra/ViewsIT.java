@@ -76,8 +76,9 @@ class ViewsIT {
         List<Row> groups = client.execute(
                 "SELECT * FROM cleavedb_views.replica_groups WHERE keyspace_name = 'views'");
         assertEquals(number("Runs"), groups.stream().mapToInt(row -> row.getInt("runs")).sum());
+        String ofTheOther = ClusterSpec.addressOf(2) + ":7000#";
         assertTrue(groups.stream().allMatch(
-                row -> row.getString("group_name").startsWith(ClusterSpec.addressOf(2) + ":7000#")));
+                row -> row.getString("group_name").startsWith(ofTheOther)));
     }
 
     private static void write(Cluster.Client client, int keys) throws IOException {
