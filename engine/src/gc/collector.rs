@@ -264,7 +264,7 @@ impl Collector {
             live: facts.live_bytes,
             insert_share: state.live.insert_share(),
             log_bytes: gate.log_bytes.load(Ordering::Relaxed),
-            winnable: plan.winnable + pending + advised,
+            winnable: plan.winnable + plan.after_census + pending + advised,
             freed_per_second: (freed as f64 / time.as_secs_f64().max(1e-9)) as u64,
         }));
     }

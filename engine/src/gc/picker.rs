@@ -86,8 +86,8 @@ pub struct Plan {
     pub victims: Vec<Victim>,
     /// What to do about the tail of the log.
     pub advice: Option<Advice>,
-    /// True if a census would list what can be freed for so much less that it pays.
-    pub count_first: bool,
+    /// Bytes that a census is to be taken for: so much less would have to be moved that it pays.
+    pub after_census: u64,
     /// Bytes that all segments together would win that are worth it, taken or not.
     pub winnable: u64,
     /// For each segment why it is taken or not.
@@ -144,9 +144,9 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
         spent: 0,
     };
     let mut waiting = plan.clone();
-    let census = take(&mut waiting, &candidates, &promises, need);
-    if census.is_none_or(|it| it.instead > it.moved.saturating_add(policy.census_cost)) {
-        waiting.count_first = census.is_some();
+    let awaited = take(&mut waiting, &candidates, &promises, need);
+    waiting.after_census = awaited.won;
+    if awaited.won == 0 || awaited.pays(policy) {
         return waiting;
     }
     // Counting costs more than it saves.
@@ -241,8 +241,20 @@ struct Awaited {
     won: u64,
     /// Bytes to be moved after the census.
     moved: u64,
-    /// Bytes to be moved to win the same without.
+    /// Bytes to be moved to win the same without...
     instead: u64,
+    /// ...or less than that by so many bytes.
+    missed: u64,
+}
+
+impl Awaited {
+    /// True if the census saves more than it costs. What can't be won without it is taken to cost
+    /// as much as the worst that would be worth it.
+    fn pays(&self, policy: &Policy) -> bool {
+        let share = policy.least_share();
+        let instead = self.instead as f64 + self.missed as f64 * (1.0 - share) / share;
+        instead > self.moved as f64 + policy.census_cost as f64
+    }
 }
 
 /// Takes candidates, the best first, until the goal is reached. Those that are discardable or
@@ -252,7 +264,7 @@ fn take(
     candidates: &[(Victim, bool)],
     promises: &[Promise],
     mut need: Need,
-) -> Option<Awaited> {
+) -> Awaited {
     let mut promises = promises.iter().peekable();
     let (mut awaited, mut replaced) = (Awaited::default(), 0);
     for (victim, is_discardable) in candidates {
@@ -266,12 +278,9 @@ fn take(
         let reason = plan.consider(victim, *is_discardable, &mut need);
         plan.reasons.insert(victim.id, reason);
     }
-    if replaced < awaited.won {
-        // Nothing else would do.
-        awaited.instead = u64::MAX;
-    }
     promises.for_each(|promise| plan.rely_on(promise, &mut need, &mut awaited));
-    (awaited.won > 0).then_some(awaited)
+    awaited.missed = awaited.won.saturating_sub(replaced);
+    awaited
 }
 
 impl Plan {

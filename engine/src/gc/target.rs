@@ -9,7 +9,7 @@ const LOW_BELOW: f64 = 0.01;
 /// ...but a narrow target gives up at most this share of its slack to the margin.
 const MARGIN_OF_SLACK: f64 = 0.0625;
 /// Writers are held up most once space is this share above the target.
-const HARD_ABOVE: f64 = 0.03;
+const HARD_ABOVE: f64 = 0.02;
 
 /// A target for a number of live bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -67,7 +67,7 @@ mod tests {
     fn the_margins_of_the_default() {
         let target = SpaceTarget::new(1_000_000, 1.3);
         assert_eq!((target.low(), target.start()), (1_287_000, 1_300_000));
-        assert_eq!((target.slack(), target.hard()), (300_000, 1_339_000));
+        assert_eq!((target.slack(), target.hard()), (300_000, 1_326_000));
     }
 
     #[test]

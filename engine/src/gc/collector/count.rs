@@ -49,6 +49,9 @@ impl Collector {
                 || written.put_bytes > facts.allocated() / part
                 || written.deletes > 0 && mode == Mode::Idle;
         }
+        if plan.after_census > 0 {
+            return true;
+        }
         let is_over = facts.allocated() > SpaceTarget::new(facts.live_bytes, target).start();
         if (is_over || mode == Mode::Idle) && self.is_released(state) {
             return true;
@@ -58,7 +61,7 @@ impl Collector {
             max_space_amplification: self.parts.options.max_space_amplification,
             written,
             idle: matches!(mode, Mode::Idle | Mode::Low),
-            exhausted: plan.count_first || !self.has_work(state, plan),
+            exhausted: !self.has_work(state, plan),
         })
     }
 

@@ -165,8 +165,8 @@ fn outcome(facts: &SpaceFacts, plan: &Plan) -> String {
         }
         None => {}
     }
-    if plan.count_first {
-        let _ = writeln!(text, "count first");
+    if plan.after_census > 0 {
+        let _ = writeln!(text, "count first: {}", sized(plan.after_census));
     }
     let before = facts.allocated();
     let after = before - plan.won();
