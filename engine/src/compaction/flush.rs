@@ -44,6 +44,23 @@ fn next_head(
     head
 }
 
+/// Moves the head of the log over what no memtable holds any more: a flush does it on its way, but
+/// none comes when all memtables are empty. True if it moved.
+///
+/// I3, as in a flush: what is before the new head is durable, and in tables. A crash before the
+/// edit replays a log that has nothing new; behind it, one that begins later.
+pub fn move_head(context: &JobContext, committer: &Committer) -> Result<bool> {
+    let log_end = committer.sync()?;
+    let mut moved = false;
+    let plan = |version: &crate::version::Version| {
+        let head = next_head(&context.set, log_end, &[]);
+        moved = head > version.head;
+        Ok(Edit::new(if moved { vec![Change::Head(head)] } else { Vec::new() }))
+    };
+    context.set.apply(plan, &[], None)?;
+    Ok(moved)
+}
+
 /// Writes the memtables of `keyspace` that wait to L0. `snapshots` lists the live snapshots.
 pub fn run(
     context: &JobContext,

@@ -32,7 +32,7 @@ use crate::version::view::KeyspaceState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// After a failure a thread waits this long before it tries again; longer each time...
@@ -61,8 +61,6 @@ pub struct Workplace {
     pub collector: Collector,
     /// True if it works by itself.
     pub gc_automatic: bool,
-    /// True while the user wants it to rest.
-    pub gc_paused: AtomicBool,
 }
 
 #[derive(Default)]

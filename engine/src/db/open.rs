@@ -385,7 +385,6 @@ impl Opening {
             context,
             collector,
             gc_automatic: self.options.gc.automatic,
-            gc_paused: AtomicBool::new(false),
             committer: committer.clone(),
             gate: gate.clone(),
             snapshots: snapshots.clone(),

@@ -91,7 +91,7 @@ pub struct Scope<'a> {
     /// those of the first with the least risk of being given up.
     pub wanted: &'a [SegmentId],
     /// How many records may be listed in all. Lists of the least wanted segments are given up
-    /// when there are more.
+    /// when there are more, but for one.
     pub max_listed: usize,
 }
 
@@ -212,9 +212,10 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Forgets the records of the least wanted segment.
+    /// Forgets the records of the least wanted segment. The most wanted one keeps its list, or
+    /// with too little memory none could ever be freed.
     fn give_up_a_list(&mut self) {
-        while self.listed_segments > 0 {
+        while self.listed_segments > 1 {
             self.listed_segments -= 1;
             let id = self.scope.wanted[self.listed_segments];
             let given_up = self.census.segments.get_mut(&id).and_then(|live| live.list.take());

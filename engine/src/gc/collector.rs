@@ -36,7 +36,7 @@ use crate::version::job::JobContext;
 use crate::version::snapshots::Snapshots;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// One relocation moves about this part of what is live...
@@ -75,6 +75,7 @@ pub struct Parts {
 pub struct Collector {
     parts: Parts,
     state: Mutex<State>,
+    paused: AtomicBool,
 }
 
 #[derive(Default)]
@@ -101,7 +102,13 @@ struct State {
 impl Collector {
     /// Nothing is known yet.
     pub fn new(parts: Parts) -> Self {
-        Collector { parts, state: Mutex::new(State::default()) }
+        let state = Mutex::new(State::default());
+        Collector { parts, state, paused: AtomicBool::new(false) }
+    }
+
+    /// True while the user wants it to rest, be it in the midst of a census.
+    pub fn paused(&self) -> &AtomicBool {
+        &self.paused
     }
 
     /// Does the next piece of work, and sets the pace of writers.
@@ -258,13 +265,15 @@ impl Collector {
         self.parts.context.budget.press(Pressure::Space, presses);
         let (freed, time) = state.freed;
         let advised = plan.advice.map_or(0, Advice::garbage);
+        // Before the first census nothing is known of what is live; writers don't wait for that.
+        let counted_next = if state.is_counted { plan.after_census } else { 0 };
         gate.space.set(pace(&PaceFacts {
             allocated,
             max_space_amplification: ratio,
             live: facts.live_bytes,
             insert_share: state.live.insert_share(),
             log_bytes: gate.log_bytes.load(Ordering::Relaxed),
-            winnable: plan.winnable + plan.after_census + pending + advised,
+            winnable: plan.winnable + counted_next + pending + advised,
             freed_per_second: (freed as f64 / time.as_secs_f64().max(1e-9)) as u64,
         }));
     }

@@ -114,17 +114,12 @@ pub fn copy(
         for (item, record) in chunk.iter().zip(loaded.records()) {
             let source = &mut sources[item.source];
             let epoch = source.handle.segment.epoch();
-            let mut hidden = Ok(false);
-            let is_wanted = |view: &RecordView<'_>| {
-                hidden = overwritten.hides(view);
-                matches!(hidden, Ok(false))
-            };
+            // A table that can't be read hides nothing here, and moving the dead is no damage; who
+            // reads it, compacts it or counts in it tells.
+            let is_wanted = |view: &RecordView<'_>| !overwritten.hides(view).unwrap_or(false);
             let to = match writer.copy_if(record, epoch, item.record.offset, is_wanted) {
                 Ok(Some(to)) => to,
-                Ok(None) => {
-                    hidden?;
-                    continue;
-                }
+                Ok(None) => continue,
                 Err(error) if error.kind() == ErrorKind::Corruption => {
                     return Err(source.damaged(error, item.record));
                 }

@@ -11,6 +11,7 @@ use crate::gc::explain::Reason;
 use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::log_tail::{Advice, LogTail, advise, offer};
 use crate::gc::target::SpaceTarget;
+use crate::segment::SegmentKind;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -117,8 +118,12 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
         match judge(segment, policy) {
             Ok(victim) => candidates.push((victim, policy.is_discardable(segment))),
             Err(reason) => {
-                if reason == Reason::NotCounted && policy.is_worth(&segment.gain(None)) {
-                    promises.push(Promise { gain: segment.gain(None), after: After::Census });
+                let gain = segment.gain(None);
+                // GC's own segments were full of what is live; counting those would find as much
+                // as it did before, again and again. A segment of the log is counted once.
+                let is_new = reason == Reason::NotCounted && segment.kind == SegmentKind::Log;
+                if is_new && policy.is_worth(&gain) {
+                    promises.push(Promise { gain, after: After::Census });
                 }
                 plan.reasons.insert(segment.id, reason);
             }

@@ -163,3 +163,51 @@ fn nothing_moves_while_gc_is_paused_or_off() {
     assert!(db.stats().gc.segments_relocated > paused, "it goes on");
     assert_values(&db, |number| Some(if number % 7 == 0 { 0 } else { 5 }));
 }
+
+/// What a census lists is bounded, but one segment must always fit, or nothing is ever freed.
+#[test]
+fn a_segment_of_more_records_than_memory_is_for_is_freed() {
+    let dir = common::dir();
+    let gc = GcOptions { memory_bytes: 64 << 10, ..by_hand().gc };
+    let db = common::open_with(dir.path(), Options { gc, segment_bytes: 4 << 20, ..by_hand() });
+    let keyspace = db.default_keyspace();
+    let value = |number: usize, version: u64| common::value(&common::key(number), version, 200);
+    for number in 0..8000 {
+        keyspace.put(common::key(number), value(number, 1)).unwrap();
+    }
+    for number in (0..8000).step_by(3) {
+        keyspace.put(common::key(number), value(number, 2)).unwrap();
+    }
+    let report = db.gc().unwrap();
+    assert!(report.segments_freed > 0 && report.values_moved > 2048, "{report:?}");
+    for number in 0..8000 {
+        let expected = value(number, if number % 3 == 0 { 2 } else { 1 });
+        assert_eq!(keyspace.get(common::key(number)).unwrap().unwrap(), expected, "{number}");
+    }
+}
+
+/// Nothing is known of what is live before the first census, and what is not known holds nobody up.
+#[test]
+fn writers_of_a_store_just_opened_are_not_held_up() {
+    let dir = common::dir();
+    let put = |db: &Db, number: usize, version: u64| {
+        let key = common::key(number);
+        db.default_keyspace().put(&key, common::value(&key, version, 32 << 10)).unwrap();
+    };
+    let db = common::open_with(dir.path(), Options { segment_bytes: 4 << 20, ..by_hand() });
+    (0..800).for_each(|number| put(&db, number, 1));
+    (0..800).step_by(8).for_each(|number| put(&db, number, 2));
+    db.flush().unwrap();
+    db.compact().unwrap();
+    drop(db);
+    let gc = GcOptions::default();
+    let db = common::open_with(dir.path(), Options { segment_bytes: 4 << 20, gc, ..by_hand() });
+    for number in 0..30 {
+        put(&db, number, 3);
+        db.wait_idle().unwrap();
+    }
+    let stats = db.stats();
+    assert_eq!(stats.gc.censuses, 0, "there is no need for one yet");
+    let stall = stats.stalls.iter().find(|stall| stall.reason == "space_target").unwrap();
+    assert_eq!(stall.count, 0);
+}

@@ -3,6 +3,7 @@
 
 use super::{Background, Claimed, LOOK_AGAIN, Role, State};
 use crate::base::error::Result;
+use crate::compaction::flush;
 use crate::compaction::picker::Pick;
 use crate::compaction::stale::{self, Known};
 use crate::gc::collector::Step;
@@ -104,7 +105,7 @@ impl Background {
 
     /// True while the user wants GC to rest.
     pub fn gc_paused(&self) -> &AtomicBool {
-        &self.place.gc_paused
+        self.place.collector.paused()
     }
 
     /// Collects all that is worth it on the caller's thread.
@@ -124,7 +125,7 @@ impl Background {
         if !self.place.gc_automatic {
             return Mode::Off;
         }
-        if self.place.gc_paused.load(Ordering::Relaxed) {
+        if self.place.collector.paused().load(Ordering::Relaxed) {
             return Mode::Paused;
         }
         let (now, seqno) = (self.place.context.env.clock.now(), self.place.snapshots.visible());
@@ -154,6 +155,10 @@ impl Background {
             keyspace.rotate_memtable();
         }
         drop(log);
+        if keyspaces.iter().all(|keyspace| keyspace.peek().immutables.is_empty()) {
+            // All of it is in tables, and the log was only closed since, or a keyspace dropped.
+            flush::move_head(&self.place.context, committer)?;
+        }
         self.wake();
         Ok(())
     }

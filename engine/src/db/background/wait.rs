@@ -64,7 +64,7 @@ impl Background {
             !view.immutables.is_empty()
                 || pick(keyspace.id, &view.levels, &options, &state.busy, &turns).is_some()
         };
-        let rests = self.place.gc_paused.load(Ordering::Relaxed);
+        let rests = self.place.collector.paused().load(Ordering::Relaxed);
         let collects = self.place.gc_automatic && !rests;
         set.keyspaces().iter().any(due)
             || self.find_stale(state).is_some()

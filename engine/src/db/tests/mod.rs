@@ -2,6 +2,7 @@
 //! checked, copied, opened and repaired like anything else.
 
 pub(crate) mod by_hand;
+mod head;
 mod overwritten;
 mod relocated;
 mod repaired;

@@ -12,6 +12,7 @@ use crate::gc::target::SpaceTarget;
 use crate::version::entries::EntriesView;
 use crate::version::view::View;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// In the midst of a census planning takes this part of the time at most.
@@ -120,7 +121,9 @@ impl Collector {
         state.live.count(Counted { live_bytes, live_records, written });
         let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
         let written_then = written_then.collect();
-        (state.is_counted, state.snapshots) = (true, snapshots);
+        state.is_counted = true;
+        // One from behind the count kept nothing alive in it.
+        state.snapshots = snapshots.into_iter().filter(|&snapshot| snapshot < seqno).collect();
         let mut lists = census.segments.values().filter_map(|live| live.list.as_ref());
         let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
         let may_punch = is_unknown && lists.any(|list| are_long(list));
@@ -140,7 +143,10 @@ impl Collector {
     fn free_meanwhile(&self, state: &mut State, mode: Mode, done: &mut Meanwhile) -> Result<()> {
         let clock = &self.parts.context.env.clock;
         let begun = clock.now();
-        if mode != Mode::Busy || !state.is_counted || begun < done.not_before {
+        let is_low = self.parts.gate.reserve.is_low();
+        let mode = if is_low && mode == Mode::Busy { Mode::Low } else { mode };
+        let frees = matches!(mode, Mode::Busy | Mode::Low) && !self.paused.load(Ordering::Relaxed);
+        if !frees || !state.is_counted || begun < done.not_before {
             return Ok(());
         }
         let (facts, plan) = self.plan(state, mode)?;
@@ -149,6 +155,9 @@ impl Collector {
         let group = self.group(state, &facts, &plan);
         if !group.is_empty() {
             self.relocate(state, group)?;
+            if is_low {
+                self.parts.committer.look_at_disk_now();
+            }
         }
         let now = clock.now();
         done.relocating += now - planned;
@@ -159,8 +168,9 @@ impl Collector {
     /// A view of each keyspace that has tables. One that is just being created has none.
     pub(super) fn views(&self) -> Result<Vec<Arc<View>>> {
         let set = &self.parts.context.set;
-        let version = set.current();
         let views: Vec<Arc<View>> = set.keyspaces().iter().map(|state| state.view()).collect();
+        // Behind the views, so that one that is dropped meanwhile is not missed.
+        let version = set.current();
         for (id, keyspace) in &version.keyspaces {
             let seen = views.iter().any(|view| view.keyspace == *id);
             if !seen && keyspace.levels.deepest().is_some() {

@@ -23,6 +23,8 @@ const CALL_NANOS: (u64, u64) = (1_000, 20_000_000);
 const MOVE_NANOS: u64 = 4_000_000;
 /// ...from at least so many bytes moved.
 const LEAST_MOVED: u64 = 8 << 20;
+/// What came before so many bytes says less with each relocation.
+const FADING_MOVED: u64 = 64 << 20;
 /// It is never taken to be less or more than this.
 const MOVE_NANOS_BOUNDS: (u64, u64) = (200_000, 50_000_000);
 
@@ -76,8 +78,12 @@ impl Costs {
         }
     }
 
-    /// Notes what a relocation took.
+    /// Notes what a relocation took. The past fades slowly.
     pub fn note_move(&mut self, bytes: u64, time: Duration) {
+        if self.moved_bytes >= FADING_MOVED {
+            self.moved_bytes = self.moved_bytes / 16 * 15;
+            self.moving = self.moving / 16 * 15;
+        }
         self.moved_bytes += bytes;
         self.moving += time;
     }
