@@ -12,7 +12,7 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 8] = [
+const STEPS: [Step; 9] = [
     step("tidy", "cargo xtask tidy"),
     step("format", "cargo fmt --all --check"),
     step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
@@ -27,8 +27,9 @@ const STEPS: [Step; 8] = [
     },
     step("measuring harness", "python3 -m unittest discover -s bench/tests"),
     step("examples in documents", "cargo test --workspace --doc --locked"),
-    // Last, so that its summary closes the output.
     step("tests", "cargo test --workspace --lib --bins --tests --examples --locked"),
+    // With real nodes: it takes the longest.
+    step("Cassandra module", "cassandra/test"),
 ];
 
 const fn step(name: &'static str, command: &'static str) -> Step {
