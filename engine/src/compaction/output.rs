@@ -26,6 +26,8 @@ pub struct Output<'a> {
     who: Who,
     /// Bytes of the open table that were reported to the budget.
     spent: u64,
+    /// Bytes that no version names yet, as they were counted.
+    unnamed: u64,
     open: Option<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)>,
     last_key: Vec<u8>,
     done: Vec<Arc<TableMeta>>,
@@ -54,6 +56,7 @@ impl<'a> Output<'a> {
             split_bytes,
             who,
             spent: 0,
+            unnamed: 0,
             open: None,
             last_key: Vec::new(),
             done: Vec::new(),
@@ -81,9 +84,17 @@ impl<'a> Output<'a> {
         let unspent = writer.file_bytes().saturating_sub(self.spent);
         if unspent >= SPEND_BYTES {
             self.spent += unspent;
-            self.context.budget.spend(self.who, unspent);
+            self.spend(unspent);
         }
         Ok(())
+    }
+
+    /// Says what was written: to the budget, and to value GC, which holds the space target over
+    /// all files (I10), with those that a crash here would leave as orphans.
+    fn spend(&mut self, bytes: u64) {
+        self.unnamed += bytes;
+        self.context.set.add_unnamed(bytes);
+        self.context.budget.spend(self.who, bytes);
     }
 
     fn create(&mut self) -> Result<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)> {
@@ -102,7 +113,7 @@ impl<'a> Output<'a> {
         if let Some((writer, path, file)) = self.open.take() {
             let meta = writer.finish()?;
             let unspent = meta.bytes.saturating_sub(std::mem::take(&mut self.spent));
-            self.context.budget.spend(self.who, unspent);
+            self.spend(unspent);
             // A crash from here to the edit leaves an orphan.
             if let Err(error) = file.sync() {
                 let error = Error::io("sync a table", &path, error);
@@ -138,5 +149,6 @@ impl Drop for Output<'_> {
             self.open = None;
             self.context.set.discard(&self.created);
         }
+        self.context.set.end_unnamed(self.unnamed);
     }
 }

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// One relocation moves about this part of what is live...
-const GROUP_PART: u64 = 64;
+const GROUP_PART: u64 = 128;
 /// ...but at most this many bytes, or one segment.
 const MAX_GROUP_BYTES: u64 = 64 << 20;
 

@@ -8,7 +8,7 @@ use crate::segment::SegmentKind;
 pub struct SpaceFacts {
     /// All segments, with spare and preallocated ones.
     pub segment_bytes: u64,
-    /// All tables.
+    /// All tables, with those that are being written.
     pub table_bytes: u64,
     /// Manifest, relocations, and so on.
     pub other_bytes: u64,

@@ -30,17 +30,11 @@ pub struct Written {
 }
 
 /// An estimate of what is live.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveEstimate {
     last: Option<Counted>,
-    /// The share of the bytes put that were inserts.
-    insert_share: f64,
-}
-
-impl Default for LiveEstimate {
-    fn default() -> Self {
-        LiveEstimate { last: None, insert_share: 1.0 }
-    }
+    /// The share of the bytes put that were inserts, once two censuses have told.
+    insert_share: Option<f64>,
 }
 
 /// Between two censuses at least this part of the live bytes has to be put, or the share of
@@ -54,19 +48,19 @@ impl LiveEstimate {
             let Since { puts, deleted } = before.since(counted.written);
             if puts > before.live_bytes / LEAST_SAMPLE_PART {
                 let inserted = (counted.live_bytes + deleted).saturating_sub(before.live_bytes);
-                self.insert_share = (inserted as f64 / puts as f64).min(1.0);
+                self.insert_share = Some((inserted as f64 / puts as f64).min(1.0));
             }
         }
     }
 
-    /// The share of the bytes put that are taken for inserts.
+    /// The share of the bytes put that are taken for inserts: all, as long as nothing is known.
     pub fn insert_share(&self) -> f64 {
-        self.insert_share
+        self.insert_share.unwrap_or(1.0)
     }
 
     /// Live bytes, if puts are inserts as often as before the last census.
     pub fn likely(&self, written: Written) -> u64 {
-        self.with_share(self.insert_share, written)
+        self.with_share(self.insert_share(), written)
     }
 
     /// Live bytes, if every put was an overwrite.
@@ -136,7 +130,13 @@ impl LiveEstimate {
         }
         let at_least = self.at_least(need.written);
         let target = SpaceTarget::new(at_least, need.max_space_amplification);
-        need.idle || need.allocated > target.start()
+        // While no share of inserts was learned, space may be over the target unseen; writers that
+        // overwrite would be far over it by the time a census is done that begins there.
+        let mark = match self.insert_share {
+            Some(_) => target.start(),
+            None => target.half_way(),
+        };
+        need.idle || need.allocated > mark
     }
 }
 

@@ -34,6 +34,11 @@ impl SpaceTarget {
         self.times(self.ratio)
     }
 
+    /// Here half of what may be garbage at the target may be there.
+    pub fn half_way(&self) -> u64 {
+        self.live + self.slack() / 2
+    }
+
     /// Once it has begun GC goes on down to here.
     pub fn low(&self) -> u64 {
         let margin = (self.ratio * LOW_BELOW).min((self.ratio - 1.0) * MARGIN_OF_SLACK);
@@ -68,6 +73,7 @@ mod tests {
         let target = SpaceTarget::new(1_000_000, 1.3);
         assert_eq!((target.low(), target.start()), (1_287_000, 1_300_000));
         assert_eq!((target.slack(), target.hard()), (300_000, 1_326_000));
+        assert_eq!(target.half_way(), 1_150_000);
     }
 
     #[test]

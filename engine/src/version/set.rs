@@ -59,6 +59,7 @@ pub struct VersionSet {
     manifest: Mutex<Option<ManifestWriter>>,
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     manifest_bytes: AtomicU64,
+    unnamed_bytes: AtomicU64,
     /// Held while files get second names, and while one without is punched (I5). Before all
     /// others.
     sharing: Mutex<()>,
@@ -82,6 +83,7 @@ impl VersionSet {
             manifest: Mutex::new(None),
             keyspaces: Mutex::new(BTreeMap::new()),
             manifest_bytes: AtomicU64::new(0),
+            unnamed_bytes: AtomicU64::new(0),
             sharing: Mutex::new(()),
         }
     }
@@ -155,6 +157,21 @@ impl VersionSet {
     /// Bytes written to manifests since the opening.
     pub fn manifest_bytes(&self) -> u64 {
         self.manifest_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of tables that jobs are writing and that no version names yet.
+    pub fn unnamed_bytes(&self) -> u64 {
+        self.unnamed_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Counts what a job wrote to a table that no version names yet.
+    pub fn add_unnamed(&self, bytes: u64) {
+        self.unnamed_bytes.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// The job's tables are named now, or discarded: so many bytes of them were counted.
+    pub fn end_unnamed(&self, bytes: u64) {
+        self.unnamed_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
     /// Notes the newest sequence number, for the next manifest.

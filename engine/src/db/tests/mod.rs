@@ -7,3 +7,4 @@ mod overwritten;
 mod relocated;
 mod repaired;
 mod snapshots;
+mod unnamed;

@@ -65,6 +65,7 @@ fn need(allocated_mib: u64, written: Written) -> CensusNeed {
 fn a_census_is_due_when_space_may_be_over_the_target() {
     let mut live = LiveEstimate::default();
     assert!(live.is_census_due(&need(1, written(0, 0))), "nothing is known");
+    live.count(counted(640, written(600, 0)));
     live.count(counted(640, written(640, 0)));
     assert!(!live.is_census_due(&need(2000, written(640, 0))), "nothing has changed");
     assert!(!live.is_census_due(&need(2000, written(719, 0))), "little has changed");
@@ -76,6 +77,19 @@ fn a_census_is_due_when_space_may_be_over_the_target() {
     assert!(live.is_census_due(&idle), "while idle single segments count");
     assert!(!live.is_census_due(&CensusNeed { idle: true, ..need(2000, written(640, 0)) }));
     assert!(live.is_census_due(&need(700, written(640, 640 * 1024))), "all was deleted");
+}
+
+#[test]
+fn the_share_of_inserts_is_learned_before_space_is_over_the_target() {
+    let mut live = LiveEstimate::default();
+    live.count(counted(640, written(40, 0)));
+    assert!(!live.is_census_due(&need(735, written(135, 0))));
+    assert!(live.is_census_due(&need(737, written(135, 0))), "half of the slack may be used");
+    assert!(!live.is_census_due(&need(737, written(50, 0))), "little has changed");
+    live.count(counted(640, written(135, 0)));
+    assert_eq!(live.insert_share(), 0.0);
+    assert!(!live.is_census_due(&need(830, written(230, 0))), "it is known");
+    assert!(live.is_census_due(&need(833, written(230, 0))));
 }
 
 #[test]

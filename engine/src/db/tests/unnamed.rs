@@ -1,0 +1,44 @@
+//! Tables that are being written count in the space that value GC holds to its target.
+
+use super::relocated::open;
+use super::snapshots::{put, settle};
+use crate::base::compression::Codec;
+use crate::base::key::{EntryKind, Trailer};
+use crate::compaction::output::Output;
+use crate::db::Db;
+use crate::doc_dir;
+use crate::env::budget::Who;
+use crate::gc::survey::{Knowledge, survey};
+use crate::version::settings::KeyspaceOptions;
+
+fn table_bytes(db: &Db) -> u64 {
+    let context = db.core.background.context();
+    let version = context.set.current();
+    survey(context, &version, &Knowledge::default(), 0, true, None).unwrap().table_bytes
+}
+
+#[test]
+fn i10_a_table_counts_while_no_version_names_it() {
+    let dir = doc_dir("unnamed");
+    let db = open(&dir);
+    put(&db, "a", 1);
+    settle(&db);
+    let named = table_bytes(&db);
+    assert!(named > 0);
+    assert_eq!(db.core.set.unnamed_bytes(), 0, "what the flush wrote is named");
+    let keyspace = &db.core.states()[0];
+    let mut options = KeyspaceOptions::clone(&keyspace.options());
+    options.block_codec = Codec::None;
+    let (context, order) = (db.core.background.context(), keyspace.order.clone());
+    let mut output = Output::new(context, order, &options, u64::MAX, Who::Compaction);
+    let trailer = Trailer::new(1, EntryKind::Put);
+    for number in 0..40_000_u32 {
+        output.add(&number.to_be_bytes(), trailer, &[7; 50]).unwrap();
+    }
+    let written = db.core.set.unnamed_bytes();
+    assert!(written >= 1 << 20 && table_bytes(&db) == named + written, "{written}");
+    let tables = output.finish().unwrap();
+    assert_eq!(db.core.set.unnamed_bytes(), tables.iter().map(|meta| meta.bytes).sum::<u64>());
+    drop(output);
+    assert_eq!((db.core.set.unnamed_bytes(), table_bytes(&db)), (0, named), "it was discarded");
+}
