@@ -69,6 +69,15 @@ public final class NodeControl implements AutoCloseable {
         return ((List<?>) attribute(STORAGE, "LiveNodesWithPort")).size();
     }
 
+    public boolean has(String name) {
+        try {
+            return beans.isRegistered(new ObjectName(name));
+        } catch (JMException | IOException failure) {
+            throw new IllegalStateException(
+                    "looking for " + name + ": " + failure.getMessage(), failure);
+        }
+    }
+
     /** An attribute of any managed object. */
     public Object attribute(String name, String attribute) {
         try {

@@ -14,6 +14,18 @@ final class Counters implements AutoCloseable {
     private static final long POLL_MS = 100;
     private static final double NANOS = 1e9;
 
+    /** What is written for which side, by its name in the figures and in our managed object. */
+    static final Map<String, String> ROLES = new LinkedHashMap<>();
+
+    static {
+        ROLES.put("primary_flushed", "PrimaryBytesFlushed");
+        ROLES.put("primary_compacted", "PrimaryBytesCompacted");
+        ROLES.put("redundant_flushed", "RedundantBytesFlushed");
+        ROLES.put("split", "BytesSplit");
+        ROLES.put("merged", "BytesMerged");
+        ROLES.put("taken_apart", "BytesTakenApart");
+    }
+
     private final Map<String, NodeControl> nodes = new LinkedHashMap<>();
     private final String keyspace;
     private final String table;
@@ -31,6 +43,9 @@ final class Counters implements AutoCloseable {
         double flushed;
         double compacted;
         double cpuSeconds;
+        double flushes;
+        /** Empty under stock layouts. */
+        final Map<String, Double> byRole = new LinkedHashMap<>();
         Buckets pointReads = new Buckets(new long[0]);
         Buckets rangeReads = new Buckets(new long[0]);
         final Map<String, Long> readsByNode = new LinkedHashMap<>();
@@ -41,6 +56,11 @@ final class Counters implements AutoCloseable {
         nodes.forEach((address, node) -> {
             state.flushed += number(node, "BytesFlushed", "Count");
             state.compacted += number(node, "CompactionBytesWritten", "Count");
+            state.flushes += number(node, "MemtableSwitchCount", "Count");
+            if (node.has(ours())) {
+                ROLES.forEach((role, attribute) -> state.byRole.merge(role, ((Number)
+                        node.attribute(ours(), attribute)).doubleValue(), Double::sum));
+            }
             state.cpuSeconds += ((Number) node.attribute(
                     "java.lang:type=OperatingSystem", "ProcessCpuTime")).doubleValue() / NANOS;
             Buckets point = buckets(node, "SSTablesPerReadHistogram");
@@ -98,6 +118,11 @@ final class Counters implements AutoCloseable {
     private String name(String metric) {
         return "org.apache.cassandra.metrics:type=Table,keyspace=" + keyspace + ",scope=" + table
                 + ",name=" + metric;
+    }
+
+    private String ours() {
+        return "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=" + keyspace + ",table="
+                + table;
     }
 
     @Override

@@ -53,6 +53,9 @@ final class LayoutRun {
             figures.put("user_bytes", writer.bytesWritten());
             figures.put("flushed", (end.flushed - begin.flushed) / user);
             figures.put("compacted", (end.compacted - begin.compacted) / user);
+            end.byRole.forEach((role, bytes) -> figures.put(
+                    role, (bytes - begin.byRole.getOrDefault(role, 0.0)) / user));
+            figures.put("flushes_per_node", (end.flushes - begin.flushes) / nodes);
             figures.put("live_mb_per_node", counters.live() / nodes / 1e6);
             figures.put("files_per_node", counters.files() / nodes);
             figures.put("writes_per_s", operations() / secondsOfWriting);

@@ -20,7 +20,8 @@ import org.cleavedb.cassandra.cluster.NodeControl;
  */
 final class Recovery {
     private static final int LOST = Comparison.NODES;
-    private static final String STREAMS = "org.apache.cassandra.metrics:type=Streaming,name=";
+    private static final String STREAMS =
+            "org.apache.cassandra.metrics:type=Streaming,name=TotalOutgoingBytes";
     private static final double MEGA = 1e6;
     private static final double ENOUGH = 0.95;
 
@@ -152,12 +153,17 @@ final class Recovery {
         Map<String, Double> sums = new LinkedHashMap<>();
         for (int node = 1; node < LOST; node++) {
             try (NodeControl control = cluster.control(node)) {
-                sums.merge("streamed", ((Number) control.attribute(
-                        STREAMS + "TotalOutgoingBytes", "Count")).doubleValue(), Double::sum);
+                sums.merge("streamed", streamed(control), Double::sum);
             }
             sums.merge("read", bytesRead(cluster, node), Double::sum);
         }
         return sums;
+    }
+
+    /** A node that has not streamed yet has no such counter. */
+    private static double streamed(NodeControl control) {
+        return control.has(STREAMS)
+                ? ((Number) control.attribute(STREAMS, "Count")).doubleValue() : 0;
     }
 
     /** Bytes that the process has read, files and sockets together, cached or not. */

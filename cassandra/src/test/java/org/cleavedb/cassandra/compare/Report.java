@@ -25,7 +25,7 @@ final class Report {
     }
 
     String tables() {
-        return costs() + "\n" + reads("read", "Point reads") + "\n" + reads("scan", "Scans") + "\n"
+        return costs() + "\n" + roles() + reads("read", "Point reads") + "\n" + reads("scan", "Scans") + "\n"
                 + ratios();
     }
 
@@ -43,6 +43,26 @@ final class Report {
                 median(runs, "live_mb_per_node"), median(runs, "files_per_node"),
                 median(runs, "cpu_us_per_write"), median(runs, "writes_per_s"))));
         return table.toString();
+    }
+
+    /** Stock layouts know no roles. */
+    private String roles() {
+        Map<String, List<Figures>> ours = new LinkedHashMap<>(byLayout);
+        ours.values().removeIf(runs -> Double.isNaN(median(runs, "split")));
+        if (ours.isEmpty()) {
+            return "";
+        }
+        StringBuilder table = new StringBuilder("The same bytes by role\n\n| layout |");
+        Counters.ROLES.keySet().forEach(
+                role -> table.append(' ').append(role.replace('_', ' ')).append(" |"));
+        table.append("\n|---|").append("---|".repeat(Counters.ROLES.size())).append('\n');
+        ours.forEach((layout, runs) -> {
+            table.append("| ").append(layout).append(" |");
+            Counters.ROLES.keySet().forEach(
+                    role -> table.append(String.format(" %.2f |", median(runs, role))));
+            table.append('\n');
+        });
+        return table + "\n";
     }
 
     private String reads(String kind, String title) {
