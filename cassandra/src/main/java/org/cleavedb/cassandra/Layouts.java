@@ -5,6 +5,7 @@ import java.util.Collection;
 import java.util.List;
 import java.util.TreeMap;
 import java.util.function.Function;
+import java.util.function.IntSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.AbstractCompactionStrategy;
 import org.apache.cassandra.db.compaction.AbstractCompactionTask;
@@ -19,16 +20,19 @@ import org.apache.cassandra.db.compaction.AbstractCompactionTask;
 final class Layouts {
     private final ColumnFamilyStore table;
     private final DecouplingOptions chosen;
+    private final IntSupplier flushesOfAll;
     private final AbstractCompactionStrategy primary;
     private final TreeMap<String, AbstractCompactionStrategy> trees = new TreeMap<>();
     private boolean started;
     /** The tree whose turn it was last. */
     private String lastServed = "";
 
-    Layouts(ColumnFamilyStore table, DecouplingOptions chosen) {
+    /** @param flushesOfAll how many flushes bring a side as much as one brings to all of them */
+    Layouts(ColumnFamilyStore table, DecouplingOptions chosen, IntSupplier flushesOfAll) {
         this.table = table;
         this.chosen = chosen;
-        primary = chosen.primary.create(table, chosen.rest);
+        this.flushesOfAll = flushesOfAll;
+        primary = create();
     }
 
     AbstractCompactionStrategy primary() {
@@ -90,8 +94,12 @@ final class Layouts {
         return null;
     }
 
+    private AbstractCompactionStrategy create() {
+        return chosen.primary.create(table, chosen.rest, flushesOfAll);
+    }
+
     private AbstractCompactionStrategy grow() {
-        AbstractCompactionStrategy tree = chosen.primary.create(table, chosen.rest);
+        AbstractCompactionStrategy tree = create();
         if (started) {
             tree.startup();
         }

@@ -84,6 +84,11 @@ final class Placement {
         return primaryShare;
     }
 
+    /** How many copies there are of what belongs on this node, on the average. */
+    int copies() {
+        return primaryShare > 0 ? (int) Math.round(1 / primaryShare) : 1;
+    }
+
     /** Tells two placements apart, also after a restart. */
     String digest() {
         return digest;

@@ -2,6 +2,7 @@ package org.cleavedb.cassandra;
 
 import java.util.HashMap;
 import java.util.Map;
+import java.util.function.IntSupplier;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.AbstractCompactionStrategy;
 import org.apache.cassandra.db.compaction.LeveledCompactionStrategy;
@@ -16,8 +17,9 @@ import org.apache.cassandra.schema.CompactionParams;
 enum PrimaryLayout {
     LEVELED("leveled") {
         @Override
-        AbstractCompactionStrategy create(ColumnFamilyStore table, Map<String, String> options) {
-            return new LeveledCompactionStrategy(table, options);
+        AbstractCompactionStrategy create(ColumnFamilyStore table, Map<String, String> options,
+                IntSupplier flushesOfAll) {
+            return new GatheringLeveled(table, options, flushesOfAll);
         }
 
         @Override
@@ -28,7 +30,8 @@ enum PrimaryLayout {
 
     UNIFIED("unified") {
         @Override
-        AbstractCompactionStrategy create(ColumnFamilyStore table, Map<String, String> options) {
+        AbstractCompactionStrategy create(ColumnFamilyStore table, Map<String, String> options,
+                IntSupplier flushesOfAll) {
             return new UnifiedCompactionStrategy(table, withoutThresholds(options));
         }
 
@@ -44,8 +47,9 @@ enum PrimaryLayout {
         this.name = name;
     }
 
+    /** @param flushesOfAll how many flushes bring it as much as one brings to the whole table */
     abstract AbstractCompactionStrategy create(
-            ColumnFamilyStore table, Map<String, String> options);
+            ColumnFamilyStore table, Map<String, String> options, IntSupplier flushesOfAll);
 
     /** Refuses what the stock strategy refuses; returns what it does not know. */
     abstract Map<String, String> validate(Map<String, String> options);

@@ -65,8 +65,8 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     public ReplicaDecouplingStrategy(ColumnFamilyStore table, Map<String, String> options) {
         super(table, options);
         chosen = DecouplingOptions.of(options);
-        layouts = new Layouts(table, chosen);
         watch = new PlacementWatch(table, chosen);
+        layouts = new Layouts(table, chosen, () -> watch.current().copies());
         metrics = TableMetrics.of(table);
         metrics.ordering.configure(chosen);
         sides = new Sides(watch, book, layouts, metrics);
