@@ -3,6 +3,7 @@ package org.cleavedb.cassandra;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashSet;
@@ -25,6 +26,12 @@ import java.util.stream.Collectors;
  * @param <F> a file; two that are equal are the same
  */
 final class FileBook<F> {
+    /**
+     * A split takes in at most so many times its own bytes of runs, as all that it writes must find
+     * room before anything is deleted. It is enough for all but the large merges, which are few.
+     */
+    private static final long MOST_MERGED_BY_SPLIT = 6;
+
     private final Map<F, Role> roles = new HashMap<>();
     private final Set<F> unsure = new LinkedHashSet<>();
     private final Set<F> mixed = new LinkedHashSet<>();
@@ -159,6 +166,37 @@ final class FileBook<F> {
         }
         return fullest.isEmpty()
                 ? List.of() : MergeChoice.of(new ArrayList<>(fullest), ordering, size);
+    }
+
+    /**
+     * Runs that a split should take in, as with the one that it brings their group would exceed the
+     * ordering: merged in the same pass, that one is not written twice. Groups for which it costs
+     * least come first; the others are merged afterwards.
+     *
+     * @param split bytes that are split
+     * @param groups among how many groups, there and to come
+     */
+    List<F> toMergeBySplit(int ordering, long split, int groups, ToLongFunction<F> size,
+            Predicate<F> free) {
+        List<List<F>> chosen = new ArrayList<>();
+        for (Set<F> group : runs.values()) {
+            if (group.size() >= ordering && group.stream().allMatch(free)) {
+                chosen.add(MergeChoice.withOneMore(
+                        new ArrayList<>(group), split / groups, ordering, size));
+            }
+        }
+        ToLongFunction<List<F>> sizeOfAll = files -> files.stream().mapToLong(size).sum();
+        chosen.sort(Comparator.comparingLong(sizeOfAll));
+        List<F> taken = new ArrayList<>();
+        long room = MOST_MERGED_BY_SPLIT * split;
+        for (List<F> ofGroup : chosen) {
+            room -= sizeOfAll.applyAsLong(ofGroup);
+            if (room < 0) {
+                break;
+            }
+            taken.addAll(ofGroup);
+        }
+        return taken;
     }
 
     /** How many tasks the picks above would find, whatever is busy. */

@@ -1,5 +1,6 @@
 package org.cleavedb.cassandra;
 
+import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
@@ -76,9 +77,23 @@ final class RedundantWork {
         List<SSTableReader> segments = book.toSplit(options.splitSegments,
                 Math.max(options.splitSegments, SEGMENTS_AT_ONCE), free);
         if (!segments.isEmpty()) {
-            return routed(segments, placement, gcBefore, Purpose.SPLIT, "");
+            return split(segments, placement, gcBefore, free);
         }
         return options.treePerSource ? null : tombstoneMerge(free, placement, gcBefore);
+    }
+
+    private AbstractCompactionTask split(List<SSTableReader> segments, Placement placement,
+            long gcBefore, Predicate<SSTableReader> free) {
+        List<SSTableReader> runs = book.toMergeBySplit(ordering.getAsInt(),
+                TableMetrics.bytes(segments), Math.max(1, placement.groups()),
+                SSTableReader::onDiskLength, free);
+        List<SSTableReader> all = new ArrayList<>(segments);
+        all.addAll(runs);
+        LifecycleTransaction transaction = claim(all);
+        return transaction == null ? null : new RoutingTask(
+                table, transaction, gcBefore, placement, Purpose.SPLIT,
+                runs.isEmpty() ? "" : "and merging with it " + runs.size() + " run(s)",
+                TableMetrics.of(table), TableMetrics.bytes(runs));
     }
 
     private AbstractCompactionTask inspection(SSTableReader file, Placement placement) {

@@ -66,7 +66,7 @@ public interface ReplicaDecouplingMXBean {
     /** Written by compactions of the primary side. */
     long getPrimaryBytesCompacted();
 
-    /** Written by splitting the global log. */
+    /** Written by splitting the global log, without the runs that were merged on the way. */
     long getBytesSplit();
 
     /** Written by merging groups or trees, for `ordering` or to drop tombstones. */

@@ -21,15 +21,23 @@ final class RoutingTask extends CompactionTask {
     private final Purpose purpose;
     private final String of;
     private final TableMetrics metrics;
+    private final long takenIn;
 
     /** @param of what is meant by the purpose, for the log; may be empty */
     RoutingTask(ColumnFamilyStore table, LifecycleTransaction transaction, long gcBefore,
             Placement placement, Purpose purpose, String of, TableMetrics metrics) {
+        this(table, transaction, gcBefore, placement, purpose, of, metrics, 0);
+    }
+
+    /** @param takenIn bytes of runs that are merged on the way */
+    RoutingTask(ColumnFamilyStore table, LifecycleTransaction transaction, long gcBefore,
+            Placement placement, Purpose purpose, String of, TableMetrics metrics, long takenIn) {
         super(table, transaction, gcBefore);
         this.placement = placement;
         this.purpose = purpose;
         this.of = of;
         this.metrics = metrics;
+        this.takenIn = takenIn;
     }
 
     @Override
@@ -39,6 +47,6 @@ final class RoutingTask extends CompactionTask {
                 table.getTableName(), purpose.words, of.isEmpty() ? of : ' ' + of, inputs.size(),
                 SSTableReader.getTotalBytes(inputs));
         return new RoutingCompactionWriter(table, directories, transaction, inputs, placement,
-                written -> metrics.wrote(purpose, written));
+                written -> metrics.wrote(purpose, written, takenIn));
     }
 }

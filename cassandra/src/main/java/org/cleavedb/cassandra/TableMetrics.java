@@ -63,8 +63,11 @@ final class TableMetrics {
                 any -> new TableMetrics(table));
     }
 
-    void wrote(Purpose purpose, Collection<SSTableReader> files) {
-        rewritten.get(purpose).add(bytes(files));
+    /** @param takenIn bytes of runs that were merged on the way, and count as merged */
+    void wrote(Purpose purpose, Collection<SSTableReader> files, long takenIn) {
+        long merged = Math.min(takenIn, bytes(files));
+        rewritten.get(Purpose.MERGE).add(merged);
+        rewritten.get(purpose).add(bytes(files) - merged);
     }
 
     /** By a stock layout: that of primary copies, or one of the trees. */

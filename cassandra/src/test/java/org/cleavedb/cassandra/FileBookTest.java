@@ -48,6 +48,34 @@ class FileBookTest {
     }
 
     @Test
+    void aSplitTakesInTheRunsOfFullGroups() {
+        for (int file = 0; file < 2; file++) {
+            book.put("a" + file, run("a#0"));
+            book.put("b" + file, run("b#0"));
+            book.put("c" + file, run("c#0"));
+        }
+        book.remove("c1");
+        assertEquals(List.of("a0", "a1", "b0", "b1"), book.toMergeBySplit(2, 4, 4, f -> 1, ALL));
+        assertEquals(List.of(), book.toMergeBySplit(3, 4, 4, f -> 1, ALL));
+        assertEquals(List.of("b0", "b1"),
+                book.toMergeBySplit(2, 4, 4, f -> 1, f -> !f.equals("a1")));
+    }
+
+    @Test
+    void aSplitLeavesWhatIsTooMuchForItToAMergeAfterwards() {
+        for (int file = 0; file < 2; file++) {
+            book.put("a" + file, run("a#0"));
+            book.put("b" + file, run("b#0"));
+        }
+        assertEquals(List.of("b0", "b1"), book.toMergeBySplit(
+                1, 60, 1, f -> f.startsWith("a") ? 150 : 100, ALL));
+        assertEquals(List.of("b0"), book.toMergeBySplit(
+                2, 2, 1, f -> f.equals("b0") ? 1 : 100, ALL));
+        // A large split is better left alone.
+        assertEquals(List.of(), book.toMergeBySplit(2, 1000, 1, f -> 1, ALL));
+    }
+
+    @Test
     void orderingOneKeepsOneRun() {
         book.put("a0", run("a#0"));
         assertEquals(List.of(), book.toMerge(1, file -> 1, ALL));

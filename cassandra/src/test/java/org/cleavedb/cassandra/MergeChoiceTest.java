@@ -26,6 +26,16 @@ class MergeChoiceTest {
     }
 
     @Test
+    void whatIsAboutToComeCountsAsARun() {
+        assertEquals(List.of(5L, 5L), MergeChoice.withOneMore(
+                List.of(5L, 5L), 5, 2, Long::longValue));
+        assertEquals(List.of(10L), MergeChoice.withOneMore(
+                List.of(1000L, 10L), 10, 2, Long::longValue));
+        assertEquals(List.of(), MergeChoice.withOneMore(
+                List.of(10L, 10L), 1000, 2, Long::longValue));
+    }
+
+    @Test
     void enoughAreMergedWhateverTheirSizes() {
         assertEquals(List.of(10L, 1L), choice(3, 1000L, 100L, 10L, 1L));
         assertEquals(List.of(100L, 10L, 1L), choice(2, 1000L, 100L, 10L, 1L));
