@@ -89,8 +89,8 @@ impl<'a> Output<'a> {
         Ok(())
     }
 
-    /// Says what was written: to the budget, and to value GC, which holds the space target over
-    /// all files (I10), with those that a crash here would leave as orphans.
+    /// Says what was written: to the budget, and to value GC, which holds the space target over all
+    /// files, with those that a crash here would leave as orphans.
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
         self.context.set.add_unnamed(bytes);

@@ -86,7 +86,7 @@ pub fn survey(
         let bytes = keyspace.levels.tables().map(|(_, table)| blocks(table.meta.bytes));
         facts.table_bytes += bytes.sum::<u64>();
     }
-    // I10: while a compaction is at it, its keys are on the disk twice.
+    // While a compaction is at it, its keys are on the disk twice.
     facts.table_bytes += context.set.unnamed_bytes();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
     facts.other_bytes = relocations.sum::<u64>() + blocks(context.set.manifest_length());

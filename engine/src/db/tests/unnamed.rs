@@ -18,7 +18,7 @@ fn table_bytes(db: &Db) -> u64 {
 }
 
 #[test]
-fn i10_a_table_counts_while_no_version_names_it() {
+fn a_table_counts_while_no_version_names_it() {
     let dir = doc_dir("unnamed");
     let db = open(&dir);
     put(&db, "a", 1);
