@@ -15,6 +15,7 @@ mod durability;
 mod foreign;
 mod gc;
 mod keyspaces;
+mod linear;
 mod locks;
 mod model;
 mod multi_get;
