@@ -58,7 +58,9 @@ final class GatheringLeveled extends LeveledCompactionStrategy {
     public synchronized AbstractCompactionTask getNextBackgroundTask(long gcBefore) {
         List<Long> sizes = waiting.stream()
                 .map(SSTableReader::onDiskLength).collect(Collectors.toList());
-        if (areEnough(sizes, flushesWanted.getAsInt(), getMaxSSTableBytes())) {
+        // The stock layout knows how to drop tombstones, and more may never come.
+        if (areEnough(sizes, flushesWanted.getAsInt(), getMaxSSTableBytes())
+                || waiting.stream().anyMatch(file -> worthDroppingTombstones(file, gcBefore))) {
             release();
         }
         AbstractCompactionTask task = putTogether(gcBefore);

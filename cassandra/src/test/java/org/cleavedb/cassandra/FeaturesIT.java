@@ -128,6 +128,30 @@ class FeaturesIT {
         }
     }
 
+    /** A small primary file would otherwise wait for more to come. */
+    @Test
+    void tombstonesGoThoughNothingElseIsWritten() throws IOException {
+        client.execute("CREATE TABLE features.purged (id int PRIMARY KEY)"
+                + " WITH gc_grace_seconds = 0 AND compaction = "
+                + OURS.replace("}", ", 'tombstone_compaction_interval': '1',"
+                        + " 'unchecked_tombstone_compaction': 'true'}"));
+        for (int id = 0; id < ROWS; id++) {
+            client.execute("DELETE FROM features.purged WHERE id = ?", id);
+        }
+        onEach(control -> control.flush("features", "purged"));
+        for (int node = 1; node <= SharedNodes.NODES; node++) {
+            TableOnNode files = new TableOnNode(cluster.layout(node), "features", "purged");
+            try (NodeControl control = cluster.control(node)) {
+                Await.until("no tombstones of primary copies are left on node " + node, () -> {
+                    // Else the node would look for work only when there is a flush, or a minute on.
+                    control.invoke(STORAGE, "enableAutoCompaction",
+                            new Object[] {"features", new String[] {"purged"}}, types("String"));
+                    return files.count(Role.Kind.PRIMARY) == 0;
+                });
+            }
+        }
+    }
+
     /** Types of a management call whose last argument is a list of tables. */
     private static String[] types(String... names) {
         String[] types = new String[names.length + 1];

@@ -25,8 +25,8 @@ final class Report {
     }
 
     String tables() {
-        return costs() + "\n" + roles() + reads("read", "Point reads") + "\n" + reads("scan", "Scans") + "\n"
-                + ratios();
+        return costs() + "\n" + roles() + reads("read", "Point reads") + "\n"
+                + reads("scan", "Scans") + "\n" + ratios();
     }
 
     private String costs() {
