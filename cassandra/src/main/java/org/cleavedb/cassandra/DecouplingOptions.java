@@ -41,7 +41,7 @@ final class DecouplingOptions {
     final int orderingSeconds;
     /**
      * How many segments the global log gathers before they are split into groups. More make each
-     * run larger and reads of redundant copies dearer. 8 unless said otherwise.
+     * run larger and reads of redundant copies dearer. 12 unless said otherwise.
      */
     final int splitSegments;
     /**
@@ -77,7 +77,7 @@ final class DecouplingOptions {
                     + " '" + ORDERING_MAX + "' (" + orderingMax + "); between them `auto` chooses");
         }
         orderingSeconds = number(ORDERING_SECONDS, 60, 1, 86_400, "");
-        splitSegments = treePerSource ? 1 : number(SPLIT_SEGMENTS, 8, 1, 1000, "");
+        splitSegments = treePerSource ? 1 : number(SPLIT_SEGMENTS, 12, 1, 1000, "");
         groups = treePerSource ? 1 : number(GROUPS, 16, 1, Grouping.MOST_GROUPS, "");
         settleSeconds = number(SETTLE_SECONDS, 60, 0, 86_400, "");
     }

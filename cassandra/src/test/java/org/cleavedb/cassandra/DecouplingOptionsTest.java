@@ -17,7 +17,7 @@ class DecouplingOptionsTest {
         assertEquals(4, options.ordering);
         assertFalse(options.orderingIsAuto);
         assertFalse(options.treePerSource);
-        assertEquals(8, options.splitSegments);
+        assertEquals(12, options.splitSegments);
         assertEquals(16, options.groups);
         assertEquals(60, options.settleSeconds);
     }
