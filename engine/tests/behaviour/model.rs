@@ -391,8 +391,8 @@ fn copy_at_rest(from: &Path, to: &Path) {
         common::files(from, "").into_iter().map(sized).collect()
     };
     let copy = || -> std::io::Result<bool> {
-        let before = state()?;
         std::fs::create_dir_all(to)?;
+        let before = state()?;
         for (_, path) in &before {
             std::fs::copy(path, to.join(path.file_name().expect("a name")))?;
         }
