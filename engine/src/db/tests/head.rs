@@ -1,16 +1,10 @@
 //! The head of the log where no flush moves it.
 
 use super::relocated::open;
-use super::snapshots::put;
+use super::snapshots::{close_segment, put};
 use crate::compaction::flush;
 use crate::db::Db;
 use crate::doc_dir;
-
-fn close_segment(db: &Db) {
-    let mut log = db.core.committer.hold();
-    db.core.committer.log().rotate(&mut log).unwrap();
-    db.core.committer.log().record_sealed().unwrap();
-}
 
 fn move_head(db: &Db) -> bool {
     flush::move_head(db.core.background.context(), &db.core.committer).unwrap()

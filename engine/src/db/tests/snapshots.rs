@@ -15,13 +15,16 @@ pub(super) fn put(db: &Db, key: &str, byte: u8) {
     db.default_keyspace().put(key, vec![byte; 500]).unwrap();
 }
 
+/// The log goes on in another segment.
+pub(super) fn close_segment(db: &Db) {
+    let mut log = db.core.committer.hold();
+    db.core.committer.log().rotate(&mut log).unwrap();
+    db.core.committer.log().record_sealed().unwrap();
+}
+
 /// Everything that is written so far comes into tables, and its segments behind the head.
 pub(super) fn settle(db: &Db) {
-    {
-        let mut log = db.core.committer.hold();
-        db.core.committer.log().rotate(&mut log).unwrap();
-        db.core.committer.log().record_sealed().unwrap();
-    }
+    close_segment(db);
     db.flush().unwrap();
 }
 
