@@ -101,16 +101,19 @@ final class GatheringLeveled extends LeveledCompactionStrategy {
 
     @Override
     public synchronized void addSSTable(SSTableReader added) {
-        if (added.getSSTableLevel() == 0) {
-            waiting.add(added);
-        } else {
-            super.addSSTable(added);
-        }
+        addSSTables(List.of(added));
     }
 
     @Override
     public synchronized void addSSTables(Iterable<SSTableReader> added) {
-        added.forEach(this::addSSTable);
+        super.addSSTables(sorted(added));
+    }
+
+    /** Has those of level 0 wait; returns the others, which are in levels already. */
+    private List<SSTableReader> sorted(Iterable<SSTableReader> added) {
+        List<SSTableReader> sorted = new ArrayList<>();
+        added.forEach(file -> (file.getSSTableLevel() == 0 ? waiting : sorted).add(file));
+        return sorted;
     }
 
     @Override
@@ -125,14 +128,11 @@ final class GatheringLeveled extends LeveledCompactionStrategy {
             Collection<SSTableReader> removed, Collection<SSTableReader> added) {
         List<SSTableReader> known = removed.stream()
                 .filter(file -> !waiting.remove(file)).collect(Collectors.toList());
-        List<SSTableReader> sorted = added.stream()
-                .filter(file -> file.getSSTableLevel() > 0).collect(Collectors.toList());
         if (known.isEmpty()) {
-            super.addSSTables(sorted);
+            addSSTables(added);
         } else {
-            super.replaceSSTables(known, sorted);
+            super.replaceSSTables(known, sorted(added));
         }
-        added.stream().filter(file -> file.getSSTableLevel() == 0).forEach(waiting::add);
     }
 
     @Override

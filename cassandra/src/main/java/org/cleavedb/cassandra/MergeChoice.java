@@ -11,8 +11,8 @@ import java.util.stream.Collectors;
  * whole group again after every {@code ordering} splits, so that a byte would be written the more
  * often the larger the table is. Merging the small ones leaves large ones alone until what has come
  * since is of their size: a byte is then written about as often as the {@code ordering}-th root of
- * the number of splits. The run that a split brings can be merged
- * as it is written, which saves one writing of it: a tenth of all at S = 4, as simulated.
+ * the number of splits. The run that a split brings can be merged as it is written, which saves one
+ * writing of it: a tenth of all at S = 4, as simulated.
  *
  * <p>Any choice is right for reads: Cassandra keeps tombstones that a run left out may need.
  */

@@ -89,11 +89,9 @@ final class RedundantWork {
                 SSTableReader::onDiskLength, free);
         List<SSTableReader> all = new ArrayList<>(segments);
         all.addAll(runs);
-        LifecycleTransaction transaction = claim(all);
-        return transaction == null ? null : new RoutingTask(
-                table, transaction, gcBefore, placement, Purpose.SPLIT,
+        return routed(all, placement, gcBefore, Purpose.SPLIT,
                 runs.isEmpty() ? "" : "and merging with it " + runs.size() + " run(s)",
-                TableMetrics.of(table), TableMetrics.bytes(runs));
+                TableMetrics.bytes(runs));
     }
 
     private AbstractCompactionTask inspection(SSTableReader file, Placement placement) {
@@ -116,9 +114,15 @@ final class RedundantWork {
 
     private AbstractCompactionTask routed(Collection<SSTableReader> files, Placement placement,
             long gcBefore, Purpose purpose, String of) {
+        return routed(files, placement, gcBefore, purpose, of, 0);
+    }
+
+    private AbstractCompactionTask routed(Collection<SSTableReader> files, Placement placement,
+            long gcBefore, Purpose purpose, String of, long takenIn) {
         LifecycleTransaction transaction = claim(files);
         return transaction == null ? null : new RoutingTask(
-                table, transaction, gcBefore, placement, purpose, of, TableMetrics.of(table));
+                table, transaction, gcBefore, placement, purpose, of, TableMetrics.of(table),
+                takenIn);
     }
 
     private String groupOf(Collection<SSTableReader> runs) {

@@ -173,7 +173,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
             LifecycleTransaction transaction, long gcBefore, Purpose purpose) {
         Placement placement = sides.placement();
         return placement.isKnown()
-                ? new RoutingTask(cfs, transaction, gcBefore, placement, purpose, "", metrics)
+                ? new RoutingTask(cfs, transaction, gcBefore, placement, purpose, "", metrics, 0)
                 : new CompactionTask(cfs, transaction, gcBefore);
     }
 

@@ -23,13 +23,10 @@ final class RoutingTask extends CompactionTask {
     private final TableMetrics metrics;
     private final long takenIn;
 
-    /** @param of what is meant by the purpose, for the log; may be empty */
-    RoutingTask(ColumnFamilyStore table, LifecycleTransaction transaction, long gcBefore,
-            Placement placement, Purpose purpose, String of, TableMetrics metrics) {
-        this(table, transaction, gcBefore, placement, purpose, of, metrics, 0);
-    }
-
-    /** @param takenIn bytes of runs that are merged on the way */
+    /**
+     * @param of what is meant by the purpose, for the log; may be empty
+     * @param takenIn bytes of runs that are merged on the way
+     */
     RoutingTask(ColumnFamilyStore table, LifecycleTransaction transaction, long gcBefore,
             Placement placement, Purpose purpose, String of, TableMetrics metrics, long takenIn) {
         super(table, transaction, gcBefore);

@@ -65,9 +65,10 @@ final class TableMetrics {
 
     /** @param takenIn bytes of runs that were merged on the way, and count as merged */
     void wrote(Purpose purpose, Collection<SSTableReader> files, long takenIn) {
-        long merged = Math.min(takenIn, bytes(files));
+        long written = bytes(files);
+        long merged = Math.min(takenIn, written);
         rewritten.get(Purpose.MERGE).add(merged);
-        rewritten.get(purpose).add(bytes(files) - merged);
+        rewritten.get(purpose).add(written - merged);
     }
 
     /** By a stock layout: that of primary copies, or one of the trees. */
