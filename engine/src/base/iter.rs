@@ -31,3 +31,45 @@ pub trait EntryIter: Send {
     /// [`super::entry::Slot::decode`] reads it.
     fn payload(&self) -> &[u8];
 }
+
+impl<I: EntryIter + ?Sized> EntryIter for Box<I> {
+    fn valid(&self) -> bool {
+        (**self).valid()
+    }
+
+    fn seek_to_first(&mut self) -> Result<()> {
+        (**self).seek_to_first()
+    }
+
+    fn seek_to_last(&mut self) -> Result<()> {
+        (**self).seek_to_last()
+    }
+
+    fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        (**self).seek(user_key, trailer)
+    }
+
+    fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        (**self).seek_before(user_key, trailer)
+    }
+
+    fn next(&mut self) -> Result<()> {
+        (**self).next()
+    }
+
+    fn prev(&mut self) -> Result<()> {
+        (**self).prev()
+    }
+
+    fn user_key(&self) -> &[u8] {
+        (**self).user_key()
+    }
+
+    fn trailer(&self) -> Trailer {
+        (**self).trailer()
+    }
+
+    fn payload(&self) -> &[u8] {
+        (**self).payload()
+    }
+}

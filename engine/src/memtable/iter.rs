@@ -51,6 +51,7 @@ impl MemtableIter {
 }
 
 impl EntryIter for MemtableIter {
+    #[inline]
     fn valid(&self) -> bool {
         self.at != HEAD
     }
@@ -74,6 +75,7 @@ impl EntryIter for MemtableIter {
         self.stand_on(found)
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         let next = self.node().next[0].load(Acquire);
         self.stand_on(next)
@@ -86,6 +88,7 @@ impl EntryIter for MemtableIter {
         self.stand_on(before)
     }
 
+    #[inline]
     fn user_key(&self) -> &[u8] {
         if self.node().has_long_key() {
             self.table.long_key(self.node())
@@ -94,10 +97,12 @@ impl EntryIter for MemtableIter {
         }
     }
 
+    #[inline]
     fn trailer(&self) -> Trailer {
         self.node().trailer()
     }
 
+    #[inline]
     fn payload(&self) -> &[u8] {
         let node = self.node();
         if node.has_long_key() {

@@ -22,6 +22,8 @@ mod node;
 #[cfg(test)]
 mod tests;
 
+pub use iter::MemtableIter;
+
 use crate::base::entry::Slot;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};

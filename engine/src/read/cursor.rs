@@ -12,6 +12,7 @@ use crate::base::value::Value;
 use crate::read::fetch::{Fetcher, Want};
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
+use crate::read::source::Source;
 use crate::read::visible::{Bounds, VisibleIter};
 use crate::read::window::{Item, ItemValue, MAX_WINDOW_BYTES, Window};
 use crate::version::levels::LEVELS;
@@ -22,19 +23,19 @@ use std::sync::Arc;
 const STEADY_STEPS: u32 = 2;
 
 /// Everything in a view as one sorted iterator.
-pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
+pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter<Source>> {
     let order = view.levels.order().clone();
-    let mut inputs: Vec<Box<dyn crate::base::iter::EntryIter>> = Vec::new();
+    let mut inputs = Vec::new();
     for memtable in view.memtables().filter(|memtable| !memtable.table.is_empty()) {
-        inputs.push(Box::new(memtable.table.iter()));
+        inputs.push(Source::Memtable(memtable.table.iter()));
     }
     for handle in view.levels.level(0) {
-        inputs.push(Box::new(mode.iter(handle.table()?)));
+        inputs.push(Source::Table(mode.iter(handle.table()?)));
     }
     for level in 1..LEVELS {
         let tables = view.levels.level(level);
         if !tables.is_empty() {
-            inputs.push(Box::new(LevelIter::new(order.clone(), tables.to_vec(), mode)));
+            inputs.push(Source::Level(LevelIter::new(order.clone(), tables.to_vec(), mode)));
         }
     }
     Ok(MergeIter::new(order, inputs))
@@ -62,7 +63,7 @@ enum Direction {
 pub struct TreeCursor {
     view: Arc<View>,
     fetcher: Fetcher,
-    iter: VisibleIter<MergeIter>,
+    iter: VisibleIter<MergeIter<Source>>,
     settings: CursorSettings,
     window: Window,
     direction: Direction,

@@ -93,6 +93,7 @@ impl LevelIter {
 }
 
 impl EntryIter for LevelIter {
+    #[inline]
     fn valid(&self) -> bool {
         self.open.as_ref().is_some_and(|(_, iter)| iter.valid())
     }
@@ -131,24 +132,29 @@ impl EntryIter for LevelIter {
         self.skip_backward()
     }
 
+    #[inline]
     fn next(&mut self) -> Result<()> {
         self.iter().next()?;
         self.skip_forward()
     }
 
+    #[inline]
     fn prev(&mut self) -> Result<()> {
         self.iter().prev()?;
         self.skip_backward()
     }
 
+    #[inline]
     fn user_key(&self) -> &[u8] {
         self.open.as_ref().expect("valid").1.user_key()
     }
 
+    #[inline]
     fn trailer(&self) -> Trailer {
         self.open.as_ref().expect("valid").1.trailer()
     }
 
+    #[inline]
     fn payload(&self) -> &[u8] {
         self.open.as_ref().expect("valid").1.payload()
     }

@@ -16,18 +16,18 @@ enum Direction {
 
 /// A merge of iterators. Every (user key, trailer) is in one input only, as sequence numbers are
 /// never used twice (I6).
-pub struct MergeIter {
+pub struct MergeIter<I = Box<dyn EntryIter>> {
     order: KeyOrder,
-    inputs: Vec<Box<dyn EntryIter>>,
+    inputs: Vec<I>,
     direction: Direction,
     current: Option<usize>,
     /// The input that stands closest behind the current one; `None` if there is no other.
     second: Option<usize>,
 }
 
-impl MergeIter {
+impl<I: EntryIter> MergeIter<I> {
     /// A merge of these inputs.
-    pub fn new(order: KeyOrder, inputs: Vec<Box<dyn EntryIter>>) -> Self {
+    pub fn new(order: KeyOrder, inputs: Vec<I>) -> Self {
         MergeIter { order, inputs, direction: Direction::Forward, current: None, second: None }
     }
 
@@ -94,12 +94,12 @@ impl MergeIter {
     fn position(
         &mut self,
         direction: Direction,
-        mut each: impl FnMut(&mut dyn EntryIter) -> Result<()>,
+        mut each: impl FnMut(&mut I) -> Result<()>,
     ) -> Result<()> {
         self.direction = direction;
         (self.current, self.second) = (None, None);
         for input in &mut self.inputs {
-            each(input.as_mut())?;
+            each(input)?;
         }
         self.pick();
         Ok(())
@@ -132,7 +132,8 @@ impl MergeIter {
     }
 }
 
-impl EntryIter for MergeIter {
+impl<I: EntryIter> EntryIter for MergeIter<I> {
+    #[inline]
     fn valid(&self) -> bool {
         self.current.is_some()
     }
@@ -161,14 +162,17 @@ impl EntryIter for MergeIter {
         self.step(Direction::Backward)
     }
 
+    #[inline]
     fn user_key(&self) -> &[u8] {
         self.inputs[self.current.expect("valid")].user_key()
     }
 
+    #[inline]
     fn trailer(&self) -> Trailer {
         self.inputs[self.current.expect("valid")].trailer()
     }
 
+    #[inline]
     fn payload(&self) -> &[u8] {
         self.inputs[self.current.expect("valid")].payload()
     }

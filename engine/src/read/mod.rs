@@ -9,5 +9,6 @@ pub mod fetch;
 pub mod get;
 pub mod level_iter;
 pub mod merge;
+pub mod source;
 pub mod visible;
 pub mod window;
