@@ -18,13 +18,14 @@
 use crate::base::entry::Slot;
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
-use crate::base::key::{EntryKind, SeqNo};
+use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
 use crate::segment::MIN_RECORD_BYTES;
 use crate::version::entries::EntriesView;
-use crate::version::resolve::given_up;
+use crate::version::placing::Placing;
+use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Every record has at least as many bytes besides its key and value.
@@ -101,15 +102,24 @@ pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> Result<()>) -> Result<
     for view in scope.views {
         walk.keyspace(view, &mut go_on)?;
     }
+    walk.census.segments = walk.segments.into_iter().collect();
     Ok(walk.census)
 }
 
 /// Entries between two looks at whether to go on.
 const LOOK_UP_EVERY: u64 = 4096;
 
+/// Pointers whose places are found together: some MiB of memory, and enough for each block of a
+/// relocation to be asked about many of them.
+const PLACED_TOGETHER: usize = 128 << 10;
+
 struct Walk<'a> {
     scope: &'a Scope<'a>,
     census: Census,
+    /// What is live in each segment found so far.
+    segments: Vec<(SegmentId, Live)>,
+    /// Where a segment is among those.
+    known: FxHashMap<SegmentId, usize>,
     /// How many of the wanted segments are listed still.
     listed_segments: usize,
     listed_records: usize,
@@ -119,15 +129,16 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(scope: &'a Scope<'a>) -> Self {
         let list = |&id: &SegmentId| (id, Live { list: Some(Vec::new()), ..Live::default() });
-        let segments = scope.wanted.iter().map(list).collect();
         Walk {
             scope,
             census: Census {
                 seqno: scope.seqno,
-                segments,
                 counted: scope.wanted.iter().copied().collect(),
                 ..Census::default()
             },
+            // In this order: the number of a wanted segment is the same in both.
+            segments: scope.wanted.iter().map(list).collect(),
+            known: scope.wanted.iter().enumerate().map(|(number, &id)| (id, number)).collect(),
             listed_segments: scope.wanted.len(),
             listed_records: 0,
             rank: 0,
@@ -143,6 +154,7 @@ impl<'a> Walk<'a> {
         let order = view.levels.order().clone();
         let snapshots = self.scope.snapshots;
         let mut iter = merged(view, ReadMode::Pass)?;
+        let mut placing = Placing::new(entries);
         let mut key: Vec<u8> = Vec::new();
         // The stratum between two snapshots in which the newest entry of `key` was found last.
         let mut seen: Option<usize> = None;
@@ -160,7 +172,8 @@ impl<'a> Walk<'a> {
                 let stratum = snapshots.partition_point(|&snapshot| snapshot < trailer.seqno());
                 if seen != Some(stratum) {
                     seen = Some(stratum);
-                    self.live(entries, &key, trailer.kind()?, iter.payload(), is_hidden)?;
+                    let slot = Slot::decode(trailer.kind()?, iter.payload())?;
+                    self.live(&key, slot, is_hidden, &mut placing)?;
                 }
             }
             is_hidden = true;
@@ -170,7 +183,7 @@ impl<'a> Walk<'a> {
             }
             iter.next()?;
         }
-        Ok(())
+        self.place(&mut placing)
     }
 
     /// Counts an entry that seems live. If its record was given up, then the entry that hid it may
@@ -178,27 +191,43 @@ impl<'a> Walk<'a> {
     /// a snapshot which went before the views were taken: then it is as dead as it was.
     fn live(
         &mut self,
-        entries: &EntriesView,
         key: &[u8],
-        kind: EntryKind,
-        payload: &[u8],
+        slot: Slot<'_>,
         is_hidden: bool,
+        placing: &mut Placing<'_>,
     ) -> Result<()> {
-        match Slot::decode(kind, payload)? {
-            Slot::Delete => return Ok(()),
-            Slot::Inline(value) => self.census.inline_bytes += (key.len() + value.len()) as u64,
-            Slot::Pointer(pointer) => match entries.place(pointer)? {
-                Some(place) => self.note(place),
-                None if is_hidden => return Ok(()),
-                None => return Err(given_up(pointer)),
-            },
+        match slot {
+            Slot::Delete => {}
+            Slot::Inline(value) => {
+                self.census.inline_bytes += (key.len() + value.len()) as u64;
+                self.census.entries += 1;
+            }
+            Slot::Pointer(pointer) => {
+                placing.add(pointer, is_hidden)?;
+                if placing.len() == PLACED_TOGETHER {
+                    self.place(placing)?;
+                }
+            }
         }
-        self.census.entries += 1;
+        Ok(())
+    }
+
+    /// Counts the records that pointers lead to.
+    fn place(&mut self, placing: &mut Placing<'_>) -> Result<()> {
+        for place in placing.finish()?.flatten() {
+            self.census.entries += 1;
+            self.note(place);
+        }
         Ok(())
     }
 
     fn note(&mut self, place: ValuePointer) {
-        let live = self.census.segments.entry(place.segment).or_default();
+        let segments = &mut self.segments;
+        let number = *self.known.entry(place.segment).or_insert_with(|| {
+            segments.push((place.segment, Live::default()));
+            segments.len() - 1
+        });
+        let (_, live) = &mut segments[number];
         live.records += 1;
         live.bytes += u64::from(place.length);
         if let Some(list) = &mut live.list {
@@ -217,8 +246,7 @@ impl<'a> Walk<'a> {
     fn give_up_a_list(&mut self) {
         while self.listed_segments > 1 {
             self.listed_segments -= 1;
-            let id = self.scope.wanted[self.listed_segments];
-            let given_up = self.census.segments.get_mut(&id).and_then(|live| live.list.take());
+            let given_up = self.segments[self.listed_segments].1.list.take();
             if let Some(list) = given_up.filter(|list| !list.is_empty()) {
                 self.listed_records -= list.len();
                 return;

@@ -169,6 +169,11 @@ impl<'a> Block<'a> {
         Ok(None)
     }
 
+    /// Looks up offsets that ascend.
+    pub(super) fn ascending(self) -> Ascending<'a> {
+        Ascending { block: self, group: 0, reader: Reader::new(self.entries), end: 0, entry: None }
+    }
+
     /// All entries, checked against each other and the starts of the groups.
     pub(super) fn entries(&self) -> Result<Vec<Entry>> {
         let mut reader = Reader::new(self.entries);
@@ -189,6 +194,56 @@ impl<'a> Block<'a> {
             return Err(Error::corruption("a block has groups that begin at no entry"));
         }
         Ok(found)
+    }
+}
+
+/// Looks offsets up that ascend: each from where the one before was found, so that many of them
+/// take one walk over the block.
+pub(super) struct Ascending<'a> {
+    block: Block<'a>,
+    /// The group that the reader is in, or, at its end, was in.
+    group: usize,
+    reader: Reader<'a>,
+    /// Where the record of the entry before the reader ended; 0 at the start of a group.
+    end: u64,
+    /// The entry before the reader, while it may be asked for.
+    entry: Option<Entry>,
+}
+
+impl Ascending<'_> {
+    /// The entry of exactly this old offset, which is no less than the one asked for before.
+    pub(super) fn find(&mut self, old_offset: u64) -> Result<Option<Entry>> {
+        self.skip_groups(old_offset)?;
+        loop {
+            if let Some(entry) = self.entry.filter(|entry| entry.old_offset >= old_offset) {
+                return Ok((entry.old_offset == old_offset).then_some(entry));
+            }
+            if self.is_at_end_of_group() {
+                // The next group begins behind the offset.
+                return Ok(None);
+            }
+            let entry = Entry::decode(&mut self.reader, self.end, self.block.targets)?;
+            self.end = entry.old_end();
+            self.entry = Some(entry);
+        }
+    }
+
+    fn skip_groups(&mut self, old_offset: u64) -> Result<()> {
+        let mut group = self.group;
+        while group + 1 < self.block.starts.len() && self.block.first_of(group + 1)? <= old_offset {
+            group += 1;
+        }
+        if group > self.group {
+            self.group = group;
+            self.reader = Reader::new(self.block.behind_start(group)?);
+            (self.end, self.entry) = (0, None);
+        }
+        Ok(())
+    }
+
+    fn is_at_end_of_group(&self) -> bool {
+        let at = self.block.entries.len() - self.reader.rest().len();
+        self.reader.is_empty() || self.block.start(self.group + 1).is_some_and(|start| at >= start)
     }
 }
 
@@ -217,11 +272,20 @@ mod tests {
             assert_eq!(block.first().unwrap(), 88);
             let all: Vec<Entry> = (0..count).map(entry).collect();
             assert_eq!(block.entries().unwrap(), all);
-            for entry in all {
-                assert_eq!(block.find(entry.old_offset).unwrap(), Some(entry));
+            for (number, entry) in all.iter().enumerate() {
+                assert_eq!(block.find(entry.old_offset).unwrap(), Some(*entry));
                 for other in [entry.old_offset - 1, entry.old_offset + 1, u64::MAX] {
                     assert_eq!(block.find(other).unwrap(), None);
                 }
+                // In steps of all lengths, with offsets between and twice the same.
+                let mut ascending = block.ascending();
+                for entry in all.iter().step_by(number + 1) {
+                    assert_eq!(ascending.find(entry.old_offset - 1).unwrap(), None);
+                    assert_eq!(ascending.find(entry.old_offset).unwrap(), Some(*entry));
+                    assert_eq!(ascending.find(entry.old_offset).unwrap(), Some(*entry));
+                    assert_eq!(ascending.find(entry.old_offset + 1).unwrap(), None);
+                }
+                assert_eq!(ascending.find(u64::MAX).unwrap(), None);
             }
         }
     }
@@ -246,7 +310,7 @@ mod tests {
         let good = block(40);
         for len in 0..good.len() {
             if let Ok(block) = Block::parse(&good[..len], 3) {
-                let _ = (block.first(), block.entries(), block.find(5000));
+                harmless(block);
             }
         }
         for at in 0..good.len() {
@@ -254,9 +318,17 @@ mod tests {
                 let mut bad = good.clone();
                 bad[at] = value;
                 if let Ok(block) = Block::parse(&bad, 3) {
-                    let _ = (block.first(), block.entries(), block.find(5000));
+                    harmless(block);
                 }
             }
+        }
+    }
+
+    fn harmless(block: Block<'_>) {
+        let _ = (block.first(), block.entries(), block.find(5000));
+        let mut ascending = block.ascending();
+        for offset in [0, 5000, 5001, 40_000, u64::MAX] {
+            let _ = ascending.find(offset);
         }
     }
 }

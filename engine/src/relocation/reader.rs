@@ -133,16 +133,54 @@ impl RelocationTable {
         found.map_err(|error| self.place(error, at))
     }
 
+    /// Looks up many records, whose old offsets ascend, and hands what [`RelocationTable::find`]
+    /// says of each to `each`, in the same order; its first error ends it. Reads each block at most
+    /// once.
+    pub fn find_ascending(
+        &self,
+        old_offsets: impl Iterator<Item = u64>,
+        mut each: impl FnMut(Option<ValuePointer>) -> Result<()>,
+    ) -> Result<()> {
+        let mut old_offsets = old_offsets.peekable();
+        let mut rest = self.directory.blocks.as_slice();
+        while let Some(&next) = old_offsets.peek() {
+            let behind = rest.partition_point(|block| block.first <= next);
+            let Some(number) = behind.checked_sub(1) else {
+                old_offsets.next();
+                each(None)?;
+                continue;
+            };
+            rest = &rest[number..];
+            let (at, next_first) = (&rest[0], rest.get(1).map(|block| block.first));
+            let bytes = self.block(at)?;
+            let block = self.parse(&bytes, at).map_err(|error| self.place(error, at))?;
+            let mut found = block.ascending();
+            let is_here = |offset: &u64| next_first.is_none_or(|first| *offset < first);
+            while let Some(old_offset) = old_offsets.next_if(is_here) {
+                let entry = found.find(old_offset).map_err(|error| self.place(error, at))?;
+                each(entry.map(|entry| self.moved(entry)))?;
+            }
+        }
+        Ok(())
+    }
+
     fn find_in(&self, block: &[u8], at: &BlockAt, old_offset: u64) -> Result<Option<ValuePointer>> {
+        let found = self.parse(block, at)?.find(old_offset)?;
+        Ok(found.map(|entry| self.moved(entry)))
+    }
+
+    /// The block that lies `at` there.
+    fn parse<'a>(&self, block: &'a [u8], at: &BlockAt) -> Result<Block<'a>> {
         let block = Block::parse(block, self.directory.targets.len())?;
         if block.first()? != at.first {
             return Err(misplaced());
         }
-        let moved = |entry: Entry| {
-            let (segment, _) = self.directory.targets[entry.target];
-            ValuePointer { segment, offset: entry.new_offset, length: entry.length }
-        };
-        Ok(block.find(old_offset)?.map(moved))
+        Ok(block)
+    }
+
+    fn moved(&self, entry: Entry) -> ValuePointer {
+        let (segment, _) = self.directory.targets[entry.target];
+        ValuePointer { segment, offset: entry.new_offset, length: entry.length }
     }
 
     /// Hands every move to `each`, in order of the old offsets: old offset, target, new offset,

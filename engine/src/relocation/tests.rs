@@ -79,8 +79,35 @@ impl Place {
         for &(old, segment, offset, length) in moves {
             assert_eq!(table.find(old)?, Some(ValuePointer { segment, offset, length }));
         }
+        for every in [1, 7, 1000] {
+            expect_ascending(&table, moves.iter().step_by(every))?;
+        }
         Ok(())
     }
+}
+
+/// Looks these up in one go, and offsets beside them that are of no move.
+fn expect_ascending<'a>(
+    table: &RelocationTable,
+    moves: impl Iterator<Item = &'a Move>,
+) -> Result<()> {
+    let (mut asked, mut wanted, mut found) = (Vec::new(), Vec::new(), Vec::new());
+    for &(old, segment, offset, length) in moves {
+        if asked.is_empty() && old > 0 {
+            asked.push(old - 1);
+            wanted.push(None);
+        }
+        asked.extend([old, old + 1]);
+        wanted.extend([Some(ValuePointer { segment, offset, length }), None]);
+    }
+    asked.push(u64::MAX);
+    wanted.push(None);
+    table.find_ascending(asked.into_iter(), |moved| {
+        found.push(moved);
+        Ok(())
+    })?;
+    assert_eq!(found, wanted);
+    Ok(())
 }
 
 /// `count` moves with gaps, to three targets.
@@ -203,6 +230,16 @@ fn i07_a_flip_in_one_block_costs_the_others_nothing() {
     let error = table.find(moves[0].0).unwrap_err();
     assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(40)));
     assert!(table.find(moves[1999].0).unwrap().is_some());
+    let offsets = || moves.iter().map(|&(old, ..)| old);
+    let error = table.find_ascending(offsets(), |_| Ok(())).unwrap_err();
+    assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(40)));
+    let mut found = 0;
+    let count = |moved: Option<ValuePointer>| {
+        found += usize::from(moved.is_some());
+        Ok(())
+    };
+    table.find_ascending(offsets().skip(1000), count).unwrap();
+    assert_eq!(found, 1000);
     assert!(table.for_each(|_, _, _, _| Ok(())).is_err());
 }
 

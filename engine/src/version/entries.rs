@@ -1,10 +1,9 @@
 //! A view for those who walk entries and read no values, as a census does. It keeps memtables,
 //! tables and relocations, but no segment: what value GC frees meanwhile can be unlinked (I5).
 
-use crate::base::error::Result;
-use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::base::pointer::SegmentId;
 use crate::version::Version;
-use crate::version::resolve::{Places, unknown};
+use crate::version::resolve::Places;
 use crate::version::view::View;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,16 +37,14 @@ impl EntriesView {
         &self.view
     }
 
-    /// The direct pointer to the record of `pointer`, an entry of this view; `None` if the record
-    /// was given up as garbage. One that leads nowhere is corruption (I3).
-    pub fn place(&self, pointer: ValuePointer) -> Result<Option<ValuePointer>> {
-        let Some(place) = self.places.place(pointer)? else {
-            return Ok(None);
-        };
-        let is_pinned = || self.view.memtables().any(|it| it.pinned(place.segment).is_some());
-        if self.segments.contains(&place.segment) || is_pinned() {
-            return Ok(Some(place));
-        }
-        Err(unknown(place))
+    /// Where records are, as far as relocations and holes tell.
+    pub(super) fn places(&self) -> &Places {
+        &self.places
+    }
+
+    /// True if this segment was there when the view was taken, or a memtable of it leads there.
+    pub(super) fn holds(&self, segment: SegmentId) -> bool {
+        let is_pinned = || self.view.memtables().any(|memtable| memtable.pinned(segment).is_some());
+        self.segments.contains(&segment) || is_pinned()
     }
 }

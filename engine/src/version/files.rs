@@ -300,6 +300,19 @@ impl RelocationHandle {
         }
     }
 
+    /// Where records are now whose old offsets ascend, in the same order; see
+    /// [`RelocationTable::find_ascending`].
+    pub fn find_ascending(
+        &self,
+        old_offsets: impl Iterator<Item = u64>,
+        mut each: impl FnMut(Option<ValuePointer>) -> Result<()>,
+    ) -> Result<()> {
+        match self.table()? {
+            Some(table) => table.find_ascending(old_offsets, each),
+            None => old_offsets.map(|_| None).try_for_each(&mut each),
+        }
+    }
+
     /// Bytes of memory that its directory pins.
     pub fn pinned_bytes(&self) -> u64 {
         self.opened.get().map_or(0, |table| table.pinned_bytes() as u64)

@@ -20,6 +20,7 @@ pub mod job;
 pub mod levels;
 pub mod manifest;
 pub mod pins;
+pub mod placing;
 pub mod references;
 pub mod resolve;
 pub mod set;

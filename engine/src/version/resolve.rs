@@ -100,15 +100,23 @@ impl Version {
 /// Where `relocation` says that the record of `pointer` is now; `None` if it was garbage.
 fn find(relocation: &RelocationHandle, pointer: ValuePointer) -> Result<Option<ValuePointer>> {
     let moved = relocation.find(pointer.offset)?;
-    if let Some(moved) = moved.filter(|moved| moved.length != pointer.length) {
-        return Err(Error::corruption(format!(
-            "a value pointer leads to {} bytes at offset {} of segment {}, where there were {}",
-            pointer.length, pointer.offset, pointer.segment, moved.length
-        ))
-        .at(pointer.offset)
-        .advise(ADVICE));
+    if let Some(moved) = moved {
+        same_length(pointer, moved)?;
     }
     Ok(moved)
+}
+
+/// Refuses a pointer of another length than the record that was `moved`.
+pub(super) fn same_length(pointer: ValuePointer, moved: ValuePointer) -> Result<()> {
+    if moved.length == pointer.length {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "a value pointer leads to {} bytes at offset {} of segment {}, where there were {}",
+        pointer.length, pointer.offset, pointer.segment, moved.length
+    ))
+    .at(pointer.offset)
+    .advise(ADVICE))
 }
 
 /// Where records are in a version, for a job that copies pointers and reads no values. It holds
@@ -146,6 +154,16 @@ impl Places {
             None => Some(pointer),
         };
         Ok(place.filter(|place| !self.is_punched(place)))
+    }
+
+    /// The relocation of a freed segment.
+    pub(super) fn relocation(&self, segment: SegmentId) -> Option<&RelocationHandle> {
+        self.relocations.get(&segment).map(|relocation| &**relocation)
+    }
+
+    /// The holes of a segment, if it has any.
+    pub(super) fn holes(&self, segment: SegmentId) -> Option<&Holes> {
+        self.holes.get(&segment)
     }
 
     fn is_punched(&self, place: &ValuePointer) -> bool {

@@ -2,9 +2,12 @@
 
 use super::build::{Builder, state_of};
 use super::edit::{Change, Edit};
+use super::entries::EntriesView;
 use super::files::{TableContext, names};
+use super::placing::Placing;
 use super::references::{check_all, check_edit};
 use super::resolve::{Places, Resolved, unknown};
+use super::view::{LoggedMemtable, View};
 use super::{Holes, Version};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
@@ -149,7 +152,33 @@ fn lead(version: &Version, pointer: ValuePointer) -> Result<Option<(u64, u64)>> 
     };
     let place = Places::of(version).place(pointer)?;
     assert_eq!(place.map(|place| (place.segment.0, place.offset)), found);
+    assert_eq!(place_all(version, &[(pointer, true)]).unwrap(), [place]);
+    let strict = place_all(version, &[(pointer, false)]);
+    assert_eq!(strict.ok(), place.map(|place| vec![Some(place)]), "what is gone is corruption");
     Ok(found)
+}
+
+/// Where pointers lead that are looked up together; with each, whether its record may be gone.
+fn place_all(
+    version: &Version,
+    pointers: &[(ValuePointer, bool)],
+) -> Result<Vec<Option<ValuePointer>>> {
+    let view = View {
+        keyspace: KEYSPACE,
+        version: Arc::new(version.clone()),
+        levels: version.keyspace(KEYSPACE).unwrap().levels.clone(),
+        active: Arc::new(LoggedMemtable::new(KeyOrder::Bytewise)),
+        immutables: Vec::new(),
+    };
+    let entries = EntriesView::of(&view);
+    let mut placing = Placing::new(&entries);
+    pointers.iter().try_for_each(|&(pointer, may_be_gone)| placing.add(pointer, may_be_gone))?;
+    assert_eq!(placing.len(), pointers.len());
+    let places: Vec<_> = placing.finish()?.collect();
+    // What was learned serves for more of them.
+    pointers.iter().try_for_each(|&(pointer, may_be_gone)| placing.add(pointer, may_be_gone))?;
+    assert!(placing.finish()?.eq(places.iter().copied()));
+    Ok(places)
 }
 
 fn resolve(version: &Version, pointer: ValuePointer) -> Result<Resolved> {
@@ -177,6 +206,39 @@ fn pointers_lead_through_relocations() {
     let gone = resolve(&version, pointer(1, 89)).unwrap().place(pointer(1, 89)).err().unwrap();
     assert_eq!((gone.kind(), gone.offset()), (ErrorKind::Corruption, Some(89)));
     assert!(gone.to_string().contains("segment 1"), "{gone}");
+}
+
+#[test]
+fn i03_pointers_are_placed_together_as_one_by_one() {
+    let place = Place::new();
+    let version = start(&place);
+    let to_three: Vec<_> = (0..3000)
+        .map(|number| (88 + number * 200, 3, 88 + (number * 7 % 3000) * 100, 100))
+        .collect();
+    let to_both = [(88, 3, 900_000, 100), (300, 2, 88, 100), (500, 2, 5000, 100)];
+    let mut changes = vec![remove_segment(1), place.relocation(20, 1, &to_three)];
+    changes.extend(add_segment(4));
+    let version = place.good(&version, changes);
+    let mut changes = vec![remove_segment(4), place.relocation(21, 4, &to_both)];
+    changes.push(add_table(12, &[4]));
+    changes.push(Change::Holes { segment: SegmentId(2), holes: [(4096, 4096)].into() });
+    let version = place.good(&version, changes);
+    // Into three segments by turns, some to what is gone, not in the order of offsets.
+    let pointers: Vec<_> = (0..9000u64)
+        .map(|number| {
+            let offset = 88 + (number * 2477 % 3100) * 200;
+            (pointer([1, 4, 2][number as usize % 3], offset), true)
+        })
+        .collect();
+    let places = place_all(&version, &pointers).unwrap();
+    let one_by_one = Places::of(&version);
+    for ((pointer, _), found) in pointers.iter().zip(&places) {
+        assert_eq!(*found, one_by_one.place(*pointer).unwrap(), "{pointer:?}");
+    }
+    let gone = places.iter().filter(|place| place.is_none()).count();
+    assert!((1000..6000).contains(&gone), "{gone}");
+    let strict: Vec<_> = pointers.iter().map(|&(pointer, _)| (pointer, false)).collect();
+    assert_eq!(place_all(&version, &strict).unwrap_err().kind(), ErrorKind::Corruption);
 }
 
 #[test]

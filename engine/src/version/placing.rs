@@ -1,0 +1,162 @@
+//! Where the records of many pointers are, found together: for a walk over all entries.
+//!
+//! One after the other, each pointer into a freed segment searches that segment's relocation anew;
+//! measured, that was a third of a census. Here pointers are gathered, and those into one freed
+//! segment are looked up in the order of their offsets, in one sweep over its relocation.
+//!
+//! I3: a pointer that leads nowhere is told apart, as in `resolve.rs`.
+
+use super::entries::EntriesView;
+use super::files::RelocationHandle;
+use super::resolve::{given_up, same_length, unknown};
+use super::{Holes, is_punched};
+use crate::base::error::Result;
+use crate::base::pointer::{SegmentId, ValuePointer};
+use rustc_hash::FxHashMap;
+use std::vec::Drain;
+
+/// Pointers that are gathered, and the places of their records.
+pub struct Placing<'a> {
+    entries: &'a EntriesView,
+    /// What is known of the segments that pointers named so far.
+    named: FxHashMap<SegmentId, Named<'a>>,
+    /// The segments that were found to hold records, with their holes.
+    holding: FxHashMap<SegmentId, Option<&'a Holes>>,
+    freed: Vec<Freed<'a>>,
+    places: Vec<Option<ValuePointer>>,
+}
+
+/// A segment that pointers name.
+#[derive(Clone, Copy)]
+enum Named<'a> {
+    Holding(Option<&'a Holes>),
+    /// An index into the list of freed ones.
+    Freed(usize),
+}
+
+/// A freed segment, and the pointers into it that wait for the sweep.
+struct Freed<'a> {
+    segment: SegmentId,
+    relocation: &'a RelocationHandle,
+    waiting: Vec<Waiting>,
+}
+
+#[derive(Clone, Copy)]
+struct Waiting {
+    offset: u64,
+    length: u32,
+    /// Which of the gathered pointers it is.
+    number: u32,
+    may_be_gone: bool,
+}
+
+impl<'a> Placing<'a> {
+    /// Of pointers in entries of this view.
+    pub fn new(entries: &'a EntriesView) -> Self {
+        Placing {
+            entries,
+            named: FxHashMap::default(),
+            holding: FxHashMap::default(),
+            freed: Vec::new(),
+            places: Vec::new(),
+        }
+    }
+
+    /// How many pointers are gathered.
+    pub fn len(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Gathers one more. Unless it `may_be_gone`, it is corruption that its record is.
+    pub fn add(&mut self, pointer: ValuePointer, may_be_gone: bool) -> Result<()> {
+        let place = match self.named(pointer)? {
+            Named::Holding(holes) => unpunched(holes, pointer, pointer, may_be_gone)?,
+            Named::Freed(index) => {
+                let ValuePointer { offset, length, .. } = pointer;
+                let number = self.places.len() as u32;
+                self.freed[index].waiting.push(Waiting { offset, length, number, may_be_gone });
+                None
+            }
+        };
+        self.places.push(place);
+        Ok(())
+    }
+
+    /// The direct pointers to the records of all that were gathered, in that order; `None` for one
+    /// that is gone. It begins anew.
+    pub fn finish(&mut self) -> Result<Drain<'_, Option<ValuePointer>>> {
+        let mut freed = std::mem::take(&mut self.freed);
+        for segment in &mut freed {
+            self.sweep(segment)?;
+            segment.waiting.clear();
+        }
+        self.freed = freed;
+        Ok(self.places.drain(..))
+    }
+
+    fn sweep(&mut self, freed: &mut Freed<'a>) -> Result<()> {
+        // Pointers are distinct: no two waiting ones are of the same offset.
+        freed.waiting.sort_unstable_by_key(|waiting| waiting.offset);
+        let mut waiting = freed.waiting.iter();
+        let segment = freed.segment;
+        let offsets = freed.waiting.iter().map(|waiting| waiting.offset);
+        freed.relocation.find_ascending(offsets, |moved| {
+            let Waiting { offset, length, number, may_be_gone } =
+                *waiting.next().expect("one answer to each");
+            let pointer = ValuePointer { segment, offset, length };
+            self.places[number as usize] = match moved {
+                Some(moved) => {
+                    same_length(pointer, moved)?;
+                    unpunched(self.holes_of(moved)?, moved, pointer, may_be_gone)?
+                }
+                None if may_be_gone => None,
+                None => return Err(given_up(pointer)),
+            };
+            Ok(())
+        })
+    }
+
+    fn named(&mut self, pointer: ValuePointer) -> Result<Named<'a>> {
+        if let Some(&named) = self.named.get(&pointer.segment) {
+            return Ok(named);
+        }
+        let segment = pointer.segment;
+        let named = match self.entries.places().relocation(segment) {
+            Some(relocation) => {
+                self.freed.push(Freed { segment, relocation, waiting: Vec::new() });
+                Named::Freed(self.freed.len() - 1)
+            }
+            None => Named::Holding(self.holes_of(pointer)?),
+        };
+        self.named.insert(segment, named);
+        Ok(named)
+    }
+
+    /// The holes of the segment that a direct pointer names, which has to be there.
+    fn holes_of(&mut self, place: ValuePointer) -> Result<Option<&'a Holes>> {
+        if let Some(&holes) = self.holding.get(&place.segment) {
+            return Ok(holes);
+        }
+        if !self.entries.holds(place.segment) {
+            return Err(unknown(place));
+        }
+        let holes = self.entries.places().holes(place.segment);
+        self.holding.insert(place.segment, holes);
+        Ok(holes)
+    }
+}
+
+/// The place of a record, unless it lies in a hole.
+fn unpunched(
+    holes: Option<&Holes>,
+    place: ValuePointer,
+    pointer: ValuePointer,
+    may_be_gone: bool,
+) -> Result<Option<ValuePointer>> {
+    let is_gone = holes.is_some_and(|holes| is_punched(holes, place.offset, place.length.into()));
+    match is_gone {
+        false => Ok(Some(place)),
+        true if may_be_gone => Ok(None),
+        true => Err(given_up(pointer)),
+    }
+}
