@@ -4,11 +4,13 @@
 //! A census serves several relocations: what it found dead stays dead (I6), what it found live may
 //! have died since, which costs moving it once for nothing. So it is taken anew only when enough
 //! was written to make another choice likely. Relocations are small, so that the space they take
-//! before they free any stays small too.
+//! before they free any stays small too. While space is over its target another thread takes
+//! the census, and what the one before found is freed meanwhile.
 //!
 //! Locks: `state` is held for the length of a step, so steps are serial, and nothing but a step
 //! frees segments that are not dead as a whole or ends a relocation.
 
+mod beside;
 mod count;
 
 use crate::base::error::{Error, Result};

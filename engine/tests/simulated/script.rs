@@ -90,6 +90,15 @@ fn collect(client: &mut Client) -> Step {
     client.check_live()
 }
 
+/// Garbage gathers while GC rests, so that there is enough of it to be freed by hand.
+fn gather_and_collect(client: &mut Client, numbers: std::ops::Range<usize>) -> Step {
+    client.db().pause_gc();
+    puts(client, numbers)?;
+    collect(client)?;
+    client.db().resume_gc();
+    Ok(())
+}
+
 /// Values that are durable and behind the head are written over, by commits that a power cut would
 /// take back; then value GC works by itself. What it frees must have a durable successor (I4).
 fn collect_under_commits_in_danger(client: &mut Client) -> Step {
@@ -118,8 +127,7 @@ pub fn run(client: &mut Client) -> Step {
     client.keyspace("passing", tiny_options().keyspace)?;
     batches(client, "passing", 50..56)?;
     client.drop_keyspace("passing")?;
-    puts(client, 60..70)?;
-    collect(client)?;
+    gather_and_collect(client, 60..70)?;
     client.checkpoint("copy")?;
     puts(client, 70..76)?;
     client.check_live()?;
@@ -139,10 +147,9 @@ pub fn run(client: &mut Client) -> Step {
 
     client.open()?;
     client.check_live()?;
-    puts(client, 100..112)?;
     client.drop_keyspace("passing")?;
     batches(client, "side", 120..124)?;
-    collect(client)?;
+    gather_and_collect(client, 100..112)?;
     client.call("reorganize", |db| db.default_keyspace().reorganize("k05".."k17"))?;
     collect(client)?;
     collect_under_commits_in_danger(client)?;

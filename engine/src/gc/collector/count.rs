@@ -1,9 +1,10 @@
 //! When the collector counts, and how: a census, and what is freed in the midst of it.
 
+use super::beside::{Counting, Taken, Task};
 use super::{Collector, State};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::SegmentId;
-use crate::gc::census::{self, Scope};
+use crate::gc::census::LiveRecord;
 use crate::gc::facts::SpaceFacts;
 use crate::gc::pace::{CensusNeed, Counted};
 use crate::gc::picker::{Mode, Plan};
@@ -12,11 +13,16 @@ use crate::gc::target::SpaceTarget;
 use crate::version::entries::EntriesView;
 use crate::version::view::View;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// In the midst of a census planning takes this part of the time at most.
 const PLAN_PAUSES: u32 = 16;
+
+/// While there is nothing to free, it is looked for so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// For a census that nobody gives up.
+static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// What is done in the midst of a census.
 #[derive(Default)]
@@ -73,50 +79,35 @@ impl Collector {
     }
 
     /// Counts anew, and frees meanwhile what the last census found, where `mode` is to hold the
-    /// space target: a count takes as long as writing some hundredths of the data.
+    /// space target.
     pub(super) fn take_census(
         &self,
         state: &mut State,
         facts: &SpaceFacts,
         mode: Mode,
     ) -> Result<()> {
-        let context = &self.parts.context;
-        let (wanted, begun) = (wanted(facts), context.env.clock.now());
-        let written = self.written();
-        let seqno = self.parts.snapshots.visible();
-        let snapshots = self.parts.snapshots.list();
-        // I4: what was written over counts as dead only once the newer version is durable.
-        self.parts.committer.sync()?;
-        let views: Vec<_> = self.views()?.iter().map(|view| EntriesView::of(view)).collect();
-        // Half of it: the lists of the last census are in use until this one is taken.
-        let memory = self.parts.options.memory_bytes as usize / 2;
-        let max_listed = memory / size_of::<census::LiveRecord>();
-        let scope =
-            Scope { seqno, snapshots: &snapshots, views: &views, wanted: &wanted, max_listed };
-        let (mut meanwhile, mut interrupted) = (Meanwhile::default(), false);
-        let go_on = || {
-            let freed = context.check_closing();
-            let freed = freed.and_then(|()| self.free_meanwhile(state, mode, &mut meanwhile));
-            interrupted = freed.is_err();
-            freed
+        let (context, written) = (&self.parts.context, self.written());
+        let task = self.task(facts)?;
+        let (seqno, snapshots) = (task.seqno, task.snapshots.clone());
+        let begun = context.env.clock.now();
+        let mut meanwhile = Meanwhile::default();
+        let counted = if matches!(mode, Mode::Busy | Mode::Low) && state.is_counted {
+            self.count_beside(state, task, mode, &mut meanwhile)?
+        } else {
+            task.run(&NEVER)
         };
-        let census = match census::take(&scope, go_on) {
-            Ok(census) => census,
-            Err(error) => {
-                if error.kind() == ErrorKind::Corruption && !interrupted {
-                    state.broken = Some(error.clone());
-                }
-                return Err(error);
+        let Taken { census, time } = counted.inspect_err(|error| {
+            if error.kind() == ErrorKind::Corruption {
+                state.broken = Some(error.clone());
             }
-        };
+        })?;
         let counters = &self.parts.counters.gc;
         counters.censuses.add(1);
         counters.census_entries.add(census.walked);
-        let time = (context.env.clock.now() - begun).saturating_sub(meanwhile.relocating);
         counters.census_nanos.add(time.as_nanos() as u64);
-        // Writers are held up by the rate at which space comes back, and meanwhile none does.
-        state.freed.1 += time;
         state.census_time = time;
+        // Writers are held up by the rate at which space comes back, and for so long none did.
+        state.freed.1 += (context.env.clock.now() - begun).saturating_sub(meanwhile.relocating);
         let (live_bytes, live_records) = (census.live_bytes(), census.entries);
         state.live.count(Counted { live_bytes, live_records, written });
         let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
@@ -139,21 +130,66 @@ impl Collector {
         Ok(())
     }
 
+    /// What a census that begins now looks at.
+    fn task(&self, facts: &SpaceFacts) -> Result<Task> {
+        let seqno = self.parts.snapshots.visible();
+        let snapshots = self.parts.snapshots.list();
+        // I4: what was written over counts as dead only once the newer version is durable.
+        self.parts.committer.sync()?;
+        let views = self.views()?.iter().map(|view| EntriesView::of(view)).collect();
+        // Half of it: the lists of the last census are in use until this one is taken.
+        let memory = self.parts.options.memory_bytes as usize / 2;
+        let max_listed = memory / size_of::<LiveRecord>();
+        let context = self.parts.context.clone();
+        Ok(Task { context, seqno, snapshots, views, wanted: wanted(facts), max_listed })
+    }
+
+    /// Has another thread count, and frees meanwhile. An error within is that of the census, one
+    /// outside that of freeing.
+    fn count_beside(
+        &self,
+        state: &mut State,
+        task: Task,
+        mode: Mode,
+        meanwhile: &mut Meanwhile,
+    ) -> Result<Result<Taken>> {
+        let task = Arc::new(task);
+        let Ok(counting) = Counting::begin(task.clone()) else {
+            return Ok(task.run(&NEVER));
+        };
+        drop(task);
+        loop {
+            let closing = self.parts.context.check_closing();
+            match closing.and_then(|()| self.free_meanwhile(state, mode, meanwhile)) {
+                Ok(worked) => {
+                    let time = if worked { Duration::ZERO } else { LOOK_AGAIN };
+                    if counting.is_over_within(time) {
+                        return Ok(counting.outcome());
+                    }
+                }
+                Err(error) => {
+                    counting.give_up();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
     /// A piece of work in the midst of a census, if one is due.
-    fn free_meanwhile(&self, state: &mut State, mode: Mode, done: &mut Meanwhile) -> Result<()> {
+    fn free_meanwhile(&self, state: &mut State, mode: Mode, done: &mut Meanwhile) -> Result<bool> {
         let clock = &self.parts.context.env.clock;
         let begun = clock.now();
-        let is_low = self.parts.gate.reserve.is_low();
-        let mode = if is_low && mode == Mode::Busy { Mode::Low } else { mode };
-        let frees = matches!(mode, Mode::Busy | Mode::Low) && !self.paused.load(Ordering::Relaxed);
-        if !frees || !state.is_counted || begun < done.not_before {
-            return Ok(());
+        if self.paused.load(Ordering::Relaxed) || begun < done.not_before {
+            return Ok(false);
         }
+        let is_low = self.parts.gate.reserve.is_low();
+        let mode = if is_low { Mode::Low } else { mode };
         let (facts, plan) = self.plan(state, mode)?;
         self.set_pace(state, &facts, &plan, mode);
         let planned = clock.now();
         let group = self.group(state, &facts, &plan);
-        if !group.is_empty() {
+        let works = !group.is_empty();
+        if works {
             self.relocate(state, group)?;
             if is_low {
                 self.parts.committer.look_at_disk_now();
@@ -162,7 +198,7 @@ impl Collector {
         let now = clock.now();
         done.relocating += now - planned;
         done.not_before = now + (planned - begun) * PLAN_PAUSES;
-        Ok(())
+        Ok(works)
     }
 
     /// A view of each keyspace that has tables. One that is just being created has none.
