@@ -1,8 +1,9 @@
 //! An open relocation: where one record went, or all of them.
 //!
 //! Place in the data's way: `version` resolves a pointer into a freed segment through
-//! [`RelocationTable::find`]: the directory in memory, one block through the cache. Value GC
-//! composes chains, and checks verify, with [`RelocationTable::for_each`].
+//! [`RelocationTable::find`]: the directory in memory, one block through the cache; a census, many
+//! of them at once through [`RelocationTable::find_ascending`]. Value GC composes chains, and
+//! checks verify, with [`RelocationTable::for_each`].
 //!
 //! Invariants: I7 (what is read is checked before it is parsed or cached). Errors name the file and
 //! the offset of the block. The file is opened through [`OpenFiles`] at each read.
@@ -153,8 +154,8 @@ impl RelocationTable {
             rest = &rest[number..];
             let (at, next_first) = (&rest[0], rest.get(1).map(|block| block.first));
             let bytes = self.block(at)?;
-            let block = self.parse(&bytes, at).map_err(|error| self.place(error, at))?;
-            let mut found = block.ascending();
+            let block = self.parse(&bytes, at).and_then(Block::ascending);
+            let mut found = block.map_err(|error| self.place(error, at))?;
             let is_here = |offset: &u64| next_first.is_none_or(|first| *offset < first);
             while let Some(old_offset) = old_offsets.next_if(is_here) {
                 let entry = found.find(old_offset).map_err(|error| self.place(error, at))?;
