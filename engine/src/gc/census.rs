@@ -51,6 +51,8 @@ pub struct Live {
     pub bytes: u64,
     /// The records in the order of keys, if they were asked for and there was room.
     pub list: Option<Vec<LiveRecord>>,
+    /// Which walk found them: ranks of one do not compare with those of another.
+    pub walk: u64,
 }
 
 /// What a census found.
@@ -91,9 +93,15 @@ pub struct Scope<'a> {
     /// leads to them but what is in the tables of the views. Their records are listed one by one,
     /// those of the first with the least risk of being given up.
     pub wanted: &'a [SegmentId],
+    /// True if nothing else counts, and the views are of the tables alone that reference the wanted
+    /// segments. What other tables and memtables hide is then found live; of a freed record it is
+    /// not told whether it should be there.
+    pub wanted_only: bool,
     /// How many records may be listed in all. Lists of the least wanted segments are given up
     /// when there are more, but for one.
     pub max_listed: usize,
+    /// A number that no walk had before.
+    pub walk: u64,
 }
 
 /// Takes the census. `go_on` is asked every few milliseconds; its error ends the walk.
@@ -111,7 +119,7 @@ const LOOK_UP_EVERY: u64 = 4096;
 
 /// Pointers whose places are found together: some MiB of memory, and enough for each block of a
 /// relocation to be asked about many of them.
-const PLACED_TOGETHER: usize = 128 << 10;
+const PLACED_TOGETHER: usize = if cfg!(test) { 50 } else { 128 << 10 };
 
 struct Walk<'a> {
     scope: &'a Scope<'a>,
@@ -128,7 +136,8 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(scope: &'a Scope<'a>) -> Self {
-        let list = |&id: &SegmentId| (id, Live { list: Some(Vec::new()), ..Live::default() });
+        let walk = scope.walk;
+        let list = |&id: &SegmentId| (id, Live { list: Some(Vec::new()), walk, ..Live::default() });
         Walk {
             scope,
             census: Census {
@@ -174,6 +183,9 @@ impl<'a> Walk<'a> {
                     seen = Some(stratum);
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;
                     self.live(&key, slot, is_hidden, &mut placing)?;
+                    if placing.len() == PLACED_TOGETHER {
+                        self.place(&mut placing, go_on)?;
+                    }
                 }
             }
             is_hidden = true;
@@ -183,7 +195,7 @@ impl<'a> Walk<'a> {
             }
             iter.next()?;
         }
-        self.place(&mut placing)
+        self.place(&mut placing, go_on)
     }
 
     /// Counts an entry that seems live. If its record was given up, then the entry that hid it may
@@ -203,18 +215,23 @@ impl<'a> Walk<'a> {
                 self.census.entries += 1;
             }
             Slot::Pointer(pointer) => {
-                placing.add(pointer, is_hidden)?;
-                if placing.len() == PLACED_TOGETHER {
-                    self.place(placing)?;
+                let wanted_only = self.scope.wanted_only;
+                if wanted_only && !self.known.contains_key(&pointer.segment) {
+                    return Ok(());
                 }
+                placing.add(pointer, is_hidden || wanted_only)?;
             }
         }
         Ok(())
     }
 
     /// Counts the records that pointers lead to.
-    fn place(&mut self, placing: &mut Placing<'_>) -> Result<()> {
-        for place in placing.finish()?.flatten() {
+    fn place(
+        &mut self,
+        placing: &mut Placing<'_>,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        for place in placing.finish(go_on)?.flatten() {
             self.census.entries += 1;
             self.note(place);
         }

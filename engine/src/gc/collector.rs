@@ -3,15 +3,17 @@
 //!
 //! A census serves several relocations: what it found dead stays dead (I6), what it found live may
 //! have died since, which costs moving it once for nothing. So it is taken anew only when enough
-//! was written to make another choice likely. Relocations are small, so that the space they take
-//! before they free any stays small too. While space is over its target another thread takes
-//! the census, and what the one before found is freed meanwhile.
+//! was written to make another choice likely; for segments of the log that were closed meanwhile a
+//! look at the tables that reference them is enough. Relocations are small, so that the space they
+//! take before they free any stays small too. While users write another thread takes the census,
+//! and what the one before found is freed meanwhile.
 //!
 //! Locks: `state` is held for the length of a step, so steps are serial, and nothing but a step
 //! frees segments that are not dead as a whole or ends a relocation.
 
 mod beside;
 mod count;
+mod task;
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
@@ -23,6 +25,7 @@ use crate::env::budget::Pressure;
 use crate::env::sync::Mutex;
 use crate::gc::copying::Failure;
 use crate::gc::facts::{How, SpaceFacts, relocated_bytes};
+use crate::gc::freed::Freed;
 use crate::gc::log_tail::Advice;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::pace::{LiveEstimate, PaceFacts, Written, pace};
@@ -36,6 +39,7 @@ use crate::gc::tidy::Tidy;
 use crate::stats::Counters;
 use crate::version::job::JobContext;
 use crate::version::snapshots::Snapshots;
+use count::Counting;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,14 +89,17 @@ struct State {
     knowledge: Knowledge,
     /// True once there was a census.
     is_counted: bool,
-    /// How long the last one took.
-    census_time: Duration,
+    /// One that another thread takes.
+    counting: Option<Counting>,
+    /// How long the last look at new segments took.
+    look_time: Option<Duration>,
+    /// How often entries were walked.
+    walks: u64,
     /// The snapshots that it kept something for.
     snapshots: Vec<SeqNo>,
     /// What is live by now, most likely.
     live: LiveEstimate,
-    /// Bytes that rounds freed, and how long they took.
-    freed: (u64, Duration),
+    freed: Freed,
     /// Segments that can't be read, and why: they are left alone.
     damaged: BTreeMap<SegmentId, Error>,
     puncher: Puncher,
@@ -121,21 +128,34 @@ impl Collector {
             tidied |= self.punch_pending(&mut state)?;
         }
         if state.broken.is_some() {
+            state.counting = None;
             self.parts.gate.space.set(SpacePace::NONE);
             return Ok(Step::Rested);
         }
+        if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
+            self.end_census(&mut state, counting)?;
+        }
         let (facts, plan) = self.plan(&state, mode)?;
-        self.set_pace(&state, &facts, &plan, mode);
-        if self.wants_census(&state, &facts, &plan, mode) {
-            self.take_census(&mut state, &facts, mode)?;
+        let counts = state.counting.is_none() && self.wants_census(&state, &facts, &plan, mode);
+        self.set_pace(&mut state, &facts, &plan, (mode, counts));
+        if self.wants_look(&state, &plan) {
+            self.look_at_new(&mut state, &facts)?;
             return Ok(Step::Worked);
         }
+        if counts {
+            self.begin_census(&mut state, &facts, mode)?;
+            return Ok(Step::Worked);
+        }
+        let tidied = tidied || state.counting.is_some();
         let punched = self.declare_holes(&mut state, &plan)?;
         let group = self.group(&mut state, &facts, &plan);
         if group.is_empty() && punched.segments > 0 {
             return Ok(Step::Worked);
         }
         if group.is_empty() {
+            if plan.advice.is_none() {
+                self.await_census(&state);
+            }
             return Ok(match plan.advice {
                 Some(advice) => Step::Flush(advice),
                 None if tidied => Step::Worked,
@@ -156,7 +176,15 @@ impl Collector {
             return Ok(true);
         }
         let (facts, plan) = self.plan(&state, mode)?;
-        Ok(self.has_work(&state, &plan) || self.wants_census(&state, &facts, &plan, mode))
+        Ok(state.counting.is_some()
+            || self.has_work(&state, &plan)
+            || self.wants_look(&state, &plan)
+            || self.wants_census(&state, &facts, &plan, mode))
+    }
+
+    /// Gives up the census that another thread takes, and with it the views that it holds.
+    pub fn give_up_census(&self) {
+        self.state.lock().counting = None;
     }
 
     /// True if holes are recorded that can be punched now.
@@ -171,8 +199,10 @@ impl Collector {
             return Err(error.clone());
         }
         state.tidy.run(&self.parts.context.set)?;
+        // A census from now on says more.
+        state.counting = None;
         let (facts, _) = self.plan(&state, Mode::Manual)?;
-        self.take_census(&mut state, &facts, Mode::Manual)?;
+        self.begin_census(&mut state, &facts, Mode::Manual)?;
         let mut sum = MoveReport::default();
         loop {
             let (facts, plan) = self.plan(&state, Mode::Manual)?;
@@ -214,8 +244,8 @@ impl Collector {
         let declared = state.puncher.declare(&self.parts.context, &victims, &cost)?;
         if declared.segments > 0 {
             self.parts.counters.gc.rounds.add(1);
-            state
-                .note_freed(declared.bytes, Duration::from_nanos(declared.calls * cost.call_nanos));
+            let time = Duration::from_nanos(declared.calls * cost.call_nanos);
+            state.freed.note(declared.bytes, time);
         }
         Ok(declared)
     }
@@ -233,7 +263,7 @@ impl Collector {
             max_space_amplification: options.max_space_amplification,
             discardable_ratio: options.discardable_ratio,
             punch,
-            census_cost: state.puncher.costs.movable_in(state.census_time),
+            census_cost: state.puncher.costs.movable_in(state.look_time.unwrap_or_default()),
             move_budget: u64::MAX,
         };
         let mut plan = pick(&facts, &policy);
@@ -250,10 +280,18 @@ impl Collector {
         }
     }
 
-    fn set_pace(&self, state: &State, facts: &SpaceFacts, plan: &Plan, mode: Mode) {
-        let gate = &self.parts.gate;
+    /// Says how much writers are held up, in a mode in which a census begins now, or none does.
+    fn set_pace(
+        &self,
+        state: &mut State,
+        facts: &SpaceFacts,
+        plan: &Plan,
+        (mode, counts): (Mode, bool),
+    ) {
+        let (gate, now) = (&self.parts.gate, self.parts.context.env.clock.now());
         if matches!(mode, Mode::Off | Mode::Paused) {
             // Waiting would help nobody.
+            state.freed.look(now, false);
             self.parts.context.budget.press(Pressure::Space, false);
             return gate.space.set(SpacePace::NONE);
         }
@@ -265,18 +303,21 @@ impl Collector {
         let over = allocated > SpaceTarget::new(facts.live_bytes, ratio).start();
         let presses = (over || mode == Mode::Low) && plan.winnable + pending > 0;
         self.parts.context.budget.press(Pressure::Space, presses);
-        let (freed, time) = state.freed;
         let advised = plan.advice.map_or(0, Advice::garbage);
         // Before the first census nothing is known of what is live; writers don't wait for that.
         let counted_next = if state.is_counted { plan.after_census } else { 0 };
+        // What a census under way will find is not known, but there is something to wait for.
+        let found_next = u64::from(state.is_counted && (counts || state.counting.is_some()));
+        let winnable = plan.winnable + counted_next + found_next + pending + advised;
+        state.freed.look(now, over && winnable > 0);
         gate.space.set(pace(&PaceFacts {
             allocated,
             max_space_amplification: ratio,
             live: facts.live_bytes,
             insert_share: state.live.insert_share(),
             log_bytes: gate.log_bytes.load(Ordering::Relaxed),
-            winnable: plan.winnable + counted_next + pending + advised,
-            freed_per_second: (freed as f64 / time.as_secs_f64().max(1e-9)) as u64,
+            winnable,
+            freed_per_second: state.freed.per_second(),
         }));
     }
 
@@ -285,7 +326,7 @@ impl Collector {
         let room = self.room();
         let census = &mut state.knowledge.census;
         let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES).min(room);
-        let (mut group, mut bytes) = (Vec::new(), 0);
+        let (mut group, mut bytes, mut walk) = (Vec::new(), 0, None);
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
             let Some(live) = census.segments.get_mut(&victim.id) else {
                 continue;
@@ -294,12 +335,14 @@ impl Collector {
             if relocated_bytes(live.bytes, live.records) > room {
                 continue;
             }
-            if !group.is_empty() && bytes + live.bytes > budget {
+            let is_full = bytes + live.bytes > budget;
+            if !group.is_empty() && (is_full || walk != Some(live.walk)) {
                 break;
             }
             // A list that was given up, or used already, comes with the next census.
             if let Some(list) = live.list.take() {
                 bytes += live.bytes;
+                walk = Some(live.walk);
                 group.push(Victim { id: victim.id, list });
             }
         }
@@ -336,7 +379,7 @@ impl Collector {
         let kept = report.bytes_moved + report.relocation_bytes;
         let freed = report.bytes_freed.saturating_sub(kept);
         counters.bytes_freed.add(freed);
-        state.note_freed(freed, time);
+        state.freed.note(freed, time);
     }
 
     /// What was overwritten since the census; see there for the order.
@@ -377,14 +420,5 @@ impl Collector {
                 Err(error)
             }
         }
-    }
-}
-
-impl State {
-    /// Learns how fast space comes back. The past fades slowly: between two censuses, which free
-    /// nothing, there are about as many rounds as count.
-    fn note_freed(&mut self, bytes: u64, time: Duration) {
-        let (before, took) = self.freed;
-        self.freed = (before / 16 * 15 + bytes, took / 16 * 15 + time);
     }
 }

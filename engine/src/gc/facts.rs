@@ -69,6 +69,12 @@ impl SegmentFacts {
         self.sealed && (self.behind_head || self.kind == SegmentKind::Sorted)
     }
 
+    /// True if it is a segment of the log that could be freed, but was closed after all counting.
+    /// Sorted ones were full of what is live; a look at them would find as much again.
+    pub fn is_new(&self) -> bool {
+        self.is_collectable() && !self.counted && self.kind == SegmentKind::Log
+    }
+
     /// Bytes that would come back if only the live ones were kept.
     pub fn garbage(&self) -> u64 {
         self.allocated.min(self.written).saturating_sub(self.live)

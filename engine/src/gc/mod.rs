@@ -2,7 +2,8 @@
 //!
 //! The deciding parts are pure: [`facts`] say where the space is, [`picker`] what to free next,
 //! and [`explain`] why; [`log_tail`] when a flush has to come first, [`target`] when to begin,
-//! [`pace`] when to count what is live, and how much writers are held up meanwhile. A [`census`]
+//! [`pace`] when to count what is live, and how much writers are held up meanwhile (`freed`: by how
+//! fast space comes back). A [`census`]
 //! finds what is live, [`relocate`] moves it or [`punch`] frees what lies between, [`collector`]
 //! goes from one to the next; [`dead`] and [`tidy`] end what nothing leads to any more.
 //!
@@ -16,6 +17,7 @@ pub mod copying;
 pub mod dead;
 pub mod explain;
 pub mod facts;
+mod freed;
 pub mod log_tail;
 pub mod overwritten;
 pub mod pace;

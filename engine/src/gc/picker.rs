@@ -11,7 +11,6 @@ use crate::gc::explain::Reason;
 use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::log_tail::{Advice, LogTail, advise, offer};
 use crate::gc::target::SpaceTarget;
-use crate::segment::SegmentKind;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -43,7 +42,7 @@ pub struct Policy {
     pub discardable_ratio: f64,
     /// What punching costs; `None` if the file system can't.
     pub punch: Option<PunchCost>,
-    /// Bytes that could be moved in the time that a census takes.
+    /// Bytes that could be moved in the time that counting new segments takes.
     pub census_cost: u64,
     /// The most bytes to move in this round; a larger segment is taken alone.
     pub move_budget: u64,
@@ -87,7 +86,8 @@ pub struct Plan {
     pub victims: Vec<Victim>,
     /// What to do about the tail of the log.
     pub advice: Option<Advice>,
-    /// Bytes that a census is to be taken for: so much less would have to be moved that it pays.
+    /// Bytes that new segments are to be counted for: so much less would have to be moved that it
+    /// pays.
     pub after_census: u64,
     /// Bytes that all segments together would win that are worth it, taken or not.
     pub winnable: u64,
@@ -119,10 +119,7 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
             Ok(victim) => candidates.push((victim, policy.is_discardable(segment))),
             Err(reason) => {
                 let gain = segment.gain(None);
-                // GC's own segments were full of what is live; counting those would find as much
-                // as it did before, again and again. A segment of the log is counted once.
-                let is_new = reason == Reason::NotCounted && segment.kind == SegmentKind::Log;
-                if is_new && policy.is_worth(&gain) {
+                if reason == Reason::NotCounted && segment.is_new() && policy.is_worth(&gain) {
                     promises.push(Promise { gain, after: After::Census });
                 }
                 plan.reasons.insert(segment.id, reason);

@@ -2,7 +2,7 @@
 
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
-use crate::gc::census::{Census, LiveRecord};
+use crate::gc::census::{Census, Live, LiveRecord};
 use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
 use crate::gc::relocate::Victim;
@@ -28,6 +28,41 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
+    /// Takes the results of a census that began when `facts` were gathered. What was learned since
+    /// of segments of `version`, the present one, that were new then is kept: what is dead there
+    /// stays dead (I6).
+    pub fn renew(&mut self, census: Census, facts: &SpaceFacts, version: &Version) {
+        let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
+        let written_before = std::mem::replace(&mut self.written_then, written_then.collect());
+        let Census { mut segments, counted, .. } = std::mem::replace(&mut self.census, census);
+        // Segments made meanwhile are not in the census.
+        self.moved_since.retain(|id, _| !self.census.counted.contains(id));
+        for id in counted.into_iter().filter(|id| version.segments.contains_key(id)) {
+            if self.census.counted.contains(&id) {
+                continue;
+            }
+            if let (Some(live), Some(&written)) = (segments.remove(&id), written_before.get(&id)) {
+                self.learn(id, live, written);
+            }
+        }
+    }
+
+    /// Adds what a look at new segments found.
+    pub fn add(&mut self, mut found: Census, facts: &SpaceFacts) {
+        for segment in &facts.segments {
+            if found.counted.contains(&segment.id) {
+                let live = found.segments.remove(&segment.id).unwrap_or_default();
+                self.learn(segment.id, live, segment.written);
+            }
+        }
+    }
+
+    fn learn(&mut self, id: SegmentId, live: Live, written: u64) {
+        self.census.segments.insert(id, live);
+        self.census.counted.insert(id);
+        self.written_then.insert(id, written);
+    }
+
     /// Takes back the lists of victims that were not freed.
     pub fn put_back(&mut self, victims: Vec<Victim>) {
         for Victim { id, list } in victims {

@@ -3,8 +3,10 @@
 
 use crate::base::pointer::SegmentId;
 use crate::version::Version;
+use crate::version::files::TableHandle;
+use crate::version::levels::Levels;
 use crate::version::resolve::Places;
-use crate::version::view::View;
+use crate::version::view::{LoggedMemtable, View};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -12,22 +14,50 @@ use std::sync::Arc;
 pub struct EntriesView {
     view: View,
     places: Places,
+    /// Those that were there.
     segments: BTreeSet<SegmentId>,
 }
 
 impl EntriesView {
     /// Those of `view`.
     pub fn of(view: &View) -> EntriesView {
+        let unpinned = |memtable: &Arc<LoggedMemtable>| Arc::new(memtable.unpinned());
+        let immutables = view.immutables.iter().map(unpinned).collect();
+        EntriesView::with(view, view.levels.clone(), unpinned(&view.active), immutables)
+    }
+
+    /// Those of the tables in `view` that reference one of these segments.
+    pub fn referencing(view: &View, segments: &BTreeSet<SegmentId>) -> EntriesView {
+        let is_wanted = |table: &TableHandle| {
+            table.meta.summary.segments.keys().any(|segment| segments.contains(segment))
+        };
+        let levels = Arc::new(view.levels.filtered(is_wanted));
+        let nothing = Arc::new(LoggedMemtable::new(view.levels.order().clone()));
+        EntriesView::with(view, levels, nothing, Vec::new())
+    }
+
+    fn with(
+        view: &View,
+        levels: Arc<Levels>,
+        active: Arc<LoggedMemtable>,
+        immutables: Vec<Arc<LoggedMemtable>>,
+    ) -> EntriesView {
         let version = Version { segments: Arc::default(), ..(*view.version).clone() };
         EntriesView {
             places: Places::of(&view.version),
-            segments: view.version.segments.keys().copied().collect(),
+            segments: view
+                .version
+                .segments
+                .keys()
+                .copied()
+                .chain(view.memtables().flat_map(|memtable| memtable.pins()))
+                .collect(),
             view: View {
                 keyspace: view.keyspace,
                 version: Arc::new(version),
-                levels: view.levels.clone(),
-                active: view.active.clone(),
-                immutables: view.immutables.clone(),
+                levels,
+                active,
+                immutables,
             },
         }
     }
@@ -42,9 +72,10 @@ impl EntriesView {
         &self.places
     }
 
-    /// True if this segment was there when the view was taken, or a memtable of it leads there.
+    /// True if this segment was there when the view was taken: in the version, or kept by one of
+    /// its memtables. Those pin a segment before they lead there, so of what was visible then
+    /// nothing leads elsewhere.
     pub(super) fn holds(&self, segment: SegmentId) -> bool {
-        let is_pinned = || self.view.memtables().any(|memtable| memtable.pinned(segment).is_some());
-        self.segments.contains(&segment) || is_pinned()
+        self.segments.contains(&segment)
     }
 }

@@ -36,6 +36,13 @@ impl Levels {
         &self.order
     }
 
+    /// The same without the tables that `keep` says no to.
+    pub fn filtered(&self, keep: impl Fn(&TableHandle) -> bool) -> Levels {
+        let mut kept = self.clone();
+        kept.levels.iter_mut().for_each(|tables| tables.retain(|table| keep(table)));
+        kept
+    }
+
     /// The tables of one level.
     pub fn level(&self, level: usize) -> &[Arc<TableHandle>] {
         &self.levels[level]

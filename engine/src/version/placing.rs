@@ -15,6 +15,9 @@ use crate::base::pointer::{SegmentId, ValuePointer};
 use rustc_hash::FxHashMap;
 use std::vec::Drain;
 
+/// Look-ups between two looks at whether to go on.
+const LOOK_UP_EVERY: usize = 512;
+
 /// Pointers that are gathered, and the places of their records.
 pub struct Placing<'a> {
     entries: &'a EntriesView,
@@ -83,26 +86,36 @@ impl<'a> Placing<'a> {
     }
 
     /// The direct pointers to the records of all that were gathered, in that order; `None` for one
-    /// that is gone. It begins anew.
-    pub fn finish(&mut self) -> Result<Drain<'_, Option<ValuePointer>>> {
-        let mut freed = std::mem::take(&mut self.freed);
-        for segment in &mut freed {
-            self.sweep(segment)?;
-            segment.waiting.clear();
+    /// that is gone. It begins anew, but after an error it is of no use any more. `go_on` is asked
+    /// every few hundred look-ups, each of which may read from the device; its error ends it.
+    pub fn finish(
+        &mut self,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<Drain<'_, Option<ValuePointer>>> {
+        for index in 0..self.freed.len() {
+            // Its memory goes: others may be what the next ones lead into.
+            let waiting = std::mem::take(&mut self.freed[index].waiting);
+            self.sweep(index, waiting, go_on)?;
         }
-        self.freed = freed;
         Ok(self.places.drain(..))
     }
 
-    fn sweep(&mut self, freed: &mut Freed<'a>) -> Result<()> {
-        // Pointers are distinct: no two waiting ones are of the same offset.
-        freed.waiting.sort_unstable_by_key(|waiting| waiting.offset);
-        let mut waiting = freed.waiting.iter();
-        let segment = freed.segment;
-        let offsets = freed.waiting.iter().map(|waiting| waiting.offset);
-        freed.relocation.find_ascending(offsets, |moved| {
-            let Waiting { offset, length, number, may_be_gone } =
-                *waiting.next().expect("one answer to each");
+    fn sweep(
+        &mut self,
+        index: usize,
+        mut waiting: Vec<Waiting>,
+        go_on: &mut dyn FnMut() -> Result<()>,
+    ) -> Result<()> {
+        let Freed { segment, relocation, .. } = self.freed[index];
+        waiting.sort_unstable_by_key(|waiting| waiting.offset);
+        let mut asked = waiting.iter().enumerate();
+        let offsets = waiting.iter().map(|waiting| waiting.offset);
+        relocation.find_ascending(offsets, |moved| {
+            let (count, waiting) = asked.next().expect("one answer to each");
+            if count.is_multiple_of(LOOK_UP_EVERY) {
+                go_on()?;
+            }
+            let Waiting { offset, length, number, may_be_gone } = *waiting;
             let pointer = ValuePointer { segment, offset, length };
             self.places[number as usize] = match moved {
                 Some(moved) => {

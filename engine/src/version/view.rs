@@ -37,8 +37,13 @@ pub struct LoggedMemtable {
 impl LoggedMemtable {
     /// An empty one.
     pub fn new(order: KeyOrder) -> Self {
+        LoggedMemtable::of(Arc::new(Memtable::new(order)))
+    }
+
+    /// These entries, without a tie to the log.
+    fn of(table: Arc<Memtable>) -> Self {
         LoggedMemtable {
-            table: Arc::new(Memtable::new(order)),
+            table,
             first: OnceLock::new(),
             first_bytes: AtomicU64::new(0),
             last_segment: AtomicU64::new(0),
@@ -85,6 +90,16 @@ impl LoggedMemtable {
     /// The sequence number of its newest entry.
     pub fn last_seqno(&self) -> SeqNo {
         self.last_seqno.load(Ordering::Relaxed)
+    }
+
+    /// The same entries, without what keeps the segments that they lead to.
+    pub(super) fn unpinned(&self) -> LoggedMemtable {
+        LoggedMemtable::of(self.table.clone())
+    }
+
+    /// The segments that it keeps.
+    pub(super) fn pins(&self) -> Vec<SegmentId> {
+        self.pins.lock().iter().map(|handle| handle.id()).collect()
     }
 
     pub(super) fn pinned(&self, id: SegmentId) -> Option<Arc<SegmentHandle>> {

@@ -40,7 +40,7 @@ impl Background {
                 // Without room for more, tables are worth a rewrite that frees some.
                 state.idle = matches!(mode, Mode::Idle | Mode::Low);
                 if state.closing {
-                    return;
+                    break;
                 }
                 state.jobs += 1;
             }
@@ -58,6 +58,7 @@ impl Background {
                 self.wait_for_news(mode);
             }
         }
+        self.place.collector.give_up_census();
     }
 
     fn wait_for_news(&self, mode: Mode) {

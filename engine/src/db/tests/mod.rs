@@ -3,6 +3,7 @@
 
 pub(crate) mod by_hand;
 mod head;
+mod look;
 mod overwritten;
 mod relocated;
 mod repaired;

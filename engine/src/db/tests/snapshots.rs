@@ -100,7 +100,9 @@ fn i06_a_census_whose_snapshots_went_finds_no_damage() {
         snapshots: &listed,
         views: &views,
         wanted: &[],
+        wanted_only: false,
         max_listed: 1000,
+        walk: 1,
     };
     let census = census::take(&scope, || Ok(())).unwrap();
     assert_eq!(census.entries, 40, "each key once");

@@ -1,107 +1,64 @@
-//! A census on a thread of its own: counting takes as long as writing some hundredths of the data,
-//! and meanwhile the collector frees what the census before found.
-//!
-//! Both may go on at once because a census looks at views that were taken before it began: it holds
-//! tables, memtables and relocations, and no segment (I5).
+//! Work on a thread of its own beside that of value GC, which goes on meanwhile: a census.
 //!
 //! Lock: `state` here, a leaf, held for moments only.
 
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::SeqNo;
-use crate::base::pointer::SegmentId;
 use crate::env::sync::{Condvar, Mutex};
-use crate::env::threads::Join;
-use crate::gc::census::{self, Census, Scope};
-use crate::version::entries::EntriesView;
-use crate::version::job::JobContext;
+use crate::env::threads::{Join, Threads};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What a census looks at, for whoever takes it; see [`Scope`].
-pub(super) struct Task {
-    pub(super) context: JobContext,
-    pub(super) seqno: SeqNo,
-    pub(super) snapshots: Vec<SeqNo>,
-    pub(super) views: Vec<EntriesView>,
-    pub(super) wanted: Vec<SegmentId>,
-    pub(super) max_listed: usize,
-}
-
-/// A census that was taken.
-pub(super) struct Taken {
-    pub(super) census: Census,
-    /// How long that took.
-    pub(super) time: Duration,
-}
-
-impl Task {
-    /// Takes the census on this thread, unless the database closes or it `is_given_up`.
-    pub(super) fn run(&self, is_given_up: &AtomicBool) -> Result<Taken> {
-        let scope = Scope {
-            seqno: self.seqno,
-            snapshots: &self.snapshots,
-            views: &self.views,
-            wanted: &self.wanted,
-            max_listed: self.max_listed,
-        };
-        let clock = &self.context.env.clock;
-        let begun = clock.now();
-        let census = census::take(&scope, || {
-            if is_given_up.load(Ordering::Relaxed) {
-                return Err(Error::new(ErrorKind::Busy, "the census was given up"));
-            }
-            self.context.check_closing()
-        })?;
-        Ok(Taken { census, time: clock.now() - begun })
-    }
-}
-
 /// What the two threads share.
-#[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct Shared<T> {
+    state: Mutex<State<T>>,
     ended: Condvar,
     is_given_up: AtomicBool,
 }
 
-#[derive(Default)]
-struct State {
+struct State<T> {
     is_over: bool,
     /// `None` once it is over: it panicked.
-    outcome: Option<Result<Taken>>,
+    outcome: Option<T>,
 }
 
 /// Says that it is over, also after a panic.
-struct Ending(Arc<Shared>);
+struct Ending<T>(Arc<Shared<T>>);
 
-impl Drop for Ending {
+impl<T> Drop for Ending<T> {
     fn drop(&mut self) {
         self.0.state.lock().is_over = true;
         self.0.ended.notify_all();
     }
 }
 
-/// A census under way.
-pub(super) struct Counting {
-    shared: Arc<Shared>,
-    thread: Box<dyn Join>,
+/// Work under way. Dropped, it is given up, and has ended: it never outlives whoever began it.
+pub(super) struct Beside<T> {
+    shared: Arc<Shared<T>>,
+    thread: Option<Box<dyn Join>>,
 }
 
-impl Counting {
-    /// Begins it. Fails if the system has no thread left.
-    pub(super) fn begin(task: Arc<Task>) -> io::Result<Counting> {
-        let shared = Arc::new(Shared::default());
-        let ending = Ending(shared.clone());
-        let threads = task.context.env.threads.clone();
+impl<T: Send + 'static> Beside<T> {
+    /// Begins it; it is to end early once its flag says that it is given up. Fails if the system
+    /// has no thread left.
+    pub(super) fn begin(
+        threads: &Arc<dyn Threads>,
+        name: &str,
+        work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
+    ) -> io::Result<Beside<T>> {
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State { is_over: false, outcome: None }),
+            ended: Condvar::new(),
+            is_given_up: AtomicBool::new(false),
+        });
+        let (ending, others) = (Ending(shared.clone()), threads.clone());
         let work = move || {
-            task.context.env.threads.give_way();
-            let outcome = task.run(&ending.0.is_given_up);
+            others.give_way();
+            let outcome = work(&ending.0.is_given_up);
             ending.0.state.lock().outcome = Some(outcome);
         };
-        let thread = threads.spawn("cleave-census", Box::new(work))?;
-        Ok(Counting { shared, thread })
+        let thread = threads.spawn(name, Box::new(work))?;
+        Ok(Beside { shared, thread: Some(thread) })
     }
 
     /// Waits for at most so long; true once it is over.
@@ -113,19 +70,73 @@ impl Counting {
         self.shared.ended.wait_timeout(state, time).0.is_over
     }
 
-    /// What came of it, once it is over.
-    pub(super) fn outcome(self) -> Result<Taken> {
-        if let Err(text) = self.thread.join() {
+    /// What came of it, once it is over. A panic there becomes one here.
+    pub(super) fn outcome(mut self) -> T {
+        if let Some(Err(text)) = self.thread.take().map(Join::join) {
             // As if it had happened on this thread, whose guard ends writing.
-            panic!("the census panicked: {text}");
+            panic!("a thread beside value GC panicked: {text}");
         }
-        self.shared.state.lock().outcome.take().expect("its thread ended without a panic")
+        self.shared.state.lock().outcome.take().expect("it ended without a panic")
+    }
+}
+
+impl<T> Drop for Beside<T> {
+    fn drop(&mut self) {
+        if let Some(thread) = self.thread.take() {
+            self.shared.is_given_up.store(true, Ordering::Relaxed);
+            // Nobody wants to know what came of it; it only reads, so a panic would say nothing
+            // about what is written.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::{Env, OsSettings};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    fn threads() -> Arc<dyn Threads> {
+        Env::os(&OsSettings::default()).threads
     }
 
-    /// Ends it early.
-    pub(super) fn give_up(self) {
-        self.shared.is_given_up.store(true, Ordering::Relaxed);
-        // Nobody wants to know what came of it; a panic would say nothing about the data.
-        let _ = self.thread.join();
+    /// Work that goes on until it is given up, and then says so.
+    fn until_given_up(said: &Arc<AtomicBool>) -> Beside<()> {
+        let said = said.clone();
+        let work = move |is_given_up: &AtomicBool| {
+            while !is_given_up.load(Ordering::Relaxed) {
+                std::thread::yield_now();
+            }
+            said.store(true, Ordering::Relaxed);
+        };
+        Beside::begin(&threads(), "test", work).unwrap()
+    }
+
+    #[test]
+    fn its_outcome_arrives() {
+        let beside = Beside::begin(&threads(), "test", |_| 7).unwrap();
+        while !beside.is_over_within(Duration::from_secs(1)) {}
+        assert_eq!(beside.outcome(), 7);
+    }
+
+    #[test]
+    fn it_has_ended_once_it_is_given_up() {
+        let said = Arc::new(AtomicBool::new(false));
+        let beside = until_given_up(&said);
+        assert!(!beside.is_over_within(Duration::ZERO));
+        assert!(!beside.is_over_within(Duration::from_nanos(1)));
+        drop(beside);
+        assert!(said.load(Ordering::Relaxed));
+    }
+
+    #[test]
+    fn a_panic_there_is_one_here() {
+        let panics = |_: &AtomicBool| -> u32 { panic!("what went wrong") };
+        let beside = Beside::begin(&threads(), "test", panics).unwrap();
+        while !beside.is_over_within(Duration::from_secs(1)) {}
+        let outcome = catch_unwind(AssertUnwindSafe(|| beside.outcome()));
+        let text = outcome.unwrap_err();
+        assert!(text.downcast_ref::<String>().unwrap().contains("what went wrong"));
     }
 }

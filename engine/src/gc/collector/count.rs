@@ -1,35 +1,48 @@
-//! When the collector counts, and how: a census, and what is freed in the midst of it.
+//! When the collector counts, and how: a census, or a look at what is new.
 
-use super::beside::{Counting, Taken, Task};
+use super::beside::Beside;
+use super::task::{Taken, Task};
 use super::{Collector, State};
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::gc::census::LiveRecord;
 use crate::gc::facts::SpaceFacts;
-use crate::gc::pace::{CensusNeed, Counted};
+use crate::gc::pace::{CensusNeed, Counted, Written};
 use crate::gc::picker::{Mode, Plan};
-use crate::gc::survey::{Knowledge, are_long};
+use crate::gc::survey::are_long;
 use crate::gc::target::SpaceTarget;
 use crate::version::entries::EntriesView;
 use crate::version::view::View;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-/// In the midst of a census planning takes this part of the time at most.
-const PLAN_PAUSES: u32 = 16;
-
-/// While there is nothing to free, it is looked for so often.
+/// While a census is under way and there is nothing to free, it is looked for so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+/// What is listed of new segments may take this part of what a census may.
+const LOOK_PART: usize = 4;
 /// For a census that nobody gives up.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// What is done in the midst of a census.
-#[derive(Default)]
-struct Meanwhile {
-    relocating: Duration,
-    /// When to look again.
-    not_before: Duration,
+/// A census that another thread takes.
+pub(super) struct Counting {
+    taking: Beside<Result<Taken>>,
+    start: Start,
+}
+
+impl Counting {
+    pub(super) fn is_over(&self) -> bool {
+        self.taking.is_over_within(Duration::ZERO)
+    }
+}
+
+/// What was so when a census began.
+struct Start {
+    facts: SpaceFacts,
+    written: Written,
+    seqno: SeqNo,
+    snapshots: Vec<SeqNo>,
 }
 
 impl Collector {
@@ -56,9 +69,6 @@ impl Collector {
                 || written.put_bytes > facts.allocated() / part
                 || written.deletes > 0 && mode == Mode::Idle;
         }
-        if plan.after_census > 0 {
-            return true;
-        }
         let is_over = facts.allocated() > SpaceTarget::new(facts.live_bytes, target).start();
         if (is_over || mode == Mode::Idle) && self.is_released(state) {
             return true;
@@ -78,50 +88,64 @@ impl Collector {
         state.snapshots.iter().any(|seqno| now.binary_search(seqno).is_err())
     }
 
-    /// Counts anew, and frees meanwhile what the last census found, where `mode` is to hold the
-    /// space target.
-    pub(super) fn take_census(
+    /// Begins to count anew. Where `mode` is to hold the space target another thread does that, as
+    /// what the last census found can be freed meanwhile; else it is done on return.
+    pub(super) fn begin_census(
         &self,
         state: &mut State,
         facts: &SpaceFacts,
         mode: Mode,
     ) -> Result<()> {
-        let (context, written) = (&self.parts.context, self.written());
-        let task = self.task(facts)?;
+        let written = self.written();
+        let task = self.task(state, wanted(facts), false)?;
         let (seqno, snapshots) = (task.seqno, task.snapshots.clone());
-        let begun = context.env.clock.now();
-        let mut meanwhile = Meanwhile::default();
-        let counted = if matches!(mode, Mode::Busy | Mode::Low) && state.is_counted {
-            self.count_beside(state, task, mode, &mut meanwhile)?
-        } else {
-            task.run(&NEVER)
-        };
-        let Taken { census, time } = counted.inspect_err(|error| {
-            if error.kind() == ErrorKind::Corruption {
-                state.broken = Some(error.clone());
+        let start = Start { facts: facts.clone(), written, seqno, snapshots };
+        if !matches!(mode, Mode::Busy | Mode::Low) || !state.is_counted {
+            return self.take(state, task.run(&NEVER), start);
+        }
+        let task = Arc::new(task);
+        let (counted, threads) = (task.clone(), &self.parts.context.env.threads);
+        let work = move |is_given_up: &AtomicBool| counted.run(is_given_up);
+        match Beside::begin(threads, "cleave-census", work) {
+            Ok(taking) => {
+                state.counting = Some(Counting { taking, start });
+                Ok(())
             }
-        })?;
+            // The system has no thread left.
+            Err(_) => self.take(state, task.run(&NEVER), start),
+        }
+    }
+
+    /// Takes what a census found that is over.
+    pub(super) fn end_census(&self, state: &mut State, counting: Counting) -> Result<()> {
+        let Counting { taking, start } = counting;
+        self.take(state, taking.outcome(), start)
+    }
+
+    /// Waits a little for the census under way, as there is nothing to free.
+    pub(super) fn await_census(&self, state: &State) {
+        if let Some(counting) = &state.counting {
+            counting.taking.is_over_within(LOOK_AGAIN);
+        }
+    }
+
+    fn take(&self, state: &mut State, taken: Result<Taken>, start: Start) -> Result<()> {
+        let Taken { census, time } = taken.inspect_err(|error| state.note_broken(error))?;
+        let context = &self.parts.context;
         let counters = &self.parts.counters.gc;
         counters.censuses.add(1);
         counters.census_entries.add(census.walked);
         counters.census_nanos.add(time.as_nanos() as u64);
-        state.census_time = time;
-        // Writers are held up by the rate at which space comes back, and for so long none did.
-        state.freed.1 += (context.env.clock.now() - begun).saturating_sub(meanwhile.relocating);
+        let Start { facts, written, seqno, snapshots } = start;
         let (live_bytes, live_records) = (census.live_bytes(), census.entries);
         state.live.count(Counted { live_bytes, live_records, written });
-        let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
-        let written_then = written_then.collect();
         state.is_counted = true;
         // One from behind the count kept nothing alive in it.
         state.snapshots = snapshots.into_iter().filter(|&snapshot| snapshot < seqno).collect();
         let mut lists = census.segments.values().filter_map(|live| live.list.as_ref());
         let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
         let may_punch = is_unknown && lists.any(|list| are_long(list));
-        // Segments made meanwhile are not in the census.
-        let mut moved_since = std::mem::take(&mut state.knowledge.moved_since);
-        moved_since.retain(|id, _| !census.counted.contains(id));
-        state.knowledge = Knowledge { census, written_then, moved_since };
+        state.knowledge.renew(census, &facts, &context.set.current());
         if may_punch {
             state.puncher.costs.probe(context);
             let nanos = state.puncher.costs.get().map_or(0, |cost| cost.call_nanos);
@@ -130,75 +154,52 @@ impl Collector {
         Ok(())
     }
 
-    /// What a census that begins now looks at.
-    fn task(&self, facts: &SpaceFacts) -> Result<Task> {
+    /// What a census that begins now looks at, or a look at the `wanted` segments alone.
+    fn task(&self, state: &mut State, wanted: Vec<SegmentId>, wanted_only: bool) -> Result<Task> {
         let seqno = self.parts.snapshots.visible();
         let snapshots = self.parts.snapshots.list();
         // I4: what was written over counts as dead only once the newer version is durable.
         self.parts.committer.sync()?;
-        let views = self.views()?.iter().map(|view| EntriesView::of(view)).collect();
-        // Half of it: the lists of the last census are in use until this one is taken.
-        let memory = self.parts.options.memory_bytes as usize / 2;
-        let max_listed = memory / size_of::<LiveRecord>();
-        let context = self.parts.context.clone();
-        Ok(Task { context, seqno, snapshots, views, wanted: wanted(facts), max_listed })
-    }
-
-    /// Has another thread count, and frees meanwhile. An error within is that of the census, one
-    /// outside that of freeing.
-    fn count_beside(
-        &self,
-        state: &mut State,
-        task: Task,
-        mode: Mode,
-        meanwhile: &mut Meanwhile,
-    ) -> Result<Result<Taken>> {
-        let task = Arc::new(task);
-        let Ok(counting) = Counting::begin(task.clone()) else {
-            return Ok(task.run(&NEVER));
+        let segments = wanted.iter().copied().collect();
+        let entries = |view: &Arc<View>| match wanted_only {
+            true => EntriesView::referencing(view, &segments),
+            false => EntriesView::of(view),
         };
-        drop(task);
-        loop {
-            let closing = self.parts.context.check_closing();
-            match closing.and_then(|()| self.free_meanwhile(state, mode, meanwhile)) {
-                Ok(worked) => {
-                    let time = if worked { Duration::ZERO } else { LOOK_AGAIN };
-                    if counting.is_over_within(time) {
-                        return Ok(counting.outcome());
-                    }
-                }
-                Err(error) => {
-                    counting.give_up();
-                    return Err(error);
-                }
-            }
-        }
+        let views = self.views()?.iter().map(entries).collect();
+        let max_listed = self.max_listed() / if wanted_only { LOOK_PART } else { 1 };
+        let context = self.parts.context.clone();
+        state.walks += 1;
+        let walk = state.walks;
+        Ok(Task { context, seqno, snapshots, views, wanted, wanted_only, max_listed, walk })
     }
 
-    /// A piece of work in the midst of a census, if one is due.
-    fn free_meanwhile(&self, state: &mut State, mode: Mode, done: &mut Meanwhile) -> Result<bool> {
-        let clock = &self.parts.context.env.clock;
-        let begun = clock.now();
-        if self.paused.load(Ordering::Relaxed) || begun < done.not_before {
-            return Ok(false);
-        }
-        let is_low = self.parts.gate.reserve.is_low();
-        let mode = if is_low { Mode::Low } else { mode };
-        let (facts, plan) = self.plan(state, mode)?;
-        self.set_pace(state, &facts, &plan, mode);
-        let planned = clock.now();
-        let group = self.group(state, &facts, &plan);
-        let works = !group.is_empty();
-        if works {
-            self.relocate(state, group)?;
-            if is_low {
-                self.parts.committer.look_at_disk_now();
-            }
-        }
-        let now = clock.now();
-        done.relocating += now - planned;
-        done.not_before = now + (planned - begun) * PLAN_PAUSES;
-        Ok(works)
+    /// True if segments of the log that were closed since the census are worth a look.
+    pub(super) fn wants_look(&self, state: &State, plan: &Plan) -> bool {
+        state.is_counted && plan.after_census > 0
+    }
+
+    /// Lists what is live in the segments of the log that were closed since the census. Only the
+    /// few tables are read that reference them, the last flushes mostly, where a census would read
+    /// all: nothing else leads to these segments, as they are behind the head. What other tables
+    /// hide is listed too, and is not moved if it is known by then to be overwritten.
+    pub(super) fn look_at_new(&self, state: &mut State, facts: &SpaceFacts) -> Result<()> {
+        let new = facts.segments.iter().filter(|segment| segment.is_new());
+        let task = self.task(state, new.map(|segment| segment.id).collect(), true)?;
+        let taken = task.run(&NEVER).inspect_err(|error| state.note_broken(error))?;
+        let Taken { census: found, time } = taken;
+        let counters = &self.parts.counters.gc;
+        counters.census_entries.add(found.walked);
+        counters.census_nanos.add(time.as_nanos() as u64);
+        state.look_time = Some(time);
+        state.snapshots.extend(task.snapshots.iter().filter(|&&snapshot| snapshot < task.seqno));
+        state.knowledge.add(found, facts);
+        Ok(())
+    }
+
+    /// Records that a census may list: half of the memory, as the lists of the last one are in use
+    /// until it is taken.
+    fn max_listed(&self) -> usize {
+        self.parts.options.memory_bytes as usize / 2 / size_of::<LiveRecord>()
     }
 
     /// A view of each keyspace that has tables. One that is just being created has none.
@@ -215,6 +216,15 @@ impl Collector {
             }
         }
         Ok(views)
+    }
+}
+
+impl State {
+    /// Remembers what keeps entries from being walked.
+    fn note_broken(&mut self, error: &Error) {
+        if error.kind() == ErrorKind::Corruption {
+            self.broken = Some(error.clone());
+        }
     }
 }
 

@@ -1,0 +1,54 @@
+//! A census that can be taken by any thread: it looks at views that were taken before it began, and
+//! holds tables, memtables and relocations, but no segment (I5). So value GC can go on meanwhile.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::SeqNo;
+use crate::base::pointer::SegmentId;
+use crate::gc::census::{self, Census, Scope};
+use crate::version::entries::EntriesView;
+use crate::version::job::JobContext;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What a census looks at, for whoever takes it; see [`Scope`].
+pub(super) struct Task {
+    pub(super) context: JobContext,
+    pub(super) seqno: SeqNo,
+    pub(super) snapshots: Vec<SeqNo>,
+    pub(super) views: Vec<EntriesView>,
+    pub(super) wanted: Vec<SegmentId>,
+    pub(super) wanted_only: bool,
+    pub(super) max_listed: usize,
+    pub(super) walk: u64,
+}
+
+/// A census that was taken.
+pub(super) struct Taken {
+    pub(super) census: Census,
+    /// How long that took.
+    pub(super) time: Duration,
+}
+
+impl Task {
+    /// Takes the census on this thread, unless the database closes or it `is_given_up`.
+    pub(super) fn run(&self, is_given_up: &AtomicBool) -> Result<Taken> {
+        let scope = Scope {
+            seqno: self.seqno,
+            snapshots: &self.snapshots,
+            views: &self.views,
+            wanted: &self.wanted,
+            wanted_only: self.wanted_only,
+            max_listed: self.max_listed,
+            walk: self.walk,
+        };
+        let clock = &self.context.env.clock;
+        let begun = clock.now();
+        let census = census::take(&scope, || {
+            if is_given_up.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Busy, "the census was given up"));
+            }
+            self.context.check_closing()
+        })?;
+        Ok(Taken { census, time: clock.now() - begun })
+    }
+}

@@ -1,0 +1,77 @@
+//! How fast space comes back, as far as that can be learned: what writers are held up by.
+
+use std::time::Duration;
+
+/// Bytes freed, and the time that took. The past fades slowly: there are about as many rounds
+/// between two censuses as count.
+#[derive(Debug, Default)]
+pub struct Freed {
+    bytes: u64,
+    time: Duration,
+    /// How much of the time since the last look went into freeing.
+    worked: Duration,
+    /// When the last look was, if writers waited for space then.
+    awaited_since: Option<Duration>,
+}
+
+impl Freed {
+    /// Notes what a round freed.
+    pub fn note(&mut self, bytes: u64, time: Duration) {
+        self.bytes = self.bytes / 16 * 15 + bytes;
+        self.time = self.time / 16 * 15 + time;
+        self.worked += time;
+    }
+
+    /// Looks at the clock. Time in which writers waited for space counts whole, also what went into
+    /// counting, or into waiting for a flush.
+    pub fn look(&mut self, now: Duration, is_awaited: bool) {
+        if let Some(since) = self.awaited_since.take() {
+            self.time += now.saturating_sub(since).saturating_sub(self.worked);
+        }
+        self.worked = Duration::ZERO;
+        self.awaited_since = is_awaited.then_some(now);
+    }
+
+    /// Bytes a second; 0 if there was nothing to learn from.
+    pub fn per_second(&self) -> u64 {
+        (self.bytes as f64 / self.time.as_secs_f64().max(1e-9)) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn what_writers_wait_for_counts_whole() {
+        let mut freed = Freed::default();
+        assert_eq!(freed.per_second(), 0);
+        freed.look(ms(0), false);
+        freed.note(1 << 20, ms(10));
+        freed.look(ms(1000), false);
+        assert_eq!(freed.per_second(), 100 << 20, "nobody waited in between");
+        freed.look(ms(2000), true);
+        freed.look(ms(2010), true);
+        assert_eq!(freed.per_second(), 50 << 20, "it was waited for in vain");
+        freed.note(1 << 20, ms(10));
+        let before = freed.per_second();
+        freed.look(ms(2020), false);
+        assert_eq!(freed.per_second(), before, "all of that time is noted already");
+        freed.look(ms(9000), false);
+        assert_eq!(freed.per_second(), before);
+    }
+
+    #[test]
+    fn the_past_fades() {
+        let mut freed = Freed::default();
+        freed.note(1 << 30, ms(1));
+        for _ in 0..200 {
+            freed.note(1 << 20, ms(10));
+        }
+        assert!(freed.per_second().abs_diff(100 << 20) < 5 << 20, "{}", freed.per_second());
+    }
+}
