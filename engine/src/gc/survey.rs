@@ -38,23 +38,42 @@ impl Knowledge {
         // Segments made meanwhile are not in the census.
         self.moved_since.retain(|id, _| !self.census.counted.contains(id));
         for id in counted.into_iter().filter(|id| version.segments.contains_key(id)) {
-            if self.census.counted.contains(&id) {
+            let (Some(live), Some(&written)) = (segments.remove(&id), written_before.get(&id))
+            else {
                 continue;
-            }
-            if let (Some(live), Some(&written)) = (segments.remove(&id), written_before.get(&id)) {
+            };
+            // A later walk found less alive, and what it did not may be in a hole by now.
+            let is_later = |found: &Live| live.walk > found.walk;
+            if self.census.segments.get(&id).is_none_or(is_later) {
                 self.learn(id, live, written);
+            }
+        }
+        self.leave_out_holes(version);
+    }
+
+    /// Holes that were declared while the census was under way: what is there was dead by then.
+    fn leave_out_holes(&mut self, version: &Version) {
+        for (id, live) in &mut self.census.segments {
+            let segment = version.segments.get(id).filter(|segment| !segment.holes.is_empty());
+            if let (Some(segment), Some(list)) = (segment, &mut live.list) {
+                list.retain(|it| !segment.is_punched(it.offset, it.length.into()));
             }
         }
     }
 
-    /// Adds what a look at new segments found.
+    /// Adds what a look at new segments found. Those whose lists were given up stay new.
     pub fn add(&mut self, mut found: Census, facts: &SpaceFacts) {
         for segment in &facts.segments {
-            if found.counted.contains(&segment.id) {
-                let live = found.segments.remove(&segment.id).unwrap_or_default();
+            let live = found.segments.remove(&segment.id).filter(|live| live.list.is_some());
+            if let Some(live) = live {
                 self.learn(segment.id, live, segment.written);
             }
         }
+    }
+
+    /// How many records are listed.
+    pub fn listed(&self) -> usize {
+        self.census.segments.values().filter_map(|live| live.list.as_ref()).map(Vec::len).sum()
     }
 
     fn learn(&mut self, id: SegmentId, live: Live, written: u64) {

@@ -26,14 +26,20 @@ impl EntriesView {
         EntriesView::with(view, view.levels.clone(), unpinned(&view.active), immutables)
     }
 
-    /// Those of the tables in `view` that reference one of these segments.
+    /// Those of the tables in `view` that reference one of these segments, and of the memtables
+    /// that lead there: a view from before a flush has no table for what it flushed.
     pub fn referencing(view: &View, segments: &BTreeSet<SegmentId>) -> EntriesView {
         let is_wanted = |table: &TableHandle| {
             table.meta.summary.segments.keys().any(|segment| segments.contains(segment))
         };
         let levels = Arc::new(view.levels.filtered(is_wanted));
+        let leads_there = |memtable: &&Arc<LoggedMemtable>| {
+            memtable.pins().iter().any(|segment| segments.contains(segment))
+        };
+        let memtables = view.memtables().filter(leads_there);
+        let memtables = memtables.map(|memtable| Arc::new(memtable.unpinned())).collect();
         let nothing = Arc::new(LoggedMemtable::new(view.levels.order().clone()));
-        EntriesView::with(view, levels, nothing, Vec::new())
+        EntriesView::with(view, levels, nothing, memtables)
     }
 
     fn with(

@@ -126,3 +126,28 @@ fn i06_a_look_at_new_segments_misses_nothing_that_is_live() {
     assert_eq!(records(&count(&db, &first, true), &first), 40, "nothing but that flush is read");
     expect_clean(&db);
 }
+
+/// A view is taken that is from before a flush, though the head has moved on: what the flush wrote
+/// is in no table of it yet.
+#[test]
+fn i06_a_look_from_before_a_flush_misses_nothing() {
+    let dir = doc_dir("look-flush");
+    let db = open(&dir);
+    (0..50).for_each(|number| put(&db, &format!("{number:03}"), 1));
+    let before = views(&db);
+    settle(&db);
+    let wanted = closed(&db, &[]);
+    let set: BTreeSet<SegmentId> = wanted.iter().copied().collect();
+    let views: Vec<_> = before.iter().map(|view| EntriesView::referencing(view, &set)).collect();
+    let scope = Scope {
+        seqno: db.core.snapshots.visible(),
+        snapshots: &[],
+        views: &views,
+        wanted: &wanted,
+        wanted_only: true,
+        max_listed: 1000,
+        walk: 1,
+    };
+    let look = census::take(&scope, || Ok(())).unwrap();
+    assert_eq!(wanted.iter().map(|&id| list(&look, id).len()).sum::<usize>(), 50);
+}

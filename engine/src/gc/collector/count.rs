@@ -7,7 +7,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::gc::census::LiveRecord;
-use crate::gc::facts::SpaceFacts;
+use crate::gc::facts::{SegmentFacts, SpaceFacts};
 use crate::gc::pace::{CensusNeed, Counted, Written};
 use crate::gc::picker::{Mode, Plan};
 use crate::gc::survey::are_long;
@@ -20,8 +20,6 @@ use std::time::Duration;
 
 /// While a census is under way and there is nothing to free, it is looked for so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// What is listed of new segments may take this part of what a census may.
-const LOOK_PART: usize = 4;
 /// For a census that nobody gives up.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
@@ -59,6 +57,10 @@ impl Collector {
         }
         let target = self.parts.options.max_space_amplification;
         let written = self.written();
+        if state.is_counted && plan.after_census > 0 {
+            // There is no room for what a look would list.
+            return true;
+        }
         if !state.is_counted {
             // What tables reference is live at most; a process that came to read counts nothing.
             let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
@@ -97,7 +99,8 @@ impl Collector {
         mode: Mode,
     ) -> Result<()> {
         let written = self.written();
-        let task = self.task(state, wanted(facts), false)?;
+        let collectable = facts.segments.iter().filter(|segment| segment.is_collectable());
+        let task = self.task(state, wanted(collectable), false)?;
         let (seqno, snapshots) = (task.seqno, task.snapshots.clone());
         let start = Start { facts: facts.clone(), written, seqno, snapshots };
         if !matches!(mode, Mode::Busy | Mode::Low) || !state.is_counted {
@@ -166,16 +169,19 @@ impl Collector {
             false => EntriesView::of(view),
         };
         let views = self.views()?.iter().map(entries).collect();
-        let max_listed = self.max_listed() / if wanted_only { LOOK_PART } else { 1 };
+        let listed = if wanted_only { state.knowledge.listed() } else { 0 };
+        let max_listed = self.max_listed().saturating_sub(listed);
         let context = self.parts.context.clone();
         state.walks += 1;
         let walk = state.walks;
         Ok(Task { context, seqno, snapshots, views, wanted, wanted_only, max_listed, walk })
     }
 
-    /// True if segments of the log that were closed since the census are worth a look.
+    /// True if segments of the log that were closed since the census are worth a look, and there is
+    /// room for what it lists.
     pub(super) fn wants_look(&self, state: &State, plan: &Plan) -> bool {
-        state.is_counted && plan.after_census > 0
+        let has_room = || state.knowledge.listed() < self.max_listed();
+        state.is_counted && plan.after_census > 0 && has_room()
     }
 
     /// Lists what is live in the segments of the log that were closed since the census. Only the
@@ -184,14 +190,13 @@ impl Collector {
     /// hide is listed too, and is not moved if it is known by then to be overwritten.
     pub(super) fn look_at_new(&self, state: &mut State, facts: &SpaceFacts) -> Result<()> {
         let new = facts.segments.iter().filter(|segment| segment.is_new());
-        let task = self.task(state, new.map(|segment| segment.id).collect(), true)?;
+        let task = self.task(state, wanted(new), true)?;
         let taken = task.run(&NEVER).inspect_err(|error| state.note_broken(error))?;
         let Taken { census: found, time } = taken;
         let counters = &self.parts.counters.gc;
         counters.census_entries.add(found.walked);
         counters.census_nanos.add(time.as_nanos() as u64);
         state.look_time = Some(time);
-        state.snapshots.extend(task.snapshots.iter().filter(|&&snapshot| snapshot < task.seqno));
         state.knowledge.add(found, facts);
         Ok(())
     }
@@ -230,9 +235,8 @@ impl State {
 
 /// Segments whose records a census is to list: those with most garbage for what is live first, as
 /// far as is known.
-fn wanted(facts: &SpaceFacts) -> Vec<SegmentId> {
-    let mut candidates: Vec<_> =
-        facts.segments.iter().filter(|segment| segment.is_collectable()).collect();
+fn wanted<'a>(candidates: impl Iterator<Item = &'a SegmentFacts>) -> Vec<SegmentId> {
+    let mut candidates: Vec<_> = candidates.collect();
     candidates.sort_by_key(|segment| {
         let live = segment.live.min(segment.referenced).min(segment.written);
         (live * 1000 / segment.written.max(1), segment.id)
