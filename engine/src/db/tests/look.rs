@@ -6,12 +6,17 @@ use crate::base::pointer::SegmentId;
 use crate::db::Db;
 use crate::doc_dir;
 use crate::gc::census::{self, Census, LiveRecord, Scope};
+use crate::gc::facts::{SegmentFacts, SpaceFacts};
+use crate::gc::survey::Knowledge;
 use crate::segment::SegmentKind;
+use crate::version::HOLE_UNIT;
+use crate::version::edit::{Change, Edit};
 use crate::version::entries::EntriesView;
 use crate::version::files::names;
 use std::collections::BTreeSet;
 
-/// What is found live in these segments, and how many entries were walked for that.
+/// What is found live in these segments, and how many entries were walked for that. A look comes
+/// behind a census.
 fn count(db: &Db, wanted: &[SegmentId], wanted_only: bool) -> Census {
     let set: BTreeSet<SegmentId> = wanted.iter().copied().collect();
     let view_of = |view: &crate::version::view::View| match wanted_only {
@@ -28,7 +33,7 @@ fn count(db: &Db, wanted: &[SegmentId], wanted_only: bool) -> Census {
         wanted,
         wanted_only,
         max_listed: 10_000,
-        walk: 1,
+        walk: 1 + u64::from(wanted_only),
     };
     census::take(&scope, || Ok(())).unwrap()
 }
@@ -150,4 +155,61 @@ fn i06_a_look_from_before_a_flush_misses_nothing() {
     };
     let look = census::take(&scope, || Ok(())).unwrap();
     assert_eq!(wanted.iter().map(|&id| list(&look, id).len()).sum::<usize>(), 50);
+}
+
+fn facts_of(id: SegmentId) -> SpaceFacts {
+    let segment = SegmentFacts {
+        id,
+        kind: SegmentKind::Log,
+        allocated: 1 << 20,
+        written: 1 << 20,
+        live: 0,
+        live_records: 0,
+        referenced: 1 << 20,
+        counted: false,
+        sealed: true,
+        behind_head: true,
+        linked: false,
+        dead_runs: None,
+    };
+    SpaceFacts { segments: vec![segment], ..SpaceFacts::default() }
+}
+
+/// A census that began before a look ends behind it. What the look knew to be dead may be in a hole
+/// by then, and a relocation that reads zeroes takes the segment for damaged.
+#[test]
+fn i06_an_older_census_takes_nothing_back() {
+    let dir = doc_dir("look-older");
+    let db = open(&dir);
+    let write = |count: usize, byte| {
+        for number in 0..count {
+            db.default_keyspace().put(format!("{number:03}"), vec![byte; 14_000]).unwrap();
+        }
+        settle(&db);
+    };
+    write(1, 1);
+    let id = closed(&db, &[])[0];
+    let census = count(&db, &[id], false);
+    let record = list(&census, id)[0];
+    write(1, 2);
+    let look = count(&db, &closed(&db, &[]), true);
+    assert!(list(&look, id).is_empty());
+
+    let (facts, version) = (facts_of(id), db.core.set.current());
+    let mut knowledge = Knowledge::default();
+    knowledge.add(look, &facts);
+    knowledge.renew(census.clone(), &facts, &version);
+    assert!(list(&knowledge.census, id).is_empty(), "the look came later");
+    assert_eq!(knowledge.listed(), 0);
+
+    let mut knowledge = Knowledge::default();
+    knowledge.renew(census.clone(), &facts, &version);
+    assert_eq!(list(&knowledge.census, id), [record]);
+    // Whoever knew that it is dead declared a hole there.
+    let hole = (record.offset.next_multiple_of(HOLE_UNIT), HOLE_UNIT);
+    let holes = Change::Holes { segment: id, holes: [hole].into() };
+    db.core.set.apply(|_| Ok(Edit::new(vec![holes])), &[], None).unwrap();
+    let mut knowledge = Knowledge::default();
+    knowledge.renew(census, &facts, &db.core.set.current());
+    assert!(list(&knowledge.census, id).is_empty(), "what is in a hole is not moved");
 }
