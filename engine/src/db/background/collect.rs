@@ -88,13 +88,18 @@ impl Background {
     /// Almost without space (I9): frees what costs nothing, which others might come to too late,
     /// and looks whether puts may go on.
     fn make_room(&self) -> Result<()> {
+        self.drop_dead()?;
+        self.place.committer.look_at_disk_now();
+        Ok(())
+    }
+
+    /// Removes the segments that nothing leads to.
+    fn drop_dead(&self) -> Result<()> {
         let (set, counters) = (&self.place.context.set, &self.place.counters);
         if !dead::pick(&set.current()).is_empty() {
             counters.segments_dropped.add(dead::run(set)? as u64);
         }
-        self.purge()?;
-        self.place.committer.look_at_disk_now();
-        Ok(())
+        self.purge()
     }
 
     /// Unlinks what nobody reads any more.
@@ -109,13 +114,18 @@ impl Background {
         self.place.collector.paused()
     }
 
-    /// Collects all that is worth it on the caller's thread.
+    /// Collects all that is worth it on the caller's thread, and what is dead as a whole: whoever
+    /// asked for it may end the process right behind.
     pub fn collect_now(&self) -> Result<MoveReport> {
         let mut state = self.state.lock();
         self.check_running(&state)?;
         state.jobs += 1;
         drop(state);
-        let outcome = self.guarded(|| self.place.collector.collect());
+        let outcome = self.guarded(|| {
+            let report = self.place.collector.collect()?;
+            self.drop_dead()?;
+            Ok(report)
+        });
         self.state.lock().jobs -= 1;
         self.changed.notify_all();
         self.place.gate.notify();
