@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.function.IntSupplier;
+import java.util.function.Predicate;
 import java.util.stream.Collectors;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.compaction.AbstractCompactionTask;
@@ -109,10 +110,28 @@ final class GatheringLeveled extends LeveledCompactionStrategy {
         super.addSSTables(sorted(added));
     }
 
-    /** Has those of level 0 wait; returns the others, which are in levels already. */
+    /** Has those of level 0 wait; returns the others, which the stock layout is told of. */
     private List<SSTableReader> sorted(Iterable<SSTableReader> added) {
-        List<SSTableReader> sorted = new ArrayList<>();
-        added.forEach(file -> (file.getSSTableLevel() == 0 ? waiting : sorted).add(file));
+        return sorted(added, file -> file.getSSTableLevel() == 0,
+                file -> super.getSSTables().contains(file), waiting);
+    }
+
+    /**
+     * Cassandra may tell twice that a file has come. One that waits no longer must not wait again:
+     * it would be in both places, and could be compacted away in one only.
+     *
+     * @param known whether the stock layout knows it already
+     */
+    static <F> List<F> sorted(
+            Iterable<F> added, Predicate<F> isFlushed, Predicate<F> known, Set<F> waiting) {
+        List<F> sorted = new ArrayList<>();
+        for (F file : added) {
+            if (isFlushed.test(file) && !known.test(file)) {
+                waiting.add(file);
+            } else {
+                sorted.add(file);
+            }
+        }
         return sorted;
     }
 

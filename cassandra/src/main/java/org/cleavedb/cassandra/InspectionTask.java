@@ -13,6 +13,7 @@ import org.apache.cassandra.db.compaction.CompactionInterruptedException;
 import org.apache.cassandra.db.compaction.OperationType;
 import org.apache.cassandra.db.compaction.writers.CompactionAwareWriter;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.KeyIterator;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.utils.TimeUUID;
@@ -43,20 +44,31 @@ final class InspectionTask extends AbstractCompactionTask {
         Inspection inspection = new Inspection(sstable);
         tracker.beginCompaction(inspection);
         try {
-            Role role = inspection.role();
+            Role role = lookThrough(inspection);
             LOG.info("{} was inspected; it is {}", sstable.getFilename(),
                     role == null ? "mixed" : role);
             found.accept(role);
-        } catch (IOException failure) {
-            sstable.markSuspect();
-            throw new IllegalStateException("The keys of " + sstable.getFilename() + " cannot be "
-                    + "read (" + failure + "); it is left out of compactions until the node "
-                    + "restarts. Try `nodetool scrub`", failure);
         } finally {
             tracker.finishCompaction(inspection);
         }
         // Nothing was replaced: closing the transaction, which the caller does, frees the file.
         return 1;
+    }
+
+    /** A file that cannot be read must not be asked for again and again, before all others. */
+    private static Role lookThrough(Inspection inspection) {
+        try {
+            return inspection.role();
+        } catch (CompactionInterruptedException stopped) {
+            throw stopped;
+        } catch (IOException | RuntimeException | FSError failure) {
+            // What is read wrongly is told in many ways, as Cassandra's iterators wrap what they
+            // meet, or stumble over lengths that are none.
+            inspection.sstable.markSuspect();
+            throw new IllegalStateException("The keys of " + inspection.sstable.getFilename()
+                    + " cannot be read (" + failure + "); it is left out of compactions until the "
+                    + "node restarts. Try `nodetool scrub`", failure);
+        }
     }
 
     @Override

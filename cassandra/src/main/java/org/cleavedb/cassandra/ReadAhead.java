@@ -5,6 +5,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.NoSuchElementException;
 import java.util.Set;
+import java.util.concurrent.Executor;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.function.ToLongFunction;
@@ -54,11 +55,21 @@ final class ReadAhead implements ISSTableScanner {
         this.merged = UnfilteredPartitionIterators.merge(scanners, null);
     }
 
-    /** @param scanners at least one; closed by the result */
+    /** @param scanners at least one; closed by the result, or if there is none */
     static ISSTableScanner of(TableMetadata table, List<ISSTableScanner> scanners) {
-        ReadAhead side = new ReadAhead(table, scanners);
-        READERS.execute(side::readAll);
-        return side;
+        return of(table, scanners, READERS);
+    }
+
+    static ISSTableScanner of(
+            TableMetadata table, List<ISSTableScanner> scanners, Executor readers) {
+        try {
+            ReadAhead side = new ReadAhead(table, scanners);
+            readers.execute(side::readAll);
+            return side;
+        } catch (RuntimeException | Error noThread) {
+            ISSTableScanner.closeAllAndPropagate(scanners, noThread);
+            throw noThread;
+        }
     }
 
     // The reader's part.

@@ -17,20 +17,9 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
  * two tasks ever work on one file. What cannot be claimed now is asked for again later.
  */
 final class RedundantWork {
-    /** Taking apart more at once would need much room on the disk. */
-    private static final int MIXED_AT_ONCE = 8;
-
-    /** A backlog, as after a node has joined, is split in parts: so many of each lane. */
-    private static final int SEGMENTS_AT_ONCE = 32;
-
     /** Told what an inspection has found. */
     interface Findings {
         void found(SSTableReader file, Role role, Placement by);
-    }
-
-    /** Cassandra's estimate whether rewriting a file would drop enough tombstones. */
-    interface TombstoneEstimate {
-        boolean isWorthDropping(SSTableReader file, long gcBefore);
     }
 
     private final ColumnFamilyStore table;
@@ -39,6 +28,8 @@ final class RedundantWork {
     private final Findings findings;
     private final TombstoneEstimate tombstones;
     private final IntSupplier ordering;
+    private final LeftAlone<SSTableReader> leftAlone = new LeftAlone<>(System::nanoTime);
+    private final Agenda<SSTableReader> agenda;
 
     RedundantWork(ColumnFamilyStore table, DecouplingOptions options, IntSupplier ordering,
             FileBook<SSTableReader> book, Findings findings, TombstoneEstimate tombstones) {
@@ -48,12 +39,11 @@ final class RedundantWork {
         this.book = book;
         this.findings = findings;
         this.tombstones = tombstones;
+        agenda = new Agenda<>(
+                book, options.splitSegments, SSTableReader::onDiskLength, leftAlone);
     }
 
-    /**
-     * The most urgent task, or null: first what keeps a role from being known, then what makes
-     * reads dear, then what has gathered.
-     */
+    /** The most urgent task, or null: first what keeps a role from being known. */
     AbstractCompactionTask next(Placement placement, long gcBefore) {
         if (!placement.isKnown()) {
             return null;
@@ -65,32 +55,36 @@ final class RedundantWork {
         if (unsure != null) {
             return inspection(unsure, placement);
         }
-        List<SSTableReader> mixed = book.toSeparate(MIXED_AT_ONCE, free);
-        if (!mixed.isEmpty()) {
-            return routed(mixed, placement, gcBefore, Purpose.SEPARATE, "");
+        Agenda.Item<SSTableReader> item = agenda.next(ordering.getAsInt(), free);
+        if (item != null) {
+            return taskOf(item, placement, gcBefore, free);
         }
-        List<SSTableReader> overfull = book.toMerge(
-                ordering.getAsInt(), SSTableReader::onDiskLength, free);
-        if (!overfull.isEmpty()) {
-            return routed(overfull, placement, gcBefore, Purpose.MERGE, groupOf(overfull));
-        }
-        List<SSTableReader> segments = book.toSplit(options.splitSegments,
-                Math.max(options.splitSegments, SEGMENTS_AT_ONCE), free);
-        if (!segments.isEmpty()) {
-            return split(segments, placement, gcBefore, free);
-        }
-        return options.treePerSource ? null : tombstoneMerge(free, placement, gcBefore);
+        return options.treePerSource ? null : dropTombstones(free, placement, gcBefore);
     }
 
-    private AbstractCompactionTask split(List<SSTableReader> segments, Placement placement,
+    private AbstractCompactionTask taskOf(Agenda.Item<SSTableReader> item, Placement placement,
             long gcBefore, Predicate<SSTableReader> free) {
+        switch (item.purpose) {
+            case SPLIT:
+                return split(item.files, "", placement, gcBefore, free);
+            case MERGE:
+                return routed(item.files, placement, gcBefore, item.purpose, groupOf(item.files));
+            default:
+                RoutingTask task = routed(item.files, placement, gcBefore, item.purpose, "");
+                return task == null ? null : task.tellingFailure(leftAlone::add);
+        }
+    }
+
+    /** @param why of what is not said by itself, for the log */
+    private AbstractCompactionTask split(List<SSTableReader> segments, String why,
+            Placement placement, long gcBefore, Predicate<SSTableReader> free) {
         List<SSTableReader> runs = book.toMergeBySplit(ordering.getAsInt(),
                 TableMetrics.bytes(segments), Math.max(1, placement.groups()),
                 SSTableReader::onDiskLength, free);
         List<SSTableReader> all = new ArrayList<>(segments);
         all.addAll(runs);
-        return routed(all, placement, gcBefore, Purpose.SPLIT,
-                runs.isEmpty() ? "" : "and merging with it " + runs.size() + " run(s)",
+        String merging = runs.isEmpty() ? "" : "and merging with it " + runs.size() + " run(s)";
+        return routed(all, placement, gcBefore, Purpose.SPLIT, (why + ' ' + merging).trim(),
                 TableMetrics.bytes(runs));
     }
 
@@ -100,24 +94,39 @@ final class RedundantWork {
                 role -> findings.found(file, role, placement));
     }
 
-    /** A whole group is merged, since older runs of it may still need the tombstones of one. */
-    private AbstractCompactionTask tombstoneMerge(
+    /**
+     * Segments come first, few as they may be, since only in a run do tombstones meet what they
+     * hide. A group is merged as a whole for the same reason; what its own runs hold is then in
+     * nobody's way.
+     */
+    private AbstractCompactionTask dropTombstones(
             Predicate<SSTableReader> free, Placement placement, long gcBefore) {
+        List<SSTableReader> segments = book.toSplit(1, Integer.MAX_VALUE, free);
+        if (segments.stream().anyMatch(file -> tombstones.isWorthDropping(
+                file, other -> book.role(other) == null, gcBefore))) {
+            return split(segments, "for its tombstones", placement, gcBefore, free);
+        }
         for (Set<SSTableReader> group : book.groups()) {
-            if (group.stream().allMatch(free) && group.stream()
-                    .anyMatch(file -> tombstones.isWorthDropping(file, gcBefore))) {
+            if (group.stream().allMatch(free) && group.stream().anyMatch(file ->
+                    tombstones.isWorthDropping(file, this::mayBeOfAnyGroup, gcBefore))) {
                 return routed(group, placement, gcBefore, Purpose.TOMBSTONES, groupOf(group));
             }
         }
         return null;
     }
 
-    private AbstractCompactionTask routed(Collection<SSTableReader> files, Placement placement,
+    /** Primary copies and runs of other groups hold other partitions than the runs of a group. */
+    private boolean mayBeOfAnyGroup(SSTableReader file) {
+        Role role = book.role(file);
+        return role == null || role.kind == Role.Kind.SEGMENT;
+    }
+
+    private RoutingTask routed(Collection<SSTableReader> files, Placement placement,
             long gcBefore, Purpose purpose, String of) {
         return routed(files, placement, gcBefore, purpose, of, 0);
     }
 
-    private AbstractCompactionTask routed(Collection<SSTableReader> files, Placement placement,
+    private RoutingTask routed(Collection<SSTableReader> files, Placement placement,
             long gcBefore, Purpose purpose, String of, long takenIn) {
         LifecycleTransaction transaction = claim(files);
         return transaction == null ? null : new RoutingTask(

@@ -57,10 +57,10 @@ public interface ReplicaDecouplingMXBean {
      */
     double getResplitProgress();
 
-    /** Written by flushes and streams to the primary side. */
+    /** Written by flushes to the primary side. What streams bring is not counted. */
     long getPrimaryBytesFlushed();
 
-    /** Written by flushes and streams to the global log. */
+    /** Written by flushes to the log or the trees of redundant copies; streams are not counted. */
     long getRedundantBytesFlushed();
 
     /** Written by compactions of the primary side. */
@@ -75,7 +75,10 @@ public interface ReplicaDecouplingMXBean {
     /** Written by taking apart mixed files. */
     long getBytesTakenApart();
 
-    /** Written because an operator asked for it. */
+    /**
+     * Written of redundant copies because an operator asked for it, or by a repair that sorts out
+     * what it has repaired.
+     */
     long getBytesRewritten();
 
     /** How often reads have looked into files of primary copies: reads times files per read. */

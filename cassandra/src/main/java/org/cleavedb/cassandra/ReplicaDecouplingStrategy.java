@@ -7,6 +7,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.SerializationHeader;
 import org.apache.cassandra.db.commitlog.CommitLogPosition;
@@ -60,7 +61,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     private final Sides sides;
     private final RedundantWork redundantWork;
     private final TableMetrics metrics;
-    private boolean redundantTurn;
+    private final Turns turns = new Turns();
 
     public ReplicaDecouplingStrategy(ColumnFamilyStore table, Map<String, String> options) {
         super(table, options);
@@ -71,7 +72,9 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         metrics.ordering.configure(chosen);
         sides = new Sides(watch, book, layouts, metrics);
         redundantWork = new RedundantWork(table, chosen, this::mostRuns, book, this::inspected,
-                this::worthDroppingTombstones);
+                new TombstoneEstimate(table, tombstoneThreshold,
+                        TimeUnit.SECONDS.toMillis(tombstoneCompactionInterval),
+                        uncheckedTombstoneCompaction));
         if (watch.hasRoles()) {
             metrics.begin(this);
         }
@@ -99,28 +102,18 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
 
     // What to do next.
 
-    /** The two sides take turns, so that neither waits for the other to have caught up. */
     @Override
     public synchronized AbstractCompactionTask getNextBackgroundTask(long gcBefore) {
         Placement placement = sides.follow();
         metrics.ordering.follow(cfs, placement);
-        redundantTurn = !redundantTurn;
-        AbstractCompactionTask task = null;
-        if (redundantTurn) {
-            task = redundantTask(placement, gcBefore);
-        }
-        if (task == null) {
-            task = layouts.primary().getNextBackgroundTask(gcBefore);
-        }
-        if (task == null && !redundantTurn) {
-            task = redundantTask(placement, gcBefore);
-        }
-        return task;
-    }
-
-    private AbstractCompactionTask redundantTask(Placement placement, long gcBefore) {
-        AbstractCompactionTask task = redundantWork.next(placement, gcBefore);
-        return task != null ? task : layouts.nextOfTrees(gcBefore);
+        // What cannot be read will never have a role, and must not keep others waiting. Without a
+        // placement nothing is inspected.
+        boolean rolesAreKnown = !placement.isKnown()
+                || book.unsure().stream().allMatch(SSTableReader::isMarkedSuspect);
+        return turns.next(rolesAreKnown,
+                () -> redundantWork.next(placement, gcBefore),
+                () -> layouts.nextOfTrees(gcBefore),
+                () -> layouts.primary().getNextBackgroundTask(gcBefore));
     }
 
     @Override
@@ -166,7 +159,11 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         if (layout != null) {
             return layout.getCompactionTask(transaction, gcBefore, maxSSTableBytes);
         }
-        return routed(transaction, gcBefore, Purpose.REWRITE);
+        // What is made of segments must stay segments: routed, each would end in as many small runs
+        // as there are groups. Whoever writes it, it inherits the role as it comes back.
+        return sides.commonRole(transaction.originals()) != null
+                ? new CompactionTask(cfs, transaction, gcBefore)
+                : routed(transaction, gcBefore, Purpose.REWRITE);
     }
 
     private AbstractCompactionTask routed(

@@ -10,24 +10,36 @@ import java.util.zip.CRC32;
  * The role of a file as it is recorded beside its data, in {@code …-ReplicaRole.txt}:
  *
  * <pre>
- * cleavedb replica role 1            format and its version
+ * cleavedb replica role 2            format and its version
  * kind RUN                           PRIMARY, SEGMENT or RUN
  * group 127.0.0.2:7000#3             empty unless the kind is RUN
  * placement 5f2e8c0a91b3d47e         the ring that the role was told by
+ * padding ......                     dots, up to {@link #LENGTH} bytes of the whole
  * check 1c291ca3                     CRC-32 of all bytes before this line
  * </pre>
  *
- * <p>Valid is what has exactly these lines in this order, a known kind and the right check; at
- * most {@link #LONGEST} bytes. Anything else counts as no tag at all: the file is then looked
- * through once, and tagged anew.
+ * <p>Valid is what has exactly these lines in this order, a known kind, the right padding and the
+ * right check; at most {@link #LONGEST} bytes. Version 1 had no padding, and is read as well.
+ * Anything else counts as no tag at all: the file is then looked through once, and tagged anew.
+ *
+ * <p>Invariant <b>all tags have one length</b>, so that a file can be tagged anew while it is sent
+ * to another node, which has been told how long each part of it is. Names that are too long for it
+ * make a longer tag; such a transfer would then break off, and be tried again.
  *
  * <p>Invariant <b>a tag is only a hint</b>: it decides which files are compacted together, never
  * what a read sees. A lost, foreign, torn or outdated tag costs I/O.
  */
 final class RoleTag {
     static final int LONGEST = 4096;
-    private static final String FORMAT = "cleavedb replica role 1";
-    private static final List<String> NAMES = List.of("kind", "group", "placement", "check");
+    /** All but a group takes some hundred bytes, and a group is named by an address. */
+    static final int LENGTH = 256;
+    private static final String FORMAT = "cleavedb replica role 2";
+    private static final String UNPADDED_FORMAT = "cleavedb replica role 1";
+    private static final List<String> NAMES =
+            List.of("kind", "group", "placement", "padding", "check");
+    private static final List<String> UNPADDED_NAMES =
+            List.of("kind", "group", "placement", "check");
+    private static final String CHECK_OF_NOTHING = "check 00000000\n";
 
     final Role role;
     final String placement;
@@ -38,34 +50,53 @@ final class RoleTag {
     }
 
     byte[] encode() {
-        String body = FORMAT + "\nkind " + role.kind + "\ngroup " + role.group
-                + "\nplacement " + placement + "\n";
-        return (body + "check " + check(body) + "\n").getBytes(StandardCharsets.UTF_8);
+        String lines = FORMAT + lines();
+        int without = bytes(lines + "padding \n" + CHECK_OF_NOTHING).length;
+        return checked(lines + "padding " + ".".repeat(Math.max(0, LENGTH - without)) + "\n");
+    }
+
+    private byte[] encodeUnpadded() {
+        return checked(UNPADDED_FORMAT + lines());
+    }
+
+    private String lines() {
+        return "\nkind " + role.kind + "\ngroup " + role.group + "\nplacement " + placement + "\n";
+    }
+
+    private static byte[] checked(String body) {
+        return bytes(body + "check " + check(body) + "\n");
     }
 
     static Optional<RoleTag> decode(byte[] bytes) {
         if (bytes.length > LONGEST) {
             return Optional.empty();
         }
-        String text = new String(bytes, StandardCharsets.UTF_8);
-        String[] lines = text.split("\n", -1);
-        if (lines.length != NAMES.size() + 2 || !lines[0].equals(FORMAT)) {
+        String[] lines = new String(bytes, StandardCharsets.UTF_8).split("\n", -1);
+        boolean isPadded = lines[0].equals(FORMAT);
+        if (!isPadded && !lines[0].equals(UNPADDED_FORMAT)) {
             return Optional.empty();
         }
-        String[] values = new String[NAMES.size()];
+        RoleTag tag = named(lines, isPadded ? NAMES : UNPADDED_NAMES).orElse(null);
+        // Encoding again checks everything that is left: padding, check, the end, stray bytes.
+        return tag != null
+                && Arrays.equals(isPadded ? tag.encode() : tag.encodeUnpadded(), bytes)
+                ? Optional.of(tag) : Optional.empty();
+    }
+
+    private static Optional<RoleTag> named(String[] lines, List<String> names) {
+        if (lines.length != names.size() + 2) {
+            return Optional.empty();
+        }
+        String[] values = new String[names.size()];
         for (int at = 0; at < values.length; at++) {
-            String name = NAMES.get(at) + " ";
+            String name = names.get(at) + " ";
             if (!lines[at + 1].startsWith(name)) {
                 return Optional.empty();
             }
             values[at] = lines[at + 1].substring(name.length());
         }
-        RoleTag tag = kindNamed(values[0])
-                .map(kind -> new RoleTag(new Role(kind, values[1]), values[2]))
-                .orElse(null);
-        // Encoding again checks everything that is left: the check, the end, stray bytes.
-        return tag != null && Arrays.equals(tag.encode(), bytes)
-                ? Optional.of(tag) : Optional.empty();
+        return kindNamed(values[0])
+                .map(kind -> new RoleTag(new Role(kind, values[1]), values[2]));
     }
 
     private static Optional<Role.Kind> kindNamed(String name) {
@@ -74,7 +105,11 @@ final class RoleTag {
 
     private static String check(String body) {
         CRC32 crc = new CRC32();
-        crc.update(body.getBytes(StandardCharsets.UTF_8));
+        crc.update(bytes(body));
         return String.format("%08x", crc.getValue());
+    }
+
+    private static byte[] bytes(String text) {
+        return text.getBytes(StandardCharsets.UTF_8);
     }
 }

@@ -4,6 +4,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.util.List;
@@ -24,6 +25,10 @@ import org.slf4j.LoggerFactory;
  * by one, and tags, being custom, after all others. After a crash in between, a node compares the
  * newest time of what is left with that of all there was, and does not start if they differ, as
  * they do when a tag is left that is older than its data. Files of the time 0 do not take part.
+ *
+ * <p>Invariant <b>a tag is replaced, never written over</b>: snapshots are hard links to it and
+ * keep what it said; who reads it meanwhile, as a transfer of the whole SSTable does, reads one or
+ * the other as a whole.
  */
 final class RoleTags {
     static final Component COMPONENT =
@@ -40,9 +45,8 @@ final class RoleTags {
     }
 
     /**
-     * Writes the tag of a file whose writer has been opened. A crash here leaves a torn tag, which
-     * is invalid; but the whole file then belongs to no finished transaction, and Cassandra removes
-     * it at the next start.
+     * Writes the tag of a file whose writer has been opened. After a crash here the whole file
+     * belongs to no finished transaction, and Cassandra removes it at the next start.
      */
     static void write(Descriptor sstable, RoleTag tag) {
         try {
@@ -54,8 +58,8 @@ final class RoleTags {
     }
 
     /**
-     * Tags a live file. A crash here leaves a torn tag or one that the table of contents does not
-     * list; the first is found out anew, the second is read all the same.
+     * Tags a live file. A crash here leaves the tag that was there, if any, or one that the table
+     * of contents does not list, which is read all the same.
      */
     static void attach(SSTableReader sstable, RoleTag tag) {
         try {
@@ -91,12 +95,23 @@ final class RoleTags {
     }
 
     private static void store(Descriptor sstable, RoleTag tag) throws IOException {
-        Path file = path(sstable);
-        Files.write(file, tag.encode(), StandardOpenOption.CREATE,
-                StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE,
-                StandardOpenOption.SYNC);
-        // A crash here leaves a tag with a time, which is taken away when it is read at the start.
-        Files.setLastModifiedTime(file, NO_TIME);
+        store(path(sstable), sstable.tmpFileFor(COMPONENT).toPath(), tag);
+    }
+
+    /** @param made a name beside that of the tag which Cassandra takes for a temporary one */
+    static void store(Path file, Path made, RoleTag tag) throws IOException {
+        try {
+            Files.write(made, tag.encode(), StandardOpenOption.CREATE,
+                    StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE,
+                    StandardOpenOption.SYNC);
+            Files.setLastModifiedTime(made, NO_TIME);
+            // A crash before this leaves a file whose name is that of no component, and which
+            // Cassandra removes at the next start; after it, the new tag or still the old one.
+            Files.move(made, file, StandardCopyOption.ATOMIC_MOVE);
+        } catch (IOException failure) {
+            Files.deleteIfExists(made);
+            throw failure;
+        }
     }
 
     private static Optional<RoleTag> unreadable(Path file, String why) {

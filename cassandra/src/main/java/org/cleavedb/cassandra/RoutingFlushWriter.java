@@ -79,6 +79,7 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
         });
     }
 
+    /** So end streams; what they bring is not counted as flushed. */
     @Override
     public Collection<SSTableReader> finish(boolean openResult) {
         dropEmpty();
@@ -127,6 +128,7 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
         writers.values().forEach(SSTableWriter::prepareToCommit);
     }
 
+    /** So end flushes. */
     @Override
     public Throwable commit(Throwable accumulate) {
         Throwable failure = accumulate;

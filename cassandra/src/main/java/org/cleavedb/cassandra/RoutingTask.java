@@ -1,8 +1,11 @@
 package org.cleavedb.cassandra;
 
 import java.util.Set;
+import java.util.function.Consumer;
 import org.apache.cassandra.db.ColumnFamilyStore;
 import org.apache.cassandra.db.Directories;
+import org.apache.cassandra.db.compaction.ActiveCompactionsTracker;
+import org.apache.cassandra.db.compaction.CompactionInterruptedException;
 import org.apache.cassandra.db.compaction.CompactionTask;
 import org.apache.cassandra.db.compaction.writers.CompactionAwareWriter;
 import org.apache.cassandra.db.lifecycle.LifecycleTransaction;
@@ -22,6 +25,7 @@ final class RoutingTask extends CompactionTask {
     private final String of;
     private final TableMetrics metrics;
     private final long takenIn;
+    private Consumer<Set<SSTableReader>> failed = files -> { };
 
     /**
      * @param of what is meant by the purpose, for the log; may be empty
@@ -35,6 +39,25 @@ final class RoutingTask extends CompactionTask {
         this.of = of;
         this.metrics = metrics;
         this.takenIn = takenIn;
+    }
+
+    /** @param told gets the files that could not be rewritten */
+    RoutingTask tellingFailure(Consumer<Set<SSTableReader>> told) {
+        failed = told;
+        return this;
+    }
+
+    @Override
+    protected int executeInternal(ActiveCompactionsTracker tracker) {
+        try {
+            return super.executeInternal(tracker);
+        } catch (CompactionInterruptedException stopped) {
+            // Somebody needs the files now; that is no reason to leave them alone afterwards.
+            throw stopped;
+        } catch (RuntimeException | Error failure) {
+            failed.accept(transaction.originals());
+            throw failure;
+        }
     }
 
     @Override

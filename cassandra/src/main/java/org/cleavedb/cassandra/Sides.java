@@ -123,6 +123,8 @@ final class Sides {
         }
         placement = now;
         departed.forgetAll();
+        // All are sorted anew, so those that were unsure before would count twice.
+        mostUnsortedBytes = 0;
         for (SSTableReader file : book.all()) {
             AbstractCompactionStrategy before = layouts.of(book.role(file));
             AbstractCompactionStrategy after = sortIn(file, null);
@@ -166,6 +168,9 @@ final class Sides {
         } else if (inherited != null && placement.isKnown()) {
             RoleTags.attach(file, new RoleTag(inherited, placement.digest()));
             book.put(file, inherited);
+            if (layouts.of(inherited) == null) {
+                metrics.wrote(Purpose.REWRITE, List.of(file), 0);
+            }
         } else {
             book.putUnsure(file);
             mostUnsortedBytes += file.onDiskLength();
@@ -174,7 +179,7 @@ final class Sides {
     }
 
     /** The one role that all of these have or had, or null. */
-    private Role commonRole(Collection<SSTableReader> files) {
+    Role commonRole(Collection<SSTableReader> files) {
         Set<Role> found = new HashSet<>();
         files.forEach(file -> found.add(roleNowOrBefore(file)));
         return found.size() == 1 ? found.iterator().next() : null;

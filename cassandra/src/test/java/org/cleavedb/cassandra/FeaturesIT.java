@@ -5,8 +5,11 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.Row;
 import java.io.IOException;
+import java.nio.file.Path;
+import java.util.Collections;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.cleavedb.cassandra.cluster.Cluster;
@@ -128,27 +131,96 @@ class FeaturesIT {
         }
     }
 
-    /** A small primary file would otherwise wait for more to come. */
+    /**
+     * A segment that was rewritten as it is became a small run of each group, and a table of which
+     * all files were rewritten was full of these. Now it stays a segment, without being looked at.
+     */
+    @Test
+    void rewrittenSegmentsStaySegments() throws IOException {
+        client.execute("CREATE TABLE features.upgraded (id int PRIMARY KEY, v int)"
+                + " WITH compaction = " + OURS.replace("'split_segments': '2'",
+                        "'split_segments': '9'"));
+        for (int id = 0; id < ROWS; id++) {
+            client.execute("INSERT INTO features.upgraded (id, v) VALUES (?, 1)", id);
+        }
+        onEach(control -> control.flush("features", "upgraded"));
+        TableOnNode files = new TableOnNode(cluster.layout(1), "features", "upgraded");
+        Set<Path> before = files.tags().keySet();
+        long segments = files.count(Role.Kind.SEGMENT);
+        assertTrue(segments > 0);
+        String bean = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=features,"
+                + "table=upgraded";
+        try (NodeControl control = cluster.control(1)) {
+            control.invoke(STORAGE, "upgradeSSTables",
+                    new Object[] {"features", false, 1, new String[] {"upgraded"}},
+                    types("String", "boolean", "int"));
+            Await.until("every file was rewritten and has a role", () ->
+                    Collections.disjoint(before, files.tags().keySet()) && files.allTagged());
+            assertEquals(0, files.count(Role.Kind.RUN));
+            assertEquals(segments, files.count(Role.Kind.SEGMENT));
+            assertEquals(0L, control.attribute(bean, "FilesInspected"));
+            assertTrue((long) control.attribute(bean, "BytesRewritten") > 0);
+        }
+    }
+
+    /**
+     * A small primary file would otherwise wait for more to come, and so would segments that are
+     * too few for a split: theirs were kept until there were enough.
+     */
     @Test
     void tombstonesGoThoughNothingElseIsWritten() throws IOException {
-        client.execute("CREATE TABLE features.purged (id int PRIMARY KEY)"
-                + " WITH gc_grace_seconds = 0 AND compaction = "
-                + OURS.replace("}", ", 'tombstone_compaction_interval': '1',"
-                        + " 'unchecked_tombstone_compaction': 'true'}"));
+        createPurged("purged", ", 'unchecked_tombstone_compaction': 'true'");
         for (int id = 0; id < ROWS; id++) {
             client.execute("DELETE FROM features.purged WHERE id = ?", id);
         }
         onEach(control -> control.flush("features", "purged"));
         for (int node = 1; node <= SharedNodes.NODES; node++) {
             TableOnNode files = new TableOnNode(cluster.layout(node), "features", "purged");
-            try (NodeControl control = cluster.control(node)) {
-                Await.until("no tombstones of primary copies are left on node " + node, () -> {
-                    // Else the node would look for work only when there is a flush, or a minute on.
-                    control.invoke(STORAGE, "enableAutoCompaction",
-                            new Object[] {"features", new String[] {"purged"}}, types("String"));
-                    return files.count(Role.Kind.PRIMARY) == 0;
-                });
+            awaitWithWork(node, "purged", "no tombstones are left", () -> files.tags().isEmpty());
+        }
+    }
+
+    /**
+     * What a tombstone hides lies in another run of its group, or in none. Each run was taken to be
+     * in the way of the other, though both would be merged, and primary copies in the way of both,
+     * so that no group was ever merged for its tombstones.
+     */
+    @Test
+    void tombstonesGoWithTheOlderRunsThatTheyHide() throws IOException {
+        createPurged("hidden", "");
+        TableOnNode files = new TableOnNode(cluster.layout(1), "features", "hidden");
+        for (int round = 0; round < 4; round++) {
+            for (int id = 0; id < ROWS; id++) {
+                client.execute(round < 2 || id % 2 == 0
+                        ? "UPDATE features.hidden SET v = 1 WHERE id = ?"
+                        : "DELETE FROM features.hidden WHERE id = ?", id);
             }
+            onEach(control -> control.flush("features", "hidden"));
+            if (round == 1) {
+                awaitWithWork(1, "hidden", "the older rows are in runs", () ->
+                        files.count(Role.Kind.SEGMENT) == 0 && files.mostRuns() == 1);
+            }
+        }
+        awaitWithWork(1, "hidden", "each group is one run, though two are allowed", () ->
+                files.count(Role.Kind.SEGMENT) == 0 && files.mostRuns() == 1);
+        assertEquals(ROWS / 2, client.execute("SELECT * FROM features.hidden").size());
+    }
+
+    private static void createPurged(String table, String options) {
+        client.execute("CREATE TABLE features." + table + " (id int PRIMARY KEY, v int)"
+                + " WITH gc_grace_seconds = 0 AND compaction = "
+                + OURS.replace("}", ", 'tombstone_compaction_interval': '1'" + options + "}"));
+    }
+
+    private static void awaitWithWork(int node, String table, String what, Await.Condition holds)
+            throws IOException {
+        try (NodeControl control = cluster.control(node)) {
+            Await.until(what + " on node " + node, () -> {
+                // Else the node would look for work only when there is a flush, or a minute on.
+                control.invoke(STORAGE, "enableAutoCompaction",
+                        new Object[] {"features", new String[] {table}}, types("String"));
+                return holds.holds();
+            });
         }
     }
 

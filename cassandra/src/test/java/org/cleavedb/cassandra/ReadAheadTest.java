@@ -200,6 +200,18 @@ class ReadAheadTest {
         }
     }
 
+    /** As when the machine has no thread left; the files would have stayed in use. */
+    @Test
+    void aReaderThatCannotStartLeavesNothingOpen() {
+        Fake one = new Fake(partitions(1, SMALL, 1));
+        Fake other = new Fake(partitions(1, SMALL, 2));
+        assertEquals("no thread", assertThrows(IllegalStateException.class, () ->
+                ReadAhead.of(table, List.of(one, other), reader -> {
+                    throw new IllegalStateException("no thread");
+                })).getMessage());
+        assertTrue(one.closed && other.closed);
+    }
+
     @Test
     void aFailureOfTheReaderReachesTheConsumer() {
         Fake broken = new Fake(partitions(1, SMALL, 1, 2)) {

@@ -1,5 +1,6 @@
 package org.cleavedb.cassandra;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -11,7 +12,9 @@ import org.junit.jupiter.api.Test;
 
 class RoleTagTest {
     private static final List<Role> ROLES =
-            List.of(Role.PRIMARY, Role.SEGMENT, new Role(Role.Kind.RUN, "127.0.0.2:7000#13"));
+            List.of(Role.PRIMARY, Role.SEGMENT, new Role(Role.Kind.RUN, "127.0.0.2:7000#13"),
+                    new Role(Role.Kind.RUN, "elsewhere"), new Role(Role.Kind.RUN,
+                            "[2001:db8:1234:5678:9abc:def0:1234:5678]:65535#127"));
 
     @Test
     void whatIsWrittenIsRead() {
@@ -24,11 +27,40 @@ class RoleTagTest {
 
     @Test
     void theFormatOfTodayIsReadTomorrow() {
-        String text = "cleavedb replica role 1\nkind RUN\ngroup 10.0.0.1:7000#2\n"
-                + "placement 0123456789abcdef\ncheck b437d60f\n";
+        String text = "cleavedb replica role 2\nkind RUN\ngroup 10.0.0.1:7000#2\n"
+                + "placement 0123456789abcdef\npadding " + ".".repeat(150) + "\ncheck 65563139\n";
+        assertIsRead(text);
+        assertArrayEquals(text.getBytes(StandardCharsets.UTF_8), RoleTag.decode(
+                text.getBytes(StandardCharsets.UTF_8)).orElseThrow().encode());
+    }
+
+    @Test
+    void theFormatOfYesterdayIsReadToday() {
+        assertIsRead("cleavedb replica role 1\nkind RUN\ngroup 10.0.0.1:7000#2\n"
+                + "placement 0123456789abcdef\ncheck b437d60f\n");
+    }
+
+    private static void assertIsRead(String text) {
         RoleTag tag = RoleTag.decode(text.getBytes(StandardCharsets.UTF_8)).orElseThrow();
         assertEquals(new Role(Role.Kind.RUN, "10.0.0.1:7000#2"), tag.role);
         assertEquals("0123456789abcdef", tag.placement);
+    }
+
+    /** A node that receives a whole file has been told the lengths of its parts before. */
+    @Test
+    void allTagsHaveOneLength() {
+        for (Role role : ROLES) {
+            assertEquals(RoleTag.LENGTH,
+                    new RoleTag(role, "0123456789abcdef").encode().length, role.toString());
+        }
+    }
+
+    @Test
+    void aNameThatIsTooLongMakesALongerTag() {
+        Role role = new Role(Role.Kind.RUN, "n".repeat(RoleTag.LENGTH));
+        byte[] bytes = new RoleTag(role, "00ff").encode();
+        assertTrue(bytes.length > RoleTag.LENGTH);
+        assertEquals(role, RoleTag.decode(bytes).orElseThrow().role);
     }
 
     @Test

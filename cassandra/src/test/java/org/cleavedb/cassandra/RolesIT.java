@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import com.datastax.driver.core.ConsistencyLevel;
-import com.datastax.driver.core.Row;
 import com.datastax.driver.core.SimpleStatement;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
@@ -40,6 +39,7 @@ class RolesIT {
             + "', 'ordering': '2', 'split_segments': '2', 'groups': '2', 'settle_seconds': '0'}";
     private static final List<String> NAMES = IntStream.range(0, KEYS)
             .mapToObj(Integer::toString).collect(Collectors.toList());
+    private static final String STORAGE = "org.apache.cassandra.db:type=StorageService";
     private static Cluster cluster;
     private static Cluster.Client client;
 
@@ -116,6 +116,7 @@ class RolesIT {
             writeAndFlush(control);
             Await.until("all is in order", () -> isInOrder(2));
             assertRolesAreTrue(control);
+            assertRowsAreOnTheFirstAlone();
             alter("{'class': 'LeveledCompactionStrategy'}");
             writeAndFlush(control);
             control.compact("roles", table);
@@ -136,7 +137,7 @@ class RolesIT {
         Map<Path, Optional<RoleTag>> before = first.tags();
         long inspections = inspections();
         long ringChanges = logged("the ring or its replication has changed");
-        restart();
+        restart(1);
         assertEquals(before.keySet(), first.tags().keySet());
         assertViewsAreThere();
         try (NodeControl control = cluster.control(1)) {
@@ -153,13 +154,69 @@ class RolesIT {
             Path tag = first.tagFile(data);
             damage(tag, at++ % 4);
         }
-        restart();
+        restart(1);
         try (NodeControl control = cluster.control(1)) {
             writeAndFlush(control);
             Await.until("all is in order", () -> isInOrder(2));
             assertRolesAreTrue(control);
             assertRowsAreThere();
         }
+    }
+
+    /**
+     * An inspection that met a damaged index failed with an error that it did not expect, so the
+     * file was not marked, came first at each look for work, and the log was never split again.
+     * Now it is left out, and the others are sorted.
+     *
+     * <p>What was unsure when the node found its ring was counted twice, so that the progress began
+     * with one half. Now it is that of the sound file, by its bytes.
+     */
+    @Test
+    void aDamagedIndexKeepsItsOwnFileOnlyFromBeingSorted() throws IOException {
+        try (NodeControl control = cluster.control(1)) {
+            alter("{'class': 'SizeTieredCompactionStrategy'}");
+            writeAndFlush(control);
+            writeAndFlush(control);
+            alter(OURS.replace("}", ", 'enabled': 'false'}"));
+            assertEquals(2, first.tags().size());
+            assertFalse(first.allTagged());
+        }
+        cluster.stop(1);
+        List<Path> files = List.copyOf(first.tags().keySet());
+        double left = Files.size(files.get(0));
+        double all = left + Files.size(files.get(1));
+        damageIndex(files.get(0));
+        restart(1);
+        try (NodeControl control = cluster.control(1)) {
+            String bean = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=roles,table="
+                    + table;
+            Await.until("the other file is taken apart", () -> {
+                // After a failure, a node looks for work only when there is a flush, or much later.
+                control.invoke(STORAGE, "enableAutoCompaction",
+                        new Object[] {"roles", new String[] {table}},
+                        new String[] {"java.lang.String", "[Ljava.lang.String;"});
+                return first.count(Role.Kind.RUN) > 0
+                        && !first.tags().containsKey(files.get(1));
+            });
+            assertTrue(first.tags().containsKey(files.get(0)), first.tags()::toString);
+            assertEquals(1, control.attribute(bean, "FilesToInspect"));
+            assertEquals(0, control.attribute(bean, "FilesToTakeApart"));
+            assertEquals(1 - left / all,
+                    (double) control.attribute(bean, "ResplitProgress"), 0.01);
+        }
+        assertTrue(logged("cannot be read") > 0, "the operator is told");
+        client.execute("DROP TABLE roles." + table);
+    }
+
+    /** No entry but the first can be read. */
+    private static void damageIndex(Path data) throws IOException {
+        Path index = data.resolveSibling(
+                data.getFileName().toString().replace("-Data.db", "-Index.db"));
+        byte[] bytes = Files.readAllBytes(index);
+        // The length of a key, the key, its position and the size of what there is to its rows.
+        int entry = Short.BYTES + Integer.BYTES + 1 + 1;
+        Arrays.fill(bytes, entry, bytes.length, (byte) -1);
+        Files.write(index, bytes);
     }
 
     /** A node that finds the strategy in its schema has the virtual tables from its start. */
@@ -210,8 +267,8 @@ class RolesIT {
                 && first.mostRuns() <= ordering;
     }
 
-    private static void restart() throws IOException {
-        cluster.start(1);
+    private static void restart(int stopped) throws IOException {
+        cluster.start(stopped);
         for (int node = 1; node <= SharedNodes.NODES; node++) {
             cluster.awaitLive(node, SharedNodes.NODES);
         }
@@ -233,11 +290,27 @@ class RolesIT {
     }
 
     private void assertRowsAreThere() {
+        assertRowsAreFound(client, ConsistencyLevel.ALL);
+    }
+
+    /** From both together, a row that the first has lost would come from the second. */
+    private void assertRowsAreOnTheFirstAlone() throws IOException {
+        client.close();
+        cluster.stop(2);
+        cluster.awaitLive(1, 1);
+        try (Cluster.Client alone = cluster.connect(1)) {
+            assertRowsAreFound(alone, ConsistencyLevel.ONE);
+        } finally {
+            restart(2);
+            client = cluster.connect(2);
+        }
+    }
+
+    private void assertRowsAreFound(Cluster.Client by, ConsistencyLevel level) {
         Map<Integer, String> found = new TreeMap<>();
-        List<Row> rows = client.session().execute(
-                new SimpleStatement("SELECT * FROM roles." + table)
-                        .setConsistencyLevel(ConsistencyLevel.ALL)).all();
-        rows.forEach(row -> found.put(row.getInt("id"), row.getString("v")));
+        by.session().execute(new SimpleStatement("SELECT * FROM roles." + table)
+                .setConsistencyLevel(level)).all()
+                .forEach(row -> found.put(row.getInt("id"), row.getString("v")));
         assertEquals(expected, found);
     }
 

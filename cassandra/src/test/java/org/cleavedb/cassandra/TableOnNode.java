@@ -1,16 +1,19 @@
 package org.cleavedb.cassandra;
 
 import java.io.IOException;
+import java.nio.file.FileVisitResult;
 import java.nio.file.Files;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
+import java.nio.file.SimpleFileVisitor;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.cleavedb.cassandra.cluster.NodeControl;
 import org.cleavedb.cassandra.cluster.NodeLayout;
 
@@ -39,8 +42,11 @@ final class TableOnNode {
     }
 
     Optional<RoleTag> tag(Path data) throws IOException {
-        Path file = tagFile(data);
-        return Files.exists(file) ? RoleTag.decode(Files.readAllBytes(file)) : Optional.empty();
+        try {
+            return RoleTag.decode(Files.readAllBytes(tagFile(data)));
+        } catch (NoSuchFileException gone) {
+            return Optional.empty();
+        }
     }
 
     Path tagFile(Path data) {
@@ -93,12 +99,38 @@ final class TableOnNode {
         for (Path disk : layout.disks()) {
             Path folder = disk.resolve(keyspace);
             if (Files.exists(folder)) {
-                try (Stream<Path> files = Files.find(folder, 2, this::isOurs)) {
-                    files.filter(file -> file.toString().endsWith(suffix)).forEach(found::add);
-                }
+                Files.walkFileTree(folder, Set.of(), 2, new Collector(suffix, found));
             }
         }
         return found;
+    }
+
+    /** Collects files of the table while the node makes and removes some. */
+    private final class Collector extends SimpleFileVisitor<Path> {
+        private final String suffix;
+        private final List<Path> found;
+
+        Collector(String suffix, List<Path> found) {
+            this.suffix = suffix;
+            this.found = found;
+        }
+
+        @Override
+        public FileVisitResult visitFile(Path file, BasicFileAttributes attributes) {
+            if (isOurs(file, attributes) && file.toString().endsWith(suffix)) {
+                found.add(file);
+            }
+            return FileVisitResult.CONTINUE;
+        }
+
+        /** One that was listed, and removed since, is none. */
+        @Override
+        public FileVisitResult visitFileFailed(Path file, IOException error) throws IOException {
+            if (error instanceof NoSuchFileException) {
+                return FileVisitResult.CONTINUE;
+            }
+            throw error;
+        }
     }
 
     private boolean isOurs(Path file, BasicFileAttributes attributes) {
