@@ -1,7 +1,7 @@
 //! The only place that opens databases and keyspaces, so that every command treats a path alike.
 
 use crate::place::{self, Place};
-use cleavedb::{Db, Error, Keyspace, Options, Result};
+use cleavedb::{Db, Error, GcOptions, Keyspace, Options, Result};
 use std::path::Path;
 
 /// Opens a database that must exist, changing nothing in it.
@@ -17,10 +17,18 @@ pub(crate) fn to_change(path: &Path) -> Result<Db> {
 fn existing(path: &Path, options: Options) -> Result<Db> {
     match place::look(path)? {
         Place::Database => {
-            Db::builder(path).options(Options { create_if_missing: false, ..options }).open()
+            let gc = last_gc_options(path);
+            Db::builder(path).options(Options { create_if_missing: false, gc, ..options }).open()
         }
         place => Err(place.refuse(path)),
     }
+}
+
+/// How value GC was set when the database was opened last, most likely by the program whose it is:
+/// space is explained, and freed, by its rules. Where that is not told, by the usual ones.
+fn last_gc_options(path: &Path) -> GcOptions {
+    let text = std::fs::read_to_string(path.join("OPTIONS")).unwrap_or_default();
+    GcOptions::from_text(&text).unwrap_or_default()
 }
 
 /// Opens a database for writing and creates it where there is nothing. A directory that holds
@@ -28,6 +36,7 @@ fn existing(path: &Path, options: Options) -> Result<Db> {
 pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
     match place::look(path)? {
         place @ (Place::File | Place::Foreign(_)) => Err(place.refuse(path)),
+        Place::Database if options.gc == GcOptions::default() => existing(path, options),
         // The engine knows what a crash while it created a database may have left.
         _ => Db::builder(path).options(Options { create_if_missing: true, ..options }).open(),
     }

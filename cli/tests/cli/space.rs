@@ -49,6 +49,32 @@ fn as_json_it_adds_up() {
 }
 
 #[test]
+fn it_goes_by_the_settings_of_whoever_opened_the_store_last() {
+    let dir = Dir::new("space-settings");
+    worn(&dir);
+    let path = dir.path().join("DB/OPTIONS");
+    let target = || {
+        let report = ok(&dir, &["space", "DB", "--json"], b"");
+        serde_json::from_slice::<Value>(&report).unwrap()["target"].as_f64().unwrap()
+    };
+    assert_eq!(target(), 1.3);
+    let settings = fs::read_to_string(&path).unwrap();
+    let own = settings.replace("amplification = 1.3", "amplification = 2.5");
+    fs::write(&path, own.replace("gc.automatic = true", "gc.automatic = false")).unwrap();
+    assert_eq!(target(), 2.5);
+    let table = String::from_utf8(ok(&dir, &["space", "DB"], b"")).unwrap();
+    assert!(table.contains("target 2.50"), "{table}");
+    // A command that writes leaves them as they are.
+    ok(&dir, &["compact", "DB"], b"");
+    ok(&dir, &["put", "DB", "key", "value"], b"");
+    let kept = fs::read_to_string(&path).unwrap();
+    assert!(kept.contains("amplification = 2.5") && kept.contains("automatic = false"), "{kept}");
+    // What nobody can have set stops no command.
+    fs::write(&path, "gc.max_space_amplification = much").unwrap();
+    assert_eq!(target(), 1.3);
+}
+
+#[test]
 fn for_people_there_is_a_table_a_map_and_a_picture() {
     let dir = Dir::new("space-people");
     worn(&dir);

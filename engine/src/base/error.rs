@@ -20,7 +20,7 @@ pub enum ErrorKind {
     DiskFull,
     /// The database accepts no writes: opened read-only, or a sync failed earlier.
     ReadOnly,
-    /// Somebody else holds the database open.
+    /// Somebody else holds the database open, and not both only read.
     Busy,
     /// The database handle was closed.
     Closed,

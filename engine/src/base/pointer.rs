@@ -2,7 +2,7 @@
 //! value (WiscKey, section 3.2).
 
 use super::coding::{Reader, put_varint, varint_len};
-use super::error::Result;
+use super::error::{Error, Result};
 use std::fmt;
 
 macro_rules! file_id {
@@ -48,6 +48,9 @@ pub struct ValuePointer {
 }
 
 impl ValuePointer {
+    /// No record is shorter: checksum, kind, keyspace, sequence number and two lengths.
+    pub const MIN_LENGTH: u32 = 9;
+
     /// Appends the pointer as three varints.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.segment.0);
@@ -60,13 +63,26 @@ impl ValuePointer {
         varint_len(self.segment.0) + varint_len(self.offset) + varint_len(u64::from(self.length))
     }
 
-    /// Reads what [`ValuePointer::encode`] wrote.
+    /// Reads what [`ValuePointer::encode`] wrote. I7: one that is shorter than any record is
+    /// refused here, as sums over pointers count on it.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        Ok(ValuePointer {
+        let pointer = ValuePointer {
             segment: SegmentId(reader.varint()?),
             offset: reader.varint()?,
             length: reader.varint32()?,
-        })
+        };
+        if pointer.length < Self::MIN_LENGTH {
+            let length = pointer.length;
+            let what = format!("a value pointer has a length of {length}, less than any record");
+            return Err(Error::corruption(what));
+        }
+        // No file is longer than that.
+        if pointer.offset > i64::MAX as u64 - u64::from(pointer.length) {
+            let offset = pointer.offset;
+            let what = format!("a value pointer has an offset of {offset}, behind any file");
+            return Err(Error::corruption(what));
+        }
+        Ok(pointer)
     }
 }
 
@@ -81,5 +97,24 @@ mod tests {
         pointer.encode(&mut out);
         assert_eq!(out.len(), pointer.encoded_len());
         assert_eq!(ValuePointer::decode(&mut Reader::new(&out)).unwrap(), pointer);
+    }
+
+    #[test]
+    fn i07_a_pointer_shorter_than_a_record_is_refused() {
+        for (length, is_fine) in [(0, false), (8, false), (9, true)] {
+            let mut out = Vec::new();
+            ValuePointer { segment: SegmentId(1), offset: 64, length }.encode(&mut out);
+            assert_eq!(ValuePointer::decode(&mut Reader::new(&out)).is_ok(), is_fine, "{length}");
+        }
+    }
+
+    #[test]
+    fn i07_a_pointer_behind_any_file_is_refused() {
+        let last = i64::MAX as u64 - 100;
+        for (offset, is_fine) in [(last, true), (last + 1, false), (u64::MAX, false)] {
+            let mut out = Vec::new();
+            ValuePointer { segment: SegmentId(1), offset, length: 100 }.encode(&mut out);
+            assert_eq!(ValuePointer::decode(&mut Reader::new(&out)).is_ok(), is_fine, "{offset}");
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Files in memory for unit tests: what tables and caches need of a file system, and no more.
 
-use crate::env::fs::{Advice, File, Fs, Lock};
+use crate::env::fs::{Advice, File, Fs, Hold, Lock};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -145,7 +145,7 @@ impl Fs for MemoryFs {
         unsupported()
     }
 
-    fn lock(&self, _path: &Path, _holder: &str) -> io::Result<Box<dyn Lock>> {
+    fn lock(&self, _path: &Path, _hold: Hold, _holder: &str) -> io::Result<Box<dyn Lock>> {
         unsupported()
     }
 }

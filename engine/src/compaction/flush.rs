@@ -9,6 +9,7 @@ use crate::compaction::output::Output;
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
 use crate::env::budget::Who;
+use crate::read::input::Input;
 use crate::read::merge::MergeIter;
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
@@ -78,7 +79,7 @@ pub fn run(
     // I3: the table's pointers lead into the log, and I1, I2: its entries must not survive a
     // crash that takes away earlier commits, or other parts of their batches.
     let log_end = committer.sync()?;
-    let inputs = waiting.iter().map(|memtable| Box::new(memtable.table.iter()) as Box<_>);
+    let inputs = waiting.iter().map(|memtable| Input::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
     // Older entries may be in any table: tombstones stay.
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);

@@ -9,6 +9,7 @@ use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
 use crate::env::budget::Who;
+use crate::read::input::Input;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
 use crate::table::TableMeta;
@@ -69,15 +70,15 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
 pub fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     let order = levels.order().clone();
     let mode = ReadMode::Pass;
-    let mut inputs: Vec<Box<dyn EntryIter>> = Vec::new();
+    let mut inputs = Vec::new();
     if pick.level == 0 {
         for table in &pick.inputs {
-            inputs.push(Box::new(mode.iter(table.table()?)));
+            inputs.push(Input::Table(mode.iter(table.table()?)));
         }
     } else {
-        inputs.push(Box::new(LevelIter::new(order.clone(), pick.inputs.clone(), mode)));
+        inputs.push(Input::Level(LevelIter::new(order.clone(), pick.inputs.clone(), mode)));
     }
-    inputs.push(Box::new(LevelIter::new(order.clone(), pick.below.clone(), mode)));
+    inputs.push(Input::Level(LevelIter::new(order.clone(), pick.below.clone(), mode)));
     Ok(MergeIter::new(order, inputs))
 }
 

@@ -36,6 +36,11 @@ impl Pick {
         self.tables().map(|table| table.meta.bytes).sum()
     }
 
+    /// Bytes of the separated values that the inputs name.
+    pub fn value_bytes(&self) -> u64 {
+        self.tables().map(value_bytes).fold(0, u64::saturating_add)
+    }
+
     /// All input tables.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         self.inputs.iter().chain(&self.below)
@@ -53,6 +58,12 @@ impl Pick {
     fn span(&self, order: &KeyOrder) -> Option<(Vec<u8>, Vec<u8>)> {
         span(order, self.tables())
     }
+}
+
+/// Bytes of the separated values that `table` names.
+pub fn value_bytes(table: &Arc<TableHandle>) -> u64 {
+    let segments = table.meta.summary.segments.values();
+    segments.map(|used| used.bytes).fold(0, u64::saturating_add)
 }
 
 /// The user keys that tables span together.

@@ -12,7 +12,7 @@ use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::SegmentId;
 use crate::compaction::job::{self, CompactionReport};
 use crate::compaction::output::Output;
-use crate::compaction::picker::Pick;
+use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
 use crate::env::budget::Who;
@@ -50,7 +50,7 @@ pub fn pick(
         if behind || bytes >= segment_bytes {
             break;
         }
-        bytes += table.meta.summary.segments.values().map(|used| used.bytes).sum::<u64>();
+        bytes = value_bytes(table).saturating_add(bytes);
         inputs.push(table.clone());
     }
     let below: Vec<Arc<TableHandle>> = Vec::new();

@@ -132,10 +132,16 @@ impl Background {
         let spawner = &self.place.context.env.threads;
         let mut spawn = |name: &str, role: Option<Role>| {
             let this = self.clone();
-            let body = move || match role {
-                Some(Role::Collect) => this.collect(),
-                Some(role) => this.work(role),
-                None => this.sync_when_due(),
+            let body = move || {
+                // Syncs and flushes are what writers wait for first; all else gives way to them.
+                if matches!(role, Some(Role::Collect | Role::Compact)) {
+                    this.place.context.env.threads.give_way();
+                }
+                match role {
+                    Some(Role::Collect) => this.collect(),
+                    Some(role) => this.work(role),
+                    None => this.sync_when_due(),
+                }
             };
             threads.push(spawner.spawn(name, Box::new(body))?);
             Ok(())
@@ -159,10 +165,6 @@ impl Background {
     }
 
     fn work(&self, role: Role) {
-        if role != Role::Flush {
-            // A flush is what writers wait for first; all else gives way to them.
-            self.place.context.env.threads.give_way();
-        }
         loop {
             let mut state = self.state.lock();
             let work = loop {
@@ -249,11 +251,7 @@ impl Background {
             Work::Flush(keyspace) => self.flush(keyspace),
             Work::Spare => self.place.committer.log().prepare_spare().map(|_| ()),
             Work::Compact(claimed) => self.compact(claimed),
-            Work::DropDead => {
-                let dropped = dead::run(&self.place.context.set)?;
-                self.place.counters.segments_dropped.add(dropped as u64);
-                Ok(())
-            }
+            Work::DropDead => self.drop_dead(),
             Work::Purge => self.purge(),
         }
     }
@@ -294,7 +292,7 @@ impl Background {
     fn compact(&self, claimed: &Claimed) -> Result<()> {
         let place = &self.place;
         let Claimed { keyspace, levels, pick, reorganize, .. } = claimed;
-        self.check_fits(keyspace, pick)?;
+        self.check_fits(claimed)?;
         let snapshots = place.snapshots.list();
         let run = if *reorganize { reorganize::run } else { job::run };
         let report = run(&place.context, keyspace, levels, pick, snapshots)?;
@@ -309,17 +307,20 @@ impl Background {
         Ok(())
     }
 
-    /// Refuses a compaction that may not find room for its output (I9): half of one would fill the
-    /// disk for nothing.
-    fn check_fits(&self, keyspace: &KeyspaceState, pick: &Pick) -> Result<()> {
+    /// Refuses a compaction that may not find room for its output (I9), with the values that it
+    /// brings into order: half of one would fill the disk for nothing.
+    fn check_fits(&self, claimed: &Claimed) -> Result<()> {
+        let Claimed { keyspace, pick, reorganize, .. } = claimed;
+        let values = if *reorganize { pick.value_bytes() } else { 0 };
+        let bytes = pick.bytes().saturating_add(values);
         let (context, reserve) = (&self.place.context, &self.place.gate.reserve);
         let dir = &context.set.tables().dir;
         let free = context.env.fs.free_space(dir).unwrap_or(u64::MAX);
-        if pick.bytes() <= reserve.usable(free) || pick.is_move(keyspace.options().table_bytes) {
+        if bytes <= reserve.usable(free) || pick.is_move(keyspace.options().table_bytes) {
             return Ok(());
         }
-        let (bytes, free) = (sized(pick.bytes()), sized(free));
-        let what = format!("compacting {bytes} of tables does not fit into {free} of free space");
+        let (bytes, free) = (sized(bytes), sized(free));
+        let what = format!("compacting {bytes} does not fit into {free} of free space");
         Err(Error::new(ErrorKind::DiskFull, what)
             .in_file(dir)
             .advise("free space on this file system; compaction then resumes"))
@@ -462,9 +463,12 @@ impl Background {
         }
     }
 
-    /// The last error of a job, until one succeeds.
+    /// The last error of a job, until one succeeds, or what keeps value GC from freeing something,
+    /// as long as that lasts.
     pub fn error(&self) -> Option<Error> {
         let state = self.state.lock();
-        state.error.clone().or_else(|| state.gc_error.clone())
+        let failed = state.error.clone().or_else(|| state.gc_error.clone());
+        drop(state);
+        failed.or_else(|| self.place.collector.trouble())
     }
 }

@@ -59,7 +59,8 @@ pub fn create(
     ManifestWriter::create(env, dir, database, 1, &state).map(|_| ())
 }
 
-/// Writes the settings in force beside the manifest, for people. Nothing depends on it.
+/// Writes the settings in force beside the manifest, for people and for the command `cleave`. The
+/// engine never reads them.
 pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
     let path = dir.join(names::OPTIONS);
     if env.fs.exists(&path).doing("look for", &path)? {

@@ -1,12 +1,12 @@
 //! The end of a database: its files are removed, and nothing else.
 
-use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::error::{IoContext, Result};
 use crate::db::Db;
 use crate::db::options::Options;
 use crate::db::place;
 use crate::db::repair::LOST;
 use crate::env::Env;
-use crate::env::fs::Fs;
+use crate::env::fs::{Fs, Hold};
 use crate::version::files::names::{self, Named};
 use std::path::Path;
 
@@ -24,6 +24,9 @@ impl Db {
     /// assert!(!dir.join("CURRENT").exists());
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
+    ///
+    /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
+    /// [`ErrorKind::Invalid`]: crate::ErrorKind::Invalid
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
         destroy(&Env::os(&Options::default().os_settings()), path.as_ref())
     }
@@ -44,15 +47,7 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
     if !files.iter().any(|path| telling(path)) {
         return Ok(());
     }
-    let lock_path = dir.join(names::LOCK);
-    let lock = fs.lock(&lock_path, &env.threads.describe_process()).map_err(|error| {
-        if error.kind() != std::io::ErrorKind::WouldBlock {
-            return Error::io("lock the database", &lock_path, error);
-        }
-        Error::new(ErrorKind::Busy, format!("the database is held open by {error}"))
-            .in_file(dir)
-            .advise("close it there first")
-    })?;
+    let lock = place::lock(env, dir, Hold::Alone, &env.threads.describe_process())?;
     // CURRENT first: what a crash leaves from here on is no database, and can be destroyed again.
     if fs.exists(&current).doing("look for", &current)? {
         fs.remove(&current).doing("remove", &current)?;
@@ -65,6 +60,7 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
         remove_if_empty(fs, &lost);
     }
     // Last, and held: nobody creates a new database meanwhile.
+    let lock_path = dir.join(names::LOCK);
     fs.remove(&lock_path).doing("remove", &lock_path)?;
     drop(lock);
     remove_if_empty(fs, dir);
@@ -89,7 +85,41 @@ fn remove_if_empty(fs: &dyn Fs, dir: &Path) {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Db, ErrorKind, doc_dir, open};
+    use super::*;
+    use crate::{ErrorKind, doc_dir, open};
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    /// True if it was destroyed between the first look of somebody who only reads and the lock.
+    fn is_destroyed_before_the_lock(seed: u64) -> bool {
+        let (env, simulation) = Env::simulated(seed);
+        simulation.run(|| {
+            let dir = Path::new("db");
+            let builder = || Db::builder(dir).env(env.clone()).beside_other_files();
+            builder().open().unwrap().close().unwrap();
+            // It keeps the directory, and with it the place for a lock file.
+            env.fs.create(&dir.join("notes.txt")).unwrap();
+            let is_destroyed = Arc::new(AtomicBool::new(false));
+            let (other, says) = (env.clone(), is_destroyed.clone());
+            let work = move || match destroy(&other, Path::new("db")) {
+                Ok(()) => says.store(true, Ordering::SeqCst),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+            };
+            let destroyer = env.threads.spawn("destroyer", Box::new(work)).unwrap();
+            let options = Options { read_only: true, ..Options::default() };
+            let opened = builder().options(options).open();
+            destroyer.join().unwrap();
+            let is_destroyed = is_destroyed.load(Ordering::SeqCst);
+            assert!(!is_destroyed || opened.is_err(), "a reader created it, with seed {seed}");
+            is_destroyed && env.fs.exists(&dir.join(names::LOCK)).unwrap()
+        })
+    }
+
+    #[test]
+    fn a_reader_creates_nothing_where_all_was_destroyed_behind_its_first_look() {
+        let late = (0..200).filter(|&seed| is_destroyed_before_the_lock(seed)).count();
+        assert!(late > 0, "no seed had it destroyed in between");
+    }
 
     #[test]
     fn only_files_of_its_own_naming_go() {

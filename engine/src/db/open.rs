@@ -1,6 +1,6 @@
 //! Opening: lock, manifest, files, log, ready.
 
-use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::Comparator;
 use crate::base::pointer::KeyspaceId;
 use crate::cache::{BlockCache, OpenFiles};
@@ -18,7 +18,7 @@ use crate::db::recover::{self, RecoveryReport};
 use crate::db::{Core, DEFAULT_KEYSPACE, Db};
 use crate::env::Env;
 use crate::env::budget::Budget;
-use crate::env::fs::Lock;
+use crate::env::fs::{Hold, Lock};
 use crate::env::sync::{Mutex, RwLock};
 use crate::gc::collector::{Collector, Parts};
 use crate::read::fetch::Fetcher;
@@ -140,9 +140,13 @@ impl Builder {
     /// Opens the database, or creates it.
     ///
     /// Replays the log behind the head: at most `max_replay_bytes` of it. Fails with
-    /// [`ErrorKind::Busy`] if somebody holds it open, [`ErrorKind::Corruption`] with file and
-    /// offset if what is on disk is not what was written, [`ErrorKind::Unsupported`] if a newer
-    /// build wrote it.
+    /// [`ErrorKind::Busy`] if somebody holds it open (one who reads only, if this is to write),
+    /// [`ErrorKind::Corruption`] with file and offset if what is on disk is not what was written,
+    /// [`ErrorKind::Unsupported`] if a newer build wrote it.
+    ///
+    /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
+    /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
+    /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
     pub fn open(self) -> Result<Db> {
         self.options.validate()?;
         let env = self.env_to_use();
@@ -180,8 +184,9 @@ impl Opening {
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
         place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
         let lock = self.lock(exists)?;
-        // Somebody else may have created it before we had the lock.
+        // Somebody else may have created or destroyed it before we had the lock.
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
+        place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
         if !exists {
             let keyspace = &self.options.keyspace;
             create::create(&self.env, &self.dir, &self.orders, keyspace, self.beside_others)?;
@@ -197,14 +202,13 @@ impl Opening {
             create::create_dir(&self.env, dir)?;
         }
         let path = dir.join(names::LOCK);
-        let holder = self.env.threads.describe_process();
-        match fs.lock(&path, &holder) {
+        let process = self.env.threads.describe_process();
+        let (hold, holder) = match self.options.read_only {
+            false => (Hold::Alone, process),
+            true => (Hold::Shared, format!("readers, the last of them {process}")),
+        };
+        match fs.lock(&path, hold, &holder) {
             Ok(lock) => Ok(Some(lock)),
-            Err(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                Err(Error::new(ErrorKind::Busy, format!("the database is held open by {error}"))
-                    .in_file(dir)
-                    .advise("close it there first"))
-            }
             // A read-only directory can still be read; nobody can write to it either.
             Err(error)
                 if self.options.read_only
@@ -216,7 +220,7 @@ impl Opening {
             {
                 Ok(None)
             }
-            Err(error) => Err(Error::io("lock the database", &path, error)),
+            Err(error) => Err(place::not_locked(dir, error)),
         }
     }
 

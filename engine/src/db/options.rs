@@ -57,7 +57,9 @@ pub struct Options {
     pub create_if_missing: bool,
     /// Refuse to open a database that exists. Default false.
     pub error_if_exists: bool,
-    /// Change nothing on disk; writes are refused. Default false.
+    /// Change nothing on disk but the text of the lock file; writes are refused. Any number of
+    /// processes, and of handles in each, may hold a database open like that, as long as nobody
+    /// writes to it. Default false.
     pub read_only: bool,
     /// How much space may be taken, and what value GC may spend on that.
     pub gc: GcOptions,
@@ -131,7 +133,8 @@ impl Options {
     /// The settings in force as text for people, written beside the manifest.
     pub(super) fn to_text(&self) -> String {
         format!(
-            "# The settings in force at the last opening. For reading: changes here do nothing.\n\
+            "# The settings in force at the last opening. Changes here do nothing, but that the\n\
+             # command cleave goes by those of gc.\n\
              durability = {}\ncache_bytes = {}\nmax_replay_bytes = {}\nsegment_bytes = {}\n\
              write_buffer_bytes = {}\nmax_open_files = {}\ncompaction_threads = {}\n\
              max_immutable_memtables = {}\nlevel0_slowdown = {}\nlevel0_stop = {}\n\

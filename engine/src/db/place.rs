@@ -1,9 +1,10 @@
 //! What is at a path before a database is opened there: nothing, ours, or somebody else's. It is
 //! looked at before anything is touched, the lock included: what is not ours stays as it is.
 
-use crate::base::error::{Error, IoContext, Result};
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::db::options::Options;
 use crate::env::Env;
+use crate::env::fs::{Hold, Lock};
 use crate::version::files::names::{self, Named};
 use crate::version::manifest::read_current;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,22 @@ pub fn check_wanted(
         check_empty(env, dir, beside_others)?;
     }
     Ok(())
+}
+
+/// Locks the database in `dir`, or says who holds it open.
+pub fn lock(env: &Env, dir: &Path, hold: Hold, holder: &str) -> Result<Box<dyn Lock>> {
+    let path = dir.join(names::LOCK);
+    env.fs.lock(&path, hold, holder).map_err(|error| not_locked(dir, error))
+}
+
+/// Why the database in `dir` could not be locked.
+pub fn not_locked(dir: &Path, error: std::io::Error) -> Error {
+    if error.kind() != std::io::ErrorKind::WouldBlock {
+        return Error::io("lock the database", &dir.join(names::LOCK), error);
+    }
+    Error::new(ErrorKind::Busy, format!("the database is held open by {error}"))
+        .in_file(dir)
+        .advise("close it there first")
 }
 
 /// Refuses the directory of another store. `exists`: CURRENT is there; if it is ours, so is the

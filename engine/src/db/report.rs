@@ -81,7 +81,7 @@ pub struct Stats {
     pub segments: Vec<SegmentStats>,
     /// Why and how long writers were held up.
     pub stalls: Vec<StallStats>,
-    /// Why background work can't go on, if it can't.
+    /// Why background work can't go on, or value GC can't free something, as long as that lasts.
     pub background_error: Option<String>,
     /// What the disk is short of, if puts are refused for that.
     pub low_on_space: Option<String>,
@@ -131,14 +131,18 @@ pub struct Stats {
 }
 
 impl Stats {
-    /// Bytes written by all purposes for each byte that users wrote.
+    /// Bytes written by all purposes for each byte that users wrote since the opening; 0 before
+    /// they wrote any.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_bytes_written
             + self.flush_bytes_written
             + self.compaction_bytes_written
             + self.gc.bytes_written()
             + self.manifest_bytes_written;
-        written as f64 / self.user_bytes_written.max(1) as f64
+        match self.user_bytes_written {
+            0 => 0.0,
+            by_users => written as f64 / by_users as f64,
+        }
     }
 
     /// Bytes of all tables.

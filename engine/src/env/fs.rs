@@ -16,6 +16,22 @@ pub enum Advice {
     Sequential,
 }
 
+/// How a lock is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Hold {
+    /// By nobody else.
+    Alone,
+    /// With others who share it: those that only read.
+    Shared,
+}
+
+impl Hold {
+    /// True if both may hold a lock at once.
+    pub fn goes_with(self, other: Hold) -> bool {
+        self == Hold::Shared && other == Hold::Shared
+    }
+}
+
 /// An open file. All calls may come from many threads at once.
 pub trait File: Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; returns fewer only at the end of the file.
@@ -101,6 +117,11 @@ pub trait Fs: Send + Sync {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Opens an existing file for reading.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
+    /// As [`Fs::open`], for long reads of what will not be read again soon: they don't take the
+    /// place of others in the system's cache, where it knows how.
+    fn open_pass(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.open(path)
+    }
     /// Opens an existing file for reading and writing.
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Gives a file a new name, replacing what had it. Durable after `sync_dir`.
@@ -131,8 +152,9 @@ pub trait Fs: Send + Sync {
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Bytes that can still be written to the file system that holds `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
-    /// Takes the exclusive advisory lock on the file `path`, which is created if need be and
-    /// then holds `holder` (a process id and command line). If it is held, also by this very
-    /// process, the error is `WouldBlock` and its message is what the holder wrote.
-    fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn Lock>>;
+    /// Takes the advisory lock on the file `path`, which is created if need be and then holds
+    /// `holder` (a process id and command line), if it can be written. If it is held in a way
+    /// that excludes this one, be it by this very process, the error is `WouldBlock` and its
+    /// message is what the holder wrote; of several, the last.
+    fn lock(&self, path: &Path, hold: Hold, holder: &str) -> io::Result<Box<dyn Lock>>;
 }

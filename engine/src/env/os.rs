@@ -1,14 +1,15 @@
-//! The real file system: positioned reads and writes, hole punching, advice, locks.
+//! The real file system: positioned reads and writes, hole punching, advice.
 //!
 //! Calls that a signal interrupts are repeated; every other error goes up as it is. A failed
 //! sync is never repeated here (I8).
 
-use super::fs::{Advice, File, Fs, Lock, Measure};
+use super::fs::{Advice, File, Fs, Hold, Lock, Measure};
+use super::locks::OsLock;
 use super::mapped::Mapped;
-use arc_swap::ArcSwapOption;
-use std::collections::BTreeMap;
-use std::fs::{self, DirBuilder, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
+#[cfg(target_os = "linux")]
+use super::pass::Pass;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -32,9 +33,6 @@ impl OsFile {
 
 /// What `stat` counts blocks in, whatever the file system's own block size.
 const STAT_BLOCK_BYTES: u64 = 512;
-
-/// A lock file that says more about its holder than this is cut in messages.
-const HOLDER_TEXT_LIMIT: u64 = 4096;
 
 impl File for OsFile {
     fn read_at(&self, mut buf: &mut [u8], mut offset: u64) -> io::Result<usize> {
@@ -195,6 +193,14 @@ impl Fs for OsFs {
         open(path, OpenOptions::new().read(true))
     }
 
+    #[cfg(target_os = "linux")]
+    fn open_pass(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        let file = self.open(path)?;
+        let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
+        // Without: a file system that has no such reads.
+        Ok(direct.map(|direct| Arc::new(Pass::new(file.clone(), direct)) as _).unwrap_or(file))
+    }
+
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         open(path, OpenOptions::new().read(true).write(true))
     }
@@ -255,8 +261,8 @@ impl Fs for OsFs {
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
 
-    fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn Lock>> {
-        Ok(Box::new(OsLock::take(path, holder)?))
+    fn lock(&self, path: &Path, hold: Hold, holder: &str) -> io::Result<Box<dyn Lock>> {
+        Ok(Box::new(OsLock::take(path, hold, holder)?))
     }
 }
 
@@ -274,103 +280,6 @@ fn open(path: &Path, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
                 return Ok(Arc::new(OsFile { file, appends }));
             }
         }
-    }
-}
-
-/// Device and inode: who a file is, whatever path led to it.
-type Identity = (u64, u64);
-
-/// Locks that a process holds, and for whom. On network file systems an advisory lock belongs
-/// to the process, so that a second one of the same process would be granted, and closing the
-/// second descriptor would free the first: hence a look here before the file is opened.
-struct Held {
-    process: u32,
-    locks: Mutex<BTreeMap<Identity, String>>,
-    /// Of the process this one was forked from. A thread that is not here any more may have been
-    /// changing it, so it is never looked at, nor dropped.
-    _of_parent: Option<Arc<Held>>,
-}
-
-/// The locks of this process. A child begins with none, and with a mutex that nobody holds: the
-/// parent's may be held by a thread that the child does not have.
-fn held() -> Arc<Held> {
-    static HELD: ArcSwapOption<Held> = ArcSwapOption::const_empty();
-    let process = std::process::id();
-    loop {
-        let known = HELD.load_full();
-        if let Some(held) = known.as_ref().filter(|held| held.process == process) {
-            return held.clone();
-        }
-        let locks = Mutex::new(BTreeMap::new());
-        let new = Arc::new(Held { process, locks, _of_parent: known.clone() });
-        HELD.compare_and_swap(&known, Some(new));
-    }
-}
-
-struct OsLock {
-    file: Option<fs::File>,
-    identity: Identity,
-    /// Whose it is, and where it is noted.
-    held: Arc<Held>,
-}
-
-impl Lock for OsLock {}
-
-impl OsLock {
-    fn take(path: &Path, holder: &str) -> io::Result<OsLock> {
-        let held = held();
-        let mut locks = held.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = fs::metadata(path).ok().and_then(|found| locks.get(&identity(&found)));
-        if let Some(other) = known {
-            return Err(io::Error::new(io::ErrorKind::WouldBlock, other.clone()));
-        }
-        let mut options = OpenOptions::new();
-        options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        let mut file = options.open(path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::new(io::ErrorKind::WouldBlock, written_holder(&mut file)));
-            }
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-        // The text only serves messages: no sync. After a crash the system has let go of the
-        // lock, and what the file says no longer matters.
-        file.set_len(0)?;
-        file.rewind()?;
-        file.write_all(holder.as_bytes())?;
-        let identity = identity(&file.metadata()?);
-        locks.insert(identity, holder.to_owned());
-        drop(locks);
-        Ok(OsLock { file: Some(file), identity, held })
-    }
-}
-
-impl Drop for OsLock {
-    fn drop(&mut self) {
-        // A child has a copy of the descriptor, and with it the power to end its parent's lock.
-        if self.held.process != std::process::id() {
-            return;
-        }
-        let mut locks = self.held.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        // Not by closing alone: a process being spawned by another thread holds a copy of every
-        // descriptor until it executes its program, and with it the lock.
-        if let Some(file) = self.file.take() {
-            let _ = file.unlock();
-        }
-        locks.remove(&self.identity);
-    }
-}
-
-fn identity(of: &fs::Metadata) -> Identity {
-    (of.dev(), of.ino())
-}
-
-fn written_holder(file: &mut fs::File) -> String {
-    let mut text = Vec::new();
-    match file.take(HOLDER_TEXT_LIMIT).read_to_end(&mut text) {
-        Ok(_) => String::from_utf8_lossy(&text).into_owned(),
-        Err(error) => format!("a holder whose name cannot be read: {error}"),
     }
 }
 

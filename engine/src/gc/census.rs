@@ -51,6 +51,8 @@ pub struct Live {
     pub bytes: u64,
     /// The records in the order of keys, if they were asked for and there was room.
     pub list: Option<Vec<LiveRecord>>,
+    /// True if they were asked for, and there was no room.
+    pub is_given_up: bool,
     /// Which walk found them: ranks of one do not compare with those of another.
     pub walk: u64,
 }
@@ -76,8 +78,9 @@ pub struct Census {
 impl Census {
     /// Bytes of all live keys and values, without what a record adds to them.
     pub fn live_bytes(&self) -> u64 {
-        let bytes = |live: &Live| live.bytes - live.records * RECORD_HEADER_BYTES;
-        self.inline_bytes + self.segments.values().map(bytes).sum::<u64>()
+        let heads = |live: &Live| live.records.saturating_mul(RECORD_HEADER_BYTES);
+        let bytes = self.segments.values().map(|live| live.bytes.saturating_sub(heads(live)));
+        bytes.fold(self.inline_bytes, u64::saturating_add)
     }
 }
 
@@ -93,9 +96,9 @@ pub struct Scope<'a> {
     /// leads to them but what is in the tables of the views. Their records are listed one by one,
     /// those of the first with the least risk of being given up.
     pub wanted: &'a [SegmentId],
-    /// True if nothing else counts, and the views are of the tables alone that reference the wanted
-    /// segments. What other tables and memtables hide is then found live; of a freed record it is
-    /// not told whether it should be there.
+    /// True if nothing else counts, and the views are of what leads to the wanted segments alone.
+    /// What other tables and memtables hide is then found live; of a record that is gone it is not
+    /// told whether it should be there.
     pub wanted_only: bool,
     /// How many records may be listed in all. Lists of the least wanted segments are given up
     /// when there are more, but for one.
@@ -263,11 +266,29 @@ impl<'a> Walk<'a> {
     fn give_up_a_list(&mut self) {
         while self.listed_segments > 1 {
             self.listed_segments -= 1;
-            let given_up = self.segments[self.listed_segments].1.list.take();
-            if let Some(list) = given_up.filter(|list| !list.is_empty()) {
+            let (_, live) = &mut self.segments[self.listed_segments];
+            live.is_given_up = true;
+            if let Some(list) = live.list.take().filter(|list| !list.is_empty()) {
                 self.listed_records -= list.len();
                 return;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn i07_no_lengths_make_the_sum_overflow() {
+        let sum = |found: &[(u64, u64)]| {
+            let live = |&(records, bytes): &(u64, u64)| Live { records, bytes, ..Live::default() };
+            let segments = (1..).map(SegmentId).zip(found.iter().map(live)).collect();
+            Census { segments, inline_bytes: 5, ..Census::default() }.live_bytes()
+        };
+        assert_eq!(sum(&[(2, 118), (1, 9)]), 105, "without what records add");
+        assert_eq!(sum(&[(2, 1), (1, 109)]), 105, "pointers shorter than a record");
+        assert_eq!(sum(&[(0, u64::MAX), (0, u64::MAX)]), u64::MAX);
     }
 }

@@ -9,10 +9,12 @@
 //! and what the one before found is freed meanwhile.
 //!
 //! Locks: `state` is held for the length of a step, so steps are serial, and nothing but a step
-//! frees segments that are not dead as a whole or ends a relocation.
+//! frees segments that are not dead as a whole or ends a relocation. `troubles` is a leaf, held for
+//! moments: who asks what is wrong does not wait for a step.
 
 mod beside;
 mod count;
+mod holes;
 mod task;
 
 use crate::base::error::{Error, Result};
@@ -24,23 +26,24 @@ use crate::commit::stall::Gate;
 use crate::env::budget::Pressure;
 use crate::env::sync::Mutex;
 use crate::gc::copying::Failure;
-use crate::gc::facts::{How, SpaceFacts, relocated_bytes};
+use crate::gc::facts::{Fault, How, SpaceFacts, relocated_bytes};
 use crate::gc::freed::Freed;
 use crate::gc::log_tail::Advice;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::pace::{LiveEstimate, PaceFacts, Written, pace};
 use crate::gc::picker::{self, Mode, Plan, Policy, pick};
-use crate::gc::punch::{Declared, Puncher};
+use crate::gc::punch::Puncher;
 use crate::gc::relocate::{self, MoveReport, Victim};
 use crate::gc::settings::GcOptions;
 use crate::gc::survey::{Knowledge, survey};
 use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
+use crate::gc::troubles::Troubles;
 use crate::stats::Counters;
+use crate::version::Version;
 use crate::version::job::JobContext;
 use crate::version::snapshots::Snapshots;
 use count::Counting;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -81,6 +84,8 @@ pub struct Parts {
 pub struct Collector {
     parts: Parts,
     state: Mutex<State>,
+    /// What keeps it from working.
+    troubles: Mutex<Troubles>,
     paused: AtomicBool,
 }
 
@@ -89,30 +94,43 @@ struct State {
     knowledge: Knowledge,
     /// True once there was a census.
     is_counted: bool,
+    /// True if something was freed since the last one began.
+    has_freed: bool,
     /// One that another thread takes.
     counting: Option<Counting>,
     /// How long the last look at new segments took.
-    look_time: Option<Duration>,
+    look_time: Duration,
     /// How often entries were walked.
     walks: u64,
-    /// The snapshots that it kept something for.
+    /// The snapshots that the last census kept something for.
     snapshots: Vec<SeqNo>,
     /// What is live by now, most likely.
     live: LiveEstimate,
     freed: Freed,
-    /// Segments that can't be read, and why: they are left alone.
-    damaged: BTreeMap<SegmentId, Error>,
     puncher: Puncher,
-    /// What keeps a census from telling what is live: nothing is freed by a guess.
-    broken: Option<Error>,
     tidy: Tidy,
+}
+
+impl State {
+    /// Gives up the census that another thread takes.
+    fn give_up_census(&mut self) {
+        // What it would have forgotten is still to be found.
+        self.has_freed |= self.counting.take().is_some();
+    }
+
+    /// Victims whose records the last census had no memory to list.
+    fn given_up(&self, plan: &Plan) -> impl Iterator<Item = SegmentId> {
+        let segments = &self.knowledge.census.segments;
+        let is_given_up = |id: &SegmentId| segments.get(id).is_some_and(|live| live.is_given_up);
+        plan.victims.iter().map(|victim| victim.id).filter(is_given_up)
+    }
 }
 
 impl Collector {
     /// Nothing is known yet.
     pub fn new(parts: Parts) -> Self {
-        let state = Mutex::new(State::default());
-        Collector { parts, state, paused: AtomicBool::new(false) }
+        let (state, troubles) = (Mutex::default(), Mutex::default());
+        Collector { parts, state, troubles, paused: AtomicBool::new(false) }
     }
 
     /// True while the user wants it to rest, be it in the midst of a census.
@@ -120,56 +138,88 @@ impl Collector {
         &self.paused
     }
 
+    /// What keeps it from freeing something, for as long as that lasts.
+    pub fn trouble(&self) -> Option<Error> {
+        self.troubles.lock().error().cloned()
+    }
+
+    /// The same of all that keeps it, as sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        self.troubles.lock().warnings()
+    }
+
+    /// What keeps it from freeing this segment now.
+    pub fn fault(&self, segment: SegmentId) -> Option<Fault> {
+        self.troubles.lock().fault(segment, self.parts.context.env.clock.now())
+    }
+
+    /// I4: true if nobody can tell what is live. Nothing is freed by a guess.
+    fn is_blind(&self) -> bool {
+        self.troubles.lock().blinding().is_some()
+    }
+
     /// Does the next piece of work, and sets the pace of writers.
     pub fn step(&self, mode: Mode) -> Result<Step> {
         let mut state = self.state.lock();
-        let mut tidied = state.tidy.run(&self.parts.context.set)?;
-        if mode != Mode::Paused {
-            tidied |= self.punch_pending(&mut state)?;
-        }
-        if state.broken.is_some() {
-            state.counting = None;
+        let tidied = state.tidy.run(&self.parts.context.set)?;
+        let punched = match mode {
+            Mode::Paused => {
+                state.give_up_census();
+                Ok(false)
+            }
+            _ => self.punch_pending(&mut state),
+        };
+        self.parts.context.check_closing()?;
+        if self.is_blind() {
+            state.give_up_census();
             self.parts.gate.space.set(SpacePace::NONE);
-            return Ok(Step::Rested);
+            return punched.map(|_| Step::Rested);
         }
+        match (self.advance(&mut state, mode)?, punched) {
+            // Holes that can't be made keep nothing else from being done.
+            (Step::Rested, Err(error)) => Err(error),
+            (Step::Rested, Ok(punched)) if tidied || punched => Ok(Step::Worked),
+            (step, _) => Ok(step),
+        }
+    }
+
+    /// Counts or frees something, where it is known how.
+    fn advance(&self, state: &mut State, mode: Mode) -> Result<Step> {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
-            self.end_census(&mut state, counting)?;
+            self.end_census(state, counting)?;
         }
-        let (facts, plan) = self.plan(&state, mode)?;
-        let counts = state.counting.is_none() && self.wants_census(&state, &facts, &plan, mode);
-        self.set_pace(&mut state, &facts, &plan, (mode, counts));
-        if self.wants_look(&state, &plan) {
-            self.look_at_new(&mut state, &facts)?;
+        let (facts, plan) = self.plan(state, mode)?;
+        let looks = self.wants_look(state, &plan);
+        let may_count = !looks && state.counting.is_none();
+        let counts = may_count && self.wants_census(state, &facts, &plan, mode);
+        self.set_pace(state, &facts, &plan, (mode, counts));
+        if looks {
+            self.look_at_new(state, &facts)?;
             return Ok(Step::Worked);
         }
         if counts {
-            self.begin_census(&mut state, &facts, mode)?;
+            self.begin_census(state, &facts, mode)?;
             return Ok(Step::Worked);
         }
-        let tidied = tidied || state.counting.is_some();
-        let punched = self.declare_holes(&mut state, &plan)?;
-        let group = self.group(&mut state, &facts, &plan);
-        if group.is_empty() && punched.segments > 0 {
+        let punched = self.declare_holes(state, &plan)?;
+        let group = self.group(state, &facts, &plan);
+        if !group.is_empty() {
+            self.relocate(state, group)?;
             return Ok(Step::Worked);
         }
-        if group.is_empty() {
-            if plan.advice.is_none() {
-                self.await_census(&state);
-            }
-            return Ok(match plan.advice {
-                Some(advice) => Step::Flush(advice),
-                None if tidied => Step::Worked,
-                None => Step::Rested,
-            });
+        if punched.segments > 0 {
+            return Ok(Step::Worked);
         }
-        self.relocate(&mut state, group)?;
-        Ok(Step::Worked)
+        if let Some(advice) = plan.advice {
+            return Ok(Step::Flush(advice));
+        }
+        Ok(if self.await_census(state) { Step::Worked } else { Step::Rested })
     }
 
     /// True if a step would free something, or count to find out.
     pub fn is_due(&self, mode: Mode) -> Result<bool> {
         let mut state = self.state.lock();
-        if state.broken.is_some() {
+        if self.is_blind() {
             return Ok(false);
         }
         if state.tidy.is_due(&self.parts.context.set) || state.puncher.is_due(&self.parts.context) {
@@ -184,7 +234,7 @@ impl Collector {
 
     /// Gives up the census that another thread takes, and with it the views that it holds.
     pub fn give_up_census(&self) {
-        self.state.lock().counting = None;
+        self.state.lock().give_up_census();
     }
 
     /// True if holes are recorded that can be punched now.
@@ -195,15 +245,16 @@ impl Collector {
     /// Takes a census and frees everything that is worth it, on the caller's thread.
     pub fn collect(&self) -> Result<MoveReport> {
         let mut state = self.state.lock();
-        if let Some(error) = &state.broken {
-            return Err(error.clone());
-        }
         state.tidy.run(&self.parts.context.set)?;
         // A census from now on says more.
         state.counting = None;
+        self.troubles.lock().end_rests();
         let (facts, _) = self.plan(&state, Mode::Manual)?;
+        // What is closed from now on does not count: beside writers there would be no end.
+        let newest = facts.segments.last().map(|segment| segment.id);
+        let mut unlisted = usize::MAX;
         self.begin_census(&mut state, &facts, Mode::Manual)?;
-        let mut sum = MoveReport::default();
+        let (mut sum, mut failed) = (MoveReport::default(), None);
         loop {
             let (facts, plan) = self.plan(&state, Mode::Manual)?;
             let punched = self.declare_holes(&mut state, &plan)?;
@@ -211,43 +262,23 @@ impl Collector {
             sum.bytes_punched += punched.bytes;
             let group = self.group(&mut state, &facts, &plan);
             if !group.is_empty() {
-                sum.add(&self.relocate(&mut state, group)?);
+                match self.relocate(&mut state, group) {
+                    Ok(report) => sum.add(&report),
+                    // The others first.
+                    Err(failure) if !failure.segments.is_empty() => failed = Some(failure.error),
+                    Err(failure) => return Err(failure.error),
+                }
             } else if punched.segments == 0 {
-                break;
+                let left = state.given_up(&plan).filter(|&id| Some(id) <= newest).count();
+                if left == 0 || left >= unlisted {
+                    break;
+                }
+                unlisted = left;
+                self.begin_census(&mut state, &facts, Mode::Manual)?;
             }
         }
-        while self.punch_pending(&mut state)? {}
-        Ok(sum)
-    }
-
-    /// Punches some of what was recorded; true if there may be more.
-    fn punch_pending(&self, state: &mut State) -> Result<bool> {
-        let counters = &self.parts.counters.gc;
-        let begun = self.parts.context.env.clock.now();
-        let worked = state.puncher.run(&self.parts.context, counters)?;
-        counters.nanos.add((self.parts.context.env.clock.now() - begun).as_nanos() as u64);
-        Ok(worked)
-    }
-
-    /// Records the holes of those victims that are to be punched; calls are made later.
-    fn declare_holes(&self, state: &mut State, plan: &Plan) -> Result<Declared> {
-        let Some(cost) = state.puncher.costs.get() else {
-            return Ok(Declared::default());
-        };
-        let mut victims = Vec::new();
-        for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Punch) {
-            let live = state.knowledge.census.segments.get_mut(&victim.id);
-            // Used once: what is dead by the next time, the next census finds.
-            let list = live.and_then(|live| live.list.take());
-            victims.extend(list.map(|list| Victim { id: victim.id, list }));
-        }
-        let declared = state.puncher.declare(&self.parts.context, &victims, &cost)?;
-        if declared.segments > 0 {
-            self.parts.counters.gc.rounds.add(1);
-            let time = Duration::from_nanos(declared.calls * cost.call_nanos);
-            state.freed.note(declared.bytes, time);
-        }
-        Ok(declared)
+        let holes = self.punch_all(&mut state);
+        failed.map_or(Ok(()), Err).and(holes).map(|()| sum)
     }
 
     fn plan(&self, state: &State, mode: Mode) -> Result<(SpaceFacts, Plan)> {
@@ -256,19 +287,29 @@ impl Collector {
         let punch = state.puncher.costs.get().filter(|_| self.parts.options.punch);
         let no_snapshots = self.parts.snapshots.list().is_empty();
         let (context, known) = (&self.parts.context, &state.knowledge);
-        let facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
+        let mut facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
+        self.mark_faults(&version, &mut facts);
         let options = &self.parts.options;
         let policy = Policy {
             mode,
             max_space_amplification: options.max_space_amplification,
             discardable_ratio: options.discardable_ratio,
             punch,
-            census_cost: state.puncher.costs.movable_in(state.look_time.unwrap_or_default()),
+            look_cost: state.puncher.costs.movable_in(state.look_time),
             move_budget: u64::MAX,
         };
-        let mut plan = pick(&facts, &policy);
-        plan.victims.retain(|victim| !state.damaged.contains_key(&victim.id));
+        let plan = pick(&facts, &policy);
         Ok((facts, plan))
+    }
+
+    /// Has the picker pass over what can't be freed, and not count on it.
+    fn mark_faults(&self, version: &Version, facts: &mut SpaceFacts) {
+        let now = self.parts.context.env.clock.now();
+        let mut troubles = self.troubles.lock();
+        troubles.forget_gone(version);
+        for segment in &mut facts.segments {
+            segment.fault = troubles.fault(segment.id, now);
+        }
     }
 
     /// What users wrote since the opening.
@@ -291,7 +332,7 @@ impl Collector {
         let (gate, now) = (&self.parts.gate, self.parts.context.env.clock.now());
         if matches!(mode, Mode::Off | Mode::Paused) {
             // Waiting would help nobody.
-            state.freed.look(now, false);
+            state.freed.pass(now, false);
             self.parts.context.budget.press(Pressure::Space, false);
             return gate.space.set(SpacePace::NONE);
         }
@@ -305,11 +346,11 @@ impl Collector {
         self.parts.context.budget.press(Pressure::Space, presses);
         let advised = plan.advice.map_or(0, Advice::garbage);
         // Before the first census nothing is known of what is live; writers don't wait for that.
-        let counted_next = if state.is_counted { plan.after_census } else { 0 };
+        let looked_next = if state.is_counted { plan.after_look } else { 0 };
         // What a census under way will find is not known, but there is something to wait for.
         let found_next = u64::from(state.is_counted && (counts || state.counting.is_some()));
-        let winnable = plan.winnable + counted_next + found_next + pending + advised;
-        state.freed.look(now, over && winnable > 0);
+        let winnable = plan.winnable + looked_next + found_next + pending + advised;
+        state.freed.pass(now, over && winnable > 0);
         gate.space.set(pace(&PaceFacts {
             allocated,
             max_space_amplification: ratio,
@@ -390,7 +431,7 @@ impl Collector {
         Ok(Overwritten::new(state.knowledge.census.seqno, seqno, snapshots, self.views()?))
     }
 
-    fn relocate(&self, state: &mut State, group: Vec<Victim>) -> Result<MoveReport> {
+    fn relocate(&self, state: &mut State, group: Vec<Victim>) -> Result<MoveReport, Failure> {
         let clock = &self.parts.context.env.clock;
         let begun = clock.now();
         let moved = match self.overwritten(state) {
@@ -400,6 +441,7 @@ impl Collector {
         match moved {
             Ok(report) => {
                 let time = clock.now() - begun;
+                state.has_freed |= report.segments > 0;
                 self.count(state, &report, time);
                 state.puncher.costs.note_move(report.bytes_moved, time);
                 if let Some(target) = report.target {
@@ -410,14 +452,16 @@ impl Collector {
                 self.parts.counters.files_removed.add(removed as u64);
                 Ok(report)
             }
-            Err(Failure { segment, error }) => {
-                if let Some(segment) = segment {
-                    state.damaged.insert(segment, error.clone());
+            Err(failure) => {
+                let mut troubles = self.troubles.lock();
+                for &segment in &failure.segments {
+                    troubles.note(segment, &failure.error, clock.now());
                 }
+                drop(troubles);
                 // I9: nothing was freed, and perhaps nothing can be written that would make
                 // another census due. What this one found stays right.
                 state.knowledge.put_back(group);
-                Err(error)
+                Err(failure)
             }
         }
     }

@@ -7,7 +7,8 @@ use crate::env::budget::Who;
 use crate::env::fs::{Advice, File};
 use crate::gc::census::LiveRecord;
 use crate::gc::overwritten::Overwritten;
-use crate::segment::{RecordView, SortedWriter};
+use crate::gc::troubles::is_damage;
+use crate::segment::{RecordView, SegmentKind, SortedWriter};
 use crate::version::files::SegmentHandle;
 use crate::version::job::JobContext;
 use std::sync::Arc;
@@ -44,17 +45,33 @@ pub struct Moved {
     pub to: ValuePointer,
 }
 
-/// What went wrong, and in which of the segments, if it is that segment's fault.
+/// What went wrong, and with which of the segments, if others would do better.
 pub struct Failure {
-    /// The segment whose record could not be read.
-    pub segment: Option<SegmentId>,
+    /// Those that could not be read, or that something leads to that could not be.
+    pub segments: Vec<SegmentId>,
     /// Why.
     pub error: Error,
 }
 
+impl Failure {
+    /// One that is put down to these segments.
+    pub fn of(segments: Vec<SegmentId>, mut error: Error) -> Failure {
+        if is_damage(&error) && error.advice().is_none() {
+            error = error.advise("run `cleave check`; restore this file, or repair the database");
+        }
+        Failure { segments, error }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure { segment: None, error }
+        Failure { segments: Vec::new(), error }
     }
 }
 
@@ -64,9 +81,16 @@ impl<'a> Source<'a> {
         context: &JobContext,
         handle: Arc<SegmentHandle>,
         list: &'a [LiveRecord],
-    ) -> Result<Source<'a>> {
+    ) -> Result<Source<'a>, Failure> {
         let path = handle.path();
-        let file = context.env.fs.open(path).doing("open a segment", path)?;
+        let fs = &context.env.fs;
+        // What users wrote lately is in the system's cache still; what value GC did, need not be.
+        let opened = match handle.segment.kind() {
+            SegmentKind::Log => fs.open(path),
+            SegmentKind::Sorted => fs.open_pass(path),
+        };
+        let file = opened.doing("open a segment", path);
+        let file = file.map_err(|error| Failure::of(vec![handle.id()], error))?;
         file.advise(Advice::Sequential);
         let moved = Vec::with_capacity(list.len());
         Ok(Source { handle, file, list, moved })
@@ -77,10 +101,9 @@ impl<'a> Source<'a> {
         self.list.is_empty()
     }
 
-    fn damaged(&self, error: Error, record: LiveRecord) -> Failure {
+    fn failed(&self, error: Error, record: LiveRecord) -> Failure {
         let error = error.in_file(self.handle.path()).at(record.offset);
-        let error = error.advise("run `cleave check`; restore this file, or repair the database");
-        Failure { segment: Some(self.handle.id()), error }
+        Failure::of(vec![self.handle.id()], error)
     }
 }
 
@@ -121,7 +144,7 @@ pub fn copy(
                 Ok(Some(to)) => to,
                 Ok(None) => continue,
                 Err(error) if error.kind() == ErrorKind::Corruption => {
-                    return Err(source.damaged(error, item.record));
+                    return Err(source.failed(error, item.record));
                 }
                 Err(error) => return Err(error.into()),
             };
@@ -195,7 +218,7 @@ impl Loaded {
         buffer.resize(len, 0);
         let path = source.handle.path();
         let read = source.file.read_exact_at(buffer, start).doing("read live records", path);
-        read.map_err(|error| source.damaged(error, first.record))?;
+        read.map_err(|error| source.failed(error, first.record))?;
         self.read += len as u64;
         for &index in run {
             let LiveRecord { offset, length, .. } = chunk[index].record;

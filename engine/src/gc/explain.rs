@@ -1,6 +1,7 @@
 //! Why value GC takes a segment or leaves it, for people.
 
 use crate::base::size::sized;
+use crate::gc::facts::Fault;
 use std::fmt;
 
 /// The reason for one segment.
@@ -24,6 +25,8 @@ pub enum Reason {
     Replay,
     /// Nothing leads into it any more.
     Dead,
+    /// Something keeps it from being freed.
+    Fault(Fault),
     /// It was closed after the last census.
     NotCounted,
     /// Too little would be won.
@@ -67,6 +70,11 @@ impl fmt::Display for Reason {
             Reason::Active => f.write_str("still written to"),
             Reason::Replay => f.write_str("still part of replay, until a flush"),
             Reason::Dead => f.write_str("nothing leads into it: it goes as a whole"),
+            Reason::Fault(Fault::Damaged) => f.write_str("damaged: can't be moved"),
+            Reason::Fault(Fault::Failing) => f.write_str("failed lately: will be tried again"),
+            Reason::Fault(Fault::Uncountable) => {
+                f.write_str("what is live in it is unknown: keys are damaged")
+            }
             Reason::NotCounted => f.write_str("not counted yet: the next census will"),
             Reason::TooLive { live_percent, won, moved } => {
                 write!(f, "live {live_percent} %: moving {} would win {}", sized(moved), sized(won))

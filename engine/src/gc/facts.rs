@@ -52,6 +52,19 @@ pub struct SegmentFacts {
     pub linked: bool,
     /// The runs of dead bytes that are worth a call, if they are known.
     pub dead_runs: Option<DeadRuns>,
+    /// What keeps it from being freed.
+    pub fault: Option<Fault>,
+}
+
+/// What keeps a segment from being freed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It is damaged, or what leads to it is.
+    Damaged,
+    /// It failed lately, for a reason that may pass.
+    Failing,
+    /// Damage in the tree keeps everybody from knowing what is live in it.
+    Uncountable,
 }
 
 /// Runs of dead bytes.

@@ -8,9 +8,9 @@ use std::time::Duration;
 pub struct Freed {
     bytes: u64,
     time: Duration,
-    /// How much of the time since the last look went into freeing.
+    /// How much of the time since that was noted last went into freeing.
     worked: Duration,
-    /// When the last look was, if writers waited for space then.
+    /// When that was, if writers waited for space then.
     awaited_since: Option<Duration>,
 }
 
@@ -22,9 +22,9 @@ impl Freed {
         self.worked += time;
     }
 
-    /// Looks at the clock. Time in which writers waited for space counts whole, also what went into
-    /// counting, or into waiting for a flush.
-    pub fn look(&mut self, now: Duration, is_awaited: bool) {
+    /// Notes that time has passed. That in which writers waited for space counts whole, also what
+    /// went into counting, or into waiting for a flush.
+    pub fn pass(&mut self, now: Duration, is_awaited: bool) {
         if let Some(since) = self.awaited_since.take() {
             self.time += now.saturating_sub(since).saturating_sub(self.worked);
         }
@@ -50,18 +50,18 @@ mod tests {
     fn what_writers_wait_for_counts_whole() {
         let mut freed = Freed::default();
         assert_eq!(freed.per_second(), 0);
-        freed.look(ms(0), false);
+        freed.pass(ms(0), false);
         freed.note(1 << 20, ms(10));
-        freed.look(ms(1000), false);
+        freed.pass(ms(1000), false);
         assert_eq!(freed.per_second(), 100 << 20, "nobody waited in between");
-        freed.look(ms(2000), true);
-        freed.look(ms(2010), true);
+        freed.pass(ms(2000), true);
+        freed.pass(ms(2010), true);
         assert_eq!(freed.per_second(), 50 << 20, "it was waited for in vain");
         freed.note(1 << 20, ms(10));
         let before = freed.per_second();
-        freed.look(ms(2020), false);
+        freed.pass(ms(2020), false);
         assert_eq!(freed.per_second(), before, "all of that time is noted already");
-        freed.look(ms(9000), false);
+        freed.pass(ms(9000), false);
         assert_eq!(freed.per_second(), before);
     }
 

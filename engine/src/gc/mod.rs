@@ -2,10 +2,10 @@
 //!
 //! The deciding parts are pure: [`facts`] say where the space is, [`picker`] what to free next,
 //! and [`explain`] why; [`log_tail`] when a flush has to come first, [`target`] when to begin,
-//! [`pace`] when to count what is live, and how much writers are held up meanwhile (`freed`: by how
-//! fast space comes back). A [`census`]
-//! finds what is live, [`relocate`] moves it or [`punch`] frees what lies between, [`collector`]
-//! goes from one to the next; [`dead`] and [`tidy`] end what nothing leads to any more.
+//! [`pace`] when to count what is live, and how much writers are held up meanwhile, by how fast
+//! space comes back (`freed`). A [`census`] finds what is live, [`relocate`] moves it or [`punch`]
+//! frees what lies between, [`collector`] goes from one to the next; [`dead`] and [`tidy`] end what
+//! nothing leads to any more; [`troubles`] keep what can't be freed, and why.
 //!
 //! What the room upholds: I4 (the tree alone decides what is live), I5 (segments go, and holes are
 //! made, after the edit that says so, with the last reader from before), I6 (what is freed as
@@ -28,6 +28,7 @@ pub mod settings;
 pub mod survey;
 pub mod target;
 pub mod tidy;
+pub mod troubles;
 
 #[cfg(test)]
 mod tests;

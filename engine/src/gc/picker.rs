@@ -42,8 +42,8 @@ pub struct Policy {
     pub discardable_ratio: f64,
     /// What punching costs; `None` if the file system can't.
     pub punch: Option<PunchCost>,
-    /// Bytes that could be moved in the time that counting new segments takes.
-    pub census_cost: u64,
+    /// Bytes that could be moved in the time that a look at new segments takes.
+    pub look_cost: u64,
     /// The most bytes to move in this round; a larger segment is taken alone.
     pub move_budget: u64,
 }
@@ -86,9 +86,9 @@ pub struct Plan {
     pub victims: Vec<Victim>,
     /// What to do about the tail of the log.
     pub advice: Option<Advice>,
-    /// Bytes that new segments are to be counted for: so much less would have to be moved that it
+    /// Bytes that a look at new segments is to win: so much less would have to be moved that it
     /// pays.
-    pub after_census: u64,
+    pub after_look: u64,
     /// Bytes that all segments together would win that are worth it, taken or not.
     pub winnable: u64,
     /// For each segment why it is taken or not.
@@ -120,7 +120,7 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
             Err(reason) => {
                 let gain = segment.gain(None);
                 if reason == Reason::NotCounted && segment.is_new() && policy.is_worth(&gain) {
-                    promises.push(Promise { gain, after: After::Census });
+                    promises.push(Promise { gain, after: After::Look });
                 }
                 plan.reasons.insert(segment.id, reason);
             }
@@ -147,12 +147,12 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
     };
     let mut waiting = plan.clone();
     let awaited = take(&mut waiting, &candidates, &promises, need);
-    waiting.after_census = awaited.won;
+    waiting.after_look = awaited.won;
     if awaited.won == 0 || awaited.pays(policy) {
         return waiting;
     }
-    // Counting costs more than it saves.
-    promises.retain(|promise| !matches!(promise.after, After::Census));
+    // Looking costs more than it saves.
+    promises.retain(|promise| !matches!(promise.after, After::Look));
     take(&mut plan, &candidates, &promises, need);
     plan
 }
@@ -172,6 +172,9 @@ fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
     }
     if segment.referenced == 0 {
         return Err(Reason::Dead);
+    }
+    if let Some(fault) = segment.fault {
+        return Err(Reason::Fault(fault));
     }
     if !segment.counted {
         return Err(Reason::NotCounted);
@@ -210,7 +213,7 @@ struct Promise {
 #[derive(Clone, Copy)]
 enum After {
     Flush(Advice),
-    Census,
+    Look,
 }
 
 /// What a round is to reach.
@@ -237,11 +240,11 @@ impl Need {
     }
 }
 
-/// What is left to a census, and what would be done instead.
+/// What is left to a look at new segments, and what would be done instead.
 #[derive(Clone, Copy, Default)]
 struct Awaited {
     won: u64,
-    /// Bytes to be moved after the census.
+    /// Bytes to be moved after the look.
     moved: u64,
     /// Bytes to be moved to win the same without...
     instead: u64,
@@ -250,12 +253,12 @@ struct Awaited {
 }
 
 impl Awaited {
-    /// True if the census saves more than it costs. What can't be won without it is taken to cost
+    /// True if the look saves more than it costs. What can't be won without it is taken to cost
     /// as much as the worst that would be worth it.
     fn pays(&self, policy: &Policy) -> bool {
         let share = policy.least_share();
         let instead = self.instead as f64 + self.missed as f64 * (1.0 - share) / share;
-        instead > self.moved as f64 + policy.census_cost as f64
+        instead > self.moved as f64 + policy.look_cost as f64
     }
 }
 
@@ -294,7 +297,7 @@ impl Plan {
         need.win(&promise.gain);
         match promise.after {
             After::Flush(advice) => self.advice = Some(advice),
-            After::Census => {
+            After::Look => {
                 awaited.won += promise.gain.won;
                 awaited.moved += promise.gain.moved;
             }

@@ -178,7 +178,10 @@ impl<'a> Job<'a> {
         synced.map_err(|error| self.context.health.fail(&error))
     }
 
-    fn write_relocations(&mut self, mut moved: BTreeMap<SegmentId, Vec<Moved>>) -> Result<()> {
+    fn write_relocations(
+        &mut self,
+        mut moved: BTreeMap<SegmentId, Vec<Moved>>,
+    ) -> Result<(), Failure> {
         for list in moved.values_mut() {
             list.sort_unstable_by_key(|moved| moved.from);
         }
@@ -202,29 +205,36 @@ impl<'a> Job<'a> {
         let dir = &self.context.set.tables().dir;
         // A crash before this is done leaves orphans, or nothing at all.
         let synced = self.context.env.fs.sync_dir(dir).doing("sync the directory", dir);
-        synced.map_err(|error| self.context.health.fail(&error))
+        synced.map_err(|error| self.context.health.fail(&error).into())
     }
 
-    /// Writes an older relocation anew: what led to a freed segment leads to where it is now.
+    /// Writes an older relocation anew: what led to a freed segment leads to where it is now. If it
+    /// can't be read, those that it leads to can't be freed; others can.
     fn compose(
         &mut self,
         older: &RelocationHandle,
         moved: &BTreeMap<SegmentId, Vec<Moved>>,
-    ) -> Result<()> {
-        let mut output = self.begin(older.meta.segment)?;
-        let Some(table) = older.table()? else {
+    ) -> Result<(), Failure> {
+        let Some(table) = read(older.table(), older, moved)? else {
             return Ok(());
         };
-        table.for_each(|from, segment, offset, length| {
-            let Some(list) = moved.get(&segment) else {
-                return output.add(from, ValuePointer { segment, offset, length });
+        let mut output = self.begin(older.meta.segment)?;
+        let mut written = Ok(());
+        let walked = table.for_each(|from, segment, offset, length| {
+            let to = match moved.get(&segment) {
+                None => Some(ValuePointer { segment, offset, length }),
+                Some(list) => {
+                    let found = list.binary_search_by_key(&offset, |moved| moved.from);
+                    found.ok().map(|index| list[index].to)
+                }
             };
-            match list.binary_search_by_key(&offset, |moved| moved.from) {
-                Ok(index) => output.add(from, list[index].to),
-                Err(_) => Ok(()),
-            }
-        })?;
-        self.end(output)
+            written = to.map_or(Ok(()), |to| output.add(from, to));
+            written.clone()
+        });
+        // A disk without room is nobody's fault.
+        written?;
+        read(walked, older, moved)?;
+        Ok(self.end(output)?)
     }
 
     fn begin(&self, segment: SegmentId) -> Result<RelocationOutput<'a>> {
@@ -267,6 +277,18 @@ impl<'a> Job<'a> {
         self.installed = true;
         Ok(self.report)
     }
+}
+
+/// Puts an error of reading an older relocation down to the freed segments that it leads to.
+fn read<T>(
+    outcome: Result<T>,
+    older: &RelocationHandle,
+    moved: &BTreeMap<SegmentId, Vec<Moved>>,
+) -> Result<T, Failure> {
+    outcome.map_err(|error| {
+        let led_to = older.meta.targets.keys().filter(|target| moved.contains_key(target));
+        Failure::of(led_to.copied().collect(), error)
+    })
 }
 
 /// Relocations end by this room's jobs only, of which one runs at a time.

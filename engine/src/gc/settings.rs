@@ -1,6 +1,7 @@
 //! The settings of value GC.
 
 use crate::base::error::{Error, Result};
+use crate::version::settings::parsed;
 use std::fmt::Write;
 
 /// How much space the database may take, and what value GC may spend on that.
@@ -92,6 +93,36 @@ impl GcOptions {
         }
         text
     }
+
+    /// Reads [`GcOptions::to_text`] from among other lines, as in the file `OPTIONS` beside a
+    /// database, which tells what its last opening was set to. What is not mentioned has its
+    /// default. Fails on a value that can't be one.
+    ///
+    /// ```
+    /// let gc = cleavedb::GcOptions::from_text("durability = os\ngc.punch = false\n")?;
+    /// assert!(!gc.punch && gc.automatic);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn from_text(text: &str) -> Result<Self> {
+        let mut options = GcOptions::default();
+        for (name, value) in text.lines().filter_map(|line| line.split_once('=')) {
+            options.set(name.trim(), value.trim())?;
+        }
+        options.validate()?;
+        Ok(options)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        match name {
+            "gc.automatic" => self.automatic = parsed(name, value)?,
+            "gc.max_space_amplification" => self.max_space_amplification = parsed(name, value)?,
+            "gc.discardable_ratio" => self.discardable_ratio = parsed(name, value)?,
+            "gc.memory_bytes" => self.memory_bytes = parsed(name, value)?,
+            "gc.punch" => self.punch = parsed(name, value)?,
+            _ => {}
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -115,6 +146,23 @@ mod tests {
         wrong(|options| options.discardable_ratio = 1.01, "discardable_ratio");
         wrong(|options| options.discardable_ratio = f64::NAN, "discardable_ratio");
         wrong(|options| options.memory_bytes = 1000, "memory_bytes");
+    }
+
+    #[test]
+    fn settings_round_trip() {
+        let options = GcOptions {
+            automatic: false,
+            max_space_amplification: 2.25,
+            discardable_ratio: 0.75,
+            memory_bytes: 1 << 20,
+            punch: false,
+        };
+        let text = format!("# for people\ncache_bytes = 7\n{}\nno value\n", options.to_text());
+        assert_eq!(GcOptions::from_text(&text).unwrap(), options);
+        assert_eq!(GcOptions::from_text("").unwrap(), GcOptions::default());
+        for wrong in ["gc.punch = perhaps", "gc.memory_bytes = 1", "gc.discardable_ratio = NaN"] {
+            assert!(GcOptions::from_text(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

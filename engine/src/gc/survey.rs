@@ -6,6 +6,7 @@ use crate::gc::census::{Census, Live, LiveRecord};
 use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
 use crate::gc::relocate::Victim;
+use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
 use crate::version::job::JobContext;
 use crate::version::{LiveSegment, Version};
@@ -115,12 +116,12 @@ pub fn survey(
 ) -> Result<SpaceFacts> {
     let census = &knowledge.census;
     let mut facts = SpaceFacts { live_bytes, ..SpaceFacts::default() };
-    let targets = target_bytes(version);
+    let targets = target_bytes(version.relocations.values().map(|it| &*it.meta));
     let hidden = hidden_bytes(context, no_snapshots);
     for (&id, live) in version.segments.iter() {
         let mut segment = physical(context, id, live, version)?;
         let relocated = targets.get(&id).copied().unwrap_or_default();
-        segment.referenced = version.uses.of(id).bytes + relocated;
+        segment.referenced = version.uses.of(id).bytes.saturating_add(relocated);
         let counted = census.segments.get(&id);
         segment.counted = census.counted.contains(&id);
         segment.live_records = counted.map_or(0, |live| live.records);
@@ -132,7 +133,7 @@ pub fn survey(
         segment.live = knowledge.live_in(id, segment.written).min(at_most);
         let list = counted.and_then(|counted| counted.list.as_ref());
         segment.dead_runs = list.zip(punch).and_then(|(list, it)| runs_to_punch(list, live, it));
-        segment.linked = segment.dead_runs.is_some() && is_linked(context, live)?;
+        segment.linked = segment.dead_runs.is_some() && is_linked(context, live);
         facts.segment_bytes += segment.allocated;
         facts.segments.push(segment);
     }
@@ -151,10 +152,11 @@ fn blocks(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// True if the file has another name: a checkpoint shares it, and may see what is dead here.
-fn is_linked(context: &JobContext, live: &LiveSegment) -> Result<bool> {
-    let path = live.handle.path();
-    Ok(context.set.tables().files.get(path)?.links().doing("measure", path)? > 1)
+/// True if the file has another name: a checkpoint shares it, and may see what is dead here. So may
+/// it if that can't be told, which keeps nobody from freeing others.
+fn is_linked(context: &JobContext, live: &LiveSegment) -> bool {
+    let file = context.set.tables().files.get(live.handle.path());
+    !file.is_ok_and(|file| file.links().is_ok_and(|links| links <= 1))
 }
 
 /// Bytes of records in each segment that newer entries in memtables hide from all but snapshots.
@@ -173,12 +175,14 @@ fn hidden_bytes(context: &JobContext, no_snapshots: bool) -> BTreeMap<SegmentId,
 }
 
 /// What relocations say of each segment that they lead to: at least as much as is live there.
-fn target_bytes(version: &Version) -> BTreeMap<SegmentId, u64> {
-    let mut bytes = BTreeMap::new();
-    for relocation in version.relocations.values() {
-        for (&target, used) in &relocation.meta.targets {
-            *bytes.entry(target).or_default() += used.bytes;
-        }
+fn target_bytes<'a>(
+    relocations: impl Iterator<Item = &'a RelocationMeta>,
+) -> BTreeMap<SegmentId, u64> {
+    let mut bytes: BTreeMap<SegmentId, u64> = BTreeMap::new();
+    for (&target, used) in relocations.flat_map(|meta| &meta.targets) {
+        let sum = bytes.entry(target).or_default();
+        // I7: the numbers are from files.
+        *sum = sum.saturating_add(used.bytes);
     }
     bytes
 }
@@ -191,8 +195,7 @@ fn physical(
     version: &Version,
 ) -> Result<SegmentFacts> {
     let segment = &live.handle.segment;
-    // Those that wait to be punched count as well: freeing the segment in another way would not
-    // bring their bytes back sooner.
+    // Those that wait to be punched count as well: they are to be had without freeing the segment.
     let holes = total(&live.holes);
     let (allocated, written) = match live.sealed {
         Some(length) => (blocks(length).saturating_sub(holes), length - holes.min(length)),
@@ -216,6 +219,7 @@ fn physical(
         behind_head: segment.kind() == SegmentKind::Log && id < version.head.segment,
         linked: false,
         dead_runs: None,
+        fault: None,
     })
 }
 
@@ -235,4 +239,21 @@ fn runs_to_punch(list: &[LiveRecord], live: &LiveSegment, cost: &PunchCost) -> O
 pub fn are_long(list: &[LiveRecord]) -> bool {
     let bytes: u64 = list.iter().map(|record| u64::from(record.length)).sum();
     bytes >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::relocation::TargetUse;
+
+    #[test]
+    fn i07_no_numbers_of_relocations_make_the_sum_overflow() {
+        let meta = |segment, bytes| {
+            let targets = BTreeMap::from([(SegmentId(9), TargetUse { count: 1, bytes })]);
+            RelocationMeta { targets, ..RelocationMeta::empty(SegmentId(segment)) }
+        };
+        let sum = |metas: [RelocationMeta; 2]| target_bytes(metas.iter())[&SegmentId(9)];
+        assert_eq!(sum([meta(1, 20), meta(2, 30)]), 50);
+        assert_eq!(sum([meta(1, u64::MAX), meta(2, 30)]), u64::MAX);
+    }
 }

@@ -248,7 +248,7 @@ fn memory_is_accounted_for() {
         table.insert(key, Trailer::new(seqno, slot.kind()), slot);
         table.bytes() - before
     };
-    let pointer = ValuePointer { segment: SegmentId(1), offset: 2, length: 3 };
+    let pointer = ValuePointer { segment: SegmentId(1), offset: 2, length: 30 };
     assert!((64..100).contains(&added(b"key", 1, Slot::Delete)));
     assert!((80..110).contains(&added(b"key", 2, Slot::Pointer(pointer))));
     assert!((1064..1150).contains(&added(b"key", 3, Slot::Inline(&[0; 1000]))));

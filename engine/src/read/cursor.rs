@@ -10,9 +10,9 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::value::Value;
 use crate::read::fetch::{Fetcher, Want};
+use crate::read::input::Input;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
-use crate::read::source::Source;
 use crate::read::visible::{Bounds, VisibleIter};
 use crate::read::window::{Item, ItemValue, MAX_WINDOW_BYTES, Window};
 use crate::version::levels::LEVELS;
@@ -23,19 +23,19 @@ use std::sync::Arc;
 const STEADY_STEPS: u32 = 2;
 
 /// Everything in a view as one sorted iterator.
-pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter<Source>> {
+pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
     let order = view.levels.order().clone();
     let mut inputs = Vec::new();
     for memtable in view.memtables().filter(|memtable| !memtable.table.is_empty()) {
-        inputs.push(Source::Memtable(memtable.table.iter()));
+        inputs.push(Input::Memtable(memtable.table.iter()));
     }
     for handle in view.levels.level(0) {
-        inputs.push(Source::Table(mode.iter(handle.table()?)));
+        inputs.push(Input::Table(mode.iter(handle.table()?)));
     }
     for level in 1..LEVELS {
         let tables = view.levels.level(level);
         if !tables.is_empty() {
-            inputs.push(Source::Level(LevelIter::new(order.clone(), tables.to_vec(), mode)));
+            inputs.push(Input::Level(LevelIter::new(order.clone(), tables.to_vec(), mode)));
         }
     }
     Ok(MergeIter::new(order, inputs))
@@ -63,7 +63,7 @@ enum Direction {
 pub struct TreeCursor {
     view: Arc<View>,
     fetcher: Fetcher,
-    iter: VisibleIter<MergeIter<Source>>,
+    iter: VisibleIter<MergeIter>,
     settings: CursorSettings,
     window: Window,
     direction: Direction,

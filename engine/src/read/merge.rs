@@ -5,6 +5,7 @@
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, Trailer};
+use crate::read::input::Input;
 use std::cmp::Ordering;
 
 /// Which way the inputs stand.
@@ -16,18 +17,18 @@ enum Direction {
 
 /// A merge of iterators. Every (user key, trailer) is in one input only, as sequence numbers are
 /// never used twice (I6).
-pub struct MergeIter<I = Box<dyn EntryIter>> {
+pub struct MergeIter {
     order: KeyOrder,
-    inputs: Vec<I>,
+    inputs: Vec<Input>,
     direction: Direction,
     current: Option<usize>,
     /// The input that stands closest behind the current one; `None` if there is no other.
     second: Option<usize>,
 }
 
-impl<I: EntryIter> MergeIter<I> {
+impl MergeIter {
     /// A merge of these inputs.
-    pub fn new(order: KeyOrder, inputs: Vec<I>) -> Self {
+    pub fn new(order: KeyOrder, inputs: Vec<Input>) -> Self {
         MergeIter { order, inputs, direction: Direction::Forward, current: None, second: None }
     }
 
@@ -94,7 +95,7 @@ impl<I: EntryIter> MergeIter<I> {
     fn position(
         &mut self,
         direction: Direction,
-        mut each: impl FnMut(&mut I) -> Result<()>,
+        mut each: impl FnMut(&mut Input) -> Result<()>,
     ) -> Result<()> {
         self.direction = direction;
         (self.current, self.second) = (None, None);
@@ -132,7 +133,7 @@ impl<I: EntryIter> MergeIter<I> {
     }
 }
 
-impl<I: EntryIter> EntryIter for MergeIter<I> {
+impl EntryIter for MergeIter {
     #[inline]
     fn valid(&self) -> bool {
         self.current.is_some()
@@ -186,13 +187,13 @@ mod tests {
     use crate::memtable::Memtable;
     use std::sync::Arc;
 
-    fn input(entries: &[(&str, u64)]) -> Box<dyn EntryIter> {
+    fn input(entries: &[(&str, u64)]) -> Input {
         let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
         for (key, seqno) in entries {
             let trailer = Trailer::new(*seqno, EntryKind::Put);
             table.insert(key.as_bytes(), trailer, Slot::Inline(b""));
         }
-        Box::new(table.iter())
+        Input::Memtable(table.iter())
     }
 
     fn here(iter: &MergeIter) -> String {

@@ -7,8 +7,8 @@
 pub mod cursor;
 pub mod fetch;
 pub mod get;
+pub mod input;
 pub mod level_iter;
 pub mod merge;
-pub mod source;
 pub mod visible;
 pub mod window;

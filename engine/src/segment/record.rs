@@ -10,10 +10,10 @@ use crate::base::coding::{Reader, put_varint, varint_len};
 use crate::base::compression::{Codec, decompress};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_KEY_BYTES, MAX_SEQNO, MAX_VALUE_BYTES, SeqNo};
-use crate::base::pointer::KeyspaceId;
+use crate::base::pointer::{KeyspaceId, ValuePointer};
 
-/// No record is shorter: checksum, kind, keyspace, sequence number and two lengths.
-pub const MIN_RECORD_BYTES: usize = 9;
+/// No record is shorter.
+pub const MIN_RECORD_BYTES: usize = ValuePointer::MIN_LENGTH as usize;
 
 /// No record is longer.
 pub const MAX_RECORD_BYTES: usize = 64 + MAX_KEY_BYTES + MAX_VALUE_BYTES;

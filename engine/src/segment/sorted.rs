@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// A frame is written once its body has this many bytes.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// Writing back is begun after each this many bytes, so that the sync has less to do.
-const WRITEBACK_BYTES: u64 = 4 << 20;
+/// What the system writes back at least, most often; if it is more, a little is written twice.
+const PAGE_BYTES: u64 = 4096;
 
 /// The one who writes a sorted segment.
 pub struct SortedWriter {
@@ -33,6 +33,7 @@ pub struct SortedWriter {
     /// Room for the frame's header, and the records so far.
     frame: Vec<u8>,
     records: u32,
+    /// How far writing back has begun.
     written_back: u64,
 }
 
@@ -100,14 +101,21 @@ impl SortedWriter {
         self.frame[..FRAME_HEADER_BYTES].copy_from_slice(&header);
         self.file.write_at(&self.frame, self.start).doing("write the segment", &self.path)?;
         self.start += self.frame.len() as u64;
-        if self.start - self.written_back >= WRITEBACK_BYTES {
-            self.file.start_writeback(self.written_back, self.start - self.written_back);
-            self.written_back = self.start;
-        }
+        self.begin_writeback();
         self.frame.truncate(FRAME_HEADER_BYTES);
         self.frame.shrink_to(2 * FRAME_BYTES);
         self.records = 0;
         Ok(())
+    }
+
+    /// Writing back begins behind each frame: a read that comes in between waits for so much, not
+    /// for megabytes, and the sync has less to do. The last page waits for the rest of it.
+    fn begin_writeback(&mut self) {
+        let whole = self.start - self.start % PAGE_BYTES;
+        if whole > self.written_back {
+            self.file.start_writeback(self.written_back, whole - self.written_back);
+            self.written_back = whole;
+        }
     }
 
     /// Writes out the last frame and returns the final length. The caller syncs the file.

@@ -12,9 +12,10 @@
 //!              count of segments (varint), then by ascending id, per segment: id, records
 //!              referenced, bytes referenced (varints)
 //! ```
-//! Validity: at least one entry; no more tombstones and references together than entries; keys of
-//! possible length and kind; sequence numbers in order and within 56 bits. The properties and the
-//! meta of a table have the same summary; [`super::Table::verify`] compares it with the content.
+//! Validity: one entry to 2^48 of them; no more tombstones and references together than entries;
+//! keys of possible length and kind; sequence numbers in order and within 56 bits. The properties
+//! and the meta of a table have the same summary; [`super::Table::verify`] compares it with the
+//! content.
 //!
 //! The fingerprint is why an older file in the place of a table is refused even if it was valid
 //! once, has the same id and length, and the same numbers: one brought back by a backup, or by a
@@ -33,6 +34,9 @@ use crate::base::key::{
 use crate::base::pointer::{SegmentId, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// More entries than any table has. So the numbers of all tables can be summed up.
+const MAX_ENTRIES: u64 = 1 << 48;
 
 /// What a table references of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -143,7 +147,7 @@ impl Summary {
             .segments
             .values()
             .try_fold(summary.tombstones, |sum, used| sum.checked_add(used.count));
-        let possible = summary.entries > 0
+        let possible = (1..=MAX_ENTRIES).contains(&summary.entries)
             && references.is_some_and(|sum| sum <= summary.entries)
             && summary.min_seqno <= summary.max_seqno
             && summary.max_seqno <= MAX_SEQNO;
@@ -273,7 +277,7 @@ mod tests {
         };
         add(b"a", 9, pointer(7, 100));
         add(b"b", 3, Slot::Delete);
-        add(b"c", 5, pointer(2, 1));
+        add(b"c", 5, pointer(2, ValuePointer::MIN_LENGTH));
         add(b"d", 8, pointer(7, u32::MAX));
         add(b"ee", 4, Slot::Inline(b"value"));
         summary.largest = internal_key(b"ee", Trailer::new(4, EntryKind::Put));
@@ -288,7 +292,7 @@ mod tests {
         assert_eq!((summary.key_bytes, summary.payload_bytes), (6, 5 + 3 + 3 + 7));
         assert_eq!((summary.min_seqno, summary.max_seqno), (3, 9));
         let expected = [
-            (SegmentId(2), SegmentUse { count: 1, bytes: 1 }),
+            (SegmentId(2), SegmentUse { count: 1, bytes: ValuePointer::MIN_LENGTH.into() }),
             (SegmentId(7), SegmentUse { count: 2, bytes: 100 + u64::from(u32::MAX) }),
         ];
         assert_eq!(summary.segments, BTreeMap::from(expected));
@@ -334,6 +338,8 @@ mod tests {
         };
         spoil(|_| {}).unwrap();
         assert!(spoil(|s| s.entries = 0).is_err());
+        assert!(spoil(|s| s.entries = MAX_ENTRIES).is_ok());
+        assert!(spoil(|s| s.entries = MAX_ENTRIES + 1).is_err());
         assert!(spoil(|s| s.tombstones = 3).is_err());
         assert!(spoil(|s| s.min_seqno = 10).is_err());
         assert!(spoil(|s| s.max_seqno = MAX_SEQNO + 1).is_err());

@@ -21,9 +21,7 @@ pub struct EntriesView {
 impl EntriesView {
     /// Those of `view`.
     pub fn of(view: &View) -> EntriesView {
-        let unpinned = |memtable: &Arc<LoggedMemtable>| Arc::new(memtable.unpinned());
-        let immutables = view.immutables.iter().map(unpinned).collect();
-        EntriesView::with(view, view.levels.clone(), unpinned(&view.active), immutables)
+        EntriesView::with(view, view.levels.clone(), view.memtables())
     }
 
     /// Those of the tables in `view` that reference one of these segments, and of the memtables
@@ -32,38 +30,30 @@ impl EntriesView {
         let is_wanted = |table: &TableHandle| {
             table.meta.summary.segments.keys().any(|segment| segments.contains(segment))
         };
-        let levels = Arc::new(view.levels.filtered(is_wanted));
         let leads_there = |memtable: &&Arc<LoggedMemtable>| {
             memtable.pins().iter().any(|segment| segments.contains(segment))
         };
-        let memtables = view.memtables().filter(leads_there);
-        let memtables = memtables.map(|memtable| Arc::new(memtable.unpinned())).collect();
-        let nothing = Arc::new(LoggedMemtable::new(view.levels.order().clone()));
-        EntriesView::with(view, levels, nothing, memtables)
+        let levels = Arc::new(view.levels.filtered(is_wanted));
+        EntriesView::with(view, levels, view.memtables().filter(leads_there))
     }
 
-    fn with(
+    fn with<'a>(
         view: &View,
         levels: Arc<Levels>,
-        active: Arc<LoggedMemtable>,
-        immutables: Vec<Arc<LoggedMemtable>>,
+        memtables: impl Iterator<Item = &'a Arc<LoggedMemtable>>,
     ) -> EntriesView {
         let version = Version { segments: Arc::default(), ..(*view.version).clone() };
+        let named = view.version.segments.keys().copied();
+        let pinned = view.memtables().flat_map(|memtable| memtable.pins());
         EntriesView {
             places: Places::of(&view.version),
-            segments: view
-                .version
-                .segments
-                .keys()
-                .copied()
-                .chain(view.memtables().flat_map(|memtable| memtable.pins()))
-                .collect(),
+            segments: named.chain(pinned).collect(),
             view: View {
                 keyspace: view.keyspace,
                 version: Arc::new(version),
+                active: Arc::new(LoggedMemtable::new(levels.order().clone())),
+                immutables: memtables.map(|memtable| Arc::new(memtable.unpinned())).collect(),
                 levels,
-                active,
-                immutables,
             },
         }
     }

@@ -4,6 +4,7 @@
 use crate::base::compression::Codec;
 use crate::base::error::{Error, Result};
 use std::fmt::Write;
+use std::str::FromStr;
 
 /// When large values leave the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -160,33 +161,39 @@ impl KeyspaceOptions {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let wrong = || Error::invalid(format!("setting {name} can't be {value:?}"));
-        let number = || value.parse::<u64>().map_err(|_| wrong());
-        let size = || usize::try_from(number()?).map_err(|_| wrong());
         match name {
             "separation" => {
                 self.separation = match value {
                     "at_write" => Separation::AtWrite,
                     "off" => Separation::Off,
-                    _ => return Err(wrong()),
+                    _ => return Err(wrong(name, value)),
                 }
             }
-            "separation_threshold" => self.separation_threshold = size()?,
+            "separation_threshold" => self.separation_threshold = parsed(name, value)?,
             "value_codec" => self.value_codec = codec(value)?,
-            "value_compression_min_bytes" => self.value_compression_min_bytes = size()?,
-            "block_codec" => self.block_codec = codec(value)?,
-            "block_bytes" => self.block_bytes = size()?,
-            "filter_bits_per_key" => {
-                self.filter_bits_per_key = u32::try_from(number()?).map_err(|_| wrong())?
+            "value_compression_min_bytes" => {
+                self.value_compression_min_bytes = parsed(name, value)?
             }
-            "table_bytes" => self.table_bytes = number()?,
-            "memtable_bytes" => self.memtable_bytes = number()?,
-            "level0_trigger" => self.level0_trigger = size()?,
-            "level_base_bytes" => self.level_base_bytes = number()?,
+            "block_codec" => self.block_codec = codec(value)?,
+            "block_bytes" => self.block_bytes = parsed(name, value)?,
+            "filter_bits_per_key" => self.filter_bits_per_key = parsed(name, value)?,
+            "table_bytes" => self.table_bytes = parsed(name, value)?,
+            "memtable_bytes" => self.memtable_bytes = parsed(name, value)?,
+            "level0_trigger" => self.level0_trigger = parsed(name, value)?,
+            "level_base_bytes" => self.level_base_bytes = parsed(name, value)?,
             _ => return Err(Error::invalid(format!("setting {name:?} is unknown"))),
         }
         Ok(())
     }
+}
+
+/// The value of the setting `name`.
+pub fn parsed<T: FromStr>(name: &str, value: &str) -> Result<T> {
+    value.parse().map_err(|_| wrong(name, value))
+}
+
+fn wrong(name: &str, value: &str) -> Error {
+    Error::invalid(format!("setting {name} can't be {value:?}"))
 }
 
 #[cfg(test)]

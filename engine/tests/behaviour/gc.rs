@@ -211,3 +211,45 @@ fn writers_of_a_store_just_opened_are_not_held_up() {
     let stall = stats.stalls.iter().find(|stall| stall.reason == "space_target").unwrap();
     assert_eq!(stall.count, 0);
 }
+
+/// A store of far more records than one census lists, half of them deleted; GC works by itself, or
+/// not. Returns the bytes that are live.
+fn half_deleted(dir: &Path, automatic: bool) -> (Db, u64) {
+    let gc = GcOptions { memory_bytes: 64 << 10, automatic, ..GcOptions::default() };
+    let max_replay_bytes = 1 << 20;
+    let options = Options { gc, segment_bytes: 256 << 10, max_replay_bytes, ..by_hand() };
+    let db = common::open_with(dir, options);
+    let keyspace = db.default_keyspace();
+    let keys = 30_000;
+    for number in 0..keys {
+        let key = common::key(number * 7919 % keys);
+        keyspace.put(&key, common::value(&key, 1, 300)).unwrap();
+    }
+    (0..keys).step_by(2).for_each(|number| keyspace.delete(common::key(number)).unwrap());
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    for number in (1..keys).step_by(2).step_by(100) {
+        let key = common::key(number);
+        assert_eq!(keyspace.get(&key).unwrap().unwrap(), common::value(&key, 1, 300));
+    }
+    (db, keys as u64 / 2 * 310)
+}
+
+#[test]
+fn what_one_census_can_not_list_is_freed_as_well() {
+    let dir = common::dir();
+    let (db, live) = half_deleted(dir.path(), true);
+    let segments = segments(dir.path());
+    assert!(segments < live + live / 2, "{segments} for {live}: {}", db.stats().gc);
+}
+
+#[test]
+fn what_one_census_can_not_list_is_freed_by_hand_as_well() {
+    let dir = common::dir();
+    let (db, live) = half_deleted(dir.path(), false);
+    let before = segments(dir.path());
+    assert!(before > live * 19 / 10, "{before}");
+    db.gc().unwrap();
+    let after = segments(dir.path());
+    assert!(after < live + live / 5, "{before} to {after} for {live}: {}", db.stats().gc);
+}

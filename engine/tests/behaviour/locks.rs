@@ -1,4 +1,4 @@
-//! One opener at a time.
+//! One opener at a time, unless all of them only read.
 
 use crate::common;
 use crate::common::child::{self, Running};
@@ -33,6 +33,30 @@ fn twice_in_one_process() {
 }
 
 #[test]
+fn what_is_held_open_is_neither_repaired_nor_destroyed() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    db.default_keyspace().put("key", "value").unwrap();
+    let current = dir.path().join("CURRENT");
+    let bytes = std::fs::read(&current).unwrap();
+    let refused = || {
+        let errors = [Db::repair(dir.path()).err(), Db::destroy(dir.path()).err()];
+        for error in errors.map(|error| error.expect("it is held open")) {
+            assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+            assert!(error.to_string().contains("held open by process"), "{error}");
+        }
+    };
+    refused();
+    // Also once it is damaged: whoever holds it may know better.
+    std::fs::remove_file(&current).unwrap();
+    refused();
+    std::fs::write(&current, bytes).unwrap();
+    db.close().unwrap();
+    let db = common::open(dir.path());
+    assert_eq!(db.default_keyspace().get("key").unwrap().unwrap(), "value");
+}
+
+#[test]
 fn an_opening_that_failed_holds_nothing() {
     let dir = common::dir();
     common::open(dir.path()).close().unwrap();
@@ -58,6 +82,38 @@ fn from_another_process_until_it_is_killed() {
     holder.kill();
     let db = common::open(dir.path());
     assert_eq!(db.default_keyspace().get("key").unwrap().unwrap(), "of the child");
+}
+
+#[test]
+fn readers_share_it_and_keep_writers_out() {
+    let dir = common::dir();
+    common::open(dir.path()).default_keyspace().put("key", "value").unwrap();
+    let read_only = || Options { read_only: true, ..common::tiny() };
+    let mut other = Running::start("locks::child_that_reads", dir.path(), "");
+    assert_eq!(other.hear(), "value");
+    let mine = [(); 2].map(|()| common::open_with(dir.path(), read_only()));
+    for reader in mine {
+        assert_eq!(reader.default_keyspace().get("key").unwrap().unwrap(), "value");
+        refused(dir.path(), common::tiny(), std::process::id());
+        reader.close().unwrap();
+    }
+    // Who is left is not the last that came, which is what can be told.
+    let error = Db::builder(dir.path()).options(common::tiny()).open().err().unwrap();
+    assert!(error.to_string().contains("held open by readers, the last of them"), "{error}");
+    other.kill();
+    common::open(dir.path()).default_keyspace().put("key", "newer").unwrap();
+}
+
+#[test]
+#[ignore = "runs in a process of its own, started by readers_share_it_and_keep_writers_out"]
+fn child_that_reads() {
+    let Some((dir, _)) = child::job() else {
+        return;
+    };
+    let db = common::open_with(&dir, Options { read_only: true, ..common::tiny() });
+    let value = db.default_keyspace().get("key").unwrap().unwrap();
+    child::tell(std::str::from_utf8(&value).unwrap());
+    child::wait_to_be_killed();
 }
 
 #[test]

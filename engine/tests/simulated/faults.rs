@@ -8,8 +8,9 @@ use crate::model::Model;
 use crate::script::{self, value};
 use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::env::{Env, threads::Threads};
-use cleavedb::{Db, Durability, ErrorKind};
+use cleavedb::{Db, Durability, ErrorKind, KeyspaceOptions, Options};
 use std::io::ErrorKind as IoKind;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const SEED: u64 = 31;
@@ -286,4 +287,161 @@ fn i09_value_gc_goes_on_after_a_full_disk() {
         client.check_live().unwrap();
         client.close().unwrap();
     });
+}
+
+/// What is left of half of the values where it is all that is left of the first segment, so that
+/// there is most to win there; returns that segment's file.
+fn fill_for_gc(env: &Env, db: &Db) -> PathBuf {
+    db.pause_gc();
+    let put = |number: usize, len| {
+        db.default_keyspace().put(format!("k{number:02}"), value(number, len)).unwrap();
+    };
+    (0..60).for_each(|number| put(number, 900));
+    let names = env.fs.list(Path::new(DIR)).unwrap();
+    let first = names.into_iter().filter(|name| name.extension().is_some_and(|it| it == "seg"));
+    (0..60).filter(|number| !is_kept(*number)).for_each(|number| put(number, 20));
+    db.flush().unwrap();
+    db.wait_idle().unwrap();
+    Path::new(DIR).join(first.min().unwrap())
+}
+
+fn is_kept(number: usize) -> bool {
+    number == 0 || number >= 6 && number.is_multiple_of(2)
+}
+
+fn assert_filled(db: &Db) {
+    for number in 0..60 {
+        let found = db.default_keyspace().get(format!("k{number:02}")).unwrap().unwrap();
+        assert_eq!(found, value(number, if is_kept(number) { 900 } else { 20 }), "{number}");
+    }
+}
+
+/// A segment that can't be read for a while keeps no other from being freed, and is freed itself
+/// once it can be read again.
+#[test]
+fn value_gc_goes_on_beside_a_segment_that_cannot_be_read() {
+    for call in [Call::Open, Call::Read] {
+        let (env, simulation) = Env::simulated(SEED);
+        simulation.limit_steps(STEPS);
+        simulation.run(|| {
+            let db = Db::builder(DIR).options(tiny_options()).env(env.clone()).open().unwrap();
+            let first = fill_for_gc(&env, &db);
+            let name = first.file_name().unwrap().to_str().unwrap();
+            simulation.fail(FaultPlan::new(call).on(name).for_good());
+            db.resume_gc();
+            env.threads.sleep(Duration::from_secs(150));
+            let relocated = db.stats().gc.segments_relocated;
+            assert!(relocated > 3, "{call:?} {relocated}");
+            assert!(env.fs.exists(&first).unwrap(), "{call:?}: what is live in it is nowhere else");
+            let told = db.stats().background_error;
+            assert!(told.as_ref().is_some_and(|told| told.contains(name)), "{call:?} {told:?}");
+            simulation.clear_faults();
+            env.threads.sleep(Duration::from_secs(300));
+            assert!(!env.fs.exists(&first).unwrap(), "{call:?}: it was tried again");
+            assert_eq!(db.stats().background_error, None);
+            assert_filled(&db);
+            db.close().unwrap();
+        });
+    }
+}
+
+/// The same for a relocation that can't be read: what it leads to stays, other segments go.
+#[test]
+fn value_gc_goes_on_beside_a_relocation_that_cannot_be_read() {
+    let (env, simulation) = Env::simulated(SEED);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        // No compaction makes pointers direct, and what was read once stays in memory.
+        let tables = tiny_options().keyspace;
+        let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, level0_trigger: 9, ..tables };
+        let options = Options {
+            segment_bytes: 64 << 10,
+            max_replay_bytes: 1 << 20,
+            cache_bytes: 1 << 20,
+            keyspace,
+            ..tiny_options()
+        };
+        let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+        db.pause_gc();
+        let key = |letter: char, number: usize| format!("{letter}{number:02}");
+        let put = |letter: char, number: usize, len: usize| {
+            db.default_keyspace().put(key(letter, number), value(number, len)).unwrap();
+        };
+        let assert_values = |letter: char, kept: usize| {
+            for number in 0..64 {
+                let found = db.default_keyspace().get(key(letter, number)).unwrap().unwrap();
+                let len = if number.is_multiple_of(kept) { 4000 } else { 20 };
+                assert_eq!(found, value(number, len), "{letter}{number}");
+            }
+        };
+        (0..64).for_each(|number| put('a', number, 4000));
+        (0..64).filter(|number| number % 2 > 0).for_each(|number| put('a', number, 20));
+        assert!(db.gc().unwrap().segments_freed > 3);
+        assert_values('a', 2);
+        // Most can be won in what was moved already.
+        (0..64).filter(|number| number % 16 > 0).for_each(|number| put('a', number, 20));
+        (0..64).for_each(|number| put('b', number, 4000));
+        (0..64).filter(|number| number % 2 > 0).for_each(|number| put('b', number, 20));
+        db.flush().unwrap();
+        simulation.fail(FaultPlan::new(Call::Read).on(".rel").for_good());
+        let before = db.stats().gc.segments_relocated;
+        let error = db.gc().unwrap_err();
+        assert!(error.file().unwrap().extension().is_some_and(|it| it == "rel"), "{error}");
+        let relocated = db.stats().gc.segments_relocated - before;
+        assert!(relocated > 2, "{relocated}, then {error}");
+        simulation.clear_faults();
+        assert!(db.gc().unwrap().segments_freed > 0, "whoever asks has it tried again at once");
+        assert_eq!(db.stats().background_error, None);
+        assert_values('a', 16);
+        assert_values('b', 2);
+        assert!(db.check().unwrap().is_clean());
+    });
+}
+
+/// Damage that keeps value GC from knowing what is live, or from moving it, is told of for as long
+/// as the database is open: space that does not come back has a reason that one can see.
+#[test]
+fn i04_value_gc_says_what_damage_keeps_it_from_working() {
+    for suffix in ["tbl", "seg"] {
+        let (env, simulation) = Env::simulated(SEED);
+        simulation.limit_steps(STEPS);
+        simulation.run(|| {
+            let open = || Db::builder(DIR).options(tiny_options()).env(env.clone()).open().unwrap();
+            let db = open();
+            db.pause_gc();
+            let put = |db: &Db, number: usize, len: usize| {
+                db.default_keyspace().put(format!("k{number:02}"), value(number, len)).unwrap();
+            };
+            (0..60).for_each(|number| put(&db, number, 900));
+            db.compact().unwrap();
+            db.close().unwrap();
+            // The first segment has the first keys; none of them is overwritten.
+            let files = env.fs.list(Path::new(DIR)).unwrap();
+            let name = files.iter().find(|name| name.extension().is_some_and(|it| it == suffix));
+            let path = Path::new(DIR).join(name.unwrap());
+            let file = env.fs.open_write(&path).unwrap();
+            file.write_at(&[0xab; 40], 150).unwrap();
+            drop(file);
+            let db = open();
+            (2..60).filter(|number| number % 5 > 0).for_each(|number| put(&db, number, 20));
+            for _ in 0..3 {
+                env.threads.sleep(Duration::from_secs(30));
+                let stats = db.stats();
+                let told =
+                    stats.background_error.unwrap_or_else(|| panic!("{suffix} {}", stats.gc));
+                assert!(told.contains(suffix), "{told}");
+            }
+            match db.space() {
+                Ok(space) => {
+                    let name = path.file_name().unwrap().to_str().unwrap();
+                    let row = space.segments.iter().find(|it| format!("{:08}.seg", it.id) == name);
+                    assert_eq!(row.unwrap().reason, "damaged: can't be moved");
+                    assert!(space.warnings.iter().any(|it| it.contains(name)), "{space}");
+                    assert!(db.stats().gc.segments_relocated > 3, "others were freed");
+                }
+                // It walks the same tables.
+                Err(error) => assert!(suffix == "tbl" && error.to_string().contains(suffix)),
+            }
+        });
+    }
 }

@@ -148,3 +148,33 @@ fn i09_puts_leave_room_for_deletions_and_flushes() {
         assert_eq!(client.db().stats().low_on_space, None);
     });
 }
+
+/// Values that are brought into order are there twice for a while: what has no room for that is
+/// refused before a byte of it is written.
+#[test]
+fn i09_values_are_not_reorganized_into_what_others_need() {
+    let (env, simulation) = Env::simulated(11);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let mut client = user(&simulation, &env, Model::default());
+        client.open().unwrap();
+        for number in 0..200 {
+            let key = format!("k{:05}", number * 77 % 200);
+            client.put(&key, value(number, 1100), Durability::Os).unwrap();
+        }
+        client.settle("compact", Db::compact).unwrap();
+        client.db().wait_idle().unwrap();
+        let tables = client.db().stats().table_bytes();
+        let before = simulation.used();
+        // Room for all tables, and for some values.
+        simulation.set_capacity(Some(before + 4 * tables + (16 << 10)));
+        let default = client.db().default_keyspace();
+        let error = default.reorganize::<&str>(..).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::DiskFull);
+        assert!(error.to_string().contains("does not fit"), "{error}");
+        assert!(simulation.used() <= before + (4 << 10), "{before} to {}", simulation.used());
+        simulation.set_capacity(None);
+        default.reorganize::<&str>(..).unwrap();
+        client.compare(&read_all(client.db()).unwrap());
+    });
+}

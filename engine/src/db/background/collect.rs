@@ -3,11 +3,13 @@
 
 use super::{Background, Claimed, LOOK_AGAIN, Role, State};
 use crate::base::error::Result;
+use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
 use crate::compaction::picker::Pick;
 use crate::compaction::stale::{self, Known};
 use crate::gc::collector::Step;
 use crate::gc::dead;
+use crate::gc::facts::Fault;
 use crate::gc::log_tail::Advice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
@@ -89,17 +91,18 @@ impl Background {
     /// and looks whether puts may go on.
     fn make_room(&self) -> Result<()> {
         self.drop_dead()?;
+        self.purge()?;
         self.place.committer.look_at_disk_now();
         Ok(())
     }
 
     /// Removes the segments that nothing leads to.
-    fn drop_dead(&self) -> Result<()> {
+    pub(super) fn drop_dead(&self) -> Result<()> {
         let (set, counters) = (&self.place.context.set, &self.place.counters);
         if !dead::pick(&set.current()).is_empty() {
             counters.segments_dropped.add(dead::run(set)? as u64);
         }
-        self.purge()
+        Ok(())
     }
 
     /// Unlinks what nobody reads any more.
@@ -114,6 +117,16 @@ impl Background {
         self.place.collector.paused()
     }
 
+    /// What keeps GC from freeing something, as sentences.
+    pub fn gc_warnings(&self) -> Vec<String> {
+        self.place.collector.warnings()
+    }
+
+    /// What keeps GC from freeing this segment now.
+    pub fn gc_fault(&self, segment: SegmentId) -> Option<Fault> {
+        self.place.collector.fault(segment)
+    }
+
     /// Collects all that is worth it on the caller's thread, and what is dead as a whole: whoever
     /// asked for it may end the process right behind.
     pub fn collect_now(&self) -> Result<MoveReport> {
@@ -122,9 +135,10 @@ impl Background {
         state.jobs += 1;
         drop(state);
         let outcome = self.guarded(|| {
-            let report = self.place.collector.collect()?;
+            let collected = self.place.collector.collect();
             self.drop_dead()?;
-            Ok(report)
+            self.purge()?;
+            collected
         });
         self.state.lock().jobs -= 1;
         self.changed.notify_all();

@@ -27,8 +27,9 @@ mod values;
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::db::Db;
 use crate::db::open::Builder;
+use crate::db::place;
 use crate::env::Env;
-use crate::env::fs::Lock;
+use crate::env::fs::{Hold, Lock};
 use crate::version::files::names::{self, Named};
 use facts::Facts;
 use rebuild::Rebuild;
@@ -143,8 +144,7 @@ impl Builder {
     }
 
     fn lock(&self, env: &Env) -> Result<Box<dyn Lock>> {
-        let path = self.dir().join(names::LOCK);
-        env.fs.lock(&path, &env.threads.describe_process()).doing("lock the database", &path)
+        place::lock(env, self.dir(), Hold::Alone, &env.threads.describe_process())
     }
 }
 

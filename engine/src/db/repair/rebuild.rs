@@ -16,6 +16,7 @@ use crate::db::repair::values::Values;
 use crate::db::repair::{RepairReport, set_aside};
 use crate::env::Env;
 use crate::env::fs::File;
+use crate::read::input::Input;
 use crate::read::merge::MergeIter;
 use crate::table::{TableMeta, TableSettings, TableStats, TableWriter};
 use crate::version::LogPosition;
@@ -236,9 +237,9 @@ fn write_tables(
     first: u64,
     report: &mut RepairReport,
 ) -> Result<Vec<TableMeta>> {
-    let mut inputs: Vec<Box<dyn EntryIter>> = vec![Box::new(source.loose.iter())];
+    let mut inputs = vec![Input::Memtable(source.loose.iter())];
     for table in &source.tables {
-        inputs.push(Box::new(table.table()?.pass()));
+        inputs.push(Input::Table(table.table()?.pass()));
     }
     let mut merged = MergeIter::new(source.order.clone(), inputs);
     let mut tables = Tables { rebuild, source, next: first, open: None, done: Vec::new() };

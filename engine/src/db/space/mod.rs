@@ -21,6 +21,7 @@ mod walk;
 use crate::base::error::Result;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::db::Db;
+use crate::segment::MIN_RECORD_BYTES;
 use crate::version::Version;
 use crate::version::files::names::Named;
 use crate::version::view::{KeyspaceState, View};
@@ -77,7 +78,8 @@ impl Db {
         let pinned: u64 = walked.old_versions.values().map(|(_, bytes)| bytes).sum();
         let is_paused = core.background.gc_paused().load(Ordering::Relaxed);
         let policy = reason::policy(&core.options.gc, is_paused);
-        reason::give(&mut segments, &parts, walked.live_bytes + pinned, &policy);
+        let fault_of = |segment| core.background.gc_fault(segment);
+        reason::give(&mut segments, &parts, walked.live_bytes + pinned, &policy, &fault_of);
         let names = |id: KeyspaceId| {
             let known = states.iter().find(|state| state.id == id);
             known.map_or_else(|| format!("dropped keyspace {id}"), |state| state.name.clone())
@@ -86,13 +88,14 @@ impl Db {
         let holders = core.snapshots.pins.holders();
         let now = core.env.clock.now();
         let holders = holders::account(&holders, &read, &walked.old_versions, &names, now);
-        let warnings = drift::find(drift::Books {
+        let mut warnings = drift::find(drift::Books {
             version: &version,
             files: &by_path,
             segments: &segments,
             read_only: core.options.read_only,
             nameless: self.nameless(),
         });
+        warnings.extend(core.background.gc_warnings());
         Ok(SpaceReport {
             seqno,
             allocated: parts.total(),
@@ -150,7 +153,8 @@ impl Walked {
                 Stored::Inline(bytes) => bytes,
                 Stored::Record(pointer) => {
                     tallies.add(pointer, seen.only_by.is_some());
-                    u64::from(pointer.length)
+                    // Key and value, as the space target counts them.
+                    u64::from(pointer.length).saturating_sub(MIN_RECORD_BYTES as u64)
                 }
             };
             match (seen.only_by, seen.stored) {

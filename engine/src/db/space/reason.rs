@@ -4,7 +4,7 @@
 use crate::base::pointer::SegmentId;
 use crate::db::space::report::{SegmentSpace, SpaceParts};
 use crate::gc::explain::Reason;
-use crate::gc::facts::{SegmentFacts, SpaceFacts};
+use crate::gc::facts::{Fault, SegmentFacts, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, explain};
 use crate::gc::settings::GcOptions;
 use crate::segment::SegmentKind;
@@ -21,24 +21,26 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
         max_space_amplification: options.max_space_amplification,
         discardable_ratio: options.discardable_ratio,
         punch: None,
-        census_cost: 0,
+        look_cost: 0,
         move_budget: u64::MAX,
     }
 }
 
-/// Gives each segment its reason. `seen_bytes` is what reads and snapshots see in the whole store.
+/// Gives each segment its reason. `seen_bytes` is what reads and snapshots see in the whole store,
+/// `fault_of` a segment is what keeps GC from freeing it.
 pub(super) fn give(
     segments: &mut [SegmentSpace],
     parts: &SpaceParts,
     seen_bytes: u64,
     policy: &Policy,
+    fault_of: &dyn Fn(SegmentId) -> Option<Fault>,
 ) {
     let facts = SpaceFacts {
         segment_bytes: segments.iter().map(|segment| segment.allocated).sum(),
         table_bytes: parts.tree,
         other_bytes: parts.metadata,
         live_bytes: seen_bytes,
-        segments: segments.iter().map(facts_of).collect(),
+        segments: segments.iter().map(|segment| facts_of(segment, fault_of)).collect(),
     };
     let reasons = explain(&facts, policy);
     for segment in segments {
@@ -51,7 +53,7 @@ pub(super) fn give(
     }
 }
 
-fn facts_of(segment: &SegmentSpace) -> SegmentFacts {
+fn facts_of(segment: &SegmentSpace, fault_of: &dyn Fn(SegmentId) -> Option<Fault>) -> SegmentFacts {
     SegmentFacts {
         id: SegmentId(segment.id),
         kind: if segment.sorted { SegmentKind::Sorted } else { SegmentKind::Log },
@@ -65,6 +67,7 @@ fn facts_of(segment: &SegmentSpace) -> SegmentFacts {
         behind_head: !segment.sorted && !segment.replay,
         linked: segment.links > 1,
         dead_runs: None,
+        fault: fault_of(SegmentId(segment.id)),
     }
 }
 
@@ -95,9 +98,12 @@ mod tests {
             segment(3, 1 << 18, true, true),
             segment(4, 0, false, true),
             SegmentSpace { length: 0, ..segment(5, 0, false, true) },
+            segment(6, 1 << 18, true, false),
         ];
         let parts = SpaceParts { tree: 1 << 16, metadata: 1 << 12, ..SpaceParts::default() };
-        give(&mut segments, &parts, (1 << 20) + (1 << 19), &policy(options, is_paused));
+        let fault_of = |id| (id == SegmentId(6)).then_some(Fault::Damaged);
+        let seen = (1 << 20) + (1 << 19);
+        give(&mut segments, &parts, seen, &policy(options, is_paused), &fault_of);
         segments.into_iter().map(|segment| segment.reason).collect()
     }
 
@@ -109,6 +115,7 @@ mod tests {
         assert_eq!(rest[1], "still part of replay, until a flush");
         assert_eq!(rest[2], "still written to");
         assert_eq!(rest[3], "prepared, not begun yet");
+        assert_eq!(rest[4], "damaged: can't be moved");
         assert_eq!(reasons(&GcOptions::default(), true)[0], "GC is paused");
         let off = GcOptions { automatic: false, ..GcOptions::default() };
         assert_eq!(reasons(&off, false)[0], "automatic GC is off");

@@ -111,7 +111,7 @@ pub struct KeyspaceSpace {
     pub entries: u64,
     /// Live keys and values that are in the tree, before the compression of its blocks.
     pub inline_bytes: u64,
-    /// Live records of separated values, keys included.
+    /// Live keys and separated values, as stored.
     pub separated_bytes: u64,
     /// Versions that only snapshots and iterators see.
     pub pinned_entries: u64,

@@ -28,7 +28,7 @@ struct Tally {
 /// Bytes of records in `segment` that were moved there from freed ones.
 fn relocated_to(version: &Version, segment: SegmentId) -> u64 {
     let targets = version.relocations.values().filter_map(|it| it.meta.targets.get(&segment));
-    targets.map(|used| used.bytes).sum()
+    targets.map(|used| used.bytes).fold(0, u64::saturating_add)
 }
 
 /// What came back of the holes: some may wait for a reader or a checkpoint to go.
@@ -62,7 +62,11 @@ impl Tallies {
                 replay: is_log(version, id),
                 length: measure.len,
                 allocated: measure.allocated,
-                referenced_bytes: version.uses.of(id).bytes + relocated_to(version, id),
+                referenced_bytes: version
+                    .uses
+                    .of(id)
+                    .bytes
+                    .saturating_add(relocated_to(version, id)),
                 hole_bytes: given_back(&holes, &measure),
                 links: measure.links,
                 ..SegmentSpace::default()

@@ -1,11 +1,11 @@
 //! A look at new segments finds all that is live there, by the few tables that reference them.
 
 use super::relocated::{expect_clean, open};
-use super::snapshots::{put, settle, views};
+use super::snapshots::{put, settle, taken, views};
 use crate::base::pointer::SegmentId;
 use crate::db::Db;
 use crate::doc_dir;
-use crate::gc::census::{self, Census, LiveRecord, Scope};
+use crate::gc::census::{Census, LiveRecord};
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
 use crate::gc::survey::Knowledge;
 use crate::segment::SegmentKind;
@@ -13,29 +13,19 @@ use crate::version::HOLE_UNIT;
 use crate::version::edit::{Change, Edit};
 use crate::version::entries::EntriesView;
 use crate::version::files::names;
+use crate::version::view::View;
 use std::collections::BTreeSet;
 
-/// What is found live in these segments, and how many entries were walked for that. A look comes
-/// behind a census.
+/// What is found live in these segments, and how many entries were walked for that.
 fn count(db: &Db, wanted: &[SegmentId], wanted_only: bool) -> Census {
     let set: BTreeSet<SegmentId> = wanted.iter().copied().collect();
-    let view_of = |view: &crate::version::view::View| match wanted_only {
+    let view_of = |view: &View| match wanted_only {
         true => EntriesView::referencing(view, &set),
         false => EntriesView::of(view),
     };
-    let seqno = db.core.snapshots.visible();
-    let snapshots = db.core.snapshots.list();
+    let (seqno, snapshots) = (db.core.snapshots.visible(), db.core.snapshots.list());
     let views: Vec<_> = views(db).iter().map(|view| view_of(view)).collect();
-    let scope = Scope {
-        seqno,
-        snapshots: &snapshots,
-        views: &views,
-        wanted,
-        wanted_only,
-        max_listed: 10_000,
-        walk: 1 + u64::from(wanted_only),
-    };
-    census::take(&scope, || Ok(())).unwrap()
+    taken(seqno, &snapshots, &views, (wanted, wanted_only))
 }
 
 /// Segments of the log that could be freed, without those in `before`.
@@ -71,17 +61,7 @@ fn i05_a_view_for_counting_keeps_no_segment() {
         let path = names::segment(&db.core.set.tables().dir, id);
         assert!(!path.exists(), "{} is kept", path.display());
     }
-    let seqno = db.core.snapshots.visible();
-    let scope = Scope {
-        seqno,
-        snapshots: &[],
-        views: &views,
-        wanted: &[],
-        wanted_only: false,
-        max_listed: 1000,
-        walk: 1,
-    };
-    let census = census::take(&scope, || Ok(())).unwrap();
+    let census = taken(db.core.snapshots.visible(), &[], &views, (&[], false));
     assert_eq!(census.entries, 100, "what they led to when the view was taken counts still");
 }
 
@@ -144,16 +124,7 @@ fn i06_a_look_from_before_a_flush_misses_nothing() {
     let wanted = closed(&db, &[]);
     let set: BTreeSet<SegmentId> = wanted.iter().copied().collect();
     let views: Vec<_> = before.iter().map(|view| EntriesView::referencing(view, &set)).collect();
-    let scope = Scope {
-        seqno: db.core.snapshots.visible(),
-        snapshots: &[],
-        views: &views,
-        wanted: &wanted,
-        wanted_only: true,
-        max_listed: 1000,
-        walk: 1,
-    };
-    let look = census::take(&scope, || Ok(())).unwrap();
+    let look = taken(db.core.snapshots.visible(), &[], &views, (&wanted, true));
     assert_eq!(wanted.iter().map(|&id| list(&look, id).len()).sum::<usize>(), 50);
 }
 
@@ -171,6 +142,7 @@ fn facts_of(id: SegmentId) -> SpaceFacts {
         behind_head: true,
         linked: false,
         dead_runs: None,
+        fault: None,
     };
     SpaceFacts { segments: vec![segment], ..SpaceFacts::default() }
 }

@@ -8,4 +8,5 @@ mod overwritten;
 mod relocated;
 mod repaired;
 mod snapshots;
+mod threads;
 mod unnamed;

@@ -1,11 +1,12 @@
 //! Jobs that race with snapshots: what a snapshot sees stays, and one that goes is no damage.
 
 use super::relocated::{expect, expect_clean, fill, open};
+use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
 use crate::db::Db;
 use crate::doc_dir;
-use crate::gc::census::{self, Scope};
+use crate::gc::census::{self, Census, Scope};
 use crate::gc::tidy::Tidy;
 use crate::version::entries::EntriesView;
 use crate::version::view::View;
@@ -30,6 +31,18 @@ pub(super) fn settle(db: &Db) {
 
 pub(super) fn views(db: &Db) -> Vec<Arc<View>> {
     db.core.states().iter().map(|state| state.view()).collect()
+}
+
+/// A census of these views, or a look at the wanted segments alone, which comes behind it.
+pub(super) fn taken(
+    seqno: SeqNo,
+    snapshots: &[SeqNo],
+    views: &[EntriesView],
+    (wanted, wanted_only): (&[SegmentId], bool),
+) -> Census {
+    let walk = 1 + u64::from(wanted_only);
+    let scope = Scope { seqno, snapshots, views, wanted, wanted_only, max_listed: 10_000, walk };
+    census::take(&scope, || Ok(())).unwrap()
 }
 
 #[test]
@@ -95,16 +108,7 @@ fn i06_a_census_whose_snapshots_went_finds_no_damage() {
     db.core.background.run_chosen(keyspace, false, merge_level0).unwrap();
     assert_eq!(keyspace.view().levels.level(0).len(), 1);
     let views: Vec<_> = views(&db).iter().map(|view| EntriesView::of(view)).collect();
-    let scope = Scope {
-        seqno: scope_seqno,
-        snapshots: &listed,
-        views: &views,
-        wanted: &[],
-        wanted_only: false,
-        max_listed: 1000,
-        walk: 1,
-    };
-    let census = census::take(&scope, || Ok(())).unwrap();
+    let census = taken(scope_seqno, &listed, &views, (&[], false));
     assert_eq!(census.entries, 40, "each key once");
     assert_eq!(db.space().unwrap().keyspaces[0].entries, 40);
     expect_clean(&db);

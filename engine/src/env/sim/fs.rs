@@ -1,11 +1,11 @@
 //! The simulated file system as the engine sees it: each call may lose its turn, be told to
 //! fail, or be the one at which the power fails, before it does its work on the disk.
 
-use super::State;
 use super::disk::{FileId, FileOp, tidy};
 use super::faults::{Call, Fate};
 use super::scheduler::{Scheduler, seat};
-use crate::env::fs::{Advice, File, Fs, Lock};
+use super::{SimTaken, State};
+use crate::env::fs::{Advice, File, Fs, Hold, Lock};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -183,17 +183,20 @@ impl Fs for SimFs {
         self.look(Call::Inspect, path, |state| Ok(state.room().unwrap_or(PLENTY)))
     }
 
-    fn lock(&self, path: &Path, holder: &str) -> io::Result<Box<dyn Lock>> {
+    fn lock(&self, path: &Path, hold: Hold, holder: &str) -> io::Result<Box<dyn Lock>> {
         let path = tidy(path);
         let file = self.change(Call::Lock, &path, |state| {
             if !state.disk.exists(&path) {
                 state.disk.create(&path)?;
             }
             let file = state.disk.find(&path)?;
-            if let Some(other) = state.locks.get(&file) {
-                return Err(io::Error::new(io::ErrorKind::WouldBlock, other.clone()));
+            let free = SimTaken { hold, count: 0, holder: String::new() };
+            let taken = state.locks.entry(file).or_insert(free);
+            if taken.count > 0 && !hold.goes_with(taken.hold) {
+                return Err(io::Error::new(io::ErrorKind::WouldBlock, taken.holder.clone()));
             }
-            state.locks.insert(file, holder.to_owned());
+            taken.count += 1;
+            holder.clone_into(&mut taken.holder);
             state.disk.change(file, FileOp::SetLen(0));
             let bytes = holder.as_bytes().to_vec();
             state.disk.change(file, FileOp::Write { offset: 0, bytes });
@@ -208,8 +211,13 @@ impl Lock for SimLock {}
 impl Drop for SimLock {
     fn drop(&mut self) {
         let mut state = self.fs.state();
-        if state.boot == self.fs.boot {
-            state.locks.remove(&self.file);
+        if state.boot == self.fs.boot
+            && let Some(taken) = state.locks.get_mut(&self.file)
+        {
+            taken.count -= 1;
+            if taken.count == 0 {
+                state.locks.remove(&self.file);
+            }
         }
     }
 }

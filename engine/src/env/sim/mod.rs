@@ -35,6 +35,7 @@ pub use survivors::Survivors;
 
 use super::Env;
 use super::batch_read::OneByOne;
+use super::fs::Hold;
 use content::Content;
 use dice::Dice;
 use disk::{Disk, FileId, Name};
@@ -62,8 +63,16 @@ struct State {
     crashed: bool,
     /// The number of the process that lives; files of earlier ones only fail.
     boot: u64,
-    locks: BTreeMap<FileId, String>,
+    locks: BTreeMap<FileId, SimTaken>,
     dice: Dice,
+}
+
+/// A lock that is held.
+struct SimTaken {
+    hold: Hold,
+    count: usize,
+    /// Who came last.
+    holder: String,
 }
 
 impl State {

@@ -1,7 +1,7 @@
 //! The real file system.
 
 use super::Directory;
-use crate::env::fs::{Advice, Fs};
+use crate::env::fs::{Advice, Fs, Hold};
 use crate::env::{Env, OsSettings};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -100,18 +100,41 @@ fn a_hole_frees_space_and_reads_as_zeroes() {
 fn a_second_lock_is_refused_and_told_who_holds_it() {
     let (directory, fs) = (Directory::new(), os());
     let path = directory.path().join("LOCK");
-    let lock = fs.lock(&path, "1234 cleave open db").unwrap();
+    let lock = fs.lock(&path, Hold::Alone, "1234 cleave open db").unwrap();
     let link = directory.path().join("elsewhere");
     std::os::unix::fs::symlink(&path, &link).unwrap();
     for path in [&path, &link] {
-        let error = fs.lock(path, "5678").err().unwrap();
+        let error = fs.lock(path, Hold::Alone, "5678").err().unwrap();
         assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
         assert_eq!(error.to_string(), "1234 cleave open db");
     }
     drop(lock);
-    let lock = fs.lock(&path, "9").unwrap();
+    let lock = fs.lock(&path, Hold::Alone, "9").unwrap();
     assert_eq!(std::fs::read(&path).unwrap(), b"9");
     drop(lock);
+}
+
+#[test]
+fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
+    let (directory, fs) = (Directory::new(), os());
+    let path = directory.path().join("LOCK");
+    let first = fs.lock(&path, Hold::Shared, "first").unwrap();
+    let second = fs.lock(&path, Hold::Shared, "second").unwrap();
+    assert_eq!(std::fs::read(&path).unwrap(), b"second");
+    let elsewhere = std::fs::File::open(&path).unwrap();
+    for left in [first, second] {
+        // From here and from another process, which a descriptor of its own stands for.
+        let error = fs.lock(&path, Hold::Alone, "writer").err().unwrap();
+        assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::WouldBlock, "second"));
+        assert!(elsewhere.try_lock().is_err());
+        elsewhere.try_lock_shared().unwrap();
+        elsewhere.unlock().unwrap();
+        drop(left);
+    }
+    let _alone = fs.lock(&path, Hold::Alone, "writer").unwrap();
+    let error = fs.lock(&path, Hold::Shared, "late").err().unwrap();
+    assert_eq!(error.to_string(), "writer");
+    assert!(elsewhere.try_lock_shared().is_err());
 }
 
 #[test]
@@ -121,11 +144,11 @@ fn a_lock_held_through_another_descriptor_is_respected() {
     std::fs::write(&path, "another process").unwrap();
     let other = std::fs::File::open(&path).unwrap();
     other.lock().unwrap();
-    let error = fs.lock(&path, "me").err().unwrap();
+    let error = fs.lock(&path, Hold::Alone, "me").err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
     assert_eq!(error.to_string(), "another process");
     other.unlock().unwrap();
-    fs.lock(&path, "me").unwrap();
+    fs.lock(&path, Hold::Alone, "me").unwrap();
 }
 
 #[test]

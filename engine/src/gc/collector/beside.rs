@@ -1,4 +1,5 @@
-//! Work on a thread of its own beside that of value GC, which goes on meanwhile: a census.
+//! Work on a thread of its own beside that of value GC, which goes on meanwhile: a census. It has
+//! the priority of the thread that begins it, which has given way already.
 //!
 //! Lock: `state` here, a leaf, held for moments only.
 
@@ -51,9 +52,8 @@ impl<T: Send + 'static> Beside<T> {
             ended: Condvar::new(),
             is_given_up: AtomicBool::new(false),
         });
-        let (ending, others) = (Ending(shared.clone()), threads.clone());
+        let ending = Ending(shared.clone());
         let work = move || {
-            others.give_way();
             let outcome = work(&ending.0.is_given_up);
             ending.0.state.lock().outcome = Some(outcome);
         };

@@ -15,7 +15,7 @@ use crate::gc::target::SpaceTarget;
 use crate::version::entries::EntriesView;
 use crate::version::view::View;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// While a census is under way and there is nothing to free, it is looked for so often.
@@ -39,7 +39,6 @@ impl Counting {
 struct Start {
     facts: SpaceFacts,
     written: Written,
-    seqno: SeqNo,
     snapshots: Vec<SeqNo>,
 }
 
@@ -57,10 +56,6 @@ impl Collector {
         }
         let target = self.parts.options.max_space_amplification;
         let written = self.written();
-        if state.is_counted && plan.after_census > 0 {
-            // There is no room for what a look would list.
-            return true;
-        }
         if !state.is_counted {
             // What tables reference is live at most; a process that came to read counts nothing.
             let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
@@ -71,17 +66,29 @@ impl Collector {
                 || written.put_bytes > facts.allocated() / part
                 || written.deletes > 0 && mode == Mode::Idle;
         }
+        if plan.after_look > 0 {
+            // There is no room for what a look would list.
+            return true;
+        }
         let is_over = facts.allocated() > SpaceTarget::new(facts.live_bytes, target).start();
         if (is_over || mode == Mode::Idle) && self.is_released(state) {
             return true;
         }
-        state.live.is_census_due(&CensusNeed {
-            allocated: facts.allocated(),
-            max_space_amplification: self.parts.options.max_space_amplification,
-            written,
-            idle: matches!(mode, Mode::Idle | Mode::Low),
-            exhausted: !self.has_work(state, plan),
-        })
+        let exhausted = !self.has_work(state, plan);
+        exhausted && self.wants_lists(state, plan)
+            || state.live.is_census_due(&CensusNeed {
+                allocated: facts.allocated(),
+                max_space_amplification: target,
+                written,
+                idle: matches!(mode, Mode::Idle | Mode::Low),
+                exhausted,
+            })
+    }
+
+    /// True if the last census had no memory for the list of a victim, which the next one may have,
+    /// as what it listed was freed since. Otherwise it would list the same again.
+    fn wants_lists(&self, state: &State, plan: &Plan) -> bool {
+        state.has_freed && state.given_up(plan).next().is_some()
     }
 
     /// True if a snapshot is gone that kept something live in the last census.
@@ -101,10 +108,13 @@ impl Collector {
         let written = self.written();
         let collectable = facts.segments.iter().filter(|segment| segment.is_collectable());
         let task = self.task(state, wanted(collectable), false)?;
-        let (seqno, snapshots) = (task.seqno, task.snapshots.clone());
-        let start = Start { facts: facts.clone(), written, seqno, snapshots };
-        if !matches!(mode, Mode::Busy | Mode::Low) || !state.is_counted {
+        let start = Start { facts: facts.clone(), written, snapshots: task.snapshots.clone() };
+        state.has_freed = false;
+        if mode == Mode::Manual {
             return self.take(state, task.run(&NEVER), start);
+        }
+        if mode == Mode::Idle || !state.is_counted {
+            return self.take_unless_paused(state, &task, start);
         }
         let task = Arc::new(task);
         let (counted, threads) = (task.clone(), &self.parts.context.env.threads);
@@ -115,8 +125,18 @@ impl Collector {
                 Ok(())
             }
             // The system has no thread left.
-            Err(_) => self.take(state, task.run(&NEVER), start),
+            Err(_) => self.take_unless_paused(state, &task, start),
         }
+    }
+
+    /// Takes the census on this thread, and gives it up if value GC is paused meanwhile.
+    fn take_unless_paused(&self, state: &mut State, task: &Task, start: Start) -> Result<()> {
+        let taken = task.run(&self.paused);
+        if taken.is_err() && self.paused.load(Ordering::Relaxed) {
+            state.has_freed = true;
+            return Ok(());
+        }
+        self.take(state, taken, start)
     }
 
     /// Takes what a census found that is over.
@@ -125,26 +145,32 @@ impl Collector {
         self.take(state, taking.outcome(), start)
     }
 
-    /// Waits a little for the census under way, as there is nothing to free.
-    pub(super) fn await_census(&self, state: &State) {
+    /// Waits a little for the census under way, as there is nothing to free; false if none is.
+    pub(super) fn await_census(&self, state: &State) -> bool {
         if let Some(counting) = &state.counting {
             counting.taking.is_over_within(LOOK_AGAIN);
         }
+        state.counting.is_some()
     }
 
     fn take(&self, state: &mut State, taken: Result<Taken>, start: Start) -> Result<()> {
-        let Taken { census, time } = taken.inspect_err(|error| state.note_broken(error))?;
+        let taken = taken.inspect_err(|error| {
+            self.note_walk(error);
+            state.has_freed = true;
+        });
+        let Taken { census, time } = taken?;
+        self.troubles.lock().note_census();
         let context = &self.parts.context;
         let counters = &self.parts.counters.gc;
         counters.censuses.add(1);
         counters.census_entries.add(census.walked);
         counters.census_nanos.add(time.as_nanos() as u64);
-        let Start { facts, written, seqno, snapshots } = start;
+        let Start { facts, written, snapshots } = start;
         let (live_bytes, live_records) = (census.live_bytes(), census.entries);
         state.live.count(Counted { live_bytes, live_records, written });
         state.is_counted = true;
         // One from behind the count kept nothing alive in it.
-        state.snapshots = snapshots.into_iter().filter(|&snapshot| snapshot < seqno).collect();
+        state.snapshots = snapshots.into_iter().filter(|&it| it < census.seqno).collect();
         let mut lists = census.segments.values().filter_map(|live| live.list.as_ref());
         let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
         let may_punch = is_unknown && lists.any(|list| are_long(list));
@@ -181,24 +207,29 @@ impl Collector {
     /// room for what it lists.
     pub(super) fn wants_look(&self, state: &State, plan: &Plan) -> bool {
         let has_room = || state.knowledge.listed() < self.max_listed();
-        state.is_counted && plan.after_census > 0 && has_room()
+        state.is_counted && plan.after_look > 0 && has_room()
     }
 
-    /// Lists what is live in the segments of the log that were closed since the census. Only the
-    /// few tables are read that reference them, the last flushes mostly, where a census would read
-    /// all: nothing else leads to these segments, as they are behind the head. What other tables
-    /// hide is listed too, and is not moved if it is known by then to be overwritten.
+    /// Lists what is live in the segments of the log that were closed since the census. Only what
+    /// leads to them is read, where a census would read all: they are behind the head, so that is
+    /// few tables, the last flushes mostly. What others hide is listed too, and is not moved if it
+    /// is known by then to be overwritten.
     pub(super) fn look_at_new(&self, state: &mut State, facts: &SpaceFacts) -> Result<()> {
         let new = facts.segments.iter().filter(|segment| segment.is_new());
         let task = self.task(state, wanted(new), true)?;
-        let taken = task.run(&NEVER).inspect_err(|error| state.note_broken(error))?;
+        let taken = task.run(&NEVER).inspect_err(|error| self.note_walk(error))?;
         let Taken { census: found, time } = taken;
         let counters = &self.parts.counters.gc;
         counters.census_entries.add(found.walked);
         counters.census_nanos.add(time.as_nanos() as u64);
-        state.look_time = Some(time);
+        state.look_time = time;
         state.knowledge.add(found, facts);
         Ok(())
+    }
+
+    /// Remembers what keeps entries from being walked.
+    fn note_walk(&self, error: &Error) {
+        self.troubles.lock().note_walk(error);
     }
 
     /// Records that a census may list: half of the memory, as the lists of the last one are in use
@@ -224,22 +255,14 @@ impl Collector {
     }
 }
 
-impl State {
-    /// Remembers what keeps entries from being walked.
-    fn note_broken(&mut self, error: &Error) {
-        if error.kind() == ErrorKind::Corruption {
-            self.broken = Some(error.clone());
-        }
-    }
-}
-
 /// Segments whose records a census is to list: those with most garbage for what is live first, as
-/// far as is known.
+/// far as is known, and last those that can't be freed now.
 fn wanted<'a>(candidates: impl Iterator<Item = &'a SegmentFacts>) -> Vec<SegmentId> {
     let mut candidates: Vec<_> = candidates.collect();
     candidates.sort_by_key(|segment| {
         let live = segment.live.min(segment.referenced).min(segment.written);
-        (live * 1000 / segment.written.max(1), segment.id)
+        let is_faulty = segment.fault.is_some();
+        (is_faulty, live * 1000 / segment.written.max(1), segment.id)
     });
     candidates.iter().map(|segment| segment.id).collect()
 }

@@ -13,7 +13,8 @@
 //!    may lose a hole that was not synced, but never the data beside it.
 //!
 //! Each opening compares what a file takes with what it should, and punches again if it takes
-//! more. So nothing here has to be synced, and what could not be done waits for the next opening.
+//! more. So nothing here has to be synced. What could not be done is tried again after a while: a
+//! full disk may refuse a hole, which splits an extent, until there is room.
 //!
 //! What is dead is known from a census, as for relocations: hidden by what is durable (I4, I6).
 //!
@@ -23,7 +24,7 @@
 pub mod cost;
 pub mod runs;
 
-use crate::base::error::{IoContext, Result};
+use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::SegmentId;
 use crate::env::budget::Who;
 use crate::env::fs::File;
@@ -43,7 +44,7 @@ use std::time::Duration;
 
 /// So many calls are made before somebody else may have the collector.
 const CALLS_PER_STEP: u64 = 64;
-/// After so long a file that had a second name is looked at again.
+/// After so long a file that had a second name, or could not be punched, is looked at again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 /// Files take whole blocks.
 const BLOCK_BYTES: u64 = 4096;
@@ -68,6 +69,8 @@ struct Pending {
     ranges: VecDeque<(u64, u64)>,
     /// Not before this time.
     not_before: Duration,
+    /// Why the last call failed.
+    error: Option<Error>,
 }
 
 /// What was recorded to be punched.
@@ -117,7 +120,7 @@ impl Puncher {
         ranges: impl Iterator<Item = (u64, u64)>,
     ) {
         let (since, not_before) = (version.number, Duration::ZERO);
-        let new = Pending { since, ranges: VecDeque::new(), not_before };
+        let new = Pending { since, ranges: VecDeque::new(), not_before, error: None };
         let pending = self.pending.entry(id).or_insert(new);
         pending.since = since;
         pending.ranges.extend(ranges);
@@ -126,7 +129,7 @@ impl Puncher {
     /// Makes some of the calls that are due; true if there may be more at once.
     pub fn run(&mut self, context: &JobContext, counters: &GcCounters) -> Result<bool> {
         if !self.is_resumed {
-            self.resume(context)?;
+            self.resume(context);
             self.is_resumed = true;
         }
         let version = context.set.current();
@@ -138,11 +141,19 @@ impl Puncher {
         let handle = version.segments[&id].handle.clone();
         drop(version);
         let outcome = self.punch(context, counters, id, &handle);
-        if outcome.is_err() && context.check_closing().is_ok() {
-            // What can't be punched now is left to the next opening.
-            self.pending.remove(&id);
+        if let Some(pending) = self.pending.get_mut(&id) {
+            pending.error = outcome.as_ref().err().cloned();
+            if pending.error.is_some() {
+                // Its blocks count as free already, so it has to be done some time.
+                pending.not_before = context.env.clock.now() + LOOK_AGAIN;
+            }
         }
         outcome
+    }
+
+    /// Why holes that are recorded can't be punched now.
+    pub fn error(&self) -> Option<&Error> {
+        self.pending.values().find_map(|pending| pending.error.as_ref())
     }
 
     /// Bytes that still take blocks and wait for nothing but a call.
@@ -175,20 +186,19 @@ impl Puncher {
     /// Looks at what an earlier opening recorded and did not do, or a crash undid: then a file
     /// takes more than its length without the holes, by one of them at least. Where the file
     /// system compresses, less than that may show; then some blocks stay until the segment goes.
-    fn resume(&mut self, context: &JobContext) -> Result<()> {
+    fn resume(&mut self, context: &JobContext) {
         let version = context.set.current();
         for (&id, live) in version.segments.iter() {
             let Some(length) = live.sealed else { continue };
             let Some(least) = live.holes.iter().map(|&(_, len)| len).min() else { continue };
-            let path = live.handle.path();
-            let file = context.set.tables().files.get(path)?;
-            let allocated = file.allocated().doing("measure", path)?;
-            let wanted = length.next_multiple_of(BLOCK_BYTES) - total(&live.holes);
-            if allocated >= wanted + least {
+            let file = context.set.tables().files.get(live.handle.path());
+            let allocated = file.ok().and_then(|file| file.allocated().ok());
+            let wanted = length.next_multiple_of(BLOCK_BYTES).saturating_sub(total(&live.holes));
+            // Where it can't be told, punching once more does no harm, or says what is wrong.
+            if allocated.is_none_or(|allocated| allocated >= wanted + least) {
                 self.wait_for(&version, id, live.holes.iter().copied());
             }
         }
-        Ok(())
     }
 
     fn punch(

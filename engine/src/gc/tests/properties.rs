@@ -3,7 +3,7 @@
 use crate::base::pointer::SegmentId;
 use crate::env::random::Random;
 use crate::gc::explain::Reason;
-use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{DeadRuns, Fault, How, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, explain, pick};
 use crate::gc::target::SpaceTarget;
 use crate::segment::SegmentKind;
@@ -50,6 +50,7 @@ fn segment(chance: &Chance, id: u64) -> SegmentFacts {
             let bytes = chance.below(allocated - live + 1);
             DeadRuns { count: 1 + chance.below(64), bytes }
         }),
+        fault: chance.one_in(16).then_some(Fault::Damaged),
     }
 }
 
@@ -75,7 +76,7 @@ fn policy(chance: &Chance) -> Policy {
         max_space_amplification: 1.05 + chance.below(200) as f64 / 100.0,
         discardable_ratio: 0.05 + chance.below(90) as f64 / 100.0,
         punch: chance.one_in(2).then_some(punch),
-        census_cost: 0,
+        look_cost: 0,
         move_budget: chance.below(256 << 20),
     }
 }
@@ -94,6 +95,7 @@ fn only_what_shrinks_and_may_go_is_picked() {
         for victim in &plan.victims {
             let segment = facts.segments.iter().find(|s| s.id == victim.id).unwrap();
             assert!(segment.sealed && segment.counted && segment.referenced > 0);
+            assert_eq!(segment.fault, None);
             assert!(segment.behind_head || segment.kind == SegmentKind::Sorted);
             assert!(victim.gain.won > 0);
             assert!(victim.gain.won <= segment.allocated - segment.live, "no live byte goes");
@@ -180,6 +182,7 @@ fn a_store_without_live_values_is_emptied() {
             (segment.live, segment.live_records) = (0, 0);
             (segment.sealed, segment.behind_head, segment.counted) = (true, true, true);
             segment.referenced = segment.allocated;
+            segment.fault = None;
         }
         let plan = pick(&facts, &policy);
         assert_eq!(plan.victims.len(), facts.segments.len());
@@ -195,7 +198,7 @@ fn what_can_be_won_reaches_the_low_mark_or_everything_is_taken() {
         let plan = pick(&facts, &policy);
         let left = facts.allocated() - plan.won();
         if facts.allocated() > target.start() {
-            let waits = plan.advice.is_some() || plan.after_census > 0;
+            let waits = plan.advice.is_some() || plan.after_look > 0;
             assert!(waits || left <= target.low() || plan.won() == plan.winnable);
         } else {
             assert_eq!(plan.moved(), 0, "nothing is moved while the target holds");

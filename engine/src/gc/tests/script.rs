@@ -6,7 +6,7 @@
 
 use crate::base::pointer::SegmentId;
 use crate::base::size::sized;
-use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{DeadRuns, Fault, How, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::log_tail::Advice;
 use crate::gc::picker::{Mode, Plan, Policy, pick};
 use crate::segment::SegmentKind;
@@ -42,7 +42,7 @@ fn run(case: &str) -> String {
         max_space_amplification: 1.3,
         discardable_ratio: 0.5,
         punch: None,
-        census_cost: 0,
+        look_cost: 0,
         move_budget: u64::MAX,
     };
     for line in lines {
@@ -94,7 +94,7 @@ fn rule(policy: &mut Policy, word: &str) {
         ("manual", _) => policy.mode = Mode::Manual,
         ("target", value) => policy.max_space_amplification = value.parse().unwrap(),
         ("discardable", value) => policy.discardable_ratio = value.parse().unwrap(),
-        ("census", value) => policy.census_cost = number(value),
+        ("look", value) => policy.look_cost = number(value),
         ("budget", value) => policy.move_budget = number(value),
         // As measured on ext4: a call costs about as much as moving a megabyte.
         ("punch", _) => {
@@ -120,6 +120,7 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
         behind_head: true,
         linked: false,
         dead_runs: None,
+        fault: None,
     };
     let mut mean_run = None;
     for word in words {
@@ -133,6 +134,8 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
             ("linked", _) => facts.linked = true,
             ("dead", _) => facts.referenced = 0,
             ("uncounted", _) => facts.counted = false,
+            ("damaged", _) => facts.fault = Some(Fault::Damaged),
+            ("failing", _) => facts.fault = Some(Fault::Failing),
             ("tail", _) => facts.behind_head = false,
             ("active", _) => (facts.behind_head, facts.sealed) = (false, false),
             _ => panic!("{word}"),
@@ -165,8 +168,8 @@ fn outcome(facts: &SpaceFacts, plan: &Plan) -> String {
         }
         None => {}
     }
-    if plan.after_census > 0 {
-        let _ = writeln!(text, "count first: {}", sized(plan.after_census));
+    if plan.after_look > 0 {
+        let _ = writeln!(text, "look first: {}", sized(plan.after_look));
     }
     let before = facts.allocated();
     let after = before - plan.won();

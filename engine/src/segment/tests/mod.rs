@@ -24,7 +24,8 @@ pub(super) struct MemoryFile {
     writes: AtomicU64,
     reads: AtomicU64,
     syncs: AtomicU64,
-    writebacks: AtomicU64,
+    /// Offset and length of each.
+    writebacks: Mutex<Vec<(u64, u64)>>,
     /// Writes from this number on fail, after half of their bytes; 0 = none.
     fail_writes_from: AtomicU64,
     fail_syncs: AtomicU64,
@@ -66,8 +67,8 @@ impl File for MemoryFile {
         self.syncs.fetch_add(1, SeqCst);
         if self.fail_syncs.load(SeqCst) > 0 { Err(io::Error::other("sync")) } else { Ok(()) }
     }
-    fn start_writeback(&self, _: u64, _: u64) {
-        self.writebacks.fetch_add(1, SeqCst);
+    fn start_writeback(&self, offset: u64, len: u64) {
+        self.writebacks.lock().unwrap().push((offset, len));
     }
     fn len(&self) -> io::Result<u64> {
         Ok(self.bytes.lock().unwrap().len() as u64)

@@ -49,6 +49,24 @@ fn copies_read_as_the_originals_did() {
 }
 
 #[test]
+fn writing_back_begins_behind_each_frame_and_takes_no_page_twice() {
+    let (bytes, pointers) = log_segment(1000, &[7; 1000]);
+    let epoch = head(SegmentKind::Log).epoch;
+    let (file, mut writer) = sorted();
+    for &pointer in &pointers {
+        writer.copy(bytes_of(&bytes, pointer), epoch, pointer.offset).unwrap();
+    }
+    let length = writer.finish().unwrap();
+    let pieces = file.writebacks.lock().unwrap();
+    let mut end = 0;
+    for &(offset, len) in pieces.iter() {
+        assert!(offset == end && len > 0 && len % 4096 == 0, "{pieces:?}");
+        end += len;
+    }
+    assert!(pieces.len() >= 4 && length - end < 4096, "{pieces:?} of {length} bytes");
+}
+
+#[test]
 fn a_damaged_record_is_not_copied() {
     let (mut bytes, pointers) = log_segment(3, b"value");
     let epoch = head(SegmentKind::Log).epoch;

@@ -3,6 +3,7 @@
 use super::{durable, exists};
 use crate::env::Env;
 use crate::env::batch_read::ReadRequest;
+use crate::env::fs::Hold;
 use crate::env::sim::Survivors;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -72,17 +73,32 @@ fn a_removed_file_lives_while_it_is_open() {
 fn a_second_lock_is_refused_until_the_process_ends() {
     let (env, simulation) = Env::simulated(1);
     let path = Path::new("LOCK");
-    let lock = env.fs.lock(path, "first").unwrap();
-    let error = env.fs.lock(path, "second").err().unwrap();
+    let lock = env.fs.lock(path, Hold::Alone, "first").unwrap();
+    let error = env.fs.lock(path, Hold::Alone, "second").err().unwrap();
     assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::WouldBlock, "first"));
     drop(lock);
-    let left = env.fs.lock(path, "third").unwrap();
+    let left = env.fs.lock(path, Hold::Alone, "third").unwrap();
     assert_eq!(simulation.read_file("LOCK"), b"third");
     let env = simulation.restart(Survivors::KeepAll);
-    let held = env.fs.lock(path, "fourth").unwrap();
+    let held = env.fs.lock(path, Hold::Alone, "fourth").unwrap();
     drop(left); // of a process that is gone
-    assert!(env.fs.lock(path, "fifth").is_err());
+    assert!(env.fs.lock(path, Hold::Alone, "fifth").is_err());
     drop(held);
+}
+
+#[test]
+fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
+    let (env, _) = Env::simulated(1);
+    let path = Path::new("LOCK");
+    let readers = ["first", "second"].map(|who| env.fs.lock(path, Hold::Shared, who).unwrap());
+    for left in readers {
+        let error = env.fs.lock(path, Hold::Alone, "writer").err().unwrap();
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::WouldBlock, "second"));
+        drop(left);
+    }
+    let _alone = env.fs.lock(path, Hold::Alone, "writer").unwrap();
+    let error = env.fs.lock(path, Hold::Shared, "late").err().unwrap();
+    assert_eq!(error.to_string(), "writer");
 }
 
 #[test]

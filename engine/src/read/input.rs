@@ -1,8 +1,8 @@
-//! What a view is merged of: a memtable, a table of level 0, or a level below.
+//! What is merged: a memtable, a table, or a level below L0.
 //!
-//! Place in the data's way: `cursor.rs` merges these for cursors, scans and censuses. The kinds are
-//! told apart by a branch, which is predicted, and not by a call through a table of functions:
-//! walks over keys take an entry every few dozen nanoseconds.
+//! Place in the data's way: `merge.rs` merges these, for cursors, censuses, flushes and
+//! compactions. The kinds are told apart by a branch, which is predicted, and not by a call
+//! through a table of functions: walks over keys take an entry every few dozen nanoseconds.
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
@@ -12,26 +12,26 @@ use crate::read::level_iter::LevelIter;
 use crate::table::TableIter;
 
 /// One sorted run of entries.
-pub enum Source {
+pub enum Input {
     /// A memtable.
     Memtable(MemtableIter),
-    /// A table of level 0.
+    /// One table, as those of L0 are.
     Table(TableIter),
-    /// A deeper level.
+    /// A level below L0.
     Level(LevelIter),
 }
 
 macro_rules! of_each {
-    ($source:expr, $iter:ident => $call:expr) => {
-        match $source {
-            Source::Memtable($iter) => $call,
-            Source::Table($iter) => $call,
-            Source::Level($iter) => $call,
+    ($input:expr, $iter:ident => $call:expr) => {
+        match $input {
+            Input::Memtable($iter) => $call,
+            Input::Table($iter) => $call,
+            Input::Level($iter) => $call,
         }
     };
 }
 
-impl EntryIter for Source {
+impl EntryIter for Input {
     #[inline]
     fn valid(&self) -> bool {
         of_each!(self, iter => iter.valid())

@@ -1,0 +1,49 @@
+//! Which threads of the background run behind the users' own.
+
+use crate::db::Db;
+use crate::db::options::Options;
+use crate::doc_dir;
+use crate::env::sync::Mutex;
+use crate::env::threads::{Join, Threads, Work};
+use crate::env::{Env, OsSettings};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The operating system's threads, and the names of those that gave way.
+struct Noting {
+    threads: Arc<dyn Threads>,
+    gave_way: Mutex<BTreeSet<String>>,
+}
+
+impl Threads for Noting {
+    fn spawn(&self, name: &str, work: Work) -> std::io::Result<Box<dyn Join>> {
+        self.threads.spawn(name, work)
+    }
+
+    fn yield_now(&self) {
+        self.threads.yield_now();
+    }
+
+    fn give_way(&self) {
+        let thread = std::thread::current();
+        self.gave_way.lock().insert(thread.name().unwrap_or_default().to_owned());
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.threads.sleep(time);
+    }
+}
+
+#[test]
+fn compaction_and_value_gc_give_way_and_what_writers_wait_for_first_does_not() {
+    let dir = doc_dir("giving-way");
+    let mut env = Env::os(&OsSettings::default());
+    let threads = env.threads.clone();
+    let noting = Arc::new(Noting { threads, gave_way: Mutex::new(BTreeSet::new()) });
+    env.threads = noting.clone();
+    Db::builder(&dir).options(Options::default()).env(env).open().unwrap().close().unwrap();
+    // Closing waits for all of them.
+    let gave_way: Vec<String> = noting.gave_way.lock().iter().cloned().collect();
+    assert_eq!(gave_way, ["cleave-compact", "cleave-gc"]);
+}

@@ -1,0 +1,173 @@
+//! One pass over a file around the page cache: what value GC reads it does not read again, and
+//! through the cache it would take the place of what readers want, and be copied once more.
+//!
+//! Such reads are of whole blocks to memory at whole blocks, so they go to a buffer of that kind
+//! first. What others have written to the file is read as they wrote it: the system writes back
+//! what is only in the cache before.
+//!
+//! Lock: `buffer`, a leaf, held during a read, as the one that makes a pass reads alone.
+
+use super::fs::{Advice, File};
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::os::fd::BorrowedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Blocks of all usual devices have this length, or a part of it.
+const BLOCK_BYTES: usize = 4096;
+/// For fewer bytes the way through the cache is the shorter one.
+const LEAST_BYTES: usize = 32 << 10;
+
+/// A file that is read once.
+pub(super) struct Pass {
+    /// Through the cache.
+    file: Arc<dyn File>,
+    /// The same around it.
+    direct: fs::File,
+    buffer: Mutex<Blocks>,
+}
+
+impl Pass {
+    /// `direct` is open for reading without the cache.
+    pub(super) fn new(file: Arc<dyn File>, direct: fs::File) -> Self {
+        Pass { file, direct, buffer: Mutex::new(Blocks::new(LEAST_BYTES)) }
+    }
+
+    fn read_blocks(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        let skipped = (offset % BLOCK_BYTES as u64) as usize;
+        let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
+        let blocks = buffer.at_least(skipped + buf.len());
+        let (mut start, mut read) = (offset - skipped as u64, 0);
+        // One that ends within a block was the last: the next could not begin at a whole one.
+        while read < blocks.len() && read % BLOCK_BYTES == 0 {
+            match self.direct.read_at(&mut blocks[read..], start) {
+                Ok(0) => break,
+                Ok(more) => (start, read) = (start + more as u64, read + more),
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let found = read.saturating_sub(skipped).min(buf.len());
+        buf[..found].copy_from_slice(&blocks[skipped..skipped + found]);
+        Ok(found)
+    }
+}
+
+impl File for Pass {
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
+        if buf.len() < LEAST_BYTES {
+            return self.file.read_at(buf, offset);
+        }
+        match self.read_blocks(buf, offset) {
+            // At the end of the file there is nothing more; elsewhere the short read was short.
+            Ok(read) if read < buf.len() => {
+                Ok(read + self.file.read_at(&mut buf[read..], offset + read as u64)?)
+            }
+            // A device of other blocks, or a file system that finds out late that it can't.
+            Err(error)
+                if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) =>
+            {
+                self.file.read_at(buf, offset)
+            }
+            read => read,
+        }
+    }
+
+    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.file.write_at(buf, offset)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync()
+    }
+
+    fn start_writeback(&self, offset: u64, len: u64) {
+        self.file.start_writeback(offset, len);
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.file.len()
+    }
+
+    fn set_len(&self, len: u64) -> io::Result<()> {
+        self.file.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.file.punch(offset, len)
+    }
+
+    fn allocated(&self) -> io::Result<u64> {
+        self.file.allocated()
+    }
+
+    fn links(&self) -> io::Result<u64> {
+        self.file.links()
+    }
+
+    fn advise(&self, advice: Advice) {
+        self.file.advise(advice);
+    }
+
+    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+        self.file.descriptor()
+    }
+}
+
+/// Memory that begins at a whole block.
+struct Blocks {
+    bytes: Vec<u8>,
+    start: usize,
+}
+
+impl Blocks {
+    /// Room for `len` bytes and the rest of their last block.
+    fn new(len: usize) -> Self {
+        let bytes = vec![0; len.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES];
+        let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
+        Blocks { bytes, start }
+    }
+
+    /// As many whole blocks as `len` bytes need.
+    fn at_least(&mut self, len: usize) -> &mut [u8] {
+        let len = len.next_multiple_of(BLOCK_BYTES);
+        if self.bytes.len() < self.start + len {
+            *self = Blocks::new(len);
+        }
+        &mut self.bytes[self.start..self.start + len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fs::Fs;
+    use super::super::os::{OsFs, doc_dir};
+    use super::*;
+
+    #[test]
+    fn a_pass_reads_what_everybody_else_does() {
+        let dir = doc_dir("pass");
+        let path = dir.join("file");
+        OsFs.create_dir_all(&dir).unwrap();
+        let plain = OsFs.create(&path).unwrap();
+        let bytes: Vec<u8> = (0..300_001_u32).map(|number| (number * 7 / 3) as u8).collect();
+        plain.write_at(&bytes, 0).unwrap();
+        let pass = OsFs.open_pass(&path).unwrap();
+        let same = |offset: usize, len: usize| {
+            let (mut ours, mut theirs) = (vec![1; len], vec![2; len]);
+            let read = pass.read_at(&mut ours, offset as u64).unwrap();
+            assert_eq!(read, plain.read_at(&mut theirs, offset as u64).unwrap(), "{offset}, {len}");
+            assert_eq!(ours[..read], theirs[..read], "{offset}, {len}");
+        };
+        for offset in [0, 1, 4095, 4096, 100_000, 299_999, 300_000, 300_001, 400_000] {
+            for len in [0, 5, LEAST_BYTES - 1, LEAST_BYTES, 65_537, 250_000] {
+                same(offset, len);
+            }
+        }
+        // Not yet on the device, and behind what was the end.
+        plain.write_at(&[9; 100_000], 250_000).unwrap();
+        same(200_000, 150_000);
+        assert_eq!((pass.len().unwrap(), pass.links().unwrap()), (350_000, 1));
+    }
+}

@@ -1,0 +1,219 @@
+//! What keeps value GC from working, and why: so that it goes on with what it can do, and so that
+//! the reason can be seen for as long as it lasts.
+//!
+//! Where the tree can't be walked nothing is freed by a guess (I4): GC rests until the database is
+//! opened anew, or until somebody asks and a census succeeds.
+//!
+//! Damage of a segment does not pass: it is left alone until the database is opened anew, restored
+//! or repaired. Other failures may: the segment rests for a while and is tried again.
+
+use crate::base::error::{Error, ErrorKind};
+use crate::base::pointer::SegmentId;
+use crate::gc::facts::Fault;
+use crate::version::Version;
+use std::collections::BTreeMap;
+use std::error::Error as _;
+use std::io;
+use std::time::Duration;
+
+/// After a failure that may pass a segment rests for so long, after another one twice as long...
+const FIRST_REST: Duration = Duration::from_secs(60);
+/// ...up to this.
+const LONGEST_REST: Duration = Duration::from_secs(3600);
+
+/// So many segments are told of; the others are counted.
+const MAX_TOLD: usize = 8;
+
+/// What is wrong.
+#[derive(Default)]
+pub struct Troubles {
+    /// What keeps a census from telling what is live.
+    census: Option<Error>,
+    segments: BTreeMap<SegmentId, Trouble>,
+    /// What keeps holes from being punched.
+    holes: Option<Error>,
+}
+
+/// What is wrong with one segment.
+struct Trouble {
+    error: Error,
+    /// How long it rests after the last failure; nothing if it is damaged.
+    rest: Option<Duration>,
+    until: Duration,
+}
+
+impl Troubles {
+    /// Notes how a census ended, or a look at new segments.
+    pub fn note_walk(&mut self, error: &Error) {
+        if is_damage(error) {
+            self.census = Some(error.clone());
+        }
+    }
+
+    /// Notes that a census succeeded: it passed by everything.
+    pub fn note_census(&mut self) {
+        self.census = None;
+    }
+
+    /// What keeps a census from telling what is live.
+    pub fn blinding(&self) -> Option<&Error> {
+        self.census.as_ref()
+    }
+
+    /// Notes what keeps holes from being punched, if anything does.
+    pub fn note_holes(&mut self, error: Option<&Error>) {
+        self.holes = error.cloned();
+    }
+
+    /// Notes that a segment could not be freed, at the time `now`.
+    pub fn note(&mut self, segment: SegmentId, error: &Error, now: Duration) {
+        let before = self.segments.get(&segment).and_then(|trouble| trouble.rest);
+        let longer = before.map_or(FIRST_REST, |rest| (rest * 2).min(LONGEST_REST));
+        let rest = (!is_damage(error)).then_some(longer);
+        let until = now + rest.unwrap_or_default();
+        self.segments.insert(segment, Trouble { error: error.clone(), rest, until });
+    }
+
+    /// Forgets segments that are gone: they were freed, or died as a whole.
+    pub fn forget_gone(&mut self, version: &Version) {
+        self.segments.retain(|id, _| version.segments.contains_key(id));
+    }
+
+    /// Those that rest are tried again at once: somebody asked for that.
+    pub fn end_rests(&mut self) {
+        self.segments.values_mut().for_each(|trouble| trouble.until = Duration::ZERO);
+    }
+
+    /// What keeps `segment` from being freed at the time `now`.
+    pub fn fault(&self, segment: SegmentId, now: Duration) -> Option<Fault> {
+        let blind = self.census.as_ref().map(|_| Fault::Uncountable);
+        let Some(trouble) = self.segments.get(&segment) else {
+            return blind;
+        };
+        match trouble.rest {
+            None => Some(Fault::Damaged),
+            Some(_) => blind.or_else(|| (now < trouble.until).then_some(Fault::Failing)),
+        }
+    }
+
+    /// One error that keeps it from working now, or from freeing a segment: what won't pass first.
+    pub fn error(&self) -> Option<&Error> {
+        let all = || self.segments.values();
+        let first = || all().find(|trouble| trouble.rest.is_none()).or_else(|| all().next());
+        let segment = || first().map(|trouble| &trouble.error);
+        self.blinding().or_else(segment).or(self.holes.as_ref())
+    }
+
+    /// All of it, as sentences.
+    pub fn warnings(&self) -> Vec<String> {
+        let what = "value GC rests, as it can't know what is live";
+        let blinding = self.blinding().map(|error| format!("{what}: {error}"));
+        let told = self.segments.iter().take(MAX_TOLD).map(|(id, trouble)| {
+            let Trouble { error, rest, .. } = trouble;
+            match rest {
+                None => format!("value GC leaves segment {:08} alone: {error}", id.0),
+                Some(_) => format!("value GC will try segment {:08} again: {error}", id.0),
+            }
+        });
+        let more = self.segments.len().saturating_sub(MAX_TOLD);
+        let others = (more > 0).then(|| format!("value GC could not free {more} more segments"));
+        let what = "holes wait, and their blocks are taken still";
+        let holes = self.holes.as_ref().map(|error| format!("{what}: {error}"));
+        blinding.into_iter().chain(told).chain(others).chain(holes).collect()
+    }
+}
+
+/// True if bytes are not there any more as they were written: trying again won't help. A file that
+/// is missing or ends early is damaged too.
+pub fn is_damage(error: &Error) -> bool {
+    let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
+    let is_cut = |cause: &io::Error| {
+        matches!(cause.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::NotFound)
+    };
+    error.kind() == ErrorKind::Corruption || cause.is_some_and(is_cut)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    const SEGMENT: SegmentId = SegmentId(7);
+
+    fn io_error(kind: io::ErrorKind) -> Error {
+        Error::io("read live records", Path::new("00000007.seg"), kind.into())
+    }
+
+    fn minutes(count: u64) -> Duration {
+        Duration::from_secs(60 * count)
+    }
+
+    #[test]
+    fn damage_stays_and_failures_pass() {
+        let mut troubles = Troubles::default();
+        assert_eq!(troubles.fault(SEGMENT, minutes(0)), None);
+        let damages = [
+            Error::corruption("bad"),
+            io_error(io::ErrorKind::UnexpectedEof),
+            io_error(io::ErrorKind::NotFound),
+        ];
+        for error in damages {
+            troubles.note(SEGMENT, &error, minutes(5));
+            troubles.end_rests();
+            assert_eq!(troubles.fault(SEGMENT, minutes(99_999)), Some(Fault::Damaged), "{error}");
+        }
+        for kind in [io::ErrorKind::OutOfMemory, io::ErrorKind::Other] {
+            let mut troubles = Troubles::default();
+            troubles.note(SEGMENT, &io_error(kind), minutes(5));
+            assert_eq!(troubles.fault(SEGMENT, minutes(5)), Some(Fault::Failing));
+            assert_eq!(troubles.fault(SegmentId(8), minutes(5)), None, "others go on");
+            assert_eq!(troubles.fault(SEGMENT, minutes(6)), None);
+        }
+    }
+
+    #[test]
+    fn i04_damage_of_the_tree_lasts_until_a_census_succeeds() {
+        let mut troubles = Troubles::default();
+        troubles.note_walk(&io_error(io::ErrorKind::Other));
+        assert!(troubles.error().is_none(), "the next try may succeed");
+        troubles.note(SEGMENT, &Error::corruption("bad record"), minutes(0));
+        troubles.note_walk(&Error::corruption("bad block"));
+        assert_eq!(troubles.error().unwrap().message(), "bad block");
+        assert_eq!(troubles.fault(SEGMENT, minutes(0)), Some(Fault::Damaged));
+        assert_eq!(troubles.fault(SegmentId(8), minutes(0)), Some(Fault::Uncountable));
+        let warnings = troubles.warnings();
+        assert!(warnings[0].ends_with("can't know what is live: bad block"), "{warnings:?}");
+        assert_eq!(warnings[1], "value GC leaves segment 00000007 alone: bad record");
+        troubles.note_census();
+        assert_eq!(troubles.error().unwrap().message(), "bad record");
+        assert_eq!(troubles.fault(SegmentId(8), minutes(0)), None);
+    }
+
+    #[test]
+    fn many_segments_are_counted() {
+        let mut troubles = Troubles::default();
+        for id in (1..=10).map(SegmentId) {
+            troubles.note(id, &io_error(io::ErrorKind::Other), minutes(0));
+        }
+        let warnings = troubles.warnings();
+        assert_eq!(warnings.len(), 9);
+        assert!(warnings[7].starts_with("value GC will try segment 00000008 again: "));
+        assert_eq!(warnings[8], "value GC could not free 2 more segments");
+    }
+
+    #[test]
+    fn rests_grow_longer_until_somebody_asks() {
+        let mut troubles = Troubles::default();
+        for (failed, again) in [(0, 1), (1, 3), (3, 7), (7, 15), (15, 31), (31, 63), (63, 123)] {
+            troubles.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(failed));
+            let just_before = minutes(again) - Duration::from_nanos(1);
+            assert_eq!(troubles.fault(SEGMENT, just_before), Some(Fault::Failing));
+            assert_eq!(troubles.fault(SEGMENT, minutes(again)), None);
+        }
+        troubles.end_rests();
+        assert_eq!(troubles.fault(SEGMENT, minutes(63)), None);
+        troubles.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(63));
+        troubles.forget_gone(&Version::default());
+        assert_eq!(troubles.fault(SEGMENT, minutes(63)), None, "it was freed");
+    }
+}
