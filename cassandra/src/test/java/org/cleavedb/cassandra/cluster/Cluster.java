@@ -2,12 +2,16 @@ package org.cleavedb.cassandra.cluster;
 
 import com.datastax.driver.core.Session;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
+import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
@@ -73,12 +77,12 @@ public final class Cluster implements AutoCloseable {
 
     /** A client of this node only, so that the test says who coordinates. */
     public Client connect(int node) {
-        return new Client(layout(node));
+        return new Client(this, layout(node));
     }
 
     /** A client that lets all nodes coordinate in turn. */
     public Client connectAll() {
-        return new Client(layouts.toArray(new NodeLayout[0]));
+        return new Client(this, layouts.toArray(new NodeLayout[0]));
     }
 
     public NodeControl control(int node) throws IOException {
@@ -87,16 +91,9 @@ public final class Cluster implements AutoCloseable {
 
     /** Waits until this node takes exactly so many nodes for alive. */
     public void awaitLive(int node, int count) throws IOException {
-        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(WAIT_LIMIT_MINUTES);
         try (NodeControl control = control(node)) {
-            while (control.liveNodes() != count) {
-                if (System.nanoTime() > deadline) {
-                    throw new IOException("node " + node + " takes " + control.liveNodes()
-                            + " nodes for alive after " + WAIT_LIMIT_MINUTES + " minutes, not "
-                            + count);
-                }
-                pause();
-            }
+            awaitThat(() -> control.liveNodes() == count, () -> "node " + node + " takes " + count
+                    + " nodes for alive; it takes " + control.liveNodes());
         }
     }
 
@@ -150,12 +147,38 @@ public final class Cluster implements AutoCloseable {
         }
     }
 
+    /** Waits until all nodes that this one takes for alive have the same schema. */
+    private void awaitSchema(int node) throws IOException {
+        try (NodeControl control = control(node)) {
+            awaitThat(control::liveNodesAgree,
+                    () -> "the nodes that node " + node + " takes for alive have the same schema");
+        }
+    }
+
+    private static void awaitThat(BooleanSupplier condition, Supplier<String> what)
+            throws IOException {
+        long deadline = System.nanoTime() + TimeUnit.MINUTES.toNanos(WAIT_LIMIT_MINUTES);
+        while (!condition.getAsBoolean()) {
+            if (System.nanoTime() > deadline) {
+                throw new IOException(
+                        "not after " + WAIT_LIMIT_MINUTES + " minutes: " + what.get());
+            }
+            pause();
+        }
+    }
+
     /** A connection to one node or more. */
     public static final class Client implements AutoCloseable {
+        private static final Pattern CHANGE_OF_SCHEMA = Pattern.compile("(CREATE|ALTER|DROP) ");
+
+        private final Cluster cluster;
+        private final NodeLayout[] layouts;
         private final com.datastax.driver.core.Cluster driver;
         private final Session session;
 
-        private Client(NodeLayout... layouts) {
+        private Client(Cluster cluster, NodeLayout... layouts) {
+            this.cluster = cluster;
+            this.layouts = layouts;
             driver = Drivers.to(layouts);
             session = driver.connect();
         }
@@ -164,8 +187,29 @@ public final class Cluster implements AutoCloseable {
             return session;
         }
 
+        /**
+         * Runs a statement. After one that changes the schema, every node that is alive has it:
+         * the driver waits ten seconds for those that it knows of, and a node that does not know
+         * a table yet fails writes to it.
+         */
         public List<com.datastax.driver.core.Row> execute(String cql, Object... values) {
-            return session.execute(cql, values).all();
+            List<com.datastax.driver.core.Row> rows = session.execute(cql, values).all();
+            if (CHANGE_OF_SCHEMA.matcher(cql).lookingAt()) {
+                awaitSchema();
+            }
+            return rows;
+        }
+
+        private void awaitSchema() {
+            try {
+                for (NodeLayout layout : layouts) {
+                    if (cluster.runs(layout.number)) {
+                        cluster.awaitSchema(layout.number);
+                    }
+                }
+            } catch (IOException failure) {
+                throw new UncheckedIOException(failure);
+            }
         }
 
         @Override

@@ -1,6 +1,7 @@
 package org.cleavedb.cassandra.cluster;
 
 import java.io.IOException;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import javax.management.Attribute;
@@ -14,6 +15,7 @@ import javax.management.remote.JMXServiceURL;
 /** What an operator does with `nodetool`, through the same management interface, but quicker. */
 public final class NodeControl implements AutoCloseable {
     private static final String STORAGE = "org.apache.cassandra.db:type=StorageService";
+    private static final String PROXY = "org.apache.cassandra.db:type=StorageProxy";
     private static final String[] NO_OPTIONS = {};
 
     private final JMXConnector connector;
@@ -62,6 +64,16 @@ public final class NodeControl implements AutoCloseable {
     private List<?> repairStatus(Object command) {
         return (List<?>) invoke(STORAGE, "getParentRepairStatus",
                 new Object[] {command}, new String[] {"int"});
+    }
+
+    /** True if all nodes that this one takes for alive say that they have the same schema. */
+    public boolean liveNodesAgree() {
+        Map<?, ?> nodesByVersion = new HashMap<>(
+                (Map<?, ?>) attribute(PROXY, "SchemaVersionsWithPort"));
+        // Those that are down, and those that did not answer.
+        nodesByVersion.remove("UNREACHABLE");
+        return nodesByVersion.size() == 1
+                && ((List<?>) nodesByVersion.values().iterator().next()).size() >= liveNodes();
     }
 
     /** How many nodes this one takes for alive, itself included. */

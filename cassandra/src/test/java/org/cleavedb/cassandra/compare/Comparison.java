@@ -60,7 +60,7 @@ public final class Comparison {
                 warmUp(cluster, client, layouts.get(0));
                 for (int repeat = 0; repeat < settings.number("repeats"); repeat++) {
                     for (Layout layout : layouts) {
-                        keep(new LayoutRun(settings, cluster, NODES, client.session(), KEYSPACE,
+                        keep(new LayoutRun(settings, cluster, NODES, client, KEYSPACE,
                                 layout, settings.number("seed") + repeat).run());
                     }
                     // None is always the first, or always after the same one.
@@ -94,7 +94,7 @@ public final class Comparison {
         Settings little = Settings.parse(List.of("records=" + WARM_UP_RECORDS, "rounds=4",
                 "fields=" + settings.text("fields"), "field=" + settings.text("field"),
                 "levels=" + settings.text("levels")));
-        new LayoutRun(little, cluster, NODES, client.session(), KEYSPACE, layout, 1).run();
+        new LayoutRun(little, cluster, NODES, client, KEYSPACE, layout, 1).run();
     }
 
     private void keep(Figures figures) throws IOException {

@@ -1,7 +1,6 @@
 package org.cleavedb.cassandra.compare;
 
 import com.datastax.driver.core.ConsistencyLevel;
-import com.datastax.driver.core.Session;
 import java.io.IOException;
 import java.util.List;
 import java.util.Set;
@@ -20,19 +19,19 @@ final class LayoutRun {
     private final Settings settings;
     private final Cluster cluster;
     private final int nodes;
-    private final Session session;
+    private final Cluster.Client client;
     private final String keyspace;
     private final String table;
     private final Layout layout;
     private final long seed;
     private double secondsOfWriting;
 
-    LayoutRun(Settings settings, Cluster cluster, int nodes, Session session, String keyspace,
-            Layout layout, long seed) {
+    LayoutRun(Settings settings, Cluster cluster, int nodes, Cluster.Client client,
+            String keyspace, Layout layout, long seed) {
         this.settings = settings;
         this.cluster = cluster;
         this.nodes = nodes;
-        this.session = session;
+        this.client = client;
         this.keyspace = keyspace;
         this.layout = layout;
         this.seed = seed;
@@ -64,7 +63,7 @@ final class LayoutRun {
             readers.forEach(reader -> reader.tell(figures));
             return figures;
         } finally {
-            session.execute("DROP TABLE IF EXISTS " + table);
+            client.execute("DROP TABLE IF EXISTS " + table);
         }
     }
 
@@ -74,19 +73,20 @@ final class LayoutRun {
     }
 
     private CqlBinding writer() {
-        return new CqlBinding(session, ConsistencyLevel.valueOf(settings.text("write_level")),
-                new RingOfClients(session), settings.number("records"),
+        return new CqlBinding(client.session(),
+                ConsistencyLevel.valueOf(settings.text("write_level")),
+                new RingOfClients(client.session()), settings.number("records"),
                 settings.count("in_flight"));
     }
 
     /** Every layout begins as the same stock table, and is altered. */
     void create() {
-        session.execute("CREATE TABLE " + table + " "
+        client.execute("CREATE TABLE " + table + " "
                 + CqlBinding.columns(settings.count("fields"))
                 + " WITH compression = {'enabled': 'false'}"
                 // A second try at another replica would blur who answers.
                 + " AND speculative_retry = 'NEVER'");
-        session.execute("ALTER TABLE " + table + " WITH compaction = " + layout.compaction);
+        client.execute("ALTER TABLE " + table + " WITH compaction = " + layout.compaction);
     }
 
     private long operations() {
@@ -121,7 +121,7 @@ final class LayoutRun {
             if (sampled.contains(round)) {
                 double before = counters.now().cpuSeconds;
                 for (Reader reader : readers) {
-                    reader.run(session, counters, reader.wanted() / sampled.size(),
+                    reader.run(client.session(), counters, reader.wanted() / sampled.size(),
                             seed * 31 + round);
                 }
                 cpuOfReading += counters.now().cpuSeconds - before;

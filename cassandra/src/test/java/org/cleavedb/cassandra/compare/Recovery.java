@@ -93,7 +93,7 @@ final class Recovery {
             throws IOException, InterruptedException {
         try (Cluster.Client client = cluster.connectAll()) {
             Comparison.createKeyspace(client);
-            LayoutRun run = new LayoutRun(settings, cluster, Comparison.NODES, client.session(),
+            LayoutRun run = new LayoutRun(settings, cluster, Comparison.NODES, client,
                     Comparison.KEYSPACE, layout, seed);
             run.create();
             try (Counters counters = new Counters(
