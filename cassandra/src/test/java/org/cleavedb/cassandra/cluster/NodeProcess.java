@@ -30,6 +30,12 @@ final class NodeProcess {
         if (handle().isPresent()) {
             throw new IllegalStateException("node " + layout.number + " already runs");
         }
+        if (answers("127.0.0.1", layout.jmxPort()) || acceptsClients()) {
+            // It would end at once, and the other one be taken for it.
+            throw new IOException("node " + layout.number + " can't start: somebody else, perhaps "
+                    + "another Cassandra, has port " + layout.jmxPort() + " of 127.0.0.1 or port "
+                    + NodeLayout.CQL_PORT + " of " + layout.address());
+        }
         layout.write();
         Process process = new ProcessBuilder(layout.command())
                 .directory(layout.folder.toFile())
@@ -118,10 +124,14 @@ final class NodeProcess {
     }
 
     private boolean acceptsClients() {
+        return answers(layout.address(), NodeLayout.CQL_PORT);
+    }
+
+    private static boolean answers(String address, int port) {
         try (Socket socket = new Socket()) {
-            socket.connect(new InetSocketAddress(layout.address(), NodeLayout.CQL_PORT), 1000);
+            socket.connect(new InetSocketAddress(address, port), 1000);
             return true;
-        } catch (IOException notYet) {
+        } catch (IOException nobodyThere) {
             return false;
         }
     }
