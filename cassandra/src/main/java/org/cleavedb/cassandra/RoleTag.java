@@ -10,7 +10,7 @@ import java.util.zip.CRC32;
  * The role of a file as it is recorded beside its data, in {@code …-ReplicaRole.txt}:
  *
  * <pre>
- * cleavedb replica role 2            format and its version
+ * cleavedb replica role 1            format and its version
  * kind RUN                           PRIMARY, SEGMENT or RUN
  * group 127.0.0.2:7000#3             empty unless the kind is RUN
  * placement 5f2e8c0a91b3d47e         the ring that the role was told by
@@ -19,8 +19,8 @@ import java.util.zip.CRC32;
  * </pre>
  *
  * <p>Valid is what has exactly these lines in this order, a known kind, the right padding and the
- * right check; at most {@link #LONGEST} bytes. Version 1 had no padding, and is read as well.
- * Anything else counts as no tag at all: the file is then looked through once, and tagged anew.
+ * right check; at most {@link #LONGEST} bytes. Anything else counts as no tag at all: the file is
+ * then looked through once, and tagged anew.
  *
  * <p>Invariant <b>all tags have one length</b>, so that a file can be tagged anew while it is sent
  * to another node, which has been told how long each part of it is. Names that are too long for it
@@ -33,12 +33,9 @@ final class RoleTag {
     static final int LONGEST = 4096;
     /** All but a group takes some hundred bytes, and a group is named by an address. */
     static final int LENGTH = 256;
-    private static final String FORMAT = "cleavedb replica role 2";
-    private static final String UNPADDED_FORMAT = "cleavedb replica role 1";
+    private static final String FORMAT = "cleavedb replica role 1";
     private static final List<String> NAMES =
             List.of("kind", "group", "placement", "padding", "check");
-    private static final List<String> UNPADDED_NAMES =
-            List.of("kind", "group", "placement", "check");
     private static final String CHECK_OF_NOTHING = "check 00000000\n";
 
     final Role role;
@@ -50,20 +47,10 @@ final class RoleTag {
     }
 
     byte[] encode() {
-        String lines = FORMAT + lines();
+        String lines = FORMAT + "\nkind " + role.kind + "\ngroup " + role.group
+                + "\nplacement " + placement + "\n";
         int without = bytes(lines + "padding \n" + CHECK_OF_NOTHING).length;
-        return checked(lines + "padding " + ".".repeat(Math.max(0, LENGTH - without)) + "\n");
-    }
-
-    private byte[] encodeUnpadded() {
-        return checked(UNPADDED_FORMAT + lines());
-    }
-
-    private String lines() {
-        return "\nkind " + role.kind + "\ngroup " + role.group + "\nplacement " + placement + "\n";
-    }
-
-    private static byte[] checked(String body) {
+        String body = lines + "padding " + ".".repeat(Math.max(0, LENGTH - without)) + "\n";
         return bytes(body + "check " + check(body) + "\n");
     }
 
@@ -72,24 +59,17 @@ final class RoleTag {
             return Optional.empty();
         }
         String[] lines = new String(bytes, StandardCharsets.UTF_8).split("\n", -1);
-        boolean isPadded = lines[0].equals(FORMAT);
-        if (!isPadded && !lines[0].equals(UNPADDED_FORMAT)) {
-            return Optional.empty();
-        }
-        RoleTag tag = named(lines, isPadded ? NAMES : UNPADDED_NAMES).orElse(null);
-        // Encoding again checks everything that is left: padding, check, the end, stray bytes.
-        return tag != null
-                && Arrays.equals(isPadded ? tag.encode() : tag.encodeUnpadded(), bytes)
-                ? Optional.of(tag) : Optional.empty();
+        // Encoding again checks everything that is left: the version, padding, check, stray bytes.
+        return named(lines).filter(tag -> Arrays.equals(tag.encode(), bytes));
     }
 
-    private static Optional<RoleTag> named(String[] lines, List<String> names) {
-        if (lines.length != names.size() + 2) {
+    private static Optional<RoleTag> named(String[] lines) {
+        if (lines.length != NAMES.size() + 2) {
             return Optional.empty();
         }
-        String[] values = new String[names.size()];
+        String[] values = new String[NAMES.size()];
         for (int at = 0; at < values.length; at++) {
-            String name = names.get(at) + " ";
+            String name = NAMES.get(at) + " ";
             if (!lines[at + 1].startsWith(name)) {
                 return Optional.empty();
             }
