@@ -44,6 +44,8 @@ class RolesIT {
     private static Cluster.Client client;
 
     private final Map<Integer, String> expected = new TreeMap<>();
+    /** Makes each value another one, so that an old one would be seen. */
+    private int written;
     private String table;
     private TableOnNode first;
 
@@ -280,7 +282,7 @@ class RolesIT {
 
     private void writeAndFlush(NodeControl control) {
         for (int id = 0; id < KEYS; id++) {
-            String value = "v" + id + "." + expected.size();
+            String value = "v" + id + "." + written++;
             client.session().execute(new SimpleStatement(
                     "INSERT INTO roles." + table + " (id, v) VALUES (?, ?)", id, value)
                     .setConsistencyLevel(ConsistencyLevel.ALL));

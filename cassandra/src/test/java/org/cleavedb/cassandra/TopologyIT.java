@@ -6,81 +6,148 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import com.datastax.driver.core.ConsistencyLevel;
 import com.datastax.driver.core.SimpleStatement;
 import java.io.IOException;
+import java.io.UncheckedIOException;
+import java.math.BigInteger;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.ClusterSpec;
 import org.cleavedb.cassandra.cluster.NodeControl;
+import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * A node joins, is cleaned up after, and leaves again; the replication changes. Ranges change sides
- * on every node, and rows are right all the time.
+ * A node joins, is cleaned up after, and leaves again; the replication changes; a node moves to
+ * another place of the ring and back. Ranges change sides on every node, and rows are right all the
+ * time.
  */
 @Tag("long")
 class TopologyIT {
     private static final int KEYS = 300;
+    private static final String STORAGE = "org.apache.cassandra.db:type=StorageService";
     private static final String OURS = "{'class': 'org.cleavedb.cassandra.ReplicaDecouplingStrategy"
             + "', 'ordering': '2', 'split_segments': '2', 'groups': '2', 'settle_seconds': '0'}";
     private static final List<String> NAMES = IntStream.range(0, KEYS)
             .mapToObj(Integer::toString).collect(Collectors.toList());
 
     private final Map<Integer, String> expected = new TreeMap<>();
+    /** Makes each value another one, so that an old one would be seen. */
+    private int written;
     private Cluster cluster;
     private Cluster.Client client;
 
+    @AfterEach
+    void stopNodes() throws IOException {
+        if (client != null) {
+            client.close();
+        }
+        cluster.close();
+    }
+
     @Test
     void rangesChangeSidesWithTheRing() throws IOException {
-        cluster = new Cluster(new ClusterSpec(Path.of("target", "nodes-of-topology"), 3)
-                .tokensPerNode(4).heap("384M").bootstrap()
+        begin(2, new ClusterSpec(Path.of("target", "nodes-of-topology"), 3).tokensPerNode(4)
                 // A node that leaves waits twice as long for batches.
                 .setting("write_request_timeout: 10s"));
+        check("two nodes", 1, 2);
+
+        cluster.start(3);
+        awaitRing(1, 2, 3);
+        check("a node has joined", 1, 2, 3);
+
+        cleanUp(1, 2, 3);
+        check("what moved away was cleaned up", 1, 2, 3);
+
+        onEach(control -> control.invoke(STORAGE, "decommission",
+                new Object[] {true}, new String[] {"boolean"}), 3);
+        cluster.stop(3);
+        awaitRing(1, 2);
+        check("the node has left", 1, 2);
+
+        replicate(1);
+        check("one copy of everything", 1, 2);
+        replicate(2);
+        onEach(control -> control.repair("t", false, "r"), 1);
+        check("two copies again", 1, 2);
+    }
+
+    @Test
+    void aNodeMovesOnTheRingAndBack() throws IOException {
+        begin(3, new ClusterSpec(Path.of("target", "nodes-of-a-move"), 3));
+        awaitRing(1, 2, 3);
+        check("three nodes", 1, 2, 3);
+        String home = tokenOf(3);
+        // Between those of the two others, which follow each other otherwise.
+        String away = new BigInteger(tokenOf(1)).add(new BigInteger(tokenOf(2)))
+                .divide(BigInteger.TWO).toString();
+
+        move(3, away);
+        check("the node has moved", 1, 2, 3);
+        cleanUp(1, 2, 3);
+        assertRowsAreThere("what moved away was cleaned up", ConsistencyLevel.ONE);
+
+        move(3, home);
+        assertRowsAreThere("it has moved back", ConsistencyLevel.ONE);
+        check("it has moved back", 1, 2, 3);
+    }
+
+    /** @param first how many nodes are there from the beginning */
+    private void begin(int first, ClusterSpec spec) throws IOException {
+        cluster = new Cluster(spec.heap("384M").bootstrap());
         cluster.reset();
-        try {
-            cluster.start(1);
-            cluster.start(2);
-            client = cluster.connect(1);
-            client.execute("CREATE KEYSPACE t WITH replication = "
-                    + "{'class': 'SimpleStrategy', 'replication_factor': 2}");
-            client.execute("CREATE TABLE t.r (id int PRIMARY KEY, v text) WITH compaction = "
-                    + OURS);
-            check("two nodes", 1, 2);
+        for (int node = 1; node <= first; node++) {
+            cluster.start(node);
+        }
+        client = cluster.connect(1);
+        client.execute("CREATE KEYSPACE t WITH replication = "
+                + "{'class': 'SimpleStrategy', 'replication_factor': 2}");
+        client.execute("CREATE TABLE t.r (id int PRIMARY KEY, v text) WITH compaction = " + OURS);
+    }
 
-            cluster.start(3);
-            awaitRing(1, 2, 3);
-            check("a node has joined", 1, 2, 3);
-
-            onEach(control -> control.invoke("org.apache.cassandra.db:type=StorageService",
-                    "forceKeyspaceCleanup", new Object[] {1, "t", new String[0]},
-                    new String[] {"int", "java.lang.String", "[Ljava.lang.String;"}), 1, 2, 3);
-            check("what moved away was cleaned up", 1, 2, 3);
-
-            onEach(control -> control.invoke("org.apache.cassandra.db:type=StorageService",
-                    "decommission", new Object[] {true}, new String[] {"boolean"}), 3);
-            cluster.stop(3);
-            awaitRing(1, 2);
-            check("the node has left", 1, 2);
-
-            replicate(1);
-            check("one copy of everything", 1, 2);
-            replicate(2);
-            onEach(control -> control.repair("t", false, "r"), 1);
-            check("two copies again", 1, 2);
-        } finally {
-            if (client != null) {
-                client.close();
-            }
-            cluster.close();
+    private String tokenOf(int node) throws IOException {
+        try (NodeControl control = cluster.control(node)) {
+            return (String) ((List<?>) control.attribute(STORAGE, "Tokens")).get(0);
         }
     }
 
+    /** Meanwhile, rows are written, and read from one copy each, so that none stands in. */
+    private void move(int node, String token) throws IOException {
+        CompletableFuture<Void> moving = CompletableFuture.runAsync(() -> {
+            try (NodeControl control = cluster.control(node)) {
+                control.invoke(STORAGE, "move", new Object[] {token},
+                        new String[] {"java.lang.String"});
+            } catch (IOException failure) {
+                throw new UncheckedIOException(failure);
+            }
+        });
+        do {
+            write();
+            assertRowsAreThere("on the way to " + token, ConsistencyLevel.ONE);
+        } while (!moving.isDone());
+        moving.join();
+        for (int observer = 1; observer <= 3; observer++) {
+            try (NodeControl control = cluster.control(observer)) {
+                Await.until("node " + observer + " knows of " + token, () ->
+                        ((Map<?, ?>) control.attribute(STORAGE, "TokenToEndpointMap"))
+                                .containsKey(token));
+            }
+        }
+    }
+
+    private void cleanUp(int... nodes) throws IOException {
+        onEach(control -> control.invoke(STORAGE, "forceKeyspaceCleanup",
+                new Object[] {1, "t", new String[0]},
+                new String[] {"int", "java.lang.String", "[Ljava.lang.String;"}), nodes);
+    }
+
     private void check(String when, int... nodes) throws IOException {
-        assertRowsAreThere(when + ", at once");
+        assertRowsAreThere(when + ", at once", ConsistencyLevel.ALL);
         write();
         // Files are looked at again when compaction is, so the node is given a reason.
         onEach(control -> control.flush("t", "r"), nodes);
@@ -92,12 +159,12 @@ class TopologyIT {
                 assertTrue(NAMES.stream().anyMatch(key -> roles.isPrimary(control, key)), when);
             }
         }
-        assertRowsAreThere(when + ", followed");
+        assertRowsAreThere(when + ", followed", ConsistencyLevel.ALL);
     }
 
     private void write() {
         for (int id = 0; id < KEYS; id++) {
-            String value = "v" + id + "." + expected.size();
+            String value = "v" + id + "." + written++;
             client.session().execute(new SimpleStatement(
                     "INSERT INTO t.r (id, v) VALUES (?, ?)", id, value)
                     .setConsistencyLevel(ConsistencyLevel.ALL));
@@ -105,10 +172,10 @@ class TopologyIT {
         }
     }
 
-    private void assertRowsAreThere(String when) {
+    private void assertRowsAreThere(String when, ConsistencyLevel level) {
         Map<Integer, String> found = new TreeMap<>();
         client.session().execute(new SimpleStatement("SELECT * FROM t.r")
-                .setConsistencyLevel(ConsistencyLevel.ALL))
+                .setConsistencyLevel(level))
                 .forEach(row -> found.put(row.getInt("id"), row.getString("v")));
         assertEquals(expected, found, when);
     }
