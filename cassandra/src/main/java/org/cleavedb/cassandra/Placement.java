@@ -32,6 +32,9 @@ final class Placement {
 
     /** Nothing is known about the ring. */
     static final Placement UNKNOWN = new Placement("", new TreeMap<>(), List.of(), 1);
+    /** Copies have no roles: all are laid out as primary ones are. */
+    static final Placement WITHOUT_ROLES =
+            new Placement("without roles", new TreeMap<>(), List.of(), 1);
 
     private final Token[] ends;
     private final int[] places;
@@ -58,6 +61,7 @@ final class Placement {
         digest = digest(node);
     }
 
+    /** Whether it tells where anything belongs. */
     boolean isKnown() {
         return ends.length > 0;
     }

@@ -15,7 +15,6 @@ final class PlacementWatch {
 
     private final ColumnFamilyStore table;
     private final Ring ring;
-    private final boolean hasRoles;
     private final int groupsPerSource;
     private final long settleNanos;
 
@@ -27,21 +26,17 @@ final class PlacementWatch {
     PlacementWatch(ColumnFamilyStore table, DecouplingOptions options) {
         this.table = table;
         ring = new Ring(table);
-        hasRoles = ring.hasRoles();
         groupsPerSource = options.groups;
         settleNanos = TimeUnit.SECONDS.toNanos(options.settleSeconds);
     }
 
-    /** False where copies have no roles at all, so that no placement will ever be known. */
-    boolean hasRoles() {
-        return hasRoles;
+    /** False where no placement will ever be known. */
+    boolean mayHaveRoles() {
+        return ring.mayHaveRoles();
     }
 
     /** What is in force now. Takes no lock of Cassandra's compaction: anybody may ask. */
     synchronized Placement current() {
-        if (!hasRoles) {
-            return Placement.UNKNOWN;
-        }
         Object version = ring.version();
         if (!version.equals(seenVersion)) {
             seenVersion = version;
@@ -49,22 +44,31 @@ final class PlacementWatch {
         }
         boolean settled = System.nanoTime() - waitingSince >= settleNanos;
         if (waiting != null && (settled || !inForce.isKnown())) {
-            if (inForce.isKnown()) {
-                LOG.info("{}.{}: the ring or its replication has changed (placement {}, now {}); "
-                        + "files are looked through and moved to their new side in the background",
-                        table.getKeyspaceName(), table.getTableName(), inForce.digest(),
-                        waiting.digest());
-            }
+            tellOfChange();
             inForce = waiting;
             waiting = null;
         }
         return inForce;
     }
 
+    private void tellOfChange() {
+        if (inForce == Placement.UNKNOWN) {
+            return;
+        }
+        String consequence = waiting.isKnown()
+                ? "files are looked through and moved to their new side in the background"
+                : "copies have no roles any more";
+        LOG.info("{}.{}: the ring or its replication has changed (placement {}, now {}); {}",
+                table.getKeyspaceName(), table.getTableName(), inForce.digest(), waiting.digest(),
+                consequence);
+    }
+
     private void lookAgain() {
-        Placement seen = Grouping.place(
-                ring.localNode(), table.getPartitioner(), ring.slices(), groupsPerSource);
-        if (!seen.isKnown() || seen.digest().equals(inForce.digest())) {
+        Placement seen = ring.hasRoles()
+                ? Grouping.place(ring.localNode(), table.getPartitioner(), ring.slices(),
+                        groupsPerSource)
+                : Placement.WITHOUT_ROLES;
+        if (seen == Placement.UNKNOWN || seen.digest().equals(inForce.digest())) {
             waiting = null;
         } else if (waiting == null || !waiting.digest().equals(seen.digest())) {
             waiting = seen;

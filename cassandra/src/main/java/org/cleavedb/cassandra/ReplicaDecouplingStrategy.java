@@ -48,6 +48,7 @@ import org.apache.cassandra.utils.TimeUUID;
 public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy {
     static {
         ReplicaViews.register();
+        TransientReplicasNotice.register();
     }
 
     /** Whether repairs read both sides at the same time; an operator may want fewer threads. */
@@ -75,7 +76,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
                 new TombstoneEstimate(table, tombstoneThreshold,
                         TimeUnit.SECONDS.toMillis(tombstoneCompactionInterval),
                         uncheckedTombstoneCompaction));
-        if (watch.hasRoles()) {
+        if (watch.mayHaveRoles()) {
             metrics.begin(this);
         }
     }

@@ -32,12 +32,16 @@ final class Ring {
     }
 
     /**
-     * False where copies have no roles: the node's own keyspaces; index tables, whose tokens are
-     * not those of the ring; transient replicas, which do not hold what a role would promise.
+     * False where copies never have roles: the node's own keyspaces; index tables, whose tokens are
+     * not those of the ring.
      */
+    boolean mayHaveRoles() {
+        return !table.isIndex() && !(replication() instanceof LocalStrategy);
+    }
+
+    /** False with transient replicas, too: they do not hold what a role would promise. */
     boolean hasRoles() {
-        return !table.isIndex() && !(replication() instanceof LocalStrategy)
-                && !replication().hasTransientReplicas();
+        return mayHaveRoles() && !replication().hasTransientReplicas();
     }
 
     /** Differs whenever the ring or the replication of the keyspace may have changed. */

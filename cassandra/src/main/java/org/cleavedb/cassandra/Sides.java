@@ -155,7 +155,7 @@ final class Sides {
     private AbstractCompactionStrategy sortIn(SSTableReader file, Role inherited) {
         reads.begin(file);
         reads.credit(file, book.role(file));
-        if (!watch.hasRoles()) {
+        if (placement == Placement.WITHOUT_ROLES) {
             book.put(file, Role.PRIMARY);
             return layouts.primary();
         }
