@@ -21,7 +21,8 @@ pub(super) struct OsFs;
 
 struct OsFile {
     file: fs::File,
-    /// Where appends go, if they were prepared for. Its lock is held for one copy.
+    /// Where appends go, if they were prepared for. Its lock is held for one copy, or while the
+    /// mapping or the length it relies on changes.
     appends: Mutex<Option<Mapped>>,
 }
 
@@ -82,14 +83,17 @@ impl File for OsFile {
     }
 
     fn prepare_appends(&self, from: u64, len: u64) {
-        // Before the old one goes: a write finds one or the other.
-        let mapped = Mapped::new(&self.file, from, len).ok();
-        *self.appends() = mapped;
+        // Locked while it is made: a cut between the blocks and the mapping would leave it behind
+        // the end of the file.
+        let mut appends = self.appends();
+        *appends = Mapped::new(&self.file, from, len).ok();
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        // A store into a mapping behind the end of its file would end the process.
-        *self.appends() = None;
+        // A store into a mapping behind the end of its file would end the process. Locked until
+        // the file is cut, so that nobody maps it meanwhile.
+        let mut appends = self.appends();
+        *appends = None;
         self.file.set_len(len)
     }
 

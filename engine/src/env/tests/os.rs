@@ -1,7 +1,7 @@
 //! The real file system.
 
 use super::Directory;
-use crate::env::fs::{Advice, Fs, Hold};
+use crate::env::fs::{Advice, File, Fs, Hold};
 use crate::env::{Env, OsSettings};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -94,6 +94,29 @@ fn a_hole_frees_space_and_reads_as_zeroes() {
     file.set_len(0).unwrap();
     assert_eq!(file.allocated().unwrap(), 0);
     assert!(file.is_empty().unwrap());
+}
+
+/// A file cut while another thread prepared it for appends was left mapped behind its end, and the
+/// next append ended the process by a signal. The two wait for each other now.
+#[test]
+fn a_file_can_be_cut_while_it_is_prepared_for_appends() {
+    let (directory, fs) = (Directory::new(), os());
+    let file = fs.create(&directory.path().join("a")).unwrap();
+    std::thread::scope(|scope| {
+        let repeat = |work: fn(&dyn File)| {
+            let file = &*file;
+            scope.spawn(move || (0..2000).for_each(|_| work(file)));
+        };
+        repeat(|file| file.prepare_appends(0, 64 << 10));
+        repeat(|file| file.set_len(0).unwrap());
+        repeat(|file| file.write_at(b"appended", 40 << 10).unwrap());
+    });
+    file.set_len(0).unwrap();
+    file.prepare_appends(0, 100);
+    file.write_at(b"appended", 0).unwrap();
+    let mut bytes = [0; 8];
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    assert_eq!(&bytes, b"appended");
 }
 
 #[test]
