@@ -10,6 +10,7 @@ mod report;
 mod rules;
 mod rust_file;
 mod sanitize_c;
+mod sanitize_rust;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ usage: cargo xtask COMMAND
   tidy [DIR]   the rules of the house: floors, doors, sizes, headers, documents; of another tree
   ci           tidy, format, lints, documents, tests; stops at the first red
   install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
-  sanitize-c   the C programs under sanitizers";
+  sanitize-c   the C programs under sanitizers
+  sanitize-rust [thread|address] [ARGUMENTS of cargo test]: the engine under sanitizers";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::run(&root()),
         ["install-c", rest @ ..] => install_c::run(&root(), rest),
         ["sanitize-c"] => sanitize_c::run(&root()),
+        ["sanitize-rust", rest @ ..] => sanitize_rust::run(&root(), rest),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS
