@@ -5,7 +5,7 @@ use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
 use crate::text::{human_bytes, human_count};
 use clap::Args;
-use cleavedb::{CheckReport, Error, ErrorKind};
+use cleavedb::{CheckReport, Error, ErrorKind, RecoveryReport};
 use std::path::{Path, PathBuf};
 
 /// Verify every checksum, order and pointer; status 1 if something is wrong
@@ -17,8 +17,8 @@ pub(crate) struct Check {
 
 pub(crate) fn run(args: &Check) -> Outcome {
     let mut out = Output::new();
-    let report = match inspect_all(&args.dir) {
-        Ok(report) => report,
+    let (report, replayed) = match inspect_all(&args.dir) {
+        Ok(found) => found,
         // Damage that keeps the database from opening is what this command is there to find.
         Err(error) if error.kind() == ErrorKind::Corruption => {
             out.line(error.to_string())?;
@@ -31,23 +31,30 @@ pub(crate) fn run(args: &Check) -> Outcome {
     for problem in &report.problems {
         out.line(problem.to_string())?;
     }
-    out.line(summary(&report))?;
+    out.line(summary(&report, &replayed))?;
     out.finish()?;
     Ok(if report.is_clean() { Status::Done } else { Status::Negative })
 }
 
-fn inspect_all(dir: &Path) -> Result<CheckReport, Error> {
-    open::read_only(dir)?.check()
+/// What was found, and what replay had verified before, as part of the opening.
+fn inspect_all(dir: &Path) -> Result<(CheckReport, RecoveryReport), Error> {
+    let db = open::read_only(dir)?;
+    Ok((db.check()?, db.recovery().clone()))
 }
 
-fn summary(report: &CheckReport) -> String {
+fn summary(report: &CheckReport, replayed: &RecoveryReport) -> String {
     let verdict = match report.problem_count {
         0 => "sound".to_string(),
         1 => "damaged: 1 problem".to_string(),
         many => format!("damaged: {} problems", human_count(many)),
     };
+    let log = match replayed.replayed_records {
+        0 => String::new(),
+        // All there is after a kill before the first flush.
+        records => format!("; {} records replayed", human_count(records)),
+    };
     format!(
-        "{verdict} ({} files, {}, {} table entries, {} records, {} pointers)",
+        "{verdict} ({} files, {}, {} table entries, {} records, {} pointers{log})",
         human_count(report.files),
         human_bytes(report.bytes),
         human_count(report.entries),
