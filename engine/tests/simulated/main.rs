@@ -2,6 +2,7 @@
 //! its seed.
 
 mod client;
+mod collect;
 mod crash;
 mod faults;
 mod full;

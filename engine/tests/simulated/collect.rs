@@ -1,0 +1,201 @@
+//! Value GC at work beside others: a pause in the midst of a census, and holes that can't be made.
+
+use crate::client::{DIR, inline_options, tiny_options};
+use crate::script::value;
+use cleavedb::env::Env;
+use cleavedb::env::sim::{Call, FaultPlan};
+use cleavedb::env::threads::{Join, Threads, Work};
+use cleavedb::{Codec, Db, GcOptions, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use std::collections::BTreeSet;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+const SEED: u64 = 31;
+/// A run that takes more steps hangs.
+const STEPS: u64 = 400_000;
+
+/// The files of the database that end in this.
+fn files(env: &Env, suffix: &str) -> BTreeSet<PathBuf> {
+    let names = env.fs.list(Path::new(DIR)).unwrap();
+    names.into_iter().filter(|name| name.extension().is_some_and(|it| it == suffix)).collect()
+}
+
+/// Puts the same number of bytes under many keys, some at a time.
+fn put_all(db: &Db, keys: &[String], len: usize) {
+    for some in keys.chunks(50) {
+        let mut batch = WriteBatch::new();
+        some.iter().for_each(|key| {
+            batch.put(&db.default_keyspace(), key, value(key.len(), len));
+        });
+        db.write(batch, &WriteOptions::default()).unwrap();
+    }
+}
+
+/// Threads of which those that take a census wait until they are let go.
+struct Holding {
+    threads: Arc<dyn Threads>,
+    begun: Arc<AtomicUsize>,
+    ended: Arc<AtomicUsize>,
+    lets_go: Arc<AtomicBool>,
+}
+
+impl Threads for Holding {
+    fn spawn(&self, name: &str, work: Work) -> std::io::Result<Box<dyn Join>> {
+        if name != "cleave-census" {
+            return self.threads.spawn(name, work);
+        }
+        let (begun, ended) = (self.begun.clone(), self.ended.clone());
+        let (threads, lets_go) = (self.threads.clone(), self.lets_go.clone());
+        let held = move || {
+            begun.fetch_add(1, Ordering::Relaxed);
+            // A test that fails meanwhile ends, too.
+            for _ in 0..60_000 {
+                if lets_go.load(Ordering::Relaxed) {
+                    break;
+                }
+                threads.sleep(Duration::from_millis(1));
+            }
+            work();
+            ended.fetch_add(1, Ordering::Relaxed);
+        };
+        self.threads.spawn(name, Box::new(held))
+    }
+
+    fn yield_now(&self) {
+        self.threads.yield_now();
+    }
+
+    fn sleep(&self, time: Duration) {
+        self.threads.sleep(time);
+    }
+}
+
+/// A pause is for an hour that needs all of the device, and the space of what a census looks at is
+/// kept as long as it does.
+#[test]
+fn a_pause_ends_a_census_and_lets_go_of_what_it_looks_at() {
+    let (mut env, simulation) = Env::simulated(SEED);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let holding = Arc::new(Holding {
+            threads: env.threads.clone(),
+            begun: Arc::default(),
+            ended: Arc::default(),
+            lets_go: Arc::default(),
+        });
+        env.threads = holding.clone();
+        let rest = |seconds| env.threads.sleep(Duration::from_secs(seconds));
+        let gc = GcOptions { max_space_amplification: 1.05, ..GcOptions::default() };
+        let options = Options { gc, ..tiny_options() };
+        let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+        db.pause_gc();
+        // Enough keys for a census to be asked in its midst whether to go on.
+        let plain = KeyspaceOptions { block_codec: Codec::None, ..inline_options() };
+        let small = db.keyspace_with("small", plain).unwrap();
+        for first in (0..20_000).step_by(500) {
+            let mut batch = WriteBatch::new();
+            (first..first + 500).for_each(|number| {
+                batch.put(&small, format!("s{number:05}"), "small");
+            });
+            db.write(batch, &WriteOptions::default()).unwrap();
+        }
+        // The first census is not another thread's work.
+        db.resume_gc();
+        rest(5);
+        let keys: Vec<String> = (0..60).map(|number| format!("k{number:02}")).collect();
+        for _ in 0..1000 {
+            if holding.begun.load(Ordering::Relaxed) > 0 {
+                break;
+            }
+            put_all(&db, &keys, 900);
+        }
+        assert_eq!(holding.begun.load(Ordering::Relaxed), 1, "a census is under way");
+        let (before, censuses) = (files(&env, "tbl"), db.stats().gc.censuses);
+        small.compact_range::<&str>(..).unwrap();
+        rest(2);
+        let held: Vec<_> = before.intersection(&files(&env, "tbl")).cloned().collect();
+        assert!(held.len() > 10, "{} tables are kept for the census", held.len());
+
+        db.pause_gc();
+        // Value GC comes to it, and waits for the thread to end.
+        rest(1);
+        let reads = simulation.calls(Call::Read);
+        holding.lets_go.store(true, Ordering::Relaxed);
+        rest(1);
+        assert_eq!(holding.ended.load(Ordering::Relaxed), 1);
+        let reads = simulation.calls(Call::Read) - reads;
+        let tables = held.len() as u64;
+        assert!(reads < tables / 2, "{reads} reads of {tables} tables: it ended in its midst");
+        assert_eq!(db.stats().gc.censuses, censuses, "nobody wants to know what it found");
+        let left: Vec<_> = files(&env, "tbl").into_iter().filter(|it| held.contains(it)).collect();
+        assert!(left.is_empty(), "{left:?}");
+
+        db.resume_gc();
+        rest(5);
+        assert!(db.stats().gc.censuses > censuses, "what it would have found is found later");
+        db.close().unwrap();
+    });
+}
+
+/// Keys of this letter.
+fn names(letter: char, count: usize) -> Vec<String> {
+    (0..count).map(|number| format!("{letter}{number:03}")).collect()
+}
+
+/// Puts long values, and replaces two of three by short ones.
+fn put_and_thin(db: &Db, letter: char, count: usize, len: usize) {
+    let names = names(letter, count);
+    // Each is as long as many others together.
+    names.iter().for_each(|name| put_all(db, std::slice::from_ref(name), len));
+    db.flush().unwrap();
+    let numbered = names.into_iter().enumerate();
+    let rest: Vec<_> = numbered.filter(|(at, _)| at % 3 > 0).map(|(_, name)| name).collect();
+    put_all(db, &rest, 20);
+    db.flush().unwrap();
+}
+
+/// Holes that can't be made are tried again and again, each time in another segment. Meanwhile
+/// what can be moved is moved, and relocations that nobody needs go.
+#[test]
+fn what_can_be_done_is_done_beside_holes_that_cannot() {
+    let (env, simulation) = Env::simulated(SEED);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let gc = GcOptions { max_space_amplification: 1.05, ..GcOptions::default() };
+        // What is put stays in L0: pointers become direct when the test wants that.
+        let tables = tiny_options().keyspace;
+        let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, level0_trigger: 9, ..tables };
+        let options = Options {
+            segment_bytes: 64 << 10,
+            max_replay_bytes: 1 << 20,
+            gc,
+            keyspace,
+            ..tiny_options()
+        };
+        let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+        db.pause_gc();
+        put_and_thin(&db, 'l', 60, 24 << 10);
+        put_and_thin(&db, 's', 400, 900);
+        let full = FaultPlan::new(Call::Punch).nth(8).for_good().error(ErrorKind::StorageFull);
+        simulation.fail(full);
+        db.resume_gc();
+        let is_told = || {
+            let warnings = db.space().unwrap().warnings;
+            warnings.iter().any(|it| it.contains("holes wait"))
+        };
+        env.threads.sleep(Duration::from_secs(60));
+        assert!(is_told());
+        let moved = db.stats().gc.segments_relocated;
+        assert!(moved > 3, "{moved} segments were moved");
+        assert!(!files(&env, "rel").is_empty());
+        db.default_keyspace().compact_range::<&str>(..).unwrap();
+        env.threads.sleep(Duration::from_secs(60));
+        assert!(is_told());
+        let left = files(&env, "rel");
+        assert!(left.is_empty(), "no table needs {left:?}");
+        assert!(db.check().unwrap().is_clean());
+    });
+}
