@@ -253,7 +253,7 @@ impl Collector {
         // What is closed from now on does not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
         let mut unlisted = usize::MAX;
-        self.begin_census(&mut state, &facts, Mode::Manual)?;
+        self.count_up_to(newest, &mut state, &facts)?;
         let (mut sum, mut failed) = (MoveReport::default(), None);
         loop {
             let (facts, plan) = self.plan(&state, Mode::Manual)?;
@@ -269,12 +269,12 @@ impl Collector {
                     Err(failure) => return Err(failure.error),
                 }
             } else if punched.segments == 0 {
-                let left = state.given_up(&plan).filter(|&id| Some(id) <= newest).count();
+                let left = state.given_up(&plan).count();
                 if left == 0 || left >= unlisted {
                     break;
                 }
                 unlisted = left;
-                self.begin_census(&mut state, &facts, Mode::Manual)?;
+                self.count_up_to(newest, &mut state, &facts)?;
             }
         }
         let holes = self.punch_all(&mut state);

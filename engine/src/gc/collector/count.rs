@@ -105,14 +105,8 @@ impl Collector {
         facts: &SpaceFacts,
         mode: Mode,
     ) -> Result<()> {
-        let written = self.written();
         let collectable = facts.segments.iter().filter(|segment| segment.is_collectable());
-        let task = self.task(state, wanted(collectable), false)?;
-        let start = Start { facts: facts.clone(), written, snapshots: task.snapshots.clone() };
-        state.has_freed = false;
-        if mode == Mode::Manual {
-            return self.take(state, task.run(&NEVER), start);
-        }
+        let (task, start) = self.start(state, facts, wanted(collectable))?;
         if mode == Mode::Idle || !state.is_counted {
             return self.take_unless_paused(state, &task, start);
         }
@@ -127,6 +121,34 @@ impl Collector {
             // The system has no thread left.
             Err(_) => self.take_unless_paused(state, &task, start),
         }
+    }
+
+    /// Counts anew on this thread, for whoever asked to have the segments up to `newest` freed.
+    /// Nothing is listed of others: they would take the memory, and their lists come with a look.
+    pub(super) fn count_up_to(
+        &self,
+        newest: Option<SegmentId>,
+        state: &mut State,
+        facts: &SpaceFacts,
+    ) -> Result<()> {
+        let is_asked_for = |it: &&SegmentFacts| it.is_collectable() && Some(it.id) <= newest;
+        let asked_for = facts.segments.iter().filter(is_asked_for);
+        let (task, start) = self.start(state, facts, wanted(asked_for))?;
+        self.take(state, task.run(&NEVER), start)
+    }
+
+    /// A census that begins now, and lists what is live in the `wanted` segments.
+    fn start(
+        &self,
+        state: &mut State,
+        facts: &SpaceFacts,
+        wanted: Vec<SegmentId>,
+    ) -> Result<(Task, Start)> {
+        let written = self.written();
+        let task = self.task(state, wanted, false)?;
+        let start = Start { facts: facts.clone(), written, snapshots: task.snapshots.clone() };
+        state.has_freed = false;
+        Ok((task, start))
     }
 
     /// Takes the census on this thread, and gives it up if value GC is paused meanwhile.
