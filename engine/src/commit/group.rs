@@ -58,6 +58,17 @@ enum Outcome {
     Done(Result<SeqNo>),
 }
 
+/// A request that can't be committed, and why.
+type Refused = (Arc<Request>, Error);
+
+impl Request {
+    /// Tells whoever waits for it what came of it.
+    fn end(&self, outcome: Result<SeqNo>) {
+        *self.outcome.lock() = Outcome::Done(outcome);
+        self.changed.notify_one();
+    }
+}
+
 /// What the committer is made of.
 pub struct CommitParts {
     /// The shared part of the log.
@@ -199,7 +210,7 @@ impl Committer {
     /// Commits a group from the front of the queue, the caller's own request first.
     fn lead(&self) {
         let mut log = self.log.lock();
-        let group = self.take_group();
+        let (group, refused) = admit(self.take_group());
         let durability =
             group.iter().map(|request| request.durability).fold(Durability::Buffered, stronger);
         let owned: Vec<_> = group.iter().map(|request| request.batch.records()).collect();
@@ -212,18 +223,22 @@ impl Committer {
                 user_bytes: request.batch.user_bytes(),
             })
             .collect();
-        let outcome = self.commit_group(&mut log, &frames, durability);
+        let committed =
+            (!frames.is_empty()).then(|| self.commit_group(&mut log, &frames, durability));
         drop(log);
-        for request in &group {
-            *request.outcome.lock() = Outcome::Done(outcome.clone());
-            request.changed.notify_one();
+        if let Some(outcome) = committed {
+            group.iter().for_each(|request| request.end(outcome.clone()));
         }
+        refused.into_iter().for_each(|(request, error)| request.end(Err(error)));
         self.pass_on();
     }
 
     /// Commits one frame as the leader of a group of one.
     fn lead_alone(&self, frame: Frame<'_>, durability: Durability) -> Result<SeqNo> {
-        let outcome = self.commit_group(&mut self.log.lock(), &[frame], durability);
+        let mut log = self.log.lock();
+        let outcome = check_all(frame.targets.iter().map(|target| target.keyspace))
+            .and_then(|()| self.commit_group(&mut log, &[frame], durability));
+        drop(log);
         self.pass_on();
         outcome
     }
@@ -463,6 +478,31 @@ impl Committer {
         self.parts.log.sync(&syncer)?;
         Ok(end)
     }
+}
+
+/// An error if one of these was dropped. Asked while holding the log, as keyspaces are dropped
+/// between two commits: nothing is acknowledged that nobody can ever read.
+fn check_all<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>) -> Result<()> {
+    let mut last: Option<&Arc<KeyspaceState>> = None;
+    for keyspace in keyspaces {
+        if !last.is_some_and(|last| Arc::ptr_eq(last, keyspace)) {
+            keyspace.check()?;
+        }
+        last = Some(keyspace);
+    }
+    Ok(())
+}
+
+/// The requests of a group that can be committed, and those that can't.
+fn admit(group: Vec<Arc<Request>>) -> (Vec<Arc<Request>>, Vec<Refused>) {
+    let (mut admitted, mut refused) = (Vec::with_capacity(group.len()), Vec::new());
+    for request in group {
+        match check_all(request.batch.keyspaces()) {
+            Ok(()) => admitted.push(request),
+            Err(error) => refused.push((request, error)),
+        }
+    }
+    (admitted, refused)
 }
 
 /// The stronger of two durabilities: a group gets the strongest that one of it asked for.

@@ -217,7 +217,11 @@ impl Background {
     }
 
     fn pick(&self, state: &mut State) -> Option<Claimed> {
-        for keyspace in self.place.context.set.keyspaces() {
+        let keyspaces = self.place.context.set.keyspaces();
+        // Those that were dropped take no more turns.
+        let is_open = |id: &KeyspaceId| keyspaces.binary_search_by_key(id, |it| it.id).is_ok();
+        state.turns.retain(|id, _| is_open(id));
+        for keyspace in keyspaces {
             let levels = keyspace.view().levels.clone();
             let options = keyspace.options().clone();
             let turns = state.turns.entry(keyspace.id).or_default();

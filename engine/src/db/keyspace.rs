@@ -299,9 +299,10 @@ impl Keyspace {
     /// The view to read and the newest sequence number to see.
     pub(crate) fn view_at(&self, snapshot: Option<&Snapshot>) -> Result<(Arc<View>, SeqNo)> {
         self.core.check_open()?;
-        self.state.check()?;
-        // The view first: it then holds everything up to the number read after it.
+        // The view first: it then holds everything up to the number read after it, and it is not
+        // the empty one of a keyspace that was dropped by then.
         let view = self.state.view();
+        self.state.check()?;
         let Some(snapshot) = snapshot else {
             return Ok((view, self.core.snapshots.visible()));
         };

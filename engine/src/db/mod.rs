@@ -184,7 +184,8 @@ impl Core {
             waiting.iter().all(|(keyspace, before)| {
                 let now = keyspace.view();
                 let is_new = |m| !before.iter().any(|old| Arc::ptr_eq(old, m));
-                keyspace.check().is_err() || now.immutables.iter().all(is_new)
+                // One that was dropped meanwhile has none.
+                now.immutables.iter().all(is_new)
             })
         })
     }
@@ -372,20 +373,20 @@ impl Db {
         let state = self.core.keyspaces.read().get(name).cloned();
         let state =
             state.ok_or_else(|| Error::invalid(format!("there is no keyspace {name:?}")))?;
-        {
-            // No commit is under way: each one before is durable with the keyspace, each one
-            // after is refused.
+        let dropped = {
+            // Between two commits: those before went to the keyspace and go with it, those after
+            // find it dropped. A crash leaves it as it was, or without a trace: what the log holds
+            // of it has nowhere to go.
             let _log = self.core.committer.hold();
-            state.set_dropped();
-        }
-        let change = Change::DropKeyspace { id: state.id };
-        let dropped = self.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None);
-        if dropped.is_err() && self.core.set.current().keyspace(state.id).is_some() {
-            // I9: it is there as before, so it goes on; after a failed sync, for readers.
-            state.set_kept();
-            return dropped.map(|_| ());
-        }
-        self.core.set.forget(state.id);
+            let change = Change::DropKeyspace { id: state.id };
+            let dropped = self.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None);
+            if dropped.is_err() && self.core.set.current().keyspace(state.id).is_some() {
+                // I9: it is there as before, so it goes on; after a failed sync, for readers.
+                return dropped.map(|_| ());
+            }
+            self.core.set.forget(state.id);
+            dropped
+        };
         self.core.keyspaces.write().remove(name);
         self.core.background.move_head();
         self.core.background.wake();

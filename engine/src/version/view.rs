@@ -206,17 +206,8 @@ impl KeyspaceState {
         self.view.load()
     }
 
-    /// Marks it dropped: writers are refused from now on.
-    pub fn set_dropped(&self) {
-        self.dropped.store(true, Ordering::Release);
-    }
-
-    /// Takes [`KeyspaceState::set_dropped`] back: the drop could not be made durable.
-    pub fn set_kept(&self) {
-        self.dropped.store(false, Ordering::Release);
-    }
-
-    /// An error once it was dropped.
+    /// An error once it was dropped. Whoever reads asks once there is a view; whoever writes, while
+    /// holding the log.
     pub fn check(&self) -> Result<()> {
         if !self.dropped.load(Ordering::Acquire) {
             return Ok(());
@@ -245,24 +236,36 @@ impl KeyspaceState {
     }
 
     /// Shows readers a new version, in the same moment without the memtables that it made
-    /// durable in tables.
+    /// durable in tables. A version without this keyspace ends it.
     pub fn install(&self, version: &Arc<Version>, flushed: &[Arc<LoggedMemtable>]) {
         let _changing = self.changing.lock();
         let old = self.view.load_full();
         let is_flushed = |memtable: &Arc<LoggedMemtable>| {
             flushed.iter().any(|flushed| Arc::ptr_eq(flushed, memtable))
         };
-        let immutables = old.immutables.iter().filter(|m| !is_flushed(m)).cloned().collect();
-        let levels = match version.keyspace(self.id) {
-            Some(keyspace) => keyspace.levels.clone(),
-            None => Arc::new(Levels::new(self.order.clone())),
+        let Some(keyspace) = version.keyspace(self.id) else {
+            return self.end();
         };
+        let immutables = old.immutables.iter().filter(|m| !is_flushed(m)).cloned().collect();
         self.view.store(Arc::new(View {
             keyspace: self.id,
             version: version.clone(),
-            levels,
+            levels: keyspace.levels.clone(),
             active: old.active.clone(),
             immutables,
+        }));
+    }
+
+    /// It was dropped. Handles that are kept hold no memory, no file and no version any more.
+    fn end(&self) {
+        // First, so that nobody takes what follows for what is in the keyspace.
+        self.dropped.store(true, Ordering::Release);
+        self.view.store(Arc::new(View {
+            keyspace: self.id,
+            version: Arc::default(),
+            levels: Arc::new(Levels::new(self.order.clone())),
+            active: Arc::new(LoggedMemtable::new(self.order.clone())),
+            immutables: Vec::new(),
         }));
     }
 }

@@ -4,6 +4,7 @@
 mod client;
 mod collect;
 mod crash;
+mod dropping;
 mod faults;
 mod full;
 mod model;

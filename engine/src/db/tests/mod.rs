@@ -2,6 +2,7 @@
 //! checked, copied, opened and repaired like anything else.
 
 pub(crate) mod by_hand;
+mod dropped;
 mod head;
 mod look;
 mod overwritten;

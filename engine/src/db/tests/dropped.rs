@@ -1,0 +1,32 @@
+//! What is left of a keyspace that was dropped, for those who keep a handle on it.
+
+use super::relocated::open;
+use super::snapshots::{put, settle};
+use crate::doc_dir;
+use crate::version::files::names;
+
+/// A handle held what was in memory, the segments that led to, and the version of that moment, and
+/// with it every file that was freed since: it can be kept for ever.
+#[test]
+fn i05_a_handle_on_what_was_dropped_keeps_nothing() {
+    let dir = doc_dir("dropped-handle");
+    let db = open(&dir);
+    let doomed = db.keyspace("doomed").unwrap();
+    // Waiting in a memtable, whose values are in the log.
+    (0..100).for_each(|number| doomed.put(format!("{number:03}"), vec![1; 500]).unwrap());
+    (0..100).for_each(|number| put(&db, &format!("{number:03}"), 1));
+    let old: Vec<_> = db.core.set.current().segments.keys().copied().collect();
+    db.drop_keyspace("doomed").unwrap();
+    (0..100).for_each(|number| put(&db, &format!("{number:03}"), 2));
+    settle(&db);
+    db.gc().unwrap();
+    db.wait_idle().unwrap();
+    let set = &db.core.set;
+    assert_eq!(set.oldest_alive(), set.current().number);
+    assert!(doomed.state.view().memtables().all(|it| it.table.is_empty()));
+    for id in old {
+        let path = names::segment(&set.tables().dir, id);
+        assert!(!path.exists(), "{} is kept", path.display());
+    }
+    assert!(doomed.flush().is_ok() && doomed.put("more", "1").is_err());
+}
