@@ -202,11 +202,8 @@ impl Opening {
             create::create_dir(&self.env, dir)?;
         }
         let path = dir.join(names::LOCK);
-        let process = self.env.threads.describe_process();
-        let (hold, holder) = match self.options.read_only {
-            false => (Hold::Alone, process),
-            true => (Hold::Shared, format!("readers, the last of them {process}")),
-        };
+        let hold = if self.options.read_only { Hold::Shared } else { Hold::Alone };
+        let holder = self.env.threads.describe_process();
         match fs.lock(&path, hold, &holder) {
             Ok(lock) => Ok(Some(lock)),
             // A read-only directory can still be read; nobody can write to it either.

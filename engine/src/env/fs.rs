@@ -30,7 +30,18 @@ impl Hold {
     pub fn goes_with(self, other: Hold) -> bool {
         self == Hold::Shared && other == Hold::Shared
     }
+
+    /// What the lock file says, for messages.
+    pub(super) fn text(self, holder: &str) -> String {
+        match self {
+            Hold::Alone => holder.to_owned(),
+            Hold::Shared => format!("{READERS}, the last of them {holder}"),
+        }
+    }
 }
+
+/// How that begins if the lock is shared.
+pub(super) const READERS: &str = "readers";
 
 /// An open file. All calls may come from many threads at once.
 pub trait File: Send + Sync {
@@ -155,6 +166,6 @@ pub trait Fs: Send + Sync {
     /// Takes the advisory lock on the file `path`, which is created if need be and then holds
     /// `holder` (a process id and command line), if it can be written. If it is held in a way
     /// that excludes this one, be it by this very process, the error is `WouldBlock` and its
-    /// message is what the holder wrote; of several, the last.
+    /// message is what the holder wrote; of several, the last that could write.
     fn lock(&self, path: &Path, hold: Hold, holder: &str) -> io::Result<Box<dyn Lock>>;
 }

@@ -7,7 +7,7 @@
 //!
 //! Lock: `locks`, a leaf, held while one file is opened and locked, which waits for nobody.
 
-use super::fs::{Hold, Lock};
+use super::fs::{Hold, Lock, READERS};
 use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -92,7 +92,7 @@ impl Lock for OsLock {}
 impl OsLock {
     /// See [`super::fs::Fs::lock`].
     pub(super) fn take(path: &Path, hold: Hold, holder: &str) -> io::Result<OsLock> {
-        let held = held();
+        let (held, holder) = (held(), &hold.text(holder));
         let mut locks = held.locks();
         loop {
             if let Some(identity) = who_is_at(path)?
@@ -144,7 +144,9 @@ fn lock_file(path: &Path, hold: Hold, holder: &str) -> io::Result<File> {
     match locked {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            return Err(io::Error::new(ErrorKind::WouldBlock, written_holder(&file)));
+            // One more could read: then only readers hold it.
+            let is_shared = hold == Hold::Alone && file.try_lock_shared().is_ok();
+            return Err(io::Error::new(ErrorKind::WouldBlock, who_holds(&file, is_shared)));
         }
         // Some media that can't be written don't know locks either.
         Err(TryLockError::Error(error)) => return Err(refused.unwrap_or(error)),
@@ -184,6 +186,15 @@ fn reading_will_do(hold: Hold, error: ErrorKind) -> bool {
 fn write_holder(file: &File, holder: &str) -> io::Result<()> {
     file.write_all_at(holder.as_bytes(), 0)?;
     file.set_len(holder.len() as u64)
+}
+
+/// What the lock file says of those who hold it, if it was one of them that wrote that.
+fn who_holds(file: &File, is_shared: bool) -> String {
+    let text = written_holder(file);
+    if is_shared && !text.starts_with(READERS) {
+        return format!("{READERS} who could not write who they are");
+    }
+    text
 }
 
 fn written_holder(file: &File) -> String {

@@ -184,7 +184,7 @@ impl Fs for SimFs {
     }
 
     fn lock(&self, path: &Path, hold: Hold, holder: &str) -> io::Result<Box<dyn Lock>> {
-        let path = tidy(path);
+        let (path, holder) = (tidy(path), hold.text(holder));
         let file = self.change(Call::Lock, &path, |state| {
             if !state.disk.exists(&path) {
                 state.disk.create(&path)?;

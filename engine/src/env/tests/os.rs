@@ -143,12 +143,13 @@ fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
     let path = directory.path().join("LOCK");
     let first = fs.lock(&path, Hold::Shared, "first").unwrap();
     let second = fs.lock(&path, Hold::Shared, "second").unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), b"second");
+    let who = "readers, the last of them second";
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), who);
     let elsewhere = std::fs::File::open(&path).unwrap();
     for left in [first, second] {
         // From here and from another process, which a descriptor of its own stands for.
         let error = fs.lock(&path, Hold::Alone, "writer").err().unwrap();
-        assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::WouldBlock, "second"));
+        assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::WouldBlock, who));
         assert!(elsewhere.try_lock().is_err());
         elsewhere.try_lock_shared().unwrap();
         elsewhere.unlock().unwrap();

@@ -93,7 +93,8 @@ fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
     let readers = ["first", "second"].map(|who| env.fs.lock(path, Hold::Shared, who).unwrap());
     for left in readers {
         let error = env.fs.lock(path, Hold::Alone, "writer").err().unwrap();
-        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::WouldBlock, "second"));
+        let who = "readers, the last of them second";
+        assert_eq!((error.kind(), &*error.to_string()), (ErrorKind::WouldBlock, who));
         drop(left);
     }
     let _alone = env.fs.lock(path, Hold::Alone, "writer").unwrap();
