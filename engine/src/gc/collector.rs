@@ -24,7 +24,7 @@ use crate::commit::group::Committer;
 use crate::commit::pace::SpacePace;
 use crate::commit::stall::Gate;
 use crate::env::budget::Pressure;
-use crate::env::sync::Mutex;
+use crate::env::sync::{Mutex, MutexGuard};
 use crate::gc::copying::Failure;
 use crate::gc::facts::{Fault, How, SpaceFacts, relocated_bytes};
 use crate::gc::freed::Freed;
@@ -40,7 +40,6 @@ use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
 use crate::gc::troubles::Troubles;
 use crate::stats::Counters;
-use crate::version::Version;
 use crate::version::job::JobContext;
 use crate::version::snapshots::Snapshots;
 use count::Counting;
@@ -140,12 +139,20 @@ impl Collector {
 
     /// What keeps it from freeing something, for as long as that lasts.
     pub fn trouble(&self) -> Option<Error> {
-        self.troubles.lock().error().cloned()
+        self.troubles_now().error().cloned()
     }
 
     /// The same of all that keeps it, as sentences.
     pub fn warnings(&self) -> Vec<String> {
-        self.troubles.lock().warnings()
+        self.troubles_now().warnings()
+    }
+
+    /// Those that last.
+    fn troubles_now(&self) -> MutexGuard<'_, Troubles> {
+        let (version, now) = (self.parts.context.set.current(), self.parts.context.env.clock.now());
+        let mut troubles = self.troubles.lock();
+        troubles.forget(|id| version.segments.contains_key(&id), now);
+        troubles
     }
 
     /// What keeps it from freeing this segment now.
@@ -248,7 +255,7 @@ impl Collector {
         state.tidy.run(&self.parts.context.set)?;
         // A census from now on says more.
         state.counting = None;
-        self.troubles.lock().end_rests();
+        self.troubles.lock().end_rests(self.parts.context.env.clock.now());
         let (facts, _) = self.plan(&state, Mode::Manual)?;
         // What is closed from now on does not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
@@ -288,7 +295,7 @@ impl Collector {
         let no_snapshots = self.parts.snapshots.list().is_empty();
         let (context, known) = (&self.parts.context, &state.knowledge);
         let mut facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
-        self.mark_faults(&version, &mut facts);
+        self.mark_faults(&mut facts);
         let options = &self.parts.options;
         let policy = Policy {
             mode,
@@ -303,10 +310,9 @@ impl Collector {
     }
 
     /// Has the picker pass over what can't be freed, and not count on it.
-    fn mark_faults(&self, version: &Version, facts: &mut SpaceFacts) {
+    fn mark_faults(&self, facts: &mut SpaceFacts) {
         let now = self.parts.context.env.clock.now();
-        let mut troubles = self.troubles.lock();
-        troubles.forget_gone(version);
+        let troubles = self.troubles_now();
         for segment in &mut facts.segments {
             segment.fault = troubles.fault(segment.id, now);
         }

@@ -10,7 +10,6 @@
 use crate::base::error::{Error, ErrorKind};
 use crate::base::pointer::SegmentId;
 use crate::gc::facts::Fault;
-use crate::version::Version;
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io;
@@ -74,14 +73,20 @@ impl Troubles {
         self.segments.insert(segment, Trouble { error: error.clone(), rest, until });
     }
 
-    /// Forgets segments that are gone: they were freed, or died as a whole.
-    pub fn forget_gone(&mut self, version: &Version) {
-        self.segments.retain(|id, _| version.segments.contains_key(id));
+    /// Forgets segments that are gone: they were freed, or died as a whole. And those that nobody
+    /// has tried again for as long as they had rested: their space was not needed.
+    pub fn forget(&mut self, is_there: impl Fn(SegmentId) -> bool, now: Duration) {
+        self.segments.retain(|id, trouble| {
+            let lasts = trouble.rest.is_none_or(|rest| now < trouble.until + rest);
+            lasts && is_there(*id)
+        });
     }
 
     /// Those that rest are tried again at once: somebody asked for that.
-    pub fn end_rests(&mut self) {
-        self.segments.values_mut().for_each(|trouble| trouble.until = Duration::ZERO);
+    pub fn end_rests(&mut self, now: Duration) {
+        for trouble in self.segments.values_mut() {
+            trouble.until = trouble.until.min(now);
+        }
     }
 
     /// What keeps `segment` from being freed at the time `now`.
@@ -159,7 +164,8 @@ mod tests {
         ];
         for error in damages {
             troubles.note(SEGMENT, &error, minutes(5));
-            troubles.end_rests();
+            troubles.end_rests(minutes(6));
+            troubles.forget(|_| true, minutes(99_999));
             assert_eq!(troubles.fault(SEGMENT, minutes(99_999)), Some(Fault::Damaged), "{error}");
         }
         for kind in [io::ErrorKind::OutOfMemory, io::ErrorKind::Other] {
@@ -210,10 +216,22 @@ mod tests {
             assert_eq!(troubles.fault(SEGMENT, just_before), Some(Fault::Failing));
             assert_eq!(troubles.fault(SEGMENT, minutes(again)), None);
         }
-        troubles.end_rests();
+        troubles.end_rests(minutes(63));
         assert_eq!(troubles.fault(SEGMENT, minutes(63)), None);
         troubles.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(63));
-        troubles.forget_gone(&Version::default());
+        troubles.forget(|_| false, minutes(63));
         assert_eq!(troubles.fault(SEGMENT, minutes(63)), None, "it was freed");
+    }
+
+    /// A segment that could not be read once was told of until the next opening, if its space was
+    /// never needed again.
+    #[test]
+    fn what_nobody_tries_again_is_forgotten() {
+        let mut troubles = Troubles::default();
+        troubles.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(1));
+        troubles.forget(|_| true, minutes(3) - Duration::from_nanos(1));
+        assert!(troubles.error().is_some());
+        troubles.forget(|_| true, minutes(3));
+        assert!(troubles.error().is_none());
     }
 }
