@@ -1,5 +1,6 @@
 package org.cleavedb.cassandra.cluster;
 
+import com.datastax.driver.core.ResultSet;
 import com.datastax.driver.core.Session;
 import java.io.IOException;
 import java.io.UncheckedIOException;
@@ -34,12 +35,18 @@ public final class Cluster implements AutoCloseable {
         layouts.forEach(layout -> processes.add(new NodeProcess(layout)));
     }
 
-    /** Starts all nodes, one after the other: a second one joins a ring that is there. */
+    /**
+     * Starts all nodes, one after the other: a second one joins a ring that is there. Returns once
+     * each takes all for alive.
+     */
     public Cluster start() throws IOException {
         try {
             for (NodeProcess process : processes) {
                 process.start();
                 process.awaitReady();
+            }
+            for (NodeLayout layout : layouts) {
+                awaitLive(layout.number, layouts.size());
             }
             return this;
         } catch (IOException | RuntimeException failure) {
@@ -193,11 +200,20 @@ public final class Cluster implements AutoCloseable {
          * a table yet fails writes to it.
          */
         public List<com.datastax.driver.core.Row> execute(String cql, Object... values) {
-            List<com.datastax.driver.core.Row> rows = session.execute(cql, values).all();
+            return run(cql, values).all();
+        }
+
+        /** Runs a statement likewise; what nodes warned of with the answer. */
+        public List<String> warningsOf(String cql) {
+            return run(cql).getExecutionInfo().getWarnings();
+        }
+
+        private ResultSet run(String cql, Object... values) {
+            ResultSet result = session.execute(cql, values);
             if (CHANGE_OF_SCHEMA.matcher(cql).lookingAt()) {
                 awaitSchema();
             }
-            return rows;
+            return result;
         }
 
         private void awaitSchema() {
