@@ -215,9 +215,6 @@ final class LoneNode implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
-        if (client != null) {
-            client.close();
-        }
         cluster.close();
     }
 }

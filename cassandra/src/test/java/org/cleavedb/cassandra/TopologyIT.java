@@ -44,9 +44,6 @@ class TopologyIT {
 
     @AfterEach
     void stopNodes() throws IOException {
-        if (client != null) {
-            client.close();
-        }
         cluster.close();
     }
 

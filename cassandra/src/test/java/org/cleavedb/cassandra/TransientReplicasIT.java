@@ -46,9 +46,6 @@ class TransientReplicasIT {
 
     @AfterEach
     void stopNodes() throws IOException {
-        if (client != null) {
-            client.close();
-        }
         cluster.close();
     }
 

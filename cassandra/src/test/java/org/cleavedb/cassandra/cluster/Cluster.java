@@ -9,6 +9,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.TimeUnit;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
@@ -19,7 +20,8 @@ import java.util.stream.Stream;
 
 /**
  * One to five nodes of stock Cassandra on 127.0.0.1 to 127.0.0.5. Nodes are numbered from 1.
- * Closing it stops what it started; files stay for whoever wants to know what happened.
+ * Closing it closes its clients and stops what it started; files stay for whoever wants to know
+ * what happened.
  */
 public final class Cluster implements AutoCloseable {
     private static final long WAIT_LIMIT_MINUTES = 5;
@@ -27,6 +29,7 @@ public final class Cluster implements AutoCloseable {
 
     private final List<NodeLayout> layouts;
     private final List<NodeProcess> processes = new ArrayList<>();
+    private final List<Client> clients = new CopyOnWriteArrayList<>();
 
     public Cluster(ClusterSpec spec) {
         layouts = IntStream.rangeClosed(1, spec.nodes)
@@ -84,12 +87,18 @@ public final class Cluster implements AutoCloseable {
 
     /** A client of this node only, so that the test says who coordinates. */
     public Client connect(int node) {
-        return new Client(this, layout(node));
+        return connect(layout(node));
     }
 
     /** A client that lets all nodes coordinate in turn. */
     public Client connectAll() {
-        return new Client(this, layouts.toArray(new NodeLayout[0]));
+        return connect(layouts.toArray(new NodeLayout[0]));
+    }
+
+    private Client connect(NodeLayout... to) {
+        Client client = new Client(this, to);
+        clients.add(client);
+        return client;
     }
 
     public NodeControl control(int node) throws IOException {
@@ -137,6 +146,7 @@ public final class Cluster implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
+        clients.forEach(Client::close);
         for (NodeProcess process : processes) {
             process.stop();
         }
@@ -230,6 +240,7 @@ public final class Cluster implements AutoCloseable {
 
         @Override
         public void close() {
+            cluster.clients.remove(this);
             driver.close();
         }
     }
