@@ -141,14 +141,9 @@ impl Committer {
     /// Commits a batch.
     pub fn commit_batch(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
         self.parts.gate.admit_space(|| batch.only_deletes())?;
-        let mut last: Option<&Arc<KeyspaceState>> = None;
-        for keyspace in batch.keyspaces() {
-            if last.is_some_and(|last| Arc::ptr_eq(last, keyspace)) {
-                continue;
-            }
+        for keyspace in each_run(batch.keyspaces()) {
             keyspace.check()?;
             self.parts.gate.admit(keyspace)?;
-            last = Some(keyspace);
         }
         self.parts.gate.pace(batch.user_bytes());
         if self.take_lead() {
@@ -483,14 +478,17 @@ impl Committer {
 /// An error if one of these was dropped. Asked while holding the log, as keyspaces are dropped
 /// between two commits: nothing is acknowledged that nobody can ever read.
 fn check_all<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>) -> Result<()> {
+    each_run(keyspaces).try_for_each(|keyspace| keyspace.check())
+}
+
+/// These keyspaces, but one that comes several times in a row once.
+fn each_run<'a>(
+    keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>,
+) -> impl Iterator<Item = &'a Arc<KeyspaceState>> {
     let mut last: Option<&Arc<KeyspaceState>> = None;
-    for keyspace in keyspaces {
-        if !last.is_some_and(|last| Arc::ptr_eq(last, keyspace)) {
-            keyspace.check()?;
-        }
-        last = Some(keyspace);
-    }
-    Ok(())
+    keyspaces.filter(move |keyspace| {
+        last.replace(keyspace).is_none_or(|last| !Arc::ptr_eq(last, keyspace))
+    })
 }
 
 /// The requests of a group that can be committed, and those that can't.

@@ -217,11 +217,7 @@ impl Background {
     }
 
     fn pick(&self, state: &mut State) -> Option<Claimed> {
-        let keyspaces = self.place.context.set.keyspaces();
-        // Those that were dropped take no more turns.
-        let is_open = |id: &KeyspaceId| keyspaces.binary_search_by_key(id, |it| it.id).is_ok();
-        state.turns.retain(|id, _| is_open(id));
-        for keyspace in keyspaces {
+        for keyspace in self.place.context.set.keyspaces() {
             let levels = keyspace.view().levels.clone();
             let options = keyspace.options().clone();
             let turns = state.turns.entry(keyspace.id).or_default();
@@ -269,6 +265,13 @@ impl Background {
         place.counters.entries_dropped.add(report.dropped);
         self.move_head();
         Ok(())
+    }
+
+    /// A keyspace that is no longer open takes no more turns, and keeps nothing of the log.
+    pub fn forget(&self, keyspace: KeyspaceId) {
+        self.state.lock().turns.remove(&keyspace);
+        self.move_head();
+        self.wake();
     }
 
     /// Tells the gate how far back the oldest entry is that is not in a table.

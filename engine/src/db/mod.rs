@@ -388,8 +388,7 @@ impl Db {
             dropped
         };
         self.core.keyspaces.write().remove(name);
-        self.core.background.move_head();
-        self.core.background.wake();
+        self.core.background.forget(state.id);
         self.core.gate.notify();
         dropped.map(|_| ())
     }

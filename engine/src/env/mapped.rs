@@ -147,6 +147,7 @@ mod tests {
         assert!(bytes[105..page as usize - 3].iter().all(|&byte| byte == 0));
         std::fs::remove_file(path).unwrap();
     }
+
     /// A log segment on btrfs ended its process by a signal once the disk was full: its last page
     /// had been synced, and being written again needed a block that was not there. Only file
     /// systems that write to the blocks they allocated are mapped now.

@@ -43,7 +43,14 @@ pub fn tiny_options() -> Options {
     }
 }
 
-/// The same with every value in the tree.
+/// With small segments, of which no compaction makes pointers direct: what is put stays in L0.
+pub fn unmerged_options() -> Options {
+    let tables = tiny_options().keyspace;
+    let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, level0_trigger: 9, ..tables };
+    Options { segment_bytes: 64 << 10, max_replay_bytes: 1 << 20, keyspace, ..tiny_options() }
+}
+
+/// The tables of [`tiny_options`], with every value in the tree.
 pub fn inline_options() -> KeyspaceOptions {
     KeyspaceOptions { separation: Separation::Off, ..tiny_options().keyspace }
 }

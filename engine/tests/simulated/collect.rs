@@ -1,7 +1,7 @@
 //! Value GC at work beside others: a pause in the midst of a census, holes that can't be made, and
 //! writers that go on meanwhile.
 
-use crate::client::{DIR, inline_options, tiny_options};
+use crate::client::{DIR, inline_options, tiny_options, unmerged_options};
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan};
@@ -166,16 +166,8 @@ fn what_can_be_done_is_done_beside_holes_that_cannot() {
     simulation.limit_steps(STEPS);
     simulation.run(|| {
         let gc = GcOptions { max_space_amplification: 1.05, ..GcOptions::default() };
-        // What is put stays in L0: pointers become direct when the test wants that.
-        let tables = tiny_options().keyspace;
-        let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, level0_trigger: 9, ..tables };
-        let options = Options {
-            segment_bytes: 64 << 10,
-            max_replay_bytes: 1 << 20,
-            gc,
-            keyspace,
-            ..tiny_options()
-        };
+        // Pointers become direct when the test wants that.
+        let options = Options { gc, ..unmerged_options() };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
         db.pause_gc();
         put_and_thin(&db, 'l', 60, 24 << 10);

@@ -2,13 +2,13 @@
 //! for good. Nothing panics or hangs, no reader sees a wrong value, and after the trouble is over
 //! and the database was opened again, everything is there that was acknowledged.
 
-use crate::client::{Client, DIR, Stop, read_all, tiny_options};
+use crate::client::{Client, DIR, Stop, read_all, tiny_options, unmerged_options};
 use crate::crash::{Known, check_all, recover};
 use crate::model::Model;
 use crate::script::{self, value};
 use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::env::{Env, threads::Threads};
-use cleavedb::{Db, Durability, ErrorKind, KeyspaceOptions, Options};
+use cleavedb::{Db, Durability, ErrorKind, Options};
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -351,16 +351,8 @@ fn value_gc_goes_on_beside_a_relocation_that_cannot_be_read() {
     let (env, simulation) = Env::simulated(SEED);
     simulation.limit_steps(STEPS);
     simulation.run(|| {
-        // No compaction makes pointers direct, and what was read once stays in memory.
-        let tables = tiny_options().keyspace;
-        let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, level0_trigger: 9, ..tables };
-        let options = Options {
-            segment_bytes: 64 << 10,
-            max_replay_bytes: 1 << 20,
-            cache_bytes: 1 << 20,
-            keyspace,
-            ..tiny_options()
-        };
+        // What was read once stays in memory.
+        let options = Options { cache_bytes: 1 << 20, ..unmerged_options() };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
         db.pause_gc();
         let key = |letter: char, number: usize| format!("{letter}{number:02}");
