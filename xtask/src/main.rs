@@ -2,7 +2,6 @@
 
 mod ci;
 mod install_c;
-mod lexer;
 mod modules;
 mod paths;
 mod repo;

@@ -2,20 +2,23 @@
 
 use std::collections::BTreeMap;
 
-use crate::lexer::{Kind, Token};
+use syn::visit::{self, Visit};
+use syn::{Expr, ExprLit, ItemMod, Lit, Meta};
+
 use crate::repo::Repo;
-use crate::rust_file::{RustFile, closing};
+use crate::rust_file::RustFile;
 
 /// Every file that is reached, and whether it is compiled for tests only.
-pub(crate) fn reachable(repo: &Repo) -> BTreeMap<String, bool> {
-    let mut found = BTreeMap::new();
+pub(crate) fn reachable<'a>(repo: &Repo, files: &[RustFile<'a>]) -> BTreeMap<&'a str, bool> {
+    let files = files.iter().map(|file| (file.path, file)).collect();
+    let mut walk = Walk { files, found: BTreeMap::new() };
     for manifest in repo.paths().filter(|path| path.rsplit('/').next() == Some("Cargo.toml")) {
         let folder = manifest.strip_suffix("Cargo.toml").unwrap_or_default();
         for (root, is_test) in roots(repo, folder) {
-            visit(repo, &root, true, is_test, &mut found);
+            walk.visit(&root, true, is_test);
         }
     }
-    found
+    walk.found
 }
 
 /// The files that cargo compiles as crates of the package in `folder`.
@@ -47,32 +50,35 @@ fn target_path(line: &str) -> Option<&str> {
     path.ends_with(".rs").then_some(path)
 }
 
-fn visit(
-    repo: &Repo,
-    path: &str,
-    is_root: bool,
-    is_test: bool,
-    found: &mut BTreeMap<String, bool>,
-) {
-    // Reached for production once is reached for production; otherwise the first visit counts.
-    match found.get(path) {
-        Some(known) if !*known || is_test => return,
-        _ => found.insert(path.to_owned(), is_test),
-    };
-    let Some(text) = repo.text(path) else { return };
-    let file = RustFile::new(path, text, is_test);
-    let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.strip_suffix(".rs").unwrap_or(name);
-    let children = if is_root || stem == "mod" { folder.to_owned() } else { join(folder, stem) };
-    for child in declarations(&file) {
-        let at = child.inside.iter().fold(children.clone(), |at, part| join(&at, part));
-        let candidates = match child.path {
-            Some(given) => vec![join(folder, given)],
-            None => ["", "/mod"].map(|end| join(&at, &format!("{}{end}.rs", child.name))).to_vec(),
+struct Walk<'r, 'a> {
+    files: BTreeMap<&'a str, &'r RustFile<'a>>,
+    found: BTreeMap<&'a str, bool>,
+}
+
+impl Walk<'_, '_> {
+    fn visit(&mut self, path: &str, is_root: bool, is_test: bool) {
+        let Some((&path, &file)) = self.files.get_key_value(path) else { return };
+        // Reached for production once is reached for production; otherwise the first visit counts.
+        match self.found.get(path) {
+            Some(known) if !*known || is_test => return,
+            _ => self.found.insert(path, is_test),
         };
-        let is_test = is_test || file.is_test_line(child.line);
-        for candidate in candidates.iter().filter(|candidate| repo.has_file(candidate)) {
-            visit(repo, candidate, false, is_test, found);
+        let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let stem = name.strip_suffix(".rs").unwrap_or(name);
+        let children =
+            if is_root || stem == "mod" { folder.to_owned() } else { join(folder, stem) };
+        let mut declarations = Declarations::default();
+        declarations.visit_file(&file.syntax);
+        for (inside, module) in declarations.found {
+            let is_test = is_test || file.is_test_line(module.mod_token.span.start().line);
+            if let Some(given) = given_path(module) {
+                self.visit(&join(folder, &given), false, is_test);
+                continue;
+            }
+            let at = inside.iter().fold(children.clone(), |at, part| join(&at, part));
+            for end in ["", "/mod"] {
+                self.visit(&join(&at, &format!("{}{end}.rs", module.ident)), false, is_test);
+            }
         }
     }
 }
@@ -81,47 +87,36 @@ fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-struct Declaration<'a> {
-    name: &'a str,
-    line: usize,
-    /// The inline modules around it.
-    inside: Vec<&'a str>,
-    /// What a `path` attribute says.
-    path: Option<&'a str>,
-}
-
 /// The `mod name;` lines of a file.
-fn declarations<'a>(file: &RustFile<'a>) -> Vec<Declaration<'a>> {
-    let tokens = &file.tokens;
-    let mut out = Vec::new();
-    let mut open: Vec<(&str, usize)> = Vec::new();
-    let mut path = None;
-    for at in 0..tokens.len() {
-        open.retain(|(_, close)| at <= *close);
-        if tokens[at].is('#') && tokens.get(at + 1).is_some_and(|next| next.is('[')) {
-            path = path_attribute(&tokens[at + 2..closing(tokens, at + 1)]).or(path);
-        }
-        if !tokens[at].is_ident("mod") {
-            continue;
-        }
-        let [name, next, ..] = &tokens[at + 1..] else { continue };
-        if name.kind == Kind::Ident && next.is('{') {
-            open.push((name.text, closing(tokens, at + 2)));
-        } else if name.kind == Kind::Ident && next.is(';') {
-            let inside = open.iter().map(|(name, _)| *name).collect();
-            out.push(Declaration { name: name.text, line: name.line, inside, path: path.take() });
-        }
-    }
-    out
+#[derive(Default)]
+struct Declarations<'ast> {
+    /// The inline modules around the place that is looked at.
+    inside: Vec<String>,
+    /// Each with the inline modules around it.
+    found: Vec<(Vec<String>, &'ast ItemMod)>,
 }
 
-fn path_attribute<'a>(inner: &[Token<'a>]) -> Option<&'a str> {
-    match inner {
-        [word, equals, value] if word.is_ident("path") && equals.is('=') => {
-            Some(value.text.trim_matches('"'))
+impl<'ast> Visit<'ast> for Declarations<'ast> {
+    fn visit_item_mod(&mut self, module: &'ast ItemMod) {
+        if module.content.is_none() {
+            self.found.push((self.inside.clone(), module));
+            return;
         }
-        _ => None,
+        self.inside.push(module.ident.to_string());
+        visit::visit_item_mod(self, module);
+        self.inside.pop();
     }
+}
+
+/// What `#[path = "…"]` before a module says.
+fn given_path(module: &ItemMod) -> Option<String> {
+    module.attrs.iter().find_map(|attribute| match &attribute.meta {
+        Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {
+            Expr::Lit(ExprLit { lit: Lit::Str(path), .. }) => Some(path.value()),
+            _ => None,
+        },
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -145,8 +140,11 @@ mod tests {
             ("e/tests/common/mod.rs", ""),
             ("e/tool/run.rs", ""),
         ]);
-        let found = reachable(&repo);
-        let tests: Vec<_> = found.iter().filter(|(_, test)| **test).map(|(path, _)| path).collect();
+        let files: Vec<_> =
+            repo.rust_texts().map(|(path, text)| RustFile::new(path, text)).collect();
+        let found = reachable(&repo, &files);
+        let tests: Vec<_> =
+            found.iter().filter(|(_, test)| **test).map(|(path, _)| *path).collect();
         assert_eq!(
             tests,
             [

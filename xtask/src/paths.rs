@@ -1,8 +1,9 @@
 //! The paths that code names, in `use` lines and elsewhere, written out in full:
 //! `use std::{fs, time::Instant}` names `std::fs` and `std::time::Instant`.
 
-use crate::lexer::{Kind, Token};
-use crate::rust_file::closing;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::UseTree;
+use syn::visit::{self, Visit};
 
 /// A path of at least two segments, or any path that is imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,125 +20,108 @@ pub(crate) struct NamedPath {
     pub(crate) inline_depth: usize,
 }
 
-/// All paths in these tokens.
-pub(crate) fn named_paths(tokens: &[Token<'_>]) -> Vec<NamedPath> {
-    let mut out = Vec::new();
-    let mut modules: Vec<usize> = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        modules.retain(|close| at <= *close);
-        let inline_depth = modules.len();
-        let token = &tokens[at];
-        if token.is_ident("mod") && tokens.get(at + 2).is_some_and(|next| next.is('{')) {
-            modules.push(closing(tokens, at + 2));
-        } else if token.is_ident("use") && !tokens.get(at + 1).is_some_and(|next| next.is('<')) {
-            let mut tree = Tree { tokens, at: at + 1, inline_depth, out: Vec::new() };
-            tree.read(&[]);
-            at = tree.at;
-            out.append(&mut tree.out);
-            continue;
-        } else if token.kind == Kind::Ident && is_separator(tokens, at + 1) {
-            let (segments, end) = straight(tokens, at);
-            let line = tokens[end - 1].line;
-            if segments.len() > 1 {
-                let (is_glob, is_import) = (false, false);
-                out.push(NamedPath { segments, line, is_glob, is_import, inline_depth });
-            }
-            at = end;
-            continue;
-        }
-        at += 1;
-    }
-    out
+/// All paths in this file, those in test code too.
+pub(crate) fn named_paths(syntax: &syn::File) -> Vec<NamedPath> {
+    let mut paths = Paths::default();
+    paths.visit_file(syntax);
+    paths.found
 }
 
-fn is_separator(tokens: &[Token<'_>], at: usize) -> bool {
-    matches!(tokens.get(at..at + 2), Some([a, b]) if a.is(':') && b.is(':'))
-}
-
-/// `a::b::c` from `at`: its segments and the first token behind it.
-fn straight(tokens: &[Token<'_>], mut at: usize) -> (Vec<String>, usize) {
-    let mut segments = vec![tokens[at].text.to_owned()];
-    at += 1;
-    while is_separator(tokens, at) {
-        let Some(next) = tokens.get(at + 2).filter(|next| next.kind == Kind::Ident) else { break };
-        segments.push(next.text.to_owned());
-        at += 3;
-    }
-    (segments, at)
-}
-
-struct Tree<'t, 'a> {
-    tokens: &'t [Token<'a>],
-    at: usize,
+#[derive(Default)]
+struct Paths {
     inline_depth: usize,
-    out: Vec<NamedPath>,
+    found: Vec<NamedPath>,
 }
 
-impl Tree<'_, '_> {
-    /// Reads one branch of a `use` tree below `prefix`.
-    fn read(&mut self, prefix: &[String]) {
-        let mut segments = prefix.to_vec();
-        if is_separator(self.tokens, self.at) {
-            self.at += 2;
-        }
-        while let Some(token) = self.tokens.get(self.at) {
-            if token.is('{') {
-                self.at += 1;
-                return self.read_group(&segments);
-            } else if token.is('*') {
-                self.at += 1;
-                return self.leaf(segments, token.line, true);
-            } else if token.kind != Kind::Ident {
-                return;
-            }
-            if token.text != "self" || segments.is_empty() {
-                segments.push(token.text.to_owned());
-            }
-            self.at += 1;
-            if is_separator(self.tokens, self.at) {
-                self.at += 2;
-                continue;
-            }
-            if self.tokens.get(self.at).is_some_and(|next| next.is_ident("as")) {
-                self.at += 2;
-            }
-            return self.leaf(segments, token.line, false);
+impl Paths {
+    fn add(&mut self, segments: Vec<String>, end: Span, is_glob: bool, is_import: bool) {
+        if is_import || segments.len() > 1 {
+            let (line, inline_depth) = (end.start().line, self.inline_depth);
+            self.found.push(NamedPath { segments, line, is_glob, is_import, inline_depth });
         }
     }
 
-    fn read_group(&mut self, prefix: &[String]) {
-        while let Some(token) = self.tokens.get(self.at) {
-            if token.is('}') {
-                self.at += 1;
-                return;
-            } else if token.is(',') {
-                self.at += 1;
-            } else {
-                let before = self.at;
-                self.read(prefix);
-                if self.at == before {
-                    return;
+    fn add_use(&mut self, tree: &UseTree, mut segments: Vec<String>) {
+        match tree {
+            UseTree::Path(path) => {
+                segments.push(path.ident.to_string());
+                self.add_use(&path.tree, segments);
+            }
+            UseTree::Group(group) => {
+                group.items.iter().for_each(|item| self.add_use(item, segments.clone()));
+            }
+            UseTree::Glob(glob) => self.add(segments, glob.star_token.span, true, true),
+            UseTree::Name(syn::UseName { ident })
+            | UseTree::Rename(syn::UseRename { ident, .. }) => {
+                if ident != "self" || segments.is_empty() {
+                    segments.push(ident.to_string());
+                }
+                self.add(segments, ident.span(), false, true);
+            }
+        }
+    }
+
+    /// `a::b::c` anywhere in what a macro is given, which has no other syntax.
+    fn add_tokens(&mut self, tokens: TokenStream) {
+        let (mut path, mut colons) = (Vec::<proc_macro2::Ident>::new(), 0);
+        for tree in tokens {
+            let goes_on = colons == 2;
+            colons = match &tree {
+                TokenTree::Punct(punct) if punct.as_char() == ':' && !path.is_empty() => colons + 1,
+                _ => 0,
+            };
+            match tree {
+                TokenTree::Ident(word) if goes_on => path.push(word),
+                _ if colons > 0 => {}
+                other => {
+                    self.add_words(std::mem::take(&mut path));
+                    match other {
+                        TokenTree::Ident(word) => path.push(word),
+                        TokenTree::Group(group) => self.add_tokens(group.stream()),
+                        _ => {}
+                    }
                 }
             }
         }
+        self.add_words(path);
     }
 
-    fn leaf(&mut self, segments: Vec<String>, line: usize, is_glob: bool) {
-        let inline_depth = self.inline_depth;
-        self.out.push(NamedPath { segments, line, is_glob, is_import: true, inline_depth });
+    fn add_words(&mut self, words: Vec<proc_macro2::Ident>) {
+        let Some(last) = words.last().map(|word| word.span()) else { return };
+        self.add(words.iter().map(ToString::to_string).collect(), last, false, false);
+    }
+}
+
+impl<'ast> Visit<'ast> for Paths {
+    fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
+        self.inline_depth += 1;
+        visit::visit_item_mod(self, module);
+        self.inline_depth -= 1;
+    }
+
+    fn visit_item_use(&mut self, line: &'ast syn::ItemUse) {
+        self.add_use(&line.tree, Vec::new());
+    }
+
+    fn visit_path(&mut self, path: &'ast syn::Path) {
+        self.add_words(path.segments.iter().map(|segment| segment.ident.clone()).collect());
+        visit::visit_path(self, path);
+    }
+
+    fn visit_macro(&mut self, call: &'ast syn::Macro) {
+        self.visit_path(&call.path);
+        self.add_tokens(call.tokens.clone());
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lexer::lex;
 
     fn paths(text: &str) -> Vec<String> {
         let name =
             |path: NamedPath| path.segments.join("::") + if path.is_glob { "::*" } else { "" };
-        named_paths(&lex(text).0).into_iter().map(name).collect()
+        named_paths(&syn::parse_file(text).unwrap()).into_iter().map(name).collect()
     }
 
     #[test]
@@ -155,8 +139,8 @@ mod tests {
     #[test]
     fn paths_in_code_are_found() {
         assert_eq!(
-            paths("let a: crate::x::Y<T> = Vec::<u8>::new(); b.c(super::d::<E>())"),
-            ["crate::x::Y", "super::d"]
+            paths("fn f() { let a: crate::x::Y<T> = V::<u8>::new(b::C); e.g(super::d::<E>()) }"),
+            ["crate::x::Y", "V::new", "b::C", "super::d"]
         );
         assert_eq!(
             paths("fn f() -> impl Iterator + use<'_> { std::fs::read(p) }"),
@@ -165,8 +149,17 @@ mod tests {
     }
 
     #[test]
+    fn paths_that_macros_are_given_are_found() {
+        assert_eq!(
+            paths("fn f() { assert!(a == b::c(d::E::<f::G>::h), \"i::j\"); k::l![m: n, ::o::p] }"),
+            ["b::c", "d::E", "f::G", "k::l", "o::p"]
+        );
+    }
+
+    #[test]
     fn inline_modules_are_counted() {
-        let found = named_paths(&lex("use a::b; mod m { use super::c; } use d::e;").0);
+        let text = "use a::b; mod m { use super::c; } use d::e;";
+        let found = named_paths(&syn::parse_file(text).unwrap());
         let depths: Vec<_> = found.iter().map(|path| path.inline_depth).collect();
         assert_eq!(depths, [0, 1, 0]);
     }

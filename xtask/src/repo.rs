@@ -108,13 +108,15 @@ impl Repo {
 
     /// Every Rust file, taken apart; it knows whether it is test code as a whole.
     pub(crate) fn rust_files(&self) -> Vec<RustFile<'_>> {
-        let reached = modules::reachable(self);
-        self.rust_texts()
-            .map(|(path, text)| {
-                let is_test = reached.get(path).copied().unwrap_or(false);
-                RustFile::new(path, text, is_test)
-            })
-            .collect()
+        let mut files: Vec<_> =
+            self.rust_texts().map(|(path, text)| RustFile::new(path, text)).collect();
+        let reached = modules::reachable(self, &files);
+        for file in &mut files {
+            if let Some(is_test) = reached.get(file.path) {
+                file.reached(*is_test);
+            }
+        }
+        files
     }
 }
 

@@ -1,8 +1,13 @@
-//! One Rust file, taken apart: tokens, comments, and which lines are test code.
+//! One Rust file as the rules see it: its syntax, its tokens and comments, and which lines are
+//! test code.
 
 use std::ops::RangeInclusive;
 
-use crate::lexer::{Comment, Kind, Token, lex};
+use proc_macro2::{TokenStream, TokenTree};
+use syn::punctuated::Punctuated;
+use syn::spanned::Spanned;
+use syn::visit::{self, Visit};
+use syn::{Attribute, Meta, Token as token};
 
 /// A Rust file.
 pub(crate) struct RustFile<'a> {
@@ -10,21 +15,57 @@ pub(crate) struct RustFile<'a> {
     pub(crate) path: &'a str,
     /// All of it.
     pub(crate) text: &'a str,
-    /// Its code.
-    pub(crate) tokens: Vec<Token<'a>>,
-    /// Its comments.
-    pub(crate) comments: Vec<Comment<'a>>,
+    /// Its items; none if it cannot be parsed.
+    pub(crate) syntax: syn::File,
+    /// Its code in one row, that in macros too.
+    pub(crate) tokens: Vec<Piece<'a>>,
+    /// The lines of its comments, those of documentation too.
+    pub(crate) comments: Vec<Piece<'a>>,
+    /// Line and reason if it cannot be parsed.
+    pub(crate) broken: Option<(usize, String)>,
+    /// True if a crate has it as a module.
+    pub(crate) is_reached: bool,
     test_lines: Vec<RangeInclusive<usize>>,
 }
 
+/// A token (a group is its two brackets and what is between them), or one line of a comment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Piece<'a> {
+    /// As it is written.
+    pub(crate) text: &'a str,
+    /// Counted from 1.
+    pub(crate) line: usize,
+}
+
 impl<'a> RustFile<'a> {
-    /// Takes `text` apart; `is_test` if all of it is compiled for tests only.
-    pub(crate) fn new(path: &'a str, text: &'a str, is_test: bool) -> Self {
-        let (tokens, comments) = lex(text);
-        let whole = is_test || inner_attribute_is_test(&tokens);
-        let test_lines =
-            if whole { vec![1..=text.lines().count().max(1)] } else { test_items(&tokens) };
-        RustFile { path, text, tokens, comments, test_lines }
+    /// Takes `text` apart.
+    pub(crate) fn new(path: &'a str, text: &'a str) -> Self {
+        let (attrs, items) = (Vec::new(), Vec::new());
+        let nothing = syn::File { shebang: None, frontmatter: None, attrs, items };
+        let parsed = text.parse::<TokenStream>().map_err(syn::Error::from);
+        let parsed = parsed.and_then(|stream| Ok((syn::parse2(stream.clone())?, stream)));
+        let (syntax, stream, broken) = match parsed {
+            Ok((syntax, stream)) => (syntax, stream, None),
+            Err(error) => {
+                let line = error.span().start().line;
+                (nothing, TokenStream::new(), Some((line, error.to_string())))
+            }
+        };
+        let mut tokens = Vec::new();
+        flatten(text, stream, &mut tokens);
+        let mut tests = TestCode::default();
+        tests.visit_file(&syntax);
+        let comments = if broken.is_none() { comments(text, &tokens) } else { Vec::new() };
+        let test_lines = tests.lines;
+        RustFile { path, text, syntax, tokens, comments, broken, is_reached: false, test_lines }
+    }
+
+    /// Says how a crate reaches the file: `is_test` if all of it is compiled for tests only.
+    pub(crate) fn reached(&mut self, is_test: bool) {
+        self.is_reached = true;
+        if is_test {
+            self.test_lines = vec![1..=usize::MAX];
+        }
     }
 
     /// True if that line is compiled for tests only.
@@ -38,133 +79,109 @@ impl<'a> RustFile<'a> {
     }
 
     /// The tokens that are not test code.
-    pub(crate) fn production(&self) -> Vec<Token<'a>> {
+    pub(crate) fn production(&self) -> Vec<Piece<'a>> {
         self.tokens.iter().filter(|token| !self.is_test_line(token.line)).copied().collect()
     }
 }
 
-/// Where the bracket at `open` closes, or the last token.
-pub(crate) fn closing(tokens: &[Token<'_>], open: usize) -> usize {
-    let mut depth = 0usize;
-    for (at, token) in tokens.iter().enumerate().skip(open) {
-        if ['(', '[', '{'].iter().any(|c| token.is(*c)) {
-            depth += 1;
-        } else if [')', ']', '}'].iter().any(|c| token.is(*c)) {
-            depth = depth.saturating_sub(1);
-            if depth == 0 {
-                return at;
+/// Puts all tokens in one row. Documentation, which the parser turns into attributes, is left out.
+fn flatten<'a>(text: &'a str, stream: TokenStream, out: &mut Vec<Piece<'a>>) {
+    for tree in stream {
+        let source = |span: proc_macro2::Span| Piece {
+            text: &text[span.byte_range()],
+            line: span.start().line,
+        };
+        let whole = source(tree.span());
+        match tree {
+            _ if whole.text.starts_with("//") || whole.text.starts_with("/*") => {}
+            TokenTree::Group(group) => {
+                out.push(source(group.span_open()));
+                flatten(text, group.stream(), out);
+                out.push(source(group.span_close()));
+            }
+            _ => out.push(whole),
+        }
+    }
+}
+
+/// The lines between the tokens that are not blank.
+fn comments<'a>(text: &'a str, tokens: &[Piece<'a>]) -> Vec<Piece<'a>> {
+    let (mut out, mut at, mut line) = (Vec::new(), 0, 1);
+    let end = Piece { text: &text[text.len()..], line: 0 };
+    for token in tokens.iter().chain([&end]) {
+        let start = token.text.as_ptr().addr() - text.as_ptr().addr();
+        for (number, gap) in text[at..start].split('\n').enumerate() {
+            if !gap.trim().is_empty() {
+                out.push(Piece { text: gap.trim(), line: line + number });
             }
         }
-    }
-    tokens.len().saturating_sub(1)
-}
-
-/// True if an attribute, given what is between its brackets, limits its item to tests.
-fn attribute_is_test(inner: &[Token<'_>]) -> bool {
-    match inner {
-        [word] => word.is_ident("test"),
-        [cfg, open, condition @ .., _] if cfg.is_ident("cfg") && open.is('(') => {
-            requires_test(condition)
-        }
-        _ => false,
-    }
-}
-
-/// True if a `cfg` condition holds in test builds only: `test`, `all(test, …)`, `any(test)`.
-fn requires_test(condition: &[Token<'_>]) -> bool {
-    match condition {
-        [word] => word.is_ident("test"),
-        [word, open, inner @ .., _] if open.is('(') && word.is_ident("all") => {
-            members(inner).into_iter().any(requires_test)
-        }
-        [word, open, inner @ .., _] if open.is('(') && word.is_ident("any") => {
-            members(inner).into_iter().all(requires_test)
-        }
-        _ => false,
-    }
-}
-
-fn members<'t, 'a>(tokens: &'t [Token<'a>]) -> Vec<&'t [Token<'a>]> {
-    let (mut out, mut from, mut depth) = (Vec::new(), 0, 0usize);
-    for (at, token) in tokens.iter().enumerate() {
-        if token.is('(') {
-            depth += 1;
-        } else if token.is(')') {
-            depth = depth.saturating_sub(1);
-        } else if token.is(',') && depth == 0 {
-            out.push(&tokens[from..at]);
-            from = at + 1;
-        }
-    }
-    out.push(&tokens[from..]);
-    out.retain(|member| !member.is_empty());
-    out
-}
-
-fn inner_attribute_is_test(tokens: &[Token<'_>]) -> bool {
-    let mut at = 0;
-    while let [hash, bang, open, ..] = &tokens[at..] {
-        if !(hash.is('#') && bang.is('!') && open.is('[')) {
-            return false;
-        }
-        let close = closing(tokens, at + 2);
-        if attribute_is_test(&tokens[at + 3..close]) {
-            return true;
-        }
-        at = close + 1;
-    }
-    false
-}
-
-fn test_items(tokens: &[Token<'_>]) -> Vec<RangeInclusive<usize>> {
-    let mut out = Vec::new();
-    let mut at = 0;
-    while at + 1 < tokens.len() {
-        if !(tokens[at].is('#') && tokens[at + 1].is('[')) {
-            at += 1;
-            continue;
-        }
-        let close = closing(tokens, at + 1);
-        if attribute_is_test(&tokens[at + 2..close]) {
-            let end = item_end(tokens, close + 1);
-            out.push(tokens[at].line..=tokens[end].line);
-            at = end + 1;
-        } else {
-            at = close + 1;
-        }
+        at = start + token.text.len();
+        line = token.line + token.text.matches('\n').count();
     }
     out
 }
 
-/// The last token of the item, field, arm or statement that begins at `at`.
-fn item_end(tokens: &[Token<'_>], mut at: usize) -> usize {
-    while at + 1 < tokens.len() && tokens[at].is('#') && tokens[at + 1].is('[') {
-        at = closing(tokens, at + 1) + 1;
+/// Finds the lines of whatever an attribute limits to tests.
+#[derive(Default)]
+struct TestCode<'ast> {
+    /// What is around the place that is looked at, the innermost last.
+    around: Vec<&'ast dyn Spanned>,
+    lines: Vec<RangeInclusive<usize>>,
+}
+
+/// What an attribute can stand before.
+macro_rules! nodes_with_attributes {
+    ($($visit:ident: $node:ident,)*) => {
+        $(fn $visit(&mut self, node: &'ast syn::$node) {
+            self.around.push(node);
+            visit::$visit(self, node);
+            self.around.pop();
+        })*
+    };
+}
+
+impl<'ast> Visit<'ast> for TestCode<'ast> {
+    nodes_with_attributes! {
+        visit_item: Item,
+        visit_impl_item: ImplItem,
+        visit_trait_item: TraitItem,
+        visit_foreign_item: ForeignItem,
+        visit_stmt: Stmt,
+        visit_expr: Expr,
+        visit_arm: Arm,
+        visit_field: Field,
+        visit_field_value: FieldValue,
+        visit_field_pat: FieldPat,
+        visit_variant: Variant,
+        visit_fn_arg: FnArg,
+        visit_generic_param: GenericParam,
     }
-    let last = tokens.len().saturating_sub(1);
-    let is_item = tokens.get(at).is_some_and(|first| {
-        const WORDS: [&str; 15] = [
-            "pub", "fn", "mod", "struct", "enum", "union", "impl", "trait", "use", "const",
-            "static", "type", "unsafe", "extern", "async",
-        ];
-        first.kind == Kind::Ident && (WORDS.contains(&first.text) || first.text == "macro_rules")
-    });
-    let is_use = tokens[at.min(last)..].iter().take(6).any(|token| token.is_ident("use"))
-        && !tokens[at.min(last)..].iter().take(6).any(|token| token.is('{'));
-    while at < last {
-        let token = &tokens[at];
-        if token.is(';') || (!is_item && token.is(',')) {
-            return at;
-        } else if token.is('{') && !is_use {
-            return closing(tokens, at);
-        } else if token.is('(') || token.is('[') || token.is('{') {
-            at = closing(tokens, at);
-        } else if token.is('}') || token.is(')') || token.is(']') {
-            return at.saturating_sub(1);
+
+    fn visit_attribute(&mut self, attribute: &'ast Attribute) {
+        if requires_test(&attribute.meta, true) {
+            let lines = self.around.last().map(|node| {
+                let span = node.span();
+                span.start().line..=span.end().line
+            });
+            // Before nothing: an inner attribute of the whole file.
+            self.lines.push(lines.unwrap_or(1..=usize::MAX));
         }
-        at += 1;
     }
-    last
+}
+
+/// True if an attribute, or a condition in it, holds in test builds only: `test`, `cfg(test)`,
+/// `all(test, …)`, `any(test)`.
+fn requires_test(meta: &Meta, is_attribute: bool) -> bool {
+    let Meta::List(list) = meta else { return meta.path().is_ident("test") };
+    let conditions = list.parse_args_with(Punctuated::<Meta, token![,]>::parse_terminated);
+    let requires: Vec<bool> =
+        conditions.into_iter().flatten().map(|inner| requires_test(&inner, false)).collect();
+    match list.path.get_ident().map(ToString::to_string).as_deref() {
+        Some("cfg") if is_attribute => requires == [true],
+        Some("all") if !is_attribute => requires.contains(&true),
+        Some("any") if !is_attribute => !requires.contains(&false),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -172,8 +189,31 @@ mod tests {
     use super::*;
 
     fn test_lines(text: &str) -> Vec<usize> {
-        let file = RustFile::new("x.rs", text, false);
+        let file = RustFile::new("x.rs", text);
+        assert_eq!(file.broken, None);
         (1..=text.lines().count()).filter(|line| file.is_test_line(*line)).collect()
+    }
+
+    #[test]
+    fn comments_and_literals_are_not_code() {
+        let text =
+            "//! a\nuse b /* c\n /* d */ */ ::e;\n/// f\nconst G: &str = r#\"h // \"\n\"#; // i\n";
+        let file = RustFile::new("x.rs", text);
+        let words = |pieces: &[Piece<'_>]| -> Vec<(String, usize)> {
+            pieces.iter().map(|piece| (piece.text.to_owned(), piece.line)).collect()
+        };
+        let expected = [("//! a", 1), ("/* c", 2), ("/* d */ */", 3), ("/// f", 4), ("// i", 6)];
+        assert_eq!(words(&file.comments), expected.map(|(text, line)| (text.to_owned(), line)));
+        let last = file.tokens.len() - 2;
+        assert_eq!(file.tokens[last], Piece { text: "r#\"h // \"\n\"#", line: 5 });
+        assert_eq!(file.tokens[..3].iter().map(|token| token.text).collect::<String>(), "useb:");
+    }
+
+    #[test]
+    fn what_cannot_be_parsed_is_told_with_its_line() {
+        for text in ["fn a() {}\nfn (", "\n\"abc", "\nfn a() { /* b"] {
+            assert_eq!(RustFile::new("x.rs", text).broken.unwrap().0, 2, "{text}");
+        }
     }
 
     #[test]

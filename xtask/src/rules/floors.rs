@@ -45,8 +45,9 @@ pub(crate) fn check(_: &Repo, files: &[RustFile<'_>], report: &mut Report) {
             report.error(RULE, file.path, 1, message + " the file into a room that has one");
             continue;
         };
-        for path in named_paths(&file.production()) {
-            let Some(target) = resolve(&module, &path) else { continue };
+        for path in named_paths(&file.syntax) {
+            let is_production = !file.is_test_line(path.line);
+            let Some(target) = resolve(&module, &path).filter(|_| is_production) else { continue };
             let name = target.first().map(String::as_str);
             let target = name.map(|name| macros.get(name).map_or(name, String::as_str));
             if let Some(message) = judge(room, floor, target) {
@@ -124,14 +125,12 @@ fn exported_macros(files: &[RustFile<'_>]) -> BTreeMap<String, String> {
     for file in files {
         let Some(module) = file.path.strip_prefix(ENGINE).map(module_path) else { continue };
         let Some(room) = module.into_iter().next() else { continue };
-        let mut exported = false;
-        for (at, token) in file.tokens.iter().enumerate() {
-            exported |= token.is_ident("macro_export");
-            if exported && token.is_ident("macro_rules") {
-                exported = false;
-                if let Some(name) = file.tokens.get(at + 2) {
-                    out.insert(name.text.to_owned(), room.clone());
-                }
+        for item in &file.syntax.items {
+            let syn::Item::Macro(syn::ItemMacro { attrs, ident: Some(name), .. }) = item else {
+                continue;
+            };
+            if attrs.iter().any(|attribute| attribute.path().is_ident("macro_export")) {
+                out.insert(name.to_string(), room.clone());
             }
         }
     }

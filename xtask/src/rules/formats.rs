@@ -1,9 +1,8 @@
 //! Every kind of file that the engine writes (I11) is described for readers of its bytes.
 
-use crate::lexer::{Kind, Token};
 use crate::repo::Repo;
 use crate::report::Report;
-use crate::rust_file::{RustFile, closing};
+use crate::rust_file::{Piece, RustFile};
 
 const RULE: &str = "formats";
 const KINDS: &str = "engine/src/base/header.rs";
@@ -13,8 +12,8 @@ pub(crate) fn check(repo: &Repo, files: &[RustFile<'_>], report: &mut Report) {
     let Some(file) = files.iter().find(|file| file.path == KINDS) else { return };
     let document = repo.text(DOCUMENT).unwrap_or_default();
     let tokens = file.production();
-    for (variant, line) in variants(&tokens) {
-        let Some(letters) = letters_of(&tokens, variant) else {
+    for (variant, line) in variants(&file.syntax) {
+        let Some(letters) = letters_of(&tokens, &variant) else {
             let message = format!("`FileKind::{variant}` has no arm with its four letters");
             report.error(RULE, KINDS, line, message);
             continue;
@@ -27,19 +26,20 @@ pub(crate) fn check(repo: &Repo, files: &[RustFile<'_>], report: &mut Report) {
 }
 
 /// The variants of `enum FileKind` and their lines.
-fn variants<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, usize)> {
-    let named = |pair: &[Token<'_>]| pair[0].is_ident("enum") && pair[1].is_ident("FileKind");
-    let Some(at) = tokens.windows(2).position(named) else { return Vec::new() };
-    let body = &tokens[at + 3..closing(tokens, at + 2)];
-    let words = body.iter().filter(|token| token.kind == Kind::Ident);
-    words.map(|token| (token.text, token.line)).collect()
+fn variants(syntax: &syn::File) -> Vec<(String, usize)> {
+    let variants = syntax.items.iter().filter_map(|item| match item {
+        syn::Item::Enum(found) if found.ident == "FileKind" => Some(&found.variants),
+        _ => None,
+    });
+    let place = |name: &syn::Ident| (name.to_string(), name.span().start().line);
+    variants.flatten().map(|variant| place(&variant.ident)).collect()
 }
 
 /// `FileKind::Table => b"TABL"` says that a table's letters are `TABL`.
-fn letters_of<'a>(tokens: &[Token<'a>], variant: &str) -> Option<&'a str> {
+fn letters_of<'a>(tokens: &[Piece<'a>], variant: &str) -> Option<&'a str> {
     tokens.windows(4).find_map(|four| match four {
         [name, equals, arrow, text] => {
-            let is_arm = name.is_ident(variant) && equals.is('=') && arrow.is('>');
+            let is_arm = [name.text, equals.text, arrow.text] == [variant, "=", ">"];
             let literal = text.text.strip_prefix("b\"")?.strip_suffix('"')?;
             is_arm.then_some(literal)
         }

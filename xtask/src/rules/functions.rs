@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::lexer::{Kind, Token};
+use syn::visit::{self, Visit};
+
 use crate::repo::Repo;
 use crate::report::Report;
-use crate::rust_file::{RustFile, closing};
+use crate::rust_file::RustFile;
 
 const RULE: &str = "function length";
 const LIMIT: usize = 70;
@@ -16,8 +17,13 @@ const LIST: &str = "xtask/long_functions.txt";
 pub(crate) fn check(repo: &Repo, files: &[RustFile<'_>], report: &mut Report) {
     let mut listed = listed(repo, report);
     for file in files {
-        for (name, line, length) in functions(&file.production()) {
-            let allowed = listed.get_mut(&(file.path.to_owned(), name.to_owned()));
+        let mut functions = Functions::default();
+        functions.visit_file(&file.syntax);
+        for (name, line, length) in functions.0 {
+            if file.is_test_line(line) {
+                continue;
+            }
+            let allowed = listed.get_mut(&(file.path.to_owned(), name.clone()));
             let limit = allowed.as_ref().map_or(LIMIT, |entry| entry.length);
             if length > limit {
                 let message =
@@ -70,24 +76,34 @@ fn listed(repo: &Repo, report: &mut Report) -> BTreeMap<(String, String), Entry>
 }
 
 /// Name, first line and length of each function with a body.
-fn functions<'a>(tokens: &[Token<'a>]) -> Vec<(&'a str, usize, usize)> {
-    let mut out = Vec::new();
-    for (at, pair) in tokens.windows(2).enumerate() {
-        if !(pair[0].is_ident("fn") && pair[1].kind == Kind::Ident) {
-            continue;
-        }
-        let mut open = at + 2;
-        while open < tokens.len() && !tokens[open].is('{') && !tokens[open].is(';') {
-            // An array type in the signature has a semicolon of its own.
-            let skip = tokens[open].is('(') || tokens[open].is('[');
-            open = if skip { closing(tokens, open) + 1 } else { open + 1 };
-        }
-        if open < tokens.len() && tokens[open].is('{') {
-            let last = tokens[closing(tokens, open)].line;
-            out.push((pair[1].text, pair[0].line, last - pair[0].line + 1));
-        }
+#[derive(Default)]
+struct Functions(Vec<(String, usize, usize)>);
+
+impl Functions {
+    fn add(&mut self, signature: &syn::Signature, body: &syn::Block) {
+        let first = signature.fn_token.span.start().line;
+        let last = body.brace_token.span.close().end().line;
+        self.0.push((signature.ident.to_string(), first, last - first + 1));
     }
-    out
+}
+
+impl<'ast> Visit<'ast> for Functions {
+    fn visit_item_fn(&mut self, function: &'ast syn::ItemFn) {
+        self.add(&function.sig, &function.block);
+        visit::visit_item_fn(self, function);
+    }
+
+    fn visit_impl_item_fn(&mut self, function: &'ast syn::ImplItemFn) {
+        self.add(&function.sig, &function.block);
+        visit::visit_impl_item_fn(self, function);
+    }
+
+    fn visit_trait_item_fn(&mut self, function: &'ast syn::TraitItemFn) {
+        if let Some(body) = &function.default {
+            self.add(&function.sig, body);
+        }
+        visit::visit_trait_item_fn(self, function);
+    }
 }
 
 #[cfg(test)]

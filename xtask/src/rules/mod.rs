@@ -45,6 +45,11 @@ const RULES: [Rule; 15] = [
 pub(crate) fn check_all(repo: &Repo) -> Report {
     let files = repo.rust_files();
     let mut report = Report::default();
+    for (file, (line, reason)) in
+        files.iter().filter_map(|file| Some((file, file.broken.as_ref()?)))
+    {
+        report.error("syntax", file.path, *line, format!("{reason}; the rules cannot read it"));
+    }
     for rule in RULES {
         rule(repo, &files, &mut report);
     }

@@ -23,22 +23,19 @@ pub(crate) fn check(_: &Repo, files: &[RustFile<'_>], report: &mut Report) {
             continue;
         }
         let tokens = file.production();
-        for at in 0..tokens.len() {
-            let is_call = tokens[at].is_ident("remove")
-                && tokens.get(at + 1).is_some_and(|next| next.is('('));
-            let is_path = at >= 3 && tokens[at - 1].is(':') && tokens[at - 3].is_ident("Fs");
-            let receiver = tokens[..at].iter().rev().skip(1);
+        let words: Vec<&str> = tokens.iter().map(|token| token.text).collect();
+        for (at, token) in tokens.iter().enumerate() {
+            let is_call = words[at..].starts_with(&["remove", "("]);
+            let is_path = words[..at].ends_with(&["Fs", ":", ":"]);
             // `fs.remove(`, `self.fs().remove(`: the word before, past an empty call.
-            let mut receiver = receiver.skip_while(|token| token.is('(') || token.is(')'));
-            let is_method = at >= 1
-                && tokens[at - 1].is('.')
-                && receiver
-                    .next()
-                    .is_some_and(|token| token.text == "fs" || token.text.ends_with("_fs"));
+            let receiver = words[..at].split_last().filter(|(dot, _)| **dot == ".");
+            let receiver = receiver.map(|(_, rest)| rest.strip_suffix(&["(", ")"]).unwrap_or(rest));
+            let receiver = receiver.and_then(|rest| rest.last());
+            let is_method = receiver.is_some_and(|word| *word == "fs" || word.ends_with("_fs"));
             if is_call && (is_path || is_method) {
                 let owner = ALLOWED[0].0;
                 let message = format!("only {owner} removes files (I5); hand it the file's id");
-                report.error(RULE, file.path, tokens[at].line, message);
+                report.error(RULE, file.path, token.line, message);
             }
         }
     }

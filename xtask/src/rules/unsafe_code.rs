@@ -12,7 +12,7 @@ pub(crate) fn check(_: &Repo, files: &[RustFile<'_>], report: &mut Report) {
         if ALLOWED.iter().any(|path| file.path.starts_with(path)) {
             continue;
         }
-        for token in file.tokens.iter().filter(|token| token.is_ident("unsafe")) {
+        for token in file.tokens.iter().filter(|token| token.text == "unsafe") {
             let places = ALLOWED.join(", ");
             let message = format!("`unsafe` is for {places}; find a safe way or move it there");
             report.error("unsafe", file.path, token.line, message);

@@ -13,16 +13,14 @@ const EXTENSIONS: [&str; 8] = ["md", "toml", "sh", "py", "c", "h", "java", "yml"
 pub(crate) fn check(repo: &Repo, files: &[RustFile<'_>], report: &mut Report) {
     for file in files {
         for pair in file.tokens.windows(2) {
-            let found = MACROS.into_iter().find(|name| pair[0].is_ident(name));
-            if let Some(name) = found.filter(|_| pair[1].is('!')) {
+            let found = MACROS.into_iter().find(|name| pair[0].text == *name);
+            if let Some(name) = found.filter(|_| pair[1].text == "!") {
                 let message = format!("`{name}!` is for the way there; finish it or take it out");
                 report.error("unfinished", file.path, pair[0].line, message);
             }
         }
         for comment in &file.comments {
-            for (at, line) in comment.text.lines().enumerate() {
-                note(file.path, comment.line + at, line, report);
-            }
+            note(file.path, comment.line, comment.text, report);
         }
     }
     let others = EXTENSIONS.into_iter().flat_map(|extension| repo.texts_with(extension));
