@@ -71,7 +71,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         layouts = new Layouts(table, chosen, () -> watch.current().copies());
         metrics = TableMetrics.of(table);
         metrics.ordering.configure(chosen);
-        sides = new Sides(watch, book, layouts, metrics);
+        sides = new Sides(watch::current, book, layouts, metrics);
         redundantWork = new RedundantWork(table, chosen, this::mostRuns, book, this::inspected,
                 new TombstoneEstimate(table, tombstoneThreshold,
                         TimeUnit.SECONDS.toMillis(tombstoneCompactionInterval),

@@ -9,6 +9,7 @@ import java.nio.file.StandardOpenOption;
 import java.nio.file.attribute.FileTime;
 import java.util.List;
 import java.util.Optional;
+import org.apache.cassandra.io.FSError;
 import org.apache.cassandra.io.sstable.Component;
 import org.apache.cassandra.io.sstable.Descriptor;
 import org.apache.cassandra.io.sstable.format.SSTableFormat;
@@ -52,23 +53,30 @@ final class RoleTags {
         try {
             store(sstable, tag);
         } catch (IOException failure) {
-            LOG.warn("The role of {} cannot be recorded ({}); it will be found out again after a "
-                    + "restart, by reading its keys", sstable, failure.toString());
+            warnNotRecorded(sstable, failure);
         }
     }
 
     /**
      * Tags a live file. A crash here leaves the tag that was there, if any, or one that the table
      * of contents does not list, which is read all the same.
+     *
+     * <p>Any failure is a warning. Cassandra reports a table of contents that cannot be written as
+     * an {@link FSError}, on which {@code disk_failure_policy} may stop the node: too much for a
+     * hint, and its own next write to that disk will tell.
      */
     static void attach(SSTableReader sstable, RoleTag tag) {
         try {
             store(sstable.descriptor, tag);
             sstable.addComponents(components());
-        } catch (IOException | RuntimeException failure) {
-            LOG.warn("The role of {} cannot be recorded ({}); it will be found out again after a "
-                    + "restart, by reading its keys", sstable.descriptor, failure.toString());
+        } catch (IOException | RuntimeException | FSError failure) {
+            warnNotRecorded(sstable.descriptor, failure);
         }
+    }
+
+    private static void warnNotRecorded(Descriptor sstable, Throwable failure) {
+        LOG.warn("The role of {} cannot be recorded ({}); it will be found out again after a "
+                + "restart, by reading its keys", sstable, failure.toString());
     }
 
     /** The valid tag of a file, if it has one. */

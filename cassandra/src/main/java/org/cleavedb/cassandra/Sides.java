@@ -2,11 +2,13 @@ package org.cleavedb.cassandra;
 
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Supplier;
 import org.apache.cassandra.db.compaction.AbstractCompactionStrategy;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 
@@ -21,7 +23,7 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
  * role in the book is told to it in the same step.
  */
 final class Sides {
-    private final PlacementWatch watch;
+    private final Supplier<Placement> ring;
     private final FileBook<SSTableReader> book;
     private final Layouts layouts;
     private final TableMetrics metrics;
@@ -30,9 +32,9 @@ final class Sides {
     private Placement placement = Placement.UNKNOWN;
     private long mostUnsortedBytes;
 
-    Sides(PlacementWatch watch, FileBook<SSTableReader> book, Layouts layouts,
+    Sides(Supplier<Placement> ring, FileBook<SSTableReader> book, Layouts layouts,
             TableMetrics metrics) {
-        this.watch = watch;
+        this.ring = ring;
         this.book = book;
         this.layouts = layouts;
         this.metrics = metrics;
@@ -46,7 +48,7 @@ final class Sides {
 
     void add(SSTableReader file) {
         follow();
-        AbstractCompactionStrategy layout = sortIn(file, null);
+        AbstractCompactionStrategy layout = sortIn(file, roleByTag(file));
         if (layout != null) {
             layout.addSSTable(file);
         }
@@ -63,10 +65,17 @@ final class Sides {
         }
     }
 
+    /**
+     * Disks are read before anything is changed, and written to after all is: between the moment
+     * at which the inputs are forgotten and the one at which a layout knows the outputs, nothing
+     * can fail that would hide these from it until a restart.
+     */
     void replace(Collection<SSTableReader> removed, Collection<SSTableReader> added) {
         follow();
         // What is made of files of one role has that role too, whoever made it.
-        Role inherited = commonRole(removed);
+        Role inherited = placement.isKnown() ? commonRole(removed) : null;
+        Map<SSTableReader, Role> tagged = new HashMap<>();
+        added.forEach(file -> tagged.put(file, roleByTag(file)));
         Map<AbstractCompactionStrategy, List<SSTableReader>> gone = new LinkedHashMap<>();
         for (SSTableReader file : removed) {
             Role role = roleNowOrBefore(file);
@@ -77,7 +86,8 @@ final class Sides {
         }
         Map<AbstractCompactionStrategy, List<SSTableReader>> come = new LinkedHashMap<>();
         for (SSTableReader file : added) {
-            enter(come, sortIn(file, inherited), file);
+            Role role = tagged.get(file);
+            enter(come, sortIn(file, role != null ? role : inherited), file);
         }
         gone.forEach((layout, files) -> {
             List<SSTableReader> made = come.getOrDefault(layout, List.of());
@@ -86,6 +96,17 @@ final class Sides {
         });
         come.keySet().removeAll(gone.keySet());
         come.forEach(AbstractCompactionStrategy::addSSTables);
+        if (inherited != null) {
+            added.stream().filter(file -> tagged.get(file) == null)
+                    .forEach(file -> inherited(file, inherited));
+        }
+    }
+
+    private void inherited(SSTableReader file, Role role) {
+        RoleTags.attach(file, new RoleTag(role, placement.digest()));
+        if (layouts.of(role) == null) {
+            metrics.wrote(Purpose.REWRITE, List.of(file), 0);
+        }
     }
 
     private static void enter(Map<AbstractCompactionStrategy, List<SSTableReader>> files,
@@ -105,19 +126,20 @@ final class Sides {
             book.putMixed(file);
             return;
         }
-        RoleTags.attach(file, new RoleTag(role, placement.digest()));
         reads.credit(file, null);
         book.put(file, role);
         AbstractCompactionStrategy layout = layouts.of(role);
         if (layout != null) {
             layout.addSSTable(file);
         }
+        // A crash before this has the file inspected once more.
+        RoleTags.attach(file, new RoleTag(role, placement.digest()));
     }
 
     /** When the ring has changed, only files that were written by the new one keep their role. */
     Placement follow() {
         departed.tidy();
-        Placement now = watch.current();
+        Placement now = ring.get();
         if (now == placement) {
             return now;
         }
@@ -127,7 +149,7 @@ final class Sides {
         mostUnsortedBytes = 0;
         for (SSTableReader file : book.all()) {
             AbstractCompactionStrategy before = layouts.of(book.role(file));
-            AbstractCompactionStrategy after = sortIn(file, null);
+            AbstractCompactionStrategy after = sortIn(file, roleByTag(file));
             if (before != after && before != null) {
                 before.removeSSTable(file);
             }
@@ -152,30 +174,26 @@ final class Sides {
     }
 
     /** Enters a file into the book; returns the layout that must be told, if there is one. */
-    private AbstractCompactionStrategy sortIn(SSTableReader file, Role inherited) {
+    private AbstractCompactionStrategy sortIn(SSTableReader file, Role role) {
         reads.begin(file);
         reads.credit(file, book.role(file));
-        if (placement == Placement.WITHOUT_ROLES) {
-            book.put(file, Role.PRIMARY);
-            return layouts.primary();
-        }
-        RoleTag tag = RoleTags.read(file.descriptor).orElse(null);
-        // As long as the ring is unknown, a tag is believed.
-        boolean valid = tag != null
-                && (!placement.isKnown() || tag.placement.equals(placement.digest()));
-        if (valid) {
-            book.put(file, tag.role);
-        } else if (inherited != null && placement.isKnown()) {
-            RoleTags.attach(file, new RoleTag(inherited, placement.digest()));
-            book.put(file, inherited);
-            if (layouts.of(inherited) == null) {
-                metrics.wrote(Purpose.REWRITE, List.of(file), 0);
-            }
+        if (role != null) {
+            book.put(file, role);
         } else {
             book.putUnsure(file);
             mostUnsortedBytes += file.onDiskLength();
         }
-        return layouts.of(book.role(file));
+        return layouts.of(role);
+    }
+
+    /** The role that a file has by its tag, or null; as long as the ring is unknown, any counts. */
+    private Role roleByTag(SSTableReader file) {
+        if (placement == Placement.WITHOUT_ROLES) {
+            return Role.PRIMARY;
+        }
+        return RoleTags.read(file.descriptor)
+                .filter(tag -> !placement.isKnown() || tag.placement.equals(placement.digest()))
+                .map(tag -> tag.role).orElse(null);
     }
 
     /** The one role that all of these have or had, or null. */
