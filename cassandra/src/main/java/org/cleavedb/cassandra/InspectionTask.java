@@ -29,17 +29,32 @@ final class InspectionTask extends AbstractCompactionTask {
 
     private final Placement placement;
     private final Consumer<Role> found;
+    private final Runnable ended;
 
-    /** @param found is told the role, or null for a mixed file */
+    /**
+     * @param found is told the role, or null for a mixed file
+     * @param ended is called at the end, after a failure as well
+     */
     InspectionTask(ColumnFamilyStore table, LifecycleTransaction transaction, Placement placement,
-            Consumer<Role> found) {
+            Consumer<Role> found, Runnable ended) {
         super(table, transaction);
         this.placement = placement;
         this.found = found;
+        this.ended = ended;
     }
 
     @Override
     protected int executeInternal(ActiveCompactionsTracker tracker) {
+        try {
+            inspect(tracker);
+        } finally {
+            ended.run();
+        }
+        // Nothing was replaced: closing the transaction, which the caller does, frees the file.
+        return 1;
+    }
+
+    private void inspect(ActiveCompactionsTracker tracker) {
         SSTableReader sstable = transaction.onlyOne();
         Inspection inspection = new Inspection(sstable);
         tracker.beginCompaction(inspection);
@@ -51,8 +66,6 @@ final class InspectionTask extends AbstractCompactionTask {
         } finally {
             tracker.finishCompaction(inspection);
         }
-        // Nothing was replaced: closing the transaction, which the caller does, frees the file.
-        return 1;
     }
 
     /** A file that cannot be read must not be asked for again and again, before all others. */

@@ -4,6 +4,7 @@ import java.util.ArrayList;
 import java.util.Collection;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.IntSupplier;
 import java.util.function.Predicate;
 import org.apache.cassandra.db.ColumnFamilyStore;
@@ -30,6 +31,8 @@ final class RedundantWork {
     private final IntSupplier ordering;
     private final LeftAlone<SSTableReader> leftAlone = new LeftAlone<>(System::nanoTime);
     private final Agenda<SSTableReader> agenda;
+    /** Files that an inspection has claimed; it ends in a thread of its own. */
+    private final Set<SSTableReader> inspected = ConcurrentHashMap.newKeySet();
 
     RedundantWork(ColumnFamilyStore table, DecouplingOptions options, IntSupplier ordering,
             FileBook<SSTableReader> book, Findings findings, TombstoneEstimate tombstones) {
@@ -48,9 +51,7 @@ final class RedundantWork {
         if (!placement.isKnown()) {
             return null;
         }
-        Set<SSTableReader> compacting = table.getTracker().getCompacting();
-        Predicate<SSTableReader> free =
-                file -> !compacting.contains(file) && !file.isMarkedSuspect();
+        Predicate<SSTableReader> free = free();
         SSTableReader unsure = book.toInspect(free);
         if (unsure != null) {
             return inspection(unsure, placement);
@@ -60,6 +61,21 @@ final class RedundantWork {
             return taskOf(item, placement, gcBefore, free);
         }
         return options.treePerSource ? null : dropTombstones(free, placement, gcBefore);
+    }
+
+    /**
+     * Whether some file has no role yet, but will have one soon: it is inspected, or can be. A file
+     * that another operation has claimed is not waited for: `cleanup` claims all files of a table,
+     * and is at work for hours. Nor is one that cannot be read, as it will never have a role.
+     */
+    boolean awaitsRoles(Placement placement) {
+        return placement.isKnown()
+                && book.unsure().stream().anyMatch(free().or(inspected::contains));
+    }
+
+    private Predicate<SSTableReader> free() {
+        Set<SSTableReader> compacting = table.getTracker().getCompacting();
+        return file -> !compacting.contains(file) && !file.isMarkedSuspect();
     }
 
     private AbstractCompactionTask taskOf(Agenda.Item<SSTableReader> item, Placement placement,
@@ -90,8 +106,12 @@ final class RedundantWork {
 
     private AbstractCompactionTask inspection(SSTableReader file, Placement placement) {
         LifecycleTransaction transaction = claim(List.of(file));
-        return transaction == null ? null : new InspectionTask(table, transaction, placement,
-                role -> findings.found(file, role, placement));
+        if (transaction == null) {
+            return null;
+        }
+        inspected.add(file);
+        return new InspectionTask(table, transaction, placement,
+                role -> findings.found(file, role, placement), () -> inspected.remove(file));
     }
 
     /**

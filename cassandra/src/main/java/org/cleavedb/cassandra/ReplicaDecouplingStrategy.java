@@ -107,11 +107,7 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     public synchronized AbstractCompactionTask getNextBackgroundTask(long gcBefore) {
         Placement placement = sides.follow();
         metrics.ordering.follow(cfs, placement);
-        // What cannot be read will never have a role, and must not keep others waiting. Without a
-        // placement nothing is inspected.
-        boolean rolesAreKnown = !placement.isKnown()
-                || book.unsure().stream().allMatch(SSTableReader::isMarkedSuspect);
-        return turns.next(rolesAreKnown,
+        return turns.next(!redundantWork.awaitsRoles(placement),
                 () -> redundantWork.next(placement, gcBefore),
                 () -> layouts.nextOfTrees(gcBefore),
                 () -> layouts.primary().getNextBackgroundTask(gcBefore));
