@@ -44,7 +44,8 @@ pub fn get(
     len: Out<usize>,
 ) -> Result<*mut c_char> {
     let options = read_options(settings)?;
-    let found = keyspace.show(key, &options, |value| (copy_bytes(value), value.len()))?;
+    let found =
+        keyspace.get_pinned_with(key, &options, |value| (copy_bytes(value), value.len()))?;
     let Some((copy, bytes)) = found else { return Ok(ptr::null_mut()) };
     if copy.is_null() {
         return Err(Error::new(ErrorKind::Io, format!("no memory for a value of {bytes} bytes")));

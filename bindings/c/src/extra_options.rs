@@ -112,17 +112,9 @@ fn change(options: Handle<ReadSettings>, change: impl FnOnce(&mut CursorSettings
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cleavedb_readoptions_set_keys_only(options: Handle<ReadSettings>, value: u8) {
+extern "C" fn cleavedb_readoptions_set_read_ahead(options: Handle<ReadSettings>, value: u8) {
     change(options, |cursor| {
-        cursor.keys_only = value != 0;
-        Ok(())
-    });
-}
-
-#[unsafe(no_mangle)]
-extern "C" fn cleavedb_readoptions_set_prefetch(options: Handle<ReadSettings>, value: u8) {
-    change(options, |cursor| {
-        cursor.no_prefetch = value == 0;
+        cursor.no_read_ahead = value == 0;
         Ok(())
     });
 }

@@ -11,8 +11,9 @@ use crate::fork::OfProcess;
 use crate::guard::quiet;
 use crate::handle::Handle;
 use crate::options::{ReadSettings, read_options};
-use engine::{Cursor, CursorOptions, Error, Keyspace, Result, Value};
+use engine::{Cursor, Error, Keyspace, Result, Value};
 use std::ffi::c_char;
+use std::ops::Bound;
 use std::ptr;
 use std::sync::{Mutex, PoisonError};
 
@@ -90,18 +91,19 @@ impl State {
 /// An iterator over a keyspace. One that can't be made says so when asked for its error.
 pub fn create(keyspace: Result<&Keyspace>, settings: Handle<ReadSettings>) -> Handle<Iter> {
     let cursor = keyspace.and_then(|keyspace| {
-        let read = read_options(settings)?;
+        let mut read = read_options(settings)?;
         let settings = settings.pin()?;
         let own = settings.cursor.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        keyspace.cursor_with(CursorOptions {
-            snapshot: read.snapshot,
-            fill_cache: read.fill_cache,
-            keys_only: own.keys_only,
-            prefetch: !own.no_prefetch,
-            lower: own.lower,
-            upper: own.upper,
-            prefix: own.prefix,
-        })
+        read.read_ahead = !own.no_read_ahead;
+        let lower = own.lower.map_or(Bound::Unbounded, Bound::Included);
+        let upper = own.upper.map_or(Bound::Unbounded, Bound::Excluded);
+        match (own.prefix, lower, upper) {
+            (None, Bound::Unbounded, Bound::Unbounded) => keyspace.cursor_with(&read),
+            (None, lower, upper) => keyspace.range_with((lower, upper), &read).into_cursor(),
+            (Some(prefix), lower, upper) => {
+                keyspace.prefix_with(prefix, &read).within((lower, upper)).into_cursor()
+            }
+        }
     });
     let (cursor, error) = match cursor {
         Ok(cursor) => (Some(cursor), None),

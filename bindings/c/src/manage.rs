@@ -26,7 +26,7 @@ extern "C" fn leveldb_compact_range(
         let limit = limit_key.optional_key(limit_key_len)?;
         let lower = start.map_or(Bound::Unbounded, Bound::Included);
         let upper = limit.map_or(Bound::Unbounded, Bound::Included);
-        db.pin()?.keyspace()?.compact_range::<&[u8]>((lower, upper))
+        db.pin()?.keyspace()?.compact_range((lower, upper))
     });
 }
 

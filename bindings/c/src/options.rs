@@ -294,8 +294,7 @@ impl Plain for ReadSettings {
 /// What `cleavedb/c.h` adds for cursors.
 #[derive(Default, Clone)]
 pub struct CursorSettings {
-    pub keys_only: bool,
-    pub no_prefetch: bool,
+    pub no_read_ahead: bool,
     pub lower: Option<Vec<u8>>,
     pub upper: Option<Vec<u8>>,
     pub prefix: Option<Vec<u8>>,
@@ -306,7 +305,10 @@ pub struct CursorSettings {
 pub fn read_options(handle: Handle<ReadSettings>) -> Result<ReadOptions> {
     let bits = handle.bits()?;
     let snapshot = if bits & AT_SNAPSHOT == 0 { None } else { snapshot_of(handle)? };
-    Ok(ReadOptions { snapshot, fill_cache: bits & NO_FILL == 0 })
+    let mut options = ReadOptions::new();
+    options.snapshot = snapshot;
+    options.fill_cache = bits & NO_FILL == 0;
+    Ok(options)
 }
 
 #[cold]

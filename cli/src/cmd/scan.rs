@@ -7,8 +7,9 @@ use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use clap::Args;
-use cleavedb::{Cursor, CursorOptions, Keyspace, Result};
+use cleavedb::{Cursor, Keyspace, Result};
 use std::ffi::OsString;
+use std::ops::Bound;
 
 /// Print keys and values in order, one pair a line: key TAB value, unprintable bytes escaped
 #[derive(Args)]
@@ -100,14 +101,13 @@ impl Walk {
     }
 
     fn start(&self, keyspace: &Keyspace) -> Result<Cursor> {
-        let mut cursor = keyspace.cursor_with(CursorOptions {
-            lower: self.from.clone(),
-            upper: self.to.clone(),
-            prefix: self.prefix.clone(),
-            keys_only: self.keys_only,
-            prefetch: true,
-            ..CursorOptions::default()
-        })?;
+        let lower = self.from.as_ref().map_or(Bound::Unbounded, Bound::Included);
+        let upper = self.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
+        let range = match &self.prefix {
+            Some(prefix) => keyspace.prefix(prefix).within((lower, upper)),
+            None => keyspace.range((lower, upper)),
+        };
+        let mut cursor = range.into_cursor()?;
         if self.reverse {
             cursor.seek_to_last()?
         } else {

@@ -1,89 +1,31 @@
 //! The cursor as users hold it.
 
-use crate::base::error::{Error, Result};
-use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::error::Result;
+use crate::base::key::SeqNo;
 use crate::base::value::Value;
 use crate::db::Core;
-use crate::db::range::prefix_bounds;
+use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::read::cursor::{CursorSettings, TreeCursor};
 use crate::read::visible::Bounds;
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use crate::version::view::View;
+use std::fmt;
 use std::sync::Arc;
-
-/// How a cursor reads.
-///
-/// ```
-/// use cleavedb::CursorOptions;
-/// let keys_of_a_user = CursorOptions {
-///     prefix: Some(b"user:7:".to_vec()),
-///     keys_only: true,
-///     ..Default::default()
-/// };
-/// # let _ = keys_of_a_user;
-/// ```
-#[derive(Clone)]
-pub struct CursorOptions {
-    /// Walk this moment. `None`: the moment the cursor is made.
-    pub snapshot: Option<Snapshot>,
-    /// The first key that belongs to the walk.
-    pub lower: Option<Vec<u8>>,
-    /// The first key that does not any more.
-    pub upper: Option<Vec<u8>>,
-    /// Only keys that begin with this; narrows the bounds. Needs keys in byte order.
-    pub prefix: Option<Vec<u8>>,
-    /// Values will not be asked for: none is read.
-    pub keys_only: bool,
-    /// Read separated values ahead in parallel once the walk is steady. Default true.
-    pub prefetch: bool,
-    /// Keep the table blocks it reads in the cache. Default true; false suits long scans.
-    pub fill_cache: bool,
-}
-
-impl Default for CursorOptions {
-    fn default() -> Self {
-        CursorOptions {
-            snapshot: None,
-            lower: None,
-            upper: None,
-            prefix: None,
-            keys_only: false,
-            prefetch: true,
-            fill_cache: true,
-        }
-    }
-}
-
-impl CursorOptions {
-    fn bounds(&self) -> Bounds {
-        Bounds { lower: self.lower.clone(), upper: self.upper.clone(), ..Bounds::default() }
-    }
-
-    /// The part of `bounds` whose keys begin with the prefix, if there is one.
-    fn narrow(&self, mut bounds: Bounds, order: &KeyOrder) -> Result<Bounds> {
-        let Some(prefix) = &self.prefix else {
-            return Ok(bounds);
-        };
-        if !matches!(order, KeyOrder::Bytewise) {
-            return Err(Error::invalid("a prefix needs a keyspace whose keys are in byte order")
-                .advise("use `lower` and `upper`"));
-        }
-        let narrow = prefix_bounds(prefix);
-        bounds.lower = bounds.lower.max(narrow.lower);
-        bounds.upper = match (bounds.upper, narrow.upper) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        };
-        Ok(bounds)
-    }
-}
 
 /// Walks the keys of a keyspace in both directions. It owns the moment it walks: what is written
 /// later does not show, and nothing it stands on is taken away.
 ///
-/// A new cursor stands nowhere; position it with a seek. Values are read when asked for; once a
-/// walk is steady they are read ahead in parallel. Dropping the cursor cancels those reads.
+/// A new cursor stands nowhere; position it with a seek. Values are read when asked for, so a walk
+/// that asks for none reads keys only; once a walk with values is steady they are read ahead in
+/// parallel. Dropping the cursor cancels those reads.
+///
+/// [`Keyspace::cursor`] makes one over a whole keyspace, [`Range::into_cursor`] one within bounds.
+/// Where no step back and no seek is needed, a [`Range`] is the simpler choice.
+///
+/// [`Keyspace::cursor`]: crate::Keyspace::cursor
+/// [`Range`]: crate::Range
+/// [`Range::into_cursor`]: crate::Range::into_cursor
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("cursor");
@@ -116,32 +58,29 @@ impl Cursor {
         core: Arc<Core>,
         view: Arc<View>,
         seqno: SeqNo,
-        options: CursorOptions,
+        options: &ReadOptions,
+        bounds: Bounds,
     ) -> Result<Self> {
-        let bounds = options.bounds();
         let since = core.env.clock.now();
         let owner = PinOwner { kind: PinKind::Cursor, keyspace: Some(view.keyspace), seqno, since };
         let pin = core.snapshots.pins.register(owner, Some(&view.version));
+        let snapshot = options.snapshot.clone();
         let cursor = Self::within(core, view, seqno, options, bounds)?;
-        Ok(Cursor { _pin: Some(pin), ..cursor })
+        Ok(Cursor { _snapshot: snapshot, _pin: Some(pin), ..cursor })
     }
 
-    /// A cursor over `bounds`, whatever ends `options` has, as a part of an iterator.
+    /// A cursor as a part of an iterator, which keeps the moment.
     pub(crate) fn within(
         core: Arc<Core>,
         view: Arc<View>,
         seqno: SeqNo,
-        options: CursorOptions,
+        options: &ReadOptions,
         bounds: Bounds,
     ) -> Result<Self> {
-        let settings = CursorSettings {
-            bounds: options.narrow(bounds, view.levels.order())?,
-            keys_only: options.keys_only,
-            prefetch: options.prefetch,
-            fill_cache: options.fill_cache,
-        };
+        let settings =
+            CursorSettings { bounds, prefetch: options.read_ahead, fill_cache: options.fill_cache };
         let inner = TreeCursor::new(view, seqno, core.fetcher.clone(), settings)?;
-        Ok(Cursor { core, inner, _snapshot: options.snapshot, _pin: None })
+        Ok(Cursor { core, inner, _snapshot: None, _pin: None })
     }
 
     /// True if it stands on a key.
@@ -199,5 +138,11 @@ impl Cursor {
     /// The value it stands on. An error concerns this value only; the walk can go on.
     pub fn value(&mut self) -> Result<Value> {
         self.inner.value()
+    }
+}
+
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor").field("valid", &self.valid()).finish_non_exhaustive()
     }
 }

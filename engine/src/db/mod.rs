@@ -13,12 +13,15 @@ pub mod cursor;
 pub mod destroy;
 pub mod gc;
 pub mod inspect;
+pub mod key_range;
 pub mod keyspace;
 pub mod open;
 pub mod options;
 pub mod orders;
 pub mod place;
 pub mod range;
+pub mod read_options;
+pub mod reads;
 pub mod recover;
 pub mod repair;
 pub mod report;
@@ -407,6 +410,7 @@ impl Db {
 
     /// Pins what all keyspaces hold now. Cheap; may be dropped in any order. A live snapshot
     /// keeps the space of what it sees.
+    #[must_use = "a snapshot that is dropped at once keeps nothing"]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.core)
     }

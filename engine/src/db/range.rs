@@ -1,48 +1,25 @@
-//! Ranges of keys as std iterators.
+//! Scans as std iterators.
 
 use crate::base::error::{Error, Result};
 use crate::base::value::Value;
-use crate::db::cursor::{Cursor, CursorOptions};
+use crate::db::cursor::Cursor;
+use crate::db::key_range::{KeyRange, bounds_of, intersection};
 use crate::db::keyspace::Keyspace;
+use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::read::visible::Bounds;
-use std::ops::{Bound, RangeBounds};
-
-/// The bounds of a Rust range of keys.
-pub(crate) fn bounds_of<K: AsRef<[u8]>>(range: &impl RangeBounds<K>) -> Bounds {
-    let key = |bound: Bound<&K>| match bound {
-        Bound::Included(key) | Bound::Excluded(key) => Some(key.as_ref().to_vec()),
-        Bound::Unbounded => None,
-    };
-    Bounds {
-        lower: key(range.start_bound()),
-        upper: key(range.end_bound()),
-        open_lower: matches!(range.start_bound(), Bound::Excluded(_)),
-        closed_upper: matches!(range.end_bound(), Bound::Included(_)),
-    }
-}
-
-/// The bounds of all keys that begin with `prefix`.
-pub(crate) fn prefix_bounds(prefix: &[u8]) -> Bounds {
-    let mut upper = prefix.to_vec();
-    while upper.last() == Some(&0xff) {
-        upper.pop();
-    }
-    if let Some(last) = upper.last_mut() {
-        *last += 1;
-    }
-    Bounds {
-        lower: Some(prefix.to_vec()),
-        upper: (!upper.is_empty()).then_some(upper),
-        ..Bounds::default()
-    }
-}
+use crate::version::pins::Pin;
+use std::fmt;
 
 /// Two cursors that walk towards each other over one moment.
 struct Ends {
     keyspace: Keyspace,
-    options: CursorOptions,
-    bounds: Bounds,
+    options: ReadOptions,
+    /// The moment: the user's snapshot, or one of its own.
+    snapshot: Snapshot,
+    /// Says that it is there if the snapshot, which says so of its own, is the user's.
+    pin: Option<Pin>,
+    bounds: Result<Bounds>,
     front: Option<Cursor>,
     back: Option<Cursor>,
     /// Set once the ends met or an error ended the walk.
@@ -50,11 +27,17 @@ struct Ends {
 }
 
 impl Ends {
-    fn new(keyspace: &Keyspace, bounds: Bounds, options: CursorOptions) -> Self {
-        let snapshot = Some(Snapshot::for_iterator(&keyspace.core, keyspace.state.id));
+    fn new(keyspace: &Keyspace, bounds: Result<Bounds>, options: &ReadOptions) -> Self {
+        let (core, id) = (&keyspace.core, keyspace.state.id);
+        let (snapshot, pin) = match &options.snapshot {
+            Some(snapshot) => (snapshot.clone(), Some(snapshot.pin_iterator(id))),
+            None => (Snapshot::for_iterator(core, id), None),
+        };
         Ends {
             keyspace: keyspace.clone(),
-            options: CursorOptions { snapshot, ..options },
+            options: options.clone(),
+            snapshot,
+            pin,
             bounds,
             front: None,
             back: None,
@@ -63,12 +46,22 @@ impl Ends {
     }
 
     fn cursor(&self) -> Result<Cursor> {
-        let (view, seqno) = self.keyspace.view_at(self.options.snapshot.as_ref())?;
-        if let Some(snapshot) = &self.options.snapshot {
-            snapshot.keeps(&view.version);
+        let bounds = self.bounds.clone()?;
+        let (view, seqno) = self.keyspace.view_at(Some(&self.snapshot))?;
+        self.pin.as_ref().unwrap_or(self.snapshot.pin()).keeps(&view.version);
+        Cursor::within(self.keyspace.core.clone(), view, seqno, &self.options, bounds)
+    }
+
+    /// Takes what was walked already out of the bounds, and what is not in `bounds`.
+    fn narrow(&mut self, bounds: Bounds) {
+        let order = &self.keyspace.state.order;
+        let key = |end: Option<Cursor>| end.map(|cursor| cursor.key().to_vec());
+        let (lower, upper) = (key(self.front.take()), key(self.back.take()));
+        let walked = Bounds { open_lower: lower.is_some(), lower, upper, closed_upper: false };
+        if let Ok(own) = &mut self.bounds {
+            let left = intersection(std::mem::take(own), walked, order);
+            *own = intersection(left, bounds, order);
         }
-        let (core, options) = (self.keyspace.core.clone(), self.options.clone());
-        Cursor::within(core, view, seqno, options, self.bounds.clone())
     }
 
     /// Moves one end a step towards the other.
@@ -126,12 +119,23 @@ impl Ends {
         let step = self.step(front).transpose()?;
         Some(step.map(|cursor| cursor.key().to_vec()))
     }
+
+    /// Keys are data: none is shown.
+    fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct(name)
+            .field("keyspace", &self.keyspace.name())
+            .field("snapshot", &self.snapshot)
+            .field("ended", &self.done)
+            .finish_non_exhaustive()
+    }
 }
 
-/// The pairs of a range of keys, at the moment it was made, from both ends.
+/// A scan: the pairs of a range of keys, at the moment it was made or at a snapshot, from both
+/// ends. Made by [`Keyspace::range`], [`Keyspace::prefix`] and [`Keyspace::iter`].
 ///
-/// An error of one value is delivered in its place and the walk goes on behind it; an error of
-/// the walk itself ends it.
+/// Nothing is read before the first step. An error of one value is delivered in its place and the
+/// walk goes on behind it; an error of the walk itself ends it. While it lives it keeps the space
+/// of what it sees.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("range");
@@ -142,19 +146,86 @@ impl Ends {
 /// }
 /// let last = keys.range("a"..="b").next_back().unwrap()?;
 /// assert_eq!(last.0, b"b");
-/// assert_eq!(keys.prefix("").count(), 3);
+/// assert_eq!(keys.iter().rev().count(), 3);
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
+#[must_use = "a scan reads nothing until it is iterated over"]
 pub struct Range(Ends);
 
 impl Range {
-    pub(crate) fn new(keyspace: &Keyspace, bounds: Bounds) -> Self {
-        Range(Ends::new(keyspace, bounds, CursorOptions::default()))
+    pub(crate) fn new(keyspace: &Keyspace, bounds: Result<Bounds>, options: &ReadOptions) -> Self {
+        Range(Ends::new(keyspace, bounds, options))
     }
 
-    pub(crate) fn of_prefix(keyspace: &Keyspace, prefix: &[u8]) -> Self {
-        let options = CursorOptions { prefix: Some(prefix.to_vec()), ..CursorOptions::default() };
-        Range(Ends::new(keyspace, Bounds::default(), options))
+    /// What is left of the walk, without the values: none is read.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("range-keys");
+    /// let db = cleavedb::open(&dir)?;
+    /// let users = db.default_keyspace();
+    /// users.put("user:7", vec![0; 1 << 20])?;
+    /// let keys: Vec<_> = users.prefix("user:").keys().collect::<cleavedb::Result<_>>()?;
+    /// assert_eq!(keys, [b"user:7"]);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn keys(self) -> Keys {
+        Keys(self.0)
+    }
+
+    /// What is left of the walk within `range`, too: narrows a prefix, or goes on behind a key.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("range-within");
+    /// use std::ops::Bound;
+    /// let db = cleavedb::open(&dir)?;
+    /// let users = db.default_keyspace();
+    /// for key in ["user:1", "user:2", "user:3", "word:1"] {
+    ///     users.put(key, "")?;
+    /// }
+    /// // The page of a list that follows the one which ended with user:1.
+    /// let rest = (Bound::Excluded("user:1"), Bound::Unbounded);
+    /// assert_eq!(users.prefix("user:").within(rest).take(10).count(), 2);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn within(mut self, range: impl KeyRange) -> Range {
+        self.0.narrow(bounds_of(&range));
+        self
+    }
+
+    /// A cursor over what is left of the walk, at the same moment. It stands nowhere yet, and it
+    /// stays within the bounds of the walk wherever it seeks.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("range-cursor");
+    /// let db = cleavedb::open(&dir)?;
+    /// let words = db.default_keyspace();
+    /// for key in ["a", "b", "c"] {
+    ///     words.put(key, "")?;
+    /// }
+    /// let mut cursor = words.range("b"..).into_cursor()?;
+    /// cursor.seek("a")?;
+    /// assert_eq!(cursor.key(), b"b");
+    /// cursor.prev()?;
+    /// assert!(!cursor.valid());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn into_cursor(mut self) -> Result<Cursor> {
+        self.0.narrow(Bounds::default());
+        let Ends { keyspace, options, snapshot, bounds, done, .. } = self.0;
+        let mut bounds = bounds?;
+        if done {
+            // Nothing is left: no key is at or behind a key and before it.
+            bounds.upper = Some(bounds.lower.get_or_insert_default().clone());
+            bounds.closed_upper = false;
+        }
+        let (view, seqno) = keyspace.view_at(Some(&snapshot))?;
+        Cursor::new(keyspace.core.clone(), view, seqno, &options, bounds)
+    }
+}
+
+impl fmt::Debug for Range {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_as("Range", f)
     }
 }
 
@@ -172,7 +243,8 @@ impl DoubleEndedIterator for Range {
     }
 }
 
-/// The keys of a range, at the moment it was made, from both ends. No value is read.
+/// The keys of a scan, from both ends. No value is read. Made by [`Keyspace::keys`] and
+/// [`Range::keys`].
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("keys");
@@ -182,12 +254,12 @@ impl DoubleEndedIterator for Range {
 /// assert_eq!(keys?, [b"a"]);
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
+#[must_use = "a scan reads nothing until it is iterated over"]
 pub struct Keys(Ends);
 
-impl Keys {
-    pub(crate) fn new(keyspace: &Keyspace, bounds: Bounds) -> Self {
-        let options = CursorOptions { keys_only: true, ..CursorOptions::default() };
-        Keys(Ends::new(keyspace, bounds, options))
+impl fmt::Debug for Keys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt_as("Keys", f)
     }
 }
 
@@ -202,19 +274,5 @@ impl Iterator for Keys {
 impl DoubleEndedIterator for Keys {
     fn next_back(&mut self) -> Option<Self::Item> {
         self.0.key(false)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prefixes_end_where_they_should() {
-        let upper = |prefix: &[u8]| prefix_bounds(prefix).upper;
-        assert_eq!(upper(b"ab"), Some(b"ac".to_vec()));
-        assert_eq!(upper(b"a\xff\xff"), Some(b"b".to_vec()));
-        assert_eq!(upper(b"\xff"), None);
-        assert_eq!(upper(b""), None);
     }
 }

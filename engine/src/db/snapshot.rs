@@ -1,32 +1,34 @@
 //! A pinned moment of the whole database.
 
-use crate::base::error::Result;
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
-use crate::base::value::Value;
 use crate::db::Core;
-use crate::db::cursor::{Cursor, CursorOptions};
-use crate::db::keyspace::{Keyspace, ReadOptions};
-use crate::version::Version;
-use crate::version::pins::PinKind;
+use crate::version::pins::{Pin, PinKind, PinOwner};
 use crate::version::snapshots::SnapshotPin;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// What all keyspaces held at one moment. Cheap to take and to clone; dropping the last clone
 /// lets go of what only it could see.
 ///
+/// Whatever reads a keyspace reads it at a snapshot if [`ReadOptions::snapshot`] names it.
+///
 /// ```
 /// # let dir = cleavedb::doc_dir("snapshot");
+/// use cleavedb::ReadOptions;
 /// let db = cleavedb::open(&dir)?;
 /// let keys = db.default_keyspace();
 /// keys.put("a", "1")?;
 /// let before = db.snapshot();
 /// keys.put("a", "2")?;
-/// assert_eq!(before.get(&keys, "a")?.unwrap(), "1");
+/// let then = ReadOptions::new().snapshot(&before);
+/// assert_eq!(keys.get_with("a", &then)?.unwrap(), "1");
 /// assert_eq!(keys.get("a")?.unwrap(), "2");
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
+///
+/// [`ReadOptions::snapshot`]: crate::ReadOptions::snapshot
 #[derive(Clone)]
 pub struct Snapshot {
     core: Arc<Core>,
@@ -46,20 +48,16 @@ impl Snapshot {
         Snapshot { core: core.clone(), pin: Arc::new(pin) }
     }
 
-    /// Notes that whoever holds it keeps the files of this version, too.
-    pub(super) fn keeps(&self, version: &Arc<Version>) {
-        self.pin.pin.keeps(version);
+    /// Notes an iterator over `keyspace` that walks this moment.
+    pub(super) fn pin_iterator(&self, keyspace: KeyspaceId) -> Pin {
+        let (seqno, since) = (self.seqno(), self.core.env.clock.now());
+        let owner = PinOwner { kind: PinKind::Iterator, keyspace: Some(keyspace), seqno, since };
+        self.core.snapshots.pins.register(owner, None)
     }
 
-    /// The value of a key at that moment.
-    pub fn get(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<Option<Value>> {
-        let options = ReadOptions { snapshot: Some(self.clone()), ..Default::default() };
-        keyspace.get_with(key, &options)
-    }
-
-    /// A cursor over a keyspace at that moment.
-    pub fn cursor(&self, keyspace: &Keyspace) -> Result<Cursor> {
-        keyspace.cursor_with(CursorOptions { snapshot: Some(self.clone()), ..Default::default() })
+    /// Its entry in the registry of who holds on.
+    pub(super) fn pin(&self) -> &Pin {
+        &self.pin.pin
     }
 
     /// It sees every commit up to this number.
@@ -74,5 +72,11 @@ impl Snapshot {
 
     pub(crate) fn belongs_to(&self, core: &Arc<Core>) -> bool {
         Arc::ptr_eq(&self.core, core)
+    }
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Snapshot").field("seqno", &self.seqno()).finish_non_exhaustive()
     }
 }

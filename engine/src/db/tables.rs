@@ -4,13 +4,12 @@ use crate::base::entry::Slot;
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, MAX_SEQNO, Trailer};
+use crate::db::key_range::{KeyRange, bounds_of};
 use crate::db::keyspace::Keyspace;
-use crate::db::range::bounds_of;
 use crate::memtable::Memtable;
 use crate::read::visible::Bounds;
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
-use std::ops::RangeBounds;
 use std::sync::Arc;
 
 /// One table of a keyspace.
@@ -69,7 +68,7 @@ impl Keyspace {
     ///
     /// Whole tables count exactly. Of a table that reaches out of the range those blocks count
     /// that the index says are inside, and of the values it refers to the same share.
-    pub fn approximate_bytes<K: AsRef<[u8]>>(&self, range: impl RangeBounds<K>) -> Result<u64> {
+    pub fn approximate_bytes(&self, range: impl KeyRange) -> Result<u64> {
         self.core.check_open()?;
         let range = bounds_of(&range);
         let view = self.state.view();
@@ -148,7 +147,7 @@ mod tests {
         let bytes = |from: &str, to: &str| keys.approximate_bytes(from..to).unwrap();
         let whole = bytes("", "z");
         assert!(whole > 1_000_000, "separated values count: {whole}");
-        assert_eq!(whole, keys.approximate_bytes::<&str>(..).unwrap());
+        assert_eq!(whole, keys.approximate_bytes(..).unwrap());
         assert_eq!(bytes("x", "z"), 0);
         assert_eq!(bytes("01000", "00000"), 0);
         let (left, right) = (bytes("00000", "01000"), bytes("01000", "99999"));

@@ -45,8 +45,6 @@ pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
 pub struct CursorSettings {
     /// Keys between these ends.
     pub bounds: Bounds,
-    /// True if values will not be asked for: none is read.
-    pub keys_only: bool,
     /// True if values may be read ahead.
     pub prefetch: bool,
     /// True if blocks are kept in the cache.
@@ -173,8 +171,7 @@ impl TreeCursor {
         self.steady = if self.asked { self.steady + 1 } else { 0 };
         self.asked = false;
         let separated = self.iter.valid() && self.is_separated()?;
-        let may = self.settings.prefetch && !self.settings.keys_only;
-        if may && separated && self.steady >= STEADY_STEPS {
+        if self.settings.prefetch && separated && self.steady >= STEADY_STEPS {
             self.steady = u32::MAX;
             self.read_ahead()?;
         }
@@ -259,10 +256,6 @@ impl TreeCursor {
 
     /// The value it stands on. An error concerns this entry only: the walk can go on.
     pub fn value(&mut self) -> Result<Value> {
-        if self.settings.keys_only {
-            return Err(Error::invalid("this cursor was opened for keys only")
-                .advise("open it without `keys_only` to read values"));
-        }
         if !self.valid() {
             return Err(Error::invalid("the cursor stands on no entry"));
         }

@@ -1,7 +1,7 @@
 //! Compaction and the space it gives back.
 
 use crate::common;
-use cleavedb::{Db, Options};
+use cleavedb::{Db, Options, ReadOptions};
 use std::fs;
 use std::path::Path;
 
@@ -84,7 +84,11 @@ fn what_a_snapshot_saw_goes_with_it() {
     for number in 0..200 {
         let key = common::key(number);
         let bytes = if number % 2 == 0 { 30 } else { 400 };
-        let seen = snapshot.get(&db.default_keyspace(), &key).unwrap().unwrap();
+        let seen = db
+            .default_keyspace()
+            .get_with(&key, &ReadOptions::new().snapshot(&snapshot))
+            .unwrap()
+            .unwrap();
         assert_eq!(seen, common::value(&key, 1, bytes));
     }
     drop(snapshot);
@@ -105,7 +109,8 @@ fn a_snapshot_keeps_what_was_deleted() {
     }
     db.compact().unwrap();
     assert!(db.default_keyspace().iter().next().is_none());
-    let mut cursor = snapshot.cursor(&db.default_keyspace()).unwrap();
+    let mut cursor =
+        db.default_keyspace().cursor_with(&ReadOptions::new().snapshot(&snapshot)).unwrap();
     cursor.seek_to_first().unwrap();
     for number in 0..100 {
         assert_eq!(cursor.key(), common::key(number).as_bytes());
@@ -140,7 +145,7 @@ fn part_of_the_keys() {
     assert_eq!(common::pairs(&db.default_keyspace()).len(), 300);
     db.default_keyspace().delete("b050").unwrap();
     db.default_keyspace().compact_range("b".."c").unwrap();
-    db.default_keyspace().compact_range::<&str>(..).unwrap();
+    db.default_keyspace().compact_range(..).unwrap();
     assert_eq!(table_entries(&db), 299);
 }
 

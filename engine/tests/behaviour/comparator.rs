@@ -1,7 +1,7 @@
 //! Keys in an order of the user's.
 
 use crate::common;
-use cleavedb::{Comparator, CursorOptions, Db, ErrorKind};
+use cleavedb::{Comparator, Db, ErrorKind};
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
@@ -50,12 +50,7 @@ fn orders_everything() {
         assert!(numbers.keys().rev().map(Result::unwrap).eq(all.iter().rev().map(text)));
         assert_eq!(numbers.get("-7").unwrap().unwrap(), common::value("-7", 1, 200));
         assert!(numbers.get("007").unwrap().is_none());
-        let options = CursorOptions {
-            lower: Some(b"-20".to_vec()),
-            upper: Some(b"100".to_vec()),
-            ..Default::default()
-        };
-        let mut cursor = numbers.cursor_with(options).unwrap();
+        let mut cursor = numbers.range("-20".."100").into_cursor().unwrap();
         cursor.seek("-1000").unwrap();
         assert_eq!(cursor.key(), b"-20");
         cursor.seek_to_last().unwrap();
@@ -104,8 +99,7 @@ fn prefixes_need_byte_order() {
     let numbers = db.keyspace("numbers").unwrap();
     numbers.put("1", "one").unwrap();
     numbers.put("5", "five").unwrap();
-    let options = CursorOptions { prefix: Some(b"1".to_vec()), ..Default::default() };
-    let error = numbers.cursor_with(options).err().unwrap();
+    let error = numbers.prefix("1").into_cursor().unwrap_err();
     assert!(error.to_string().contains("byte order"), "{error}");
     let outcome: Result<Vec<_>, _> = numbers.prefix("1").collect();
     assert!(outcome.unwrap_err().to_string().contains("byte order"));
@@ -122,8 +116,8 @@ fn ranges_end_where_they_say_in_any_order() {
     let keys = |found: cleavedb::Keys| {
         found.map(|key| String::from_utf8(key.unwrap()).unwrap()).collect::<Vec<_>>().join(" ")
     };
-    assert_eq!(keys(numbers.keys_in("8".."12")), "8 9 10 11");
-    assert_eq!(keys(numbers.keys_in("8"..="12")), "8 9 10 11 12");
+    assert_eq!(keys(numbers.range("8".."12").keys()), "8 9 10 11");
+    assert_eq!(keys(numbers.range("8"..="12").keys()), "8 9 10 11 12");
     let open = (std::ops::Bound::Excluded("8"), std::ops::Bound::Included("10"));
-    assert_eq!(keys(numbers.keys_in::<&str>(open)), "9 10");
+    assert_eq!(keys(numbers.range(open).keys()), "9 10");
 }

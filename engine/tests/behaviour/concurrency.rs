@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::rng::Rng;
-use cleavedb::{Db, Durability, ErrorKind, Keyspace, WriteBatch, WriteOptions};
+use cleavedb::{Db, Durability, ErrorKind, Keyspace, ReadOptions, WriteBatch, WriteOptions};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -61,11 +61,12 @@ fn a_batch_is_seen_whole_or_not_at_all() {
                             .collect(),
                         _ => {
                             let snapshot = db.snapshot();
-                            let get = |space| {
-                                let (snapshot, keys) = (&snapshot, keys.iter());
-                                keys.map(move |key| snapshot.get(space, key).unwrap().unwrap())
+                            let then = ReadOptions::new().snapshot(&snapshot);
+                            let get = |(space, key): (&Keyspace, _)| {
+                                round_of(&space.get_with(key, &then).unwrap().unwrap())
                             };
-                            spaces.iter().flat_map(get).map(|found| round_of(&found)).collect()
+                            let of = |space| keys.iter().map(move |key| (space, key));
+                            spaces.iter().flat_map(of).map(get).collect()
                         }
                     };
                     assert!(rounds.len().is_multiple_of(keys.len()));
@@ -188,11 +189,11 @@ fn flushes_compactions_drops_and_snapshots_at_once() {
             for round in 0..20 {
                 let snapshot = db.snapshot();
                 db.default_keyspace().put(common::key(round), value(1, round)).unwrap();
-                let seen = snapshot.get(fixed, common::key(round)).unwrap().unwrap();
+                let then = ReadOptions::new().snapshot(&snapshot);
+                let seen = fixed.get_with(common::key(round), &then).unwrap().unwrap();
                 assert_eq!(round_of(&seen), 7);
-                assert!(
-                    snapshot.get(&db.default_keyspace(), common::key(round)).unwrap().is_none()
-                );
+                let other = db.default_keyspace();
+                assert!(!other.contains_key_with(common::key(round), &then).unwrap());
                 assert_eq!(fixed.iter().filter(Result::is_ok).count(), 200);
             }
         });

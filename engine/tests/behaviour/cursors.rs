@@ -1,7 +1,7 @@
 //! Walks over keys, in both directions, with values inline, separated, and both in turn.
 
 use crate::common::{self, TempDir};
-use cleavedb::{CursorOptions, Db, ErrorKind, Keyspace, ParallelReads};
+use cleavedb::{Db, ErrorKind, Keyspace, ParallelReads, ReadOptions};
 use std::fs;
 
 /// Every third value is separated, and the keys are spread over memtable, L0 and below.
@@ -37,8 +37,8 @@ fn number_of(db: &Db, name: &str) -> u64 {
 fn every_pair_in_both_directions() {
     for prefetch in [true, false] {
         let (_dir, _db, keyspace) = mixed(400);
-        let options = CursorOptions { prefetch, ..Default::default() };
-        let mut cursor = keyspace.cursor_with(options).unwrap();
+        let options = ReadOptions::new().read_ahead(prefetch);
+        let mut cursor = keyspace.cursor_with(&options).unwrap();
         cursor.seek_to_first().unwrap();
         for number in 0..400 {
             assert_eq!(cursor.key(), common::key(number).as_bytes());
@@ -157,8 +157,7 @@ fn within_bounds() {
     let (_dir, _db, keyspace) = mixed(200);
     let bound = |number| Some(common::key(number).into_bytes());
     let numbers = |lower, upper| {
-        let options = CursorOptions { lower, upper, ..Default::default() };
-        let mut cursor = keyspace.cursor_with(options).unwrap();
+        let mut cursor = keyspace.range(common::range(lower, upper)).into_cursor().unwrap();
         let (mut forward, mut backward) = (Vec::new(), Vec::new());
         cursor.seek_to_first().unwrap();
         while cursor.valid() {
@@ -190,9 +189,7 @@ fn within_bounds() {
 #[test]
 fn seeks_stay_within_bounds() {
     let (_dir, _db, keyspace) = mixed(100);
-    let bound = |number| Some(common::key(number).into_bytes());
-    let options = CursorOptions { lower: bound(20), upper: bound(40), ..Default::default() };
-    let mut cursor = keyspace.cursor_with(options).unwrap();
+    let mut cursor = keyspace.range(common::key(20)..common::key(40)).into_cursor().unwrap();
     cursor.seek("").unwrap();
     assert_eq!(cursor.key(), common::key(20).as_bytes());
     cursor.prev().unwrap();
@@ -225,13 +222,8 @@ fn prefixes() {
         assert!(found.iter().eq(expected.iter().copied()), "{prefix:?}");
         let found: Vec<_> = keyspace.prefix(prefix).rev().map(|item| item.unwrap().0).collect();
         assert!(found.iter().rev().eq(expected.iter().copied()), "{prefix:?}");
-        let options = CursorOptions {
-            prefix: Some(prefix.to_vec()),
-            lower: Some(b"a".to_vec()),
-            upper: Some(b"\xff\xff".to_vec()),
-            ..Default::default()
-        };
-        let mut cursor = keyspace.cursor_with(options).unwrap();
+        let range = keyspace.prefix(prefix).within(&b"a"[..]..&b"\xff\xff"[..]);
+        let mut cursor = range.into_cursor().unwrap();
         cursor.seek_to_first().unwrap();
         let within = |key: &[u8]| key >= &b"a"[..] && key < &b"\xff\xff"[..];
         for key in expected.into_iter().filter(|key| within(key)) {
@@ -253,7 +245,7 @@ fn ranges_from_both_ends_meet() {
     let (key, found) = range.next().unwrap().unwrap();
     assert_eq!((key, found.into_vec()), (common::key(35).into_bytes(), value(35)));
     assert!(range.next().is_none() && range.next_back().is_none());
-    assert_eq!(keyspace.keys_in(common::key(10)..common::key(20)).count(), 10);
+    assert_eq!(keyspace.range(common::key(10)..common::key(20)).keys().count(), 10);
     assert_eq!(keyspace.keys().rev().count(), 100);
 }
 
@@ -279,18 +271,15 @@ fn what_is_written_later_does_not_show() {
 }
 
 #[test]
-fn keys_only_reads_no_value() {
+fn a_walk_over_keys_reads_no_value() {
     let (_dir, db, keyspace) = mixed(200);
     let before = number_of(&db, "value_reads");
-    let options = CursorOptions { keys_only: true, ..Default::default() };
-    let mut cursor = keyspace.cursor_with(options).unwrap();
+    let mut cursor = keyspace.cursor().unwrap();
     cursor.seek_to_first().unwrap();
     for number in 0..200 {
         assert_eq!(cursor.key(), common::key(number).as_bytes());
         cursor.next().unwrap();
     }
-    cursor.seek_to_last().unwrap();
-    assert!(cursor.value().unwrap_err().to_string().contains("keys only"));
     assert_eq!(keyspace.keys().count(), 200);
     assert_eq!(number_of(&db, "value_reads"), before);
 }
@@ -300,8 +289,8 @@ fn values_are_read_ahead_once_a_walk_is_steady() {
     let (_dir, db, keyspace) = mixed(600);
     let walk = |steps: usize, ask: bool, prefetch: bool| {
         let before = number_of(&db, "prefetched_values");
-        let options = CursorOptions { prefetch, ..Default::default() };
-        let mut cursor = keyspace.cursor_with(options).unwrap();
+        let options = ReadOptions::new().read_ahead(prefetch);
+        let mut cursor = keyspace.cursor_with(&options).unwrap();
         cursor.seek_to_first().unwrap();
         for _ in 0..steps {
             if ask {
@@ -400,4 +389,46 @@ fn a_cut_segment_loses_only_what_was_cut() {
     let failed: Vec<_> = keyspace.multi_get(&keys).iter().map(Result::is_err).collect();
     assert_eq!(failed.iter().position(|failed| *failed), Some(19), "{failed:?}");
     assert_eq!(keyspace.iter().filter(Result::is_err).count(), 1);
+}
+
+#[test]
+fn what_is_left_of_a_walk_goes_on_as_keys_within_bounds_or_as_a_cursor() {
+    let (_dir, _db, keyspace) = mixed(100);
+    let walked = || {
+        let mut range = keyspace.iter();
+        assert_eq!(range.next().unwrap().unwrap().0, common::key(0).as_bytes());
+        assert_eq!(range.next_back().unwrap().unwrap().0, common::key(99).as_bytes());
+        range
+    };
+    let keys: Vec<_> = walked().keys().collect::<Result<_, _>>().unwrap();
+    assert!(keys.into_iter().eq((1..99).map(|number| common::key(number).into_bytes())));
+    assert_eq!(walked().within(..common::key(50)).count(), 49);
+    assert_eq!(walked().within(common::key(50)..).rev().count(), 49);
+    assert_eq!(walked().within(..).within(common::key(10)..=common::key(10)).count(), 1);
+    let mut cursor = walked().into_cursor().unwrap();
+    assert!(!cursor.valid());
+    cursor.seek_to_first().unwrap();
+    assert_eq!(cursor.key(), common::key(1).as_bytes());
+    cursor.seek_to_last().unwrap();
+    assert_eq!(cursor.key(), common::key(98).as_bytes());
+    let mut ended = keyspace.range(common::key(5)..common::key(6));
+    assert!(ended.by_ref().count() == 1 && ended.next().is_none());
+    let mut cursor = ended.into_cursor().unwrap();
+    cursor.seek_to_first().unwrap();
+    assert!(!cursor.valid());
+}
+
+#[test]
+fn a_cursor_made_of_a_range_keeps_its_moment() {
+    let (_dir, db, keyspace) = mixed(100);
+    let range = keyspace.iter();
+    keyspace.put(common::key(3), "later").unwrap();
+    db.compact().unwrap();
+    let mut cursor = range.into_cursor().unwrap();
+    for _ in 0..2 {
+        cursor.seek(common::key(3)).unwrap();
+        assert_eq!(cursor.value().unwrap(), value(3));
+        keyspace.delete(common::key(3)).unwrap();
+        db.compact().unwrap();
+    }
 }

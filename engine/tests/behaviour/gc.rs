@@ -108,8 +108,7 @@ fn snapshots_and_cursors_see_what_they_saw() {
         assert_eq!(cursor.key(), key.as_bytes());
         assert_eq!(&cursor.value().unwrap()[..], common::value(&key, 1, 700));
         cursor.next().unwrap();
-        let options =
-            cleavedb::ReadOptions { snapshot: Some(snapshot.clone()), ..Default::default() };
+        let options = cleavedb::ReadOptions::new().snapshot(&snapshot);
         let seen = keyspace.get_with(&key, &options).unwrap().unwrap();
         assert_eq!(&seen[..], common::value(&key, 2, 700));
     }

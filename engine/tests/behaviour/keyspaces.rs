@@ -1,7 +1,9 @@
 //! Several ordered maps in one database, sharing one log.
 
 use crate::common;
-use cleavedb::{Codec, ErrorKind, KeyspaceOptions, Separation, WriteBatch, WriteOptions};
+use cleavedb::{
+    Codec, ErrorKind, KeyspaceOptions, ReadOptions, Separation, WriteBatch, WriteOptions,
+};
 
 #[test]
 fn keys_of_one_are_not_in_another() {
@@ -22,7 +24,7 @@ fn names_that_cannot_be() {
     let dir = common::dir();
     let db = common::open(dir.path());
     for name in ["", "a\nb", "\0", &"x".repeat(256)] {
-        let error = db.keyspace(name).err().expect(name);
+        let error = db.keyspace(name).expect_err(name);
         assert_eq!(error.kind(), ErrorKind::Invalid);
         assert!(error.to_string().contains("can't be the name"), "{error}");
     }
@@ -109,7 +111,7 @@ fn dropped_under_a_cursor_and_a_snapshot() {
         cursor.next().unwrap();
     }
     assert!(!cursor.valid());
-    assert!(snapshot.get(&keyspace, common::key(0)).is_err());
+    assert!(keyspace.get_with(common::key(0), &ReadOptions::new().snapshot(&snapshot)).is_err());
     let mut batch = WriteBatch::new();
     batch.put(&db.default_keyspace(), "other", "1").put(&keyspace, "key", "1");
     for error in [

@@ -123,7 +123,7 @@ fn read_now(keyspace: &Keyspace, ledger: &Ledger, rng: &mut Rng) {
             version_of(number, found.as_deref(), allowed[number]);
         }
         1 => {
-            let show = || keyspace.show(&key, &ReadOptions::default(), <[u8]>::to_vec).unwrap();
+            let show = || keyspace.get_pinned(&key, <[u8]>::to_vec).unwrap();
             let (found, allowed) = ledger.around(show);
             version_of(number, found.as_deref(), allowed[number]);
         }
@@ -151,10 +151,16 @@ fn read_snapshot(db: &Db, ledger: &Ledger, rng: &mut Rng) {
     let mut shown = Shown::default();
     for _ in 0..30 {
         let number = rng.below(KEYS);
-        let found = snapshot.get(&keyspace, common::key(number)).unwrap();
+        let found = keyspace
+            .get_with(common::key(number), &ReadOptions::new().snapshot(&snapshot))
+            .unwrap();
         shown.note(number, found.as_deref(), &allowed);
     }
-    shown.walk(&mut snapshot.cursor(&keyspace).unwrap(), rng.once_in(2), &allowed);
+    shown.walk(
+        &mut keyspace.cursor_with(&ReadOptions::new().snapshot(&snapshot)).unwrap(),
+        rng.once_in(2),
+        &allowed,
+    );
 }
 
 /// One of what changes where values are.

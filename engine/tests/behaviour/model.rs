@@ -4,7 +4,7 @@
 use crate::common::rng::Rng;
 use crate::common::{self, TempDir};
 use cleavedb::{
-    Codec, Cursor, CursorOptions, Db, Durability, GcOptions, Keyspace, KeyspaceOptions, Separation,
+    Codec, Cursor, Db, Durability, GcOptions, Keyspace, KeyspaceOptions, ReadOptions, Separation,
     Snapshot, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
@@ -201,9 +201,8 @@ impl World {
     fn keep_cursor(&mut self) {
         let keyspace = self.keyspace();
         let map = self.now[keyspace.name()].clone();
-        let prefetch = self.rng.once_in(2);
-        let options = CursorOptions { prefetch, ..Default::default() };
-        self.cursors.push((keyspace.cursor_with(options).unwrap(), map, None));
+        let options = ReadOptions::new().read_ahead(self.rng.once_in(2));
+        self.cursors.push((keyspace.cursor_with(&options).unwrap(), map, None));
     }
 
     fn move_cursor(&mut self) {
@@ -243,7 +242,7 @@ impl World {
             1 => self.multi_get(&keyspace, snapshot, &map),
             _ => {
                 let key = self.key();
-                let options = cleavedb::ReadOptions { snapshot, ..Default::default() };
+                let options = common::reading(snapshot);
                 let found = keyspace.get_with(&key, &options).unwrap();
                 assert_eq!(found.as_deref(), map.get(&key).map(Vec::as_slice), "{key:?}");
             }
@@ -252,7 +251,7 @@ impl World {
 
     fn multi_get(&mut self, keyspace: &Keyspace, snapshot: Option<Snapshot>, map: &Map) {
         let keys: Vec<_> = (0..self.rng.below(40)).map(|_| self.key()).collect();
-        let options = cleavedb::ReadOptions { snapshot, ..Default::default() };
+        let options = common::reading(snapshot);
         let found = keyspace.multi_get_with(&keys, &options);
         assert_eq!(found.len(), keys.len());
         for (key, found) in keys.iter().zip(found) {
@@ -267,9 +266,9 @@ impl World {
             lower.as_ref().is_none_or(|low| key >= low) && upper.as_ref().is_none_or(|up| key < up)
         };
         let map: Map = map.iter().filter(|(key, _)| inside(key)).map(clone_pair).collect();
-        let prefetch = !self.rng.once_in(4);
-        let options = CursorOptions { snapshot, lower, upper, prefetch, ..Default::default() };
-        let mut cursor = keyspace.cursor_with(options).unwrap();
+        let options = common::reading(snapshot).read_ahead(!self.rng.once_in(4));
+        let range = keyspace.range_with(common::range(lower, upper), &options);
+        let mut cursor = range.into_cursor().unwrap();
         let mut at: Option<Vec<u8>> = None;
         for _ in 0..20 {
             at = self.seek_or_run(&mut cursor, &map, at);

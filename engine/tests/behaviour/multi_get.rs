@@ -48,7 +48,7 @@ fn at_a_snapshot() {
     let keyspace = db.default_keyspace();
     keyspace.put("a", [1; 500]).unwrap();
     keyspace.put("b", [1; 5]).unwrap();
-    let options = ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
+    let options = ReadOptions::new().snapshot(&db.snapshot());
     keyspace.put("a", [2; 500]).unwrap();
     keyspace.delete("b").unwrap();
     keyspace.put("c", [2; 500]).unwrap();

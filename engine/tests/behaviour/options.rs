@@ -62,7 +62,7 @@ fn each_wrong_one_of_a_keyspace_is_named() {
     for (name, change) in WRONG_OF_KEYSPACE {
         let mut options = common::tiny_keyspace();
         change(&mut options);
-        let error = db.keyspace_with("new", options).err().expect(name);
+        let error = db.keyspace_with("new", options).expect_err(name);
         assert!(error.to_string().starts_with(&format!("{name} is ")), "{error}");
     }
     assert_eq!(db.keyspaces(), ["default"]);

@@ -150,7 +150,7 @@ fn i05_what_a_snapshot_sees_is_live() {
     let snapshot = db.snapshot();
     overwrite(&db, is_kept);
     assert_eq!(db.gc().unwrap().segments_punched, 0);
-    let options = cleavedb::ReadOptions { snapshot: Some(snapshot), ..Default::default() };
+    let options = cleavedb::ReadOptions::new().snapshot(&snapshot);
     for number in 0..KEYS {
         let key = common::key(number);
         let seen = db.default_keyspace().get_with(&key, &options).unwrap().unwrap();
@@ -228,7 +228,7 @@ fn punched_segments_are_punched_again_moved_and_dropped() {
     let db = common::open_with(dir.path(), by_hand());
     assert_values(&db, version);
     // A reorganization reads around the holes; and its own segment is whole.
-    db.default_keyspace().reorganize::<&str>(..).unwrap();
+    db.default_keyspace().reorganize(..).unwrap();
     db.gc().unwrap();
     db.wait_idle().unwrap();
     assert_values(&db, version);

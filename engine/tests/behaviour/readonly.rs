@@ -1,7 +1,7 @@
 //! Opened to read only: nothing changes on disk.
 
 use crate::common;
-use cleavedb::{Db, ErrorKind, Options, WriteBatch, WriteOptions};
+use cleavedb::{Db, ErrorKind, Options, ReadOptions, WriteBatch, WriteOptions};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -49,7 +49,12 @@ fn everything_is_read_and_nothing_changes() {
     assert_eq!(db.default_keyspace().iter().count(), 330);
     assert_eq!(db.default_keyspace().iter().rev().map(Result::unwrap).count(), 330);
     let snapshot = db.snapshot();
-    assert!(snapshot.get(&db.default_keyspace(), common::key(0)).unwrap().is_some());
+    assert!(
+        db.default_keyspace()
+            .get_with(common::key(0), &ReadOptions::new().snapshot(&snapshot))
+            .unwrap()
+            .is_some()
+    );
     assert!(db.check().unwrap().is_clean());
     assert!(db.stats().to_string().contains("default"));
     db.close().unwrap();
@@ -77,7 +82,7 @@ fn every_write_is_refused() {
         db.drop_keyspace("known").unwrap_err(),
         db.flush().unwrap_err(),
         db.compact().unwrap_err(),
-        known.compact_range::<&str>(..).unwrap_err(),
+        known.compact_range(..).unwrap_err(),
         db.sync().unwrap_err(),
         db.checkpoint(dir.path().join("checkpoint")).unwrap_err(),
     ] {

@@ -1,7 +1,7 @@
 //! What is there after a close, after a kill, and after a crash that tore the end of the log.
 
 use crate::common;
-use cleavedb::{Db, ErrorKind, KeyspaceOptions, Options};
+use cleavedb::{Db, ErrorKind, KeyspaceOptions, Options, ReadOptions};
 use std::fs;
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn handles_outlive_a_close() {
         keyspace.put("a", "b").unwrap_err(),
         keyspace.iter().next().unwrap().unwrap_err(),
         cursor.seek_to_first().unwrap_err(),
-        snapshot.get(&keyspace, "a").unwrap_err(),
+        keyspace.get_with("a", &ReadOptions::new().snapshot(&snapshot)).unwrap_err(),
         other.flush().unwrap_err(),
         other.sync().unwrap_err(),
         other.wait_idle().unwrap_err(),

@@ -1,7 +1,7 @@
 //! Pinned moments of the whole database.
 
 use crate::common;
-use cleavedb::{Db, ErrorKind, ReadOptions};
+use cleavedb::{Db, ErrorKind, Keyspace, Range, ReadOptions};
 
 fn set_all(db: &Db, version: u64) {
     for name in ["default", "other"] {
@@ -22,11 +22,14 @@ fn contents(db: &Db, snapshot: &cleavedb::Snapshot) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut pairs = Vec::new();
     for name in ["default", "other"] {
         let keyspace = db.keyspace(name).unwrap();
-        let mut cursor = snapshot.cursor(&keyspace).unwrap();
+        let mut cursor = keyspace.cursor_with(&ReadOptions::new().snapshot(snapshot)).unwrap();
         cursor.seek_to_first().unwrap();
         while cursor.valid() {
             let (key, value) = (cursor.key().to_vec(), cursor.value().unwrap());
-            assert_eq!(snapshot.get(&keyspace, &key).unwrap().unwrap(), value);
+            assert_eq!(
+                keyspace.get_with(&key, &ReadOptions::new().snapshot(snapshot)).unwrap().unwrap(),
+                value
+            );
             pairs.push((key, value.into_vec()));
             cursor.next().unwrap();
         }
@@ -78,7 +81,7 @@ fn a_clone_keeps_the_moment() {
     drop(snapshot);
     keyspace.put("key", "new").unwrap();
     db.compact().unwrap();
-    assert_eq!(clone.get(&keyspace, "key").unwrap().unwrap(), "old");
+    assert_eq!(keyspace.get_with("key", &common::reading(Some(clone))).unwrap().unwrap(), "old");
 }
 
 #[test]
@@ -103,10 +106,13 @@ fn an_iterator_is_a_moment_too() {
 fn of_another_database_is_refused() {
     let (one, two) = (common::dir(), common::dir());
     let (one, two) = (common::open(one.path()), common::open(two.path()));
-    let options = ReadOptions { snapshot: Some(one.snapshot()), ..Default::default() };
+    let options = ReadOptions::new().snapshot(&one.snapshot());
     let error = two.default_keyspace().get_with("key", &options).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("another database"), "{error}");
+    let error = two.default_keyspace().iter_with(&options).next().unwrap().unwrap_err();
+    assert!(error.to_string().contains("another database"), "{error}");
+    assert!(two.default_keyspace().cursor_with(&options).is_err());
 }
 
 #[test]
@@ -116,5 +122,63 @@ fn before_a_keyspace_began_it_is_empty() {
     let snapshot = db.snapshot();
     let keyspace = db.keyspace("later").unwrap();
     keyspace.put("key", "value").unwrap();
-    assert!(snapshot.get(&keyspace, "key").unwrap().is_none());
+    assert!(keyspace.get_with("key", &ReadOptions::new().snapshot(&snapshot)).unwrap().is_none());
+}
+
+#[test]
+fn whatever_reads_reads_at_a_snapshot_too() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    let empty = ReadOptions::new().snapshot(&db.snapshot());
+    for key in ["a1", "a2", "b1"] {
+        keyspace.put(key, common::value(key, 1, 300)).unwrap();
+    }
+    let full = ReadOptions::new().snapshot(&db.snapshot());
+    for key in ["a1", "a2", "b1"] {
+        keyspace.delete(key).unwrap();
+    }
+    keyspace.put("a3", "new").unwrap();
+    for round in 0..2 {
+        for (options, keys) in [(&empty, &[][..]), (&full, &["a1", "a2", "b1"][..])] {
+            assert_reads(&keyspace, options, keys);
+            assert_reads(&keyspace, &options.clone().fill_cache(false).read_ahead(false), keys);
+        }
+        assert_reads(&keyspace, &ReadOptions::new(), &["a3"]);
+        if round == 0 {
+            db.compact().unwrap();
+        }
+    }
+}
+
+fn assert_reads(keyspace: &Keyspace, options: &ReadOptions, keys: &[&str]) {
+    let text = |key: Vec<u8>| String::from_utf8(key).unwrap();
+    let listed = |range: Range| range.map(|pair| text(pair.unwrap().0)).collect::<Vec<_>>();
+    assert_eq!(listed(keyspace.iter_with(options)), keys);
+    assert_eq!(listed(keyspace.range_with("a".."z", options)), keys);
+    let of_a: Vec<_> = keys.iter().copied().filter(|key| key.starts_with('a')).collect();
+    assert_eq!(listed(keyspace.prefix_with("a", options)), of_a);
+    assert!(keyspace.keys_with(options).map(|key| text(key.unwrap())).eq(keys.iter().copied()));
+    let mut cursor = keyspace.cursor_with(options).unwrap();
+    cursor.seek_to_first().unwrap();
+    assert_eq!(
+        cursor.valid().then(|| text(cursor.key().to_vec())).as_deref(),
+        keys.first().copied()
+    );
+    let key_of = |pair: Option<(Vec<u8>, _)>| pair.map(|(key, _): (_, cleavedb::Value)| text(key));
+    let first = keyspace.first_key_value_with(options).unwrap();
+    assert_eq!(key_of(first).as_deref(), keys.first().copied());
+    let last = keyspace.last_key_value_with(options).unwrap();
+    assert_eq!(key_of(last).as_deref(), keys.last().copied());
+    assert_eq!(keyspace.is_empty_with(options).unwrap(), keys.is_empty());
+    let all = ["a1", "a2", "a3", "b1"];
+    let many = keyspace.multi_get_with(&all, options);
+    for (key, found) in all.into_iter().zip(many) {
+        let is_there = keys.contains(&key);
+        assert_eq!(found.unwrap().is_some(), is_there);
+        assert_eq!(keyspace.get_with(key, options).unwrap().is_some(), is_there);
+        assert_eq!(keyspace.contains_key_with(key, options).unwrap(), is_there);
+        let pinned = keyspace.get_pinned_with(key, options, <[u8]>::to_vec).unwrap();
+        assert_eq!(pinned.is_some(), is_there);
+    }
 }

@@ -115,7 +115,7 @@ fn a_pause_ends_a_census_and_lets_go_of_what_it_looks_at() {
         }
         assert_eq!(holding.begun.load(Ordering::Relaxed), 1, "a census is under way");
         let (before, censuses) = (files(&env, "tbl"), db.stats().gc.censuses);
-        small.compact_range::<&str>(..).unwrap();
+        small.compact_range(..).unwrap();
         rest(2);
         let held: Vec<_> = before.intersection(&files(&env, "tbl")).cloned().collect();
         assert!(held.len() > 10, "{} tables are kept for the census", held.len());
@@ -184,7 +184,7 @@ fn what_can_be_done_is_done_beside_holes_that_cannot() {
         let moved = db.stats().gc.segments_relocated;
         assert!(moved > 3, "{moved} segments were moved");
         assert!(!files(&env, "rel").is_empty());
-        db.default_keyspace().compact_range::<&str>(..).unwrap();
+        db.default_keyspace().compact_range(..).unwrap();
         env.threads.sleep(Duration::from_secs(60));
         assert!(is_told());
         let left = files(&env, "rel");

@@ -169,12 +169,12 @@ fn i09_values_are_not_reorganized_into_what_others_need() {
         // Room for all tables, and for some values.
         simulation.set_capacity(Some(before + 4 * tables + (16 << 10)));
         let default = client.db().default_keyspace();
-        let error = default.reorganize::<&str>(..).unwrap_err();
+        let error = default.reorganize(..).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::DiskFull);
         assert!(error.to_string().contains("does not fit"), "{error}");
         assert!(simulation.used() <= before + (4 << 10), "{before} to {}", simulation.used());
         simulation.set_capacity(None);
-        default.reorganize::<&str>(..).unwrap();
+        default.reorganize(..).unwrap();
         client.compare(&read_all(client.db()).unwrap());
     });
 }

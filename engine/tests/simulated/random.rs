@@ -166,7 +166,7 @@ impl Writer {
         let Some(held) = &mut self.held else {
             return Ok(());
         };
-        let options = ReadOptions { snapshot: Some(held.snapshot.clone()), ..Default::default() };
+        let options = ReadOptions::new().snapshot(&held.snapshot);
         for (keyspace, wanted) in keyspaces.iter().zip(&held.state) {
             let found = keyspace.get_with(&key, &options)?;
             let wanted = wanted.get(&key).map(Vec::as_slice);
@@ -186,7 +186,7 @@ impl Writer {
 
     /// Reads the counters of all threads: each batch is seen whole, and nothing goes back.
     fn look_around(&mut self, db: &Db, keyspaces: &[Keyspace; 2]) -> cleavedb::Result<()> {
-        let options = ReadOptions { snapshot: Some(db.snapshot()), ..Default::default() };
+        let options = ReadOptions::new().snapshot(&db.snapshot());
         for (id, seen) in self.seen.iter_mut().enumerate() {
             let key = format!("t{id}.counter");
             let [one, other] = keyspaces.each_ref().map(|at| at.get_with(&key, &options));
@@ -331,7 +331,7 @@ fn work_once(
             }
             done
         }
-        7 => keyspaces[dice.below(2)].reorganize::<&str>(..).is_ok(),
+        7 => keyspaces[dice.below(2)].reorganize(..).is_ok(),
         8..10 => writer.hold(db, keyspaces, dice.below(2)).is_ok(),
         10..14 => writer.look_back(keyspaces, dice.below(20)).is_ok(),
         14..16 => writer.look_around(db, keyspaces).is_ok(),

@@ -74,7 +74,7 @@ fn under_a_snapshot(client: &mut Client) -> Step {
     puts(client, 200..216)?;
     client.call("compact", Db::compact)?;
     client.collect()?;
-    let options = ReadOptions { snapshot: Some(snapshot), ..ReadOptions::default() };
+    let options = ReadOptions::new().snapshot(&snapshot);
     client.call("read at a snapshot", |db| {
         for (key, value) in &wanted {
             let found = db.default_keyspace().get_with(key, &options)?;

@@ -87,10 +87,8 @@ LEVELDB_EXPORT void cleavedb_options_set_max_replay_bytes(leveldb_options_t*, ui
 /* A log segment is closed at this size (64 MiB). */
 LEVELDB_EXPORT void cleavedb_options_set_segment_bytes(leveldb_options_t*, uint64_t bytes);
 
-/* Of iterators: values will not be asked for, and none is read. */
-LEVELDB_EXPORT void cleavedb_readoptions_set_keys_only(leveldb_readoptions_t*, uint8_t);
-/* Of iterators: read separated values ahead (true). */
-LEVELDB_EXPORT void cleavedb_readoptions_set_prefetch(leveldb_readoptions_t*, uint8_t);
+/* Of iterators: read separated values ahead, once some were asked for (true). */
+LEVELDB_EXPORT void cleavedb_readoptions_set_read_ahead(leveldb_readoptions_t*, uint8_t);
 /* Of iterators: the first key that belongs to the walk; NULL for none. */
 LEVELDB_EXPORT void cleavedb_readoptions_set_lower_bound(leveldb_readoptions_t*, const char* key,
                                                          size_t keylen);

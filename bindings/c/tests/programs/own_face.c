@@ -96,8 +96,7 @@ int main(int argc, char** argv) {
   expect(values[2], &lens[2], "Alan");
   for (int n = 0; n < 3; n++) CHECK_OK(errs[n]);
 
-  cleavedb_readoptions_set_keys_only(reading, 1);
-  cleavedb_readoptions_set_prefetch(reading, 0);
+  cleavedb_readoptions_set_read_ahead(reading, 0);
   keys_of(cleavedb_create_iterator(names, reading), "2 22 3 ");
   cleavedb_readoptions_set_lower_bound(reading, "22", 2);
   keys_of(cleavedb_create_iterator(names, reading), "22 3 ");

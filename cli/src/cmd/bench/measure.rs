@@ -7,7 +7,7 @@ use super::worker::{Tally, Worker};
 use super::workload::Workload;
 use crate::progress::Progress;
 use cleavedb::Result;
-use std::ops::{ControlFlow, Range};
+use std::ops::{Bound, ControlFlow, Range};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -65,12 +65,13 @@ impl Shared {
 
     /// The bounds of the keys that belong to `part` of the operations; the first and the last
     /// part are open, so that together they have everything.
-    pub(super) fn stretch(&self, part: &Range<u64>) -> Range<Option<Vec<u8>>> {
+    pub(super) fn stretch(&self, part: &Range<u64>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let scaled =
             |at: u64| (u128::from(at) * u128::from(self.num) / u128::from(self.total)) as u64;
         let lower = (part.start > 0).then(|| key(scaled(part.start)).to_vec());
         let upper = (part.end < self.total).then(|| key(scaled(part.end)).to_vec());
-        lower..upper
+        let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
+        (lower.map_or(Bound::Unbounded, Bound::Included), upper)
     }
 }
 

@@ -6,7 +6,7 @@ use super::values::{KEY_BYTES, key};
 use super::workload::{Distribution, Workload};
 use super::zipf::Zipf;
 use crate::random::{Permutation, Random};
-use cleavedb::{Cursor, CursorOptions, Error, Result, Value, WriteBatch};
+use cleavedb::{Cursor, Error, KeyRange, ReadOptions, Result, Value, WriteBatch};
 use hdrhistogram::Histogram;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -169,14 +169,9 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn cursor(&self, lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> Result<Cursor> {
-        self.plan.keyspace.cursor_with(CursorOptions {
-            lower,
-            upper,
-            keys_only: self.plan.load.keys_only,
-            prefetch: !self.plan.load.no_prefetch,
-            ..CursorOptions::default()
-        })
+    fn cursor(&self, range: impl KeyRange) -> Result<Cursor> {
+        let options = ReadOptions::new().read_ahead(!self.plan.load.no_prefetch);
+        self.plan.keyspace.range_with(range, &options).into_cursor()
     }
 
     /// Each thread walks its own stretch of the keys.
@@ -186,7 +181,7 @@ impl<'a> Worker<'a> {
         step: fn(&mut Cursor) -> Result<()>,
     ) -> Result<()> {
         let stretch = self.shared.stretch(&self.part);
-        let mut cursor = self.cursor(stretch.start, stretch.end)?;
+        let mut cursor = self.cursor(stretch)?;
         let limit = self.plan.load.reads.map_or(u64::MAX, |_| self.part.end - self.part.start);
         start(&mut cursor)?;
         while cursor.valid() && self.tally.ops < limit {
@@ -212,7 +207,7 @@ impl<'a> Worker<'a> {
     }
 
     fn seek(&mut self) -> Result<()> {
-        let mut cursor = self.cursor(None, None)?;
+        let mut cursor = self.cursor(..)?;
         while self.goes_on(self.tally.ops) {
             let key = self.random_key();
             cursor.seek(key)?;

@@ -3,7 +3,7 @@
 
 use super::words::Article;
 use crate::random::{Permutation, Random};
-use cleavedb::{CursorOptions, Error, Keyspace, Result};
+use cleavedb::{Error, Keyspace, Result};
 
 /// The articles and the revision that each has in the database.
 pub(super) struct Library {
@@ -106,7 +106,7 @@ impl Library {
         keyspace: &Keyspace,
         mut is_right: impl FnMut(usize, u64, u64) -> bool,
     ) -> Result<()> {
-        let mut cursor = keyspace.cursor_with(CursorOptions::default())?;
+        let mut cursor = keyspace.cursor()?;
         cursor.seek_to_first()?;
         for (index, article) in self.articles.iter().enumerate() {
             if !cursor.valid() || cursor.key() != article.word.as_bytes() {

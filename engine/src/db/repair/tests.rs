@@ -166,7 +166,7 @@ fn i6_what_was_deleted_stays_deleted() {
         keys.delete(format!("{n:03}")).unwrap();
     }
     // Tombstones and what they hide are gone from the tree; the log still has the values.
-    keys.compact_range::<&str>(..).unwrap();
+    keys.compact_range(..).unwrap();
     db.close().unwrap();
     std::fs::remove_file(dir.join("CURRENT")).unwrap();
     for manifest in files(&dir, ".man") {

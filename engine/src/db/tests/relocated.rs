@@ -219,7 +219,7 @@ fn a_snapshot_sees_what_was_relocated() {
     db.core.committer.log().record_sealed().unwrap();
     relocate(&db, &homes(&db), &[]);
     expect_clean(&db);
-    let options = crate::ReadOptions { snapshot: Some(snapshot.clone()), ..Default::default() };
+    let options = crate::ReadOptions::new().snapshot(&snapshot);
     for (key, value) in &old {
         let found = db.default_keyspace().get_with(key, &options).unwrap();
         assert_eq!(found.unwrap(), *value);

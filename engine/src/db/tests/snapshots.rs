@@ -66,7 +66,8 @@ fn i06_a_flush_keeps_what_a_snapshot_sees_that_was_taken_meanwhile() {
     let context = &core.background.context();
     context.closing.store(false, std::sync::atomic::Ordering::Relaxed);
     flush::run(context, &core.committer, keyspace, list_and_go_on).unwrap();
-    let seen = snapshot.unwrap().get(&db.default_keyspace(), "a").unwrap();
+    let then = crate::ReadOptions { snapshot, ..Default::default() };
+    let seen = db.default_keyspace().get_with("a", &then).unwrap();
     assert_eq!(seen.unwrap(), vec![2; 500]);
     assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), vec![3; 500]);
 }

@@ -3,9 +3,10 @@
 pub mod child;
 pub mod rng;
 
-use cleavedb::{Db, Keyspace, KeyspaceOptions, Options, Separation};
+use cleavedb::{Db, Keyspace, KeyspaceOptions, Options, ReadOptions, Separation, Snapshot};
 use std::fs::Metadata;
 use std::io::ErrorKind;
+use std::ops::Bound;
 use std::path::{Path, PathBuf};
 pub use tempfile::TempDir;
 
@@ -24,6 +25,17 @@ pub fn dir() -> TempDir {
 /// A directory that goes with the test and has room for much.
 pub fn dir_on_disk() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
+}
+
+/// The keys from `lower` on, up to `upper`.
+pub fn range(lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    let lower = lower.map_or(Bound::Unbounded, Bound::Included);
+    (lower, upper.map_or(Bound::Unbounded, Bound::Excluded))
+}
+
+/// Reads at a snapshot, or the present.
+pub fn reading(snapshot: Option<Snapshot>) -> ReadOptions {
+    snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(&snapshot))
 }
 
 /// Buffers so small that flushes, compactions and rotations happen all the time.

@@ -1,0 +1,72 @@
+//! How one read is done.
+
+use crate::db::snapshot::Snapshot;
+
+/// How one read is done: a `get`, or a whole scan.
+///
+/// Every call that reads a keyspace has a form that ends in `_with` and takes these. New options
+/// may be added in any release, hence they are chained instead of listed. Checksums are no option:
+/// whatever is read from a file is verified before it is used, always.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("read-options");
+/// use cleavedb::ReadOptions;
+/// let db = cleavedb::open(&dir)?;
+/// let words = db.default_keyspace();
+/// words.put("one", "eins")?;
+/// let before = db.snapshot();
+/// words.delete("one")?;
+///
+/// let then = ReadOptions::new().snapshot(&before);
+/// assert_eq!(words.get_with("one", &then)?.unwrap(), "eins");
+/// assert_eq!(words.iter_with(&then.clone().fill_cache(false)).count(), 1);
+/// assert_eq!(words.iter().count(), 0);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ReadOptions {
+    /// The moment to read at. `None`, the default: now; of a scan, when it is made.
+    pub snapshot: Option<Snapshot>,
+    /// Keep the table blocks that are read in the block cache. Default true; false suits a scan
+    /// over more than the cache holds, which would push out what other reads need.
+    pub fill_cache: bool,
+    /// Read separated values in parallel ahead of a scan, once three values in a row were asked
+    /// for. Default true; false suits scans that stop after a few values. Point reads don't care.
+    pub read_ahead: bool,
+}
+
+impl Default for ReadOptions {
+    fn default() -> Self {
+        ReadOptions { snapshot: None, fill_cache: true, read_ahead: true }
+    }
+}
+
+impl ReadOptions {
+    /// The defaults: reads the present, fills the cache, reads ahead.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`ReadOptions::snapshot`]: reads what `snapshot` saw. A snapshot of another database
+    /// is refused by the read.
+    #[must_use]
+    pub fn snapshot(mut self, snapshot: &Snapshot) -> Self {
+        self.snapshot = Some(snapshot.clone());
+        self
+    }
+
+    /// Sets [`ReadOptions::fill_cache`].
+    #[must_use]
+    pub fn fill_cache(mut self, fill_cache: bool) -> Self {
+        self.fill_cache = fill_cache;
+        self
+    }
+
+    /// Sets [`ReadOptions::read_ahead`].
+    #[must_use]
+    pub fn read_ahead(mut self, read_ahead: bool) -> Self {
+        self.read_ahead = read_ahead;
+        self
+    }
+}
