@@ -18,7 +18,7 @@ pub(crate) mod memory_fs;
 
 use crate::base::checksum::key_hash;
 use crate::base::error::{IoContext, Result};
-use crate::env::fs::{Advice, File, Fs};
+use crate::env::fs::{AccessPattern, File, Fs};
 use crate::env::sync::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{OptionsBuilder, Weighter};
@@ -99,24 +99,24 @@ impl Weighter<BlockKey, BlockBytes> for ByBytes {
     }
 }
 
-type Blocks =
+type BlockMap =
     Cache<BlockKey, BlockBytes, ByBytes, Unseeded, DefaultLifecycle<BlockKey, BlockBytes>>;
 
 /// Counters on a cache line of their own; threads that read different blocks rarely share one.
 #[repr(align(64))]
 #[derive(Default)]
-struct Lane {
+struct CacheCounterShard {
     hits: AtomicU64,
     misses: AtomicU64,
 }
 
-const LANES: usize = 16;
+const CACHE_COUNTER_SHARDS: usize = 16;
 
 /// A byte-bounded, scan-resistant cache of decoded blocks, for the files of one database.
 pub struct BlockCache {
-    blocks: Option<Blocks>,
+    blocks: Option<BlockMap>,
     capacity: u64,
-    lanes: [Lane; LANES],
+    lanes: [CacheCounterShard; CACHE_COUNTER_SHARDS],
 }
 
 /// What a [`BlockCache`] did and holds.
@@ -165,7 +165,7 @@ impl BlockCache {
     /// The block, if it is held; counts and makes it worth keeping.
     pub fn get(&self, key: BlockKey) -> Option<BlockBytes> {
         let found = self.blocks.as_ref()?.get(&key);
-        let lane = &self.lanes[(key.mix() >> 60) as usize % LANES];
+        let lane = &self.lanes[(key.mix() >> 60) as usize % CACHE_COUNTER_SHARDS];
         let counter = if found.is_some() { &lane.hits } else { &lane.misses };
         counter.fetch_add(1, Ordering::Relaxed);
         found
@@ -185,7 +185,7 @@ impl BlockCache {
 
     /// What it did and holds.
     pub fn stats(&self) -> BlockCacheStats {
-        let sum = |of: fn(&Lane) -> &AtomicU64| {
+        let sum = |of: fn(&CacheCounterShard) -> &AtomicU64| {
             self.lanes.iter().map(|lane| of(lane).load(Ordering::Relaxed)).sum()
         };
         BlockCacheStats {
@@ -211,14 +211,14 @@ struct OpenFile {
 
 /// Some of the open files. Each use gets the next tick, so the least one is never ambiguous.
 #[derive(Default)]
-struct Shard {
+struct OpenFileShard {
     files: BTreeMap<OsString, OpenFile>,
     tick: u64,
     opened: u64,
     evicted: u64,
 }
 
-impl Shard {
+impl OpenFileShard {
     fn touch(&mut self, path: &OsStr) -> Option<Arc<dyn File>> {
         self.tick += 1;
         let open = self.files.get_mut(path)?;
@@ -241,7 +241,7 @@ impl Shard {
 /// Files are advised to expect reads at random places: who reads in sequence reads large pieces.
 pub struct OpenFiles {
     fs: Arc<dyn Fs>,
-    shards: Vec<Mutex<Shard>>,
+    shards: Vec<Mutex<OpenFileShard>>,
     max_per_shard: usize,
 }
 
@@ -268,7 +268,7 @@ impl OpenFiles {
         OpenFiles { fs, shards: (0..shards).map(|_| Mutex::default()).collect(), max_per_shard }
     }
 
-    fn with_shard<R>(&self, path: &Path, work: impl FnOnce(&mut Shard) -> R) -> R {
+    fn with_shard<R>(&self, path: &Path, work: impl FnOnce(&mut OpenFileShard) -> R) -> R {
         let hash = key_hash(path.as_os_str().as_encoded_bytes());
         let shard = &self.shards[(hash % self.shards.len() as u64) as usize];
         work(&mut shard.lock())
@@ -283,7 +283,7 @@ impl OpenFiles {
                 return Ok((file, None));
             }
             let file = self.fs.open(path).doing("open", path)?;
-            file.advise(Advice::Random);
+            file.advise(AccessPattern::Random);
             shard.opened += 1;
             let full = shard.files.len() >= self.max_per_shard;
             let evicted = if full { shard.take_oldest() } else { None };

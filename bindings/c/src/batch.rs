@@ -4,7 +4,7 @@
 //! What can't be added (a key too long, a keyspace that is none) is told by the write, since the
 //! calls that add have no place for an error.
 
-use crate::border::{Bytes, State};
+use crate::border::{Bytes, CallbackState};
 use crate::guard::quiet;
 use crate::handle::Handle;
 use engine::{Error, Keyspace, MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, Result, WriteBatch};
@@ -22,13 +22,13 @@ pub struct Batch {
 /// What a batch holds.
 #[derive(Default, Clone)]
 pub struct Operations {
-    list: Vec<Operation>,
+    list: Vec<BatchStep>,
     bytes: Vec<u8>,
     error: Option<Error>,
 }
 
 #[derive(Clone)]
-struct Operation {
+struct BatchStep {
     /// `None`: the keyspace `default` of whichever database it is written to.
     keyspace: Option<Keyspace>,
     key: Range<usize>,
@@ -65,7 +65,7 @@ impl Operations {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
         let moved = |range: &Range<usize>| range.start + start..range.end + start;
-        self.list.extend(other.list.iter().map(|operation| Operation {
+        self.list.extend(other.list.iter().map(|operation| BatchStep {
             keyspace: operation.keyspace.clone(),
             key: moved(&operation.key),
             value: operation.value.as_ref().map(moved),
@@ -115,7 +115,7 @@ impl Batch {
                 Ok((key, value)) => {
                     let key = operations.keep(key);
                     let value = value.map(|value| operations.keep(value));
-                    operations.list.push(Operation { keyspace, key, value });
+                    operations.list.push(BatchStep { keyspace, key, value });
                 }
                 Err(error) => {
                     operations.error.get_or_insert(error);
@@ -184,15 +184,15 @@ extern "C" fn leveldb_writebatch_delete(batch: Handle<Batch>, key: Bytes, klen: 
     });
 }
 
-type OnPut = extern "C-unwind" fn(State, *const c_char, usize, *const c_char, usize);
-type OnDelete = extern "C-unwind" fn(State, *const c_char, usize);
+type OnPut = extern "C-unwind" fn(CallbackState, *const c_char, usize, *const c_char, usize);
+type OnDelete = extern "C-unwind" fn(CallbackState, *const c_char, usize);
 
 /// Hands every operation to C, in order. Nothing is locked or pinned meanwhile: the callbacks may
 /// use the batch, and see it as it was. An exception that they throw goes through to the caller.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn leveldb_writebatch_iterate(
     batch: Handle<Batch>,
-    state: State,
+    state: CallbackState,
     put: Option<OnPut>,
     deleted: Option<OnDelete>,
 ) {

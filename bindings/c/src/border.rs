@@ -174,9 +174,9 @@ pub struct Memory(*mut c_void);
 /// The state that C wants back in its callbacks. It goes to whichever thread calls.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
-pub struct State(pub *mut c_void);
+pub struct CallbackState(pub *mut c_void);
 
 // SAFETY: it is not looked into here; `c.h` demands callbacks that any thread may call.
-unsafe impl Send for State {}
+unsafe impl Send for CallbackState {}
 // SAFETY: as above.
-unsafe impl Sync for State {}
+unsafe impl Sync for CallbackState {}

@@ -5,7 +5,7 @@
 //! or the thread's own ends the program in order, with a message. They can't be let through: the
 //! engine's state would be half changed.
 
-use crate::border::State;
+use crate::border::CallbackState;
 use crate::guard::quiet;
 use crate::handle::Handle;
 use engine::{Comparator, Error, Result};
@@ -22,13 +22,14 @@ pub struct ComparatorHandle {
     pub order: Arc<CComparator>,
 }
 
-pub type Destructor = extern "C-unwind" fn(State);
-type Compare = extern "C-unwind" fn(State, *const c_char, usize, *const c_char, usize) -> c_int;
-pub type Name = extern "C-unwind" fn(State) -> *const c_char;
+pub type Destructor = extern "C-unwind" fn(CallbackState);
+type Compare =
+    extern "C-unwind" fn(CallbackState, *const c_char, usize, *const c_char, usize) -> c_int;
+pub type Name = extern "C-unwind" fn(CallbackState) -> *const c_char;
 
 /// An order of keys by functions of C.
 pub struct CComparator {
-    state: State,
+    state: CallbackState,
     destructor: Option<Destructor>,
     compare: Compare,
     name: String,
@@ -54,7 +55,7 @@ impl Drop for CComparator {
 }
 
 /// Asks C for a name, once.
-pub fn name_of(state: State, name: Option<Name>) -> Result<String> {
+pub fn name_of(state: CallbackState, name: Option<Name>) -> Result<String> {
     let name = name.ok_or_else(|| Error::invalid("there is no function for the name"))?(state);
     if name.is_null() {
         return Err(Error::invalid("the name is a null pointer"));
@@ -65,7 +66,7 @@ pub fn name_of(state: State, name: Option<Name>) -> Result<String> {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_comparator_create(
-    state: State,
+    state: CallbackState,
     destructor: Option<Destructor>,
     compare: Option<Compare>,
     name: Option<Name>,

@@ -1,7 +1,7 @@
 //! Filter policies: LevelDB's Bloom filter, which stands for the engine's own, and policies given
 //! from C.
 
-use crate::border::State;
+use crate::border::CallbackState;
 use crate::comparator::{Destructor, Name, name_of};
 use crate::guard::quiet;
 use crate::handle::Handle;
@@ -18,17 +18,18 @@ pub enum FilterHandle {
 }
 
 type Create = extern "C-unwind" fn(
-    State,
+    CallbackState,
     *const *const c_char,
     *const usize,
     c_int,
     *mut usize,
 ) -> *mut c_char;
-type MayMatch = extern "C-unwind" fn(State, *const c_char, usize, *const c_char, usize) -> u8;
+type MayMatch =
+    extern "C-unwind" fn(CallbackState, *const c_char, usize, *const c_char, usize) -> u8;
 
 /// A filter policy by functions of C.
 pub struct CFilter {
-    state: State,
+    state: CallbackState,
     destructor: Option<Destructor>,
     create: Create,
     may_match: MayMatch,
@@ -75,7 +76,7 @@ impl Drop for CFilter {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_filterpolicy_create(
-    state: State,
+    state: CallbackState,
     destructor: Option<Destructor>,
     create_filter: Option<Create>,
     key_may_match: Option<MayMatch>,

@@ -51,7 +51,7 @@ const OPEN: u64 = 1 << 31;
 const PINS: u64 = OPEN - 1;
 
 /// What a handle of C stands for.
-pub trait Kind: Sized + Send + Sync + 'static {
+pub trait HandleKind: Sized + Send + Sync + 'static {
     /// What messages call it.
     const WORD: &'static str;
     /// Packs it for a slot.
@@ -65,7 +65,7 @@ macro_rules! kinds {
         /// One object of any kind.
         pub enum Object { $($kind(Box<$kind>)),* }
 
-        $(impl Kind for $kind {
+        $(impl HandleKind for $kind {
             const WORD: &'static str = $word;
 
             fn pack(self) -> Object {
@@ -98,7 +98,7 @@ kinds! {
 }
 
 /// A kind whose everyday state fits some bits, which calls read without pinning it.
-pub trait Plain: Kind {
+pub trait Plain: HandleKind {
     /// Tells its bits from those of other kinds; not zero.
     const TAG: u64;
 }
@@ -123,7 +123,7 @@ impl<T> Copy for Handle<T> {}
 
 /// One to a cache line: neighbours are used by different threads.
 #[repr(align(64))]
-struct Slot {
+struct HandleSlot {
     state: AtomicU64,
     /// The tag and bits of a plain kind, else zero.
     bits: AtomicU64,
@@ -134,10 +134,10 @@ struct Slot {
 
 // SAFETY: `object` changes only while nobody has it pinned: by who took the slot from the free
 // list, before it is open, and by who dropped the last pin, after it was closed.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for HandleSlot {}
 
 /// Each a leaked array of `SLOTS_PER_CHUNK` slots, or null.
-static SLOTS: [AtomicPtr<Slot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
+static SLOTS: [AtomicPtr<HandleSlot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
 /// A stack of slots that were used before, and may be again: the upper half counts its changes,
 /// the lower half is the index of the topmost slot and one, or zero if there is none.
 static FREE: AtomicU64 = AtomicU64::new(0);
@@ -145,21 +145,21 @@ static NEXT: AtomicU32 = AtomicU32::new(0);
 static OPEN_HANDLES: AtomicUsize = AtomicUsize::new(0);
 
 #[inline]
-fn slot(index: usize) -> Option<&'static Slot> {
+fn slot(index: usize) -> Option<&'static HandleSlot> {
     let chunk = SLOTS.get(index / SLOTS_PER_CHUNK)?.load(Ordering::Acquire);
     // SAFETY: a chunk has this many slots, and stays.
     (!chunk.is_null()).then(|| unsafe { &*chunk.add(index % SLOTS_PER_CHUNK) })
 }
 
 /// Puts an array of slots where none is yet.
-fn make_chunk(place: &AtomicPtr<Slot>) {
-    let empty = || Slot {
+fn make_chunk(place: &AtomicPtr<HandleSlot>) {
+    let empty = || HandleSlot {
         state: AtomicU64::new(1 << 32),
         bits: AtomicU64::new(0),
         object: UnsafeCell::new(None),
         below: AtomicU32::new(0),
     };
-    let chunk: Box<[Slot]> = std::iter::repeat_with(empty).take(SLOTS_PER_CHUNK).collect();
+    let chunk: Box<[HandleSlot]> = std::iter::repeat_with(empty).take(SLOTS_PER_CHUNK).collect();
     let chunk = Box::into_raw(chunk);
     let was =
         place.compare_exchange(ptr::null_mut(), chunk.cast(), Ordering::AcqRel, Ordering::Acquire);
@@ -170,7 +170,7 @@ fn make_chunk(place: &AtomicPtr<Slot>) {
 }
 
 /// A slot that nobody uses.
-fn take_slot() -> Option<(&'static Slot, usize)> {
+fn take_slot() -> Option<(&'static HandleSlot, usize)> {
     let taken = FREE.fetch_update(Ordering::Acquire, Ordering::Acquire, |free| {
         let top = slot((free as u32).checked_sub(1)? as usize)?;
         // If another thread takes `top` meanwhile, this may be wrong; the count will tell.
@@ -192,7 +192,7 @@ fn take_slot() -> Option<(&'static Slot, usize)> {
 }
 
 /// Gives a slot back.
-fn return_slot(slot: &Slot, index: usize) {
+fn return_slot(slot: &HandleSlot, index: usize) {
     let mut free = FREE.load(Ordering::Relaxed);
     loop {
         slot.below.store(free as u32, Ordering::Relaxed);
@@ -233,7 +233,7 @@ impl<T> Handle<T> {
         Handle { number, kind: PhantomData }
     }
 
-    fn place(self) -> Option<(&'static Slot, usize, u64)> {
+    fn place(self) -> Option<(&'static HandleSlot, usize, u64)> {
         let index = self.number >> INDEX_SHIFT & (CHUNKS * SLOTS_PER_CHUNK - 1);
         let generation = (self.number >> GENERATION_SHIFT) as u64 & LAST_GENERATION;
         let whole = MARK | (generation as usize) << GENERATION_SHIFT | index << INDEX_SHIFT;
@@ -244,7 +244,7 @@ impl<T> Handle<T> {
     }
 }
 
-impl<T: Kind> Handle<T> {
+impl<T: HandleKind> Handle<T> {
     /// A new handle on an object; null if a million are open.
     pub fn new(object: T) -> Self {
         Self::with_bits(object, 0)
@@ -290,7 +290,7 @@ impl<T: Kind> Handle<T> {
                 Err(now) => state = now,
             }
         }
-        let pin = Pin { slot, index };
+        let pin = HandlePin { slot, index };
         // SAFETY: it is pinned, so nobody changes or drops it before `pin` is dropped.
         let object = unsafe { &*slot.object.get() };
         let object: *const T = object.as_ref().and_then(T::unpack)?;
@@ -312,7 +312,7 @@ impl<T: Kind> Handle<T> {
         let closed = pinned.pin.slot.state.fetch_and(!OPEN, Ordering::AcqRel);
         if closed & OPEN != 0 {
             OPEN_HANDLES.fetch_sub(1, Ordering::Relaxed);
-            drop(Pin { slot: pinned.pin.slot, index: pinned.pin.index });
+            drop(HandlePin { slot: pinned.pin.slot, index: pinned.pin.index });
         }
     }
 }
@@ -353,12 +353,12 @@ impl<T: Plain> Handle<T> {
     }
 }
 
-struct Pin {
-    slot: &'static Slot,
+struct HandlePin {
+    slot: &'static HandleSlot,
     index: usize,
 }
 
-impl Drop for Pin {
+impl Drop for HandlePin {
     #[inline]
     fn drop(&mut self) {
         let before = self.slot.state.fetch_sub(1, Ordering::Release);
@@ -368,7 +368,7 @@ impl Drop for Pin {
     }
 }
 
-impl Pin {
+impl HandlePin {
     /// Takes the object out and moves the generation on.
     #[cold]
     fn vacate(&self, generation: u64) {
@@ -387,7 +387,7 @@ impl Pin {
 /// An object that stays while this is held.
 pub struct Pinned<T> {
     object: *const T,
-    pin: Pin,
+    pin: HandlePin,
 }
 
 impl<T> Deref for Pinned<T> {

@@ -19,10 +19,10 @@ use std::sync::{Mutex, PoisonError};
 
 /// An iterator as C holds it.
 pub struct Iter {
-    state: OfProcess<Mutex<State>>,
+    state: OfProcess<Mutex<IterState>>,
 }
 
-struct State {
+struct IterState {
     /// None if it could not be made: `error` says why.
     cursor: Option<Cursor>,
     error: Option<Error>,
@@ -33,7 +33,7 @@ struct State {
     spare: Vec<u8>,
 }
 
-impl State {
+impl IterState {
     fn valid(&self) -> bool {
         self.error.is_none() && self.cursor.as_ref().is_some_and(Cursor::valid)
     }
@@ -109,12 +109,12 @@ pub fn create(keyspace: Result<&Keyspace>, settings: Handle<ReadSettings>) -> Ha
         Ok(cursor) => (Some(cursor), None),
         Err(error) => (None, Some(error)),
     };
-    let state = State { cursor, error, key: None, value: None, spare: Vec::new() };
+    let state = IterState { cursor, error, key: None, value: None, spare: Vec::new() };
     Handle::new(Iter { state: OfProcess::new(Mutex::new(state)) })
 }
 
 /// Runs a call on an iterator.
-fn with<T>(iter: Handle<Iter>, nothing: T, body: impl FnOnce(&mut State) -> T) -> T {
+fn with<T>(iter: Handle<Iter>, nothing: T, body: impl FnOnce(&mut IterState) -> T) -> T {
     quiet(nothing, || {
         let iter = iter.pin()?;
         let mut state = iter.state.get()?.lock().unwrap_or_else(PoisonError::into_inner);

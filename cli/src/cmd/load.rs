@@ -71,7 +71,7 @@ pub(crate) struct Load {
 }
 
 pub(crate) fn run(args: &Load) -> Outcome {
-    let mut input = Input::open(args)?;
+    let mut input = LoadInput::open(args)?;
     let db = open::to_fill(&args.target.dir, Options::default())?;
     let mut loader = Loader {
         keyspace: db.keyspace(&args.target.keyspace)?,
@@ -129,7 +129,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn read(&mut self, input: &mut Input, batch_records: u64) -> Result<()> {
+    fn read(&mut self, input: &mut LoadInput, batch_records: u64) -> Result<()> {
         loop {
             let record = input.records.next();
             self.seen.lines = input.records.count();
@@ -169,13 +169,13 @@ impl Loader<'_> {
 }
 
 /// The text that is read, and how much of it has been.
-struct Input {
+struct LoadInput {
     records: Box<dyn Records>,
     consumed: Arc<AtomicU64>,
     bytes: Option<u64>,
 }
 
-impl Input {
+impl LoadInput {
     fn open(args: &Load) -> Result<Self> {
         let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
         let consumed = Arc::new(AtomicU64::new(0));
@@ -192,11 +192,11 @@ impl Input {
             Some(format) => format,
             None => file.map_or(Ok(Format::Tsv), format_of)?,
         };
-        let counted = Counted { source, consumed: Arc::clone(&consumed) };
+        let counted = LoadCount { source, consumed: Arc::clone(&consumed) };
         let buffered = Box::new(BufReader::with_capacity(READ_BYTES, counted));
         let fields = Fields { key: args.key.clone(), values: args.value.clone(), raw: args.raw };
         let records = read::read(format, buffered, name.to_path_buf(), fields)?;
-        Ok(Input { records, consumed, bytes })
+        Ok(LoadInput { records, consumed, bytes })
     }
 
     fn share(&self) -> Option<f64> {
@@ -219,12 +219,12 @@ fn format_of(path: &Path) -> Result<Format> {
 }
 
 /// Counts the bytes that pass, so that progress is known.
-struct Counted {
+struct LoadCount {
     source: Box<dyn Read>,
     consumed: Arc<AtomicU64>,
 }
 
-impl Read for Counted {
+impl Read for LoadCount {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let count = self.source.read(buffer)?;
         self.consumed.fetch_add(count as u64, Ordering::Relaxed);

@@ -1,5 +1,5 @@
 //! `cleave scan`: prints pairs in the order of their keys. `dump` and the shell walk with the
-//! same [`Walk`].
+//! same [`ScanWalk`].
 
 use crate::args::{Hex, Target};
 use crate::format::{Format, write_pair};
@@ -59,20 +59,20 @@ pub(crate) struct Part {
 
 impl Part {
     /// The walk over this part.
-    pub(crate) fn walk(&self) -> Result<Walk> {
+    pub(crate) fn walk(&self) -> Result<ScanWalk> {
         let bytes = |key: &Option<OsString>| key.as_ref().map(|k| self.hex.bytes(k)).transpose();
-        Ok(Walk {
+        Ok(ScanWalk {
             from: bytes(&self.from)?,
             to: bytes(&self.to)?,
             prefix: bytes(&self.prefix)?,
-            ..Walk::default()
+            ..ScanWalk::default()
         })
     }
 }
 
 /// A walk over some pairs of a keyspace, in either direction.
 #[derive(Default)]
-pub(crate) struct Walk {
+pub(crate) struct ScanWalk {
     pub(crate) from: Option<Vec<u8>>,
     pub(crate) to: Option<Vec<u8>>,
     pub(crate) prefix: Option<Vec<u8>>,
@@ -81,7 +81,7 @@ pub(crate) struct Walk {
     pub(crate) keys_only: bool,
 }
 
-impl Walk {
+impl ScanWalk {
     /// Calls `visit` for each pair, with the value unless only keys are wanted; returns how many
     /// there were.
     pub(crate) fn run<E: From<cleavedb::Error>>(
@@ -118,7 +118,7 @@ impl Walk {
 }
 
 pub(crate) fn run(args: &Scan) -> Outcome {
-    let walk = Walk {
+    let walk = ScanWalk {
         limit: args.limit,
         reverse: args.reverse,
         keys_only: args.keys_only,

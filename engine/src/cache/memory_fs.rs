@@ -1,6 +1,6 @@
 //! Files in memory for unit tests: what tables and caches need of a file system, and no more.
 
-use crate::env::fs::{Advice, File, Fs, Hold, Lock};
+use crate::env::fs::{AccessPattern, File, Fs, Hold, Lock};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -66,7 +66,7 @@ impl File for MemoryFile {
         Ok(1)
     }
 
-    fn advise(&self, _advice: Advice) {}
+    fn advise(&self, _advice: AccessPattern) {}
 
     #[cfg(unix)]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

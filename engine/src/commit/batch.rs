@@ -34,7 +34,7 @@ pub fn check_value(value: &[u8]) -> Result<()> {
 
 /// Where a record goes besides the log.
 #[derive(Clone, Copy)]
-pub struct Target<'a> {
+pub struct RecordTarget<'a> {
     /// The keyspace whose memtable takes the entry.
     pub keyspace: &'a Arc<KeyspaceState>,
     /// True if the memtable takes a pointer instead of the value.
@@ -43,16 +43,16 @@ pub struct Target<'a> {
 
 /// One commit, borrowed: the records of its frame and where each goes.
 #[derive(Clone, Copy)]
-pub struct Frame<'a> {
+pub struct CommitFrame<'a> {
     /// What the log takes.
     pub records: &'a [RecordInput<'a>],
     /// What the memtables take; as long as `records`.
-    pub targets: &'a [Target<'a>],
+    pub targets: &'a [RecordTarget<'a>],
     /// Bytes of keys and values, as users count them.
     pub user_bytes: u64,
 }
 
-impl Frame<'_> {
+impl CommitFrame<'_> {
     /// True if it only deletes.
     pub fn only_deletes(&self) -> bool {
         self.records.iter().all(|record| record.kind == RecordKind::Delete)
@@ -107,7 +107,7 @@ pub fn deletion<'a>(keyspace: &KeyspaceState, key: &'a [u8]) -> RecordInput<'a> 
     RecordInput::delete(keyspace.id, key)
 }
 
-struct Operation {
+struct BatchOperation {
     keyspace: Arc<KeyspaceState>,
     kind: RecordKind,
     codec: Codec,
@@ -120,7 +120,7 @@ struct Operation {
 /// Several operations that become visible together, or not at all (I1). Owns its bytes.
 #[derive(Default)]
 pub struct Batch {
-    operations: Vec<Operation>,
+    operations: Vec<BatchOperation>,
     bytes: Vec<u8>,
     user_bytes: u64,
 }
@@ -162,7 +162,7 @@ impl Batch {
         self.bytes.extend_from_slice(key);
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value);
-        self.operations.push(Operation {
+        self.operations.push(BatchOperation {
             keyspace: keyspace.clone(),
             kind,
             codec: stored.codec,
@@ -213,8 +213,8 @@ impl Batch {
     }
 
     /// The records and targets of its frame.
-    pub fn records(&self) -> (Vec<RecordInput<'_>>, Vec<Target<'_>>) {
-        let record = |operation: &Operation| RecordInput {
+    pub fn records(&self) -> (Vec<RecordInput<'_>>, Vec<RecordTarget<'_>>) {
+        let record = |operation: &BatchOperation| RecordInput {
             kind: operation.kind,
             keyspace: operation.keyspace.id,
             codec: operation.codec,
@@ -223,7 +223,7 @@ impl Batch {
             value: &self.bytes[operation.value.clone()],
         };
         let records = self.operations.iter().map(record).collect();
-        let targets = self.operations.iter().map(|operation| Target {
+        let targets = self.operations.iter().map(|operation| RecordTarget {
             keyspace: &operation.keyspace,
             separated: operation.separated,
         });

@@ -8,9 +8,9 @@ use crate::base::entry::Slot;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
-use crate::commit::batch::{Batch, Frame};
+use crate::commit::batch::{Batch, CommitFrame};
 use crate::commit::log::{Log, LogShared};
-use crate::commit::stall::Gate;
+use crate::commit::stall::WriteStallController;
 use crate::env::sync::{Condvar, Mutex, MutexGuard};
 use crate::segment::{RecordKind, SegmentWriter};
 use crate::stats::Counters;
@@ -45,12 +45,12 @@ const MAX_GROUP_BYTES: u64 = 1 << 20;
 struct Request {
     batch: Batch,
     durability: Durability,
-    outcome: Mutex<Outcome>,
+    outcome: Mutex<RequestOutcome>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-enum Outcome {
+enum RequestOutcome {
     #[default]
     Waiting,
     /// The log is yours: lead the next group, which you head.
@@ -64,7 +64,7 @@ type Refused = (Arc<Request>, Error);
 impl Request {
     /// Tells whoever waits for it what came of it.
     fn end(&self, outcome: Result<SeqNo>) {
-        *self.outcome.lock() = Outcome::Done(outcome);
+        *self.outcome.lock() = RequestOutcome::Done(outcome);
         self.changed.notify_one();
     }
 }
@@ -74,7 +74,7 @@ pub struct CommitParts {
     /// The shared part of the log.
     pub log: Arc<LogShared>,
     /// Rules that hold writers up.
-    pub gate: Arc<Gate>,
+    pub stall_controller: Arc<WriteStallController>,
     /// The right to write.
     pub health: Arc<Health>,
     /// Publishes sequence numbers.
@@ -122,16 +122,16 @@ impl Committer {
     /// in the queue.
     pub fn commit(
         &self,
-        frame: Frame<'_>,
+        frame: CommitFrame<'_>,
         durability: Durability,
         own: impl FnOnce() -> Result<Batch>,
     ) -> Result<SeqNo> {
-        self.parts.gate.admit_space(|| frame.only_deletes())?;
+        self.parts.stall_controller.admit_space(|| frame.only_deletes())?;
         for target in frame.targets {
             target.keyspace.check()?;
-            self.parts.gate.admit(target.keyspace)?;
+            self.parts.stall_controller.admit(target.keyspace)?;
         }
-        self.parts.gate.pace(frame.user_bytes);
+        self.parts.stall_controller.pace(frame.user_bytes);
         if self.take_lead() {
             return self.lead_alone(frame, durability);
         }
@@ -140,16 +140,16 @@ impl Committer {
 
     /// Commits a batch.
     pub fn commit_batch(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
-        self.parts.gate.admit_space(|| batch.only_deletes())?;
+        self.parts.stall_controller.admit_space(|| batch.only_deletes())?;
         for keyspace in each_run(batch.keyspaces()) {
             keyspace.check()?;
-            self.parts.gate.admit(keyspace)?;
+            self.parts.stall_controller.admit(keyspace)?;
         }
-        self.parts.gate.pace(batch.user_bytes());
+        self.parts.stall_controller.pace(batch.user_bytes());
         if self.take_lead() {
             let (records, targets) = batch.records();
             let user_bytes = batch.user_bytes();
-            let frame = Frame { records: &records, targets: &targets, user_bytes };
+            let frame = CommitFrame { records: &records, targets: &targets, user_bytes };
             return self.lead_alone(frame, durability);
         }
         self.wait_in_queue(batch, durability)
@@ -159,7 +159,7 @@ impl Committer {
         let request = Arc::new(Request {
             batch,
             durability,
-            outcome: Mutex::new(Outcome::Waiting),
+            outcome: Mutex::new(RequestOutcome::Waiting),
             changed: Condvar::new(),
         });
         {
@@ -174,9 +174,9 @@ impl Committer {
         let mut outcome = request.outcome.lock();
         loop {
             match std::mem::take(&mut *outcome) {
-                Outcome::Waiting => outcome = request.changed.wait(outcome),
-                Outcome::Done(result) => return result,
-                Outcome::Lead => {
+                RequestOutcome::Waiting => outcome = request.changed.wait(outcome),
+                RequestOutcome::Done(result) => return result,
+                RequestOutcome::Lead => {
                     drop(outcome);
                     self.lead();
                     outcome = request.outcome.lock();
@@ -190,7 +190,7 @@ impl Committer {
         loop {
             let head = self.queue.lock().front().cloned();
             if let Some(head) = head {
-                *head.outcome.lock() = Outcome::Lead;
+                *head.outcome.lock() = RequestOutcome::Lead;
                 head.changed.notify_one();
                 return;
             }
@@ -212,7 +212,7 @@ impl Committer {
         let frames: Vec<_> = group
             .iter()
             .zip(&owned)
-            .map(|(request, (records, targets))| Frame {
+            .map(|(request, (records, targets))| CommitFrame {
                 records,
                 targets,
                 user_bytes: request.batch.user_bytes(),
@@ -229,7 +229,7 @@ impl Committer {
     }
 
     /// Commits one frame as the leader of a group of one.
-    fn lead_alone(&self, frame: Frame<'_>, durability: Durability) -> Result<SeqNo> {
+    fn lead_alone(&self, frame: CommitFrame<'_>, durability: Durability) -> Result<SeqNo> {
         let mut log = self.log.lock();
         let outcome = check_all(frame.targets.iter().map(|target| target.keyspace))
             .and_then(|()| self.commit_group(&mut log, &[frame], durability));
@@ -262,7 +262,7 @@ impl Committer {
     fn commit_group(
         &self,
         log: &mut Log,
-        frames: &[Frame<'_>],
+        frames: &[CommitFrame<'_>],
         durability: Durability,
     ) -> Result<SeqNo> {
         let parts = &self.parts;
@@ -308,7 +308,7 @@ impl Committer {
     fn append(
         &self,
         log: &mut Log,
-        frames: &[Frame<'_>],
+        frames: &[CommitFrame<'_>],
         pointers: &mut Vec<ValuePointer>,
         durability: Durability,
     ) -> Result<()> {
@@ -339,7 +339,7 @@ impl Committer {
     fn show(
         &self,
         log: &mut Log,
-        frames: &[Frame<'_>],
+        frames: &[CommitFrame<'_>],
         pointers: &[ValuePointer],
         first_seqno: SeqNo,
         start: u64,
@@ -348,7 +348,7 @@ impl Committer {
         let active = log.active.as_ref().expect("make_room began a segment");
         let writer = log.writer.as_ref().expect("make_room began a segment");
         let at = LogPosition { segment: active.id(), offset: start };
-        let log_bytes = parts.gate.log_bytes.load(Ordering::Relaxed);
+        let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
         let mut seqno = first_seqno;
         let mut pointers = pointers.iter();
         let mut full = false;
@@ -379,13 +379,13 @@ impl Committer {
         }
         parts.counters.deletes_written.add(deletes);
         parts.counters.put_bytes_stored.add(put_bytes as u64);
-        parts.gate.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
+        parts.stall_controller.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
         parts.snapshots.publish(seqno - 1);
         self.rotate_memtables(log, frames, full);
     }
 
     /// Seals memtables that are full, or whose oldest entry holds the head of the log back.
-    fn rotate_memtables(&self, log: &mut Log, frames: &[Frame<'_>], full: bool) {
+    fn rotate_memtables(&self, log: &mut Log, frames: &[CommitFrame<'_>], full: bool) {
         let parts = &self.parts;
         let mut wake = parts.log.wants_spare();
         if full {
@@ -396,7 +396,7 @@ impl Committer {
                 }
             }
         }
-        let log_bytes = parts.gate.log_bytes.load(Ordering::Relaxed);
+        let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
         if log_bytes >= log.next_disk_look {
             wake |= self.look_at_disk(log);
         }
@@ -421,14 +421,17 @@ impl Committer {
     fn look_at_disk(&self, log: &mut Log) -> bool {
         let parts = &self.parts;
         let keyspaces = (parts.keyspaces)();
-        let log_bytes = parts.gate.log_bytes.load(Ordering::Relaxed);
+        let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
         let Some(found) = parts.log.look_at_disk(&keyspaces) else {
             return false;
         };
         log.next_disk_look = log_bytes + found.next_look();
-        let mut wake = parts.gate.reserve.note(found);
+        let mut wake = parts.stall_controller.reserve.note(found);
         let is_flushing = keyspaces.iter().any(|keyspace| !keyspace.peek().immutables.is_empty());
-        if parts.gate.reserve.is_low() && found.unflushed >= found.notable() && !is_flushing {
+        if parts.stall_controller.reserve.is_low()
+            && found.unflushed >= found.notable()
+            && !is_flushing
+        {
             keyspaces.iter().for_each(|keyspace| wake |= keyspace.rotate_memtable());
         }
         wake

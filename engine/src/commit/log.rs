@@ -8,7 +8,7 @@
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
-use crate::commit::reserve::{Found, base_bytes};
+use crate::commit::reserve::{DiskSpace, base_bytes};
 use crate::env::Env;
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
@@ -28,7 +28,7 @@ pub struct Spare {
 }
 
 /// Where a segment ended; the manifest does not know yet.
-pub struct Sealed {
+pub struct SealedLength {
     /// The segment.
     pub id: SegmentId,
     /// Its length; all of it is durable.
@@ -81,11 +81,11 @@ pub struct LogShared {
     buffer_bytes: usize,
     /// Held while a spare is made, as segments are begun in the order of their ids and there must
     /// never be two; and while lengths are recorded. Taken after the lock of the log.
-    making: Mutex<()>,
+    spare_creation: Mutex<()>,
     /// Spares in the order of their ids. There is more than one only after a head could not be
     /// written: its segment comes first again, or its torn head would lie in the middle of the log.
     spares: Mutex<VecDeque<Spare>>,
-    sealed: Mutex<Vec<Sealed>>,
+    sealed: Mutex<Vec<SealedLength>>,
 }
 
 impl LogShared {
@@ -105,7 +105,7 @@ impl LogShared {
             counters,
             segment_bytes,
             buffer_bytes,
-            making: Mutex::new(()),
+            spare_creation: Mutex::new(()),
             spares: Mutex::new(VecDeque::new()),
             sealed: Mutex::new(Vec::new()),
         }
@@ -115,7 +115,7 @@ impl LogShared {
     /// lengths of those that were sealed since. A background job; returns false if there was
     /// nothing to do.
     pub fn prepare_spare(&self) -> Result<bool> {
-        let _making = self.making.lock();
+        let _spare_creation = self.spare_creation.lock();
         let missing = self.spares.lock().is_empty();
         if !missing && self.sealed.lock().is_empty() {
             return Ok(false);
@@ -146,7 +146,7 @@ impl LogShared {
     /// at it: a checkpoint that did not would take a version without the lengths in between, and
     /// leave those segments out.
     pub fn record_sealed(&self) -> Result<()> {
-        let _making = self.making.lock();
+        let _spare_creation = self.spare_creation.lock();
         self.record(None)
     }
 
@@ -210,7 +210,7 @@ impl LogShared {
         if let Some(spare) = ready {
             return Ok(spare);
         }
-        let _making = self.making.lock();
+        let _spare_creation = self.spare_creation.lock();
         let ready = self.spares.lock().pop_front();
         if let Some(spare) = ready {
             return Ok(spare);
@@ -226,10 +226,10 @@ impl LogShared {
     }
 
     /// Looks at how full the disk is. `None` if that can't be told: then writes will.
-    pub fn look_at_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<Found> {
+    pub fn look_at_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<DiskSpace> {
         let free = self.env.fs.free_space(&self.set.tables().dir).ok()?;
         let base = base_bytes(self.store_bytes(), self.segment_bytes);
-        let mut found = Found { free, base, unflushed: 0, unmerged: 0 };
+        let mut found = DiskSpace { free, base, unflushed: 0, unmerged: 0 };
         for keyspace in keyspaces {
             let view = keyspace.peek();
             let bytes = |level| view.levels.level(level).iter().map(|table| table.meta.bytes).sum();
@@ -247,7 +247,7 @@ impl LogShared {
             // whatever of the new one survives a crash has all of the old one before it.
             let length = self.end_segment(writer)?;
             log.previous = Some((active.id(), length));
-            sealed = Some(Sealed { id: active.id(), length });
+            sealed = Some(SealedLength { id: active.id(), length });
         }
         let head = SegmentHead {
             database: self.set.tables().database,
@@ -306,7 +306,7 @@ impl LogShared {
         if let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) {
             log.closed = true;
             let length = self.end_segment(writer)?;
-            self.sealed.lock().push(Sealed { id: active.id(), length });
+            self.sealed.lock().push(SealedLength { id: active.id(), length });
         }
         self.record(None)?;
         log.writer = None;

@@ -10,7 +10,8 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::env::Env;
 use crate::segment::{
-    HEAD_BYTES, RecordView, ScanMode, ScanStart, SegmentHead, SegmentKind, Tail, read_head, scan,
+    HEAD_BYTES, RecordView, ScanMode, ScanStart, ScanTail, SegmentHead, SegmentKind, read_head,
+    scan,
 };
 use crate::version::files::SegmentHandle;
 use crate::version::{LiveSegment, LogPosition, Version};
@@ -199,7 +200,7 @@ fn read_segment(
     if length.is_none() {
         report.sealed.push((head.id, end.end_offset));
     }
-    if let Tail::Torn { offset, bytes } = end.tail {
+    if let ScanTail::Torn { offset, bytes } = end.tail {
         report.torn.push(TornTail { segment: head.id, offset, bytes });
     } else if length.is_none() && end.end_offset < file.len().doing("measure", path)? {
         // Zeroes that were prepared for appends: nothing to keep, but to be cut.

@@ -46,7 +46,7 @@ pub fn base_bytes(store: u64, segment_bytes: u64) -> u64 {
 
 /// What was found at a look at the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Found {
+pub struct DiskSpace {
     /// Bytes that can still be written to the file system.
     pub free: u64,
     /// The base of the reserve.
@@ -57,7 +57,7 @@ pub struct Found {
     pub unmerged: u64,
 }
 
-impl Found {
+impl DiskSpace {
     /// Puts are refused with less than this.
     pub fn reserve(&self) -> u64 {
         self.base + self.unflushed + self.unmerged
@@ -116,7 +116,7 @@ impl Reserve {
     }
 
     /// Takes note of a look at the disk; true if puts are refused from now on, or no longer.
-    pub fn note(&self, found: Found) -> bool {
+    pub fn note(&self, found: DiskSpace) -> bool {
         self.free.store(found.free, Ordering::Relaxed);
         self.base.store(found.base, Ordering::Relaxed);
         self.unflushed.store(found.unflushed, Ordering::Relaxed);
@@ -128,8 +128,8 @@ impl Reserve {
     }
 
     /// What the last look found. One that is made meanwhile may be mixed in: harmless.
-    pub fn found(&self) -> Found {
-        Found {
+    pub fn found(&self) -> DiskSpace {
+        DiskSpace {
             free: self.free.load(Ordering::Relaxed),
             base: self.base.load(Ordering::Relaxed),
             unflushed: self.unflushed.load(Ordering::Relaxed),
@@ -172,9 +172,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn found(free: u64, unwritten: u64) -> Found {
+    fn found(free: u64, unwritten: u64) -> DiskSpace {
         let (unflushed, unmerged) = (unwritten * MIB / 2, unwritten * MIB / 2);
-        Found { free: free * MIB, base: 32 * MIB, unflushed, unmerged }
+        DiskSpace { free: free * MIB, base: 32 * MIB, unflushed, unmerged }
     }
 
     #[test]

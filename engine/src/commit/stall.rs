@@ -42,7 +42,7 @@ enum Verdict {
 }
 
 /// Holds writers up.
-pub struct Gate {
+pub struct WriteStallController {
     limits: StallLimits,
     counters: Arc<Counters>,
     health: Arc<Health>,
@@ -59,8 +59,8 @@ pub struct Gate {
     changed: Condvar,
 }
 
-impl Gate {
-    /// A gate with these bounds.
+impl WriteStallController {
+    /// A write stall controller with these bounds.
     pub fn new(
         limits: StallLimits,
         counters: Arc<Counters>,
@@ -68,7 +68,7 @@ impl Gate {
         clock: Arc<dyn Clock>,
         reserve: Reserve,
     ) -> Self {
-        Gate {
+        WriteStallController {
             limits,
             counters,
             health,
@@ -206,9 +206,9 @@ mod tests {
     use crate::commit::pace::SpacePace;
     use crate::env::Env;
 
-    fn gate(env: &Env) -> Gate {
+    fn stall_controller(env: &Env) -> WriteStallController {
         let limits = StallLimits { immutables: 1, level0_slow: 1, level0_full: 1, replay_bytes: 1 };
-        Gate::new(
+        WriteStallController::new(
             limits,
             Arc::default(),
             Arc::default(),
@@ -217,8 +217,9 @@ mod tests {
         )
     }
 
-    fn space_stalls(gate: &Gate) -> (u64, Duration) {
-        let stall = gate.counters.stalls().find(|(reason, ..)| *reason == StallReason::Space);
+    fn space_stalls(stall_controller: &WriteStallController) -> (u64, Duration) {
+        let stall =
+            stall_controller.counters.stalls().find(|(reason, ..)| *reason == StallReason::Space);
         stall.map(|(_, count, time)| (count, time)).unwrap()
     }
 
@@ -226,21 +227,21 @@ mod tests {
     fn i10_the_space_target_delays_each_byte_and_counts_it() {
         let (env, simulation) = Env::simulated(1);
         simulation.run(|| {
-            let gate = gate(&env);
-            gate.log_bytes.store(1500, Ordering::Relaxed);
-            gate.pace(1 << 20);
-            assert_eq!(space_stalls(&gate), (0, Duration::ZERO));
+            let stall_controller = stall_controller(&env);
+            stall_controller.log_bytes.store(1500, Ordering::Relaxed);
+            stall_controller.pace(1 << 20);
+            assert_eq!(space_stalls(&stall_controller), (0, Duration::ZERO));
             let pace = SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 10.0 };
-            gate.space.set(pace);
+            stall_controller.space.set(pace);
             let begun = env.clock.now();
-            (0..1000).for_each(|_| gate.pace(1000));
+            (0..1000).for_each(|_| stall_controller.pace(1000));
             let took = env.clock.now() - begun;
             assert!(took >= Duration::from_millis(9) && took < Duration::from_millis(12));
-            let (count, time) = space_stalls(&gate);
+            let (count, time) = space_stalls(&stall_controller);
             assert!(count >= 10 && time <= took && time >= took / 2, "{count} {time:?}");
-            gate.space.set(SpacePace::NONE);
-            gate.pace(1 << 20);
-            assert_eq!(space_stalls(&gate), (count, time));
+            stall_controller.space.set(SpacePace::NONE);
+            stall_controller.pace(1 << 20);
+            assert_eq!(space_stalls(&stall_controller), (count, time));
         });
     }
 
@@ -248,11 +249,15 @@ mod tests {
     fn closing_ends_a_delay() {
         let (env, simulation) = Env::simulated(2);
         simulation.run(|| {
-            let gate = gate(&env);
-            gate.close();
-            gate.space.set(SpacePace { soft_bytes: -1, width_bytes: 1, nanos_per_byte: 1e6 });
-            gate.pace(1 << 20);
-            assert_eq!(space_stalls(&gate).1, Duration::ZERO);
+            let stall_controller = stall_controller(&env);
+            stall_controller.close();
+            stall_controller.space.set(SpacePace {
+                soft_bytes: -1,
+                width_bytes: 1,
+                nanos_per_byte: 1e6,
+            });
+            stall_controller.pace(1 << 20);
+            assert_eq!(space_stalls(&stall_controller).1, Duration::ZERO);
         });
     }
 }

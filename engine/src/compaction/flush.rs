@@ -5,11 +5,11 @@ use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::commit::group::Committer;
 use crate::compaction::job;
-use crate::compaction::output::Output;
+use crate::compaction::output::TableOutput;
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
-use crate::env::budget::Who;
-use crate::read::input::Input;
+use crate::env::budget::IoPriority;
+use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
@@ -79,12 +79,13 @@ pub fn run(
     // I3: the table's pointers lead into the log, and I1, I2: its entries must not survive a
     // crash that takes away earlier commits, or other parts of their batches.
     let log_end = committer.sync()?;
-    let inputs = waiting.iter().map(|memtable| Input::Memtable(memtable.table.iter()));
+    let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
     // Older entries may be in any table: tombstones stay.
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
     let options = keyspace.options().clone();
-    let mut output = Output::new(context, keyspace.order.clone(), &options, u64::MAX, Who::Flush);
+    let mut output =
+        TableOutput::new(context, keyspace.order.clone(), &options, u64::MAX, IoPriority::Flush);
     let mut redirect = Redirect::new(&context.set.current());
     job::copy(context, &mut merged, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;

@@ -4,12 +4,12 @@
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::SeqNo;
-use crate::compaction::output::Output;
+use crate::compaction::output::TableOutput;
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
-use crate::env::budget::Who;
-use crate::read::input::Input;
+use crate::env::budget::IoPriority;
+use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
 use crate::table::TableMeta;
@@ -45,7 +45,7 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     input: &mut MergeIter,
     retain: &mut Retain<B>,
     redirect: &mut Redirect,
-    output: &mut Output<'_>,
+    output: &mut TableOutput<'_>,
 ) -> Result<()> {
     let mut until_look_up = LOOK_UP_EVERY;
     input.seek_to_first()?;
@@ -69,16 +69,16 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
 /// What `pick` reads, merged.
 pub fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     let order = levels.order().clone();
-    let mode = ReadMode::Pass;
+    let mode = ReadMode::FullScan;
     let mut inputs = Vec::new();
     if pick.level == 0 {
         for table in &pick.inputs {
-            inputs.push(Input::Table(mode.iter(table.table()?)));
+            inputs.push(SortedRunIter::Table(mode.iter(table.table()?)));
         }
     } else {
-        inputs.push(Input::Level(LevelIter::new(order.clone(), pick.inputs.clone(), mode)));
+        inputs.push(SortedRunIter::Level(LevelIter::new(order.clone(), pick.inputs.clone(), mode)));
     }
-    inputs.push(Input::Level(LevelIter::new(order.clone(), pick.below.clone(), mode)));
+    inputs.push(SortedRunIter::Level(LevelIter::new(order.clone(), pick.below.clone(), mode)));
     Ok(MergeIter::new(order, inputs))
 }
 
@@ -103,12 +103,12 @@ pub fn run(
     };
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
     let options = keyspace.options().clone();
-    let mut output = Output::new(
+    let mut output = TableOutput::new(
         context,
         keyspace.order.clone(),
         &options,
         options.table_bytes,
-        Who::Compaction,
+        IoPriority::Compaction,
     );
     let mut redirect = Redirect::new(&context.set.current());
     copy(context, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;

@@ -4,7 +4,7 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
-use crate::env::budget::Who;
+use crate::env::budget::IoPriority;
 use crate::table::TableMeta;
 use crate::table::{TableSettings, TableWriter};
 use crate::version::files::names;
@@ -17,13 +17,13 @@ use std::sync::Arc;
 const SPEND_BYTES: u64 = 1 << 20;
 
 /// The tables that a job writes.
-pub struct Output<'a> {
+pub struct TableOutput<'a> {
     context: &'a JobContext,
     order: KeyOrder,
     settings: TableSettings,
     /// A table is closed at the first new user key once it has this many bytes.
     split_bytes: u64,
-    who: Who,
+    priority: IoPriority,
     /// Bytes of the open table that were reported to the budget.
     spent: u64,
     /// Bytes that no version names yet, as they were counted.
@@ -35,26 +35,26 @@ pub struct Output<'a> {
     kept: bool,
 }
 
-impl<'a> Output<'a> {
+impl<'a> TableOutput<'a> {
     /// Nothing written yet.
     pub fn new(
         context: &'a JobContext,
         order: KeyOrder,
         options: &KeyspaceOptions,
         split_bytes: u64,
-        who: Who,
+        priority: IoPriority,
     ) -> Self {
         let settings = TableSettings {
             block_bytes: options.block_bytes,
             codec: options.block_codec,
             filter_bits_per_key: options.filter_bits_per_key,
         };
-        Output {
+        TableOutput {
             context,
             order,
             settings,
             split_bytes,
-            who,
+            priority,
             spent: 0,
             unnamed: 0,
             open: None,
@@ -94,7 +94,7 @@ impl<'a> Output<'a> {
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
         self.context.set.add_unnamed(bytes);
-        self.context.budget.spend(self.who, bytes);
+        self.context.budget.spend(self.priority, bytes);
     }
 
     fn create(&mut self) -> Result<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)> {
@@ -143,7 +143,7 @@ impl<'a> Output<'a> {
     }
 }
 
-impl Drop for Output<'_> {
+impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
         if !self.kept {
             self.open = None;

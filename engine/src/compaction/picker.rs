@@ -90,13 +90,13 @@ struct Claim {
 
 /// The running jobs.
 #[derive(Default)]
-pub struct Busy {
+pub struct RunningCompactions {
     next: u64,
     claims: BTreeMap<u64, Claim>,
     tables: BTreeMap<TableId, ()>,
 }
 
-impl Busy {
+impl RunningCompactions {
     /// Marks a job as running; `None` if one that runs owns part of it.
     pub fn claim(&mut self, keyspace: KeyspaceId, order: &KeyOrder, pick: &Pick) -> Option<u64> {
         if !self.is_free(keyspace, order, pick) {
@@ -141,7 +141,7 @@ impl Busy {
 }
 
 /// Where the next job of each level starts: behind the keys of the one before.
-pub type Turns = [Option<Vec<u8>>; LEVELS];
+pub type CompactionCursors = [Option<Vec<u8>>; LEVELS];
 
 /// How large a level may grow, in bytes.
 pub fn target_bytes(level: usize, options: &KeyspaceOptions) -> u64 {
@@ -163,15 +163,15 @@ pub fn pick(
     keyspace: KeyspaceId,
     levels: &Levels,
     options: &KeyspaceOptions,
-    busy: &Busy,
-    turns: &Turns,
+    busy: &RunningCompactions,
+    compaction_cursors: &CompactionCursors,
 ) -> Option<Pick> {
     let scores = scores(levels, options);
     let mut due: Vec<usize> = (0..LEVELS - 1).filter(|&level| scores[level] >= 1.0).collect();
     due.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
     due.into_iter().find_map(|level| match level {
         0 => pick_level0(keyspace, levels, busy),
-        _ => pick_level(keyspace, levels, level, busy, turns[level].as_deref()),
+        _ => pick_level(keyspace, levels, level, busy, compaction_cursors[level].as_deref()),
     })
 }
 
@@ -187,7 +187,11 @@ pub fn pick_table(levels: &Levels, level: usize, table: &Arc<TableHandle>) -> Op
 }
 
 /// All of L0: its tables overlap, and the older must not stay above the newer.
-pub fn pick_level0(keyspace: KeyspaceId, levels: &Levels, busy: &Busy) -> Option<Pick> {
+pub fn pick_level0(
+    keyspace: KeyspaceId,
+    levels: &Levels,
+    busy: &RunningCompactions,
+) -> Option<Pick> {
     if busy.owns_level0(keyspace) {
         return None;
     }
@@ -199,7 +203,7 @@ fn pick_level(
     keyspace: KeyspaceId,
     levels: &Levels,
     level: usize,
-    busy: &Busy,
+    busy: &RunningCompactions,
     turn: Option<&[u8]>,
 ) -> Option<Pick> {
     let tables = levels.level(level);

@@ -2,8 +2,8 @@
 //! the direct one, and one whose record value GC has proven garbage takes its entry along.
 //!
 //! Such an entry is hidden by a durable newer one, for every reader there is or will be
-//! (`gc/census.rs`), so that dropping it shows nothing older (I6): whoever looks for the key meets
-//! the newer one first, in this table or above.
+//! (`gc/liveness_scan.rs`), so that dropping it shows nothing older (I6): whoever looks for the key
+//! meets the newer one first, in this table or above.
 
 use crate::base::coding::Reader;
 use crate::base::error::Result;

@@ -11,11 +11,11 @@ use crate::base::iter::EntryIter;
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::SegmentId;
 use crate::compaction::job::{self, CompactionReport};
-use crate::compaction::output::Output;
+use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
-use crate::env::budget::Who;
+use crate::env::budget::IoPriority;
 use crate::read::fetch::{Fetcher, Want};
 use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::edit::Change;
@@ -73,7 +73,8 @@ pub fn run(
     let mut redirect = Redirect::new(&view.version);
     let options = keyspace.options().clone();
     let order = keyspace.order.clone();
-    let mut output = Output::new(context, order, &options, options.table_bytes, Who::Compaction);
+    let mut output =
+        TableOutput::new(context, order, &options, options.table_bytes, IoPriority::Compaction);
     let mut values = InOrder::new(context, view);
     let mut input = job::inputs(pick, levels)?;
     input.seek_to_first()?;
@@ -103,7 +104,7 @@ pub fn run(
 }
 
 /// An entry on its way.
-struct Waiting {
+struct PendingEntry {
     key: Vec<u8>,
     trailer: Trailer,
     payload: Vec<u8>,
@@ -112,7 +113,7 @@ struct Waiting {
 }
 
 /// The segment that is being written.
-struct Open {
+struct OpenSegment {
     writer: SortedWriter,
     handle: Arc<SegmentHandle>,
     file: Arc<dyn crate::env::fs::File>,
@@ -123,10 +124,10 @@ struct InOrder<'a> {
     context: &'a JobContext,
     view: Arc<View>,
     fetcher: Fetcher,
-    window: Vec<Waiting>,
+    window: Vec<PendingEntry>,
     wants: Vec<Want>,
     bytes: u64,
-    open: Option<Open>,
+    open: Option<OpenSegment>,
     done: Option<(Arc<SegmentHandle>, u64)>,
     created: Vec<PathBuf>,
     installed: bool,
@@ -146,7 +147,7 @@ impl<'a> InOrder<'a> {
         key: &[u8],
         trailer: Trailer,
         payload: &[u8],
-        output: &mut Output<'_>,
+        output: &mut TableOutput<'_>,
     ) -> Result<()> {
         let mut value = None;
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
@@ -156,14 +157,14 @@ impl<'a> InOrder<'a> {
         }
         let (key, payload) = (key.to_vec(), payload.to_vec());
         self.bytes += payload.len() as u64;
-        self.window.push(Waiting { key, trailer, payload, value });
+        self.window.push(PendingEntry { key, trailer, payload, value });
         if self.window.len() >= WINDOW.0 || self.bytes >= WINDOW.1 {
             self.write_window(output)?;
         }
         Ok(())
     }
 
-    fn write_window(&mut self, output: &mut Output<'_>) -> Result<()> {
+    fn write_window(&mut self, output: &mut TableOutput<'_>) -> Result<()> {
         self.context.check_closing()?;
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
         for mut entry in std::mem::take(&mut self.window) {
@@ -181,11 +182,11 @@ impl<'a> InOrder<'a> {
             output.add(&entry.key, entry.trailer, &entry.payload)?;
         }
         let bytes = std::mem::take(&mut self.bytes);
-        self.context.budget.spend(Who::Compaction, bytes);
+        self.context.budget.spend(IoPriority::Compaction, bytes);
         Ok(())
     }
 
-    fn create(&mut self) -> Result<Open> {
+    fn create(&mut self) -> Result<OpenSegment> {
         let tables = self.context.set.tables();
         let id = SegmentId(self.context.set.allocate());
         let path = names::segment(&tables.dir, id);
@@ -196,12 +197,12 @@ impl<'a> InOrder<'a> {
         let identity = SegmentIdentity { database, id, kind, epoch };
         let writer = SortedWriter::create(file.clone(), &path, identity)?;
         let handle = Arc::new(SegmentHandle::open(id, kind, epoch, tables));
-        Ok(Open { writer, handle, file })
+        Ok(OpenSegment { writer, handle, file })
     }
 
     /// Makes the segment durable; its name becomes so with those of the tables.
     fn finish(&mut self) -> Result<()> {
-        let Some(Open { writer, handle, file }) = self.open.take() else {
+        let Some(OpenSegment { writer, handle, file }) = self.open.take() else {
             return Ok(());
         };
         let length = writer.finish()?;

@@ -10,7 +10,7 @@
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
-use crate::compaction::picker::{Busy, Pick, pick_level0, pick_table};
+use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table};
 use crate::table::Summary;
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 const MIN_ENTRIES: u64 = 64;
 
 /// What is known beside the tables.
-pub struct Known<'a> {
+pub struct StaleFacts<'a> {
     /// The oldest live snapshot: tombstones it may see cannot vanish.
     pub oldest_snapshot: Option<SeqNo>,
     /// True for segments that were relocated.
@@ -32,7 +32,12 @@ pub struct Known<'a> {
 }
 
 /// The first table that is worth it, deepest first: what is gained there is gained for good.
-pub fn pick(keyspace: KeyspaceId, levels: &Levels, busy: &Busy, known: &Known<'_>) -> Option<Pick> {
+pub fn pick(
+    keyspace: KeyspaceId,
+    levels: &Levels,
+    busy: &RunningCompactions,
+    known: &StaleFacts<'_>,
+) -> Option<Pick> {
     let below = (1..LEVELS).rev().find_map(|level| {
         levels.level(level).iter().find_map(|table| {
             let pick = pick_stale(levels, level, table, known)?;
@@ -52,7 +57,7 @@ fn pick_stale(
     levels: &Levels,
     level: usize,
     table: &Arc<TableHandle>,
-    known: &Known<'_>,
+    known: &StaleFacts<'_>,
 ) -> Option<Pick> {
     let summary = &table.meta.summary;
     if summary.entries < MIN_ENTRIES {
@@ -80,7 +85,7 @@ fn is_mostly_tombstones(summary: &Summary) -> bool {
     summary.tombstones * 2 >= summary.entries
 }
 
-fn is_mostly_indirect(summary: &Summary, known: &Known<'_>) -> bool {
+fn is_mostly_indirect(summary: &Summary, known: &StaleFacts<'_>) -> bool {
     let indirect: u64 = summary
         .segments
         .iter()

@@ -16,8 +16,8 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
 use crate::commit::group::Committer;
-use crate::commit::stall::Gate;
-use crate::compaction::picker::{Busy, Pick, Turns, pick, scores};
+use crate::commit::stall::WriteStallController;
+use crate::compaction::picker::{CompactionCursors, Pick, RunningCompactions, pick, scores};
 use crate::compaction::{flush, job, reorganize};
 use crate::env::budget::Pressure;
 use crate::env::sync::{Condvar, Mutex};
@@ -52,7 +52,7 @@ pub struct Workplace {
     /// The way in, whose log is synced before tables are.
     pub committer: Arc<Committer>,
     /// Writers that wait for room.
-    pub gate: Arc<Gate>,
+    pub stall_controller: Arc<WriteStallController>,
     /// What compaction must keep.
     pub snapshots: Arc<Snapshots>,
     /// What is counted.
@@ -64,10 +64,10 @@ pub struct Workplace {
 }
 
 #[derive(Default)]
-struct State {
-    busy: Busy,
+struct BackgroundState {
+    busy: RunningCompactions,
     flushing: BTreeSet<KeyspaceId>,
-    turns: BTreeMap<KeyspaceId, Turns>,
+    compaction_cursors: BTreeMap<KeyspaceId, CompactionCursors>,
     /// Failures in a row, by kind of thread.
     failures: [u32; 3],
     error: Option<Error>,
@@ -83,7 +83,7 @@ struct State {
 /// What threads and the foreground share.
 pub struct Background {
     place: Workplace,
-    state: Mutex<State>,
+    state: Mutex<BackgroundState>,
     changed: Condvar,
     threads: Mutex<Vec<Box<dyn Join>>>,
 }
@@ -97,7 +97,7 @@ enum Role {
 }
 
 /// A piece of work, already marked as taken.
-enum Work {
+enum BackgroundWork {
     Flush(Arc<KeyspaceState>),
     Spare,
     Compact(Claimed),
@@ -120,7 +120,7 @@ impl Background {
     pub fn new(place: Workplace) -> Self {
         Background {
             place,
-            state: Mutex::new(State::default()),
+            state: Mutex::new(BackgroundState::default()),
             changed: Condvar::new(),
             threads: Mutex::new(Vec::new()),
         }
@@ -135,7 +135,7 @@ impl Background {
             let body = move || {
                 // Syncs and flushes are what writers wait for first; all else gives way to them.
                 if matches!(role, Some(Role::Collect | Role::Compact)) {
-                    this.place.context.env.threads.give_way();
+                    this.place.context.env.threads.lower_priority();
                 }
                 match role {
                     Some(Role::Collect) => this.collect(),
@@ -183,7 +183,7 @@ impl Background {
             self.end_job(work, &mut state);
             let failed = self.note(role, outcome, &mut state);
             drop(state);
-            self.place.gate.notify();
+            self.place.stall_controller.notify();
             self.press_for_level0();
             if failed {
                 self.rest(role);
@@ -192,7 +192,7 @@ impl Background {
     }
 
     /// The most urgent work for this kind of thread; marks it as taken.
-    fn find(&self, role: Role, state: &mut State) -> Option<Work> {
+    fn find(&self, role: Role, state: &mut BackgroundState) -> Option<BackgroundWork> {
         if self.place.context.health.check().is_err() {
             return None;
         }
@@ -203,29 +203,30 @@ impl Background {
             });
             if let Some(keyspace) = due {
                 state.flushing.insert(keyspace.id);
-                return Some(Work::Flush(keyspace));
+                return Some(BackgroundWork::Flush(keyspace));
             }
-            return self.place.committer.log().wants_spare().then_some(Work::Spare);
+            return self.place.committer.log().wants_spare().then_some(BackgroundWork::Spare);
         }
         if !set.tables().purge.is_empty() {
-            return Some(Work::Purge);
+            return Some(BackgroundWork::Purge);
         }
         if let Some(claimed) = self.pick(state).or_else(|| self.pick_stale(state)) {
-            return Some(Work::Compact(claimed));
+            return Some(BackgroundWork::Compact(claimed));
         }
-        (!dead::pick(&set.current()).is_empty()).then_some(Work::DropDead)
+        (!dead::pick(&set.current()).is_empty()).then_some(BackgroundWork::DropDead)
     }
 
-    fn pick(&self, state: &mut State) -> Option<Claimed> {
+    fn pick(&self, state: &mut BackgroundState) -> Option<Claimed> {
         for keyspace in self.place.context.set.keyspaces() {
             let levels = keyspace.view().levels.clone();
             let options = keyspace.options().clone();
-            let turns = state.turns.entry(keyspace.id).or_default();
-            let Some(pick) = pick(keyspace.id, &levels, &options, &state.busy, turns) else {
+            let compaction_cursors = state.compaction_cursors.entry(keyspace.id).or_default();
+            let Some(pick) = pick(keyspace.id, &levels, &options, &state.busy, compaction_cursors)
+            else {
                 continue;
             };
             if let Some(last) = pick.inputs.last() {
-                turns[pick.level] = Some(bounds(last).1.to_vec());
+                compaction_cursors[pick.level] = Some(bounds(last).1.to_vec());
             }
             if let Some(claim) = state.busy.claim(keyspace.id, &keyspace.order, &pick) {
                 return Some(Claimed { keyspace, levels, pick, claim, reorganize: false });
@@ -234,7 +235,7 @@ impl Background {
         None
     }
 
-    fn run_guarded(&self, work: &Work) -> Result<()> {
+    fn run_guarded(&self, work: &BackgroundWork) -> Result<()> {
         self.guarded(|| self.run(work))
     }
 
@@ -246,13 +247,13 @@ impl Background {
         })
     }
 
-    fn run(&self, work: &Work) -> Result<()> {
+    fn run(&self, work: &BackgroundWork) -> Result<()> {
         match work {
-            Work::Flush(keyspace) => self.flush(keyspace),
-            Work::Spare => self.place.committer.log().prepare_spare().map(|_| ()),
-            Work::Compact(claimed) => self.compact(claimed),
-            Work::DropDead => self.drop_dead(),
-            Work::Purge => self.purge(),
+            BackgroundWork::Flush(keyspace) => self.flush(keyspace),
+            BackgroundWork::Spare => self.place.committer.log().prepare_spare().map(|_| ()),
+            BackgroundWork::Compact(claimed) => self.compact(claimed),
+            BackgroundWork::DropDead => self.drop_dead(),
+            BackgroundWork::Purge => self.purge(),
         }
     }
 
@@ -269,21 +270,21 @@ impl Background {
 
     /// A keyspace that is no longer open takes no more turns, and keeps nothing of the log.
     pub fn forget(&self, keyspace: KeyspaceId) {
-        self.state.lock().turns.remove(&keyspace);
+        self.state.lock().compaction_cursors.remove(&keyspace);
         self.move_head();
         self.wake();
     }
 
-    /// Tells the gate how far back the oldest entry is that is not in a table.
+    /// Tells the write stall controller how far back the oldest entry is that is not in a table.
     pub fn move_head(&self) {
-        let gate = &self.place.gate;
-        let mut oldest = gate.log_bytes.load(Ordering::Relaxed);
+        let stall_controller = &self.place.stall_controller;
+        let mut oldest = stall_controller.log_bytes.load(Ordering::Relaxed);
         for keyspace in self.place.context.set.keyspaces() {
             let view = keyspace.view();
             oldest = view.memtables().filter_map(|m| m.first_bytes()).fold(oldest, u64::min);
         }
         // It only ever moves on: whoever looked earlier and comes later changes nothing.
-        gate.head_bytes.fetch_max(oldest, Ordering::Relaxed);
+        stall_controller.head_bytes.fetch_max(oldest, Ordering::Relaxed);
     }
 
     /// Reads get slower still where L0 fills up, and at last writers wait: then compaction must
@@ -320,7 +321,7 @@ impl Background {
         let Claimed { keyspace, pick, reorganize, .. } = claimed;
         let values = if *reorganize { pick.value_bytes() } else { 0 };
         let bytes = pick.bytes().saturating_add(values);
-        let (context, reserve) = (&self.place.context, &self.place.gate.reserve);
+        let (context, reserve) = (&self.place.context, &self.place.stall_controller.reserve);
         let dir = &context.set.tables().dir;
         let free = context.env.fs.free_space(dir).unwrap_or(u64::MAX);
         if bytes <= reserve.usable(free) || pick.is_move(keyspace.options().table_bytes) {
@@ -333,13 +334,13 @@ impl Background {
             .advise("free space on this file system; compaction then resumes"))
     }
 
-    fn end_job(&self, work: Work, state: &mut State) {
+    fn end_job(&self, work: BackgroundWork, state: &mut BackgroundState) {
         match &work {
-            Work::Flush(keyspace) => {
+            BackgroundWork::Flush(keyspace) => {
                 state.flushing.remove(&keyspace.id);
             }
-            Work::Compact(claimed) => state.busy.release(claimed.claim, &claimed.pick),
-            Work::Spare | Work::DropDead | Work::Purge => {}
+            BackgroundWork::Compact(claimed) => state.busy.release(claimed.claim, &claimed.pick),
+            BackgroundWork::Spare | BackgroundWork::DropDead | BackgroundWork::Purge => {}
         }
         // With its hold on the files it replaced, so that an idle database has freed them.
         drop(work);
@@ -348,7 +349,7 @@ impl Background {
     }
 
     /// Notes how a job ended; true if it failed.
-    fn note(&self, role: Role, outcome: Result<()>, state: &mut State) -> bool {
+    fn note(&self, role: Role, outcome: Result<()>, state: &mut BackgroundState) -> bool {
         let Err(error) = outcome else {
             state.failures[role as usize] = 0;
             if role == Role::Collect {
@@ -443,10 +444,10 @@ impl Background {
         };
         state.jobs += 1;
         drop(state);
-        let work = Work::Compact(claimed);
+        let work = BackgroundWork::Compact(claimed);
         let outcome = self.run_guarded(&work);
         self.end_job(work, &mut self.state.lock());
-        self.place.gate.notify();
+        self.place.stall_controller.notify();
         outcome
     }
 
@@ -457,7 +458,7 @@ impl Background {
         self.place.context.budget.close();
         self.state.lock().closing = true;
         self.changed.notify_all();
-        self.place.gate.close();
+        self.place.stall_controller.close();
         let threads = std::mem::take(&mut *self.threads.lock());
         for thread in threads {
             if thread.join().is_err() {
@@ -476,6 +477,6 @@ impl Background {
         let state = self.state.lock();
         let failed = state.error.clone().or_else(|| state.gc_error.clone());
         drop(state);
-        failed.or_else(|| self.place.collector.trouble())
+        failed.or_else(|| self.place.collector.quarantined())
     }
 }

@@ -5,7 +5,7 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::db::Db;
-use crate::read::get::{Found, get};
+use crate::read::get::{Lookup, get};
 use crate::segment::{ScanMode, ScanStart, read_head, scan};
 use crate::version::files::{RelocationHandle, TableHandle};
 use crate::version::references::check_all;
@@ -146,7 +146,8 @@ fn check_pointer(
 /// True if somebody who reads at one of `readers` sees this version of the key.
 fn is_visible(view: &View, user_key: &[u8], seqno: SeqNo, readers: &[SeqNo]) -> Result<bool> {
     for &reader in readers.iter().filter(|reader| **reader >= seqno) {
-        if matches!(get(view, user_key, reader, false)?, Found::Pointer(_, seen) if seen == seqno) {
+        if matches!(get(view, user_key, reader, false)?, Lookup::Pointer(_, seen) if seen == seqno)
+        {
             return Ok(true);
         }
     }

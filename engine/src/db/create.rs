@@ -4,7 +4,7 @@
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::db::DEFAULT_KEYSPACE;
-use crate::db::orders::Orders;
+use crate::db::comparators::Comparators;
 use crate::db::place;
 use crate::env::Env;
 use crate::version::edit::{Change, Edit};
@@ -38,7 +38,7 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
 pub fn create(
     env: &Env,
     dir: &Path,
-    orders: &Orders,
+    comparators: &Comparators,
     keyspace: &KeyspaceOptions,
     beside_others: bool,
 ) -> Result<()> {
@@ -51,7 +51,7 @@ pub fn create(
     let add = Change::AddKeyspace {
         id: KeyspaceId(1),
         name: DEFAULT_KEYSPACE.to_owned(),
-        order: orders.order_for_new(DEFAULT_KEYSPACE).name().to_owned(),
+        order: comparators.order_for_new(DEFAULT_KEYSPACE).name().to_owned(),
         settings: keyspace.to_text(),
         flushed: 0,
     };

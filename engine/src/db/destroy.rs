@@ -7,7 +7,7 @@ use crate::db::place;
 use crate::db::repair::LOST;
 use crate::env::Env;
 use crate::env::fs::{Fs, Hold};
-use crate::version::files::names::{self, Named};
+use crate::version::files::names::{self, FileName};
 use std::path::Path;
 
 impl Db {
@@ -40,9 +40,9 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
     let current = dir.join(names::CURRENT);
     let exists = fs.exists(&current).doing("look for", &current)?;
     place::check_not_of_another_store(env, dir, exists)?;
-    let ours = |path: &Path| names::parse(path) != Named::Foreign;
+    let ours = |path: &Path| names::parse(path) != FileName::Foreign;
     // CURRENT and LOCK are names that others use too: they tell nothing by themselves.
-    let telling = |path: &Path| !matches!(names::parse(path), Named::Foreign | Named::Fixed);
+    let telling = |path: &Path| !matches!(names::parse(path), FileName::Foreign | FileName::Fixed);
     let files = fs.list(dir).doing("list", dir)?;
     if !files.iter().any(|path| telling(path)) {
         return Ok(());

@@ -59,8 +59,8 @@ impl Db {
     }
 
     /// Lets automatic GC rest, for an hour that needs all of the device. Segments in which nothing
-    /// is live still go; a census under way is given up, a relocation (of 64 MiB or one segment)
-    /// ends first. [`Db::resume_gc`] ends it, and so does opening anew.
+    /// is live still go; a liveness scan under way is given up, a relocation (of 64 MiB or one
+    /// segment) ends first. [`Db::resume_gc`] ends it, and so does opening anew.
     pub fn pause_gc(&self) {
         self.core.background.gc_paused().store(true, Ordering::Relaxed);
         self.core.background.wake();

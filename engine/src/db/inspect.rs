@@ -9,10 +9,10 @@ use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::File;
 use crate::env::{Env, OsSettings};
 use crate::relocation::{RelocationMeta, RelocationTable, TargetUse};
-use crate::segment::{RecordKind, ScanMode, ScanStart, Tail, read_head, scan};
+use crate::segment::{RecordKind, ScanMode, ScanStart, ScanTail, read_head, scan};
 use crate::table::TableStats;
 use crate::table::{Table, TableMeta};
-use crate::version::files::names::{self, Named};
+use crate::version::files::names::{self, FileName};
 use crate::version::manifest::scan_records;
 use std::io::Write;
 use std::path::Path;
@@ -38,14 +38,14 @@ pub fn inspect(path: &Path, out: &mut dyn Write) -> Result<()> {
 
 /// As [`inspect`], in another environment.
 pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
-    if matches!(names::parse(path), Named::Fixed) && path.ends_with(names::OPTIONS) {
+    if matches!(names::parse(path), FileName::Fixed) && path.ends_with(names::OPTIONS) {
         let text = read_whole(env, path)?;
         return out.write_all(&text).doing("print", path);
     }
     let file = env.fs.open(path).doing("open", path)?;
     let mut head = [0; HEADER_BYTES];
     let read = file.read_at(&mut head, 0).doing("read", path)?;
-    if read == 0 && matches!(names::parse(path), Named::Segment(_)) {
+    if read == 0 && matches!(names::parse(path), FileName::Segment(_)) {
         return print(out, path, format_args!("segment: prepared, never begun\n"));
     }
     let header = Header::decode(&head[..read]).in_file(path)?;
@@ -154,8 +154,8 @@ fn inspect_segment(
     // How the log went on is not in this file: its end is taken for a torn one.
     let end = scan(file, path, &head, ScanMode::Tail, ScanStart::first(&head), &mut each)?;
     match end.tail {
-        Tail::Clean => Ok(()),
-        Tail::Torn { offset, bytes } => {
+        ScanTail::Clean => Ok(()),
+        ScanTail::Torn { offset, bytes } => {
             print(out, path, format_args!("{bytes} bytes from {offset} on are no frames\n"))
         }
     }

@@ -1,7 +1,7 @@
 //! A named ordered map inside a database.
 
 use crate::base::error::Result;
-use crate::commit::batch::{Batch, Frame, StoredValue, Target, check_key, deletion};
+use crate::commit::batch::{Batch, CommitFrame, RecordTarget, StoredValue, check_key, deletion};
 use crate::db::Core;
 use crate::db::key_range::{KeyRange, bounds_of};
 use crate::db::options::WriteOptions;
@@ -63,9 +63,9 @@ impl Keyspace {
         check_key(key)?;
         let stored = StoredValue::prepare(&self.state, value)?;
         let record = stored.record(&self.state, key, value);
-        let target = Target { keyspace: &self.state, separated: stored.separated };
+        let target = RecordTarget { keyspace: &self.state, separated: stored.separated };
         let user_bytes = (key.len() + value.len()) as u64;
-        let frame = Frame { records: &[record], targets: &[target], user_bytes };
+        let frame = CommitFrame { records: &[record], targets: &[target], user_bytes };
         let own = || {
             let mut batch = Batch::default();
             batch.put(&self.state, key, value)?;
@@ -85,9 +85,9 @@ impl Keyspace {
         self.core.check_writable()?;
         check_key(key)?;
         let record = deletion(&self.state, key);
-        let target = Target { keyspace: &self.state, separated: false };
+        let target = RecordTarget { keyspace: &self.state, separated: false };
         let user_bytes = key.len() as u64;
-        let frame = Frame { records: &[record], targets: &[target], user_bytes };
+        let frame = CommitFrame { records: &[record], targets: &[target], user_bytes };
         let own = || {
             let mut batch = Batch::default();
             batch.delete(&self.state, key)?;

@@ -8,6 +8,7 @@ pub mod background;
 pub mod batch;
 pub mod check;
 pub mod checkpoint;
+pub mod comparators;
 pub mod create;
 pub mod cursor;
 pub mod destroy;
@@ -17,7 +18,6 @@ pub mod key_range;
 pub mod keyspace;
 pub mod open;
 pub mod options;
-pub mod orders;
 pub mod place;
 pub mod range;
 pub mod read_options;
@@ -35,7 +35,7 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::commit::group::{Committer, Durability};
-use crate::commit::stall::Gate;
+use crate::commit::stall::WriteStallController;
 use crate::compaction::picker::pick_range;
 use crate::compaction::reorganize;
 use crate::env::Env;
@@ -76,19 +76,19 @@ pub(crate) struct Core {
     pub(crate) set: Arc<VersionSet>,
     pub(crate) health: Arc<Health>,
     pub(crate) committer: Arc<Committer>,
-    pub(crate) gate: Arc<Gate>,
+    pub(crate) stall_controller: Arc<WriteStallController>,
     pub(crate) snapshots: Arc<Snapshots>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) budget: Arc<Budget>,
     pub(crate) fetcher: Fetcher,
     pub(crate) background: Arc<Background>,
-    pub(crate) orders: orders::Orders,
+    pub(crate) comparators: comparators::Comparators,
     pub(crate) recovered: recover::RecoveryReport,
     /// Where segments ended whose length the manifest did not know when it was opened.
     pub(crate) log_ends: BTreeMap<SegmentId, u64>,
     keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Serializes creating and dropping keyspaces.
-    shaping: Mutex<()>,
+    ddl: Mutex<()>,
     closed: AtomicBool,
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -138,7 +138,7 @@ impl Core {
     }
 
     fn add_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
-        let order = self.orders.order_for_new(name);
+        let order = self.comparators.order_for_new(name);
         let mut id = KeyspaceId(0);
         let add = |_: &Version| {
             // I6: never used before, so that what the log still holds of a keyspace dropped
@@ -330,7 +330,7 @@ impl Db {
             return Err(Error::invalid(format!("{name:?} can't be the name of a keyspace"))
                 .advise("use 1 to 255 bytes without control characters"));
         }
-        let _shaping = self.core.shaping.lock();
+        let _ddl = self.core.ddl.lock();
         let known = self.core.keyspaces.read().get(name).cloned();
         let state = match known {
             Some(state) => {
@@ -372,7 +372,7 @@ impl Db {
             return Err(Error::invalid("the keyspace `default` can't be dropped")
                 .advise("delete its keys instead"));
         }
-        let _shaping = self.core.shaping.lock();
+        let _ddl = self.core.ddl.lock();
         let state = self.core.keyspaces.read().get(name).cloned();
         let state =
             state.ok_or_else(|| Error::invalid(format!("there is no keyspace {name:?}")))?;
@@ -392,7 +392,7 @@ impl Db {
         };
         self.core.keyspaces.write().remove(name);
         self.core.background.forget(state.id);
-        self.core.gate.notify();
+        self.core.stall_controller.notify();
         dropped.map(|_| ())
     }
 

@@ -8,11 +8,11 @@ use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogShared};
 use crate::commit::replay::{ReplayReport, replay};
 use crate::commit::reserve::Reserve;
-use crate::commit::stall::Gate;
+use crate::commit::stall::WriteStallController;
 use crate::db::background::{Background, Workplace};
+use crate::db::comparators::Comparators;
 use crate::db::create;
 use crate::db::options::Options;
-use crate::db::orders::Orders;
 use crate::db::place;
 use crate::db::recover::{self, RecoveryReport};
 use crate::db::{Core, DEFAULT_KEYSPACE, Db};
@@ -20,7 +20,7 @@ use crate::env::Env;
 use crate::env::budget::Budget;
 use crate::env::fs::{Hold, Lock};
 use crate::env::sync::{Mutex, RwLock};
-use crate::gc::collector::{Collector, Parts};
+use crate::gc::collector::{Collector, CollectorParts};
 use crate::read::fetch::Fetcher;
 use crate::stats::Counters;
 use crate::table::{FilterPolicy, TableStats};
@@ -52,7 +52,7 @@ pub struct Builder {
     dir: PathBuf,
     options: Options,
     env: Option<Env>,
-    orders: Orders,
+    comparators: Comparators,
     filter_policy: Option<Arc<dyn FilterPolicy>>,
     beside_others: bool,
 }
@@ -63,7 +63,7 @@ impl Builder {
             dir: dir.to_path_buf(),
             options: Options::default(),
             env: None,
-            orders: Orders::default(),
+            comparators: Comparators::default(),
             filter_policy: None,
             beside_others: false,
         }
@@ -73,8 +73,8 @@ impl Builder {
         &self.dir
     }
 
-    pub(super) fn orders(&self) -> &Orders {
-        &self.orders
+    pub(super) fn comparators(&self) -> &Comparators {
+        &self.comparators
     }
 
     pub(super) fn keyspace_options(&self) -> &KeyspaceOptions {
@@ -117,7 +117,7 @@ impl Builder {
     /// when the keyspace is created; opening it with another one is refused.
     #[must_use]
     pub fn comparator(mut self, keyspace: &str, comparator: Arc<dyn Comparator>) -> Self {
-        self.orders.set(keyspace, comparator);
+        self.comparators.set(keyspace, comparator);
         self
     }
 
@@ -150,8 +150,8 @@ impl Builder {
     pub fn open(self) -> Result<Db> {
         self.options.validate()?;
         let env = self.env_to_use();
-        let Builder { dir, options, orders, filter_policy, beside_others, .. } = self;
-        Opening { env, dir, options, orders, filter_policy, beside_others }.run()
+        let Builder { dir, options, comparators, filter_policy, beside_others, .. } = self;
+        Opening { env, dir, options, comparators, filter_policy, beside_others }.run()
     }
 }
 
@@ -159,7 +159,7 @@ struct Opening {
     env: Env,
     dir: PathBuf,
     options: Options,
-    orders: Orders,
+    comparators: Comparators,
     filter_policy: Option<Arc<dyn FilterPolicy>>,
     beside_others: bool,
 }
@@ -189,7 +189,7 @@ impl Opening {
         place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
         if !exists {
             let keyspace = &self.options.keyspace;
-            create::create(&self.env, &self.dir, &self.orders, keyspace, self.beside_others)?;
+            create::create(&self.env, &self.dir, &self.comparators, keyspace, self.beside_others)?;
         }
         let recovered = self.recover()?;
         let core = self.assemble(recovered, lock)?;
@@ -224,9 +224,9 @@ impl Opening {
     fn recover(&self) -> Result<Recovered> {
         let current = read_current(&self.env, &self.dir)?;
         let tables = self.table_context(current);
-        let orders = self.orders.clone();
-        let order_of = move |name: &str| orders.named(name);
-        let found = recover::read_version(&self.env, &tables, current, &order_of)?;
+        let comparators = self.comparators.clone();
+        let comparator_of = move |name: &str| comparators.named(name);
+        let found = recover::read_version(&self.env, &tables, current, &comparator_of)?;
         recover::check_files(&self.env, &found.version)?;
         let left = recover::find_leftovers(&self.env, &self.dir, &found.version, current)?;
         let mut report =
@@ -241,14 +241,14 @@ impl Opening {
         report.torn_bytes = replayed.torn.iter().map(|torn| torn.bytes).sum();
         let last_seqno = found.last_seqno.max(replayed.last_seqno);
         let health = Arc::new(Health::default());
-        let set = VersionSet::new(set::Parts {
+        let set = VersionSet::new(set::VersionSetParts {
             env: self.env.clone(),
             tables,
             health: health.clone(),
             version: found.version,
             next_file: found.next_file.max(left.highest_id + 1),
             last_seqno,
-            order_of: Box::new(order_of),
+            comparator_of: Box::new(comparator_of),
         });
         by_id.into_values().for_each(|keyspace| set.register(keyspace));
         Ok(Recovered {
@@ -285,8 +285,8 @@ impl Opening {
         let (mut by_name, mut by_id) = (BTreeMap::new(), BTreeMap::new());
         for (&id, keyspace) in &version.keyspaces {
             let name = keyspace.name.clone();
-            self.orders.check(&name, &keyspace.order)?;
-            let order = self.orders.named(&keyspace.order)?;
+            self.comparators.check(&name, &keyspace.order)?;
+            let order = self.comparators.named(&keyspace.order)?;
             let options = KeyspaceOptions::from_text(&keyspace.settings)?;
             let state = KeyspaceState::new(id, name.clone(), order, options, shared.clone());
             let state = Arc::new(state);
@@ -326,18 +326,19 @@ impl Opening {
         let counters = Arc::new(Counters::default());
         let snapshots = Arc::new(Snapshots::default());
         snapshots.publish(recovered.last_seqno);
-        let gate = Arc::new(Gate::new(
+        let stall_controller = Arc::new(WriteStallController::new(
             self.options.stall_limits(),
             counters.clone(),
             recovered.health.clone(),
             self.env.clock.clone(),
             Reserve::new(self.dir.clone()),
         ));
-        gate.log_bytes.store(recovered.replay.bytes, Ordering::Relaxed);
+        stall_controller.log_bytes.store(recovered.replay.bytes, Ordering::Relaxed);
         let writable = !self.options.read_only;
         let compaction_threads = self.options.compaction_threads;
-        let core =
-            Arc::new_cyclic(|core| self.core(core, recovered, lock, counters, snapshots, gate));
+        let core = Arc::new_cyclic(|core| {
+            self.core(core, recovered, lock, counters, snapshots, stall_controller)
+        });
         if writable {
             core.committer.log().rotate(&mut core.committer.hold())?;
             core.committer.seal_held_back();
@@ -354,14 +355,14 @@ impl Opening {
         lock: Option<Box<dyn Lock>>,
         counters: Arc<Counters>,
         snapshots: Arc<Snapshots>,
-        gate: Arc<Gate>,
+        stall_controller: Arc<WriteStallController>,
     ) -> Core {
         let Recovered { set, health, .. } = recovered;
         let committer = Arc::new(self.committer(
             core,
             &set,
             &health,
-            (&counters, &snapshots, &gate),
+            (&counters, &snapshots, &stall_controller),
             (recovered.last_seqno, recovered.replay.last),
         ));
         let closing = Arc::new(AtomicBool::new(false));
@@ -374,11 +375,11 @@ impl Opening {
             budget: budget.clone(),
             closing,
         };
-        let collector = Collector::new(Parts {
+        let collector = Collector::new(CollectorParts {
             context: context.clone(),
             committer: committer.clone(),
             snapshots: snapshots.clone(),
-            gate: gate.clone(),
+            stall_controller: stall_controller.clone(),
             counters: counters.clone(),
             options: self.options.gc.clone(),
         });
@@ -387,7 +388,7 @@ impl Opening {
             collector,
             gc_automatic: self.options.gc.automatic,
             committer: committer.clone(),
-            gate: gate.clone(),
+            stall_controller: stall_controller.clone(),
             snapshots: snapshots.clone(),
             counters: counters.clone(),
         }));
@@ -399,16 +400,16 @@ impl Opening {
             set,
             health,
             committer,
-            gate,
+            stall_controller,
             snapshots,
             counters,
             budget,
             background,
-            orders: self.orders,
+            comparators: self.comparators,
             recovered: recovered.report,
             log_ends: recovered.replay.sealed.into_iter().collect(),
             keyspaces: RwLock::new(recovered.keyspaces),
-            shaping: Mutex::new(()),
+            ddl: Mutex::new(()),
             closed: AtomicBool::new(false),
             lock: Mutex::new(lock),
         }
@@ -419,7 +420,11 @@ impl Opening {
         core: &Weak<Core>,
         set: &Arc<VersionSet>,
         health: &Arc<Health>,
-        (counters, snapshots, gate): (&Arc<Counters>, &Arc<Snapshots>, &Arc<Gate>),
+        (counters, snapshots, stall_controller): (
+            &Arc<Counters>,
+            &Arc<Snapshots>,
+            &Arc<WriteStallController>,
+        ),
         (last_seqno, last): (u64, Option<(crate::base::pointer::SegmentId, u64)>),
     ) -> Committer {
         let shared = LogShared::new(
@@ -433,7 +438,7 @@ impl Opening {
         let (waker, syncer, keyspaces) = (core.clone(), core.clone(), set.clone());
         let parts = CommitParts {
             log: Arc::new(shared),
-            gate: gate.clone(),
+            stall_controller: stall_controller.clone(),
             health: health.clone(),
             snapshots: snapshots.clone(),
             counters: counters.clone(),

@@ -5,7 +5,7 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::db::options::Options;
 use crate::env::Env;
 use crate::env::fs::{Hold, Lock};
-use crate::version::files::names::{self, Named};
+use crate::version::files::names::{self, FileName};
 use crate::version::manifest::read_current;
 use std::path::{Path, PathBuf};
 
@@ -75,17 +75,20 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
     for path in env.fs.list(dir).doing("list", dir)? {
         let name = path.file_name().unwrap_or_default();
         match names::parse(&path) {
-            Named::Fixed => {}
-            Named::Foreign if beside_others => {}
-            Named::Manifest(_) => manifests.push(dir.join(name)),
-            Named::Foreign => {
+            FileName::Fixed => {}
+            FileName::Foreign if beside_others => {}
+            FileName::Manifest(_) => manifests.push(dir.join(name)),
+            FileName::Foreign => {
                 let name = name.to_string_lossy();
                 let what = format!("the directory holds {name:?}, which is not CleaveDB's");
                 return Err(Error::invalid(what)
                     .in_file(dir)
                     .advise("choose an empty or a new directory"));
             }
-            Named::Table(_) | Named::Segment(_) | Named::Relocation(_) | Named::Aside(_) => {
+            FileName::Table(_)
+            | FileName::Segment(_)
+            | FileName::Relocation(_)
+            | FileName::Aside(_) => {
                 return Err(Error::corruption("CURRENT is missing from this database")
                     .in_file(dir)
                     .advise("restore it, or the whole database, from a checkpoint"));

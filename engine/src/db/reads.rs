@@ -10,7 +10,7 @@ use crate::db::range::{Keys, Range};
 use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::read::fetch::Want;
-use crate::read::get::{Found, get};
+use crate::read::get::{Lookup, get};
 use crate::read::visible::Bounds;
 use crate::version::view::View;
 use std::sync::Arc;
@@ -47,9 +47,9 @@ impl Keyspace {
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
         let value = match get(&view, key, seqno, options.fill_cache)? {
-            Found::Nothing => return Ok(None),
-            Found::Inline(value) => Value::from(value),
-            Found::Pointer(pointer, seqno) => {
+            Lookup::Nothing => return Ok(None),
+            Lookup::Inline(value) => Value::from(value),
+            Lookup::Pointer(pointer, seqno) => {
                 self.core.fetcher.value(&view, pointer, key, seqno)?
             }
         };
@@ -89,9 +89,9 @@ impl Keyspace {
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
         let made = match get(&view, key, seqno, options.fill_cache)? {
-            Found::Nothing => return Ok(None),
-            Found::Inline(value) => read(&value),
-            Found::Pointer(pointer, seqno) => {
+            Lookup::Nothing => return Ok(None),
+            Lookup::Inline(value) => read(&value),
+            Lookup::Pointer(pointer, seqno) => {
                 self.core.fetcher.show(&view, pointer, key, seqno, read)?
             }
         };
@@ -117,7 +117,7 @@ impl Keyspace {
     /// As [`Keyspace::contains_key`], at a snapshot or without filling the cache.
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
-        Ok(get(&view, key.as_ref(), seqno, options.fill_cache)? != Found::Nothing)
+        Ok(get(&view, key.as_ref(), seqno, options.fill_cache)? != Lookup::Nothing)
     }
 
     /// The values of many keys at one moment, in the order of the keys. Separated values are read
@@ -154,9 +154,9 @@ impl Keyspace {
             let key = key.as_ref();
             values.push(match get(&view, key, seqno, options.fill_cache) {
                 Err(error) => Err(error),
-                Ok(Found::Nothing) => Ok(None),
-                Ok(Found::Inline(value)) => Ok(Some(Value::from(value))),
-                Ok(Found::Pointer(pointer, seqno)) => {
+                Ok(Lookup::Nothing) => Ok(None),
+                Ok(Lookup::Inline(value)) => Ok(Some(Value::from(value))),
+                Ok(Lookup::Pointer(pointer, seqno)) => {
                     wants.push(Want { pointer, key: key.to_vec(), seqno });
                     wanted.push(index);
                     Ok(None)

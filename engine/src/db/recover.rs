@@ -11,7 +11,7 @@ use crate::env::Env;
 use crate::env::fs::File;
 use crate::segment::{RecordKind, SegmentKind, read_head};
 use crate::version::Version;
-use crate::version::build::Builder;
+use crate::version::build::VersionBuilder;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{TableContext, names};
 use crate::version::manifest::{Current, read_manifest};
@@ -62,10 +62,10 @@ pub fn read_version(
     env: &Env,
     tables: &Arc<TableContext>,
     current: Current,
-    order_of: crate::version::build::OrderOf<'_>,
+    comparator_of: crate::version::build::ComparatorOf<'_>,
 ) -> Result<Manifested> {
     let edits = read_manifest(env, &tables.dir, current.database, current.manifest)?;
-    let builder = Builder { tables, order_of };
+    let builder = VersionBuilder { tables, comparator_of };
     let path = names::manifest(&tables.dir, current.manifest);
     let mut found =
         Manifested { version: Version::default(), next_file: current.manifest + 1, last_seqno: 0 };
@@ -164,23 +164,23 @@ pub fn find_leftovers(
     let live_relocations: BTreeSet<RelocationId> =
         version.relocations.values().map(|relocation| relocation.meta.id).collect();
     for path in env.fs.list(dir).doing("list", dir)? {
-        use names::Named;
+        use names::FileName;
         let (id, live) = match names::parse(&path) {
-            Named::Table(id) => (id.0, live_tables.contains_key(&id)),
-            Named::Segment(id) => (id.0, version.segments.contains_key(&id)),
-            Named::Relocation(id) => (id.0, live_relocations.contains(&id)),
-            Named::Manifest(id) => (id, id == current.manifest),
-            Named::Aside(id) => (id.0, true),
-            Named::Fixed => {
+            FileName::Table(id) => (id.0, live_tables.contains_key(&id)),
+            FileName::Segment(id) => (id.0, version.segments.contains_key(&id)),
+            FileName::Relocation(id) => (id.0, live_relocations.contains(&id)),
+            FileName::Manifest(id) => (id, id == current.manifest),
+            FileName::Aside(id) => (id.0, true),
+            FileName::Fixed => {
                 (0, !path.ends_with(names::CURRENT_NEW) && !path.ends_with(names::PROBE))
             }
-            Named::Foreign => {
+            FileName::Foreign => {
                 found.foreign += 1;
                 continue;
             }
         };
         found.highest_id = found.highest_id.max(id);
-        if let Named::Segment(id) = names::parse(&path)
+        if let FileName::Segment(id) = names::parse(&path)
             && !live
             && id >= version.head.segment
         {

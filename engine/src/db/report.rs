@@ -337,7 +337,7 @@ impl Db {
         let cache = core.set.tables().cache.stats();
         let (snapshots, oldest) = core.snapshots.summary();
         let now = core.env.clock.now();
-        let reserve = &core.gate.reserve;
+        let reserve = &core.stall_controller.reserve;
         let (counters, version) = (&core.counters, core.set.current());
         let mut stats = Stats {
             keyspaces: self.keyspace_stats(),
@@ -361,7 +361,7 @@ impl Db {
             value_bytes_read: counters.value_bytes_read.get(),
             block_reads: tables.block_reads,
             block_bytes_read: tables.block_read_bytes,
-            replay_bytes: core.gate.backlog(),
+            replay_bytes: core.stall_controller.backlog(),
             pinned_bytes: self.pinned_bytes(),
             cache_bytes: cache.bytes,
             relocations: version.relocations.len() as u64,
@@ -413,7 +413,7 @@ impl Db {
             ("segments_dropped", counters.segments_dropped.get()),
             ("files_removed", counters.files_removed.get()),
             ("writes_refused_for_space", counters.writes_refused_for_space.get()),
-            ("disk_reserve_bytes", self.core.gate.reserve.found().reserve()),
+            ("disk_reserve_bytes", self.core.stall_controller.reserve.found().reserve()),
             ("background_errors", counters.background_errors.get()),
             ("replay_bytes", stats.replay_bytes),
             ("pinned_bytes", stats.pinned_bytes),

@@ -77,7 +77,7 @@ impl ReadRequest {
 }
 
 /// One request's way from asked to taken.
-enum Slot {
+enum ReadSlot {
     Waiting(ReadRequest),
     Reading,
     Done(io::Result<Vec<u8>>),
@@ -85,13 +85,13 @@ enum Slot {
 }
 
 /// Requests that were handed over together. Its lock is a leaf: nothing is locked under it.
-pub(super) struct Batch {
-    slots: Mutex<Slots>,
+pub(super) struct ReadBatch {
+    slots: Mutex<ReadSlots>,
     done: Condvar,
 }
 
-struct Slots {
-    slots: Vec<Slot>,
+struct ReadSlots {
+    slots: Vec<ReadSlot>,
     /// No slot before this one waits for a worker.
     next: usize,
     /// The slot whose result somebody waits for; there is one taker at most.
@@ -101,32 +101,32 @@ struct Slots {
 /// After this many requests in a row that need the device, the others are not tried in memory.
 const CACHE_PATIENCE: usize = 2;
 
-impl Batch {
+impl ReadBatch {
     /// A batch of these requests, and how many of them workers have to read. What is in the page
     /// cache is read at once: handing it to a worker takes longer than reading it.
-    pub(super) fn new(requests: Vec<ReadRequest>) -> (Arc<Batch>, usize) {
+    pub(super) fn new(requests: Vec<ReadRequest>) -> (Arc<ReadBatch>, usize) {
         let (mut misses, mut waiting) = (0, 0);
         let mut slot = |request: ReadRequest| {
             let cached = if misses < CACHE_PATIENCE { request.read_cached() } else { None };
             match cached {
                 Some(bytes) => {
                     misses = 0;
-                    Slot::Done(Ok(bytes))
+                    ReadSlot::Done(Ok(bytes))
                 }
                 None => {
                     misses += 1;
                     waiting += 1;
-                    Slot::Waiting(request)
+                    ReadSlot::Waiting(request)
                 }
             }
         };
         let slots = requests.into_iter().map(&mut slot).collect();
-        let slots = Slots { slots, next: 0, awaited: None };
-        (Arc::new(Batch { slots: Mutex::new(slots), done: Condvar::new() }), waiting)
+        let slots = ReadSlots { slots, next: 0, awaited: None };
+        (Arc::new(ReadBatch { slots: Mutex::new(slots), done: Condvar::new() }), waiting)
     }
 
     /// Takes the next request that nobody has begun with. Its result must be given to
-    /// [`Batch::finish`].
+    /// [`ReadBatch::finish`].
     pub(super) fn claim(&self) -> Option<(usize, ReadRequest)> {
         let mut slots = self.lock();
         while slots.next < slots.slots.len() {
@@ -141,7 +141,7 @@ impl Batch {
 
     pub(super) fn finish(&self, index: usize, result: io::Result<Vec<u8>>) {
         let mut slots = self.lock();
-        slots.slots[index] = Slot::Done(result);
+        slots.slots[index] = ReadSlot::Done(result);
         let awaited = slots.awaited == Some(index);
         drop(slots);
         if awaited {
@@ -152,18 +152,18 @@ impl Batch {
     fn take(&self, index: usize) -> io::Result<Vec<u8>> {
         let mut slots = self.lock();
         if let Some(request) = slots.claim(index) {
-            slots.slots[index] = Slot::Taken;
+            slots.slots[index] = ReadSlot::Taken;
             drop(slots);
             return request.read();
         }
         loop {
-            match std::mem::replace(&mut slots.slots[index], Slot::Taken) {
-                Slot::Done(result) => {
+            match std::mem::replace(&mut slots.slots[index], ReadSlot::Taken) {
+                ReadSlot::Done(result) => {
                     slots.awaited = None;
                     return result;
                 }
-                Slot::Reading => slots.slots[index] = Slot::Reading,
-                Slot::Taken | Slot::Waiting(_) => {
+                ReadSlot::Reading => slots.slots[index] = ReadSlot::Reading,
+                ReadSlot::Taken | ReadSlot::Waiting(_) => {
                     drop(slots);
                     panic!("request {index} of a batch was taken twice");
                 }
@@ -176,21 +176,21 @@ impl Batch {
     /// Forgets the requests that nobody has begun with; their files are let go.
     fn cancel(&self) {
         let mut slots = self.lock();
-        let cancelled: Vec<Slot> =
-            slots.slots.iter_mut().filter(|slot| slot.waits()).map(Slot::cancel).collect();
+        let cancelled: Vec<ReadSlot> =
+            slots.slots.iter_mut().filter(|slot| slot.waits()).map(ReadSlot::cancel).collect();
         drop(slots);
         drop(cancelled); // closes files, which may take a while: not under the lock
     }
 
-    fn lock(&self) -> MutexGuard<'_, Slots> {
+    fn lock(&self) -> MutexGuard<'_, ReadSlots> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Slots {
+impl ReadSlots {
     fn claim(&mut self, index: usize) -> Option<ReadRequest> {
-        match std::mem::replace(&mut self.slots[index], Slot::Reading) {
-            Slot::Waiting(request) => Some(request),
+        match std::mem::replace(&mut self.slots[index], ReadSlot::Reading) {
+            ReadSlot::Waiting(request) => Some(request),
             other => {
                 self.slots[index] = other;
                 None
@@ -199,18 +199,18 @@ impl Slots {
     }
 }
 
-impl Slot {
+impl ReadSlot {
     fn waits(&self) -> bool {
-        matches!(self, Slot::Waiting(_))
+        matches!(self, ReadSlot::Waiting(_))
     }
 
-    fn cancel(&mut self) -> Slot {
-        std::mem::replace(self, Slot::Taken)
+    fn cancel(&mut self) -> ReadSlot {
+        std::mem::replace(self, ReadSlot::Taken)
     }
 }
 
 /// The results of a batch, for the one who asked.
-pub(super) struct BatchResults(pub(super) Arc<Batch>);
+pub(super) struct BatchResults(pub(super) Arc<ReadBatch>);
 
 impl PendingReads for BatchResults {
     fn take(&mut self, index: usize) -> io::Result<Vec<u8>> {
@@ -229,7 +229,7 @@ pub(super) struct OneByOne;
 
 impl BatchReader for OneByOne {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        Box::new(BatchResults(Batch::new(requests).0))
+        Box::new(BatchResults(ReadBatch::new(requests).0))
     }
 
     fn name(&self) -> &'static str {

@@ -21,7 +21,7 @@ use std::time::Duration;
 
 /// Who spends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Who {
+pub enum IoPriority {
     /// A flush: counted, never held up.
     Flush,
     /// A compaction.
@@ -76,25 +76,25 @@ pub struct Budget {
     clock: Arc<dyn Clock>,
     cap: Option<u64>,
     /// Reads in quiet, and while background work was under way.
-    quiet: Reads,
-    busy: Reads,
+    quiet: ReadTimes,
+    busy: ReadTimes,
     /// The longest time that counts.
     outlier_nanos: AtomicU64,
     /// When somebody spent last, in nanoseconds.
     last_spent: AtomicU64,
     pressures: AtomicU8,
-    state: Mutex<State>,
+    state: Mutex<BudgetState>,
     changed: Condvar,
 }
 
 /// Times of reads, summed up.
 #[derive(Default)]
-struct Reads {
+struct ReadTimes {
     nanos: AtomicU64,
     count: AtomicU64,
 }
 
-impl Reads {
+impl ReadTimes {
     fn add(&self, nanos: u64) {
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
         self.count.fetch_add(1, Ordering::Relaxed);
@@ -113,28 +113,28 @@ impl Reads {
 }
 
 #[derive(Default)]
-struct State {
+struct BudgetState {
     /// For the sake of reads, in bytes a second.
     limit: Option<f64>,
     /// The mean time of a read in quiet, in nanoseconds; unknown before the first quiet reads.
     quiet_nanos: Option<f64>,
     window_begun: Duration,
     window_spent: u64,
-    compaction: Lane,
-    gc: Lane,
+    compaction: BudgetLane,
+    gc: BudgetLane,
     closed: bool,
 }
 
 /// One of those that share a limit.
 #[derive(Default, Clone, Copy)]
-struct Lane {
+struct BudgetLane {
     /// What it has spent is within the limit from then on.
     paid: Duration,
     /// When it spent last.
     spent: Option<Duration>,
 }
 
-impl Lane {
+impl BudgetLane {
     fn is_resting(&self, now: Duration) -> bool {
         self.spent.is_none_or(|spent| now.saturating_sub(spent) > RESTING) && self.paid <= now
     }
@@ -146,12 +146,12 @@ impl Budget {
         Budget {
             clock,
             cap,
-            quiet: Reads::default(),
-            busy: Reads::default(),
+            quiet: ReadTimes::default(),
+            busy: ReadTimes::default(),
             outlier_nanos: AtomicU64::new(OUTLIER_NANOS),
             last_spent: AtomicU64::new(0),
             pressures: AtomicU8::new(0),
-            state: Mutex::new(State::default()),
+            state: Mutex::new(BudgetState::default()),
             changed: Condvar::new(),
         }
     }
@@ -188,16 +188,16 @@ impl Budget {
     }
 
     /// Says that `bytes` were written; waits if that was too fast.
-    pub fn spend(&self, who: Who, bytes: u64) {
+    pub fn spend(&self, priority: IoPriority, bytes: u64) {
         let mut state = self.state.lock();
         let now = self.clock.now();
         self.look_at_reads(&mut state, now);
         self.last_spent.store(nanos(now), Ordering::Relaxed);
         state.window_spent += bytes;
-        if who == Who::Flush {
+        if priority == IoPriority::Flush {
             return;
         }
-        let Some(until) = self.charge(&mut state, who, bytes, now) else {
+        let Some(until) = self.charge(&mut state, priority, bytes, now) else {
             return;
         };
         while !state.closed && self.rate(&state).is_some() {
@@ -214,7 +214,7 @@ impl Budget {
     }
 
     /// The limit in force.
-    fn rate(&self, state: &State) -> Option<f64> {
+    fn rate(&self, state: &BudgetState) -> Option<f64> {
         let pressed = self.pressures.load(Ordering::Relaxed) != 0;
         let limit = state.limit.filter(|_| !pressed);
         let cap = self.cap.map(|cap| cap as f64);
@@ -225,10 +225,16 @@ impl Budget {
     }
 
     /// Charges the bytes to the spender; returns until when it has to wait for them.
-    fn charge(&self, state: &mut State, who: Who, bytes: u64, now: Duration) -> Option<Duration> {
+    fn charge(
+        &self,
+        state: &mut BudgetState,
+        priority: IoPriority,
+        bytes: u64,
+        now: Duration,
+    ) -> Option<Duration> {
         let rate = self.rate(state);
-        let (mine, other, share) = match who {
-            Who::Gc => (&mut state.gc, state.compaction, GC_SHARE),
+        let (mine, other, share) = match priority {
+            IoPriority::Gc => (&mut state.gc, state.compaction, GC_SHARE),
             _ => (&mut state.compaction, state.gc, 1.0 - GC_SHARE),
         };
         mine.spent = Some(now);
@@ -238,7 +244,7 @@ impl Budget {
     }
 
     /// Once a window: are reads slower than in quiet?
-    fn look_at_reads(&self, state: &mut State, now: Duration) {
+    fn look_at_reads(&self, state: &mut BudgetState, now: Duration) {
         let elapsed = now.saturating_sub(state.window_begun);
         if elapsed < WINDOW {
             return;
@@ -262,7 +268,7 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl State {
+impl BudgetState {
     /// Moves the limit after a window in which reads took `mean` nanoseconds, and `spent` bytes a
     /// second were.
     fn judge(&mut self, mean: f64, spent: f64) {
@@ -287,9 +293,9 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    fn spender(env: &Env, budget: &Arc<Budget>, who: Who, mib: u64) -> Box<dyn Join> {
+    fn spender(env: &Env, budget: &Arc<Budget>, priority: IoPriority, mib: u64) -> Box<dyn Join> {
         let budget = budget.clone();
-        let work = move || (0..mib).for_each(|_| budget.spend(who, MIB));
+        let work = move || (0..mib).for_each(|_| budget.spend(priority, MIB));
         env.threads.spawn("spender", Box::new(work)).unwrap()
     }
 
@@ -304,23 +310,23 @@ mod tests {
         })
     }
 
-    fn spend(budget: &Budget, who: Who, mib: u64) {
-        (0..mib).for_each(|_| budget.spend(who, MIB));
+    fn spend(budget: &Budget, priority: IoPriority, mib: u64) {
+        (0..mib).for_each(|_| budget.spend(priority, MIB));
     }
 
     #[test]
     fn without_a_limit_nobody_waits() {
-        let took = timed(None, |_, budget| spend(budget, Who::Compaction, 10_000));
+        let took = timed(None, |_, budget| spend(budget, IoPriority::Compaction, 10_000));
         assert!(took < Duration::from_secs(1), "{took:?}");
     }
 
     #[test]
     fn a_cap_holds_for_all_but_flushes() {
-        let took = timed(Some(10 * MIB), |_, budget| spend(budget, Who::Compaction, 100));
+        let took = timed(Some(10 * MIB), |_, budget| spend(budget, IoPriority::Compaction, 100));
         assert!(took.abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "{took:?}");
-        let took = timed(Some(10 * MIB), |_, budget| spend(budget, Who::Gc, 100));
+        let took = timed(Some(10 * MIB), |_, budget| spend(budget, IoPriority::Gc, 100));
         assert!(took.abs_diff(Duration::from_secs(10)) < Duration::from_secs(1), "{took:?}");
-        let took = timed(Some(10 * MIB), |_, budget| spend(budget, Who::Flush, 100));
+        let took = timed(Some(10 * MIB), |_, budget| spend(budget, IoPriority::Flush, 100));
         assert!(took < Duration::from_secs(1), "{took:?}");
     }
 
@@ -328,8 +334,8 @@ mod tests {
     fn gc_owns_a_quarter_and_gets_the_rest_when_compaction_rests() {
         let took = timed(Some(10 * MIB), |env, budget| {
             // A quarter against three quarters: compaction ends first, after 40 s.
-            let compaction = spender(env, budget, Who::Compaction, 300);
-            let gc = spender(env, budget, Who::Gc, 200);
+            let compaction = spender(env, budget, IoPriority::Compaction, 300);
+            let gc = spender(env, budget, IoPriority::Gc, 200);
             compaction.join().unwrap();
             let now = env.clock.now();
             assert!(now.abs_diff(Duration::from_secs(40)) < Duration::from_secs(3), "{now:?}");
@@ -351,7 +357,7 @@ mod tests {
         };
         let reader = env.threads.spawn("reader", Box::new(read)).unwrap();
         while env.clock.now() < until && mib_per_second > 0 {
-            budget.spend(Who::Compaction, MIB);
+            budget.spend(IoPriority::Compaction, MIB);
             env.threads.sleep(Duration::from_secs(1) / u32::try_from(mib_per_second).unwrap());
         }
         reader.join().unwrap();
@@ -412,7 +418,7 @@ mod tests {
             load(env, budget, 200, 1000, 1);
             assert!(budget.limit().is_some());
             env.threads.sleep(NOBODY);
-            budget.spend(Who::Compaction, MIB);
+            budget.spend(IoPriority::Compaction, MIB);
             assert_eq!(budget.limit(), None);
         });
     }
@@ -446,7 +452,7 @@ mod tests {
             timed(None, |env, budget| {
                 load(env, budget, 100, 0, 1);
                 load(env, budget, 200, 1000, 2);
-                let waiting = spender(env, budget, Who::Gc, 1000);
+                let waiting = spender(env, budget, IoPriority::Gc, 1000);
                 env.threads.sleep(Duration::from_millis(100));
                 let begun = env.clock.now();
                 if close {

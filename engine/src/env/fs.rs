@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// What reads of a file will look like; passed on to the kernel where it takes such advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advice {
+pub enum AccessPattern {
     /// Point reads: reading ahead would be wasted.
     Random,
     /// One pass from front to back: recovery, checking.
@@ -80,7 +80,7 @@ pub trait File: Send + Sync {
     /// How many names the file has; more than one means a checkpoint shares it.
     fn links(&self) -> io::Result<u64>;
     /// Says what reads will look like. A hint.
-    fn advise(&self, advice: Advice);
+    fn advise(&self, advice: AccessPattern);
     /// The descriptor, for kernels that take many reads at once; `None` in simulation.
     #[cfg(unix)]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
@@ -130,7 +130,7 @@ pub trait Fs: Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// As [`Fs::open`], for long reads of what will not be read again soon: they don't take the
     /// place of others in the system's cache, where it knows how.
-    fn open_pass(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+    fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.open(path)
     }
     /// Opens an existing file for reading and writing.

@@ -21,10 +21,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 const HOLDER_TEXT_LIMIT: u64 = 4096;
 
 /// Device and inode: who a file is, whatever path led to it.
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 /// One lock of this process.
-struct Taken {
+struct ProcessLock {
     /// Open as long as somebody here holds the lock.
     file: Weak<File>,
     hold: Hold,
@@ -32,7 +32,7 @@ struct Taken {
     holder: String,
 }
 
-impl Taken {
+impl ProcessLock {
     /// One more holder, if both share it.
     fn join(&mut self, hold: Hold, holder: &str) -> io::Result<Arc<File>> {
         let file = self.file.upgrade();
@@ -48,24 +48,24 @@ impl Taken {
 }
 
 /// The locks that a process holds.
-struct Held {
+struct ProcessLocks {
     process: u32,
-    locks: Mutex<BTreeMap<Identity, Taken>>,
+    locks: Mutex<BTreeMap<FileIdentity, ProcessLock>>,
     /// Of the process this one was forked from. A thread that is not here any more may have been
     /// changing it, so it is never looked at, nor dropped.
-    _of_parent: Option<Arc<Held>>,
+    _of_parent: Option<Arc<ProcessLocks>>,
 }
 
-impl Held {
-    fn locks(&self) -> MutexGuard<'_, BTreeMap<Identity, Taken>> {
+impl ProcessLocks {
+    fn locks(&self) -> MutexGuard<'_, BTreeMap<FileIdentity, ProcessLock>> {
         self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The locks of this process. A child begins with none, and with a mutex that nobody holds: the
 /// parent's may be held by a thread that the child does not have.
-fn held() -> Arc<Held> {
-    static HELD: ArcSwapOption<Held> = ArcSwapOption::const_empty();
+fn held() -> Arc<ProcessLocks> {
+    static HELD: ArcSwapOption<ProcessLocks> = ArcSwapOption::const_empty();
     let process = std::process::id();
     loop {
         let known = HELD.load_full();
@@ -73,18 +73,18 @@ fn held() -> Arc<Held> {
             return held.clone();
         }
         let locks = Mutex::new(BTreeMap::new());
-        let new = Arc::new(Held { process, locks, _of_parent: known.clone() });
+        let new = Arc::new(ProcessLocks { process, locks, _of_parent: known.clone() });
         HELD.compare_and_swap(&known, Some(new));
     }
 }
 
 /// A lock that somebody here holds.
 pub(super) struct OsLock {
-    identity: Identity,
+    identity: FileIdentity,
     /// Gone while it is dropped.
     file: Option<Arc<File>>,
     /// Whose it is, and where it is noted.
-    held: Arc<Held>,
+    held: Arc<ProcessLocks>,
 }
 
 impl Lock for OsLock {}
@@ -109,7 +109,7 @@ impl OsLock {
                 && let Entry::Vacant(free) = locks.entry(identity)
             {
                 let holder = holder.to_owned();
-                free.insert(Taken { file: Arc::downgrade(&file), hold, holder });
+                free.insert(ProcessLock { file: Arc::downgrade(&file), hold, holder });
                 drop(locks);
                 return Ok(OsLock { identity, file: Some(file), held });
             }
@@ -207,7 +207,7 @@ fn written_holder(file: &File) -> String {
 }
 
 /// The file of that name, if there is one.
-fn who_is_at(path: &Path) -> io::Result<Option<Identity>> {
+fn who_is_at(path: &Path) -> io::Result<Option<FileIdentity>> {
     match fs::metadata(path) {
         Ok(found) => Ok(Some(identity(&found))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -215,7 +215,7 @@ fn who_is_at(path: &Path) -> io::Result<Option<Identity>> {
     }
 }
 
-fn identity(of: &fs::Metadata) -> Identity {
+fn identity(of: &fs::Metadata) -> FileIdentity {
     (of.dev(), of.ino())
 }
 

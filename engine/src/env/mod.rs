@@ -11,12 +11,12 @@
 pub mod batch_read;
 pub mod budget;
 pub mod clock;
+#[cfg(target_os = "linux")]
+mod direct_read;
 pub mod fs;
 mod locks;
 mod mapped;
 mod os;
-#[cfg(target_os = "linux")]
-mod pass;
 mod pool;
 pub mod random;
 #[cfg(feature = "sim")]

@@ -3,11 +3,11 @@
 //! Calls that a signal interrupts are repeated; every other error goes up as it is. A failed
 //! sync is never repeated here (I8).
 
-use super::fs::{Advice, File, Fs, Hold, Lock, Measure};
+#[cfg(target_os = "linux")]
+use super::direct_read::DirectRead;
+use super::fs::{AccessPattern, File, Fs, Hold, Lock, Measure};
 use super::locks::OsLock;
 use super::mapped::Mapped;
-#[cfg(target_os = "linux")]
-use super::pass::Pass;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -109,7 +109,7 @@ impl File for OsFile {
         Ok(self.file.metadata()?.nlink())
     }
 
-    fn advise(&self, advice: Advice) {
+    fn advise(&self, advice: AccessPattern) {
         advise(&self.file, advice);
     }
 
@@ -125,7 +125,7 @@ const NICER: i32 = 5;
 
 /// Lowers the priority of the calling thread; on Linux threads have their own.
 #[cfg(target_os = "linux")]
-pub(super) fn give_way() {
+pub(super) fn lower_priority() {
     use rustix::process::{getpriority_process, setpriority_process};
     // A system that refuses runs the thread as any other: slower at worst, never wrong.
     if let Ok(now) = getpriority_process(None) {
@@ -135,7 +135,7 @@ pub(super) fn give_way() {
 
 /// Elsewhere priorities belong to processes.
 #[cfg(not(target_os = "linux"))]
-pub(super) fn give_way() {}
+pub(super) fn lower_priority() {}
 
 #[cfg(target_os = "linux")]
 fn punch(file: &fs::File, offset: u64, len: u64) -> io::Result<()> {
@@ -158,17 +158,17 @@ fn punch(_: &fs::File, _: u64, _: u64) -> io::Result<()> {
 }
 
 #[cfg(target_os = "linux")]
-fn advise(file: &fs::File, advice: Advice) {
+fn advise(file: &fs::File, advice: AccessPattern) {
     let advice = match advice {
-        Advice::Random => rustix::fs::Advice::Random,
-        Advice::Sequential => rustix::fs::Advice::Sequential,
+        AccessPattern::Random => rustix::fs::Advice::Random,
+        AccessPattern::Sequential => rustix::fs::Advice::Sequential,
     };
     // A hint: a file system that takes none reads just as well.
     let _ = rustix::fs::fadvise(file, 0, None, advice);
 }
 
 #[cfg(not(target_os = "linux"))]
-fn advise(_: &fs::File, _: Advice) {}
+fn advise(_: &fs::File, _: AccessPattern) {}
 
 #[cfg(target_os = "linux")]
 #[expect(unsafe_code, reason = "no safe crate offers sync_file_range")]
@@ -198,11 +198,13 @@ impl Fs for OsFs {
     }
 
     #[cfg(target_os = "linux")]
-    fn open_pass(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+    fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = self.open(path)?;
         let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
         // Without: a file system that has no such reads.
-        Ok(direct.map(|direct| Arc::new(Pass::new(file.clone(), direct)) as _).unwrap_or(file))
+        Ok(direct
+            .map(|direct| Arc::new(DirectRead::new(file.clone(), direct)) as _)
+            .unwrap_or(file))
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {

@@ -5,19 +5,19 @@
 //! pool. Batches take turns: of each the next request, then the other's, so that a long scan
 //! does not hold up a short one. Lock order: queue, then batch.
 
-use super::batch_read::{Batch, BatchReader, BatchResults, PendingReads, ReadRequest};
+use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 /// Reads by threads.
 pub(super) struct ThreadPool {
-    shared: Arc<Shared>,
+    shared: Arc<PoolShared>,
     limit: usize,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-struct Shared {
+struct PoolShared {
     queue: Mutex<Queue>,
     work: Condvar,
 }
@@ -25,7 +25,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     /// Batches that may have requests nobody has begun with.
-    batches: VecDeque<Arc<Batch>>,
+    batches: VecDeque<Arc<ReadBatch>>,
     /// Threads that wait for work. One that was just woken still counts until it runs, so this
     /// is a hint: it decides how many are started, never whether a request is read.
     idle: usize,
@@ -35,7 +35,7 @@ struct Queue {
 impl ThreadPool {
     /// A pool of at most `limit` threads; none is started yet.
     pub(super) fn new(limit: usize) -> ThreadPool {
-        let shared = Shared { queue: Mutex::new(Queue::default()), work: Condvar::new() };
+        let shared = PoolShared { queue: Mutex::new(Queue::default()), work: Condvar::new() };
         ThreadPool { shared: Arc::new(shared), limit: limit.max(1), threads: Mutex::default() }
     }
 
@@ -56,7 +56,7 @@ impl ThreadPool {
 
 impl BatchReader for ThreadPool {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        let (batch, waiting) = Batch::new(requests);
+        let (batch, waiting) = ReadBatch::new(requests);
         if waiting > 0 {
             let woken = self.shared.push(Arc::clone(&batch), waiting);
             self.start_threads(waiting - woken);
@@ -84,9 +84,9 @@ impl Drop for ThreadPool {
     }
 }
 
-impl Shared {
+impl PoolShared {
     /// Queues a batch; returns how many idle threads were there for it.
-    fn push(&self, batch: Arc<Batch>, requests: usize) -> usize {
+    fn push(&self, batch: Arc<ReadBatch>, requests: usize) -> usize {
         let mut queue = self.lock();
         queue.batches.push_back(batch);
         let woken = requests.min(queue.idle);

@@ -5,12 +5,12 @@ use std::io;
 use std::time::Duration;
 
 /// Work for a thread.
-pub type Work = Box<dyn FnOnce() + Send>;
+pub type ThreadBody = Box<dyn FnOnce() + Send>;
 
 /// A way to start threads.
 pub trait Threads: Send + Sync {
     /// Starts a thread. Fails if the system has none left.
-    fn spawn(&self, name: &str, work: Work) -> io::Result<Box<dyn Join>>;
+    fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>>;
     /// Lets others run.
     fn yield_now(&self);
     /// Who we are, for somebody whom our lock keeps out: process id and command line.
@@ -21,7 +21,7 @@ pub trait Threads: Send + Sync {
     }
     /// Lets the calling thread run behind others from now on, where the system knows how. For
     /// background work: a foreground thread that wants the processor gets it first.
-    fn give_way(&self) {}
+    fn lower_priority(&self) {}
     /// Waits.
     fn sleep(&self, time: Duration);
 }
@@ -36,7 +36,7 @@ pub trait Join: Send {
 pub(super) struct OsThreads;
 
 impl Threads for OsThreads {
-    fn spawn(&self, name: &str, work: Work) -> io::Result<Box<dyn Join>> {
+    fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
         Ok(Box::new(OsJoin(thread)))
     }
@@ -45,8 +45,8 @@ impl Threads for OsThreads {
         std::thread::yield_now();
     }
 
-    fn give_way(&self) {
-        super::os::give_way();
+    fn lower_priority(&self) {
+        super::os::lower_priority();
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one door that the others wait through")]

@@ -9,7 +9,7 @@
 //! Many places forbid io_uring (containers since 2023): then [`RingReader::new`] fails, and
 //! threads are used.
 
-use super::batch_read::{Batch, BatchReader, BatchResults, PendingReads, ReadRequest};
+use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
 use super::fs::ends_early;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::event::EventfdFlags;
@@ -30,11 +30,11 @@ const LONGEST_READ: usize = 1 << 30;
 
 /// Reads by a ring.
 pub(super) struct RingReader {
-    shared: Arc<Shared>,
+    shared: Arc<RingShared>,
     thread: Option<JoinHandle<()>>,
 }
 
-struct Shared {
+struct RingShared {
     inbox: Mutex<Inbox>,
     bell: OwnedFd,
 }
@@ -42,7 +42,7 @@ struct Shared {
 #[derive(Default)]
 struct Inbox {
     /// Batches that may have requests nobody has begun with.
-    batches: VecDeque<Arc<Batch>>,
+    batches: VecDeque<Arc<ReadBatch>>,
     /// The thread found nothing more to begin with, and sleeps or is about to.
     asleep: bool,
     closed: bool,
@@ -58,7 +58,7 @@ impl RingReader {
             return Err(io::ErrorKind::Unsupported.into());
         }
         let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(Shared { inbox: Mutex::default(), bell });
+        let shared = Arc::new(RingShared { inbox: Mutex::default(), bell });
         let worker = Ring {
             ring,
             shared: Arc::clone(&shared),
@@ -73,7 +73,7 @@ impl RingReader {
 
 impl BatchReader for RingReader {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        let (batch, waiting) = Batch::new(requests);
+        let (batch, waiting) = ReadBatch::new(requests);
         if waiting == 0 {
             return Box::new(BatchResults(batch));
         }
@@ -105,7 +105,7 @@ impl Drop for RingReader {
     }
 }
 
-impl Shared {
+impl RingShared {
     fn lock(&self) -> MutexGuard<'_, Inbox> {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -121,7 +121,7 @@ impl Shared {
     }
 
     /// Takes the next request, of each batch in turn. `Err` if there will be none any more.
-    fn next(&self) -> Result<Option<(Arc<Batch>, usize, ReadRequest)>, Closed> {
+    fn next(&self) -> Result<Option<(Arc<ReadBatch>, usize, ReadRequest)>, ReaderClosed> {
         let mut inbox = self.lock();
         while let Some(batch) = inbox.batches.pop_front() {
             if let Some((index, request)) = batch.claim() {
@@ -130,7 +130,7 @@ impl Shared {
             }
         }
         if inbox.closed {
-            return Err(Closed);
+            return Err(ReaderClosed);
         }
         inbox.asleep = true;
         Ok(None)
@@ -138,11 +138,11 @@ impl Shared {
 }
 
 /// The reader was dropped.
-struct Closed;
+struct ReaderClosed;
 
 /// A read that the kernel works on.
 struct Flight {
-    batch: Arc<Batch>,
+    batch: Arc<ReadBatch>,
     index: usize,
     request: ReadRequest,
     buffer: Vec<u8>,
@@ -153,7 +153,7 @@ struct Flight {
 /// What the thread owns.
 struct Ring {
     ring: IoUring,
-    shared: Arc<Shared>,
+    shared: Arc<RingShared>,
     flights: Vec<Option<Flight>>,
     /// Places in `flights` that are empty.
     free: Vec<usize>,
@@ -178,7 +178,7 @@ impl Ring {
     }
 
     /// Begins with requests while there are any, and room in flight.
-    fn begin_all(&mut self) -> Result<(), Closed> {
+    fn begin_all(&mut self) -> Result<(), ReaderClosed> {
         while let Some(&place) = self.free.last() {
             let Some((batch, index, request)) = self.shared.next()? else {
                 return Ok(());

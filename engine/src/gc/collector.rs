@@ -1,16 +1,16 @@
-//! Value GC as a whole: one round after the other, each of a census, a pick, and relocations of a
-//! few segments at a time.
+//! Value GC as a whole: one round after the other, each of a liveness scan, a pick, and relocations
+//! of a few segments at a time.
 //!
-//! A census serves several relocations: what it found dead stays dead (I6), what it found live may
-//! have died since, which costs moving it once for nothing. So it is taken anew only when enough
-//! was written to make another choice likely; for segments of the log that were closed meanwhile a
-//! look at the tables that reference them is enough. Relocations are small, so that the space they
-//! take before they free any stays small too. While users write another thread takes the census,
-//! and what the one before found is freed meanwhile.
+//! A liveness scan serves several relocations: what it found dead stays dead (I6), what it found
+//! live may have died since, which costs moving it once for nothing. So it is taken anew only when
+//! enough was written to make another choice likely; for segments of the log that were closed
+//! meanwhile a look at the tables that reference them is enough. Relocations are small, so that the
+//! space they take before they free any stays small too. While users write another thread takes the
+//! liveness scan, and what the one before found is freed meanwhile.
 //!
 //! Locks: `state` is held for the length of a step, so steps are serial, and nothing but a step
-//! frees segments that are not dead as a whole or ends a relocation. `troubles` is a leaf, held for
-//! moments: who asks what is wrong does not wait for a step.
+//! frees segments that are not dead as a whole or ends a relocation. `quarantine` is a leaf, held
+//! for moments: who asks what is wrong does not wait for a step.
 
 mod beside;
 mod count;
@@ -22,27 +22,27 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
 use crate::commit::pace::SpacePace;
-use crate::commit::stall::Gate;
+use crate::commit::stall::WriteStallController;
 use crate::env::budget::Pressure;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::gc::copying::Failure;
-use crate::gc::facts::{Fault, How, SpaceFacts, relocated_bytes};
-use crate::gc::freed::Freed;
-use crate::gc::log_tail::Advice;
+use crate::gc::facts::{How, SegmentFault, SpaceFacts, relocated_bytes};
+use crate::gc::freed::FreeingRate;
+use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::pace::{LiveEstimate, PaceFacts, Written, pace};
-use crate::gc::picker::{self, Mode, Plan, Policy, pick};
+use crate::gc::picker::{self, GcPlan, Mode, Policy, pick};
 use crate::gc::punch::Puncher;
-use crate::gc::relocate::{self, MoveReport, Victim};
+use crate::gc::quarantine::Quarantine;
+use crate::gc::relocate::{self, MoveReport, VictimRecords};
 use crate::gc::settings::GcOptions;
 use crate::gc::survey::{Knowledge, survey};
 use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
-use crate::gc::troubles::Troubles;
 use crate::stats::Counters;
 use crate::version::job::JobContext;
 use crate::version::snapshots::Snapshots;
-use count::Counting;
+use count::BackgroundLivenessScan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -54,17 +54,17 @@ const MAX_GROUP_BYTES: u64 = 64 << 20;
 
 /// What a step did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum CollectorStep {
     /// There was nothing to do.
     Rested,
     /// Something; there may be more.
     Worked,
     /// A flush is needed before space comes back.
-    Flush(Advice),
+    Flush(LogTailAdvice),
 }
 
 /// What the collector works with.
-pub struct Parts {
+pub struct CollectorParts {
     /// What every job needs.
     pub context: JobContext,
     /// The way in, whose log is synced before anything counts as newer.
@@ -72,7 +72,7 @@ pub struct Parts {
     /// What readers see.
     pub snapshots: Arc<Snapshots>,
     /// Where writers are held up.
-    pub gate: Arc<Gate>,
+    pub stall_controller: Arc<WriteStallController>,
     /// What is counted.
     pub counters: Arc<Counters>,
     /// The settings.
@@ -81,45 +81,45 @@ pub struct Parts {
 
 /// Frees the space of dead values.
 pub struct Collector {
-    parts: Parts,
-    state: Mutex<State>,
+    parts: CollectorParts,
+    state: Mutex<CollectorState>,
     /// What keeps it from working.
-    troubles: Mutex<Troubles>,
+    quarantine: Mutex<Quarantine>,
     paused: AtomicBool,
 }
 
 #[derive(Default)]
-struct State {
+struct CollectorState {
     knowledge: Knowledge,
-    /// True once there was a census.
+    /// True once there was a liveness scan.
     is_counted: bool,
     /// True if something was freed since the last one began.
     has_freed: bool,
     /// One that another thread takes.
-    counting: Option<Counting>,
+    counting: Option<BackgroundLivenessScan>,
     /// How long the last look at new segments took.
     look_time: Duration,
     /// How often entries were walked.
     walks: u64,
-    /// The snapshots that the last census kept something for.
+    /// The snapshots that the last liveness scan kept something for.
     snapshots: Vec<SeqNo>,
     /// What is live by now, most likely.
     live: LiveEstimate,
-    freed: Freed,
+    freed: FreeingRate,
     puncher: Puncher,
     tidy: Tidy,
 }
 
-impl State {
-    /// Gives up the census that another thread takes.
-    fn give_up_census(&mut self) {
+impl CollectorState {
+    /// Gives up the liveness scan that another thread takes.
+    fn give_up_liveness_scan(&mut self) {
         // What it would have forgotten is still to be found.
         self.has_freed |= self.counting.take().is_some();
     }
 
-    /// Victims whose records the last census had no memory to list.
-    fn given_up(&self, plan: &Plan) -> impl Iterator<Item = SegmentId> {
-        let segments = &self.knowledge.census.segments;
+    /// Victims whose records the last liveness scan had no memory to list.
+    fn given_up(&self, plan: &GcPlan) -> impl Iterator<Item = SegmentId> {
+        let segments = &self.knowledge.liveness_scan.segments;
         let is_given_up = |id: &SegmentId| segments.get(id).is_some_and(|live| live.is_given_up);
         plan.victims.iter().map(|victim| victim.id).filter(is_given_up)
     }
@@ -127,18 +127,18 @@ impl State {
 
 impl Collector {
     /// Nothing is known yet.
-    pub fn new(parts: Parts) -> Self {
-        let (state, troubles) = (Mutex::default(), Mutex::default());
-        Collector { parts, state, troubles, paused: AtomicBool::new(false) }
+    pub fn new(parts: CollectorParts) -> Self {
+        let (state, quarantine) = (Mutex::default(), Mutex::default());
+        Collector { parts, state, quarantine, paused: AtomicBool::new(false) }
     }
 
-    /// True while the user wants it to rest, be it in the midst of a census.
+    /// True while the user wants it to rest, be it in the midst of a liveness scan.
     pub fn paused(&self) -> &AtomicBool {
         &self.paused
     }
 
     /// What keeps it from freeing something, for as long as that lasts.
-    pub fn trouble(&self) -> Option<Error> {
+    pub fn quarantined(&self) -> Option<Error> {
         self.troubles_now().error().cloned()
     }
 
@@ -148,79 +148,83 @@ impl Collector {
     }
 
     /// Those that last.
-    fn troubles_now(&self) -> MutexGuard<'_, Troubles> {
+    fn troubles_now(&self) -> MutexGuard<'_, Quarantine> {
         let (version, now) = (self.parts.context.set.current(), self.parts.context.env.clock.now());
-        let mut troubles = self.troubles.lock();
-        troubles.forget(|id| version.segments.contains_key(&id), now);
-        troubles
+        let mut quarantine = self.quarantine.lock();
+        quarantine.forget(|id| version.segments.contains_key(&id), now);
+        quarantine
     }
 
     /// What keeps it from freeing this segment now.
-    pub fn fault(&self, segment: SegmentId) -> Option<Fault> {
-        self.troubles.lock().fault(segment, self.parts.context.env.clock.now())
+    pub fn fault(&self, segment: SegmentId) -> Option<SegmentFault> {
+        self.quarantine.lock().fault(segment, self.parts.context.env.clock.now())
     }
 
     /// I4: true if nobody can tell what is live. Nothing is freed by a guess.
     fn is_blind(&self) -> bool {
-        self.troubles.lock().blinding().is_some()
+        self.quarantine.lock().blinding().is_some()
     }
 
     /// Does the next piece of work, and sets the pace of writers.
-    pub fn step(&self, mode: Mode) -> Result<Step> {
+    pub fn step(&self, mode: Mode) -> Result<CollectorStep> {
         let mut state = self.state.lock();
         let tidied = state.tidy.run(&self.parts.context.set)?;
         let punched = match mode {
             Mode::Paused => {
-                state.give_up_census();
+                state.give_up_liveness_scan();
                 Ok(false)
             }
             _ => self.punch_pending(&mut state),
         };
         self.parts.context.check_closing()?;
         if self.is_blind() {
-            state.give_up_census();
-            self.parts.gate.space.set(SpacePace::NONE);
-            return punched.map(|_| Step::Rested);
+            state.give_up_liveness_scan();
+            self.parts.stall_controller.space.set(SpacePace::NONE);
+            return punched.map(|_| CollectorStep::Rested);
         }
         match (self.advance(&mut state, mode)?, punched) {
             // Holes that can't be made keep nothing else from being done.
-            (Step::Rested, Err(error)) => Err(error),
-            (Step::Rested, Ok(punched)) if tidied || punched => Ok(Step::Worked),
+            (CollectorStep::Rested, Err(error)) => Err(error),
+            (CollectorStep::Rested, Ok(punched)) if tidied || punched => Ok(CollectorStep::Worked),
             (step, _) => Ok(step),
         }
     }
 
     /// Counts or frees something, where it is known how.
-    fn advance(&self, state: &mut State, mode: Mode) -> Result<Step> {
+    fn advance(&self, state: &mut CollectorState, mode: Mode) -> Result<CollectorStep> {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
-            self.end_census(state, counting)?;
+            self.end_liveness_scan(state, counting)?;
         }
         let (facts, plan) = self.plan(state, mode)?;
         let looks = self.wants_look(state, &plan);
         let may_count = !looks && state.counting.is_none();
-        let counts = may_count && self.wants_census(state, &facts, &plan, mode);
+        let counts = may_count && self.wants_liveness_scan(state, &facts, &plan, mode);
         self.set_pace(state, &facts, &plan, (mode, counts));
         if looks {
             self.look_at_new(state, &facts)?;
-            return Ok(Step::Worked);
+            return Ok(CollectorStep::Worked);
         }
         if counts {
-            self.begin_census(state, &facts, mode)?;
-            return Ok(Step::Worked);
+            self.begin_liveness_scan(state, &facts, mode)?;
+            return Ok(CollectorStep::Worked);
         }
         let punched = self.declare_holes(state, &plan)?;
         let group = self.group(state, &facts, &plan);
         if !group.is_empty() {
             self.relocate(state, group)?;
-            return Ok(Step::Worked);
+            return Ok(CollectorStep::Worked);
         }
         if punched.segments > 0 {
-            return Ok(Step::Worked);
+            return Ok(CollectorStep::Worked);
         }
         if let Some(advice) = plan.advice {
-            return Ok(Step::Flush(advice));
+            return Ok(CollectorStep::Flush(advice));
         }
-        Ok(if self.await_census(state) { Step::Worked } else { Step::Rested })
+        Ok(if self.await_liveness_scan(state) {
+            CollectorStep::Worked
+        } else {
+            CollectorStep::Rested
+        })
     }
 
     /// True if a step would free something, or count to find out.
@@ -236,12 +240,12 @@ impl Collector {
         Ok(state.counting.is_some()
             || self.has_work(&state, &plan)
             || self.wants_look(&state, &plan)
-            || self.wants_census(&state, &facts, &plan, mode))
+            || self.wants_liveness_scan(&state, &facts, &plan, mode))
     }
 
-    /// Gives up the census that another thread takes, and with it the views that it holds.
-    pub fn give_up_census(&self) {
-        self.state.lock().give_up_census();
+    /// Gives up the liveness scan that another thread takes, and with it the views that it holds.
+    pub fn give_up_liveness_scan(&self) {
+        self.state.lock().give_up_liveness_scan();
     }
 
     /// True if holes are recorded that can be punched now.
@@ -249,13 +253,13 @@ impl Collector {
         self.state.lock().puncher.is_due(&self.parts.context)
     }
 
-    /// Takes a census and frees everything that is worth it, on the caller's thread.
+    /// Takes a liveness scan and frees everything that is worth it, on the caller's thread.
     pub fn collect(&self) -> Result<MoveReport> {
         let mut state = self.state.lock();
         state.tidy.run(&self.parts.context.set)?;
-        // A census from now on says more.
+        // A liveness scan from now on says more.
         state.counting = None;
-        self.troubles.lock().end_rests(self.parts.context.env.clock.now());
+        self.quarantine.lock().end_rests(self.parts.context.env.clock.now());
         let (facts, _) = self.plan(&state, Mode::Manual)?;
         // What is closed from now on does not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
@@ -288,7 +292,7 @@ impl Collector {
         failed.map_or(Ok(()), Err).and(holes).map(|()| sum)
     }
 
-    fn plan(&self, state: &State, mode: Mode) -> Result<(SpaceFacts, Plan)> {
+    fn plan(&self, state: &CollectorState, mode: Mode) -> Result<(SpaceFacts, GcPlan)> {
         let version = self.parts.context.set.current();
         let live = state.live.likely(self.written());
         let punch = state.puncher.costs.get().filter(|_| self.parts.options.punch);
@@ -312,9 +316,9 @@ impl Collector {
     /// Has the picker pass over what can't be freed, and not count on it.
     fn mark_faults(&self, facts: &mut SpaceFacts) {
         let now = self.parts.context.env.clock.now();
-        let troubles = self.troubles_now();
+        let quarantine = self.troubles_now();
         for segment in &mut facts.segments {
-            segment.fault = troubles.fault(segment.id, now);
+            segment.fault = quarantine.fault(segment.id, now);
         }
     }
 
@@ -327,20 +331,22 @@ impl Collector {
         }
     }
 
-    /// Says how much writers are held up, in a mode in which a census begins now, or none does.
+    /// Says how much writers are held up, in a mode in which a liveness scan begins now, or none
+    /// does.
     fn set_pace(
         &self,
-        state: &mut State,
+        state: &mut CollectorState,
         facts: &SpaceFacts,
-        plan: &Plan,
+        plan: &GcPlan,
         (mode, counts): (Mode, bool),
     ) {
-        let (gate, now) = (&self.parts.gate, self.parts.context.env.clock.now());
+        let (stall_controller, now) =
+            (&self.parts.stall_controller, self.parts.context.env.clock.now());
         if matches!(mode, Mode::Off | Mode::Paused) {
             // Waiting would help nobody.
             state.freed.pass(now, false);
             self.parts.context.budget.press(Pressure::Space, false);
-            return gate.space.set(SpacePace::NONE);
+            return stall_controller.space.set(SpacePace::NONE);
         }
         let ratio = self.parts.options.max_space_amplification;
         // Holes that are only recorded take their blocks still: nothing is to be picked for them,
@@ -350,32 +356,39 @@ impl Collector {
         let over = allocated > SpaceTarget::new(facts.live_bytes, ratio).start();
         let presses = (over || mode == Mode::Low) && plan.winnable + pending > 0;
         self.parts.context.budget.press(Pressure::Space, presses);
-        let advised = plan.advice.map_or(0, Advice::garbage);
-        // Before the first census nothing is known of what is live; writers don't wait for that.
+        let advised = plan.advice.map_or(0, LogTailAdvice::garbage);
+        // Before the first liveness scan nothing is known of what is live; writers don't wait for
+        // that.
         let looked_next = if state.is_counted { plan.after_look } else { 0 };
-        // What a census under way will find is not known, but there is something to wait for.
+        // What a liveness scan under way will find is not known, but there is something to wait
+        // for.
         let found_next = u64::from(state.is_counted && (counts || state.counting.is_some()));
         let winnable = plan.winnable + looked_next + found_next + pending + advised;
         state.freed.pass(now, over && winnable > 0);
-        gate.space.set(pace(&PaceFacts {
+        stall_controller.space.set(pace(&PaceFacts {
             allocated,
             max_space_amplification: ratio,
             live: facts.live_bytes,
             insert_share: state.live.insert_share(),
-            log_bytes: gate.log_bytes.load(Ordering::Relaxed),
+            log_bytes: stall_controller.log_bytes.load(Ordering::Relaxed),
             winnable,
             freed_per_second: state.freed.per_second(),
         }));
     }
 
     /// The next victims, with what is live in them.
-    fn group(&self, state: &mut State, facts: &SpaceFacts, plan: &Plan) -> Vec<Victim> {
+    fn group(
+        &self,
+        state: &mut CollectorState,
+        facts: &SpaceFacts,
+        plan: &GcPlan,
+    ) -> Vec<VictimRecords> {
         let room = self.room();
-        let census = &mut state.knowledge.census;
+        let liveness_scan = &mut state.knowledge.liveness_scan;
         let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES).min(room);
         let (mut group, mut bytes, mut walk) = (Vec::new(), 0, None);
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
-            let Some(live) = census.segments.get_mut(&victim.id) else {
+            let Some(live) = liveness_scan.segments.get_mut(&victim.id) else {
                 continue;
             };
             // What does not fit may do so once others are freed.
@@ -386,11 +399,11 @@ impl Collector {
             if !group.is_empty() && (is_full || walk != Some(live.walk)) {
                 break;
             }
-            // A list that was given up, or used already, comes with the next census.
+            // A list that was given up, or used already, comes with the next liveness scan.
             if let Some(list) = live.list.take() {
                 bytes += live.bytes;
                 walk = Some(live.walk);
-                group.push(Victim { id: victim.id, list });
+                group.push(VictimRecords { id: victim.id, list });
             }
         }
         group
@@ -401,12 +414,12 @@ impl Collector {
         let context = &self.parts.context;
         let free = context.env.fs.free_space(&context.set.tables().dir);
         // If that can't be told, the disk will tell.
-        free.map_or(u64::MAX, |free| self.parts.gate.reserve.usable(free))
+        free.map_or(u64::MAX, |free| self.parts.stall_controller.reserve.usable(free))
     }
 
-    /// True if a victim of `plan` can be freed by what the census listed.
-    fn has_work(&self, state: &State, plan: &Plan) -> bool {
-        let segments = &state.knowledge.census.segments;
+    /// True if a victim of `plan` can be freed by what the liveness scan listed.
+    fn has_work(&self, state: &CollectorState, plan: &GcPlan) -> bool {
+        let segments = &state.knowledge.liveness_scan.segments;
         let listed = |victim: &picker::Victim| {
             let live = segments.get(&victim.id).filter(|live| live.list.is_some())?;
             Some(relocated_bytes(live.bytes, live.records))
@@ -415,7 +428,7 @@ impl Collector {
         least.is_some_and(|least| least <= self.room())
     }
 
-    fn count(&self, state: &mut State, report: &MoveReport, time: Duration) {
+    fn count(&self, state: &mut CollectorState, report: &MoveReport, time: Duration) {
         let counters = &self.parts.counters.gc;
         counters.rounds.add(1);
         counters.segments_relocated.add(report.segments);
@@ -429,15 +442,19 @@ impl Collector {
         state.freed.note(freed, time);
     }
 
-    /// What was overwritten since the census; see there for the order.
-    fn overwritten(&self, state: &State) -> Result<Overwritten> {
+    /// What was overwritten since the liveness scan; see there for the order.
+    fn overwritten(&self, state: &CollectorState) -> Result<Overwritten> {
         let seqno = self.parts.snapshots.visible();
         let snapshots = self.parts.snapshots.list();
         self.parts.committer.sync()?;
-        Ok(Overwritten::new(state.knowledge.census.seqno, seqno, snapshots, self.views()?))
+        Ok(Overwritten::new(state.knowledge.liveness_scan.seqno, seqno, snapshots, self.views()?))
     }
 
-    fn relocate(&self, state: &mut State, group: Vec<Victim>) -> Result<MoveReport, Failure> {
+    fn relocate(
+        &self,
+        state: &mut CollectorState,
+        group: Vec<VictimRecords>,
+    ) -> Result<MoveReport, Failure> {
         let clock = &self.parts.context.env.clock;
         let begun = clock.now();
         let moved = match self.overwritten(state) {
@@ -459,13 +476,13 @@ impl Collector {
                 Ok(report)
             }
             Err(failure) => {
-                let mut troubles = self.troubles.lock();
+                let mut quarantine = self.quarantine.lock();
                 for &segment in &failure.segments {
-                    troubles.note(segment, &failure.error, clock.now());
+                    quarantine.note(segment, &failure.error, clock.now());
                 }
-                drop(troubles);
+                drop(quarantine);
                 // I9: nothing was freed, and perhaps nothing can be written that would make
-                // another census due. What this one found stays right.
+                // another liveness scan due. What this one found stays right.
                 state.knowledge.put_back(group);
                 Err(failure)
             }

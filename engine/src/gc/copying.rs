@@ -3,11 +3,11 @@
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
-use crate::env::budget::Who;
-use crate::env::fs::{Advice, File};
-use crate::gc::census::LiveRecord;
+use crate::env::budget::IoPriority;
+use crate::env::fs::{AccessPattern, File};
+use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
-use crate::gc::troubles::is_damage;
+use crate::gc::quarantine::is_damage;
 use crate::segment::{RecordView, SegmentKind, SortedWriter};
 use crate::version::files::SegmentHandle;
 use crate::version::job::JobContext;
@@ -27,7 +27,7 @@ const SPEND_BYTES: u64 = 1 << 20;
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 /// A segment to be freed, open for reading.
-pub struct Source<'a> {
+pub struct VictimReader<'a> {
     /// Which one.
     pub handle: Arc<SegmentHandle>,
     file: Arc<dyn File>,
@@ -75,25 +75,25 @@ impl From<Error> for Failure {
     }
 }
 
-impl<'a> Source<'a> {
+impl<'a> VictimReader<'a> {
     /// Opens the file of `handle`, whose live records `list` has in the order of keys.
     pub fn open(
         context: &JobContext,
         handle: Arc<SegmentHandle>,
         list: &'a [LiveRecord],
-    ) -> Result<Source<'a>, Failure> {
+    ) -> Result<VictimReader<'a>, Failure> {
         let path = handle.path();
         let fs = &context.env.fs;
         // What users wrote lately is in the system's cache still; what value GC did, need not be.
         let opened = match handle.segment.kind() {
             SegmentKind::Log => fs.open(path),
-            SegmentKind::Sorted => fs.open_pass(path),
+            SegmentKind::Sorted => fs.open_direct(path),
         };
         let file = opened.doing("open a segment", path);
         let file = file.map_err(|error| Failure::of(vec![handle.id()], error))?;
-        file.advise(Advice::Sequential);
+        file.advise(AccessPattern::Sequential);
         let moved = Vec::with_capacity(list.len());
-        Ok(Source { handle, file, list, moved })
+        Ok(VictimReader { handle, file, list, moved })
     }
 
     /// True if nothing in it is live.
@@ -109,7 +109,7 @@ impl<'a> Source<'a> {
 
 /// Which record of which source.
 #[derive(Clone, Copy)]
-struct Item {
+struct RecordToMove {
     source: usize,
     record: LiveRecord,
 }
@@ -118,15 +118,14 @@ struct Item {
 /// keys; returns how many bytes were read.
 pub fn copy(
     context: &JobContext,
-    sources: &mut [Source<'_>],
+    sources: &mut [VictimReader<'_>],
     overwritten: &Overwritten,
     writer: &mut SortedWriter,
 ) -> Result<u64, Failure> {
-    let items = sources
-        .iter()
-        .enumerate()
-        .flat_map(|(source, open)| open.list.iter().map(move |&record| Item { source, record }));
-    let mut items: Vec<Item> = items.collect();
+    let items = sources.iter().enumerate().flat_map(|(source, open)| {
+        open.list.iter().map(move |&record| RecordToMove { source, record })
+    });
+    let mut items: Vec<RecordToMove> = items.collect();
     items.sort_unstable_by_key(|item| item.record.rank);
     let (mut rest, mut read) = (items.as_slice(), 0);
     while !rest.is_empty() {
@@ -152,7 +151,7 @@ pub fn copy(
             unspent += u64::from(to.length);
             if unspent >= SPEND_BYTES {
                 context.check_closing()?;
-                context.budget.spend(Who::Gc, std::mem::take(&mut unspent));
+                context.budget.spend(IoPriority::Gc, std::mem::take(&mut unspent));
             }
         }
         rest = behind;
@@ -161,7 +160,7 @@ pub fn copy(
 }
 
 /// How many records make a chunk.
-fn chunk_len(items: &[Item]) -> usize {
+fn chunk_len(items: &[RecordToMove]) -> usize {
     let mut bytes = 0;
     let full = items.iter().position(|item| {
         bytes += u64::from(item.record.length);
@@ -185,8 +184,8 @@ impl Loaded {
 
     fn read(
         context: &JobContext,
-        sources: &[Source<'_>],
-        chunk: &[Item],
+        sources: &[VictimReader<'_>],
+        chunk: &[RecordToMove],
     ) -> Result<Loaded, Failure> {
         let mut order: Vec<usize> = (0..chunk.len()).collect();
         order.sort_unstable_by_key(|&index| (chunk[index].source, chunk[index].record.offset));
@@ -206,8 +205,8 @@ impl Loaded {
     /// Reads neighbours with one read and keeps what of it is live.
     fn read_run(
         &mut self,
-        sources: &[Source<'_>],
-        chunk: &[Item],
+        sources: &[VictimReader<'_>],
+        chunk: &[RecordToMove],
         run: &[usize],
         buffer: &mut Vec<u8>,
     ) -> Result<(), Failure> {
@@ -231,7 +230,7 @@ impl Loaded {
 }
 
 /// How many of the records in `order` are read in one go.
-fn run_len(chunk: &[Item], order: &[usize]) -> usize {
+fn run_len(chunk: &[RecordToMove], order: &[usize]) -> usize {
     let first = &chunk[order[0]];
     let mut end = first.record.offset;
     let apart = order.iter().position(|&index| {

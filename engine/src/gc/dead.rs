@@ -64,7 +64,7 @@ mod tests {
     use crate::relocation::{RelocationMeta, TargetUse};
     use crate::table::{SegmentUse, Summary, TableMeta};
     use crate::version::LogPosition;
-    use crate::version::build::Builder;
+    use crate::version::build::VersionBuilder;
     use crate::version::files::TableContext;
     use crate::version::garbage::SegmentUses;
     use std::collections::BTreeMap;
@@ -82,8 +82,8 @@ mod tests {
             purge: Arc::default(),
             filter_policy: None,
         };
-        let order_of = |_: &str| Ok(KeyOrder::Bytewise);
-        let builder = Builder { tables: &Arc::new(tables), order_of: &order_of };
+        let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
+        let builder = VersionBuilder { tables: &Arc::new(tables), comparator_of: &comparator_of };
         builder.apply(version, &Edit::new(changes), &[]).unwrap()
     }
 

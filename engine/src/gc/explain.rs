@@ -1,7 +1,7 @@
 //! Why value GC takes a segment or leaves it, for people.
 
 use crate::base::size::sized;
-use crate::gc::facts::Fault;
+use crate::gc::facts::SegmentFault;
 use std::fmt;
 
 /// The reason for one segment.
@@ -26,8 +26,8 @@ pub enum Reason {
     /// Nothing leads into it any more.
     Dead,
     /// Something keeps it from being freed.
-    Fault(Fault),
-    /// It was closed after the last census.
+    SegmentFault(SegmentFault),
+    /// It was closed after the last liveness scan.
     NotCounted,
     /// Too little would be won.
     TooLive {
@@ -70,12 +70,14 @@ impl fmt::Display for Reason {
             Reason::Active => f.write_str("still written to"),
             Reason::Replay => f.write_str("still part of replay, until a flush"),
             Reason::Dead => f.write_str("nothing leads into it: it goes as a whole"),
-            Reason::Fault(Fault::Damaged) => f.write_str("damaged: can't be moved"),
-            Reason::Fault(Fault::Failing) => f.write_str("failed lately: will be tried again"),
-            Reason::Fault(Fault::Uncountable) => {
+            Reason::SegmentFault(SegmentFault::Damaged) => f.write_str("damaged: can't be moved"),
+            Reason::SegmentFault(SegmentFault::Failing) => {
+                f.write_str("failed lately: will be tried again")
+            }
+            Reason::SegmentFault(SegmentFault::Uncountable) => {
                 f.write_str("what is live in it is unknown: keys are damaged")
             }
-            Reason::NotCounted => f.write_str("not counted yet: the next census will"),
+            Reason::NotCounted => f.write_str("not counted yet: the next liveness scan will"),
             Reason::TooLive { live_percent, won, moved } => {
                 write!(f, "live {live_percent} %: moving {} would win {}", sized(moved), sized(won))
             }

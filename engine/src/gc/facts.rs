@@ -42,7 +42,7 @@ pub struct SegmentFacts {
     pub live_records: u64,
     /// Bytes that tables reference, directly or through a relocation.
     pub referenced: u64,
-    /// True if a census has counted what is live in it.
+    /// True if a liveness scan has counted what is live in it.
     pub counted: bool,
     /// True if nothing is appended to it any more.
     pub sealed: bool,
@@ -53,12 +53,12 @@ pub struct SegmentFacts {
     /// The runs of dead bytes that are worth a call, if they are known.
     pub dead_runs: Option<DeadRuns>,
     /// What keeps it from being freed.
-    pub fault: Option<Fault>,
+    pub fault: Option<SegmentFault>,
 }
 
 /// What keeps a segment from being freed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum SegmentFault {
     /// It is damaged, or what leads to it is.
     Damaged,
     /// It failed lately, for a reason that may pass.

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 /// Bytes freed, and the time that took. The past fades slowly: there are about as many rounds
-/// between two censuses as count.
+/// between two liveness scans as count.
 #[derive(Debug, Default)]
-pub struct Freed {
+pub struct FreeingRate {
     bytes: u64,
     time: Duration,
     /// How much of the time since that was noted last went into freeing.
@@ -14,7 +14,7 @@ pub struct Freed {
     awaited_since: Option<Duration>,
 }
 
-impl Freed {
+impl FreeingRate {
     /// Notes what a round freed.
     pub fn note(&mut self, bytes: u64, time: Duration) {
         self.bytes = self.bytes / 16 * 15 + bytes;
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn what_writers_wait_for_counts_whole() {
-        let mut freed = Freed::default();
+        let mut freed = FreeingRate::default();
         assert_eq!(freed.per_second(), 0);
         freed.pass(ms(0), false);
         freed.note(1 << 20, ms(10));
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn the_past_fades() {
-        let mut freed = Freed::default();
+        let mut freed = FreeingRate::default();
         freed.note(1 << 30, ms(1));
         for _ in 0..200 {
             freed.note(1 << 20, ms(10));

@@ -9,7 +9,7 @@ use crate::segment::SegmentKind;
 
 /// What would free garbage in the tail of the log, which no pick can touch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Advice {
+pub enum LogTailAdvice {
     /// Flush: the head moves past closed segments with this much garbage.
     FlushFirst {
         /// Bytes.
@@ -22,11 +22,13 @@ pub enum Advice {
     },
 }
 
-impl Advice {
+impl LogTailAdvice {
     /// Bytes of garbage that following it makes collectable.
     pub fn garbage(self) -> u64 {
         match self {
-            Advice::FlushFirst { garbage } | Advice::SealActive { garbage } => garbage,
+            LogTailAdvice::FlushFirst { garbage } | LogTailAdvice::SealActive { garbage } => {
+                garbage
+            }
         }
     }
 }
@@ -84,10 +86,10 @@ impl LogTail {
     }
 
     /// What collecting brings once the advice was followed.
-    pub fn gain(&self, advice: Advice) -> Gain {
+    pub fn gain(&self, advice: LogTailAdvice) -> Gain {
         let (won, written) = match advice {
-            Advice::FlushFirst { garbage } => (garbage, self.written[CLOSED]),
-            Advice::SealActive { garbage } => (garbage, self.written.iter().sum()),
+            LogTailAdvice::FlushFirst { garbage } => (garbage, self.written[CLOSED]),
+            LogTailAdvice::SealActive { garbage } => (garbage, self.written.iter().sum()),
         };
         let moved = written.saturating_sub(won);
         Gain { how: How::Relocate, won, moved, cost: moved }
@@ -96,12 +98,12 @@ impl LogTail {
 
 /// What could be done about the tail if picks alone would cost more: the garbage in its closed
 /// segments is worth a flush.
-pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<Advice> {
+pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<LogTailAdvice> {
     let garbage = tail.garbage[CLOSED];
     let least = LEAST_FLUSH_BYTES.max(facts.allocated() / LEAST_OFFERED_PART);
     let takes_offers = matches!(policy.mode, Mode::Busy | Mode::Idle);
     (takes_offers && facts.allocated() >= TINY_BYTES && garbage >= least)
-        .then_some(Advice::FlushFirst { garbage })
+        .then_some(LogTailAdvice::FlushFirst { garbage })
 }
 
 /// Whether the tail of the log is what keeps the space, and worth a flush.
@@ -110,7 +112,7 @@ pub fn advise(
     policy: &Policy,
     target: &SpaceTarget,
     (tail, winnable): (&LogTail, u64),
-) -> Option<Advice> {
+) -> Option<LogTailAdvice> {
     let allocated = facts.allocated();
     let least = LEAST_FLUSH_BYTES.max(allocated / LEAST_FLUSH_PART);
     let worth = match policy.mode {
@@ -137,7 +139,7 @@ pub fn advise(
     let [closed, active] = tail.garbage;
     let breaks_target = active >= target.slack();
     if active >= worth && (breaks_target || closed < worth) {
-        return Some(Advice::SealActive { garbage: closed + active });
+        return Some(LogTailAdvice::SealActive { garbage: closed + active });
     }
-    (closed >= worth).then_some(Advice::FlushFirst { garbage: closed })
+    (closed >= worth).then_some(LogTailAdvice::FlushFirst { garbage: closed })
 }

@@ -1,8 +1,8 @@
-//! What was overwritten or deleted since a census: known from the newest entries alone, those in
-//! memtables and in tables flushed since. A record that died meanwhile is not moved; moving the
-//! dead costs their bytes twice, once to write and once more as garbage where they went.
+//! What was overwritten or deleted since a liveness scan: known from the newest entries alone,
+//! those in memtables and in tables flushed since. A record that died meanwhile is not moved;
+//! moving the dead costs their bytes twice, once to write and once more as garbage where they went.
 //!
-//! The same rules as in `census.rs`, in the same order: the visible sequence number, the
+//! The same rules as in `liveness_scan.rs`, in the same order: the visible sequence number, the
 //! snapshots, a sync of the log, the views. So a newer entry found here is durable (I4), and no
 //! snapshot sees the older record, nor will one that is taken later (I6).
 //!
@@ -28,7 +28,7 @@ pub struct Overwritten {
 /// Those of one keyspace.
 struct Recent {
     view: Arc<View>,
-    /// Tables with entries behind the census, newest first.
+    /// Tables with entries behind the liveness scan, newest first.
     flushed: Vec<Arc<TableHandle>>,
 }
 
@@ -50,7 +50,7 @@ impl Overwritten {
     }
 
     /// True if nobody sees `record` any more, now or later. False may also mean that the newer
-    /// entry is elsewhere; the next census will find it.
+    /// entry is elsewhere; the next liveness scan will find it.
     pub fn hides(&self, record: &RecordView<'_>) -> Result<bool> {
         let Some(recent) = self.keyspaces.get(&record.keyspace) else {
             return Ok(false);

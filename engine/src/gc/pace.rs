@@ -1,17 +1,17 @@
-//! How much is live between two censuses, when the next one is due, and how much writers are held
-//! up meanwhile. Pure.
+//! How much is live between two liveness scans, when the next one is due, and how much writers are
+//! held up meanwhile. Pure.
 //!
-//! Only a census knows how much is live. From then on puts may be inserts, which are live besides
-//! all else, or overwrites, which are live instead of something else. Two estimates follow: by
-//! the share of inserts before the last census, to judge by; and by none at all, which can't be
-//! too high, to see when it is time to count again.
+//! Only a liveness scan knows how much is live. From then on puts may be inserts, which are live
+//! besides all else, or overwrites, which are live instead of something else. Two estimates follow:
+//! by the share of inserts before the last liveness scan, to judge by; and by none at all, which
+//! can't be too high, to see when it is time to count again.
 
 use crate::commit::pace::SpacePace;
 use crate::gc::target::SpaceTarget;
 
-/// What a census found, and the counters when it did.
+/// What a liveness scan found, and the counters when it did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counted {
+pub struct LiveCount {
     /// Live keys and values as they are stored, in bytes.
     pub live_bytes: u64,
     /// How many keys.
@@ -32,18 +32,18 @@ pub struct Written {
 /// An estimate of what is live.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveEstimate {
-    last: Option<Counted>,
-    /// The share of the bytes put that were inserts, once two censuses have told.
+    last: Option<LiveCount>,
+    /// The share of the bytes put that were inserts, once two liveness scans have told.
     insert_share: Option<f64>,
 }
 
-/// Between two censuses at least this part of the live bytes has to be put, or the share of
+/// Between two liveness scans at least this part of the live bytes has to be put, or the share of
 /// inserts is left as it was: deletions of keys that do not exist would say more than the puts.
 const LEAST_SAMPLE_PART: u64 = 100;
 
 impl LiveEstimate {
-    /// Learns from a census.
-    pub fn count(&mut self, counted: Counted) {
+    /// Learns from a liveness scan.
+    pub fn count(&mut self, counted: LiveCount) {
         if let Some(before) = self.last.replace(counted) {
             let Since { puts, deleted } = before.since(counted.written);
             if puts > before.live_bytes / LEAST_SAMPLE_PART {
@@ -58,7 +58,7 @@ impl LiveEstimate {
         self.insert_share.unwrap_or(1.0)
     }
 
-    /// Live bytes, if puts are inserts as often as before the last census.
+    /// Live bytes, if puts are inserts as often as before the last liveness scan.
     pub fn likely(&self, written: Written) -> u64 {
         self.with_share(self.insert_share(), written)
     }
@@ -69,21 +69,21 @@ impl LiveEstimate {
     }
 
     fn with_share(&self, share: f64, written: Written) -> u64 {
-        // Without a census only what was written since the opening is known of.
+        // Without a liveness scan only what was written since the opening is known of.
         let last = self.last.unwrap_or_default();
         let Since { puts, deleted } = last.since(written);
         (last.live_bytes + (share * puts as f64) as u64).saturating_sub(deleted)
     }
 }
 
-/// What was written since a census.
+/// What was written since a liveness scan.
 struct Since {
     puts: u64,
     /// Bytes deleted, if every deletion hit a mean record.
     deleted: u64,
 }
 
-impl Counted {
+impl LiveCount {
     fn since(&self, written: Written) -> Since {
         let deletes = written.deletes.saturating_sub(self.written.deletes);
         let mean = self.live_bytes / self.live_records.max(1);
@@ -96,29 +96,30 @@ impl Counted {
 
 /// What decides when to count again.
 #[derive(Debug, Clone, Copy)]
-pub struct CensusNeed {
+pub struct LivenessScanNeed {
     /// Allocated bytes of all files.
     pub allocated: u64,
     /// The space target.
     pub max_space_amplification: f64,
     /// What was written until now.
     pub written: Written,
-    /// True if nobody writes or reads: a census is in nobody's way.
+    /// True if nobody writes or reads: a liveness scan is in nobody's way.
     pub idle: bool,
-    /// True if nothing is left to take that the last census found.
+    /// True if nothing is left to take that the last liveness scan found.
     pub exhausted: bool,
 }
 
-/// While its findings last, a census serves until this part of the live bytes was rewritten...
+/// While its findings last, a liveness scan serves until this part of the live bytes was
+/// rewritten...
 const RENEW_PART: u64 = 8;
 /// ...and until this part once they are used up, or while nobody is in the way.
 const HURRY_PART: u64 = 64;
 
 impl LiveEstimate {
-    /// True if it is time for a census: space may be over the target, and enough was written
+    /// True if it is time for a liveness scan: space may be over the target, and enough was written
     /// since the last one to find more than that one did. The time counting takes stays in
     /// proportion to what is written.
-    pub fn is_census_due(&self, need: &CensusNeed) -> bool {
+    pub fn is_liveness_scan_due(&self, need: &LivenessScanNeed) -> bool {
         let Some(last) = self.last else {
             return true;
         };
@@ -131,7 +132,7 @@ impl LiveEstimate {
         let at_least = self.at_least(need.written);
         let target = SpaceTarget::new(at_least, need.max_space_amplification);
         // While no share of inserts was learned, space may be over the target unseen; writers that
-        // overwrite would be far over it by the time a census is done that begins there.
+        // overwrite would be far over it by the time a liveness scan is done that begins there.
         let mark = match self.insert_share {
             Some(_) => target.start(),
             None => target.half_way(),

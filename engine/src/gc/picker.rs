@@ -9,7 +9,7 @@
 use crate::base::pointer::SegmentId;
 use crate::gc::explain::Reason;
 use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
-use crate::gc::log_tail::{Advice, LogTail, advise, offer};
+use crate::gc::log_tail::{LogTail, LogTailAdvice, advise, offer};
 use crate::gc::target::SpaceTarget;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -81,11 +81,11 @@ pub struct Victim {
 
 /// What to do.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Plan {
+pub struct GcPlan {
     /// Segments to free, in this order.
     pub victims: Vec<Victim>,
     /// What to do about the tail of the log.
-    pub advice: Option<Advice>,
+    pub advice: Option<LogTailAdvice>,
     /// Bytes that a look at new segments is to win: so much less would have to be moved that it
     /// pays.
     pub after_look: u64,
@@ -96,7 +96,7 @@ pub struct Plan {
 }
 
 #[cfg(test)]
-impl Plan {
+impl GcPlan {
     /// Bytes that the victims win.
     pub fn won(&self) -> u64 {
         self.victims.iter().map(|victim| victim.gain.won).sum()
@@ -109,9 +109,9 @@ impl Plan {
 }
 
 /// Decides what to free.
-pub fn pick(facts: &SpaceFacts, policy: &Policy) -> Plan {
+pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
-    let mut plan = Plan::default();
+    let mut plan = GcPlan::default();
     let mut candidates = Vec::new();
     let mut promises = Vec::new();
     for segment in &facts.segments {
@@ -174,7 +174,7 @@ fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
         return Err(Reason::Dead);
     }
     if let Some(fault) = segment.fault {
-        return Err(Reason::Fault(fault));
+        return Err(Reason::SegmentFault(fault));
     }
     if !segment.counted {
         return Err(Reason::NotCounted);
@@ -212,7 +212,7 @@ struct Promise {
 /// What has to come first.
 #[derive(Clone, Copy)]
 enum After {
-    Flush(Advice),
+    Flush(LogTailAdvice),
     Look,
 }
 
@@ -242,7 +242,7 @@ impl Need {
 
 /// What is left to a look at new segments, and what would be done instead.
 #[derive(Clone, Copy, Default)]
-struct Awaited {
+struct PendingLookGain {
     won: u64,
     /// Bytes to be moved after the look.
     moved: u64,
@@ -252,7 +252,7 @@ struct Awaited {
     missed: u64,
 }
 
-impl Awaited {
+impl PendingLookGain {
     /// True if the look saves more than it costs. What can't be won without it is taken to cost
     /// as much as the worst that would be worth it.
     fn pays(&self, policy: &Policy) -> bool {
@@ -265,13 +265,13 @@ impl Awaited {
 /// Takes candidates, the best first, until the goal is reached. Those that are discardable or
 /// cost nothing are taken even beyond; those that a promise beats wait for it.
 fn take(
-    plan: &mut Plan,
+    plan: &mut GcPlan,
     candidates: &[(Victim, bool)],
     promises: &[Promise],
     mut need: Need,
-) -> Awaited {
+) -> PendingLookGain {
     let mut promises = promises.iter().peekable();
-    let (mut awaited, mut replaced) = (Awaited::default(), 0);
+    let (mut awaited, mut replaced) = (PendingLookGain::default(), 0);
     for (victim, is_discardable) in candidates {
         while let Some(promise) = promises.next_if(|promise| promise.gain.beats(&victim.gain)) {
             plan.rely_on(promise, &mut need, &mut awaited);
@@ -288,9 +288,9 @@ fn take(
     awaited
 }
 
-impl Plan {
+impl GcPlan {
     /// Waits for what is promised, if it is needed.
-    fn rely_on(&mut self, promise: &Promise, need: &mut Need, awaited: &mut Awaited) {
+    fn rely_on(&mut self, promise: &Promise, need: &mut Need, awaited: &mut PendingLookGain) {
         if !need.is_left() {
             return;
         }

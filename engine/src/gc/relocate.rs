@@ -8,16 +8,16 @@
 //!
 //! One hop: older relocations that lead into a freed segment are written anew, so that each leads
 //! straight to where its records are now. What was garbage there is left out of them: from then on
-//! "relocated, but not listed" proves that an entry is hidden for good, by what the census found
-//! durable (I4, I6).
+//! "relocated, but not listed" proves that an entry is hidden for good, by what the liveness scan
+//! found durable (I4, I6).
 //!
 //! Nobody waits: writers never touch closed segments, readers hold theirs, compactions go on (what
 //! they install is resolved by relocations, which stay while an older version is alive).
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
-use crate::gc::census::LiveRecord;
-use crate::gc::copying::{self, Failure, Moved, Source};
+use crate::gc::copying::{self, Failure, Moved, VictimReader};
+use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::punch::runs::total;
 use crate::relocation::{RelocationMeta, RelocationWriter};
@@ -31,12 +31,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// A segment to free, with its live records in the order of keys. What is not in the list is lost
-/// with it: the list must be that of a census that counted the segment.
+/// with it: the list must be that of a liveness scan that counted the segment.
 #[derive(Debug, Clone)]
-pub struct Victim {
+pub struct VictimRecords {
     /// Which one.
     pub id: SegmentId,
-    /// What a census found live in it.
+    /// What a liveness scan found live in it.
     pub list: Vec<LiveRecord>,
 }
 
@@ -81,7 +81,7 @@ impl MoveReport {
 /// Frees the victims that are still there. What is `overwritten` by now is not moved.
 pub fn run(
     context: &JobContext,
-    victims: &[Victim],
+    victims: &[VictimRecords],
     overwritten: &Overwritten,
 ) -> Result<MoveReport, Failure> {
     let version = context.set.current();
@@ -93,7 +93,7 @@ pub fn run(
         if let Some(live) = live {
             let length = live.sealed.unwrap_or_default();
             job.report.bytes_freed += length.saturating_sub(total(&live.holes));
-            sources.push(Source::open(context, live.handle.clone(), &victim.list)?);
+            sources.push(VictimReader::open(context, live.handle.clone(), &victim.list)?);
         }
     }
     if sources.is_empty() {
@@ -140,7 +140,7 @@ impl<'a> Job<'a> {
     /// Copies what is live, if anything is, and makes the copy durable.
     fn copy(
         &mut self,
-        sources: &mut [Source<'_>],
+        sources: &mut [VictimReader<'_>],
         overwritten: &Overwritten,
     ) -> Result<(), Failure> {
         if sources.iter().all(|source| source.is_empty()) {

@@ -31,8 +31,8 @@ pub struct GcOptions {
     /// even if the target holds. Default 0.5, from 0.05 to 1.
     pub discardable_ratio: f64,
     /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB.
-    /// One census lists records in half of it, 16 bytes each, while those of the one before are
-    /// still in use. With less, more rounds are needed for the same work.
+    /// One liveness scan lists records in half of it, 16 bytes each, while those of the one before
+    /// are still in use. With less, more rounds are needed for the same work.
     pub memory_bytes: u64,
     /// Free what is dead by holes in files where the file system can and that is cheaper than
     /// moving what is live: for values from about 16 KiB on. Default true. Without it, files are

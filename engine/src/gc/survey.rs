@@ -1,11 +1,11 @@
-//! Where the space is, from the version and the last census: what the picker decides by.
+//! Where the space is, from the version and the last liveness scan: what the picker decides by.
 
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
-use crate::gc::census::{Census, Live, LiveRecord};
 use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::liveness_scan::{Live, LiveRecord, LivenessScan};
 use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
-use crate::gc::relocate::Victim;
+use crate::gc::relocate::VictimRecords;
 use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
 use crate::version::job::JobContext;
@@ -20,8 +20,8 @@ const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
 /// What is known of the bytes in segments.
 #[derive(Default)]
 pub struct Knowledge {
-    /// The last census.
-    pub census: Census,
+    /// The last liveness scan.
+    pub liveness_scan: LivenessScan,
     /// How much was written to each segment when that began.
     pub written_then: BTreeMap<SegmentId, u64>,
     /// Bytes of the segments that were filled with live records since.
@@ -29,15 +29,16 @@ pub struct Knowledge {
 }
 
 impl Knowledge {
-    /// Takes the results of a census that began when `facts` were gathered. What was learned since
-    /// of segments of `version`, the present one, that were new then is kept: what is dead there
-    /// stays dead (I6).
-    pub fn renew(&mut self, census: Census, facts: &SpaceFacts, version: &Version) {
+    /// Takes the results of a liveness scan that began when `facts` were gathered. What was learned
+    /// since of segments of `version`, the present one, that were new then is kept: what is dead
+    /// there stays dead (I6).
+    pub fn renew(&mut self, liveness_scan: LivenessScan, facts: &SpaceFacts, version: &Version) {
         let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
         let written_before = std::mem::replace(&mut self.written_then, written_then.collect());
-        let Census { mut segments, counted, .. } = std::mem::replace(&mut self.census, census);
-        // Segments made meanwhile are not in the census.
-        self.moved_since.retain(|id, _| !self.census.counted.contains(id));
+        let LivenessScan { mut segments, counted, .. } =
+            std::mem::replace(&mut self.liveness_scan, liveness_scan);
+        // Segments made meanwhile are not in the liveness scan.
+        self.moved_since.retain(|id, _| !self.liveness_scan.counted.contains(id));
         for id in counted.into_iter().filter(|id| version.segments.contains_key(id)) {
             let (Some(live), Some(&written)) = (segments.remove(&id), written_before.get(&id))
             else {
@@ -45,16 +46,17 @@ impl Knowledge {
             };
             // A later walk found less alive, and what it did not may be in a hole by now.
             let is_later = |found: &Live| live.walk > found.walk;
-            if self.census.segments.get(&id).is_none_or(is_later) {
+            if self.liveness_scan.segments.get(&id).is_none_or(is_later) {
                 self.learn(id, live, written);
             }
         }
         self.leave_out_holes(version);
     }
 
-    /// Holes that were declared while the census was under way: what is there was dead by then.
+    /// Holes that were declared while the liveness scan was under way: what is there was dead by
+    /// then.
     fn leave_out_holes(&mut self, version: &Version) {
-        for (id, live) in &mut self.census.segments {
+        for (id, live) in &mut self.liveness_scan.segments {
             let segment = version.segments.get(id).filter(|segment| !segment.holes.is_empty());
             if let (Some(segment), Some(list)) = (segment, &mut live.list) {
                 list.retain(|it| !segment.is_punched(it.offset, it.length.into()));
@@ -63,7 +65,7 @@ impl Knowledge {
     }
 
     /// Adds what a look at new segments found. Those whose lists were given up stay new.
-    pub fn add(&mut self, mut found: Census, facts: &SpaceFacts) {
+    pub fn add(&mut self, mut found: LivenessScan, facts: &SpaceFacts) {
         for segment in &facts.segments {
             let live = found.segments.remove(&segment.id).filter(|live| live.list.is_some());
             if let Some(live) = live {
@@ -74,19 +76,24 @@ impl Knowledge {
 
     /// How many records are listed.
     pub fn listed(&self) -> usize {
-        self.census.segments.values().filter_map(|live| live.list.as_ref()).map(Vec::len).sum()
+        self.liveness_scan
+            .segments
+            .values()
+            .filter_map(|live| live.list.as_ref())
+            .map(Vec::len)
+            .sum()
     }
 
     fn learn(&mut self, id: SegmentId, live: Live, written: u64) {
-        self.census.segments.insert(id, live);
-        self.census.counted.insert(id);
+        self.liveness_scan.segments.insert(id, live);
+        self.liveness_scan.counted.insert(id);
         self.written_then.insert(id, written);
     }
 
     /// Takes back the lists of victims that were not freed.
-    pub fn put_back(&mut self, victims: Vec<Victim>) {
-        for Victim { id, list } in victims {
-            if let Some(live) = self.census.segments.get_mut(&id) {
+    pub fn put_back(&mut self, victims: Vec<VictimRecords>) {
+        for VictimRecords { id, list } in victims {
+            if let Some(live) = self.liveness_scan.segments.get_mut(&id) {
                 live.list = Some(list);
             }
         }
@@ -97,7 +104,7 @@ impl Knowledge {
         if let Some(&moved) = self.moved_since.get(&id) {
             return moved;
         }
-        let counted = self.census.segments.get(&id).map_or(0, |live| live.bytes);
+        let counted = self.liveness_scan.segments.get(&id).map_or(0, |live| live.bytes);
         let then = self.written_then.get(&id).copied().unwrap_or_default();
         (counted + written.saturating_sub(then)).min(written)
     }
@@ -114,7 +121,7 @@ pub fn survey(
     no_snapshots: bool,
     punch: Option<&PunchCost>,
 ) -> Result<SpaceFacts> {
-    let census = &knowledge.census;
+    let liveness_scan = &knowledge.liveness_scan;
     let mut facts = SpaceFacts { live_bytes, ..SpaceFacts::default() };
     let targets = target_bytes(version.relocations.values().map(|it| &*it.meta));
     let hidden = hidden_bytes(context, no_snapshots);
@@ -122,10 +129,10 @@ pub fn survey(
         let mut segment = physical(context, id, live, version)?;
         let relocated = targets.get(&id).copied().unwrap_or_default();
         segment.referenced = version.uses.of(id).bytes.saturating_add(relocated);
-        let counted = census.segments.get(&id);
-        segment.counted = census.counted.contains(&id);
+        let counted = liveness_scan.segments.get(&id);
+        segment.counted = liveness_scan.counted.contains(&id);
         segment.live_records = counted.map_or(0, |live| live.records);
-        // What came of it since the census: no table names it, or a memtable holds newer.
+        // What came of it since the liveness scan: no table names it, or a memtable holds newer.
         let at_most = match segment.is_collectable() {
             true => segment.referenced,
             false => segment.written.saturating_sub(hidden.get(&id).copied().unwrap_or_default()),

@@ -1,7 +1,7 @@
 //! Walking a memtable in order, in both directions, while it grows.
 
 use super::node::{Node, ShortKey};
-use super::{HEAD, Memtable, Target, split};
+use super::{HEAD, Memtable, SearchKey, split};
 use crate::base::entry::Slot;
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
@@ -66,12 +66,12 @@ impl EntryIter for MemtableIter {
     }
 
     fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
-        let found = self.table.search(&Target::new(user_key, trailer), |_, _| {}).1;
+        let found = self.table.search(&SearchKey::new(user_key, trailer), |_, _| {}).1;
         self.stand_on(found)
     }
 
     fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
-        let found = self.table.search(&Target::new(user_key, trailer), |_, _| {}).0;
+        let found = self.table.search(&SearchKey::new(user_key, trailer), |_, _| {}).0;
         self.stand_on(found)
     }
 
@@ -83,7 +83,7 @@ impl EntryIter for MemtableIter {
 
     fn prev(&mut self) -> Result<()> {
         // There are no links backwards: the entry before is searched for.
-        let target = Target::new(self.user_key(), self.trailer());
+        let target = SearchKey::new(self.user_key(), self.trailer());
         let before = self.table.search(&target, |_, _| {}).0;
         self.stand_on(before)
     }

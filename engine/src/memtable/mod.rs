@@ -99,15 +99,15 @@ impl Inserter {
 }
 
 /// What a search looks for.
-struct Target<'a> {
+struct SearchKey<'a> {
     words: Words,
     key: &'a [u8],
     trailer: Trailer,
 }
 
-impl<'a> Target<'a> {
+impl<'a> SearchKey<'a> {
     fn new(key: &'a [u8], trailer: Trailer) -> Self {
-        Target { words: words_of(key), key, trailer }
+        SearchKey { words: words_of(key), key, trailer }
     }
 }
 
@@ -161,7 +161,7 @@ impl Memtable {
     /// sequence number yet.
     pub fn insert(&self, user_key: &[u8], trailer: Trailer, slot: Slot<'_>) {
         assert_eq!(trailer.0 as u8, slot.kind() as u8, "the trailer tells the kind of the slot");
-        let target = Target::new(user_key, trailer);
+        let target = SearchKey::new(user_key, trailer);
         let mut inserter = self.inserter.lock();
         self.find_neighbours(&mut inserter, &target);
         self.count_hidden(&mut inserter, &target);
@@ -186,7 +186,7 @@ impl Memtable {
         seqno: SeqNo,
         found: impl FnOnce(Trailer, Slot<'_>) -> R,
     ) -> Option<R> {
-        let target = Target::new(user_key, Trailer::seek(seqno));
+        let target = SearchKey::new(user_key, Trailer::seek(seqno));
         let number = self.search(&target, |_, _| {}).1;
         if number == HEAD {
             return None;
@@ -199,7 +199,7 @@ impl Memtable {
     /// The last entry before `target` and the first at or behind it. Tells `descends` the last
     /// entry before on each level.
     #[inline]
-    fn search(&self, target: &Target<'_>, mut descends: impl FnMut(usize, u32)) -> (u32, u32) {
+    fn search(&self, target: &SearchKey<'_>, mut descends: impl FnMut(usize, u32)) -> (u32, u32) {
         let mut level = self.levels.load(Acquire) as usize - 1;
         let (mut at, mut node) = (HEAD, self.nodes.get(HEAD));
         // What the level above stopped at; it need not be compared again.
@@ -244,7 +244,7 @@ impl Memtable {
     }
 
     #[inline]
-    fn is_before(&self, node: &Node, target: &Target<'_>) -> bool {
+    fn is_before(&self, node: &Node, target: &SearchKey<'_>) -> bool {
         match self.compare_keys(node, target) {
             Ordering::Less => true,
             // Newer entries come first.
@@ -254,7 +254,7 @@ impl Memtable {
     }
 
     #[inline]
-    fn compare_keys(&self, node: &Node, target: &Target<'_>) -> Ordering {
+    fn compare_keys(&self, node: &Node, target: &SearchKey<'_>) -> Ordering {
         match &self.order {
             KeyOrder::Bytewise => match node.compare_words(&target.words) {
                 Ordering::Equal if node.has_long_key() => self.long_key(node).cmp(target.key),
@@ -270,7 +270,7 @@ impl Memtable {
     }
 
     /// Makes `inserter.before` the entries that the target goes behind on each level.
-    fn find_neighbours(&self, inserter: &mut Inserter, target: &Target<'_>) {
+    fn find_neighbours(&self, inserter: &mut Inserter, target: &SearchKey<'_>) {
         let last = inserter.before[0];
         let is_next = |next: u32| next == HEAD || !self.is_before(self.nodes.get(next), target);
         let node = self.nodes.get(last);
@@ -295,7 +295,7 @@ impl Memtable {
     /// Counts what the target is about to hide: the entry that it goes in front of, if that is of
     /// the same key. Out of order, behind a newer one, it would be hidden itself; that is not
     /// counted.
-    fn count_hidden(&self, inserter: &mut Inserter, target: &Target<'_>) {
+    fn count_hidden(&self, inserter: &mut Inserter, target: &SearchKey<'_>) {
         let next = self.nodes.get(inserter.before[0]).next[0].load(Relaxed);
         if next == HEAD {
             return;

@@ -10,11 +10,11 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::value::Value;
 use crate::read::fetch::{Fetcher, Want};
-use crate::read::input::Input;
+use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
 use crate::read::visible::{Bounds, VisibleIter};
-use crate::read::window::{Item, ItemValue, MAX_WINDOW_BYTES, Window};
+use crate::read::window::{MAX_WINDOW_BYTES, Window, WindowEntry, WindowValue};
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
 use std::sync::Arc;
@@ -27,15 +27,15 @@ pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
     let order = view.levels.order().clone();
     let mut inputs = Vec::new();
     for memtable in view.memtables().filter(|memtable| !memtable.table.is_empty()) {
-        inputs.push(Input::Memtable(memtable.table.iter()));
+        inputs.push(SortedRunIter::Memtable(memtable.table.iter()));
     }
     for handle in view.levels.level(0) {
-        inputs.push(Input::Table(mode.iter(handle.table()?)));
+        inputs.push(SortedRunIter::Table(mode.iter(handle.table()?)));
     }
     for level in 1..LEVELS {
         let tables = view.levels.level(level);
         if !tables.is_empty() {
-            inputs.push(Input::Level(LevelIter::new(order.clone(), tables.to_vec(), mode)));
+            inputs.push(SortedRunIter::Level(LevelIter::new(order.clone(), tables.to_vec(), mode)));
         }
     }
     Ok(MergeIter::new(order, inputs))
@@ -236,22 +236,22 @@ impl TreeCursor {
     }
 
     /// The entry under the iterator, for the window; with the bytes its value will take.
-    fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<(Item, u64)> {
+    fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<(WindowEntry, u64)> {
         let trailer = self.iter.trailer();
         let key = self.iter.user_key().to_vec();
         let slot = Slot::decode(trailer.kind()?, self.iter.payload())?;
         let (value, bytes) = match slot {
             Slot::Delete => unreachable!("tombstones are hidden"),
             Slot::Inline(value) => {
-                (ItemValue::Ready(Ok(Value::copy_from(value))), value.len() as u64)
+                (WindowValue::Ready(Ok(Value::copy_from(value))), value.len() as u64)
             }
             Slot::Pointer(pointer) => {
                 let index = wants.len();
                 wants.push(Want { pointer, key: key.clone(), seqno: trailer.seqno() });
-                (ItemValue::Fetched { batch, index }, u64::from(pointer.length))
+                (WindowValue::Fetched { batch, index }, u64::from(pointer.length))
             }
         };
-        Ok((Item { key, value }, bytes))
+        Ok((WindowEntry { key, value }, bytes))
     }
 
     /// The value it stands on. An error concerns this entry only: the walk can go on.

@@ -82,8 +82,8 @@ impl Fetcher {
         let places: Vec<_> = wants.iter().map(|want| view.place(want.pointer)).collect();
         let mut order: Vec<usize> = (0..wants.len()).collect();
         order.sort_by_key(|&index| places[index].as_ref().ok().map(|(_, pointer)| *pointer));
-        let mut plan = Plan::default();
-        let mut ways: Vec<Way> = wants.iter().map(|_| Way::Alone).collect();
+        let mut plan = ReadPlan::default();
+        let mut ways: Vec<FetchWay> = wants.iter().map(|_| FetchWay::Alone).collect();
         for index in order {
             if let Ok((handle, pointer)) = &places[index] {
                 ways[index] = plan.add(&handle.segment, *pointer);
@@ -91,7 +91,7 @@ impl Fetcher {
         }
         self.counters.value_reads.add(wants.len() as u64);
         self.counters.value_bytes_read.add(plan.requests.iter().map(|r| r.len as u64).sum());
-        let runs = plan.requests.iter().map(|_| Run::Pending).collect();
+        let runs = plan.requests.iter().map(|_| ReadRun::Pending).collect();
         let starts = plan.requests.iter().map(|request| request.offset).collect();
         let reads = self.reader.submit(plan.requests);
         Fetching { view: view.clone(), wants, places, ways, runs, starts, reads }
@@ -99,12 +99,12 @@ impl Fetcher {
 }
 
 /// Where a value is: its segment and its place there, which need not be those of its pointer.
-type Place = (Arc<SegmentHandle>, ValuePointer);
+type ValueLocation = (Arc<SegmentHandle>, ValuePointer);
 
 /// How one value of a batch is got.
-enum Way {
+enum FetchWay {
     /// From the run of this number.
-    Run(usize),
+    ReadRun(usize),
     /// By itself: it may still be in the write buffer.
     Alone,
     /// Not at all.
@@ -112,18 +112,18 @@ enum Way {
 }
 
 #[derive(Default)]
-struct Plan {
+struct ReadPlan {
     requests: Vec<ReadRequest>,
     last: Option<ValuePointer>,
 }
 
-impl Plan {
+impl ReadPlan {
     /// Adds the next pointer in order of place: to the last run if it is near, else to its own.
-    fn add(&mut self, segment: &Segment, pointer: ValuePointer) -> Way {
+    fn add(&mut self, segment: &Segment, pointer: ValuePointer) -> FetchWay {
         let request = match segment.read_request(pointer) {
             Ok(Some(request)) => request,
-            Ok(None) => return Way::Alone,
-            Err(error) => return Way::Lost(error),
+            Ok(None) => return FetchWay::Alone,
+            Err(error) => return FetchWay::Lost(error),
         };
         let end = pointer.offset + u64::from(pointer.length);
         let same_file = self.last.is_some_and(|last| last.segment == pointer.segment);
@@ -131,16 +131,16 @@ impl Plan {
             let run_end = run.offset + run.len as u64;
             if pointer.offset <= run_end + MAX_GAP_BYTES && end - run.offset <= MAX_RUN_BYTES {
                 run.len = (end.max(run_end) - run.offset) as usize;
-                return Way::Run(self.requests.len() - 1);
+                return FetchWay::ReadRun(self.requests.len() - 1);
             }
         }
         self.requests.push(request);
         self.last = Some(pointer);
-        Way::Run(self.requests.len() - 1)
+        FetchWay::ReadRun(self.requests.len() - 1)
     }
 }
 
-enum Run {
+enum ReadRun {
     Pending,
     /// `None` if the read failed.
     Read(Option<Vec<u8>>),
@@ -150,9 +150,9 @@ enum Run {
 pub struct Fetching {
     view: Arc<View>,
     wants: Vec<Want>,
-    places: Vec<Result<Place>>,
-    ways: Vec<Way>,
-    runs: Vec<Run>,
+    places: Vec<Result<ValueLocation>>,
+    ways: Vec<FetchWay>,
+    runs: Vec<ReadRun>,
     starts: Vec<u64>,
     reads: Box<dyn PendingReads>,
 }
@@ -210,12 +210,12 @@ impl Fetching {
     /// Waits for the run of value number `index`, if it is part of one.
     fn wait(&mut self, index: usize) -> Result<()> {
         match &self.ways[index] {
-            Way::Lost(error) => Err(error.clone()),
-            Way::Alone => Ok(()),
-            Way::Run(run) => {
+            FetchWay::Lost(error) => Err(error.clone()),
+            FetchWay::Alone => Ok(()),
+            FetchWay::ReadRun(run) => {
                 let run = *run;
-                if matches!(self.runs[run], Run::Pending) {
-                    self.runs[run] = Run::Read(self.reads.take(run).ok());
+                if matches!(self.runs[run], ReadRun::Pending) {
+                    self.runs[run] = ReadRun::Read(self.reads.take(run).ok());
                 }
                 Ok(())
             }
@@ -224,11 +224,11 @@ impl Fetching {
 
     /// What [`Fetching::wait`] waited for.
     fn fetched(&self, index: usize) -> Result<Fetched<'_>> {
-        let Way::Run(run) = self.ways[index] else {
+        let FetchWay::ReadRun(run) = self.ways[index] else {
             return Ok(Fetched::Alone);
         };
         // What went wrong with a run may concern a neighbour only: each value has its own chance.
-        let Run::Read(Some(bytes)) = &self.runs[run] else {
+        let ReadRun::Read(Some(bytes)) = &self.runs[run] else {
             return Ok(Fetched::Alone);
         };
         let (segment, pointer) = self.place(index)?;

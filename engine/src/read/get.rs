@@ -10,7 +10,7 @@ use crate::version::view::View;
 
 /// What a point read found in the tree.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Found {
+pub enum Lookup {
     /// No value: never written, or deleted.
     Nothing,
     /// The value was inline.
@@ -19,15 +19,15 @@ pub enum Found {
     Pointer(ValuePointer, SeqNo),
 }
 
-fn owned(trailer: Trailer, slot: Slot<'_>) -> Found {
+fn owned(trailer: Trailer, slot: Slot<'_>) -> Lookup {
     match slot {
-        Slot::Delete => Found::Nothing,
-        Slot::Inline(value) => Found::Inline(value.to_vec()),
-        Slot::Pointer(pointer) => Found::Pointer(pointer, trailer.seqno()),
+        Slot::Delete => Lookup::Nothing,
+        Slot::Inline(value) => Lookup::Inline(value.to_vec()),
+        Slot::Pointer(pointer) => Lookup::Pointer(pointer, trailer.seqno()),
     }
 }
 
-fn decoded(trailer: Trailer, payload: &[u8]) -> Result<Found> {
+fn decoded(trailer: Trailer, payload: &[u8]) -> Result<Lookup> {
     let kind: EntryKind = trailer.kind()?;
     Ok(owned(trailer, Slot::decode(kind, payload)?))
 }
@@ -36,7 +36,7 @@ fn decoded(trailer: Trailer, payload: &[u8]) -> Result<Found> {
 ///
 /// Costs no I/O where filters, indexes and blocks are in memory; else one block read for each
 /// sorted run whose filter does not rule the key out.
-pub fn get(view: &View, user_key: &[u8], seqno: SeqNo, fill_cache: bool) -> Result<Found> {
+pub fn get(view: &View, user_key: &[u8], seqno: SeqNo, fill_cache: bool) -> Result<Lookup> {
     for memtable in view.memtables() {
         if let Some(found) = memtable.table.get(user_key, seqno, owned) {
             return Ok(found);
@@ -60,5 +60,5 @@ pub fn get(view: &View, user_key: &[u8], seqno: SeqNo, fill_cache: bool) -> Resu
             return found;
         }
     }
-    Ok(Found::Nothing)
+    Ok(Lookup::Nothing)
 }

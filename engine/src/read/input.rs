@@ -1,6 +1,6 @@
 //! What is merged: a memtable, a table, or a level below L0.
 //!
-//! Place in the data's way: `merge.rs` merges these, for cursors, censuses, flushes and
+//! Place in the data's way: `merge.rs` merges these, for cursors, liveness scans, flushes and
 //! compactions. The kinds are told apart by a branch, which is predicted, and not by a call
 //! through a table of functions: walks over keys take an entry every few dozen nanoseconds.
 
@@ -12,7 +12,7 @@ use crate::read::level_iter::LevelIter;
 use crate::table::TableIter;
 
 /// One sorted run of entries.
-pub enum Input {
+pub enum SortedRunIter {
     /// A memtable.
     Memtable(MemtableIter),
     /// One table, as those of L0 are.
@@ -24,14 +24,14 @@ pub enum Input {
 macro_rules! of_each {
     ($input:expr, $iter:ident => $call:expr) => {
         match $input {
-            Input::Memtable($iter) => $call,
-            Input::Table($iter) => $call,
-            Input::Level($iter) => $call,
+            SortedRunIter::Memtable($iter) => $call,
+            SortedRunIter::Table($iter) => $call,
+            SortedRunIter::Level($iter) => $call,
         }
     };
 }
 
-impl EntryIter for Input {
+impl EntryIter for SortedRunIter {
     #[inline]
     fn valid(&self) -> bool {
         of_each!(self, iter => iter.valid())

@@ -18,7 +18,7 @@ pub enum ReadMode {
     /// Block by block; what is not in the cache does not go there.
     Uncached,
     /// One pass over everything: far ahead, past the cache.
-    Pass,
+    FullScan,
 }
 
 impl ReadMode {
@@ -27,7 +27,7 @@ impl ReadMode {
         match self {
             ReadMode::Cached => table.iter(true),
             ReadMode::Uncached => table.iter(false),
-            ReadMode::Pass => table.pass(),
+            ReadMode::FullScan => table.full_scan(),
         }
     }
 }

@@ -5,12 +5,12 @@
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, Trailer};
-use crate::read::input::Input;
+use crate::read::input::SortedRunIter;
 use std::cmp::Ordering;
 
 /// Which way the inputs stand.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Direction {
+enum MergeDirection {
     Forward,
     Backward,
 }
@@ -19,8 +19,8 @@ enum Direction {
 /// never used twice (I6).
 pub struct MergeIter {
     order: KeyOrder,
-    inputs: Vec<Input>,
-    direction: Direction,
+    inputs: Vec<SortedRunIter>,
+    direction: MergeDirection,
     current: Option<usize>,
     /// The input that stands closest behind the current one; `None` if there is no other.
     second: Option<usize>,
@@ -28,8 +28,8 @@ pub struct MergeIter {
 
 impl MergeIter {
     /// A merge of these inputs.
-    pub fn new(order: KeyOrder, inputs: Vec<Input>) -> Self {
-        MergeIter { order, inputs, direction: Direction::Forward, current: None, second: None }
+    pub fn new(order: KeyOrder, inputs: Vec<SortedRunIter>) -> Self {
+        MergeIter { order, inputs, direction: MergeDirection::Forward, current: None, second: None }
     }
 
     fn at(&self, index: usize) -> (&[u8], Trailer) {
@@ -40,8 +40,8 @@ impl MergeIter {
     fn before(&self, a: usize, b: usize) -> bool {
         let ordering = self.order.compare_entries(self.at(a), self.at(b));
         match self.direction {
-            Direction::Forward => ordering == Ordering::Less,
-            Direction::Backward => ordering == Ordering::Greater,
+            MergeDirection::Forward => ordering == Ordering::Less,
+            MergeDirection::Backward => ordering == Ordering::Greater,
         }
     }
 
@@ -75,7 +75,7 @@ impl MergeIter {
     }
 
     /// Turns every input to the other side of the current entry.
-    fn turn(&mut self, direction: Direction) -> Result<()> {
+    fn turn(&mut self, direction: MergeDirection) -> Result<()> {
         let Some(current) = self.current else {
             return Ok(());
         };
@@ -84,8 +84,8 @@ impl MergeIter {
         for index in (0..self.inputs.len()).filter(|&index| index != current) {
             let input = &mut self.inputs[index];
             match direction {
-                Direction::Forward => input.seek(&key, trailer)?,
-                Direction::Backward => input.seek_before(&key, trailer)?,
+                MergeDirection::Forward => input.seek(&key, trailer)?,
+                MergeDirection::Backward => input.seek_before(&key, trailer)?,
             }
         }
         self.direction = direction;
@@ -94,8 +94,8 @@ impl MergeIter {
 
     fn position(
         &mut self,
-        direction: Direction,
-        mut each: impl FnMut(&mut Input) -> Result<()>,
+        direction: MergeDirection,
+        mut each: impl FnMut(&mut SortedRunIter) -> Result<()>,
     ) -> Result<()> {
         self.direction = direction;
         (self.current, self.second) = (None, None);
@@ -106,7 +106,7 @@ impl MergeIter {
         Ok(())
     }
 
-    fn step(&mut self, direction: Direction) -> Result<()> {
+    fn step(&mut self, direction: MergeDirection) -> Result<()> {
         if self.direction != direction {
             self.turn(direction)?;
             // The others stand elsewhere now; only the current one is known to be first.
@@ -117,8 +117,8 @@ impl MergeIter {
         };
         let turned = self.second.is_none();
         let moved = match direction {
-            Direction::Forward => self.inputs[current].next(),
-            Direction::Backward => self.inputs[current].prev(),
+            MergeDirection::Forward => self.inputs[current].next(),
+            MergeDirection::Backward => self.inputs[current].prev(),
         };
         if moved.is_err() {
             (self.current, self.second) = (None, None);
@@ -140,27 +140,27 @@ impl EntryIter for MergeIter {
     }
 
     fn seek_to_first(&mut self) -> Result<()> {
-        self.position(Direction::Forward, |input| input.seek_to_first())
+        self.position(MergeDirection::Forward, |input| input.seek_to_first())
     }
 
     fn seek_to_last(&mut self) -> Result<()> {
-        self.position(Direction::Backward, |input| input.seek_to_last())
+        self.position(MergeDirection::Backward, |input| input.seek_to_last())
     }
 
     fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
-        self.position(Direction::Forward, |input| input.seek(user_key, trailer))
+        self.position(MergeDirection::Forward, |input| input.seek(user_key, trailer))
     }
 
     fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
-        self.position(Direction::Backward, |input| input.seek_before(user_key, trailer))
+        self.position(MergeDirection::Backward, |input| input.seek_before(user_key, trailer))
     }
 
     fn next(&mut self) -> Result<()> {
-        self.step(Direction::Forward)
+        self.step(MergeDirection::Forward)
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.step(Direction::Backward)
+        self.step(MergeDirection::Backward)
     }
 
     #[inline]
@@ -187,13 +187,13 @@ mod tests {
     use crate::memtable::Memtable;
     use std::sync::Arc;
 
-    fn input(entries: &[(&str, u64)]) -> Input {
+    fn input(entries: &[(&str, u64)]) -> SortedRunIter {
         let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
         for (key, seqno) in entries {
             let trailer = Trailer::new(*seqno, EntryKind::Put);
             table.insert(key.as_bytes(), trailer, Slot::Inline(b""));
         }
-        Input::Memtable(table.iter())
+        SortedRunIter::Memtable(table.iter())
     }
 
     fn here(iter: &MergeIter) -> String {

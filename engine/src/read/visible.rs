@@ -48,14 +48,14 @@ pub struct VisibleIter<I> {
     order: KeyOrder,
     seqno: SeqNo,
     bounds: Bounds,
-    state: State,
+    state: VisibleState,
     key: Vec<u8>,
     trailer: Trailer,
     payload: Vec<u8>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum VisibleState {
     Invalid,
     Forward,
     Backward,
@@ -69,7 +69,7 @@ impl<I: EntryIter> VisibleIter<I> {
             order,
             seqno,
             bounds,
-            state: State::Invalid,
+            state: VisibleState::Invalid,
             key: Vec::new(),
             trailer: Trailer::LAST,
             payload: Vec::new(),
@@ -78,27 +78,27 @@ impl<I: EntryIter> VisibleIter<I> {
 
     /// True if it stands on a key.
     pub fn valid(&self) -> bool {
-        self.state != State::Invalid
+        self.state != VisibleState::Invalid
     }
 
     /// The key it stands on.
     pub fn user_key(&self) -> &[u8] {
-        if self.state == State::Backward { &self.key } else { self.inner.user_key() }
+        if self.state == VisibleState::Backward { &self.key } else { self.inner.user_key() }
     }
 
     /// The sequence number and kind of the visible entry.
     pub fn trailer(&self) -> Trailer {
-        if self.state == State::Backward { self.trailer } else { self.inner.trailer() }
+        if self.state == VisibleState::Backward { self.trailer } else { self.inner.trailer() }
     }
 
     /// The stored payload of the visible entry.
     pub fn payload(&self) -> &[u8] {
-        if self.state == State::Backward { &self.payload } else { self.inner.payload() }
+        if self.state == VisibleState::Backward { &self.payload } else { self.inner.payload() }
     }
 
     /// Stands on the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
-        self.state = State::Invalid;
+        self.state = VisibleState::Invalid;
         match self.bounds.lower.clone() {
             Some(lower) if self.bounds.open_lower => self.inner.seek(&lower, Trailer::LAST)?,
             Some(lower) => self.inner.seek(&lower, Trailer::seek(self.seqno))?,
@@ -109,7 +109,7 @@ impl<I: EntryIter> VisibleIter<I> {
 
     /// Stands on the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
-        self.state = State::Invalid;
+        self.state = VisibleState::Invalid;
         match self.bounds.upper.clone() {
             Some(upper) if self.bounds.closed_upper => {
                 self.inner.seek_before(&upper, Trailer::LAST)?;
@@ -125,7 +125,7 @@ impl<I: EntryIter> VisibleIter<I> {
         if self.bounds.is_before(&self.order, user_key) {
             return self.seek_to_first();
         }
-        self.state = State::Invalid;
+        self.state = VisibleState::Invalid;
         self.inner.seek(user_key, Trailer::seek(self.seqno))?;
         self.settle_forward(false)
     }
@@ -135,7 +135,7 @@ impl<I: EntryIter> VisibleIter<I> {
         if self.bounds.is_behind(&self.order, user_key) {
             return self.seek_to_last();
         }
-        self.state = State::Invalid;
+        self.state = VisibleState::Invalid;
         // Everything of `user_key` itself sorts at or before this place, but for its last
         // conceivable entry, which can't exist: sequence numbers start at one.
         self.inner.seek_before(user_key, Trailer::LAST)?;
@@ -145,16 +145,16 @@ impl<I: EntryIter> VisibleIter<I> {
     /// Steps to the next key. Requires: valid.
     pub fn next(&mut self) -> Result<()> {
         match self.state {
-            State::Invalid => Ok(()),
-            State::Forward => {
+            VisibleState::Invalid => Ok(()),
+            VisibleState::Forward => {
                 self.key.clear();
                 self.key.extend_from_slice(self.inner.user_key());
                 self.step_inner()?;
                 self.settle_forward(true)
             }
-            State::Backward => {
+            VisibleState::Backward => {
                 // The inner iterator stands before the entries of the current key.
-                self.state = State::Invalid;
+                self.state = VisibleState::Invalid;
                 let key = std::mem::take(&mut self.key);
                 self.inner.seek(&key, Trailer::LAST)?;
                 self.key = key;
@@ -165,24 +165,24 @@ impl<I: EntryIter> VisibleIter<I> {
 
     /// Steps to the key before. Requires: valid.
     pub fn prev(&mut self) -> Result<()> {
-        if self.state == State::Forward {
-            self.state = State::Invalid;
+        if self.state == VisibleState::Forward {
+            self.state = VisibleState::Invalid;
             let key = self.inner.user_key().to_vec();
             self.inner.seek_before(&key, Trailer::seek(u64::MAX >> 8))?;
-        } else if self.state == State::Invalid {
+        } else if self.state == VisibleState::Invalid {
             return Ok(());
         }
         self.settle_backward()
     }
 
     fn step_inner(&mut self) -> Result<()> {
-        self.inner.next().inspect_err(|_| self.state = State::Invalid)
+        self.inner.next().inspect_err(|_| self.state = VisibleState::Invalid)
     }
 
     /// From where the inner iterator stands, finds the next visible key; with `skip`, one that is
     /// not `self.key`.
     fn settle_forward(&mut self, mut skip: bool) -> Result<()> {
-        self.state = State::Invalid;
+        self.state = VisibleState::Invalid;
         while self.inner.valid() {
             let key = self.inner.user_key();
             if self.bounds.is_behind(&self.order, key) {
@@ -192,7 +192,7 @@ impl<I: EntryIter> VisibleIter<I> {
             let trailer = self.inner.trailer();
             if !hidden && trailer.seqno() <= self.seqno {
                 if trailer.kind()? != EntryKind::Delete {
-                    self.state = State::Forward;
+                    self.state = VisibleState::Forward;
                     return Ok(());
                 }
                 skip = true;
@@ -207,13 +207,13 @@ impl<I: EntryIter> VisibleIter<I> {
     /// From where the inner iterator stands, walks back over the entries of one key after the
     /// other until one has a visible value; keeps that aside.
     fn settle_backward(&mut self) -> Result<()> {
-        self.state = State::Invalid;
+        self.state = VisibleState::Invalid;
         while self.inner.valid() {
             if self.bounds.is_before(&self.order, self.inner.user_key()) {
                 return Ok(());
             }
             if self.collect_newest()? {
-                self.state = State::Backward;
+                self.state = VisibleState::Backward;
                 return Ok(());
             }
         }

@@ -16,15 +16,15 @@ pub const MAX_WINDOW_BYTES: u64 = 4 << 20;
 const PATIENCE: usize = 16;
 
 /// One entry read ahead.
-pub struct Item {
+pub struct WindowEntry {
     /// Its key.
     pub key: Vec<u8>,
     /// Its value, or where it will come from.
-    pub value: ItemValue,
+    pub value: WindowValue,
 }
 
-/// The value of an [`Item`].
-pub enum ItemValue {
+/// The value of an [`WindowEntry`].
+pub enum WindowValue {
     /// Here it is; or the error that its fetch ended with.
     Ready(Result<Value>),
     /// Value number so-and-so of batch number so-and-so.
@@ -39,7 +39,7 @@ pub enum ItemValue {
 /// Entries ahead of a cursor; the first is the one it stands on.
 #[derive(Default)]
 pub struct Window {
-    items: VecDeque<Item>,
+    items: VecDeque<WindowEntry>,
     batches: VecDeque<Fetching>,
     /// The number of the first batch in `batches`.
     first_batch: u64,
@@ -67,7 +67,7 @@ impl Window {
     }
 
     /// The entry the cursor stands on.
-    pub fn front(&self) -> Option<&Item> {
+    pub fn front(&self) -> Option<&WindowEntry> {
         self.items.front()
     }
 
@@ -87,7 +87,7 @@ impl Window {
     }
 
     /// Adds what was read ahead.
-    pub fn extend(&mut self, items: Vec<Item>, batch: Fetching, error: Option<Error>) {
+    pub fn extend(&mut self, items: Vec<WindowEntry>, batch: Fetching, error: Option<Error>) {
         self.items.extend(items);
         self.batches.push_back(batch);
         self.error = error;
@@ -113,8 +113,8 @@ impl Window {
     /// Lets go of batches that no entry waits for.
     fn drop_finished(&mut self) {
         let needed = self.items.iter().find_map(|item| match item.value {
-            ItemValue::Fetched { batch, .. } => Some(batch),
-            ItemValue::Ready(_) => None,
+            WindowValue::Fetched { batch, .. } => Some(batch),
+            WindowValue::Ready(_) => None,
         });
         let needed = needed.unwrap_or(self.next_batch());
         while self.first_batch < needed && self.batches.pop_front().is_some() {
@@ -133,13 +133,13 @@ impl Window {
         let Some(item) = self.items.front_mut() else {
             return Err(Error::invalid("the cursor stands on no entry"));
         };
-        if let ItemValue::Fetched { batch, index } = item.value {
+        if let WindowValue::Fetched { batch, index } = item.value {
             let batch = (batch - self.first_batch) as usize;
-            item.value = ItemValue::Ready(self.batches[batch].take(index));
+            item.value = WindowValue::Ready(self.batches[batch].take(index));
         }
         match &item.value {
-            ItemValue::Ready(value) => value.clone(),
-            ItemValue::Fetched { .. } => unreachable!("it was fetched just now"),
+            WindowValue::Ready(value) => value.clone(),
+            WindowValue::Fetched { .. } => unreachable!("it was fetched just now"),
         }
     }
 }

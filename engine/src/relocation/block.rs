@@ -16,7 +16,7 @@ const START_BYTES: usize = 2;
 
 /// One move of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(super) struct RelocationEntry {
     pub(super) old_offset: u64,
     /// Index into the directory's targets.
     pub(super) target: usize,
@@ -24,7 +24,7 @@ pub(super) struct Entry {
     pub(super) length: u32,
 }
 
-impl Entry {
+impl RelocationEntry {
     /// Where the record ended in the freed segment; making and decoding check that it fits.
     pub(super) fn old_end(&self) -> u64 {
         self.old_offset.saturating_add(self.length.into())
@@ -38,8 +38,8 @@ impl Entry {
         put_varint(out, self.length.into());
     }
 
-    /// Reads what [`Entry::encode`] wrote behind a record that ended at `end`.
-    fn decode(reader: &mut Reader<'_>, end: u64, targets: usize) -> Result<Entry> {
+    /// Reads what [`RelocationEntry::encode`] wrote behind a record that ended at `end`.
+    fn decode(reader: &mut Reader<'_>, end: u64, targets: usize) -> Result<RelocationEntry> {
         let gap = reader.varint()?;
         let target = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
         let (new_offset, length) = (reader.varint()?, reader.varint32()?);
@@ -52,7 +52,7 @@ impl Entry {
         if target >= targets || length == 0 {
             return Err(Error::corruption("an entry has an impossible target or length"));
         }
-        Ok(Entry { old_offset, target, new_offset, length })
+        Ok(RelocationEntry { old_offset, target, new_offset, length })
     }
 }
 
@@ -77,7 +77,7 @@ impl BlockWriter {
     }
 
     /// Adds an entry behind those before. Requires: it has room.
-    pub(super) fn add(&mut self, entry: &Entry) {
+    pub(super) fn add(&mut self, entry: &RelocationEntry) {
         if self.entries.is_multiple_of(GROUP_ENTRIES) {
             self.starts.push(self.bytes.len() as u16);
             self.end = 0;
@@ -100,13 +100,13 @@ impl BlockWriter {
 
 /// A block that was read.
 #[derive(Clone, Copy)]
-pub(super) struct Block<'a> {
+pub(super) struct RelocationBlock<'a> {
     entries: &'a [u8],
     starts: &'a [[u8; START_BYTES]],
     targets: usize,
 }
 
-impl<'a> Block<'a> {
+impl<'a> RelocationBlock<'a> {
     /// Of a file with that many targets.
     pub(super) fn parse(bytes: &'a [u8], targets: usize) -> Result<Self> {
         let wrong = || Error::corruption("a block's groups are not where it says");
@@ -115,7 +115,7 @@ impl<'a> Block<'a> {
         let entries_len = rest.len().checked_sub(starts_len).ok_or_else(wrong)?;
         let (entries, starts) = rest.split_at_checked(entries_len).ok_or_else(wrong)?;
         let (starts, _) = starts.as_chunks::<START_BYTES>();
-        let block = Block { entries, starts, targets };
+        let block = RelocationBlock { entries, starts, targets };
         // Every group begins where the one before ended: the walk checks that too.
         if block.start(0) != Some(0) {
             return Err(wrong());
@@ -151,7 +151,7 @@ impl<'a> Block<'a> {
     }
 
     /// The entry of exactly this old offset.
-    pub(super) fn find(&self, old_offset: u64) -> Result<Option<Entry>> {
+    pub(super) fn find(&self, old_offset: u64) -> Result<Option<RelocationEntry>> {
         let (mut low, mut high) = (0, self.starts.len());
         while high - low > 1 {
             let middle = low + (high - low) / 2;
@@ -164,7 +164,7 @@ impl<'a> Block<'a> {
         let mut reader = Reader::new(self.group(low)?);
         let mut end = 0;
         while !reader.is_empty() {
-            let entry = Entry::decode(&mut reader, end, self.targets)?;
+            let entry = RelocationEntry::decode(&mut reader, end, self.targets)?;
             if entry.old_offset >= old_offset {
                 return Ok((entry.old_offset == old_offset).then_some(entry));
             }
@@ -180,7 +180,7 @@ impl<'a> Block<'a> {
     }
 
     /// All entries, checked against each other and the starts of the groups.
-    pub(super) fn entries(&self) -> Result<Vec<Entry>> {
+    pub(super) fn entries(&self) -> Result<Vec<RelocationEntry>> {
         let mut reader = Reader::new(self.entries);
         let (mut found, mut end, mut group) = (Vec::new(), 0, 0);
         while !reader.is_empty() {
@@ -188,7 +188,7 @@ impl<'a> Block<'a> {
             let begins = self.start(group) == Some(at);
             group += usize::from(begins);
             let base = if begins { 0 } else { end };
-            let entry = Entry::decode(&mut reader, base, self.targets)?;
+            let entry = RelocationEntry::decode(&mut reader, base, self.targets)?;
             if entry.old_offset < end {
                 return Err(Error::corruption("entries of a block are out of order"));
             }
@@ -205,19 +205,19 @@ impl<'a> Block<'a> {
 /// Looks offsets up that ascend: each from where the one before was found, so that many of them
 /// take one walk over the block.
 pub(super) struct Ascending<'a> {
-    block: Block<'a>,
+    block: RelocationBlock<'a>,
     /// The group that the reader is in, up to its end.
     group: usize,
     reader: Reader<'a>,
     /// Where the record of the entry before the reader ended; 0 at the start of a group.
     end: u64,
     /// The entry before the reader, while it may be asked for.
-    entry: Option<Entry>,
+    entry: Option<RelocationEntry>,
 }
 
 impl Ascending<'_> {
     /// The entry of exactly this old offset, which is no less than the one asked for before.
-    pub(super) fn find(&mut self, old_offset: u64) -> Result<Option<Entry>> {
+    pub(super) fn find(&mut self, old_offset: u64) -> Result<Option<RelocationEntry>> {
         self.skip_groups(old_offset)?;
         loop {
             if let Some(entry) = self.entry.filter(|entry| entry.old_offset >= old_offset) {
@@ -227,7 +227,7 @@ impl Ascending<'_> {
                 // The next group begins behind the offset.
                 return Ok(None);
             }
-            let entry = Entry::decode(&mut self.reader, self.end, self.block.targets)?;
+            let entry = RelocationEntry::decode(&mut self.reader, self.end, self.block.targets)?;
             self.end = entry.old_end();
             self.entry = Some(entry);
         }
@@ -251,9 +251,9 @@ impl Ascending<'_> {
 mod tests {
     use super::*;
 
-    fn entry(number: u64) -> Entry {
+    fn entry(number: u64) -> RelocationEntry {
         let (old_offset, new_offset) = (88 + 40 * number * number, 1000 + 13 * number);
-        Entry { old_offset, target: (number % 3) as usize, new_offset, length: 12 }
+        RelocationEntry { old_offset, target: (number % 3) as usize, new_offset, length: 12 }
     }
 
     fn block(count: u64) -> Vec<u8> {
@@ -268,9 +268,9 @@ mod tests {
     fn every_entry_is_found_and_no_other() {
         for count in [1, 2, 15, 16, 17, 32, 33, 100] {
             let bytes = block(count);
-            let block = Block::parse(&bytes, 3).unwrap();
+            let block = RelocationBlock::parse(&bytes, 3).unwrap();
             assert_eq!(block.first().unwrap(), 88);
-            let all: Vec<Entry> = (0..count).map(entry).collect();
+            let all: Vec<RelocationEntry> = (0..count).map(entry).collect();
             assert_eq!(block.entries().unwrap(), all);
             for (number, entry) in all.iter().enumerate() {
                 assert_eq!(block.find(entry.old_offset).unwrap(), Some(*entry));
@@ -296,7 +296,12 @@ mod tests {
         let mut bytes = Vec::new();
         for number in 0.. {
             let (old_offset, target) = (number << 50, usize::MAX >> 1);
-            writer.add(&Entry { old_offset, target, new_offset: 1 << 62, length: u32::MAX });
+            writer.add(&RelocationEntry {
+                old_offset,
+                target,
+                new_offset: 1 << 62,
+                length: u32::MAX,
+            });
             if !writer.has_room() {
                 break;
             }
@@ -309,7 +314,7 @@ mod tests {
     fn i07_hostile_blocks_are_errors_or_harmless() {
         let good = block(40);
         for len in 0..good.len() {
-            if let Ok(block) = Block::parse(&good[..len], 3) {
+            if let Ok(block) = RelocationBlock::parse(&good[..len], 3) {
                 harmless(block);
             }
         }
@@ -317,14 +322,14 @@ mod tests {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut bad = good.clone();
                 bad[at] = value;
-                if let Ok(block) = Block::parse(&bad, 3) {
+                if let Ok(block) = RelocationBlock::parse(&bad, 3) {
                     harmless(block);
                 }
             }
         }
     }
 
-    fn harmless(block: Block<'_>) {
+    fn harmless(block: RelocationBlock<'_>) {
         let _ = (block.first(), block.entries(), block.find(5000));
         let Ok(mut ascending) = block.ascending() else {
             return;

@@ -66,11 +66,11 @@ const MAGIC: &[u8; 8] = b"CLVRELOC";
 
 /// What binds the checksums of a file to it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct FileSeed(u64);
+pub(super) struct RelocationFileSeed(u64);
 
-impl FileSeed {
+impl RelocationFileSeed {
     pub(super) fn new(database: u64, relocation: RelocationId) -> Self {
-        FileSeed(seed(database, relocation.0))
+        RelocationFileSeed(seed(database, relocation.0))
     }
 
     fn at(self, offset: u64) -> u64 {
@@ -79,13 +79,13 @@ impl FileSeed {
 }
 
 /// Appends the checksum of what lies in `out` from `start` on, and will lie at `offset`.
-pub(super) fn seal(out: &mut Vec<u8>, start: usize, seed: FileSeed, offset: u64) {
+pub(super) fn seal(out: &mut Vec<u8>, start: usize, seed: RelocationFileSeed, offset: u64) {
     let sum = checksum32(seed.at(offset), &out[start..]);
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
 /// I7: what [`seal`] closed, without its checksum, once that holds.
-pub(super) fn unseal(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<&[u8]> {
+pub(super) fn unseal(seed: RelocationFileSeed, offset: u64, sealed: &[u8]) -> Result<&[u8]> {
     let (covered, sum) = sealed
         .split_last_chunk::<CHECKSUM_BYTES>()
         .ok_or_else(|| Error::corruption("the block is shorter than its checksum"))?;
@@ -113,9 +113,9 @@ impl BlockAt {
 
 /// Tells relocations apart whose numbers are alike.
 #[derive(Default)]
-pub(super) struct Fingerprint(RunningHash);
+pub(super) struct RelocationFingerprint(RunningHash);
 
-impl Fingerprint {
+impl RelocationFingerprint {
     /// Takes in the sealed block that comes next; `bytes` may hold others before it.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.0.update(&bytes[bytes.len().saturating_sub(CHECKSUM_BYTES)..]);
@@ -129,7 +129,7 @@ impl Fingerprint {
 
 /// What stays in memory of a relocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Directory {
+pub(super) struct RelocationDirectory {
     pub(super) segment: SegmentId,
     pub(super) entries: u64,
     pub(super) fingerprint: u64,
@@ -138,7 +138,7 @@ pub(super) struct Directory {
     pub(super) blocks: Vec<BlockAt>,
 }
 
-impl Directory {
+impl RelocationDirectory {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.segment.0);
         put_varint(out, self.entries);
@@ -159,7 +159,7 @@ impl Directory {
     }
 
     /// Reads the directory at `offset`, to which the blocks must reach.
-    pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<Directory> {
+    pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<RelocationDirectory> {
         let mut reader = Reader::new(bytes);
         let segment = SegmentId(reader.varint()?);
         let (entries, fingerprint) = (reader.varint()?, reader.u64()?);
@@ -170,7 +170,7 @@ impl Directory {
         if entries == 0 || counted != Some(entries) || blocks.len() as u64 > entries {
             return Err(Error::corruption("the numbers of a relocation contradict each other"));
         }
-        Ok(Directory { segment, entries, fingerprint, targets, blocks })
+        Ok(RelocationDirectory { segment, entries, fingerprint, targets, blocks })
     }
 
     fn decode_targets(
@@ -217,15 +217,15 @@ impl Directory {
 
 /// Where the directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Footer {
+pub(super) struct RelocationFooter {
     pub(super) directory: u64,
     /// With its checksum.
     pub(super) len: u64,
 }
 
-impl Footer {
+impl RelocationFooter {
     /// Appends the footer that will lie at `offset`.
-    pub(super) fn encode(&self, out: &mut Vec<u8>, seed: FileSeed, offset: u64) {
+    pub(super) fn encode(&self, out: &mut Vec<u8>, seed: RelocationFileSeed, offset: u64) {
         let start = out.len();
         out.extend_from_slice(&self.directory.to_le_bytes());
         out.extend_from_slice(&self.len.to_le_bytes());
@@ -235,7 +235,11 @@ impl Footer {
     }
 
     /// Reads the footer that lies at `offset`, and checks that the directory ends there.
-    pub(super) fn decode(bytes: &[u8], seed: FileSeed, offset: u64) -> Result<Footer> {
+    pub(super) fn decode(
+        bytes: &[u8],
+        seed: RelocationFileSeed,
+        offset: u64,
+    ) -> Result<RelocationFooter> {
         let mut reader = Reader::new(bytes);
         let covered = reader.take(FOOTER_BYTES - 16)?;
         let sum = reader.u64()?;
@@ -249,7 +253,7 @@ impl Footer {
             return Err(Error::corruption("the footer's checksum does not match"));
         }
         let mut reader = Reader::new(covered);
-        let footer = Footer { directory: reader.u64()?, len: reader.u64()? };
+        let footer = RelocationFooter { directory: reader.u64()?, len: reader.u64()? };
         let adjoins = footer.directory.checked_add(footer.len) == Some(offset);
         if !adjoins || footer.directory < BLOCKS_START {
             return Err(Error::corruption("the footer's directory does not end at it"));

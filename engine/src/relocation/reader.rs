@@ -1,17 +1,17 @@
 //! An open relocation: where one record went, or all of them.
 //!
 //! Place in the data's way: `version` resolves a pointer into a freed segment through
-//! [`RelocationTable::find`]: the directory in memory, one block through the cache; a census, many
-//! of them at once through [`RelocationTable::find_ascending`]. Value GC composes chains, and
-//! checks verify, with [`RelocationTable::for_each`].
+//! [`RelocationTable::find`]: the directory in memory, one block through the cache; a liveness
+//! scan, many of them at once through [`RelocationTable::find_ascending`]. Value GC composes
+//! chains, and checks verify, with [`RelocationTable::for_each`].
 //!
 //! Invariants: I7 (what is read is checked before it is parsed or cached). Errors name the file and
 //! the offset of the block. The file is opened through [`OpenFiles`] at each read.
 
-use super::block::{Block, Entry};
+use super::block::{RelocationBlock, RelocationEntry};
 use super::format::{
-    BLOCKS_START, BlockAt, CHECKSUM_BYTES, Directory, FOOTER_BYTES, FileSeed, Fingerprint, Footer,
-    unseal,
+    BLOCKS_START, BlockAt, CHECKSUM_BYTES, FOOTER_BYTES, RelocationDirectory, RelocationFileSeed,
+    RelocationFingerprint, RelocationFooter, unseal,
 };
 use super::meta::{RelocationMeta, TargetUse};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
@@ -32,8 +32,8 @@ pub struct RelocationTable {
     path: PathBuf,
     meta: Arc<RelocationMeta>,
     cache: Arc<BlockCache>,
-    seed: FileSeed,
-    directory: Directory,
+    seed: RelocationFileSeed,
+    directory: RelocationDirectory,
 }
 
 impl RelocationMeta {
@@ -54,7 +54,7 @@ fn read_directory(
     path: &Path,
     database: u64,
     id: RelocationId,
-) -> Result<(RelocationMeta, Directory)> {
+) -> Result<(RelocationMeta, RelocationDirectory)> {
     let read = || -> Result<_> {
         let bytes = file.len().doing("get the length of", path)?;
         let footer_at = bytes
@@ -64,14 +64,14 @@ fn read_directory(
         let header = read_at(file, path, 0, HEADER_BYTES as u64)?;
         Header::decode_expected(&header, FileKind::Relocation, database, id.0)
             .map_err(|error| error.at(0))?;
-        let seed = FileSeed::new(database, id);
+        let seed = RelocationFileSeed::new(database, id);
         let footer = read_at(file, path, footer_at, FOOTER_BYTES as u64)?;
-        let footer =
-            Footer::decode(&footer, seed, footer_at).map_err(|error| error.at(footer_at))?;
+        let footer = RelocationFooter::decode(&footer, seed, footer_at)
+            .map_err(|error| error.at(footer_at))?;
         // The footer has checked that the directory lies between the header and itself.
         let sealed = read_at(file, path, footer.directory, footer.len)?;
         let directory = unseal(seed, footer.directory, &sealed)
-            .and_then(|bytes| Directory::decode(bytes, footer.directory))
+            .and_then(|bytes| RelocationDirectory::decode(bytes, footer.directory))
             .map_err(|error| error.at(footer.directory))?;
         Ok((directory.meta(id, bytes), directory))
     };
@@ -110,7 +110,7 @@ impl RelocationTable {
             );
             return Err(advise(Error::corruption(message).in_file(&path)));
         }
-        let seed = FileSeed::new(database, meta.id);
+        let seed = RelocationFileSeed::new(database, meta.id);
         Ok(RelocationTable { files, path, meta, cache, seed, directory })
     }
 
@@ -154,7 +154,7 @@ impl RelocationTable {
             rest = &rest[number..];
             let (at, next_first) = (&rest[0], rest.get(1).map(|block| block.first));
             let bytes = self.block(at)?;
-            let block = self.parse(&bytes, at).and_then(Block::ascending);
+            let block = self.parse(&bytes, at).and_then(RelocationBlock::ascending);
             let mut found = block.map_err(|error| self.place(error, at))?;
             let is_here = |offset: &u64| next_first.is_none_or(|first| *offset < first);
             while let Some(old_offset) = old_offsets.next_if(is_here) {
@@ -171,15 +171,15 @@ impl RelocationTable {
     }
 
     /// The block that lies `at` there.
-    fn parse<'a>(&self, block: &'a [u8], at: &BlockAt) -> Result<Block<'a>> {
-        let block = Block::parse(block, self.directory.targets.len())?;
+    fn parse<'a>(&self, block: &'a [u8], at: &BlockAt) -> Result<RelocationBlock<'a>> {
+        let block = RelocationBlock::parse(block, self.directory.targets.len())?;
         if block.first()? != at.first {
             return Err(misplaced());
         }
         Ok(block)
     }
 
-    fn moved(&self, entry: Entry) -> ValuePointer {
+    fn moved(&self, entry: RelocationEntry) -> ValuePointer {
         let (segment, _) = self.directory.targets[entry.target];
         ValuePointer { segment, offset: entry.new_offset, length: entry.length }
     }
@@ -191,7 +191,7 @@ impl RelocationTable {
         &self,
         mut each: impl FnMut(u64, SegmentId, u64, u32) -> Result<()>,
     ) -> Result<()> {
-        let mut seen = Walk::default();
+        let mut seen = RelocationCheck::default();
         seen.targets.resize(self.directory.targets.len(), TargetUse::default());
         let mut rest = self.directory.blocks.as_slice();
         while let Some(first) = rest.first() {
@@ -222,8 +222,14 @@ impl RelocationTable {
     }
 
     /// The entries of a block as it lies in the file.
-    fn check_block(&self, at: &BlockAt, sealed: &[u8], seen: &mut Walk) -> Result<Vec<Entry>> {
-        let block = Block::parse(unseal(self.seed, at.offset, sealed)?, seen.targets.len())?;
+    fn check_block(
+        &self,
+        at: &BlockAt,
+        sealed: &[u8],
+        seen: &mut RelocationCheck,
+    ) -> Result<Vec<RelocationEntry>> {
+        let block =
+            RelocationBlock::parse(unseal(self.seed, at.offset, sealed)?, seen.targets.len())?;
         seen.fingerprint.add(sealed);
         let found = block.entries()?;
         for entry in &found {
@@ -263,8 +269,8 @@ impl RelocationTable {
 
 /// What has been seen of a relocation.
 #[derive(Default)]
-struct Walk {
-    fingerprint: Fingerprint,
+struct RelocationCheck {
+    fingerprint: RelocationFingerprint,
     targets: Vec<TargetUse>,
     old_end: u64,
 }

@@ -6,8 +6,10 @@
 //! Nothing is synced here: the caller syncs file and directory before its manifest edit. A crash
 //! before that edit leaves a file that no version names, which the next open deletes.
 
-use super::block::{BlockWriter, Entry};
-use super::format::{BlockAt, Directory, FileSeed, Fingerprint, Footer, seal};
+use super::block::{BlockWriter, RelocationEntry};
+use super::format::{
+    BlockAt, RelocationDirectory, RelocationFileSeed, RelocationFingerprint, RelocationFooter, seal,
+};
 use super::meta::{RelocationMeta, TargetUse};
 use crate::base::error::{IoContext, Result};
 use crate::base::header::{FileKind, Header};
@@ -25,11 +27,11 @@ pub struct RelocationWriter {
     file: Arc<dyn File>,
     path: PathBuf,
     id: RelocationId,
-    seed: FileSeed,
-    directory: Directory,
+    seed: RelocationFileSeed,
+    directory: RelocationDirectory,
     /// Index of each target in the directory.
     indexes: BTreeMap<SegmentId, usize>,
-    fingerprint: Fingerprint,
+    fingerprint: RelocationFingerprint,
     /// The block being filled, the old offset of its first entry, and where the record of its last
     /// one ended.
     block: BlockWriter,
@@ -59,10 +61,10 @@ impl RelocationWriter {
             file,
             path,
             id,
-            seed: FileSeed::new(database, id),
-            directory: Directory { segment, entries: 0, fingerprint: 0, targets, blocks },
+            seed: RelocationFileSeed::new(database, id),
+            directory: RelocationDirectory { segment, entries: 0, fingerprint: 0, targets, blocks },
             indexes: BTreeMap::new(),
-            fingerprint: Fingerprint::default(),
+            fingerprint: RelocationFingerprint::default(),
             block: BlockWriter::default(),
             first: 0,
             old_end: 0,
@@ -89,7 +91,7 @@ impl RelocationWriter {
         let bytes = u64::from(length);
         assert!(old_offset.max(new_offset).checked_add(bytes).is_some(), "no such record");
         let target = self.count(target, bytes);
-        let entry = Entry { old_offset, target, new_offset, length };
+        let entry = RelocationEntry { old_offset, target, new_offset, length };
         if !self.block.has_room() {
             self.finish_block()?;
         }
@@ -128,7 +130,11 @@ impl RelocationWriter {
         self.directory.encode(&mut self.pending);
         seal(&mut self.pending, start, self.seed, directory);
         let end = self.end();
-        Footer { directory, len: end - directory }.encode(&mut self.pending, self.seed, end);
+        RelocationFooter { directory, len: end - directory }.encode(
+            &mut self.pending,
+            self.seed,
+            end,
+        );
         self.write_pending()?;
         Ok(self.directory.meta(self.id, self.written))
     }
@@ -160,7 +166,7 @@ impl RelocationWriter {
     }
 }
 
-impl Directory {
+impl RelocationDirectory {
     /// What the manifest says about a file with this directory.
     pub(super) fn meta(&self, id: RelocationId, bytes: u64) -> RelocationMeta {
         RelocationMeta {

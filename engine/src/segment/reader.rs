@@ -9,7 +9,7 @@
 
 use super::format::{HEAD_BYTES, SegmentIdentity, SegmentKind};
 use super::record::{MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView};
-use super::tail::{LiveTail, Place};
+use super::tail::{BytesLocation, LiveTail};
 use crate::base::compression::{Codec, decompress};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
@@ -197,11 +197,11 @@ impl Segment {
         keyspace: KeyspaceId,
         key: &[u8],
         seqno: SeqNo,
-    ) -> Result<Stored> {
+    ) -> Result<ValueLayout> {
         let record = self.decode(bytes, pointer)?;
         let found = (record.kind, record.keyspace, record.key, record.seqno);
         if found == (RecordKind::Put, keyspace, key, seqno) {
-            return Ok(Stored::of(&record));
+            return Ok(ValueLayout::of(&record));
         }
         let what = format!(
             "a pointer of keyspace {keyspace}, sequence number {seqno}, leads to a record of \
@@ -241,11 +241,12 @@ impl Segment {
     fn fetch(&self, pointer: ValuePointer) -> Result<Vec<u8>> {
         self.check(pointer)?;
         let len = pointer.length as usize;
-        let place = self.tail.as_ref().map_or(Place::File, |tail| tail.find(pointer.offset, len));
+        let place =
+            self.tail.as_ref().map_or(BytesLocation::File, |tail| tail.find(pointer.offset, len));
         let (mut buffer, missing) = match place {
-            Place::File => (vec![0; len], len),
-            Place::Memory { bytes, missing } => (bytes, missing),
-            Place::Nowhere => {
+            BytesLocation::File => (vec![0; len], len),
+            BytesLocation::Memory { bytes, missing } => (bytes, missing),
+            BytesLocation::Nowhere => {
                 let error = Error::corruption("a pointer leads behind the end of the segment");
                 return Err(self.place(error, pointer));
             }
@@ -284,16 +285,16 @@ impl Segment {
 pub(super) const RESTORE: &str = "restore this file from a checkpoint, or repair the database";
 
 /// How the value lies at the end of a record.
-struct Stored {
+struct ValueLayout {
     codec: Codec,
     raw_len: usize,
     stored_len: usize,
 }
 
-impl Stored {
-    fn of(record: &RecordView<'_>) -> Stored {
+impl ValueLayout {
+    fn of(record: &RecordView<'_>) -> ValueLayout {
         let (raw_len, stored_len) = (record.raw_len as usize, record.value.len());
-        Stored { codec: record.codec, raw_len, stored_len }
+        ValueLayout { codec: record.codec, raw_len, stored_len }
     }
 
     /// The value in `record`, without a copy where that is worth it.

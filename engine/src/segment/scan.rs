@@ -12,7 +12,7 @@ use super::record::RecordView;
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
-use crate::env::fs::{Advice, File};
+use crate::env::fs::{AccessPattern, File};
 use std::path::Path;
 
 /// The bytes that one read asks for.
@@ -61,7 +61,7 @@ pub struct Frame<'a> {
 
 /// How the frames came to an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Tail {
+pub enum ScanTail {
     /// With the last byte, or with zeroes only behind it: bytes that were prepared for appends.
     Clean,
     /// By a write that did not reach the disk whole: these bytes are not part of the log.
@@ -82,7 +82,7 @@ pub struct ScanEnd {
     /// expected, or the segment is a sorted one.
     pub next_seqno: Option<SeqNo>,
     /// Whether bytes are left over.
-    pub tail: Tail,
+    pub tail: ScanTail,
 }
 
 /// Reads the head of segment `id`. `None` if it was never activated: the file is empty, or
@@ -113,7 +113,7 @@ pub fn scan(
     start: ScanStart,
     each: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
 ) -> Result<ScanEnd> {
-    file.advise(Advice::Sequential);
+    file.advise(AccessPattern::Sequential);
     let present = file.len().doing("read the length of", path)?;
     let limit = match mode {
         ScanMode::Sealed(len) => len,
@@ -128,7 +128,7 @@ pub fn scan(
     }
     let is_log = head.kind == SegmentKind::Log;
     let mut next_seqno = start.seqno.filter(|_| is_log);
-    let mut window = Window::new(file, path, limit);
+    let mut window = ScanBuffer::new(file, path, limit);
     let mut offset = start.offset;
     while offset < limit {
         let reason = match window.frame(head, offset)? {
@@ -153,14 +153,14 @@ pub fn scan(
             Some(witness) => Err(rotten(path, offset, witness)),
             None => {
                 let tail = match written_bytes(file, path, offset, limit)? {
-                    0 => Tail::Clean,
-                    bytes => Tail::Torn { offset, bytes },
+                    0 => ScanTail::Clean,
+                    bytes => ScanTail::Torn { offset, bytes },
                 };
                 Ok(ScanEnd { end_offset: offset, next_seqno, tail })
             }
         };
     }
-    Ok(ScanEnd { end_offset: offset, next_seqno, tail: Tail::Clean })
+    Ok(ScanEnd { end_offset: offset, next_seqno, tail: ScanTail::Clean })
 }
 
 /// How many bytes from `from` on lie before the zeroes at the end of the file: those were prepared
@@ -193,7 +193,7 @@ fn rotten(path: &Path, offset: u64, witness: u64) -> Error {
 }
 
 /// A part of a file, moved forward along it.
-struct Window<'f> {
+struct ScanBuffer<'f> {
     file: &'f dyn File,
     path: &'f Path,
     /// Where the file ends as far as the scan is concerned.
@@ -204,9 +204,9 @@ struct Window<'f> {
     filled: usize,
 }
 
-impl<'f> Window<'f> {
+impl<'f> ScanBuffer<'f> {
     fn new(file: &'f dyn File, path: &'f Path, limit: u64) -> Self {
-        Window { file, path, limit, start: 0, buffer: Vec::new(), filled: 0 }
+        ScanBuffer { file, path, limit, start: 0, buffer: Vec::new(), filled: 0 }
     }
 
     /// The `len` bytes at `offset`, which lie before the limit.

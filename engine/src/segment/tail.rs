@@ -55,7 +55,7 @@ impl Buffers {
 }
 
 /// Where a range of bytes is found.
-pub(super) enum Place {
+pub(super) enum BytesLocation {
     /// In the file.
     File,
     /// Nowhere: it ends behind what was appended.
@@ -162,17 +162,17 @@ impl LiveTail {
     }
 
     /// Finds `len` bytes at `offset`, and copies what is in memory.
-    pub(super) fn find(&self, offset: u64, len: usize) -> Place {
+    pub(super) fn find(&self, offset: u64, len: usize) -> BytesLocation {
         let end = offset + len as u64;
         if end <= self.written() {
-            return Place::File;
+            return BytesLocation::File;
         }
         let buffers = self.buffers.lock();
         if end <= buffers.start {
-            return Place::File;
+            return BytesLocation::File;
         }
         if end > buffers.end() {
-            return Place::Nowhere;
+            return BytesLocation::Nowhere;
         }
         let missing = buffers.start.saturating_sub(offset) as usize;
         let mut bytes = vec![0; missing];
@@ -182,7 +182,7 @@ impl LiveTail {
         let split = buffers.writing.len();
         bytes.extend_from_slice(&buffers.writing[from.min(split)..to.min(split)]);
         bytes.extend_from_slice(&buffers.filling[from.max(split) - split..to.max(split) - split]);
-        Place::Memory { bytes, missing }
+        BytesLocation::Memory { bytes, missing }
     }
 
     /// Makes durable what was handed to the system in whole frames.

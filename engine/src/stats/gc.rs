@@ -11,11 +11,11 @@ pub struct GcCounters {
     /// Rounds that took at least one segment.
     pub rounds: Counter,
     /// Walks over the tree to find what is live.
-    pub censuses: Counter,
+    pub liveness_scans: Counter,
     /// Entries that those passed.
-    pub census_entries: Counter,
+    pub liveness_scan_entries: Counter,
     /// Nanoseconds that those took.
-    pub census_nanos: Counter,
+    pub liveness_scan_nanos: Counter,
     /// Segments freed by moving what was live in them.
     pub segments_relocated: Counter,
     /// Segments in which holes were punched.
@@ -32,7 +32,7 @@ pub struct GcCounters {
     pub relocation_bytes: Counter,
     /// Bytes of blocks that came back, by both ways.
     pub bytes_freed: Counter,
-    /// Nanoseconds that rounds took, censuses excluded.
+    /// Nanoseconds that rounds took, liveness scans excluded.
     pub nanos: Counter,
 }
 
@@ -41,9 +41,9 @@ impl GcCounters {
     pub fn read(&self) -> GcStats {
         GcStats {
             rounds: self.rounds.get(),
-            censuses: self.censuses.get(),
-            census_entries: self.census_entries.get(),
-            census_time: Duration::from_nanos(self.census_nanos.get()),
+            liveness_scans: self.liveness_scans.get(),
+            liveness_scan_entries: self.liveness_scan_entries.get(),
+            liveness_scan_time: Duration::from_nanos(self.liveness_scan_nanos.get()),
             segments_relocated: self.segments_relocated.get(),
             segments_punched: self.segments_punched.get(),
             punches: self.punches.get(),
@@ -63,11 +63,11 @@ pub struct GcStats {
     /// Rounds that took at least one segment.
     pub rounds: u64,
     /// Walks over the tree to find what is live.
-    pub censuses: u64,
+    pub liveness_scans: u64,
     /// Entries that those passed.
-    pub census_entries: u64,
+    pub liveness_scan_entries: u64,
     /// How long those took.
-    pub census_time: Duration,
+    pub liveness_scan_time: Duration,
     /// Segments freed by moving what was live in them.
     pub segments_relocated: u64,
     /// Segments in which holes were punched.
@@ -85,7 +85,7 @@ pub struct GcStats {
     pub relocation_bytes: u64,
     /// Bytes of blocks that came back, by both ways.
     pub bytes_freed: u64,
-    /// How long rounds took, censuses excluded.
+    /// How long rounds took, liveness scans excluded.
     pub time: Duration,
 }
 
@@ -100,9 +100,9 @@ impl GcStats {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         [
             ("gc_rounds", self.rounds),
-            ("gc_censuses", self.censuses),
-            ("gc_census_entries", self.census_entries),
-            ("gc_census_micros", micros(self.census_time)),
+            ("gc_liveness_scans", self.liveness_scans),
+            ("gc_liveness_scan_entries", self.liveness_scan_entries),
+            ("gc_liveness_scan_micros", micros(self.liveness_scan_time)),
             ("gc_segments_relocated", self.segments_relocated),
             ("gc_segments_punched", self.segments_punched),
             ("gc_punches", self.punches),
@@ -121,7 +121,7 @@ impl fmt::Display for GcStats {
         write!(
             f,
             "{} rounds ({:.1} s), {} freed by moving {}: {} segments relocated, {} punched \
-             ({} calls); {} censuses ({:.1} s)",
+             ({} calls); {} liveness scans ({:.1} s)",
             self.rounds,
             self.time.as_secs_f64(),
             sized(self.bytes_freed),
@@ -129,8 +129,8 @@ impl fmt::Display for GcStats {
             self.segments_relocated,
             self.segments_punched,
             self.punches,
-            self.censuses,
-            self.census_time.as_secs_f64()
+            self.liveness_scans,
+            self.liveness_scan_time.as_secs_f64()
         )
     }
 }
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn counts_become_numbers() {
         let counters = GcCounters::default();
-        counters.census_entries.add(1000);
-        counters.census_nanos.add_time(Duration::from_millis(20));
+        counters.liveness_scan_entries.add(1000);
+        counters.liveness_scan_nanos.add_time(Duration::from_millis(20));
         counters.rounds.add(1);
         counters.bytes_moved.add(5 << 20);
         counters.relocation_bytes.add(100);
@@ -151,8 +151,8 @@ mod tests {
         let stats = counters.read();
         assert_eq!(stats.bytes_written(), (5 << 20) + 100);
         let number = |name| stats.numbers().into_iter().find(|(n, _)| *n == name).unwrap().1;
-        assert_eq!(number("gc_census_micros"), 20_000);
-        assert_eq!(number("gc_census_entries"), 1000);
+        assert_eq!(number("gc_liveness_scan_micros"), 20_000);
+        assert_eq!(number("gc_liveness_scan_entries"), 1000);
         let text = stats.to_string();
         assert!(text.starts_with("1 rounds (1.5 s), 0 B freed by moving 5.0 MiB:"), "{text}");
     }

@@ -135,14 +135,14 @@ pub(super) fn seal(
     Ok(BlockHandle { offset, len: (out.len() - start) as u32 })
 }
 
-struct Sealed<'a> {
+struct SealedBlock<'a> {
     codec: Codec,
     raw_len: usize,
     body: &'a [u8],
 }
 
 /// I7: nothing of a block is looked at before its checksum holds.
-fn check(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<Sealed<'_>> {
+fn check(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<SealedBlock<'_>> {
     let short = || Error::corruption("the block is shorter than its trailer");
     let (covered, sum) = sealed.split_last_chunk::<4>().ok_or_else(short)?;
     if checksum32(seed.at(offset), covered) != u32::from_le_bytes(*sum) {
@@ -155,7 +155,7 @@ fn check(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<Sealed<'_>> {
     if raw_len > MAX_BLOCK_BYTES || (codec == Codec::None && raw_len != body.len()) {
         return Err(Error::corruption(format!("a block can't be {raw_len} bytes long")));
     }
-    Ok(Sealed { codec, raw_len, body })
+    Ok(SealedBlock { codec, raw_len, body })
 }
 
 /// The bytes of the block at `offset` that `sealed` holds; no copy if it is not compressed.

@@ -31,7 +31,7 @@ impl Table {
 
     /// An iterator for one pass over everything, such as a compaction's: reads far ahead from the
     /// start and leaves the cache as it is.
-    pub fn pass(self: &Arc<Self>) -> TableIter {
+    pub fn full_scan(self: &Arc<Self>) -> TableIter {
         TableIter::new(Arc::clone(self), false, ReadAhead::whole_pass())
     }
 }

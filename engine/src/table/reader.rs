@@ -16,7 +16,7 @@ use super::index::Index;
 use super::policy::{FilterPolicy, PolicyFilter};
 use super::properties::{Properties, TableMeta};
 use super::stats::TableStats;
-use super::tail::{StoredFilter, Tail};
+use super::tail::{StoredFilter, TableTail};
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
@@ -58,9 +58,9 @@ impl Table {
         stats: Arc<TableStats>,
     ) -> Result<Table> {
         let file = files.get(&path)?;
-        let tail = Tail::read(&*file, &path, &meta, database, &order)?;
+        let tail = TableTail::read(&*file, &path, &meta, database, &order)?;
         let seed = FileSeed::new(database, meta.id);
-        let Tail { index, filter, properties, data_end } = tail;
+        let TableTail { index, filter, properties, data_end } = tail;
         let (filter, unread_filter) = match filter {
             Some(StoredFilter::Own(filter)) => (Some(filter), None),
             Some(StoredFilter::OfPolicy(bytes)) => (None, Some(bytes)),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Counters on a cache line of their own; threads that ask for different keys rarely share one.
 #[repr(align(64))]
 #[derive(Default)]
-struct Lane {
+struct TableCounterShard {
     block_reads: AtomicU64,
     block_read_bytes: AtomicU64,
     filter_checks: AtomicU64,
@@ -13,12 +13,12 @@ struct Lane {
     filter_false_positives: AtomicU64,
 }
 
-const LANES: usize = 8;
+const TABLE_COUNTER_SHARDS: usize = 8;
 
 /// Counts what reads of tables do; shared by as many tables as the caller likes.
 #[derive(Default)]
 pub struct TableStats {
-    lanes: [Lane; LANES],
+    lanes: [TableCounterShard; TABLE_COUNTER_SHARDS],
 }
 
 /// The counts of a [`TableStats`] at one moment.
@@ -37,8 +37,8 @@ pub struct TableCounts {
 }
 
 impl TableStats {
-    fn lane(&self, hash: u64) -> &Lane {
-        &self.lanes[hash as usize % LANES]
+    fn lane(&self, hash: u64) -> &TableCounterShard {
+        &self.lanes[hash as usize % TABLE_COUNTER_SHARDS]
     }
 
     pub(super) fn count_read(&self, offset: u64, bytes: u64) {
@@ -61,7 +61,7 @@ impl TableStats {
 
     /// The sums.
     pub fn counts(&self) -> TableCounts {
-        let sum = |of: fn(&Lane) -> &AtomicU64| {
+        let sum = |of: fn(&TableCounterShard) -> &AtomicU64| {
             self.lanes.iter().map(|lane| of(lane).load(Ordering::Relaxed)).sum()
         };
         TableCounts {

@@ -32,14 +32,14 @@ impl StoredFilter {
 }
 
 /// What stays in memory of an open table, and where its data ends.
-pub(super) struct Tail {
+pub(super) struct TableTail {
     pub(super) index: Index,
     pub(super) filter: Option<StoredFilter>,
     pub(super) properties: Properties,
     pub(super) data_end: u64,
 }
 
-impl Tail {
+impl TableTail {
     /// Reads and checks everything but the data. Errors name the file, and the offset where known.
     pub(super) fn read(
         file: &dyn File,
@@ -47,7 +47,7 @@ impl Tail {
         meta: &TableMeta,
         database: u64,
         order: &KeyOrder,
-    ) -> Result<Tail> {
+    ) -> Result<TableTail> {
         let found = Self::read_unnamed(file, path, meta, database, order);
         found.map_err(|error| match error.kind() {
             ErrorKind::Corruption => {
@@ -63,7 +63,7 @@ impl Tail {
         meta: &TableMeta,
         database: u64,
         order: &KeyOrder,
-    ) -> Result<Tail> {
+    ) -> Result<TableTail> {
         let len = file.len().doing("get the length", path)?;
         let min = DATA_START + FOOTER_BYTES as u64;
         if len != meta.bytes || len < min {
@@ -81,7 +81,7 @@ impl Tail {
             Footer::decode(&footer, seed, footer_at).map_err(|error| error.at(footer_at))?;
         let data_end = footer.data_end();
         // `footer` has checked that its blocks lie between the header and itself.
-        let blocks = Blocks {
+        let blocks = MetaBlocks {
             bytes: read(file, path, data_end, footer_at - data_end)?,
             start: data_end,
             seed,
@@ -105,7 +105,7 @@ impl Tail {
             }
             None => None,
         };
-        Ok(Tail { index, filter, properties, data_end })
+        Ok(TableTail { index, filter, properties, data_end })
     }
 }
 
@@ -132,7 +132,7 @@ impl Properties {
         let footer = Footer::decode(&footer, seed, footer_at)
             .map_err(|error| error.in_file(path).at(footer_at))?;
         let start = footer.data_end();
-        let blocks = Blocks { bytes: read(file, path, start, footer_at - start)?, start, seed };
+        let blocks = MetaBlocks { bytes: read(file, path, start, footer_at - start)?, start, seed };
         blocks
             .parse(footer.properties, |raw| Properties::decode(&raw))
             .map_err(|error| error.in_file(path))
@@ -147,13 +147,13 @@ fn read(file: &dyn File, path: &Path, offset: u64, len: u64) -> Result<Vec<u8>> 
 }
 
 /// The blocks between the data and the footer.
-struct Blocks {
+struct MetaBlocks {
     bytes: Vec<u8>,
     start: u64,
     seed: FileSeed,
 }
 
-impl Blocks {
+impl MetaBlocks {
     fn parse<T>(&self, handle: BlockHandle, parse: impl FnOnce(Vec<u8>) -> Result<T>) -> Result<T> {
         let from = handle.offset.saturating_sub(self.start) as usize;
         let sealed = self.bytes.get(from..).and_then(|rest| rest.get(..handle.len as usize));

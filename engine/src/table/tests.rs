@@ -165,8 +165,8 @@ fn get(table: &Table, key: &[u8], seqno: SeqNo) -> Result<Option<(Trailer, Vec<u
 fn check_all(table: &Arc<Table>, entries: &[Entry]) {
     assert!(walk(table.iter(true), false) == entries);
     assert!(walk(table.iter(false), true) == entries);
-    assert!(walk(table.pass(), false) == entries);
-    assert!(walk(table.pass(), true) == entries);
+    assert!(walk(table.full_scan(), false) == entries);
+    assert!(walk(table.full_scan(), true) == entries);
     for (key, trailer, payload) in entries {
         let found = get(table, key, trailer.seqno()).unwrap();
         assert!(found == Some((*trailer, payload.clone())));
@@ -322,7 +322,7 @@ fn reads_like_a_sorted_map() {
         let codec = [Codec::Lz4, Codec::None][round % 2];
         let table = place.table(1, settings(block_bytes, codec), &entries);
         check_all(&table, &entries);
-        for mut iter in [table.iter(true), table.iter(false), table.pass()] {
+        for mut iter in [table.iter(true), table.iter(false), table.full_scan()] {
             wander(&mut rng, &order, keys, &mut iter, &entries);
         }
         check_gets(&mut rng, &table, keys, &entries);
@@ -646,7 +646,7 @@ fn passes_read_ahead_and_leave_the_cache_alone() {
     let data = table.data_end;
     for backward in [false, true] {
         let before = place.stats.counts();
-        assert!(walk(table.pass(), backward) == entries);
+        assert!(walk(table.full_scan(), backward) == entries);
         let after = place.stats.counts();
         let reads = after.block_reads - before.block_reads;
         assert!(reads <= data / (200 << 10), "{reads} reads of {data} bytes");
@@ -733,7 +733,7 @@ fn a_lost_file_is_named_and_an_iterator_survives_its_error() {
     assert!(get(&table, b"m", 9).is_err());
     place.files.remove(&Place::path(1)).unwrap();
     assert_eq!(get(&table, b"m", 9).unwrap_err().kind(), ErrorKind::Io);
-    let mut pass = table.pass();
+    let mut pass = table.full_scan();
     assert!(pass.seek_to_first().is_err() && !pass.valid());
     place.replace(1, good);
     assert!(walk(iter, false) == entries);

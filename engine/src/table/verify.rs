@@ -6,7 +6,7 @@ use super::format::Fingerprint;
 use super::properties::Summary;
 use super::read_ahead::ReadAhead;
 use super::reader::Table;
-use super::tail::Tail;
+use super::tail::TableTail;
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Trailer, split_internal};
@@ -17,8 +17,9 @@ impl Table {
     /// handed to `each`, whose first error ends it. Errors name file and offset.
     pub fn verify(&self, mut each: impl FnMut(&[u8], Trailer, &[u8]) -> Result<()>) -> Result<()> {
         let file = self.files.get(&self.path)?;
-        let tail = Tail::read(&*file, &self.path, &self.meta, self.database, &self.order)?;
-        let mut walk = Walk { table: self, tail, last: Vec::new(), summary: Summary::default() };
+        let tail = TableTail::read(&*file, &self.path, &self.meta, self.database, &self.order)?;
+        let mut walk =
+            TableVerifier { table: self, tail, last: Vec::new(), summary: Summary::default() };
         let (mut ahead, mut fingerprint) = (ReadAhead::whole_pass(), Fingerprint::default());
         for number in 0..walk.tail.index.len() {
             let handle =
@@ -40,15 +41,15 @@ impl Table {
 }
 
 /// What has been seen of a table.
-struct Walk<'a> {
+struct TableVerifier<'a> {
     table: &'a Table,
-    tail: Tail,
+    tail: TableTail,
     /// The internal key of the last entry.
     last: Vec<u8>,
     summary: Summary,
 }
 
-impl Walk<'_> {
+impl TableVerifier<'_> {
     fn block(
         &mut self,
         number: usize,

@@ -11,14 +11,14 @@ use crate::version::{Holes, KeyspaceVersion, LiveSegment, Version};
 use std::sync::Arc;
 
 /// Finds the order of a keyspace's keys by its recorded name.
-pub type OrderOf<'a> = &'a dyn Fn(&str) -> Result<KeyOrder>;
+pub type ComparatorOf<'a> = &'a dyn Fn(&str) -> Result<KeyOrder>;
 
 /// Builds versions out of edits; shared by recovery and by [`VersionSet`].
-pub struct Builder<'a> {
+pub struct VersionBuilder<'a> {
     /// What tables need to be opened.
     pub tables: &'a Arc<TableContext>,
     /// Known key orders.
-    pub order_of: OrderOf<'a>,
+    pub comparator_of: ComparatorOf<'a>,
 }
 
 /// The files that an edit takes out of the version, to be marked once it is durable.
@@ -38,7 +38,7 @@ impl Removed {
     }
 }
 
-impl Builder<'_> {
+impl VersionBuilder<'_> {
     /// The version after `edit`. Handles of new segments may be given; others are made.
     pub fn apply(
         &self,
@@ -87,7 +87,7 @@ impl Builder<'_> {
     ) -> Result<()> {
         match change {
             Change::AddKeyspace { id, name, order, settings, flushed } => {
-                let levels = Arc::new(Levels::new((self.order_of)(order)?));
+                let levels = Arc::new(Levels::new((self.comparator_of)(order)?));
                 let keyspace = KeyspaceVersion {
                     name: name.clone(),
                     order: order.clone(),

@@ -1,5 +1,6 @@
-//! A view for those who walk entries and read no values, as a census does. It keeps memtables,
-//! tables and relocations, but no segment: what value GC frees meanwhile can be unlinked (I5).
+//! A view for those who walk entries and read no values, as a liveness scan does. It keeps
+//! memtables, tables and relocations, but no segment: what value GC frees meanwhile can be unlinked
+//! (I5).
 
 use crate::base::pointer::SegmentId;
 use crate::version::Version;

@@ -57,7 +57,7 @@ pub mod names {
 
     /// What a name stands for.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-    pub enum Named {
+    pub enum FileName {
         /// A table.
         Table(TableId),
         /// A segment.
@@ -75,29 +75,29 @@ pub mod names {
     }
 
     /// Reads a file name; only exactly what this module writes is ours.
-    pub fn parse(path: &Path) -> Named {
+    pub fn parse(path: &Path) -> FileName {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
-            return Named::Foreign;
+            return FileName::Foreign;
         };
         if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE].contains(&name) {
-            return Named::Fixed;
+            return FileName::Fixed;
         }
         let Some((digits, suffix)) = name.split_once('.') else {
-            return Named::Foreign;
+            return FileName::Foreign;
         };
         let Ok(id) = digits.parse::<u64>() else {
-            return Named::Foreign;
+            return FileName::Foreign;
         };
         if format!("{id:08}") != digits {
-            return Named::Foreign;
+            return FileName::Foreign;
         }
         match suffix {
-            "tbl" => Named::Table(TableId(id)),
-            "seg" => Named::Segment(SegmentId(id)),
-            "rel" => Named::Relocation(RelocationId(id)),
-            "man" => Named::Manifest(id),
-            "cut" => Named::Aside(SegmentId(id)),
-            _ => Named::Foreign,
+            "tbl" => FileName::Table(TableId(id)),
+            "seg" => FileName::Segment(SegmentId(id)),
+            "rel" => FileName::Relocation(RelocationId(id)),
+            "man" => FileName::Manifest(id),
+            "cut" => FileName::Aside(SegmentId(id)),
+            _ => FileName::Foreign,
         }
     }
 }
@@ -106,11 +106,11 @@ pub mod names {
 /// user is gone, waiting to be unlinked by the background.
 #[derive(Default)]
 pub struct PurgeQueue {
-    waiting: Mutex<Waiting>,
+    waiting: Mutex<ObsoleteFiles>,
 }
 
 #[derive(Default)]
-struct Waiting {
+struct ObsoleteFiles {
     /// Held by a reader.
     read: BTreeSet<PathBuf>,
     /// Held by nobody.
@@ -155,15 +155,15 @@ impl PurgeQueue {
 }
 
 /// Ties a file's end to the end of its last user.
-struct Ending {
+struct FileLifetime {
     path: PathBuf,
     obsolete: AtomicBool,
     purge: Arc<PurgeQueue>,
 }
 
-impl Ending {
+impl FileLifetime {
     fn new(path: PathBuf, purge: Arc<PurgeQueue>) -> Self {
-        Ending { path, obsolete: AtomicBool::new(false), purge }
+        FileLifetime { path, obsolete: AtomicBool::new(false), purge }
     }
 
     fn mark(&self) {
@@ -173,7 +173,7 @@ impl Ending {
     }
 }
 
-impl Drop for Ending {
+impl Drop for FileLifetime {
     fn drop(&mut self) {
         // I5: nobody holds the handle any more, so nobody can reach the file.
         if *self.obsolete.get_mut() {
@@ -208,14 +208,14 @@ pub struct TableHandle {
     order: KeyOrder,
     context: Arc<TableContext>,
     opened: OnceLock<Arc<Table>>,
-    ending: Ending,
+    ending: FileLifetime,
 }
 
 impl TableHandle {
     /// A handle; the file is not touched yet.
     pub fn new(meta: Arc<TableMeta>, order: KeyOrder, context: Arc<TableContext>) -> Self {
         let path = names::table(&context.dir, meta.id);
-        let ending = Ending::new(path, context.purge.clone());
+        let ending = FileLifetime::new(path, context.purge.clone());
         TableHandle { meta, order, context, opened: OnceLock::new(), ending }
     }
 
@@ -261,15 +261,15 @@ pub struct RelocationHandle {
     pub meta: Arc<RelocationMeta>,
     context: Arc<TableContext>,
     opened: OnceLock<Arc<RelocationTable>>,
-    ending: Option<Ending>,
+    ending: Option<FileLifetime>,
 }
 
 impl RelocationHandle {
     /// A handle; the file is not touched yet.
     pub fn new(meta: Arc<RelocationMeta>, context: Arc<TableContext>) -> Self {
-        let ending = meta
-            .has_file()
-            .then(|| Ending::new(names::relocation(&context.dir, meta.id), context.purge.clone()));
+        let ending = meta.has_file().then(|| {
+            FileLifetime::new(names::relocation(&context.dir, meta.id), context.purge.clone())
+        });
         RelocationHandle { meta, context, opened: OnceLock::new(), ending }
     }
 
@@ -347,7 +347,7 @@ impl FileSource for PathSource {
 pub struct SegmentHandle {
     /// The reader of its records.
     pub segment: Arc<Segment>,
-    ending: Ending,
+    ending: FileLifetime,
 }
 
 impl SegmentHandle {
@@ -377,7 +377,7 @@ impl SegmentHandle {
         let source = PathSource { files: context.files.clone(), path: path.clone() };
         let identity = SegmentIdentity { database: context.database, id, kind, epoch };
         let segment = Arc::new(open(identity, path.clone(), Arc::new(source)));
-        SegmentHandle { segment, ending: Ending::new(path, context.purge.clone()) }
+        SegmentHandle { segment, ending: FileLifetime::new(path, context.purge.clone()) }
     }
 
     /// Its id.
@@ -398,14 +398,14 @@ impl SegmentHandle {
 
 #[cfg(test)]
 mod tests {
-    use super::names::{Named, parse};
+    use super::names::{FileName, parse};
     use super::*;
 
     #[test]
     fn i05_an_obsolete_file_waits_for_its_last_reader() {
         let purge = Arc::new(PurgeQueue::default());
         let path = Path::new("db/00000007.seg");
-        let ending = Arc::new(Ending::new(path.into(), purge.clone()));
+        let ending = Arc::new(FileLifetime::new(path.into(), purge.clone()));
         let reader = ending.clone();
         ending.mark();
         drop(ending);
@@ -414,7 +414,7 @@ mod tests {
         drop(reader);
         assert_eq!((purge.still_read(), purge.unread()), (vec![], vec![path.into()]));
         assert_eq!(purge.take(), [path]);
-        let live = Ending::new("db/00000008.seg".into(), purge.clone());
+        let live = FileLifetime::new("db/00000008.seg".into(), purge.clone());
         drop(live);
         assert!(purge.is_empty() && purge.still_read().is_empty(), "it was never obsolete");
     }
@@ -422,17 +422,17 @@ mod tests {
     #[test]
     fn names_are_read_strictly() {
         let dir = Path::new("db");
-        assert_eq!(parse(&names::table(dir, TableId(7))), Named::Table(TableId(7)));
+        assert_eq!(parse(&names::table(dir, TableId(7))), FileName::Table(TableId(7)));
         let large = SegmentId(123_456_789_012);
-        assert_eq!(parse(&names::segment(dir, large)), Named::Segment(large));
+        assert_eq!(parse(&names::segment(dir, large)), FileName::Segment(large));
         assert_eq!(
             parse(&names::relocation(dir, RelocationId(8))),
-            Named::Relocation(RelocationId(8))
+            FileName::Relocation(RelocationId(8))
         );
-        assert_eq!(parse(&names::manifest(dir, 3)), Named::Manifest(3));
-        assert_eq!(parse(Path::new("db/CURRENT")), Named::Fixed);
+        assert_eq!(parse(&names::manifest(dir, 3)), FileName::Manifest(3));
+        assert_eq!(parse(Path::new("db/CURRENT")), FileName::Fixed);
         for foreign in ["7.tbl", "00000007.ldb", "x.seg", "00000007", "+0000007.tbl", "notes.txt"] {
-            assert_eq!(parse(Path::new(foreign)), Named::Foreign, "{foreign}");
+            assert_eq!(parse(Path::new(foreign)), FileName::Foreign, "{foreign}");
         }
     }
 }

@@ -49,7 +49,7 @@ pub struct Holder {
     pub versions: Vec<Arc<Version>>,
 }
 
-struct Held {
+struct HeldVersions {
     owner: PinOwner,
     versions: Vec<Weak<Version>>,
 }
@@ -57,13 +57,13 @@ struct Held {
 /// Everybody who holds on to the past of a database.
 #[derive(Default)]
 pub struct Pins {
-    state: Mutex<State>,
+    state: Mutex<PinState>,
 }
 
 #[derive(Default)]
-struct State {
+struct PinState {
     next: u64,
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, HeldVersions>,
 }
 
 impl Pins {
@@ -73,14 +73,14 @@ impl Pins {
         let mut state = self.state.lock();
         let id = state.next;
         state.next += 1;
-        state.held.insert(id, Held { owner, versions });
+        state.held.insert(id, HeldVersions { owner, versions });
         drop(state);
         Pin { id, pins: self.clone() }
     }
 
     /// Everybody, the oldest first.
     pub fn holders(&self) -> Vec<Holder> {
-        let holder = |held: &Held| Holder {
+        let holder = |held: &HeldVersions| Holder {
             owner: held.owner,
             versions: held.versions.iter().filter_map(Weak::upgrade).collect(),
         };

@@ -1,8 +1,8 @@
 //! Where the records of many pointers are, found together: for a walk over all entries.
 //!
 //! One after the other, each pointer into a freed segment searches that segment's relocation anew;
-//! measured, that was a third of a census. Here pointers are gathered, and those into one freed
-//! segment are looked up in the order of their offsets, in one sweep over its relocation.
+//! measured, that was a third of a liveness scan. Here pointers are gathered, and those into one
+//! freed segment are looked up in the order of their offsets, in one sweep over its relocation.
 //!
 //! I3: a pointer that leads nowhere is told apart, as in `resolve.rs`.
 
@@ -22,30 +22,30 @@ const LOOK_UP_EVERY: usize = 512;
 pub struct Placing<'a> {
     entries: &'a EntriesView,
     /// What is known of the segments that pointers named so far.
-    named: FxHashMap<SegmentId, Named<'a>>,
+    named: FxHashMap<SegmentId, FileName<'a>>,
     /// The segments that were found to hold records, with their holes.
     holding: FxHashMap<SegmentId, Option<&'a Holes>>,
-    freed: Vec<Freed<'a>>,
+    freed: Vec<FreedSegment<'a>>,
     places: Vec<Option<ValuePointer>>,
 }
 
 /// A segment that pointers name.
 #[derive(Clone, Copy)]
-enum Named<'a> {
+enum FileName<'a> {
     Holding(Option<&'a Holes>),
     /// An index into the list of freed ones.
-    Freed(usize),
+    FreedSegment(usize),
 }
 
 /// A freed segment, and the pointers into it that wait for the sweep.
-struct Freed<'a> {
+struct FreedSegment<'a> {
     segment: SegmentId,
     relocation: &'a RelocationHandle,
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingPointer>,
 }
 
 #[derive(Clone, Copy)]
-struct Waiting {
+struct PendingPointer {
     offset: u64,
     length: u32,
     /// Which of the gathered pointers it is.
@@ -73,11 +73,16 @@ impl<'a> Placing<'a> {
     /// Gathers one more. Unless it `may_be_gone`, it is corruption that its record is.
     pub fn add(&mut self, pointer: ValuePointer, may_be_gone: bool) -> Result<()> {
         let place = match self.named(pointer)? {
-            Named::Holding(holes) => unpunched(holes, pointer, pointer, may_be_gone)?,
-            Named::Freed(index) => {
+            FileName::Holding(holes) => unpunched(holes, pointer, pointer, may_be_gone)?,
+            FileName::FreedSegment(index) => {
                 let ValuePointer { offset, length, .. } = pointer;
                 let number = self.places.len() as u32;
-                self.freed[index].waiting.push(Waiting { offset, length, number, may_be_gone });
+                self.freed[index].waiting.push(PendingPointer {
+                    offset,
+                    length,
+                    number,
+                    may_be_gone,
+                });
                 None
             }
         };
@@ -103,10 +108,10 @@ impl<'a> Placing<'a> {
     fn sweep(
         &mut self,
         index: usize,
-        mut waiting: Vec<Waiting>,
+        mut waiting: Vec<PendingPointer>,
         go_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
-        let Freed { segment, relocation, .. } = self.freed[index];
+        let FreedSegment { segment, relocation, .. } = self.freed[index];
         waiting.sort_unstable_by_key(|waiting| waiting.offset);
         let mut asked = waiting.iter().enumerate();
         let offsets = waiting.iter().map(|waiting| waiting.offset);
@@ -115,7 +120,7 @@ impl<'a> Placing<'a> {
             if count.is_multiple_of(LOOK_UP_EVERY) {
                 go_on()?;
             }
-            let Waiting { offset, length, number, may_be_gone } = *waiting;
+            let PendingPointer { offset, length, number, may_be_gone } = *waiting;
             let pointer = ValuePointer { segment, offset, length };
             self.places[number as usize] = match moved {
                 Some(moved) => {
@@ -129,17 +134,17 @@ impl<'a> Placing<'a> {
         })
     }
 
-    fn named(&mut self, pointer: ValuePointer) -> Result<Named<'a>> {
+    fn named(&mut self, pointer: ValuePointer) -> Result<FileName<'a>> {
         if let Some(&named) = self.named.get(&pointer.segment) {
             return Ok(named);
         }
         let segment = pointer.segment;
         let named = match self.entries.places().relocation(segment) {
             Some(relocation) => {
-                self.freed.push(Freed { segment, relocation, waiting: Vec::new() });
-                Named::Freed(self.freed.len() - 1)
+                self.freed.push(FreedSegment { segment, relocation, waiting: Vec::new() });
+                FileName::FreedSegment(self.freed.len() - 1)
             }
-            None => Named::Holding(self.holes_of(pointer)?),
+            None => FileName::Holding(self.holes_of(pointer)?),
         };
         self.named.insert(segment, named);
         Ok(named)

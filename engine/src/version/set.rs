@@ -8,7 +8,7 @@ use crate::env::Env;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::version::Version;
 use crate::version::alive::Alive;
-use crate::version::build::{Builder, state_of};
+use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, TableContext, names};
 use crate::version::health::Health;
@@ -25,10 +25,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub type Flushed = (KeyspaceId, Vec<Arc<LoggedMemtable>>);
 
 /// Finds the order of a keyspace's keys, for as long as a database is open.
-pub type KnownOrders = Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>;
+pub type KnownComparators = Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>;
 
 /// Everything that a [`VersionSet`] is made of.
-pub struct Parts {
+pub struct VersionSetParts {
     /// Files, time and threads.
     pub env: Env,
     /// What tables need to be opened.
@@ -42,7 +42,7 @@ pub struct Parts {
     /// The newest sequence number recovered.
     pub last_seqno: SeqNo,
     /// Known key orders.
-    pub order_of: KnownOrders,
+    pub comparator_of: KnownComparators,
 }
 
 /// The live version and the manifest behind it.
@@ -50,7 +50,7 @@ pub struct VersionSet {
     env: Env,
     tables: Arc<TableContext>,
     health: Arc<Health>,
-    order_of: KnownOrders,
+    comparator_of: KnownComparators,
     next_file: AtomicU64,
     last_seqno: AtomicU64,
     current: ArcSwap<Version>,
@@ -62,12 +62,12 @@ pub struct VersionSet {
     unnamed_bytes: AtomicU64,
     /// Held while files get second names, and while one without is punched (I5). Before all
     /// others.
-    sharing: Mutex<()>,
+    hard_links: Mutex<()>,
 }
 
 impl VersionSet {
     /// A set over a recovered version; without a manifest yet, so read-only.
-    pub fn new(parts: Parts) -> Self {
+    pub fn new(parts: VersionSetParts) -> Self {
         let current = Arc::new(parts.version);
         let alive = Alive::default();
         alive.note(current.number, &current.mark);
@@ -75,7 +75,7 @@ impl VersionSet {
             env: parts.env,
             tables: parts.tables,
             health: parts.health,
-            order_of: parts.order_of,
+            comparator_of: parts.comparator_of,
             next_file: AtomicU64::new(parts.next_file),
             last_seqno: AtomicU64::new(parts.last_seqno),
             current: ArcSwap::new(current),
@@ -84,18 +84,18 @@ impl VersionSet {
             keyspaces: Mutex::new(BTreeMap::new()),
             manifest_bytes: AtomicU64::new(0),
             unnamed_bytes: AtomicU64::new(0),
-            sharing: Mutex::new(()),
+            hard_links: Mutex::new(()),
         }
     }
 
     /// For a checkpoint: no file is punched while this is held.
     pub fn keep_from_punching(&self) -> MutexGuard<'_, ()> {
-        self.sharing.lock()
+        self.hard_links.lock()
     }
 
     /// For punching: no file gets a second name while this is held. `None` while one may.
-    pub fn keep_from_sharing(&self) -> Option<MutexGuard<'_, ()>> {
-        self.sharing.try_lock()
+    pub fn lock_hard_links_if_free(&self) -> Option<MutexGuard<'_, ()>> {
+        self.hard_links.try_lock()
     }
 
     /// Starts a manifest of its own for this opening, with the whole state, in place of the one
@@ -212,7 +212,7 @@ impl VersionSet {
         if edit.is_empty() {
             return Ok(base);
         }
-        let builder = Builder { tables: &self.tables, order_of: &*self.order_of };
+        let builder = VersionBuilder { tables: &self.tables, comparator_of: &*self.comparator_of };
         let (mut version, removed) = builder.apply_tracking(&base, &edit, segments)?;
         (version.number, version.mark) = (base.number + 1, Arc::default());
         check_levels(&version, &edit)?;

@@ -14,13 +14,13 @@ use std::time::Duration;
 pub struct Snapshots {
     /// Every entry at or below is visible. Written by the commit leader alone.
     visible: AtomicU64,
-    live: Mutex<BTreeMap<SeqNo, Taken>>,
+    live: Mutex<BTreeMap<SeqNo, SnapshotGroup>>,
     /// Who holds on to the past, snapshots or files, by name and age.
     pub pins: Arc<Pins>,
 }
 
 /// The snapshots of one sequence number.
-struct Taken {
+struct SnapshotGroup {
     count: usize,
     oldest: Duration,
 }
@@ -54,7 +54,7 @@ impl Snapshots {
         let seqno = {
             let mut live = self.live.lock();
             let seqno = self.visible();
-            let taken = live.entry(seqno).or_insert(Taken { count: 0, oldest: now });
+            let taken = live.entry(seqno).or_insert(SnapshotGroup { count: 0, oldest: now });
             taken.count += 1;
             seqno
         };

@@ -1,6 +1,6 @@
 //! Versions with relocated segments: what edits make of them, and where pointers lead.
 
-use super::build::{Builder, state_of};
+use super::build::{VersionBuilder, state_of};
 use super::edit::{Change, Edit};
 use super::entries::EntriesView;
 use super::files::{TableContext, names};
@@ -47,8 +47,8 @@ impl Place {
 
     /// The version after `changes`, and what the check of references says of them.
     fn after(&self, version: &Version, changes: Vec<Change>) -> (Version, Result<()>) {
-        let order_of = |_: &str| Ok(KeyOrder::Bytewise);
-        let builder = Builder { tables: &self.tables, order_of: &order_of };
+        let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
+        let builder = VersionBuilder { tables: &self.tables, comparator_of: &comparator_of };
         let edit = Edit::new(changes);
         let (after, removed) = builder.apply_tracking(version, &edit, &[]).unwrap();
         let checked = check_edit(&after, &edit);
@@ -335,8 +335,8 @@ fn the_state_of_a_version_makes_the_same_version() {
 fn holes_lie_within_a_sealed_segment() {
     let place = Place::new();
     let version = start(&place);
-    let order_of = |_: &str| Ok(KeyOrder::Bytewise);
-    let builder = Builder { tables: &place.tables, order_of: &order_of };
+    let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
+    let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };
     let add = Change::AddSegment { id: SegmentId(5), kind: SegmentKind::Log, epoch: 5 };
     for (segment, holes) in [(2, [(1 << 20, 4096)]), (5, [(0, 4096)]), (9, [(0, 4096)])] {
         let punch = Change::Holes { segment: SegmentId(segment), holes: holes.into() };

@@ -156,7 +156,7 @@ pub struct KeyspaceState {
     options: ArcSwap<KeyspaceOptions>,
     view: ArcSwap<View>,
     /// Serializes changes of the view; held only to swap pointers.
-    changing: Mutex<()>,
+    view_update: Mutex<()>,
     dropped: AtomicBool,
 }
 
@@ -181,7 +181,7 @@ impl KeyspaceState {
             order,
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
-            changing: Mutex::new(()),
+            view_update: Mutex::new(()),
             dropped: AtomicBool::new(false),
         }
     }
@@ -218,7 +218,7 @@ impl KeyspaceState {
     /// Seals the active memtable and starts an empty one. Called by whoever holds the log, so
     /// that no commit is torn between the two. An empty memtable stays.
     pub fn rotate_memtable(&self) -> bool {
-        let _changing = self.changing.lock();
+        let _view_update = self.view_update.lock();
         let old = self.view.load_full();
         if old.active.table.is_empty() {
             return false;
@@ -238,7 +238,7 @@ impl KeyspaceState {
     /// Shows readers a new version, in the same moment without the memtables that it made
     /// durable in tables. A version without this keyspace ends it.
     pub fn install(&self, version: &Arc<Version>, flushed: &[Arc<LoggedMemtable>]) {
-        let _changing = self.changing.lock();
+        let _view_update = self.view_update.lock();
         let old = self.view.load_full();
         let is_flushed = |memtable: &Arc<LoggedMemtable>| {
             flushed.iter().any(|flushed| Arc::ptr_eq(flushed, memtable))

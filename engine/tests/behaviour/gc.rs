@@ -163,7 +163,8 @@ fn nothing_moves_while_gc_is_paused_or_off() {
     assert_values(&db, |number| Some(if number % 7 == 0 { 0 } else { 5 }));
 }
 
-/// What a census lists is bounded, but one segment must always fit, or nothing is ever freed.
+/// What a liveness scan lists is bounded, but one segment must always fit, or nothing is ever
+/// freed.
 #[test]
 fn a_segment_of_more_records_than_memory_is_for_is_freed() {
     let dir = common::dir();
@@ -185,7 +186,8 @@ fn a_segment_of_more_records_than_memory_is_for_is_freed() {
     }
 }
 
-/// Nothing is known of what is live before the first census, and what is not known holds nobody up.
+/// Nothing is known of what is live before the first liveness scan, and what is not known holds
+/// nobody up.
 #[test]
 fn writers_of_a_store_just_opened_are_not_held_up() {
     let dir = common::dir();
@@ -206,13 +208,13 @@ fn writers_of_a_store_just_opened_are_not_held_up() {
         db.wait_idle().unwrap();
     }
     let stats = db.stats();
-    assert_eq!(stats.gc.censuses, 0, "there is no need for one yet");
+    assert_eq!(stats.gc.liveness_scans, 0, "there is no need for one yet");
     let stall = stats.stalls.iter().find(|stall| stall.reason == "space_target").unwrap();
     assert_eq!(stall.count, 0);
 }
 
-/// A store of far more records than one census lists, half of them deleted; GC works by itself, or
-/// not. Returns the bytes that are live.
+/// A store of far more records than one liveness scan lists, half of them deleted; GC works by
+/// itself, or not. Returns the bytes that are live.
 fn half_deleted(dir: &Path, automatic: bool) -> (Db, u64) {
     let gc = GcOptions { memory_bytes: 64 << 10, automatic, ..GcOptions::default() };
     let max_replay_bytes = 1 << 20;
@@ -235,7 +237,7 @@ fn half_deleted(dir: &Path, automatic: bool) -> (Db, u64) {
 }
 
 #[test]
-fn what_one_census_can_not_list_is_freed_as_well() {
+fn what_one_liveness_scan_can_not_list_is_freed_as_well() {
     let dir = common::dir();
     let (db, live) = half_deleted(dir.path(), true);
     let segments = segments(dir.path());
@@ -243,7 +245,7 @@ fn what_one_census_can_not_list_is_freed_as_well() {
 }
 
 #[test]
-fn what_one_census_can_not_list_is_freed_by_hand_as_well() {
+fn what_one_liveness_scan_can_not_list_is_freed_by_hand_as_well() {
     let dir = common::dir();
     let (db, live) = half_deleted(dir.path(), false);
     let before = segments(dir.path());

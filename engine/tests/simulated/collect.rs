@@ -1,11 +1,11 @@
-//! Value GC at work beside others: a pause in the midst of a census, holes that can't be made, and
-//! writers that go on meanwhile.
+//! Value GC at work beside others: a pause in the midst of a liveness scan, holes that can't be
+//! made, and writers that go on meanwhile.
 
 use crate::client::{DIR, inline_options, tiny_options, unmerged_options};
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan};
-use cleavedb::env::threads::{Join, Threads, Work};
+use cleavedb::env::threads::{Join, ThreadBody, Threads};
 use cleavedb::{Codec, Db, GcOptions, KeyspaceOptions, Options, WriteBatch, WriteOptions};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -35,7 +35,7 @@ fn put_all(db: &Db, keys: &[String], len: usize) {
     }
 }
 
-/// Threads of which those that take a census wait until they are let go.
+/// Threads of which those that take a liveness scan wait until they are let go.
 struct Holding {
     threads: Arc<dyn Threads>,
     begun: Arc<AtomicUsize>,
@@ -44,8 +44,8 @@ struct Holding {
 }
 
 impl Threads for Holding {
-    fn spawn(&self, name: &str, work: Work) -> std::io::Result<Box<dyn Join>> {
-        if name != "cleave-census" {
+    fn spawn(&self, name: &str, work: ThreadBody) -> std::io::Result<Box<dyn Join>> {
+        if name != "cleave-liveness" {
             return self.threads.spawn(name, work);
         }
         let (begun, ended) = (self.begun.clone(), self.ended.clone());
@@ -74,10 +74,10 @@ impl Threads for Holding {
     }
 }
 
-/// A pause is for an hour that needs all of the device, and the space of what a census looks at is
-/// kept as long as it does.
+/// A pause is for an hour that needs all of the device, and the space of what a liveness scan looks
+/// at is kept as long as it does.
 #[test]
-fn a_pause_ends_a_census_and_lets_go_of_what_it_looks_at() {
+fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
     let (mut env, simulation) = Env::simulated(SEED);
     simulation.limit_steps(STEPS);
     simulation.run(|| {
@@ -93,7 +93,7 @@ fn a_pause_ends_a_census_and_lets_go_of_what_it_looks_at() {
         let options = Options { gc, ..tiny_options() };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
         db.pause_gc();
-        // Enough keys for a census to be asked in its midst whether to go on.
+        // Enough keys for a liveness scan to be asked in its midst whether to go on.
         let plain = KeyspaceOptions { block_codec: Codec::None, ..inline_options() };
         let small = db.keyspace_with("small", plain).unwrap();
         for first in (0..20_000).step_by(500) {
@@ -103,7 +103,7 @@ fn a_pause_ends_a_census_and_lets_go_of_what_it_looks_at() {
             });
             db.write(batch, &WriteOptions::default()).unwrap();
         }
-        // The first census is not another thread's work.
+        // The first liveness scan is not another thread's work.
         db.resume_gc();
         rest(5);
         let keys: Vec<String> = (0..60).map(|number| format!("k{number:02}")).collect();
@@ -113,12 +113,12 @@ fn a_pause_ends_a_census_and_lets_go_of_what_it_looks_at() {
             }
             put_all(&db, &keys, 900);
         }
-        assert_eq!(holding.begun.load(Ordering::Relaxed), 1, "a census is under way");
-        let (before, censuses) = (files(&env, "tbl"), db.stats().gc.censuses);
+        assert_eq!(holding.begun.load(Ordering::Relaxed), 1, "a liveness scan is under way");
+        let (before, liveness_scans) = (files(&env, "tbl"), db.stats().gc.liveness_scans);
         small.compact_range(..).unwrap();
         rest(2);
         let held: Vec<_> = before.intersection(&files(&env, "tbl")).cloned().collect();
-        assert!(held.len() > 10, "{} tables are kept for the census", held.len());
+        assert!(held.len() > 10, "{} tables are kept for the liveness scan", held.len());
 
         db.pause_gc();
         // Value GC comes to it, and waits for the thread to end.
@@ -130,13 +130,20 @@ fn a_pause_ends_a_census_and_lets_go_of_what_it_looks_at() {
         let reads = simulation.calls(Call::Read) - reads;
         let tables = held.len() as u64;
         assert!(reads < tables / 2, "{reads} reads of {tables} tables: it ended in its midst");
-        assert_eq!(db.stats().gc.censuses, censuses, "nobody wants to know what it found");
+        assert_eq!(
+            db.stats().gc.liveness_scans,
+            liveness_scans,
+            "nobody wants to know what it found"
+        );
         let left: Vec<_> = files(&env, "tbl").into_iter().filter(|it| held.contains(it)).collect();
         assert!(left.is_empty(), "{left:?}");
 
         db.resume_gc();
         rest(5);
-        assert!(db.stats().gc.censuses > censuses, "what it would have found is found later");
+        assert!(
+            db.stats().gc.liveness_scans > liveness_scans,
+            "what it would have found is found later"
+        );
         db.close().unwrap();
     });
 }
@@ -240,12 +247,12 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
             let (beside, until) = (db.clone(), is_over.clone());
             let work = move || write_beside(&beside, live_percent, &until);
             let writer = env.threads.spawn("writer", Box::new(work)).unwrap();
-            let before = db.stats().gc.censuses;
+            let before = db.stats().gc.liveness_scans;
             db.gc().unwrap();
             is_over.store(true, Ordering::Relaxed);
             writer.join().unwrap();
-            let censuses = db.stats().gc.censuses - before;
-            assert!(censuses > 3, "{censuses}: there is memory for all lists");
+            let liveness_scans = db.stats().gc.liveness_scans - before;
+            assert!(liveness_scans > 3, "{liveness_scans}: there is memory for all lists");
             let now = files(&env, "seg");
             let new = now.difference(&old).count();
             assert!(new > old.len() / 2, "{new}, of {}: writers were busy", old.len());

@@ -252,7 +252,7 @@ fn a_failed_creation_can_be_repeated() {
 }
 
 /// A relocation for which there is no room leaves everything as it was; once there is room, value
-/// GC goes on with what it knows, though nobody writes and so no other census is due.
+/// GC goes on with what it knows, though nobody writes and so no other liveness scan is due.
 #[test]
 fn i09_value_gc_goes_on_after_a_full_disk() {
     let (env, simulation) = Env::simulated(SEED);

@@ -1,9 +1,9 @@
 //! Runs a workload on its threads and adds up what they did.
 
-use super::Plan;
-use super::report::Report;
+use super::BenchPlan;
+use super::report::BenchReport;
 use super::values::key;
-use super::worker::{Tally, Worker};
+use super::worker::{Worker, WorkerTally};
 use super::workload::Workload;
 use crate::progress::Progress;
 use cleavedb::Result;
@@ -17,7 +17,7 @@ use std::time::Instant;
 const SHOW_EVERY: u64 = 256;
 
 /// What the threads of one workload share.
-pub(super) struct Shared {
+pub(super) struct BenchShared {
     total: u64,
     num: u64,
     stop_at: Option<Instant>,
@@ -27,9 +27,9 @@ pub(super) struct Shared {
     progress: Mutex<Progress>,
 }
 
-impl Shared {
+impl BenchShared {
     fn new(total: u64, num: u64, stop_at: Option<Instant>, shown: bool) -> Self {
-        Shared {
+        BenchShared {
             total,
             num,
             stop_at,
@@ -76,13 +76,13 @@ impl Shared {
 }
 
 /// Runs `workload`, the `turn`th of this call.
-pub(super) fn measure(plan: &Plan<'_>, workload: Workload, turn: u64) -> Result<Report> {
+pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Result<BenchReport> {
     let load = plan.load;
     // An empty value makes the pool now, outside of the measured time.
     plan.values.make(b"", 0, &mut Vec::new());
     let started = Instant::now();
     let stop_at = plan.duration.map(|duration| started + duration);
-    let shared = Shared::new(workload.ops(load), load.num, stop_at, true);
+    let shared = BenchShared::new(workload.ops(load), load.num, stop_at, true);
     let beside = if workload.fills() || workload.deletes() { load.readers } else { 0 };
     let (tally, seconds, reads) = if beside == 0 {
         let tally = run_threads(plan, workload, &shared, load.threads, turn)?;
@@ -96,18 +96,18 @@ pub(super) fn measure(plan: &Plan<'_>, workload: Workload, turn: u64) -> Result<
         plan.db.wait_idle()?;
     }
     let settle_seconds = load.settle.then(|| settling.elapsed().as_secs_f64());
-    Ok(Report { workload, threads: load.threads, tally, seconds, reads, settle_seconds })
+    Ok(BenchReport { workload, threads: load.threads, tally, seconds, reads, settle_seconds })
 }
 
 /// Runs `workload` while other threads read: what was done, how long it took, what was read.
 fn run_beside_readers(
-    plan: &Plan<'_>,
+    plan: &BenchPlan<'_>,
     workload: Workload,
-    shared: &Shared,
+    shared: &BenchShared,
     turn: u64,
-) -> Result<(Tally, f64, Option<Tally>)> {
+) -> Result<(WorkerTally, f64, Option<WorkerTally>)> {
     let started = Instant::now();
-    let readers = Shared::new(u64::MAX, plan.load.num, None, false);
+    let readers = BenchShared::new(u64::MAX, plan.load.num, None, false);
     thread::scope(|scope| {
         let reading = scope.spawn(|| {
             let beside = Workload::ReadRandom;
@@ -125,12 +125,12 @@ fn run_beside_readers(
 }
 
 fn run_threads(
-    plan: &Plan<'_>,
+    plan: &BenchPlan<'_>,
     workload: Workload,
-    shared: &Shared,
+    shared: &BenchShared,
     threads: u64,
     turn: u64,
-) -> Result<Tally> {
+) -> Result<WorkerTally> {
     thread::scope(|scope| {
         let start = |number: u64| {
             let part = shared.part(number, threads);
@@ -144,7 +144,7 @@ fn run_threads(
             })
         };
         let handles: Vec<_> = (0..threads).map(start).collect();
-        let mut sum = Tally::new();
+        let mut sum = WorkerTally::new();
         for handle in handles {
             sum.add(&handle.join().expect("a worker does not panic")?);
         }

@@ -19,7 +19,7 @@ use clap::Args;
 use cleavedb::{Codec, Db, Keyspace, KeyspaceOptions, Options, Result, Separation, WriteOptions};
 use std::thread;
 use std::time::Duration;
-use values::Values;
+use values::ValueSource;
 use workload::{LoadArgs, Workload};
 
 /// Measure workloads; creates the database if there is none, and deletes nothing
@@ -115,22 +115,22 @@ enum Threshold {
 }
 
 /// What the threads of all workloads share.
-struct Plan<'a> {
+struct BenchPlan<'a> {
     db: &'a Db,
     keyspace: Keyspace,
     load: &'a LoadArgs,
-    values: Values,
+    values: ValueSource,
     write_options: WriteOptions,
     duration: Option<Duration>,
 }
 
 pub(crate) fn run(args: &Bench) -> Outcome {
     let db = open::to_fill(&args.target.dir, args.store.options())?;
-    let plan = Plan {
+    let plan = BenchPlan {
         db: &db,
         keyspace: keyspace(&db, args)?,
         load: &args.load,
-        values: Values::new(args.load.value_size, args.load.compression_ratio),
+        values: ValueSource::new(args.load.value_size, args.load.compression_ratio),
         write_options: WriteOptions { durability: args.store.durable.durability },
         duration: args.load.duration.map(Duration::from_secs),
     };

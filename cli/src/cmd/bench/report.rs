@@ -1,21 +1,21 @@
 //! The figures of a workload, for people and for programs.
 
-use super::worker::Tally;
+use super::worker::WorkerTally;
 use super::workload::Workload;
 use crate::text::{human_count, per_second};
 
 /// What was measured.
-pub(super) struct Report {
+pub(super) struct BenchReport {
     pub(super) workload: Workload,
     pub(super) threads: u64,
-    pub(super) tally: Tally,
+    pub(super) tally: WorkerTally,
     pub(super) seconds: f64,
     /// What the threads beside it have read.
-    pub(super) reads: Option<Tally>,
+    pub(super) reads: Option<WorkerTally>,
     pub(super) settle_seconds: Option<f64>,
 }
 
-impl Report {
+impl BenchReport {
     fn mb_per_second(&self) -> f64 {
         per_second(self.tally.bytes, self.seconds) / 1e6
     }
@@ -76,21 +76,21 @@ impl Report {
     }
 }
 
-fn micros(tally: &Tally, quantile: f64) -> f64 {
+fn micros(tally: &WorkerTally, quantile: f64) -> f64 {
     tally.nanos.value_at_quantile(quantile) as f64 / 1000.0
 }
 
-fn max_micros(tally: &Tally) -> f64 {
+fn max_micros(tally: &WorkerTally) -> f64 {
     tally.nanos.max() as f64 / 1000.0
 }
 
-fn micros_json(tally: &Tally) -> String {
+fn micros_json(tally: &WorkerTally) -> String {
     let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| micros(tally, quantile));
     let max = max_micros(tally);
     format!("\"p50_us\":{p50:.3},\"p99_us\":{p99:.3},\"p999_us\":{p999:.3},\"max_us\":{max:.3}")
 }
 
-fn micros_text(tally: &Tally) -> String {
+fn micros_text(tally: &WorkerTally) -> String {
     let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| micros(tally, quantile));
     let max = max_micros(tally);
     format!("us: p50 {p50:.1}  p99 {p99:.1}  p99.9 {p999:.1}  max {max:.0}")

@@ -36,17 +36,17 @@ const HEAD: usize = 16;
 const CHUNK: usize = 128;
 
 /// Makes and checks values.
-pub(super) struct Values {
+pub(super) struct ValueSource {
     size: usize,
     percent: u8,
     pools: [OnceLock<Vec<u8>>; 101],
 }
 
-impl Values {
+impl ValueSource {
     /// Values of `size` bytes that compress to the share `ratio`.
     pub(super) fn new(size: usize, ratio: f64) -> Self {
         let percent = (ratio * 100.0).round().clamp(1.0, 100.0) as u8;
-        Values { size, percent, pools: [const { OnceLock::new() }; 101] }
+        ValueSource { size, percent, pools: [const { OnceLock::new() }; 101] }
     }
 
     /// Makes a value of `key` in `out`. Another `draw` makes another value.
@@ -65,7 +65,7 @@ impl Values {
         }
     }
 
-    /// True if `value` is one that [`Values::make`] made for `key`, of whatever size and pool.
+    /// True if `value` is one that [`ValueSource::make`] made for `key`, of whatever size and pool.
     pub(super) fn is_of(&self, key: &[u8], value: &[u8]) -> bool {
         let hash = hash(key).to_le_bytes();
         let Some((head, mut body)) = value.split_at_checked(HEAD) else {
@@ -129,20 +129,20 @@ mod tests {
     fn a_value_is_of_its_key_only_and_every_changed_byte_is_noticed() {
         let mut value = Vec::new();
         for size in [1, 8, 15, 16, 17, 300, POOL_BYTES + 50] {
-            let values = Values::new(size, 1.0);
+            let values = ValueSource::new(size, 1.0);
             values.make(b"0000000000000007", 12345, &mut value);
             assert_eq!(value.len(), size);
             assert!(values.is_of(b"0000000000000007", &value));
             assert!(!values.is_of(b"0000000000000008", &value));
         }
-        let values = Values::new(300, 0.5);
+        let values = ValueSource::new(300, 0.5);
         values.make(b"k", u64::MAX, &mut value);
         for at in (0..8).chain(15..300) {
             value[at] ^= 1;
             assert!(!values.is_of(b"k", &value), "byte {at}");
             value[at] ^= 1;
         }
-        assert!(Values::new(1, 1.0).is_of(b"k", &value), "readers need not know the settings");
+        assert!(ValueSource::new(1, 1.0).is_of(b"k", &value), "readers need not know the settings");
         assert!(values.is_of(b"any", b""));
     }
 

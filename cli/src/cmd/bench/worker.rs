@@ -1,7 +1,7 @@
 //! One thread of a workload.
 
-use super::Plan;
-use super::measure::Shared;
+use super::BenchPlan;
+use super::measure::BenchShared;
 use super::values::{KEY_BYTES, key};
 use super::workload::{Distribution, Workload};
 use super::zipf::Zipf;
@@ -16,20 +16,25 @@ const LONGEST_NANOS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 
 /// What a thread has done.
-pub(super) struct Tally {
+pub(super) struct WorkerTally {
     pub(super) ops: u64,
     pub(super) bytes: u64,
     pub(super) found: u64,
     pub(super) nanos: Histogram<u64>,
 }
 
-impl Tally {
+impl WorkerTally {
     pub(super) fn new() -> Self {
         let nanos = Histogram::new_with_bounds(1, LONGEST_NANOS, DIGITS);
-        Tally { ops: 0, bytes: 0, found: 0, nanos: nanos.expect("bounds and digits are sound") }
+        WorkerTally {
+            ops: 0,
+            bytes: 0,
+            found: 0,
+            nanos: nanos.expect("bounds and digits are sound"),
+        }
     }
 
-    pub(super) fn add(&mut self, other: &Tally) {
+    pub(super) fn add(&mut self, other: &WorkerTally) {
         self.ops += other.ops;
         self.bytes += other.bytes;
         self.found += other.found;
@@ -39,24 +44,24 @@ impl Tally {
 
 /// A thread's part of a workload.
 pub(super) struct Worker<'a> {
-    plan: &'a Plan<'a>,
+    plan: &'a BenchPlan<'a>,
     workload: Workload,
-    shared: &'a Shared,
+    shared: &'a BenchShared,
     part: Range<u64>,
     random: Random,
     order: Permutation,
     /// Draws the keys, if not evenly.
     zipf: Option<Zipf>,
-    tally: Tally,
+    tally: WorkerTally,
     last: Instant,
 }
 
 impl<'a> Worker<'a> {
     /// `part` of all operations is this thread's; `stream` gives it random numbers of its own.
     pub(super) fn new(
-        plan: &'a Plan<'a>,
+        plan: &'a BenchPlan<'a>,
         workload: Workload,
-        shared: &'a Shared,
+        shared: &'a BenchShared,
         part: Range<u64>,
         stream: u64,
     ) -> Self {
@@ -68,13 +73,13 @@ impl<'a> Worker<'a> {
             random: Random::new(plan.load.seed, stream),
             order: Permutation::new(plan.load.num, plan.load.seed),
             zipf: (plan.load.distribution == Distribution::Zipf).then(|| Zipf::new(plan.load.num)),
-            tally: Tally::new(),
+            tally: WorkerTally::new(),
             last: Instant::now(),
         }
     }
 
     /// Does it all.
-    pub(super) fn run(mut self) -> Result<Tally> {
+    pub(super) fn run(mut self) -> Result<WorkerTally> {
         self.last = Instant::now();
         match self.workload {
             Workload::FillSeq | Workload::FillRandom | Workload::Overwrite => self.fill()?,

@@ -15,7 +15,7 @@ use crate::text::{human_bytes, human_count};
 use clap::Args;
 use cleavedb::{Db, Error, ErrorKind, Keyspace, Options, Result};
 use library::{Library, Round};
-use results::{Results, Step};
+use results::{DemoStep, Results};
 use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Demo) -> Outcome {
         writer::write(dir, round)?;
         return Ok(Status::Done);
     }
-    let workplace = Workplace::new(args.dir.as_deref())?;
+    let workplace = DemoWorkplace::new(args.dir.as_deref())?;
     let mut out = Output::new();
     match show(&workplace.dir, &mut out) {
         // A wrong record is the finding this command is there to make.
@@ -74,16 +74,16 @@ pub(crate) fn run(args: &Demo) -> Outcome {
 }
 
 /// The directory that the demo works in; a temporary one is removed in the end.
-struct Workplace {
+struct DemoWorkplace {
     dir: PathBuf,
     temporary: bool,
 }
 
-impl Workplace {
+impl DemoWorkplace {
     fn new(dir: Option<&Path>) -> Result<Self> {
         let Some(dir) = dir else {
             let name = format!("cleave-demo-{}", std::process::id());
-            return Ok(Workplace { dir: std::env::temp_dir().join(name), temporary: true });
+            return Ok(DemoWorkplace { dir: std::env::temp_dir().join(name), temporary: true });
         };
         match place::look(dir)? {
             Place::Missing | Place::Empty => {}
@@ -93,11 +93,11 @@ impl Workplace {
                     .advise("give a new or empty one, or none for a temporary one"));
             }
         }
-        Ok(Workplace { dir: dir.to_path_buf(), temporary: false })
+        Ok(DemoWorkplace { dir: dir.to_path_buf(), temporary: false })
     }
 }
 
-impl Drop for Workplace {
+impl Drop for DemoWorkplace {
     fn drop(&mut self) {
         if self.temporary {
             // What can't be removed is in the directory for temporary files anyway.
@@ -201,7 +201,7 @@ fn kill_writers(
 ) -> Result<(), Stop> {
     let mut random = Random::new(u64::from(std::process::id()), 1);
     let span = WRITES_BEFORE_KILL.end - WRITES_BEFORE_KILL.start;
-    let mut verifying = Step { name: "recover and verify", ..Step::default() };
+    let mut verifying = DemoStep { name: "recover and verify", ..DemoStep::default() };
     for number in 0..KILLS {
         let enough = WRITES_BEFORE_KILL.start + random.below(span);
         let told = writer::run_and_kill(dir, number, enough)?;
@@ -233,10 +233,10 @@ fn timed(
     name: &'static str,
     operations: u64,
     work: impl FnOnce() -> Result<u64>,
-) -> Result<Step, Stop> {
+) -> Result<DemoStep, Stop> {
     let started = Instant::now();
     let bytes = work()?;
-    Ok(Step { name, operations, bytes, seconds: started.elapsed().as_secs_f64() })
+    Ok(DemoStep { name, operations, bytes, seconds: started.elapsed().as_secs_f64() })
 }
 
 /// Says it now: a step may take seconds.

@@ -4,7 +4,7 @@ use crate::text::{human_bytes, human_count, per_second};
 
 /// A step's figures.
 #[derive(Default)]
-pub(super) struct Step {
+pub(super) struct DemoStep {
     pub(super) name: &'static str,
     pub(super) operations: u64,
     pub(super) bytes: u64,
@@ -17,7 +17,7 @@ pub(super) struct Results {
     /// Words in the dictionary, and the bytes of them and their articles.
     pub(super) records: u64,
     pub(super) bytes: u64,
-    pub(super) steps: Vec<Step>,
+    pub(super) steps: Vec<DemoStep>,
     /// Of loading and overwriting.
     pub(super) write_amplification: f64,
     /// Bytes on disk before and after the compaction.

@@ -1,7 +1,7 @@
 //! What each command of the shell does.
 
 use super::words;
-use crate::cmd::scan::Walk;
+use crate::cmd::scan::ScanWalk;
 use crate::outcome::Stop;
 use crate::output::Output;
 use crate::text;
@@ -73,7 +73,7 @@ impl<'a> Session<'a> {
             ("scan", options) => self.scan(&parse_scan(options)?, out)?,
             ("count", [] | [_]) => {
                 let prefix = arguments.first().cloned();
-                let walk = Walk { prefix, keys_only: true, ..Walk::default() };
+                let walk = ScanWalk { prefix, keys_only: true, ..ScanWalk::default() };
                 let count = walk.run(&self.keyspace, |_, _| Ok::<_, Error>(()))?;
                 out.line(count.to_string())?;
             }
@@ -120,7 +120,7 @@ impl<'a> Session<'a> {
         out.line("OK")
     }
 
-    fn scan(&self, walk: &Walk, out: &mut Output) -> Result<(), Stop> {
+    fn scan(&self, walk: &ScanWalk, out: &mut Output) -> Result<(), Stop> {
         let mut line = String::new();
         let count = walk.run(&self.keyspace, |key, value| {
             line.clear();
@@ -159,8 +159,8 @@ fn misunderstood(verb: &str) -> Error {
     }
 }
 
-fn parse_scan(options: &[Vec<u8>]) -> Result<Walk> {
-    let mut walk = Walk::default();
+fn parse_scan(options: &[Vec<u8>]) -> Result<ScanWalk> {
+    let mut walk = ScanWalk::default();
     let mut rest = options.iter();
     while let Some(option) = rest.next() {
         let mut argument = || rest.next().cloned().ok_or_else(|| misunderstood("scan"));

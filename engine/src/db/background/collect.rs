@@ -1,16 +1,16 @@
 //! The thread that frees the space of dead values: when it works, when it rests, and the flushes
 //! that it asks for.
 
-use super::{Background, Claimed, LOOK_AGAIN, Role, State};
+use super::{Background, BackgroundState, Claimed, LOOK_AGAIN, Role};
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
 use crate::compaction::picker::Pick;
-use crate::compaction::stale::{self, Known};
-use crate::gc::collector::Step;
+use crate::compaction::stale::{self, StaleFacts};
+use crate::gc::collector::CollectorStep;
 use crate::gc::dead;
-use crate::gc::facts::Fault;
-use crate::gc::log_tail::Advice;
+use crate::gc::facts::SegmentFault;
+use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
 use crate::version::levels::Levels;
@@ -53,20 +53,20 @@ impl Background {
             self.changed.notify_all();
             let failed = self.note(Role::Collect, outcome.map(|_| ()), &mut state);
             drop(state);
-            self.place.gate.notify();
+            self.place.stall_controller.notify();
             if failed {
                 self.rest(Role::Collect);
             } else if !worked {
                 self.wait_for_news(mode);
             }
         }
-        self.place.collector.give_up_census();
+        self.place.collector.give_up_liveness_scan();
     }
 
     fn wait_for_news(&self, mode: Mode) {
         let state = self.state.lock();
         if !state.closing {
-            let low = self.place.gate.reserve.is_low();
+            let low = self.place.stall_controller.reserve.is_low();
             let time = if low || mode == Mode::Busy { LOOK_AT_SPACE } else { LOOK_AGAIN };
             drop(self.changed.wait_timeout(state, time));
         }
@@ -77,13 +77,13 @@ impl Background {
         if self.place.context.health.check().is_err() {
             return Ok(false);
         }
-        if self.place.gate.reserve.is_low() {
+        if self.place.stall_controller.reserve.is_low() {
             self.make_room()?;
         }
         match self.place.collector.step(mode)? {
-            Step::Rested => Ok(false),
-            Step::Worked => Ok(true),
-            Step::Flush(advice) => self.follow(advice).map(|()| false),
+            CollectorStep::Rested => Ok(false),
+            CollectorStep::Worked => Ok(true),
+            CollectorStep::Flush(advice) => self.follow(advice).map(|()| false),
         }
     }
 
@@ -123,7 +123,7 @@ impl Background {
     }
 
     /// What keeps GC from freeing this segment now.
-    pub fn gc_fault(&self, segment: SegmentId) -> Option<Fault> {
+    pub fn gc_fault(&self, segment: SegmentId) -> Option<SegmentFault> {
         self.place.collector.fault(segment)
     }
 
@@ -142,7 +142,7 @@ impl Background {
         });
         self.state.lock().jobs -= 1;
         self.changed.notify_all();
-        self.place.gate.notify();
+        self.place.stall_controller.notify();
         outcome
     }
 
@@ -157,7 +157,7 @@ impl Background {
         if seqno != quiet.seqno {
             *quiet = Quiet { seqno, since: now };
         }
-        if self.place.gate.reserve.is_low() {
+        if self.place.stall_controller.reserve.is_low() {
             return Mode::Low;
         }
         if now >= quiet.since + IDLE_AFTER { Mode::Idle } else { Mode::Busy }
@@ -165,14 +165,14 @@ impl Background {
 
     /// Moves the head of the log on, so that what is behind it can be freed. Does nothing while a
     /// flush is under way, which does the same.
-    fn follow(&self, advice: Advice) -> Result<()> {
+    fn follow(&self, advice: LogTailAdvice) -> Result<()> {
         let keyspaces = self.place.context.set.keyspaces();
         if keyspaces.iter().any(|keyspace| !keyspace.peek().immutables.is_empty()) {
             return Ok(());
         }
         let committer = &self.place.committer;
         let mut log = committer.hold();
-        if matches!(advice, Advice::SealActive { .. }) {
+        if matches!(advice, LogTailAdvice::SealActive { .. }) {
             committer.log().rotate(&mut log)?;
             committer.log().record_sealed()?;
         }
@@ -190,7 +190,7 @@ impl Background {
 
     /// A compaction for what a table holds rather than for how full its level is; marks it as
     /// taken.
-    pub(super) fn pick_stale(&self, state: &mut State) -> Option<Claimed> {
+    pub(super) fn pick_stale(&self, state: &mut BackgroundState) -> Option<Claimed> {
         let (keyspace, levels, pick) = self.find_stale(state)?;
         let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
         Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
@@ -199,11 +199,11 @@ impl Background {
     /// The same, without taking it.
     pub(super) fn find_stale(
         &self,
-        state: &State,
+        state: &BackgroundState,
     ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
-        let (set, reserve) = (&self.place.context.set, &self.place.gate.reserve);
+        let (set, reserve) = (&self.place.context.set, &self.place.stall_controller.reserve);
         let version = set.current();
-        let known = Known {
+        let known = StaleFacts {
             oldest_snapshot: self.place.snapshots.list().first().copied(),
             is_relocated: &|segment| version.relocations.contains_key(&segment),
             idle: state.idle,

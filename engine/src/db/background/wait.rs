@@ -1,8 +1,8 @@
 //! Waiting for the background: for something to come true, or for everything to be done.
 
-use super::{Background, LOOK_AGAIN, State};
+use super::{Background, BackgroundState, LOOK_AGAIN};
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::compaction::picker::{Turns, pick};
+use crate::compaction::picker::{CompactionCursors, pick};
 use crate::gc::dead;
 use crate::gc::picker::Mode;
 use crate::version::view::KeyspaceState;
@@ -47,7 +47,7 @@ impl Background {
     }
 
     /// An error if no job will ever run again.
-    pub(super) fn check_running(&self, state: &State) -> Result<()> {
+    pub(super) fn check_running(&self, state: &BackgroundState) -> Result<()> {
         self.place.context.health.check()?;
         if state.closing {
             return Err(Error::new(ErrorKind::Closed, "the database was closed"));
@@ -55,14 +55,15 @@ impl Background {
         Ok(())
     }
 
-    fn is_due(&self, state: &mut State) -> bool {
+    fn is_due(&self, state: &mut BackgroundState) -> bool {
         let set = &self.place.context.set;
         let due = |keyspace: &Arc<KeyspaceState>| {
             let view = keyspace.view();
             let options = keyspace.options().clone();
-            let turns = Turns::default();
+            let compaction_cursors = CompactionCursors::default();
             !view.immutables.is_empty()
-                || pick(keyspace.id, &view.levels, &options, &state.busy, &turns).is_some()
+                || pick(keyspace.id, &view.levels, &options, &state.busy, &compaction_cursors)
+                    .is_some()
         };
         let rests = self.place.collector.paused().load(Ordering::Relaxed);
         let collects = self.place.gc_automatic && !rests;

@@ -9,11 +9,11 @@ use crate::base::header::{HEADER_BYTES, Header};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::db::DEFAULT_KEYSPACE;
-use crate::db::orders::Orders;
+use crate::db::comparators::Comparators;
 use crate::env::Env;
 use crate::version::Holes;
 use crate::version::edit::{Change, Edit};
-use crate::version::files::names::{self, Named};
+use crate::version::files::names::{self, FileName};
 use crate::version::manifest::{read_current, scan_records};
 use crate::version::settings::KeyspaceOptions;
 use std::collections::{BTreeMap, BTreeSet};
@@ -46,7 +46,7 @@ pub struct Facts {
     /// The highest id of any file.
     pub highest_file: u64,
     /// Every file of ours, by kind and id.
-    pub files: Vec<(Named, PathBuf)>,
+    pub files: Vec<(FileName, PathBuf)>,
 }
 
 impl Facts {
@@ -54,7 +54,7 @@ impl Facts {
     pub fn gather(
         env: &Env,
         dir: &Path,
-        orders: &Orders,
+        comparators: &Comparators,
         options: &KeyspaceOptions,
     ) -> Result<Facts> {
         let mut facts = Facts::default();
@@ -62,11 +62,11 @@ impl Facts {
             let path = dir.join(path.file_name().unwrap_or_default());
             let named = names::parse(&path);
             let id = match named {
-                Named::Table(id) => id.0,
-                Named::Segment(id) | Named::Aside(id) => id.0,
-                Named::Relocation(id) => id.0,
-                Named::Manifest(id) => id,
-                Named::Fixed | Named::Foreign => continue,
+                FileName::Table(id) => id.0,
+                FileName::Segment(id) | FileName::Aside(id) => id.0,
+                FileName::Relocation(id) => id.0,
+                FileName::Manifest(id) => id,
+                FileName::Fixed | FileName::Foreign => continue,
             };
             facts.highest_file = facts.highest_file.max(id);
             facts.files.push((named, path));
@@ -77,7 +77,7 @@ impl Facts {
                 .advise("restore the database from a checkpoint or a backup")
         })?;
         facts.read_manifests(env);
-        facts.require_default(orders, options);
+        facts.require_default(comparators, options);
         Ok(facts)
     }
 
@@ -98,7 +98,7 @@ impl Facts {
     fn read_manifests(&mut self, env: &Env) {
         let mut manifests: Vec<(u64, PathBuf)> = Vec::new();
         for (named, path) in &self.files {
-            if let Named::Manifest(id) = named {
+            if let FileName::Manifest(id) = named {
                 manifests.push((*id, path.clone()));
             }
         }
@@ -173,14 +173,14 @@ impl Facts {
         }
     }
 
-    fn require_default(&mut self, orders: &Orders, options: &KeyspaceOptions) {
+    fn require_default(&mut self, comparators: &Comparators, options: &KeyspaceOptions) {
         if self.keyspaces.values().any(|known| known.name == DEFAULT_KEYSPACE) {
             return;
         }
         // Creation gives it the first id.
         let known = KnownKeyspace {
             name: DEFAULT_KEYSPACE.to_owned(),
-            order: orders.order_for_new(DEFAULT_KEYSPACE).name().to_owned(),
+            order: comparators.order_for_new(DEFAULT_KEYSPACE).name().to_owned(),
             settings: options.to_text(),
             flushed: 0,
         };

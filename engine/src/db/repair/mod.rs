@@ -30,7 +30,7 @@ use crate::db::open::Builder;
 use crate::db::place;
 use crate::env::Env;
 use crate::env::fs::{Hold, Lock};
-use crate::version::files::names::{self, Named};
+use crate::version::files::names::{self, FileName};
 use facts::Facts;
 use rebuild::Rebuild;
 use std::path::{Path, PathBuf};
@@ -89,7 +89,7 @@ impl Builder {
         self = self.env(env.clone()).only_existing();
         let files = self.our_files(&env)?;
         let mut report = RepairReport::default();
-        if files.contains(&Named::Fixed) && self.is_whole(&env, &mut report)? {
+        if files.contains(&FileName::Fixed) && self.is_whole(&env, &mut report)? {
             return Ok(RepairReport { was_healthy: true, ..Default::default() });
         }
         self.salvage(&env, &mut report)?;
@@ -99,13 +99,13 @@ impl Builder {
         Ok(report)
     }
 
-    fn our_files(&self, env: &Env) -> Result<Vec<Named>> {
+    fn our_files(&self, env: &Env) -> Result<Vec<FileName>> {
         let dir = self.dir();
         let files = env.fs.list(dir).doing("list", dir)?;
-        let found: Vec<Named> = files
+        let found: Vec<FileName> = files
             .iter()
             .map(|path| names::parse(path))
-            .filter(|named| *named != Named::Foreign)
+            .filter(|named| *named != FileName::Foreign)
             .collect();
         if found.is_empty() {
             return Err(Error::invalid("there is no database here")
@@ -139,7 +139,7 @@ impl Builder {
 
     fn salvage(&self, env: &Env, report: &mut RepairReport) -> Result<()> {
         let _lock = self.lock(env)?;
-        let facts = Facts::gather(env, self.dir(), self.orders(), self.keyspace_options())?;
+        let facts = Facts::gather(env, self.dir(), self.comparators(), self.keyspace_options())?;
         Rebuild::new(env, self, facts)?.run(report)
     }
 
@@ -151,7 +151,7 @@ impl Builder {
 /// True if files are not what they were, rather than the caller or the system being at fault.
 fn is_damage(error: &Error) -> bool {
     let manifest_gone = error.kind() == ErrorKind::Io
-        && error.file().is_some_and(|file| matches!(names::parse(file), Named::Manifest(_)));
+        && error.file().is_some_and(|file| matches!(names::parse(file), FileName::Manifest(_)));
     error.kind() == ErrorKind::Corruption || manifest_gone
 }
 

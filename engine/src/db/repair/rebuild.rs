@@ -10,18 +10,19 @@ use crate::cache::{BlockCache, OpenFiles};
 use crate::db::open::Builder;
 use crate::db::repair::facts::Facts;
 use crate::db::repair::sources::{
-    Source, describe_table, each_record, find_segment, log_end, needs_order, owner_by_values,
+    KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order,
+    owner_by_values,
 };
-use crate::db::repair::values::Values;
+use crate::db::repair::values::ValueFinder;
 use crate::db::repair::{RepairReport, set_aside};
 use crate::env::Env;
 use crate::env::fs::File;
-use crate::read::input::Input;
+use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
 use crate::table::{TableMeta, TableSettings, TableStats, TableWriter};
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
-use crate::version::files::names::{self, Named};
+use crate::version::files::names::{self, FileName};
 use crate::version::files::{PurgeQueue, TableContext, TableHandle};
 use crate::version::levels::LEVELS;
 use crate::version::manifest::ManifestWriter;
@@ -41,14 +42,14 @@ pub struct Rebuild<'a> {
     builder: &'a Builder,
     facts: Facts,
     context: Arc<TableContext>,
-    sources: BTreeMap<KeyspaceId, Source>,
-    values: Values,
+    sources: BTreeMap<KeyspaceId, KeyspaceSource>,
+    values: ValueFinder,
     next_file: u64,
     last_seqno: u64,
 }
 
 /// A table being written.
-type Open = (TableWriter, PathBuf, Arc<dyn File>);
+type OpenTable = (TableWriter, PathBuf, Arc<dyn File>);
 
 impl<'a> Rebuild<'a> {
     /// Nothing read yet but the facts.
@@ -63,7 +64,7 @@ impl<'a> Rebuild<'a> {
             filter_policy: builder.policy().cloned(),
         });
         let (next_file, last_seqno) = (facts.highest_file + 1, facts.last_seqno);
-        let (sources, values) = (BTreeMap::new(), Values::new(facts.given_up.clone()));
+        let (sources, values) = (BTreeMap::new(), ValueFinder::new(facts.given_up.clone()));
         Ok(Rebuild { env, builder, facts, context, sources, values, next_file, last_seqno })
     }
 
@@ -96,7 +97,7 @@ impl<'a> Rebuild<'a> {
         }
         self.publish(changes)?;
         for (named, path) in &self.facts.files {
-            if matches!(named, Named::Manifest(_)) {
+            if matches!(named, FileName::Manifest(_)) {
                 replaced.push(path.clone());
             }
         }
@@ -106,11 +107,11 @@ impl<'a> Rebuild<'a> {
     }
 
     /// The source of a keyspace; `None` if it was dropped.
-    fn source(&mut self, id: KeyspaceId, order: &str) -> Result<Option<&mut Source>> {
+    fn source(&mut self, id: KeyspaceId, order: &str) -> Result<Option<&mut KeyspaceSource>> {
         let Some(known) = self.facts.keyspace(id, order) else { return Ok(None) };
         if !self.sources.contains_key(&id) {
-            let order = self.builder.orders().named(&known.order).map_err(needs_order)?;
-            self.sources.insert(id, Source::new(order, &known.settings, known.flushed)?);
+            let order = self.builder.comparators().named(&known.order).map_err(needs_order)?;
+            self.sources.insert(id, KeyspaceSource::new(order, &known.settings, known.flushed)?);
         }
         Ok(self.sources.get_mut(&id))
     }
@@ -119,7 +120,7 @@ impl<'a> Rebuild<'a> {
     fn read_segments(&mut self, report: &mut RepairReport) -> Result<Vec<PathBuf>> {
         let mut useless = Vec::new();
         for (named, path) in &self.facts.files {
-            let Named::Segment(id) = *named else { continue };
+            let FileName::Segment(id) = *named else { continue };
             let punched = self.facts.punched.get(&id);
             match find_segment(self.env, &self.context, id, punched, report) {
                 Ok(Some(found)) => {
@@ -140,7 +141,7 @@ impl<'a> Rebuild<'a> {
     fn read_relocations(&mut self, report: &mut RepairReport) -> Vec<PathBuf> {
         let mut replaced = Vec::new();
         for (named, path) in &self.facts.files {
-            let Named::Relocation(id) = *named else { continue };
+            let FileName::Relocation(id) = *named else { continue };
             let added = self.values.add_relocation(self.env, &self.context, id, report);
             report.problems.extend(added.err());
             replaced.push(path.clone());
@@ -152,7 +153,7 @@ impl<'a> Rebuild<'a> {
     fn read_tables(&mut self, report: &mut RepairReport) -> Result<Vec<PathBuf>> {
         let mut replaced = Vec::new();
         for (named, path) in std::mem::take(&mut self.facts.files) {
-            if let Named::Table(id) = named {
+            if let FileName::Table(id) = named {
                 replaced.push(path);
                 self.read_table(id, report)?;
             } else {
@@ -171,7 +172,8 @@ impl<'a> Rebuild<'a> {
             }
         };
         self.last_seqno = self.last_seqno.max(meta.summary.max_seqno);
-        let order = self.builder.orders().named(&properties.comparator).map_err(needs_order)?;
+        let order =
+            self.builder.comparators().named(&properties.comparator).map_err(needs_order)?;
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         let owner = match self.facts.owners.get(&id) {
             Some(owner) => Some(*owner),
@@ -233,13 +235,13 @@ impl<'a> Rebuild<'a> {
 fn write_tables(
     rebuild: &Rebuild<'_>,
     keyspace: KeyspaceId,
-    source: &Source,
+    source: &KeyspaceSource,
     first: u64,
     report: &mut RepairReport,
 ) -> Result<Vec<TableMeta>> {
-    let mut inputs = vec![Input::Memtable(source.loose.iter())];
+    let mut inputs = vec![SortedRunIter::Memtable(source.loose.iter())];
     for table in &source.tables {
-        inputs.push(Input::Table(table.table()?.pass()));
+        inputs.push(SortedRunIter::Table(table.table()?.full_scan()));
     }
     let mut merged = MergeIter::new(source.order.clone(), inputs);
     let mut tables = Tables { rebuild, source, next: first, open: None, done: Vec::new() };
@@ -290,9 +292,9 @@ fn readable(
 /// The tables of one keyspace as they are written.
 struct Tables<'a> {
     rebuild: &'a Rebuild<'a>,
-    source: &'a Source,
+    source: &'a KeyspaceSource,
     next: u64,
-    open: Option<Open>,
+    open: Option<OpenTable>,
     done: Vec<TableMeta>,
 }
 
@@ -325,7 +327,7 @@ impl Tables<'_> {
     }
 }
 
-fn create(rebuild: &Rebuild<'_>, source: &Source, id: TableId) -> Result<Open> {
+fn create(rebuild: &Rebuild<'_>, source: &KeyspaceSource, id: TableId) -> Result<OpenTable> {
     let context = &rebuild.context;
     let path = names::table(&context.dir, id);
     let file = rebuild.env.fs.create(&path).doing("create a table", &path)?;

@@ -13,11 +13,11 @@ use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
 use crate::db::repair::RepairReport;
-use crate::db::repair::values::Values;
+use crate::db::repair::values::ValueFinder;
 use crate::env::Env;
 use crate::memtable::Memtable;
 use crate::segment::{RecordKind, RecordView, SegmentHead, SegmentKind};
-use crate::segment::{ScanMode, ScanStart, Tail, read_head, scan};
+use crate::segment::{ScanMode, ScanStart, ScanTail, read_head, scan};
 use crate::table::{Properties, TableMeta};
 use crate::version::files::{SegmentHandle, TableContext, TableHandle, names};
 use crate::version::settings::KeyspaceOptions;
@@ -43,7 +43,7 @@ impl FoundSegment {
 }
 
 /// Everything of one keyspace.
-pub struct Source {
+pub struct KeyspaceSource {
     pub order: KeyOrder,
     pub options: KeyspaceOptions,
     pub tables: Vec<Arc<TableHandle>>,
@@ -52,11 +52,11 @@ pub struct Source {
     pub flushed: SeqNo,
 }
 
-impl Source {
-    pub fn new(order: KeyOrder, settings: &str, flushed: SeqNo) -> Result<Source> {
+impl KeyspaceSource {
+    pub fn new(order: KeyOrder, settings: &str, flushed: SeqNo) -> Result<KeyspaceSource> {
         let options = KeyspaceOptions::from_text(settings)?;
         let loose = Arc::new(Memtable::new(order.clone()));
-        Ok(Source { order, options, tables: Vec::new(), loose, flushed })
+        Ok(KeyspaceSource { order, options, tables: Vec::new(), loose, flushed })
     }
 
     /// Takes in a table: whole, or what can be read of it.
@@ -163,7 +163,7 @@ pub fn find_segment(
     let first = ScanStart::first(&head);
     match scan(&*file, &path, &head, ScanMode::Tail, first, &mut |_| Ok(())) {
         Ok(end) => {
-            if let Tail::Torn { offset, .. } = end.tail {
+            if let ScanTail::Torn { offset, .. } = end.tail {
                 length = offset;
             }
         }
@@ -215,7 +215,7 @@ pub fn each_record(
 }
 
 /// The keyspace that a table's values say they are of; `None` if it has none, or none can be read.
-pub fn owner_by_values(table: &TableHandle, values: &Values) -> Option<KeyspaceId> {
+pub fn owner_by_values(table: &TableHandle, values: &ValueFinder) -> Option<KeyspaceId> {
     if table.meta.summary.segments.is_empty() {
         return None;
     }

@@ -31,7 +31,7 @@ struct FoundRelocation {
 
 /// What can be found of values.
 #[derive(Default)]
-pub struct Values {
+pub struct ValueFinder {
     /// The segments.
     pub segments: BTreeMap<SegmentId, FoundSegment>,
     /// Of each freed segment, newest first.
@@ -40,10 +40,10 @@ pub struct Values {
     given_up: BTreeSet<SegmentId>,
 }
 
-impl Values {
+impl ValueFinder {
     /// Nothing found yet; the manifest says that these segments were given up whole.
     pub fn new(given_up: BTreeSet<SegmentId>) -> Self {
-        Values { given_up, ..Values::default() }
+        ValueFinder { given_up, ..ValueFinder::default() }
     }
 
     /// Takes in a relocation file: whole, or what can be read of it.

@@ -21,7 +21,7 @@ const BLOCK_BYTES: u64 = 4096;
 
 /// Files in the same trouble.
 #[derive(Default)]
-struct Trouble {
+struct Discrepancy {
     names: Vec<String>,
     count: u64,
     bytes: u64,
@@ -29,25 +29,28 @@ struct Trouble {
 
 /// Troubles by what they are, in words that follow "3 files (1.5 MiB) ".
 #[derive(Default)]
-struct Troubles(BTreeMap<&'static str, Trouble>);
+struct Discrepancies(BTreeMap<&'static str, Discrepancy>);
 
-impl Troubles {
+impl Discrepancies {
     fn add(&mut self, what: &'static str, name: String, bytes: u64) {
-        let trouble = self.0.entry(what).or_default();
-        trouble.count += 1;
-        trouble.bytes += bytes;
-        if trouble.names.len() < MAX_NAMED {
-            trouble.names.push(name);
+        let discrepancy = self.0.entry(what).or_default();
+        discrepancy.count += 1;
+        discrepancy.bytes += bytes;
+        if discrepancy.names.len() < MAX_NAMED {
+            discrepancy.names.push(name);
         }
     }
 
     fn into_lines(self) -> Vec<String> {
-        let line = |(what, trouble): (&str, Trouble)| {
-            let files =
-                if trouble.count == 1 { "1 file" } else { &format!("{} files", trouble.count) };
-            let more = if trouble.count > MAX_NAMED as u64 { ", …" } else { "" };
-            let names = trouble.names.join(", ");
-            format!("{files} ({}) {what}: {names}{more}", sized(trouble.bytes))
+        let line = |(what, discrepancy): (&str, Discrepancy)| {
+            let files = if discrepancy.count == 1 {
+                "1 file"
+            } else {
+                &format!("{} files", discrepancy.count)
+            };
+            let more = if discrepancy.count > MAX_NAMED as u64 { ", …" } else { "" };
+            let names = discrepancy.names.join(", ");
+            format!("{files} ({}) {what}: {names}{more}", sized(discrepancy.bytes))
         };
         self.0.into_iter().map(line).collect()
     }
@@ -77,77 +80,77 @@ pub(super) struct Books<'a> {
 
 /// Every difference, as sentences.
 pub(super) fn find(books: Books<'_>) -> Vec<String> {
-    let mut troubles = Troubles::default();
+    let mut discrepancies = Discrepancies::default();
     for file in books.files.values() {
         match file.standing {
-            Standing::Foreign => troubles.add(FOREIGN, file.name(), file.measure.allocated),
+            Standing::Foreign => discrepancies.add(FOREIGN, file.name(), file.measure.allocated),
             Standing::Unnamed if books.read_only => {
-                troubles.add(LEFT_OVER, file.name(), file.measure.allocated);
+                discrepancies.add(LEFT_OVER, file.name(), file.measure.allocated);
             }
             _ => {}
         }
     }
-    live_files(&books, &mut troubles);
+    live_files(&books, &mut discrepancies);
     for segment in books.segments {
         let seen = segment.live_bytes + segment.pinned_bytes;
         let room = segment.length.saturating_sub(segment.hole_bytes);
         let named = books.version.uses.of(SegmentId(segment.id)).bytes;
         // What is being written may be in a buffer still.
         if segment.sealed && (seen > room || named > segment.length) {
-            troubles.add(OVERFULL, format!("{:08}.seg", segment.id), seen);
+            discrepancies.add(OVERFULL, format!("{:08}.seg", segment.id), seen);
         }
     }
     for (name, bytes) in books.nameless {
-        troubles.add(DELETED, name, bytes);
+        discrepancies.add(DELETED, name, bytes);
     }
-    troubles.into_lines()
+    discrepancies.into_lines()
 }
 
-fn live_files(books: &Books<'_>, troubles: &mut Troubles) {
+fn live_files(books: &Books<'_>, discrepancies: &mut Discrepancies) {
     let keyspaces = books.version.keyspaces.values();
     for (_, table) in keyspaces.flat_map(|keyspace| keyspace.levels.tables()) {
         let Some(file) = books.files.get(table.path()) else {
-            troubles.add(MISSING, table.path().display().to_string(), table.meta.bytes);
+            discrepancies.add(MISSING, table.path().display().to_string(), table.meta.bytes);
             continue;
         };
-        compare(file, Some(table.meta.bytes), 0, troubles);
+        compare(file, Some(table.meta.bytes), 0, discrepancies);
     }
     for relocation in books.version.relocations.values() {
         match relocation.path().map(|path| (path, books.files.get(path))) {
             None => {}
             Some((path, None)) => {
-                troubles.add(MISSING, path.display().to_string(), relocation.meta.bytes);
+                discrepancies.add(MISSING, path.display().to_string(), relocation.meta.bytes);
             }
-            Some((_, Some(file))) => compare(file, Some(relocation.meta.bytes), 0, troubles),
+            Some((_, Some(file))) => compare(file, Some(relocation.meta.bytes), 0, discrepancies),
         }
     }
     for (id, live) in books.version.segments.iter() {
         let Some(file) = books.files.get(live.handle.path()) else {
             let bytes = live.sealed.unwrap_or(0);
-            troubles.add(MISSING, live.handle.path().display().to_string(), bytes);
+            discrepancies.add(MISSING, live.handle.path().display().to_string(), bytes);
             continue;
         };
         let holes = row_of(books.segments, *id).map_or(0, |segment| segment.hole_bytes);
-        compare(file, live.sealed, holes, troubles);
+        compare(file, live.sealed, holes, discrepancies);
     }
 }
 
 /// `length`: what the manifest says, if it knows already.
-fn compare(file: &FileFacts, length: Option<u64>, holes: u64, troubles: &mut Troubles) {
+fn compare(file: &FileFacts, length: Option<u64>, holes: u64, discrepancies: &mut Discrepancies) {
     let Some(length) = length else {
         return;
     };
     let measure = &file.measure;
     if measure.len != length {
         let difference = measure.len.abs_diff(length);
-        return troubles.add(OTHER_LENGTH, file.name(), difference);
+        return discrepancies.add(OTHER_LENGTH, file.name(), difference);
     }
     let expected = length.next_multiple_of(BLOCK_BYTES).saturating_sub(holes);
     let slack = SLACK_BYTES.max(expected / SLACK_SHARE);
     if measure.allocated > expected + slack {
-        troubles.add(MORE_BLOCKS, file.name(), measure.allocated - expected);
+        discrepancies.add(MORE_BLOCKS, file.name(), measure.allocated - expected);
     } else if measure.allocated + slack < expected {
-        troubles.add(FEWER_BLOCKS, file.name(), expected - measure.allocated);
+        discrepancies.add(FEWER_BLOCKS, file.name(), expected - measure.allocated);
     }
 }
 
@@ -155,11 +158,11 @@ fn compare(file: &FileFacts, length: Option<u64>, holes: u64, troubles: &mut Tro
 mod tests {
     use super::*;
     use crate::env::fs::Measure;
-    use crate::version::files::names::{self, Named};
+    use crate::version::files::names::{self, FileName};
 
     fn file(name: &str, standing: Standing, len: u64, allocated: u64) -> FileFacts {
         let path = Path::new("db").join(name);
-        let named: Named = names::parse(&path);
+        let named: FileName = names::parse(&path);
         let measure = Measure { len, allocated, links: 1, modified: None };
         FileFacts { path, named, standing, measure }
     }
@@ -195,10 +198,10 @@ mod tests {
             (Some(1 << 20), 1 << 20, 1 << 20, 1 << 19, Some(MORE_BLOCKS)),
         ];
         for (length, found, allocated, holes, expected) in cases {
-            let mut troubles = Troubles::default();
+            let mut discrepancies = Discrepancies::default();
             let file = file("00000007.seg", Standing::Live, found, allocated);
-            compare(&file, length, holes, &mut troubles);
-            let told: Vec<&str> = troubles.0.keys().copied().collect();
+            compare(&file, length, holes, &mut discrepancies);
+            let told: Vec<&str> = discrepancies.0.keys().copied().collect();
             assert_eq!(told, Vec::from_iter(expected), "{length:?} {allocated}");
         }
     }

@@ -4,7 +4,7 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::env::Env;
 use crate::env::fs::Measure;
 use crate::version::Version;
-use crate::version::files::names::{self, Named};
+use crate::version::files::names::{self, FileName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -30,7 +30,7 @@ pub(super) struct FileFacts {
     /// Its path.
     pub(super) path: PathBuf,
     /// What its name says.
-    pub(super) named: Named,
+    pub(super) named: FileName,
     /// What the version says.
     pub(super) standing: Standing,
     /// What the system says.
@@ -66,15 +66,15 @@ pub(super) fn measure(
         };
         let named = names::parse(&path);
         let live = match named {
-            Named::Table(id) => tables.contains(&id),
-            Named::Segment(id) => version.segments.contains_key(&id),
-            Named::Relocation(id) => relocations.contains(&id),
-            Named::Manifest(_) | Named::Fixed => true,
-            Named::Aside(_) | Named::Foreign => false,
+            FileName::Table(id) => tables.contains(&id),
+            FileName::Segment(id) => version.segments.contains_key(&id),
+            FileName::Relocation(id) => relocations.contains(&id),
+            FileName::Manifest(_) | FileName::Fixed => true,
+            FileName::Aside(_) | FileName::Foreign => false,
         };
         let standing = match named {
-            Named::Aside(_) => Standing::Aside,
-            Named::Foreign => Standing::Foreign,
+            FileName::Aside(_) => Standing::Aside,
+            FileName::Foreign => Standing::Foreign,
             _ if live => Standing::Live,
             _ if obsolete.contains(&path) => Standing::Obsolete,
             _ => Standing::Unnamed,

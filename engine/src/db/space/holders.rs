@@ -7,7 +7,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::db::space::files::FileFacts;
 use crate::db::space::report::HolderSpace;
 use crate::version::Version;
-use crate::version::files::names::Named;
+use crate::version::files::names::FileName;
 use crate::version::pins::{Holder, PinKind};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -80,11 +80,11 @@ pub(super) fn account(
     all
 }
 
-fn names(version: &Version, named: Named) -> bool {
+fn names(version: &Version, named: FileName) -> bool {
     match named {
-        Named::Segment(id) => version.segments.contains_key(&id),
-        Named::Relocation(id) => version.relocations.values().any(|it| it.meta.id == id),
-        Named::Table(id) => {
+        FileName::Segment(id) => version.segments.contains_key(&id),
+        FileName::Relocation(id) => version.relocations.values().any(|it| it.meta.id == id),
+        FileName::Table(id) => {
             let mut tables =
                 version.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
             tables.any(|(_, table)| table.meta.id == id)
@@ -107,7 +107,7 @@ mod tests {
     fn file(id: u64) -> FileFacts {
         FileFacts {
             path: PathBuf::from(format!("db/{id:08}.seg")),
-            named: Named::Segment(SegmentId(id)),
+            named: FileName::Segment(SegmentId(id)),
             standing: Standing::Obsolete,
             measure: Measure { len: 100, allocated: 4096, links: 1, modified: None },
         }

@@ -23,7 +23,7 @@ use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::db::Db;
 use crate::segment::MIN_RECORD_BYTES;
 use crate::version::Version;
-use crate::version::files::names::Named;
+use crate::version::files::names::FileName;
 use crate::version::view::{KeyspaceState, View};
 use files::{FileFacts, Standing, by_path};
 use holders::OldVersions;
@@ -32,7 +32,7 @@ use segments::Tallies;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use walk::{Stored, walk};
+use walk::{StoredPlace, walk};
 
 /// How often views of one version are sought before others have to do.
 const MAX_TRIES: usize = 16;
@@ -150,8 +150,8 @@ impl Walked {
         let (tallies, old_versions) = (&mut self.tallies, &mut self.old_versions);
         walk(view, seqno, snapshots, &mut |seen| {
             let bytes = match seen.stored {
-                Stored::Inline(bytes) => bytes,
-                Stored::Record(pointer) => {
+                StoredPlace::Inline(bytes) => bytes,
+                StoredPlace::Record(pointer) => {
                     tallies.add(pointer, seen.only_by.is_some());
                     // Key and value, as the space target counts them.
                     u64::from(pointer.length).saturating_sub(MIN_RECORD_BYTES as u64)
@@ -165,8 +165,8 @@ impl Walked {
                     space.pinned_bytes += bytes;
                     return;
                 }
-                (None, Stored::Inline(_)) => space.inline_bytes += bytes,
-                (None, Stored::Record(_)) => space.separated_bytes += bytes,
+                (None, StoredPlace::Inline(_)) => space.inline_bytes += bytes,
+                (None, StoredPlace::Record(_)) => space.separated_bytes += bytes,
             }
             space.entries += 1;
         })?;
@@ -182,11 +182,11 @@ fn parts(files: &[FileFacts], segments: &[SegmentSpace]) -> SpaceParts {
     for file in files {
         let allocated = file.measure.allocated;
         let segment = match file.named {
-            Named::Segment(id) => row_of(segments, id),
+            FileName::Segment(id) => row_of(segments, id),
             _ => None,
         };
         match (file.standing, file.named, segment) {
-            (Standing::Live, Named::Segment(_), Some(segment)) => {
+            (Standing::Live, FileName::Segment(_), Some(segment)) => {
                 // Not more than there is: compressed by the file system, or in a buffer still.
                 let live = segment.live_bytes.min(allocated);
                 let pinned = segment.pinned_bytes.min(allocated - live);
@@ -195,7 +195,7 @@ fn parts(files: &[FileFacts], segments: &[SegmentSpace]) -> SpaceParts {
                 let rest = allocated - live - pinned;
                 *if segment.replay { &mut parts.log } else { &mut parts.garbage } += rest;
             }
-            (Standing::Live, Named::Table(_), _) => parts.tree += allocated,
+            (Standing::Live, FileName::Table(_), _) => parts.tree += allocated,
             (Standing::Live, ..) => parts.metadata += allocated,
             (Standing::Obsolete, ..) => parts.obsolete += allocated,
             (Standing::Unnamed | Standing::Aside | Standing::Foreign, ..) => {
@@ -209,12 +209,12 @@ fn parts(files: &[FileFacts], segments: &[SegmentSpace]) -> SpaceParts {
 /// The files by what they are for.
 fn classes(files: &[FileFacts], version: &Version) -> Vec<ClassSpace> {
     let class_of = |file: &FileFacts| match file.named {
-        Named::Table(_) => FileClass::Tables,
-        Named::Segment(id) if is_log(version, id) => FileClass::Log,
-        Named::Segment(_) => FileClass::Segments,
-        Named::Relocation(_) => FileClass::Relocations,
-        Named::Manifest(_) | Named::Fixed => FileClass::Manifest,
-        Named::Aside(_) | Named::Foreign => FileClass::Other,
+        FileName::Table(_) => FileClass::Tables,
+        FileName::Segment(id) if is_log(version, id) => FileClass::Log,
+        FileName::Segment(_) => FileClass::Segments,
+        FileName::Relocation(_) => FileClass::Relocations,
+        FileName::Manifest(_) | FileName::Fixed => FileClass::Manifest,
+        FileName::Aside(_) | FileName::Foreign => FileClass::Other,
     };
     let sum = |class| {
         let mut sum = ClassSpace { class, files: 0, allocated: 0, length: 0, shared: 0 };

@@ -1,10 +1,10 @@
 //! Why value GC takes each segment or leaves it: what its picker says to the numbers of this
-//! report, which are exact, while GC itself works with those of its last census.
+//! report, which are exact, while GC itself works with those of its last liveness scan.
 
 use crate::base::pointer::SegmentId;
 use crate::db::space::report::{SegmentSpace, SpaceParts};
 use crate::gc::explain::Reason;
-use crate::gc::facts::{Fault, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, explain};
 use crate::gc::settings::GcOptions;
 use crate::segment::SegmentKind;
@@ -33,7 +33,7 @@ pub(super) fn give(
     parts: &SpaceParts,
     seen_bytes: u64,
     policy: &Policy,
-    fault_of: &dyn Fn(SegmentId) -> Option<Fault>,
+    fault_of: &dyn Fn(SegmentId) -> Option<SegmentFault>,
 ) {
     let facts = SpaceFacts {
         segment_bytes: segments.iter().map(|segment| segment.allocated).sum(),
@@ -53,7 +53,10 @@ pub(super) fn give(
     }
 }
 
-fn facts_of(segment: &SegmentSpace, fault_of: &dyn Fn(SegmentId) -> Option<Fault>) -> SegmentFacts {
+fn facts_of(
+    segment: &SegmentSpace,
+    fault_of: &dyn Fn(SegmentId) -> Option<SegmentFault>,
+) -> SegmentFacts {
     SegmentFacts {
         id: SegmentId(segment.id),
         kind: if segment.sorted { SegmentKind::Sorted } else { SegmentKind::Log },
@@ -101,7 +104,7 @@ mod tests {
             segment(6, 1 << 18, true, false),
         ];
         let parts = SpaceParts { tree: 1 << 16, metadata: 1 << 12, ..SpaceParts::default() };
-        let fault_of = |id| (id == SegmentId(6)).then_some(Fault::Damaged);
+        let fault_of = |id| (id == SegmentId(6)).then_some(SegmentFault::Damaged);
         let seen = (1 << 20) + (1 << 19);
         give(&mut segments, &parts, seen, &policy(options, is_paused), &fault_of);
         segments.into_iter().map(|segment| segment.reason).collect()

@@ -16,7 +16,7 @@ use std::time::Duration;
 const BLOCK_BYTES: u64 = 4096;
 
 /// One segment while it is summed up.
-struct Tally {
+struct SegmentTally {
     space: SegmentSpace,
     cells: Cells,
     /// How far the file is written.
@@ -38,7 +38,7 @@ fn given_back(holes: &Holes, measure: &Measure) -> u64 {
 }
 
 /// All segments of a version.
-pub(super) struct Tallies(BTreeMap<SegmentId, Tally>);
+pub(super) struct Tallies(BTreeMap<SegmentId, SegmentTally>);
 
 impl Tallies {
     /// Nothing seen yet. `log_ends` are the ends of segments that nobody writes to and whose
@@ -72,7 +72,7 @@ impl Tallies {
                 ..SegmentSpace::default()
             };
             let cells = Cells::new(measure.len);
-            (id, Tally { space, cells, written, holes, modified: measure.modified })
+            (id, SegmentTally { space, cells, written, holes, modified: measure.modified })
         };
         Tallies(version.segments.iter().map(tally).collect())
     }
@@ -95,7 +95,7 @@ impl Tallies {
 
     /// The segments by id. `wall` is the time since 1970.
     pub(super) fn into_segments(self, wall: Duration) -> Vec<SegmentSpace> {
-        let finish = |tally: Tally| {
+        let finish = |tally: SegmentTally| {
             let mut space = tally.space;
             let seen = space.live_bytes + space.pinned_bytes;
             if !space.replay {

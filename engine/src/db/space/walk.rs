@@ -16,7 +16,7 @@ use crate::version::resolve::Resolved;
 use crate::version::view::View;
 
 /// Where the bytes of an entry are.
-pub(super) enum Stored {
+pub(super) enum StoredPlace {
     /// In the tree: this many, key and value.
     Inline(u64),
     /// In a record of a segment, where relocations lead to.
@@ -26,7 +26,7 @@ pub(super) enum Stored {
 /// An entry that somebody sees.
 pub(super) struct Seen {
     /// Where it is.
-    pub(super) stored: Stored,
+    pub(super) stored: StoredPlace,
     /// `None`: reads see it now. Else the oldest snapshot that sees it, while a newer one hides
     /// it from reads.
     pub(super) only_by: Option<SeqNo>,
@@ -40,7 +40,7 @@ pub(super) fn walk(
     visit: &mut dyn FnMut(Seen),
 ) -> Result<()> {
     let order = view.levels.order().clone();
-    let mut iter = merged(view, ReadMode::Pass)?;
+    let mut iter = merged(view, ReadMode::FullScan)?;
     let mut key: Vec<u8> = Vec::new();
     // Where the entry of `key` was that was seen last.
     let mut last: Option<usize> = None;
@@ -62,13 +62,13 @@ pub(super) fn walk(
             last = Some(stratum);
             let stored = match Slot::decode(trailer.kind()?, iter.payload())? {
                 Slot::Delete => None,
-                Slot::Inline(value) => Some(Stored::Inline((key.len() + value.len()) as u64)),
+                Slot::Inline(value) => Some(StoredPlace::Inline((key.len() + value.len()) as u64)),
                 // What hid it when its record was given up was dropped for a newer one since, of
                 // which this walk takes no notice, or which hides it from all but snapshots that
                 // went before the view was taken.
                 Slot::Pointer(pointer) => match view.resolve(pointer)? {
                     Resolved::Gone(_) if is_hidden => None,
-                    resolved => Some(Stored::Record(resolved.place(pointer)?.1)),
+                    resolved => Some(StoredPlace::Record(resolved.place(pointer)?.1)),
                 },
             };
             // Below the newest entry only what a snapshot sees is seen.

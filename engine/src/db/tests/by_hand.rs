@@ -6,7 +6,7 @@ use crate::base::iter::EntryIter;
 use crate::base::key::SeqNo;
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::db::Db;
-use crate::read::get::{Found, get};
+use crate::read::get::{Lookup, get};
 use crate::relocation::{RelocationMeta, RelocationWriter};
 use crate::segment::{HEAD_BYTES, Segment, SegmentHead, SegmentKind};
 use crate::version::edit::{Change, Edit};
@@ -40,7 +40,7 @@ pub(crate) fn pointers(db: &Db) -> (Vec<LivePointer>, Vec<ValuePointer>) {
             if let Slot::Pointer(stored) = slot {
                 let sees = |reader: &SeqNo| {
                     let found = get(&view, &key, *reader, false).unwrap();
-                    found == Found::Pointer(stored, trailer.seqno())
+                    found == Lookup::Pointer(stored, trailer.seqno())
                 };
                 match view.resolve(stored).unwrap() {
                     Resolved::At(handle, place) if readers.iter().any(sees) => {

@@ -5,8 +5,8 @@ use super::snapshots::{put, settle, taken, views};
 use crate::base::pointer::SegmentId;
 use crate::db::Db;
 use crate::doc_dir;
-use crate::gc::census::{Census, LiveRecord};
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
+use crate::gc::liveness_scan::{LiveRecord, LivenessScan};
 use crate::gc::survey::Knowledge;
 use crate::segment::SegmentKind;
 use crate::version::HOLE_UNIT;
@@ -17,7 +17,7 @@ use crate::version::view::View;
 use std::collections::BTreeSet;
 
 /// What is found live in these segments, and how many entries were walked for that.
-fn count(db: &Db, wanted: &[SegmentId], wanted_only: bool) -> Census {
+fn count(db: &Db, wanted: &[SegmentId], wanted_only: bool) -> LivenessScan {
     let set: BTreeSet<SegmentId> = wanted.iter().copied().collect();
     let view_of = |view: &View| match wanted_only {
         true => EntriesView::referencing(view, &set),
@@ -38,11 +38,12 @@ fn closed(db: &Db, before: &[SegmentId]) -> Vec<SegmentId> {
     version.segments.keys().copied().filter(is_new).collect()
 }
 
-fn list(census: &Census, id: SegmentId) -> &[LiveRecord] {
-    census.segments[&id].list.as_deref().expect("there was room")
+fn list(liveness_scan: &LivenessScan, id: SegmentId) -> &[LiveRecord] {
+    liveness_scan.segments[&id].list.as_deref().expect("there was room")
 }
 
-/// A census can take longer than it takes to free a segment that was written to when it began.
+/// A liveness scan can take longer than it takes to free a segment that was written to when it
+/// began.
 #[test]
 fn i05_a_view_for_counting_keeps_no_segment() {
     let dir = doc_dir("look-pins");
@@ -61,8 +62,8 @@ fn i05_a_view_for_counting_keeps_no_segment() {
         let path = names::segment(&db.core.set.tables().dir, id);
         assert!(!path.exists(), "{} is kept", path.display());
     }
-    let census = taken(db.core.snapshots.visible(), &[], &views, (&[], false));
-    assert_eq!(census.entries, 100, "what they led to when the view was taken counts still");
+    let liveness_scan = taken(db.core.snapshots.visible(), &[], &views, (&[], false));
+    assert_eq!(liveness_scan.entries, 100, "what they led to when the view was taken counts still");
 }
 
 #[test]
@@ -87,11 +88,16 @@ fn i06_a_look_at_new_segments_misses_nothing_that_is_live() {
     let wanted = closed(&db, &old);
     assert!(!first.is_empty() && wanted.len() > first.len(), "{first:?} {wanted:?}");
 
-    let (census, look) = (count(&db, &wanted, false), count(&db, &wanted, true));
+    let (liveness_scan, look) = (count(&db, &wanted, false), count(&db, &wanted, true));
     assert_eq!(look.counted, wanted.iter().copied().collect());
-    assert!(look.walked < 100 && census.walked > 480, "{} {}", look.walked, census.walked);
+    assert!(
+        look.walked < 100 && liveness_scan.walked > 480,
+        "{} {}",
+        look.walked,
+        liveness_scan.walked
+    );
     for &id in &wanted {
-        let (all, listed) = (list(&census, id), list(&look, id));
+        let (all, listed) = (list(&liveness_scan, id), list(&look, id));
         let offsets: BTreeSet<u64> = listed.iter().map(|record| record.offset).collect();
         for record in all {
             assert!(offsets.contains(&record.offset), "{record:?} of {id} is live");
@@ -100,14 +106,18 @@ fn i06_a_look_at_new_segments_misses_nothing_that_is_live() {
     }
     // The first ten were written over within one flush: 40 are left of 50. The snapshot sees all
     // of them.
-    let records = |census: &Census, ids: &[SegmentId]| -> usize {
-        ids.iter().map(|&id| list(census, id).len()).sum()
+    let records = |liveness_scan: &LivenessScan, ids: &[SegmentId]| -> usize {
+        ids.iter().map(|&id| list(liveness_scan, id).len()).sum()
     };
-    assert_eq!((records(&look, &first), records(&census, &first)), (40, 40));
+    assert_eq!((records(&look, &first), records(&liveness_scan, &first)), (40, 40));
     drop((snapshot, seen));
-    let (census, look) = (count(&db, &wanted, false), count(&db, &wanted, true));
+    let (liveness_scan, look) = (count(&db, &wanted, false), count(&db, &wanted, true));
     assert_eq!(records(&look, &first), 20, "the later flush is looked at too, and hides the rest");
-    assert_eq!(records(&census, &wanted), records(&look, &wanted) - 5, "what a memtable hides");
+    assert_eq!(
+        records(&liveness_scan, &wanted),
+        records(&look, &wanted) - 5,
+        "what a memtable hides"
+    );
     assert_eq!(records(&count(&db, &first, true), &first), 40, "nothing but that flush is read");
     expect_clean(&db);
 }
@@ -147,10 +157,10 @@ fn facts_of(id: SegmentId) -> SpaceFacts {
     SpaceFacts { segments: vec![segment], ..SpaceFacts::default() }
 }
 
-/// A census that began before a look ends behind it. What the look knew to be dead may be in a hole
-/// by then, and a relocation that reads zeroes takes the segment for damaged.
+/// A liveness scan that began before a look ends behind it. What the look knew to be dead may be in
+/// a hole by then, and a relocation that reads zeroes takes the segment for damaged.
 #[test]
-fn i06_an_older_census_takes_nothing_back() {
+fn i06_an_older_liveness_scan_takes_nothing_back() {
     let dir = doc_dir("look-older");
     let db = open(&dir);
     let write = |count: usize, byte| {
@@ -161,8 +171,8 @@ fn i06_an_older_census_takes_nothing_back() {
     };
     write(1, 1);
     let id = closed(&db, &[])[0];
-    let census = count(&db, &[id], false);
-    let record = list(&census, id)[0];
+    let liveness_scan = count(&db, &[id], false);
+    let record = list(&liveness_scan, id)[0];
     write(1, 2);
     let look = count(&db, &closed(&db, &[]), true);
     assert!(list(&look, id).is_empty());
@@ -170,18 +180,18 @@ fn i06_an_older_census_takes_nothing_back() {
     let (facts, version) = (facts_of(id), db.core.set.current());
     let mut knowledge = Knowledge::default();
     knowledge.add(look, &facts);
-    knowledge.renew(census.clone(), &facts, &version);
-    assert!(list(&knowledge.census, id).is_empty(), "the look came later");
+    knowledge.renew(liveness_scan.clone(), &facts, &version);
+    assert!(list(&knowledge.liveness_scan, id).is_empty(), "the look came later");
     assert_eq!(knowledge.listed(), 0);
 
     let mut knowledge = Knowledge::default();
-    knowledge.renew(census.clone(), &facts, &version);
-    assert_eq!(list(&knowledge.census, id), [record]);
+    knowledge.renew(liveness_scan.clone(), &facts, &version);
+    assert_eq!(list(&knowledge.liveness_scan, id), [record]);
     // Whoever knew that it is dead declared a hole there.
     let hole = (record.offset.next_multiple_of(HOLE_UNIT), HOLE_UNIT);
     let holes = Change::Holes { segment: id, holes: [hole].into() };
     db.core.set.apply(|_| Ok(Edit::new(vec![holes])), &[], None).unwrap();
     let mut knowledge = Knowledge::default();
-    knowledge.renew(census, &facts, &db.core.set.current());
-    assert!(list(&knowledge.census, id).is_empty(), "what is in a hole is not moved");
+    knowledge.renew(liveness_scan, &facts, &db.core.set.current());
+    assert!(list(&knowledge.liveness_scan, id).is_empty(), "what is in a hole is not moved");
 }

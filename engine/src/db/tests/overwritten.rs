@@ -1,4 +1,4 @@
-//! What value GC takes for dead though the last census found it alive, and what it must not.
+//! What value GC takes for dead though the last liveness scan found it alive, and what it must not.
 
 use super::relocated::open;
 use super::snapshots::{put, settle, views};
@@ -61,7 +61,7 @@ fn newer_entries_hide_in_memtables_and_in_tables_flushed_since() {
 }
 
 #[test]
-fn tables_from_before_the_census_are_not_asked() {
+fn tables_from_before_the_liveness_scan_are_not_asked() {
     let dir = doc_dir("overwritten-flushed");
     let db = open(&dir);
     let id = default_id(&db);
@@ -71,7 +71,7 @@ fn tables_from_before_the_census_are_not_asked() {
     let second = db.core.snapshots.visible();
     settle(&db);
     assert!(is_hidden(&db, first, id, "a", first), "flushed since");
-    assert!(!is_hidden(&db, second, id, "a", first), "the census has seen that one");
+    assert!(!is_hidden(&db, second, id, "a", first), "the liveness scan has seen that one");
 }
 
 #[test]

@@ -184,9 +184,9 @@ fn i03_a_visible_record_given_up_is_corruption_and_a_hidden_one_is_fine() {
 
 /// Segment and offset of the visible pointer of a key, as its table has it.
 fn pointers_of(db: &Db, key: &[u8]) -> (SegmentId, u64) {
-    use crate::read::get::{Found, get};
+    use crate::read::get::{Lookup, get};
     let found = get(&view(db), key, db.core.snapshots.visible(), false).unwrap();
-    let Found::Pointer(pointer, _) = found else { panic!("{found:?}") };
+    let Lookup::Pointer(pointer, _) = found else { panic!("{found:?}") };
     (pointer.segment, pointer.offset)
 }
 

@@ -6,7 +6,7 @@ use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
 use crate::db::Db;
 use crate::doc_dir;
-use crate::gc::census::{self, Census, Scope};
+use crate::gc::liveness_scan::{self, LivenessScan, Scope};
 use crate::gc::tidy::Tidy;
 use crate::version::entries::EntriesView;
 use crate::version::view::View;
@@ -33,16 +33,16 @@ pub(super) fn views(db: &Db) -> Vec<Arc<View>> {
     db.core.states().iter().map(|state| state.view()).collect()
 }
 
-/// A census of these views, or a look at the wanted segments alone, which comes behind it.
+/// A liveness scan of these views, or a look at the wanted segments alone, which comes behind it.
 pub(super) fn taken(
     seqno: SeqNo,
     snapshots: &[SeqNo],
     views: &[EntriesView],
     (wanted, wanted_only): (&[SegmentId], bool),
-) -> Census {
+) -> LivenessScan {
     let walk = 1 + u64::from(wanted_only);
     let scope = Scope { seqno, snapshots, views, wanted, wanted_only, max_listed: 10_000, walk };
-    census::take(&scope, || Ok(())).unwrap()
+    liveness_scan::take(&scope, || Ok(())).unwrap()
 }
 
 #[test]
@@ -72,11 +72,11 @@ fn i06_a_flush_keeps_what_a_snapshot_sees_that_was_taken_meanwhile() {
     assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), vec![3; 500]);
 }
 
-/// A snapshot is listed and goes, and a compaction drops what only it saw, before the census takes
-/// its views: what that had hidden was given up long ago.
+/// A snapshot is listed and goes, and a compaction drops what only it saw, before the liveness scan
+/// takes its views: what that had hidden was given up long ago.
 #[test]
-fn i06_a_census_whose_snapshots_went_finds_no_damage() {
-    let dir = doc_dir("census-snapshot");
+fn i06_a_liveness_scan_whose_snapshots_went_finds_no_damage() {
+    let dir = doc_dir("liveness_scan-snapshot");
     let db = open(&dir);
     let keys: Vec<String> = (0..40).map(|number| format!("{number:02}")).collect();
     keys.iter().for_each(|key| put(&db, key, 1));
@@ -109,8 +109,8 @@ fn i06_a_census_whose_snapshots_went_finds_no_damage() {
     db.core.background.run_chosen(keyspace, false, merge_level0).unwrap();
     assert_eq!(keyspace.view().levels.level(0).len(), 1);
     let views: Vec<_> = views(&db).iter().map(|view| EntriesView::of(view)).collect();
-    let census = taken(scope_seqno, &listed, &views, (&[], false));
-    assert_eq!(census.entries, 40, "each key once");
+    let liveness_scan = taken(scope_seqno, &listed, &views, (&[], false));
+    assert_eq!(liveness_scan.entries, 40, "each key once");
     assert_eq!(db.space().unwrap().keyspaces[0].entries, 40);
     expect_clean(&db);
 }

@@ -4,7 +4,7 @@ use crate::db::Db;
 use crate::db::options::Options;
 use crate::doc_dir;
 use crate::env::sync::Mutex;
-use crate::env::threads::{Join, Threads, Work};
+use crate::env::threads::{Join, ThreadBody, Threads};
 use crate::env::{Env, OsSettings};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ struct Noting {
 }
 
 impl Threads for Noting {
-    fn spawn(&self, name: &str, work: Work) -> std::io::Result<Box<dyn Join>> {
+    fn spawn(&self, name: &str, work: ThreadBody) -> std::io::Result<Box<dyn Join>> {
         self.threads.spawn(name, work)
     }
 
@@ -25,7 +25,7 @@ impl Threads for Noting {
         self.threads.yield_now();
     }
 
-    fn give_way(&self) {
+    fn lower_priority(&self) {
         let thread = std::thread::current();
         self.gave_way.lock().insert(thread.name().unwrap_or_default().to_owned());
     }

@@ -4,10 +4,10 @@ use super::relocated::open;
 use super::snapshots::{put, settle};
 use crate::base::compression::Codec;
 use crate::base::key::{EntryKind, Trailer};
-use crate::compaction::output::Output;
+use crate::compaction::output::TableOutput;
 use crate::db::Db;
 use crate::doc_dir;
-use crate::env::budget::Who;
+use crate::env::budget::IoPriority;
 use crate::gc::survey::{Knowledge, survey};
 use crate::version::settings::KeyspaceOptions;
 
@@ -30,7 +30,7 @@ fn a_table_counts_while_no_version_names_it() {
     let mut options = KeyspaceOptions::clone(&keyspace.options());
     options.block_codec = Codec::None;
     let (context, order) = (db.core.background.context(), keyspace.order.clone());
-    let mut output = Output::new(context, order, &options, u64::MAX, Who::Compaction);
+    let mut output = TableOutput::new(context, order, &options, u64::MAX, IoPriority::Compaction);
     let trailer = Trailer::new(1, EntryKind::Put);
     for number in 0..40_000_u32 {
         output.add(&number.to_be_bytes(), trailer, &[7; 50]).unwrap();

@@ -134,7 +134,7 @@ pub(super) struct Faults {
 }
 
 /// What is to become of a call.
-pub(super) struct Fate {
+pub(super) struct CallFate {
     /// The power fails while it is under way.
     pub(super) power_fails: bool,
     pub(super) error: Option<io::Error>,
@@ -166,13 +166,13 @@ impl Faults {
     }
 
     /// Counts a call and decides on it.
-    pub(super) fn fate(&mut self, call: Call, path: &Path) -> Fate {
+    pub(super) fn fate(&mut self, call: Call, path: &Path) -> CallFate {
         *self.calls.entry(call).or_default() += 1;
         self.mutations += u64::from(call.mutates());
         let power_fails = call.mutates() && self.crash_at == Some(self.mutations);
         // Each plan sees each call, so that one plan does not shift the count of another.
         let errors: Vec<io::Error> =
             self.plans.iter_mut().filter_map(|plan| plan.strikes(call, path)).collect();
-        Fate { power_fails, error: errors.into_iter().next() }
+        CallFate { power_fails, error: errors.into_iter().next() }
     }
 }

@@ -2,10 +2,10 @@
 //! fail, or be the one at which the power fails, before it does its work on the disk.
 
 use super::disk::{FileId, FileOp, tidy};
-use super::faults::{Call, Fate};
+use super::faults::{Call, CallFate};
 use super::scheduler::{Scheduler, seat};
-use super::{SimTaken, State};
-use crate::env::fs::{Advice, File, Fs, Hold, Lock};
+use super::{SimTaken, SimulationState};
+use crate::env::fs::{AccessPattern, File, Fs, Hold, Lock};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ const PLENTY: u64 = 1 << 40;
 /// A process' view of the disk. After a restart the views and files of before only fail.
 #[derive(Clone)]
 pub(super) struct SimFs {
-    pub(super) state: Arc<Mutex<State>>,
+    pub(super) state: Arc<Mutex<SimulationState>>,
     pub(super) scheduler: Arc<Scheduler>,
     /// The process' number.
     pub(super) boot: u64,
@@ -39,12 +39,16 @@ fn power_failure() -> io::Error {
 }
 
 impl SimFs {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimulationState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What every call begins with.
-    fn admit(&self, call: Call, path: &Path) -> io::Result<(MutexGuard<'_, State>, Fate)> {
+    fn admit(
+        &self,
+        call: Call,
+        path: &Path,
+    ) -> io::Result<(MutexGuard<'_, SimulationState>, CallFate)> {
         match seat() {
             Some(seat) => seat.pass(call.name()),
             None => self.scheduler.tick(),
@@ -62,7 +66,7 @@ impl SimFs {
         &self,
         call: Call,
         path: &Path,
-        act: impl FnOnce(&mut State) -> io::Result<R>,
+        act: impl FnOnce(&mut SimulationState) -> io::Result<R>,
     ) -> io::Result<R> {
         let (mut state, fate) = self.admit(call, path)?;
         fate.error.map_or_else(|| act(&mut state), Err)
@@ -74,7 +78,7 @@ impl SimFs {
         &self,
         call: Call,
         path: &Path,
-        act: impl FnOnce(&mut State) -> io::Result<R>,
+        act: impl FnOnce(&mut SimulationState) -> io::Result<R>,
     ) -> io::Result<R> {
         let (mut state, fate) = self.admit(call, path)?;
         if let Some(error) = fate.error {
@@ -94,8 +98,8 @@ impl SimFs {
         &self,
         call: Call,
         path: &Path,
-        act: impl FnOnce(&mut State) -> io::Result<()>,
-        fail: impl FnOnce(&mut State),
+        act: impl FnOnce(&mut SimulationState) -> io::Result<()>,
+        fail: impl FnOnce(&mut SimulationState),
     ) -> io::Result<()> {
         let (mut state, fate) = self.admit(call, path)?;
         if fate.power_fails {
@@ -247,11 +251,11 @@ impl SimFile {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, "the file is open for reading only"))
     }
 
-    fn inspect<R>(&self, look: impl FnOnce(&mut State) -> R) -> io::Result<R> {
+    fn inspect<R>(&self, look: impl FnOnce(&mut SimulationState) -> R) -> io::Result<R> {
         self.fs.look(Call::Inspect, &self.path, |state| Ok(look(state)))
     }
 
-    fn write_part(&self, state: &mut State, offset: u64, part: &[u8]) {
+    fn write_part(&self, state: &mut SimulationState, offset: u64, part: &[u8]) {
         if !part.is_empty() {
             state.disk.change(self.file, FileOp::Write { offset, bytes: part.to_vec() });
         }
@@ -290,12 +294,12 @@ impl File for SimFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        let sync = |state: &mut State| {
+        let sync = |state: &mut SimulationState| {
             state.disk.sync(self.file);
             Ok(())
         };
-        let fail = |state: &mut State| {
-            let State { disk, dice, .. } = state;
+        let fail = |state: &mut SimulationState| {
+            let SimulationState { disk, dice, .. } = state;
             disk.fail_sync(self.file, || dice.one_in(2));
         };
         self.fs.make_durable(Call::Sync, &self.path, sync, fail)
@@ -337,7 +341,7 @@ impl File for SimFile {
         self.inspect(|state| state.disk.links(self.file))
     }
 
-    fn advise(&self, _: Advice) {}
+    fn advise(&self, _: AccessPattern) {}
 
     #[cfg(unix)]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {

@@ -52,11 +52,11 @@ use std::time::Duration;
 pub struct Simulation {
     seed: u64,
     scheduler: Arc<Scheduler>,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SimulationState>>,
 }
 
 /// All that calls of the file system touch.
-struct State {
+struct SimulationState {
     disk: Disk,
     faults: Faults,
     capacity: Option<u64>,
@@ -75,9 +75,9 @@ struct SimTaken {
     holder: String,
 }
 
-impl State {
-    fn new(disk: Disk, seed: u64) -> State {
-        State {
+impl SimulationState {
+    fn new(disk: Disk, seed: u64) -> SimulationState {
+        SimulationState {
             disk,
             faults: Faults::default(),
             capacity: None,
@@ -104,11 +104,11 @@ impl Env {
 
 impl Simulation {
     fn new(seed: u64, disk: Disk) -> Simulation {
-        let state = Arc::new(Mutex::new(State::new(disk, seed)));
+        let state = Arc::new(Mutex::new(SimulationState::new(disk, seed)));
         Simulation { seed, scheduler: Scheduler::new(seed), state }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimulationState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -195,7 +195,7 @@ impl Simulation {
     /// forgotten; the capacity stays.
     pub fn restart(&self, survivors: Survivors) -> Env {
         let mut state = self.state();
-        let State { disk, dice, .. } = &mut *state;
+        let SimulationState { disk, dice, .. } = &mut *state;
         survivors::survive(disk, survivors, dice);
         state.faults = Faults::default();
         state.locks.clear();

@@ -34,10 +34,10 @@ const FIRST: usize = 0;
 
 pub(in crate::env) struct Scheduler {
     seed: u64,
-    state: Mutex<State>,
+    state: Mutex<SchedulerState>,
 }
 
-struct State {
+struct SchedulerState {
     dice: Dice,
     /// The turn goes on once in so many points.
     stride: usize,
@@ -89,7 +89,7 @@ pub(in crate::env) struct Seat {
 impl Scheduler {
     pub(super) fn new(seed: u64) -> Arc<Scheduler> {
         let mut dice = Dice::new(seed, 1);
-        let state = State {
+        let state = SchedulerState {
             stride: STRIDES[dice.below(STRIDES.len())],
             dice,
             now: Duration::ZERO,
@@ -104,7 +104,7 @@ impl Scheduler {
         Arc::new(Scheduler { seed, state: Mutex::new(state) })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SchedulerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -293,9 +293,9 @@ impl Seat {
     /// Lets the scheduler choose who runs, and waits until it is this thread again.
     fn hand_on<'a>(
         &'a self,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, SchedulerState>,
         point: &'static str,
-    ) -> MutexGuard<'a, State> {
+    ) -> MutexGuard<'a, SchedulerState> {
         state.step(self.id, point);
         state.choose(self.scheduler.seed);
         let state = self.await_turn(state);
@@ -306,7 +306,10 @@ impl Seat {
         state
     }
 
-    fn await_turn<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn await_turn<'a>(
+        &'a self,
+        mut state: MutexGuard<'a, SchedulerState>,
+    ) -> MutexGuard<'a, SchedulerState> {
         let turn = Arc::clone(&state.threads[self.id].turn);
         while state.running != self.id {
             state = turn.wait(state).unwrap_or_else(PoisonError::into_inner);
@@ -325,7 +328,7 @@ fn fail(failure: &str) -> ! {
     panic!("{failure}");
 }
 
-impl State {
+impl SchedulerState {
     fn waiting_for(&self, wanted: Awaited) -> impl Iterator<Item = usize> + '_ {
         let waits =
             move |phase: &Phase| matches!(phase, Phase::Waiting { on, .. } if *on == wanted);

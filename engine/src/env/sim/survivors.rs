@@ -31,7 +31,7 @@ pub enum Survivors {
 }
 
 /// What becomes of one operation.
-enum Fate {
+enum OperationFate {
     Kept,
     Lost,
     /// Of a write, the sectors for which a draw says so.
@@ -58,7 +58,7 @@ pub(super) fn survive(disk: &mut Disk, survivors: Survivors, dice: &mut Dice) {
     let mut names = disk.durable_names.clone();
     for (op, fate) in unsynced.iter().zip(fates) {
         match (op, fate) {
-            (_, Fate::Lost) => {}
+            (_, OperationFate::Lost) => {}
             (Unsynced::Name(op), _) => op.apply(&mut names),
             (Unsynced::File(file, op), fate) => {
                 apply(op, &fate, &mut disk.file(*file).durable, dice);
@@ -82,10 +82,12 @@ fn in_order(disk: &Disk) -> Vec<Unsynced> {
     ops.into_values().collect()
 }
 
-fn fates(unsynced: &[Unsynced], survivors: Survivors, dice: &mut Dice) -> Vec<Fate> {
+fn fates(unsynced: &[Unsynced], survivors: Survivors, dice: &mut Dice) -> Vec<OperationFate> {
     let count = unsynced.len();
     let by_index = |keep: &dyn Fn(usize) -> bool| {
-        (0..count).map(|index| if keep(index) { Fate::Kept } else { Fate::Lost }).collect()
+        (0..count)
+            .map(|index| if keep(index) { OperationFate::Kept } else { OperationFate::Lost })
+            .collect()
     };
     match survivors {
         Survivors::LoseAll => by_index(&|_| false),
@@ -97,9 +99,9 @@ fn fates(unsynced: &[Unsynced], survivors: Survivors, dice: &mut Dice) -> Vec<Fa
         Survivors::PrefixOf(kept) => by_index(&|index| index < kept),
         Survivors::AllBut(lost) => by_index(&|index| index != lost),
         Survivors::TornLast => {
-            let mut fates: Vec<Fate> = by_index(&|_| true);
+            let mut fates: Vec<OperationFate> = by_index(&|_| true);
             if let Some(last) = unsynced.iter().rposition(is_write) {
-                fates[last] = Fate::Torn;
+                fates[last] = OperationFate::Torn;
             }
             fates
         }
@@ -115,32 +117,32 @@ fn is_write(op: &Unsynced) -> bool {
     matches!(op, Unsynced::File(_, FileOp::Write { .. }))
 }
 
-fn random_fate(op: &Unsynced, lost_in_16: usize, dice: &mut Dice) -> Fate {
+fn random_fate(op: &Unsynced, lost_in_16: usize, dice: &mut Dice) -> OperationFate {
     if dice.below(16) >= lost_in_16 {
-        return Fate::Kept;
+        return OperationFate::Kept;
     }
     if !is_write(op) {
-        return Fate::Lost;
+        return OperationFate::Lost;
     }
     match dice.below(8) {
-        0..4 => Fate::Lost,
-        4..6 => Fate::Torn,
-        6 => Fate::OnlyLength,
-        _ => Fate::Noise,
+        0..4 => OperationFate::Lost,
+        4..6 => OperationFate::Torn,
+        6 => OperationFate::OnlyLength,
+        _ => OperationFate::Noise,
     }
 }
 
-fn apply(op: &FileOp, fate: &Fate, content: &mut Content, dice: &mut Dice) {
+fn apply(op: &FileOp, fate: &OperationFate, content: &mut Content, dice: &mut Dice) {
     let FileOp::Write { offset, bytes } = op else {
         return op.apply(content);
     };
     let (old_len, end) = (content.len(), offset + bytes.len() as u64);
     match fate {
-        Fate::Kept => content.write(*offset, bytes),
-        Fate::Lost => {}
-        Fate::Torn => tear(*offset, bytes, content, dice),
-        Fate::OnlyLength => content.extend(end),
-        Fate::Noise => {
+        OperationFate::Kept => content.write(*offset, bytes),
+        OperationFate::Lost => {}
+        OperationFate::Torn => tear(*offset, bytes, content, dice),
+        OperationFate::OnlyLength => content.extend(end),
+        OperationFate::Noise => {
             content.extend(end);
             let noise: Vec<u8> =
                 (old_len.max(*offset)..end).map(|_| dice.next_u64() as u8).collect();

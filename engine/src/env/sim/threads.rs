@@ -5,7 +5,7 @@ use super::dice::Dice;
 use super::scheduler::{Scheduler, Seat, seat};
 use crate::env::clock::Clock;
 use crate::env::random::Random;
-use crate::env::threads::{Join, OsThreads, Threads, Work};
+use crate::env::threads::{Join, OsThreads, ThreadBody, Threads};
 use crate::env::turn::Awaited;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) struct SimThreads(pub(super) Arc<Scheduler>);
 
 impl Threads for SimThreads {
-    fn spawn(&self, name: &str, work: Work) -> io::Result<Box<dyn Join>> {
+    fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>> {
         match seat() {
             Some(seat) => Ok(Box::new(SimJoin(seat.spawn(name, work)?))),
             None => OsThreads.spawn(name, work),

@@ -1,7 +1,7 @@
 //! The real file system.
 
 use super::Directory;
-use crate::env::fs::{Advice, File, Fs, Hold};
+use crate::env::fs::{AccessPattern, File, Fs, Hold};
 use crate::env::{Env, OsSettings};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -23,8 +23,8 @@ fn what_is_written_is_read_back() {
     file.sync().unwrap();
     fs.sync_dir(directory.path()).unwrap();
     let file = fs.open(&path).unwrap();
-    file.advise(Advice::Random);
-    file.advise(Advice::Sequential);
+    file.advise(AccessPattern::Random);
+    file.advise(AccessPattern::Sequential);
     assert_eq!(file.len().unwrap(), 11);
     assert_eq!(file.links().unwrap(), 1);
     assert!(file.descriptor().is_some());
@@ -192,7 +192,7 @@ fn a_thread_that_gives_way_does_so_alone() {
     let before = getpriority_process(None).unwrap();
     let (send, receive) = std::sync::mpsc::channel();
     let work = move || {
-        OsThreads.give_way();
+        OsThreads.lower_priority();
         send.send(getpriority_process(None).unwrap()).unwrap();
     };
     OsThreads.spawn("background", Box::new(work)).unwrap().join().unwrap();

@@ -2,7 +2,7 @@
 
 use super::Directory;
 use crate::env::batch_read::{BatchReader, OneByOne, ParallelReads, ReadRequest};
-use crate::env::fs::{Advice, File};
+use crate::env::fs::{AccessPattern, File};
 use crate::env::pool::ThreadPool;
 use crate::env::{Env, OsSettings};
 use std::io;
@@ -157,7 +157,7 @@ impl File for Gated {
     fn links(&self) -> io::Result<u64> {
         Ok(1)
     }
-    fn advise(&self, _: Advice) {}
+    fn advise(&self, _: AccessPattern) {}
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None
     }
@@ -173,23 +173,27 @@ fn gated() -> (Arc<Gated>, Receiver<()>, Sender<()>) {
 #[test]
 fn dropping_a_batch_cancels_what_has_not_begun() {
     let pool = ThreadPool::new(1);
-    let (gate, has_begun, let_go) = gated();
-    let file: Arc<dyn File> = gate.clone();
+    let (stall_controller, has_begun, let_go) = gated();
+    let file: Arc<dyn File> = stall_controller.clone();
     let pending = pool.submit((0..5).map(|_| request(&file, 0, 1)).collect());
     has_begun.recv().unwrap();
     drop(pending);
-    assert_eq!(Arc::strong_count(&gate), 3, "ours, the one that is read, and the local handle");
+    assert_eq!(
+        Arc::strong_count(&stall_controller),
+        3,
+        "ours, the one that is read, and the local handle"
+    );
     let_go.send(()).unwrap();
     drop(pool); // waits for its threads
-    assert_eq!(gate.reads.load(Ordering::SeqCst), 1);
-    assert_eq!(Arc::strong_count(&gate), 2);
+    assert_eq!(stall_controller.reads.load(Ordering::SeqCst), 1);
+    assert_eq!(Arc::strong_count(&stall_controller), 2);
 }
 
 #[test]
 fn a_result_does_not_wait_behind_other_batches() {
     let pool = ThreadPool::new(1);
-    let (gate, has_begun, let_go) = gated();
-    let file: Arc<dyn File> = gate;
+    let (stall_controller, has_begun, let_go) = gated();
+    let file: Arc<dyn File> = stall_controller;
     let mut stuck = pool.submit(vec![request(&file, 0, 1)]);
     has_begun.recv().unwrap(); // the only thread is busy now
     let directory = Directory::new();
@@ -217,9 +221,9 @@ fn results_outlive_the_reader() {
 #[test]
 fn a_panic_in_a_read_is_an_error() {
     for reader in readers() {
-        let (gate, has_begun, _) = gated();
+        let (stall_controller, has_begun, _) = gated();
         drop(has_begun); // telling that the read has begun now panics
-        let file: Arc<dyn File> = gate;
+        let file: Arc<dyn File> = stall_controller;
         let mut pending = reader.submit(vec![request(&file, 0, 1), request(&file, 0, 1)]);
         for index in [0, 1] {
             let error = pending.take(index).unwrap_err();
@@ -253,7 +257,7 @@ fn compare_ways_of_reading() {
     let chunk = vec![1; 1 << 20];
     (0..FILE_BYTES >> 20).for_each(|at| file.write_at(&chunk, at << 20).unwrap());
     file.sync().unwrap();
-    file.advise(Advice::Random);
+    file.advise(AccessPattern::Random);
     let mut ways: Vec<(&str, Box<dyn BatchReader>)> = vec![("one by one", Box::new(OneByOne))];
     for (name, threads) in [("8 threads", 8), ("32 threads", 32), ("64 threads", 64)] {
         ways.push((name, Box::new(ThreadPool::new(threads))));

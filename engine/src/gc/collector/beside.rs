@@ -1,5 +1,5 @@
-//! Work on a thread of its own beside that of value GC, which goes on meanwhile: a census. It has
-//! the priority of the thread that begins it, which has given way already.
+//! Work on a thread of its own beside that of value GC, which goes on meanwhile: a liveness scan.
+//! It has the priority of the thread that begins it, which has given way already.
 //!
 //! Lock: `state` here, a leaf, held for moments only.
 
@@ -11,22 +11,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// What the two threads share.
-struct Shared<T> {
-    state: Mutex<State<T>>,
+struct SideTaskShared<T> {
+    state: Mutex<SideTaskState<T>>,
     ended: Condvar,
     is_given_up: AtomicBool,
 }
 
-struct State<T> {
+struct SideTaskState<T> {
     is_over: bool,
     /// `None` once it is over: it panicked.
     outcome: Option<T>,
 }
 
 /// Says that it is over, also after a panic.
-struct Ending<T>(Arc<Shared<T>>);
+struct EndOnDrop<T>(Arc<SideTaskShared<T>>);
 
-impl<T> Drop for Ending<T> {
+impl<T> Drop for EndOnDrop<T> {
     fn drop(&mut self) {
         self.0.state.lock().is_over = true;
         self.0.ended.notify_all();
@@ -35,7 +35,7 @@ impl<T> Drop for Ending<T> {
 
 /// Work under way. Dropped, it is given up, and has ended: it never outlives whoever began it.
 pub(super) struct Beside<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<SideTaskShared<T>>,
     thread: Option<Box<dyn Join>>,
 }
 
@@ -47,12 +47,12 @@ impl<T: Send + 'static> Beside<T> {
         name: &str,
         work: impl FnOnce(&AtomicBool) -> T + Send + 'static,
     ) -> io::Result<Beside<T>> {
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State { is_over: false, outcome: None }),
+        let shared = Arc::new(SideTaskShared {
+            state: Mutex::new(SideTaskState { is_over: false, outcome: None }),
             ended: Condvar::new(),
             is_given_up: AtomicBool::new(false),
         });
-        let ending = Ending(shared.clone());
+        let ending = EndOnDrop(shared.clone());
         let work = move || {
             let outcome = work(&ending.0.is_given_up);
             ending.0.state.lock().outcome = Some(outcome);

@@ -1,15 +1,15 @@
-//! When the collector counts, and how: a census, or a look at what is new.
+//! When the collector counts, and how: a liveness scan, or a look at what is new.
 
 use super::beside::Beside;
-use super::task::{Taken, Task};
-use super::{Collector, State};
+use super::task::{Task, TimedLivenessScan};
+use super::{Collector, CollectorState};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
-use crate::gc::census::LiveRecord;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
-use crate::gc::pace::{CensusNeed, Counted, Written};
-use crate::gc::picker::{Mode, Plan};
+use crate::gc::liveness_scan::LiveRecord;
+use crate::gc::pace::{LiveCount, LivenessScanNeed, Written};
+use crate::gc::picker::{GcPlan, Mode};
 use crate::gc::survey::are_long;
 use crate::gc::target::SpaceTarget;
 use crate::version::entries::EntriesView;
@@ -18,24 +18,24 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// While a census is under way and there is nothing to free, it is looked for so often.
+/// While a liveness scan is under way and there is nothing to free, it is looked for so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// For a census that nobody gives up.
+/// For a liveness scan that nobody gives up.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// A census that another thread takes.
-pub(super) struct Counting {
-    taking: Beside<Result<Taken>>,
+/// A liveness scan that another thread takes.
+pub(super) struct BackgroundLivenessScan {
+    taking: Beside<Result<TimedLivenessScan>>,
     start: Start,
 }
 
-impl Counting {
+impl BackgroundLivenessScan {
     pub(super) fn is_over(&self) -> bool {
         self.taking.is_over_within(Duration::ZERO)
     }
 }
 
-/// What was so when a census began.
+/// What was so when a liveness scan began.
 struct Start {
     facts: SpaceFacts,
     written: Written,
@@ -44,11 +44,11 @@ struct Start {
 
 impl Collector {
     /// Whether what is known is too old, or too little, to decide by.
-    pub(super) fn wants_census(
+    pub(super) fn wants_liveness_scan(
         &self,
-        state: &State,
+        state: &CollectorState,
         facts: &SpaceFacts,
-        plan: &Plan,
+        plan: &GcPlan,
         mode: Mode,
     ) -> bool {
         if matches!(mode, Mode::Off | Mode::Paused) || !facts.segments.iter().any(|s| s.sealed) {
@@ -76,7 +76,7 @@ impl Collector {
         }
         let exhausted = !self.has_work(state, plan);
         exhausted && self.wants_lists(state, plan)
-            || state.live.is_census_due(&CensusNeed {
+            || state.live.is_liveness_scan_due(&LivenessScanNeed {
                 allocated: facts.allocated(),
                 max_space_amplification: target,
                 written,
@@ -85,23 +85,23 @@ impl Collector {
             })
     }
 
-    /// True if the last census had no memory for the list of a victim, which the next one may have,
-    /// as what it listed was freed since. Otherwise it would list the same again.
-    fn wants_lists(&self, state: &State, plan: &Plan) -> bool {
+    /// True if the last liveness scan had no memory for the list of a victim, which the next one
+    /// may have, as what it listed was freed since. Otherwise it would list the same again.
+    fn wants_lists(&self, state: &CollectorState, plan: &GcPlan) -> bool {
         state.has_freed && state.given_up(plan).next().is_some()
     }
 
-    /// True if a snapshot is gone that kept something live in the last census.
-    fn is_released(&self, state: &State) -> bool {
+    /// True if a snapshot is gone that kept something live in the last liveness scan.
+    fn is_released(&self, state: &CollectorState) -> bool {
         let now = self.parts.snapshots.list();
         state.snapshots.iter().any(|seqno| now.binary_search(seqno).is_err())
     }
 
     /// Begins to count anew. Where `mode` is to hold the space target another thread does that, as
-    /// what the last census found can be freed meanwhile; else it is done on return.
-    pub(super) fn begin_census(
+    /// what the last liveness scan found can be freed meanwhile; else it is done on return.
+    pub(super) fn begin_liveness_scan(
         &self,
-        state: &mut State,
+        state: &mut CollectorState,
         facts: &SpaceFacts,
         mode: Mode,
     ) -> Result<()> {
@@ -113,9 +113,9 @@ impl Collector {
         let task = Arc::new(task);
         let (counted, threads) = (task.clone(), &self.parts.context.env.threads);
         let work = move |is_given_up: &AtomicBool| counted.run(is_given_up);
-        match Beside::begin(threads, "cleave-census", work) {
+        match Beside::begin(threads, "cleave-liveness", work) {
             Ok(taking) => {
-                state.counting = Some(Counting { taking, start });
+                state.counting = Some(BackgroundLivenessScan { taking, start });
                 Ok(())
             }
             // The system has no thread left.
@@ -128,7 +128,7 @@ impl Collector {
     pub(super) fn count_up_to(
         &self,
         newest: Option<SegmentId>,
-        state: &mut State,
+        state: &mut CollectorState,
         facts: &SpaceFacts,
     ) -> Result<()> {
         let is_asked_for = |it: &&SegmentFacts| it.is_collectable() && Some(it.id) <= newest;
@@ -137,10 +137,10 @@ impl Collector {
         self.take(state, task.run(&NEVER), start)
     }
 
-    /// A census that begins now, and lists what is live in the `wanted` segments.
+    /// A liveness scan that begins now, and lists what is live in the `wanted` segments.
     fn start(
         &self,
-        state: &mut State,
+        state: &mut CollectorState,
         facts: &SpaceFacts,
         wanted: Vec<SegmentId>,
     ) -> Result<(Task, Start)> {
@@ -151,8 +151,13 @@ impl Collector {
         Ok((task, start))
     }
 
-    /// Takes the census on this thread, and gives it up if value GC is paused meanwhile.
-    fn take_unless_paused(&self, state: &mut State, task: &Task, start: Start) -> Result<()> {
+    /// Takes the liveness scan on this thread, and gives it up if value GC is paused meanwhile.
+    fn take_unless_paused(
+        &self,
+        state: &mut CollectorState,
+        task: &Task,
+        start: Start,
+    ) -> Result<()> {
         let taken = task.run(&self.paused);
         if taken.is_err() && self.paused.load(Ordering::Relaxed) {
             state.has_freed = true;
@@ -161,42 +166,52 @@ impl Collector {
         self.take(state, taken, start)
     }
 
-    /// Takes what a census found that is over.
-    pub(super) fn end_census(&self, state: &mut State, counting: Counting) -> Result<()> {
-        let Counting { taking, start } = counting;
+    /// Takes what a liveness scan found that is over.
+    pub(super) fn end_liveness_scan(
+        &self,
+        state: &mut CollectorState,
+        counting: BackgroundLivenessScan,
+    ) -> Result<()> {
+        let BackgroundLivenessScan { taking, start } = counting;
         self.take(state, taking.outcome(), start)
     }
 
-    /// Waits a little for the census under way, as there is nothing to free; false if none is.
-    pub(super) fn await_census(&self, state: &State) -> bool {
+    /// Waits a little for the liveness scan under way, as there is nothing to free; false if none
+    /// is.
+    pub(super) fn await_liveness_scan(&self, state: &CollectorState) -> bool {
         if let Some(counting) = &state.counting {
             counting.taking.is_over_within(LOOK_AGAIN);
         }
         state.counting.is_some()
     }
 
-    fn take(&self, state: &mut State, taken: Result<Taken>, start: Start) -> Result<()> {
+    fn take(
+        &self,
+        state: &mut CollectorState,
+        taken: Result<TimedLivenessScan>,
+        start: Start,
+    ) -> Result<()> {
         let taken = taken.inspect_err(|error| {
             self.note_walk(error);
             state.has_freed = true;
         });
-        let Taken { census, time } = taken?;
-        self.troubles.lock().note_census();
+        let TimedLivenessScan { liveness_scan, time } = taken?;
+        self.quarantine.lock().note_liveness_scan();
         let context = &self.parts.context;
         let counters = &self.parts.counters.gc;
-        counters.censuses.add(1);
-        counters.census_entries.add(census.walked);
-        counters.census_nanos.add(time.as_nanos() as u64);
+        counters.liveness_scans.add(1);
+        counters.liveness_scan_entries.add(liveness_scan.walked);
+        counters.liveness_scan_nanos.add(time.as_nanos() as u64);
         let Start { facts, written, snapshots } = start;
-        let (live_bytes, live_records) = (census.live_bytes(), census.entries);
-        state.live.count(Counted { live_bytes, live_records, written });
+        let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.entries);
+        state.live.count(LiveCount { live_bytes, live_records, written });
         state.is_counted = true;
         // One from behind the count kept nothing alive in it.
-        state.snapshots = snapshots.into_iter().filter(|&it| it < census.seqno).collect();
-        let mut lists = census.segments.values().filter_map(|live| live.list.as_ref());
+        state.snapshots = snapshots.into_iter().filter(|&it| it < liveness_scan.seqno).collect();
+        let mut lists = liveness_scan.segments.values().filter_map(|live| live.list.as_ref());
         let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
         let may_punch = is_unknown && lists.any(|list| are_long(list));
-        state.knowledge.renew(census, &facts, &context.set.current());
+        state.knowledge.renew(liveness_scan, &facts, &context.set.current());
         if may_punch {
             state.puncher.costs.probe(context);
             let nanos = state.puncher.costs.get().map_or(0, |cost| cost.call_nanos);
@@ -205,8 +220,13 @@ impl Collector {
         Ok(())
     }
 
-    /// What a census that begins now looks at, or a look at the `wanted` segments alone.
-    fn task(&self, state: &mut State, wanted: Vec<SegmentId>, wanted_only: bool) -> Result<Task> {
+    /// What a liveness scan that begins now looks at, or a look at the `wanted` segments alone.
+    fn task(
+        &self,
+        state: &mut CollectorState,
+        wanted: Vec<SegmentId>,
+        wanted_only: bool,
+    ) -> Result<Task> {
         let seqno = self.parts.snapshots.visible();
         let snapshots = self.parts.snapshots.list();
         // I4: what was written over counts as dead only once the newer version is durable.
@@ -225,25 +245,25 @@ impl Collector {
         Ok(Task { context, seqno, snapshots, views, wanted, wanted_only, max_listed, walk })
     }
 
-    /// True if segments of the log that were closed since the census are worth a look, and there is
-    /// room for what it lists.
-    pub(super) fn wants_look(&self, state: &State, plan: &Plan) -> bool {
+    /// True if segments of the log that were closed since the liveness scan are worth a look, and
+    /// there is room for what it lists.
+    pub(super) fn wants_look(&self, state: &CollectorState, plan: &GcPlan) -> bool {
         let has_room = || state.knowledge.listed() < self.max_listed();
         state.is_counted && plan.after_look > 0 && has_room()
     }
 
-    /// Lists what is live in the segments of the log that were closed since the census. Only what
-    /// leads to them is read, where a census would read all: they are behind the head, so that is
-    /// few tables, the last flushes mostly. What others hide is listed too, and is not moved if it
-    /// is known by then to be overwritten.
-    pub(super) fn look_at_new(&self, state: &mut State, facts: &SpaceFacts) -> Result<()> {
+    /// Lists what is live in the segments of the log that were closed since the liveness scan. Only
+    /// what leads to them is read, where a liveness scan would read all: they are behind the head,
+    /// so that is few tables, the last flushes mostly. What others hide is listed too, and is not
+    /// moved if it is known by then to be overwritten.
+    pub(super) fn look_at_new(&self, state: &mut CollectorState, facts: &SpaceFacts) -> Result<()> {
         let new = facts.segments.iter().filter(|segment| segment.is_new());
         let task = self.task(state, wanted(new), true)?;
         let taken = task.run(&NEVER).inspect_err(|error| self.note_walk(error))?;
-        let Taken { census: found, time } = taken;
+        let TimedLivenessScan { liveness_scan: found, time } = taken;
         let counters = &self.parts.counters.gc;
-        counters.census_entries.add(found.walked);
-        counters.census_nanos.add(time.as_nanos() as u64);
+        counters.liveness_scan_entries.add(found.walked);
+        counters.liveness_scan_nanos.add(time.as_nanos() as u64);
         state.look_time = time;
         state.knowledge.add(found, facts);
         Ok(())
@@ -251,11 +271,11 @@ impl Collector {
 
     /// Remembers what keeps entries from being walked.
     fn note_walk(&self, error: &Error) {
-        self.troubles.lock().note_walk(error);
+        self.quarantine.lock().note_walk(error);
     }
 
-    /// Records that a census may list: half of the memory, as the lists of the last one are in use
-    /// until it is taken.
+    /// Records that a liveness scan may list: half of the memory, as the lists of the last one are
+    /// in use until it is taken.
     fn max_listed(&self) -> usize {
         self.parts.options.memory_bytes as usize / 2 / size_of::<LiveRecord>()
     }
@@ -269,7 +289,7 @@ impl Collector {
         for (id, keyspace) in &version.keyspaces {
             let seen = views.iter().any(|view| view.keyspace == *id);
             if !seen && keyspace.levels.deepest().is_some() {
-                let what = format!("keyspace {:?} is not open for a census", keyspace.name);
+                let what = format!("keyspace {:?} is not open for a liveness scan", keyspace.name);
                 return Err(Error::new(ErrorKind::Busy, what));
             }
         }
@@ -277,8 +297,8 @@ impl Collector {
     }
 }
 
-/// Segments whose records a census is to list: those with most garbage for what is live first, as
-/// far as is known, and last those that can't be freed now.
+/// Segments whose records a liveness scan is to list: those with most garbage for what is live
+/// first, as far as is known, and last those that can't be freed now.
 fn wanted<'a>(candidates: impl Iterator<Item = &'a SegmentFacts>) -> Vec<SegmentId> {
     let mut candidates: Vec<_> = candidates.collect();
     candidates.sort_by_key(|segment| {

@@ -1,16 +1,17 @@
-//! A census that can be taken by any thread: it looks at views that were taken before it began, and
-//! holds tables, memtables and relocations, but no segment (I5). So value GC can go on meanwhile.
+//! A liveness scan that can be taken by any thread: it looks at views that were taken before it
+//! began, and holds tables, memtables and relocations, but no segment (I5). So value GC can go on
+//! meanwhile.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
-use crate::gc::census::{self, Census, Scope};
+use crate::gc::liveness_scan::{self, LivenessScan, Scope};
 use crate::version::entries::EntriesView;
 use crate::version::job::JobContext;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What a census looks at, for whoever takes it; see [`Scope`].
+/// What a liveness scan looks at, for whoever takes it; see [`Scope`].
 pub(super) struct Task {
     pub(super) context: JobContext,
     pub(super) seqno: SeqNo,
@@ -22,16 +23,16 @@ pub(super) struct Task {
     pub(super) walk: u64,
 }
 
-/// A census that was taken.
-pub(super) struct Taken {
-    pub(super) census: Census,
+/// A liveness scan that was taken.
+pub(super) struct TimedLivenessScan {
+    pub(super) liveness_scan: LivenessScan,
     /// How long that took.
     pub(super) time: Duration,
 }
 
 impl Task {
-    /// Takes the census on this thread, unless the database closes or it `is_given_up`.
-    pub(super) fn run(&self, is_given_up: &AtomicBool) -> Result<Taken> {
+    /// Takes the liveness scan on this thread, unless the database closes or it `is_given_up`.
+    pub(super) fn run(&self, is_given_up: &AtomicBool) -> Result<TimedLivenessScan> {
         let scope = Scope {
             seqno: self.seqno,
             snapshots: &self.snapshots,
@@ -43,12 +44,12 @@ impl Task {
         };
         let clock = &self.context.env.clock;
         let begun = clock.now();
-        let census = census::take(&scope, || {
+        let liveness_scan = liveness_scan::take(&scope, || {
             if is_given_up.load(Ordering::Relaxed) {
-                return Err(Error::new(ErrorKind::Busy, "the census was given up"));
+                return Err(Error::new(ErrorKind::Busy, "the liveness scan was given up"));
             }
             self.context.check_closing()
         })?;
-        Ok(Taken { census, time: clock.now() - begun })
+        Ok(TimedLivenessScan { liveness_scan, time: clock.now() - begun })
     }
 }

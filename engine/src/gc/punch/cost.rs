@@ -31,13 +31,13 @@ const MOVE_NANOS_BOUNDS: (u64, u64) = (200_000, 50_000_000);
 /// What is known of costs.
 #[derive(Debug, Default)]
 pub struct Costs {
-    call: Call,
+    call: PunchCall,
     moved_bytes: u64,
     moving: Duration,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Call {
+enum PunchCall {
     #[default]
     Unknown,
     Unsupported,
@@ -47,7 +47,7 @@ enum Call {
 impl Costs {
     /// What punching costs; `None` while that is unknown, and where it can't be done.
     pub fn get(&self) -> Option<PunchCost> {
-        let Call::Nanos(call_nanos) = self.call else {
+        let PunchCall::Nanos(call_nanos) = self.call else {
             return None;
         };
         Some(PunchCost { call_nanos, move_nanos_per_mib: self.move_nanos_per_mib() })
@@ -61,20 +61,20 @@ impl Costs {
 
     /// True if nobody has tried yet.
     pub fn is_unknown(&self) -> bool {
-        self.call == Call::Unknown
+        self.call == PunchCall::Unknown
     }
 
     /// The file system can't, after all.
     pub fn give_up(&mut self) {
-        self.call = Call::Unsupported;
+        self.call = PunchCall::Unsupported;
     }
 
     /// Notes what some calls took. The past counts half as much each time.
     pub fn note_calls(&mut self, calls: u64, time: Duration) {
-        if let (Call::Nanos(before), true) = (self.call, calls > 0) {
+        if let (PunchCall::Nanos(before), true) = (self.call, calls > 0) {
             let (least, most) = CALL_NANOS;
             let mean = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) / calls;
-            self.call = Call::Nanos(((before + mean.min(most)) / 2).max(least));
+            self.call = PunchCall::Nanos(((before + mean.min(most)) / 2).max(least));
         }
     }
 
@@ -110,7 +110,7 @@ impl Costs {
     }
 }
 
-fn probe(context: &JobContext, path: &Path) -> std::io::Result<Call> {
+fn probe(context: &JobContext, path: &Path) -> std::io::Result<PunchCall> {
     // One that an earlier try could not remove is in the way.
     context.set.discard(&[path.to_path_buf()]);
     let file = context.env.fs.create(path)?;
@@ -122,7 +122,9 @@ fn probe(context: &JobContext, path: &Path) -> std::io::Result<Call> {
     for at in (0..PROBES).map(|probe| 2 * probe * PROBED_BYTES) {
         let begun = context.env.clock.now();
         match file.punch(at, PROBED_BYTES) {
-            Err(error) if error.kind() == ErrorKind::Unsupported => return Ok(Call::Unsupported),
+            Err(error) if error.kind() == ErrorKind::Unsupported => {
+                return Ok(PunchCall::Unsupported);
+            }
             punched => punched?,
         }
         times.push(context.env.clock.now() - begun);
@@ -130,7 +132,7 @@ fn probe(context: &JobContext, path: &Path) -> std::io::Result<Call> {
     times.sort_unstable();
     let median = times[times.len() / 2].as_nanos();
     let (least, most) = CALL_NANOS;
-    Ok(Call::Nanos(u64::try_from(median).unwrap_or(most).clamp(least, most)))
+    Ok(PunchCall::Nanos(u64::try_from(median).unwrap_or(most).clamp(least, most)))
 }
 
 #[cfg(test)]
@@ -139,13 +141,13 @@ mod tests {
 
     #[test]
     fn moving_is_guessed_until_it_was_seen() {
-        let mut costs = Costs { call: Call::Nanos(5000), ..Costs::default() };
+        let mut costs = Costs { call: PunchCall::Nanos(5000), ..Costs::default() };
         let per_mib = |costs: &Costs| costs.get().unwrap().move_nanos_per_mib;
         costs.note_move(LEAST_MOVED / 2, Duration::from_secs(1));
         assert_eq!(per_mib(&costs), MOVE_NANOS, "too little to go by");
         costs.note_move(LEAST_MOVED / 2, Duration::ZERO);
         assert_eq!(per_mib(&costs), MOVE_NANOS_BOUNDS.1, "a second for 8 MiB");
-        let mut costs = Costs { call: Call::Nanos(5000), ..Costs::default() };
+        let mut costs = Costs { call: PunchCall::Nanos(5000), ..Costs::default() };
         costs.note_move(8 << 20, Duration::from_millis(24));
         assert_eq!(per_mib(&costs), 3_000_000);
         costs.note_calls(2, Duration::from_micros(14));

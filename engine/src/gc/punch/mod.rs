@@ -16,7 +16,8 @@
 //! more. So nothing here has to be synced. What could not be done is tried again after a while: a
 //! full disk may refuse a hole, which splits an extent, until there is room.
 //!
-//! What is dead is known from a census, as for relocations: hidden by what is durable (I4, I6).
+//! What is dead is known from a liveness scan, as for relocations: hidden by what is durable (I4,
+//! I6).
 //!
 //! Locks: that against sharing, taken only if it is free, so that a checkpoint that copies holds
 //! up nobody here.
@@ -26,12 +27,12 @@ pub mod runs;
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::SegmentId;
-use crate::env::budget::Who;
+use crate::env::budget::IoPriority;
 use crate::env::fs::File;
 use crate::gc::facts::PunchCost;
 use crate::gc::punch::cost::Costs;
-use crate::gc::punch::runs::{Run, dead_runs, total, union};
-use crate::gc::relocate::Victim;
+use crate::gc::punch::runs::{PunchRange, dead_runs, total, union};
+use crate::gc::relocate::VictimRecords;
 use crate::stats::GcCounters;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
@@ -86,18 +87,18 @@ pub struct Declared {
 
 impl Puncher {
     /// Records that what is dead in the victims is going to be punched. What is not in their
-    /// lists is lost with that: they must be those of a census that counted the segments.
+    /// lists is lost with that: they must be those of a liveness scan that counted the segments.
     pub fn declare(
         &mut self,
         context: &JobContext,
-        victims: &[Victim],
+        victims: &[VictimRecords],
         cost: &PunchCost,
     ) -> Result<Declared> {
         let (mut declared, mut found) = (Declared::default(), Vec::new());
         // In the serial step: one that died as a whole meanwhile is not there any more.
         let plan = |version: &Version| {
             found = find(version, victims, cost.least_run());
-            let change = |(id, runs): &(SegmentId, Vec<Run>)| {
+            let change = |(id, runs): &(SegmentId, Vec<PunchRange>)| {
                 let holes = union(&version.segments[id].holes, runs);
                 Change::Holes { segment: *id, holes }
             };
@@ -214,7 +215,7 @@ impl Puncher {
         };
         let path = handle.path();
         let file = context.env.fs.open_write(path).doing("open a segment to punch", path)?;
-        let Some(unshared) = context.set.keep_from_sharing() else {
+        let Some(unshared) = context.set.lock_hard_links_if_free() else {
             // Soon, not at once: linking takes a while, copying more.
             pending.not_before = context.env.clock.now() + LOOK_AGAIN / 100;
             return Ok(false);
@@ -246,7 +247,7 @@ impl Puncher {
             counters.segments_punched.add(1);
         }
         let call_bytes = self.costs.get().map_or(0, |cost| cost.call_bytes());
-        context.budget.spend(Who::Gc, calls * call_bytes);
+        context.budget.spend(IoPriority::Gc, calls * call_bytes);
         Ok(true)
     }
 }
@@ -278,8 +279,12 @@ impl Pending {
 }
 
 /// What is to be punched in those of the victims that are there still.
-fn find(version: &Version, victims: &[Victim], least: u64) -> Vec<(SegmentId, Vec<Run>)> {
-    let runs_of = |victim: &Victim| {
+fn find(
+    version: &Version,
+    victims: &[VictimRecords],
+    least: u64,
+) -> Vec<(SegmentId, Vec<PunchRange>)> {
+    let runs_of = |victim: &VictimRecords| {
         let live = version.segments.get(&victim.id)?;
         let runs = dead_runs(&victim.list, live.sealed?, &live.holes, least);
         (!runs.is_empty()).then_some((victim.id, runs))

@@ -4,7 +4,7 @@
 //! I5: a range touches no block that a live record has a byte in, nor the segment's head. What is
 //! joined to one call is dead from end to end: only an earlier hole may lie in it.
 
-use crate::gc::census::LiveRecord;
+use crate::gc::liveness_scan::LiveRecord;
 use crate::version::{HOLE_UNIT, Holes};
 
 /// A segment with more holes is moved instead: each one is an extent for the file system to keep,
@@ -13,7 +13,7 @@ pub const MAX_HOLES: usize = 1024;
 
 /// A range to punch by one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Run {
+pub struct PunchRange {
     /// Where it begins.
     pub offset: u64,
     /// Its bytes.
@@ -24,7 +24,7 @@ pub struct Run {
 
 /// The dead ranges of a segment of `sealed` bytes whose live records `list` has, each with at
 /// least `least` bytes that are in none of `holes`; ascending.
-pub fn dead_runs(list: &[LiveRecord], sealed: u64, holes: &Holes, least: u64) -> Vec<Run> {
+pub fn dead_runs(list: &[LiveRecord], sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
     let mut live: Vec<(u64, u64)> =
         list.iter().map(|it| (it.offset, it.offset + u64::from(it.length))).collect();
     live.sort_unstable();
@@ -41,7 +41,7 @@ pub fn dead_runs(list: &[LiveRecord], sealed: u64, holes: &Holes, least: u64) ->
 }
 
 /// The part of a dead range from its first byte that is in no hole to its last.
-fn fresh_run(first: u64, last: u64, holes: &Holes) -> Option<Run> {
+fn fresh_run(first: u64, last: u64, holes: &Holes) -> Option<PunchRange> {
     let (mut at, mut fresh, mut span) = (first, 0, None);
     let begin = holes.partition_point(|&(offset, len)| offset + len <= first);
     for &(offset, len) in holes[begin..].iter().chain([&(last, 0)]) {
@@ -55,11 +55,11 @@ fn fresh_run(first: u64, last: u64, holes: &Holes) -> Option<Run> {
             break;
         }
     }
-    span.map(|(start, end)| Run { offset: start, len: end - start, fresh })
+    span.map(|(start, end)| PunchRange { offset: start, len: end - start, fresh })
 }
 
 /// All holes, when `runs` are added to those there are.
-pub fn union(holes: &Holes, runs: &[Run]) -> Holes {
+pub fn union(holes: &Holes, runs: &[PunchRange]) -> Holes {
     let new = runs.iter().map(|run| (run.offset, run.len));
     let mut all: Vec<(u64, u64)> = holes.iter().copied().chain(new).collect();
     all.sort_unstable();
@@ -133,7 +133,7 @@ mod tests {
     #[test]
     fn holes_grow_together() {
         let holes: Holes = [(4 * K, 8 * K), (20 * K, 4 * K), (80 * K, 4 * K)].into();
-        let run = |offset, len| Run { offset, len, fresh: 1 };
+        let run = |offset, len| PunchRange { offset, len, fresh: 1 };
         let grown = union(&holes, &[run(12 * K, 28 * K), run(84 * K, 4 * K), run(60 * K, 4 * K)]);
         assert_eq!(*grown, [(4 * K, 36 * K), (60 * K, 4 * K), (80 * K, 8 * K)]);
         assert_eq!(total(&grown), 48 * K);

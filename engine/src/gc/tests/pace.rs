@@ -1,7 +1,7 @@
 //! Estimates of what is live, and the pace of writers.
 
 use crate::commit::pace::SpacePace;
-use crate::gc::pace::{CensusNeed, Counted, LiveEstimate, PaceFacts, Written, pace};
+use crate::gc::pace::{LiveCount, LiveEstimate, LivenessScanNeed, PaceFacts, Written, pace};
 
 const MIB: u64 = 1 << 20;
 
@@ -9,12 +9,12 @@ fn written(put_mib: u64, deletes: u64) -> Written {
     Written { put_bytes: put_mib * MIB, deletes }
 }
 
-fn counted(live_mib: u64, written: Written) -> Counted {
-    Counted { live_bytes: live_mib * MIB, live_records: live_mib * 1024, written }
+fn counted(live_mib: u64, written: Written) -> LiveCount {
+    LiveCount { live_bytes: live_mib * MIB, live_records: live_mib * 1024, written }
 }
 
 #[test]
-fn puts_are_taken_for_inserts_until_a_census_proves_otherwise() {
+fn puts_are_taken_for_inserts_until_a_liveness_scan_proves_otherwise() {
     let mut live = LiveEstimate::default();
     assert_eq!(live.likely(written(100, 0)), 100 * MIB);
     assert_eq!(live.at_least(written(100, 0)), 0);
@@ -51,8 +51,8 @@ fn a_few_puts_prove_nothing() {
     assert_eq!(live.insert_share(), 1.0);
 }
 
-fn need(allocated_mib: u64, written: Written) -> CensusNeed {
-    CensusNeed {
+fn need(allocated_mib: u64, written: Written) -> LivenessScanNeed {
+    LivenessScanNeed {
         allocated: allocated_mib * MIB,
         max_space_amplification: 1.3,
         written,
@@ -62,47 +62,55 @@ fn need(allocated_mib: u64, written: Written) -> CensusNeed {
 }
 
 #[test]
-fn a_census_is_due_when_space_may_be_over_the_target() {
+fn a_liveness_scan_is_due_when_space_may_be_over_the_target() {
     let mut live = LiveEstimate::default();
-    assert!(live.is_census_due(&need(1, written(0, 0))), "nothing is known");
+    assert!(live.is_liveness_scan_due(&need(1, written(0, 0))), "nothing is known");
     live.count(counted(640, written(600, 0)));
     live.count(counted(640, written(640, 0)));
-    assert!(!live.is_census_due(&need(2000, written(640, 0))), "nothing has changed");
-    assert!(!live.is_census_due(&need(2000, written(719, 0))), "little has changed");
-    assert!(live.is_census_due(&need(2000, written(720, 0))));
-    assert!(!live.is_census_due(&need(700, written(720, 0))), "the target holds in any case");
-    let exhausted = CensusNeed { exhausted: true, ..need(2000, written(650, 0)) };
-    assert!(live.is_census_due(&exhausted));
-    let idle = CensusNeed { idle: true, ..need(700, written(650, 0)) };
-    assert!(live.is_census_due(&idle), "while idle single segments count");
-    assert!(!live.is_census_due(&CensusNeed { idle: true, ..need(2000, written(640, 0)) }));
-    assert!(live.is_census_due(&need(700, written(640, 640 * 1024))), "all was deleted");
+    assert!(!live.is_liveness_scan_due(&need(2000, written(640, 0))), "nothing has changed");
+    assert!(!live.is_liveness_scan_due(&need(2000, written(719, 0))), "little has changed");
+    assert!(live.is_liveness_scan_due(&need(2000, written(720, 0))));
+    assert!(
+        !live.is_liveness_scan_due(&need(700, written(720, 0))),
+        "the target holds in any case"
+    );
+    let exhausted = LivenessScanNeed { exhausted: true, ..need(2000, written(650, 0)) };
+    assert!(live.is_liveness_scan_due(&exhausted));
+    let idle = LivenessScanNeed { idle: true, ..need(700, written(650, 0)) };
+    assert!(live.is_liveness_scan_due(&idle), "while idle single segments count");
+    assert!(
+        !live.is_liveness_scan_due(&LivenessScanNeed { idle: true, ..need(2000, written(640, 0)) })
+    );
+    assert!(live.is_liveness_scan_due(&need(700, written(640, 640 * 1024))), "all was deleted");
 }
 
 #[test]
 fn the_share_of_inserts_is_learned_before_space_is_over_the_target() {
     let mut live = LiveEstimate::default();
     live.count(counted(640, written(40, 0)));
-    assert!(!live.is_census_due(&need(735, written(135, 0))));
-    assert!(live.is_census_due(&need(737, written(135, 0))), "half of the slack may be used");
-    assert!(!live.is_census_due(&need(737, written(50, 0))), "little has changed");
+    assert!(!live.is_liveness_scan_due(&need(735, written(135, 0))));
+    assert!(
+        live.is_liveness_scan_due(&need(737, written(135, 0))),
+        "half of the slack may be used"
+    );
+    assert!(!live.is_liveness_scan_due(&need(737, written(50, 0))), "little has changed");
     live.count(counted(640, written(135, 0)));
     assert_eq!(live.insert_share(), 0.0);
-    assert!(!live.is_census_due(&need(830, written(230, 0))), "it is known");
-    assert!(live.is_census_due(&need(833, written(230, 0))));
+    assert!(!live.is_liveness_scan_due(&need(830, written(230, 0))), "it is known");
+    assert!(live.is_liveness_scan_due(&need(833, written(230, 0))));
 }
 
 #[test]
 fn loading_is_counted_a_few_times_only() {
     let mut live = LiveEstimate::default();
-    let mut censuses = 0;
+    let mut liveness_scans = 0;
     for mib in 0..10_000 {
-        if live.is_census_due(&need(mib, written(mib, 0))) {
+        if live.is_liveness_scan_due(&need(mib, written(mib, 0))) {
             live.count(counted(mib, written(mib, 0)));
-            censuses += 1;
+            liveness_scans += 1;
         }
     }
-    assert!((10..60).contains(&censuses), "{censuses}");
+    assert!((10..60).contains(&liveness_scans), "{liveness_scans}");
 }
 
 fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {

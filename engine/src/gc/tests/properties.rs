@@ -3,7 +3,7 @@
 use crate::base::pointer::SegmentId;
 use crate::env::random::Random;
 use crate::gc::explain::Reason;
-use crate::gc::facts::{DeadRuns, Fault, How, PunchCost, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, explain, pick};
 use crate::gc::target::SpaceTarget;
 use crate::segment::SegmentKind;
@@ -50,7 +50,7 @@ fn segment(chance: &Chance, id: u64) -> SegmentFacts {
             let bytes = chance.below(allocated - live + 1);
             DeadRuns { count: 1 + chance.below(64), bytes }
         }),
-        fault: chance.one_in(16).then_some(Fault::Damaged),
+        fault: chance.one_in(16).then_some(SegmentFault::Damaged),
     }
 }
 

@@ -6,9 +6,9 @@
 
 use crate::base::pointer::SegmentId;
 use crate::base::size::sized;
-use crate::gc::facts::{DeadRuns, Fault, How, PunchCost, SegmentFacts, SpaceFacts};
-use crate::gc::log_tail::Advice;
-use crate::gc::picker::{Mode, Plan, Policy, pick};
+use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SegmentFault, SpaceFacts};
+use crate::gc::log_tail::LogTailAdvice;
+use crate::gc::picker::{GcPlan, Mode, Policy, pick};
 use crate::segment::SegmentKind;
 use std::fmt::Write;
 use std::path::Path;
@@ -134,8 +134,8 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
             ("linked", _) => facts.linked = true,
             ("dead", _) => facts.referenced = 0,
             ("uncounted", _) => facts.counted = false,
-            ("damaged", _) => facts.fault = Some(Fault::Damaged),
-            ("failing", _) => facts.fault = Some(Fault::Failing),
+            ("damaged", _) => facts.fault = Some(SegmentFault::Damaged),
+            ("failing", _) => facts.fault = Some(SegmentFault::Failing),
             ("tail", _) => facts.behind_head = false,
             ("active", _) => (facts.behind_head, facts.sealed) = (false, false),
             _ => panic!("{word}"),
@@ -150,7 +150,7 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
     facts
 }
 
-fn outcome(facts: &SpaceFacts, plan: &Plan) -> String {
+fn outcome(facts: &SpaceFacts, plan: &GcPlan) -> String {
     let mut text = String::new();
     for victim in &plan.victims {
         let how = match victim.gain.how {
@@ -160,10 +160,10 @@ fn outcome(facts: &SpaceFacts, plan: &Plan) -> String {
         let _ = writeln!(text, "{how} {}", victim.id);
     }
     match plan.advice {
-        Some(Advice::FlushFirst { garbage }) => {
+        Some(LogTailAdvice::FlushFirst { garbage }) => {
             let _ = writeln!(text, "flush first: {}", sized(garbage));
         }
-        Some(Advice::SealActive { garbage }) => {
+        Some(LogTailAdvice::SealActive { garbage }) => {
             let _ = writeln!(text, "seal the active segment: {}", sized(garbage));
         }
         None => {}

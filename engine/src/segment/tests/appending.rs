@@ -233,7 +233,7 @@ fn i9_a_failed_write_takes_back_its_group_and_nothing_else() {
         let good = writer.good_len();
         assert_eq!(writer.seal().unwrap(), good);
         let (end, found) = scan_bytes(&file.content(), ScanMode::Sealed(good));
-        assert_eq!(end.unwrap().tail, Tail::Clean);
+        assert_eq!(end.unwrap().tail, ScanTail::Clean);
         let found: Vec<_> = found.into_iter().map(|(_, key, _)| key).collect();
         assert_eq!(found, acknowledged, "call {fail_from}");
     }
@@ -257,7 +257,7 @@ fn i9_what_was_acknowledged_from_the_buffer_is_saved_once_there_is_room() {
     assert!(put(&mut writer, 3, b"more", b"value").is_err(), "it goes on in another segment");
     assert_eq!(writer.seal().unwrap(), end_of_kept);
     let (end, found) = scan_bytes(&file.content(), ScanMode::Sealed(end_of_kept));
-    assert_eq!((end.unwrap().tail, found.len()), (Tail::Clean, 1));
+    assert_eq!((end.unwrap().tail, found.len()), (ScanTail::Clean, 1));
     assert_eq!(writer.segment().read_value(kept, KS, b"kept", 1).unwrap(), b"value");
 }
 

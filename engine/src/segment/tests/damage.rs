@@ -96,13 +96,13 @@ fn frames_of_another_epoch_or_place_never_validate() {
     stale[..88].copy_from_slice(&other.encode());
     let (end, found) = scan_bytes(&stale, ScanMode::Tail);
     let bytes_left = bytes.len() as u64 - 88;
-    assert_eq!(end.unwrap().tail, Tail::Torn { offset: 88, bytes: bytes_left });
+    assert_eq!(end.unwrap().tail, ScanTail::Torn { offset: 88, bytes: bytes_left });
     assert!(found.is_empty());
     // The first frame once more, right behind itself.
     let first = u32::from_le_bytes(bytes[92..96].try_into().unwrap()) as usize + 24;
     let moved = [&bytes[..88 + first], &bytes[88..88 + first]].concat();
     let (end, found) = scan_bytes(&moved, ScanMode::Tail);
-    let torn = Tail::Torn { offset: 88 + first as u64, bytes: first as u64 };
+    let torn = ScanTail::Torn { offset: 88 + first as u64, bytes: first as u64 };
     assert_eq!((end.unwrap().tail, found.len()), (torn, 1));
 }
 

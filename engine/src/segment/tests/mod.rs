@@ -11,7 +11,7 @@ use super::writer::DIRECT_VALUE_BYTES;
 use super::*;
 use crate::base::error::Result;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
-use crate::env::fs::{Advice, File};
+use crate::env::fs::{AccessPattern, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -86,7 +86,7 @@ impl File for MemoryFile {
     fn links(&self) -> io::Result<u64> {
         Ok(1)
     }
-    fn advise(&self, _: Advice) {}
+    fn advise(&self, _: AccessPattern) {}
     #[cfg(unix)]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         None

@@ -46,8 +46,8 @@ fn i2_a_tail_cut_at_any_byte_yields_the_exact_prefix() {
                 // Zeroes at the end were prepared for appends; they are not part of what is torn.
                 let written = cut.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
                 let bytes = (written as u64).saturating_sub(offset);
-                let torn = Tail::Torn { offset, bytes };
-                assert_eq!(end.tail, if bytes == 0 { Tail::Clean } else { torn });
+                let torn = ScanTail::Torn { offset, bytes };
+                assert_eq!(end.tail, if bytes == 0 { ScanTail::Clean } else { torn });
             }
         }
     }
@@ -71,7 +71,7 @@ fn i2_a_bad_frame_is_rot_exactly_if_a_later_one_vouches_for_it() {
                 assert!((error.offset().unwrap() as usize) < to, "{error}");
             } else {
                 let bytes = (all.bytes.len() - from) as u64;
-                assert_eq!(end.unwrap().tail, Tail::Torn { offset: from as u64, bytes });
+                assert_eq!(end.unwrap().tail, ScanTail::Torn { offset: from as u64, bytes });
             }
         }
     }
@@ -85,7 +85,10 @@ fn i2_the_witness_itself_must_be_whole() {
     assert!(scan_bytes(&bytes, ScanMode::Tail).0.is_err(), "frame 4 vouches for frame 2");
     bytes[all.starts[3] + 30] ^= 1;
     let (end, found) = scan_bytes(&bytes, ScanMode::Tail);
-    assert!(matches!(end.unwrap().tail, Tail::Torn { .. }), "a torn frame 4 vouches for nothing");
+    assert!(
+        matches!(end.unwrap().tail, ScanTail::Torn { .. }),
+        "a torn frame 4 vouches for nothing"
+    );
     assert_eq!(keys_of(&found), [1]);
 }
 
@@ -106,7 +109,7 @@ fn i2_a_witness_is_found_wherever_it_lies_in_a_piece() {
         assert_eq!(end.unwrap_err().kind(), ErrorKind::Corruption, "{len}");
         assert_eq!(found.len(), 1);
         let (end, _) = scan_bytes(&bytes[..witness], ScanMode::Tail);
-        assert!(matches!(end.unwrap().tail, Tail::Torn { .. }), "nobody knows better");
+        assert!(matches!(end.unwrap().tail, ScanTail::Torn { .. }), "nobody knows better");
     }
 }
 
@@ -190,7 +193,7 @@ fn i1_a_frame_must_be_exactly_what_its_header_says() {
     let is_whole = |bytes: &[u8]| {
         let sealed = scan_bytes(bytes, ScanMode::Sealed(bytes.len() as u64)).0.is_ok();
         let end = scan_bytes(bytes, ScanMode::Tail).0;
-        assert_eq!(sealed, end.is_ok_and(|end| end.tail == Tail::Clean));
+        assert_eq!(sealed, end.is_ok_and(|end| end.tail == ScanTail::Clean));
         sealed
     };
     assert!(is_whole(&forged(1, 3, &[1, 2, 3], b"")));

@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 /// The orders of keys that the user knows, by keyspace and by name.
 #[derive(Clone, Default)]
-pub(crate) struct Orders {
+pub(crate) struct Comparators {
     by_keyspace: BTreeMap<String, Arc<dyn Comparator>>,
 }
 
-impl Orders {
+impl Comparators {
     /// The keys of a keyspace are ordered by `comparator`.
     pub(crate) fn set(&mut self, keyspace: &str, comparator: Arc<dyn Comparator>) {
         self.by_keyspace.insert(keyspace.to_owned(), comparator);

@@ -2,14 +2,14 @@
 //! the reason can be seen for as long as it lasts.
 //!
 //! Where the tree can't be walked nothing is freed by a guess (I4): GC rests until the database is
-//! opened anew, or until somebody asks and a census succeeds.
+//! opened anew, or until somebody asks and a liveness scan succeeds.
 //!
 //! Damage of a segment does not pass: it is left alone until the database is opened anew, restored
 //! or repaired. Other failures may: the segment rests for a while and is tried again.
 
 use crate::base::error::{Error, ErrorKind};
 use crate::base::pointer::SegmentId;
-use crate::gc::facts::Fault;
+use crate::gc::facts::SegmentFault;
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io;
@@ -25,38 +25,38 @@ const MAX_TOLD: usize = 8;
 
 /// What is wrong.
 #[derive(Default)]
-pub struct Troubles {
-    /// What keeps a census from telling what is live.
-    census: Option<Error>,
-    segments: BTreeMap<SegmentId, Trouble>,
+pub struct Quarantine {
+    /// What keeps a liveness scan from telling what is live.
+    liveness_scan: Option<Error>,
+    segments: BTreeMap<SegmentId, QuarantinedSegment>,
     /// What keeps holes from being punched.
     holes: Option<Error>,
 }
 
 /// What is wrong with one segment.
-struct Trouble {
+struct QuarantinedSegment {
     error: Error,
     /// How long it rests after the last failure; nothing if it is damaged.
     rest: Option<Duration>,
     until: Duration,
 }
 
-impl Troubles {
-    /// Notes how a census ended, or a look at new segments.
+impl Quarantine {
+    /// Notes how a liveness scan ended, or a look at new segments.
     pub fn note_walk(&mut self, error: &Error) {
         if is_damage(error) {
-            self.census = Some(error.clone());
+            self.liveness_scan = Some(error.clone());
         }
     }
 
-    /// Notes that a census succeeded: it passed by everything.
-    pub fn note_census(&mut self) {
-        self.census = None;
+    /// Notes that a liveness scan succeeded: it passed by everything.
+    pub fn note_liveness_scan(&mut self) {
+        self.liveness_scan = None;
     }
 
-    /// What keeps a census from telling what is live.
+    /// What keeps a liveness scan from telling what is live.
     pub fn blinding(&self) -> Option<&Error> {
-        self.census.as_ref()
+        self.liveness_scan.as_ref()
     }
 
     /// Notes what keeps holes from being punched, if anything does.
@@ -70,7 +70,7 @@ impl Troubles {
         let longer = before.map_or(FIRST_REST, |rest| (rest * 2).min(LONGEST_REST));
         let rest = (!is_damage(error)).then_some(longer);
         let until = now + rest.unwrap_or_default();
-        self.segments.insert(segment, Trouble { error: error.clone(), rest, until });
+        self.segments.insert(segment, QuarantinedSegment { error: error.clone(), rest, until });
     }
 
     /// Forgets segments that are gone: they were freed, or died as a whole. And those that nobody
@@ -90,14 +90,14 @@ impl Troubles {
     }
 
     /// What keeps `segment` from being freed at the time `now`.
-    pub fn fault(&self, segment: SegmentId, now: Duration) -> Option<Fault> {
-        let blind = self.census.as_ref().map(|_| Fault::Uncountable);
+    pub fn fault(&self, segment: SegmentId, now: Duration) -> Option<SegmentFault> {
+        let blind = self.liveness_scan.as_ref().map(|_| SegmentFault::Uncountable);
         let Some(trouble) = self.segments.get(&segment) else {
             return blind;
         };
         match trouble.rest {
-            None => Some(Fault::Damaged),
-            Some(_) => blind.or_else(|| (now < trouble.until).then_some(Fault::Failing)),
+            None => Some(SegmentFault::Damaged),
+            Some(_) => blind.or_else(|| (now < trouble.until).then_some(SegmentFault::Failing)),
         }
     }
 
@@ -114,7 +114,7 @@ impl Troubles {
         let what = "value GC rests, as it can't know what is live";
         let blinding = self.blinding().map(|error| format!("{what}: {error}"));
         let told = self.segments.iter().take(MAX_TOLD).map(|(id, trouble)| {
-            let Trouble { error, rest, .. } = trouble;
+            let QuarantinedSegment { error, rest, .. } = trouble;
             match rest {
                 None => format!("value GC leaves segment {:08} alone: {error}", id.0),
                 Some(_) => format!("value GC will try segment {:08} again: {error}", id.0),
@@ -155,53 +155,57 @@ mod tests {
 
     #[test]
     fn damage_stays_and_failures_pass() {
-        let mut troubles = Troubles::default();
-        assert_eq!(troubles.fault(SEGMENT, minutes(0)), None);
+        let mut quarantine = Quarantine::default();
+        assert_eq!(quarantine.fault(SEGMENT, minutes(0)), None);
         let damages = [
             Error::corruption("bad"),
             io_error(io::ErrorKind::UnexpectedEof),
             io_error(io::ErrorKind::NotFound),
         ];
         for error in damages {
-            troubles.note(SEGMENT, &error, minutes(5));
-            troubles.end_rests(minutes(6));
-            troubles.forget(|_| true, minutes(99_999));
-            assert_eq!(troubles.fault(SEGMENT, minutes(99_999)), Some(Fault::Damaged), "{error}");
+            quarantine.note(SEGMENT, &error, minutes(5));
+            quarantine.end_rests(minutes(6));
+            quarantine.forget(|_| true, minutes(99_999));
+            assert_eq!(
+                quarantine.fault(SEGMENT, minutes(99_999)),
+                Some(SegmentFault::Damaged),
+                "{error}"
+            );
         }
         for kind in [io::ErrorKind::OutOfMemory, io::ErrorKind::Other] {
-            let mut troubles = Troubles::default();
-            troubles.note(SEGMENT, &io_error(kind), minutes(5));
-            assert_eq!(troubles.fault(SEGMENT, minutes(5)), Some(Fault::Failing));
-            assert_eq!(troubles.fault(SegmentId(8), minutes(5)), None, "others go on");
-            assert_eq!(troubles.fault(SEGMENT, minutes(6)), None);
+            let mut quarantine = Quarantine::default();
+            quarantine.note(SEGMENT, &io_error(kind), minutes(5));
+            assert_eq!(quarantine.fault(SEGMENT, minutes(5)), Some(SegmentFault::Failing));
+            assert_eq!(quarantine.fault(SegmentId(8), minutes(5)), None, "others go on");
+            assert_eq!(quarantine.fault(SEGMENT, minutes(6)), None);
         }
     }
 
     #[test]
-    fn i04_damage_of_the_tree_lasts_until_a_census_succeeds() {
-        let mut troubles = Troubles::default();
-        troubles.note_walk(&io_error(io::ErrorKind::Other));
-        assert!(troubles.error().is_none(), "the next try may succeed");
-        troubles.note(SEGMENT, &Error::corruption("bad record"), minutes(0));
-        troubles.note_walk(&Error::corruption("bad block"));
-        assert_eq!(troubles.error().unwrap().message(), "bad block");
-        assert_eq!(troubles.fault(SEGMENT, minutes(0)), Some(Fault::Damaged));
-        assert_eq!(troubles.fault(SegmentId(8), minutes(0)), Some(Fault::Uncountable));
-        let warnings = troubles.warnings();
+    fn i04_damage_of_the_tree_lasts_until_a_liveness_scan_succeeds() {
+        let mut quarantine = Quarantine::default();
+        quarantine.note_walk(&io_error(io::ErrorKind::Other));
+        assert!(quarantine.error().is_none(), "the next try may succeed");
+        quarantine.note(SEGMENT, &Error::corruption("bad record"), minutes(0));
+        quarantine.note_walk(&Error::corruption("bad block"));
+        assert_eq!(quarantine.error().unwrap().message(), "bad block");
+        assert_eq!(quarantine.fault(SEGMENT, minutes(0)), Some(SegmentFault::Damaged));
+        assert_eq!(quarantine.fault(SegmentId(8), minutes(0)), Some(SegmentFault::Uncountable));
+        let warnings = quarantine.warnings();
         assert!(warnings[0].ends_with("can't know what is live: bad block"), "{warnings:?}");
         assert_eq!(warnings[1], "value GC leaves segment 00000007 alone: bad record");
-        troubles.note_census();
-        assert_eq!(troubles.error().unwrap().message(), "bad record");
-        assert_eq!(troubles.fault(SegmentId(8), minutes(0)), None);
+        quarantine.note_liveness_scan();
+        assert_eq!(quarantine.error().unwrap().message(), "bad record");
+        assert_eq!(quarantine.fault(SegmentId(8), minutes(0)), None);
     }
 
     #[test]
     fn many_segments_are_counted() {
-        let mut troubles = Troubles::default();
+        let mut quarantine = Quarantine::default();
         for id in (1..=10).map(SegmentId) {
-            troubles.note(id, &io_error(io::ErrorKind::Other), minutes(0));
+            quarantine.note(id, &io_error(io::ErrorKind::Other), minutes(0));
         }
-        let warnings = troubles.warnings();
+        let warnings = quarantine.warnings();
         assert_eq!(warnings.len(), 9);
         assert!(warnings[7].starts_with("value GC will try segment 00000008 again: "));
         assert_eq!(warnings[8], "value GC could not free 2 more segments");
@@ -209,29 +213,29 @@ mod tests {
 
     #[test]
     fn rests_grow_longer_until_somebody_asks() {
-        let mut troubles = Troubles::default();
+        let mut quarantine = Quarantine::default();
         for (failed, again) in [(0, 1), (1, 3), (3, 7), (7, 15), (15, 31), (31, 63), (63, 123)] {
-            troubles.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(failed));
+            quarantine.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(failed));
             let just_before = minutes(again) - Duration::from_nanos(1);
-            assert_eq!(troubles.fault(SEGMENT, just_before), Some(Fault::Failing));
-            assert_eq!(troubles.fault(SEGMENT, minutes(again)), None);
+            assert_eq!(quarantine.fault(SEGMENT, just_before), Some(SegmentFault::Failing));
+            assert_eq!(quarantine.fault(SEGMENT, minutes(again)), None);
         }
-        troubles.end_rests(minutes(63));
-        assert_eq!(troubles.fault(SEGMENT, minutes(63)), None);
-        troubles.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(63));
-        troubles.forget(|_| false, minutes(63));
-        assert_eq!(troubles.fault(SEGMENT, minutes(63)), None, "it was freed");
+        quarantine.end_rests(minutes(63));
+        assert_eq!(quarantine.fault(SEGMENT, minutes(63)), None);
+        quarantine.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(63));
+        quarantine.forget(|_| false, minutes(63));
+        assert_eq!(quarantine.fault(SEGMENT, minutes(63)), None, "it was freed");
     }
 
     /// A segment that could not be read once was told of until the next opening, if its space was
     /// never needed again.
     #[test]
     fn what_nobody_tries_again_is_forgotten() {
-        let mut troubles = Troubles::default();
-        troubles.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(1));
-        troubles.forget(|_| true, minutes(3) - Duration::from_nanos(1));
-        assert!(troubles.error().is_some());
-        troubles.forget(|_| true, minutes(3));
-        assert!(troubles.error().is_none());
+        let mut quarantine = Quarantine::default();
+        quarantine.note(SEGMENT, &io_error(io::ErrorKind::Other), minutes(1));
+        quarantine.forget(|_| true, minutes(3) - Duration::from_nanos(1));
+        assert!(quarantine.error().is_some());
+        quarantine.forget(|_| true, minutes(3));
+        assert!(quarantine.error().is_none());
     }
 }

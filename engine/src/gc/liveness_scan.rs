@@ -1,4 +1,4 @@
-//! A census: a walk over the tree that finds what is live in each segment.
+//! A liveness scan: a walk over the tree that finds what is live in each segment.
 //!
 //! Of each key the newest entry is live, and of the older ones those that a live snapshot sees:
 //! the newest at or below each. Everything else is garbage, also while a table still names it. So
@@ -12,7 +12,7 @@
 //!
 //! Cost: one pass over the tables, which hold keys and pointers mostly; for values of 1 KiB that
 //! is about a thirtieth of the data. No lock is held; views keep what they name, but no segment:
-//! what an earlier census found can be freed while this one is under way. Where it says that
+//! what an earlier liveness scan found can be freed while this one is under way. Where it says that
 //! something is live in a segment, that is so as long as the segment exists.
 
 use crate::base::entry::Slot;
@@ -34,7 +34,7 @@ const RECORD_HEADER_BYTES: u64 = MIN_RECORD_BYTES as u64;
 /// A live record of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveRecord {
-    /// Its place in the order of keyspaces and keys, among all records of the census.
+    /// Its place in the order of keyspaces and keys, among all records of the liveness scan.
     pub rank: u32,
     /// The length of the record.
     pub length: u32,
@@ -57,15 +57,15 @@ pub struct Live {
     pub walk: u64,
 }
 
-/// What a census found.
+/// What a liveness scan found.
 #[derive(Debug, Clone, Default)]
-pub struct Census {
+pub struct LivenessScan {
     /// What was visible when it began: it knows of nothing behind.
     pub seqno: SeqNo,
     /// Live records, by segment; segments that a memtable may lead to can have more.
     pub segments: BTreeMap<SegmentId, Live>,
-    /// The segments that were closed and behind the head before the census began. Of these alone
-    /// it knows everything: what it did not find live in them is garbage.
+    /// The segments that were closed and behind the head before the liveness scan began. Of these
+    /// alone it knows everything: what it did not find live in them is garbage.
     pub counted: BTreeSet<SegmentId>,
     /// Live keys and values that are kept in tables, in bytes.
     pub inline_bytes: u64,
@@ -75,7 +75,7 @@ pub struct Census {
     pub walked: u64,
 }
 
-impl Census {
+impl LivenessScan {
     /// Bytes of all live keys and values, without what a record adds to them.
     pub fn live_bytes(&self) -> u64 {
         let heads = |live: &Live| live.records.saturating_mul(RECORD_HEADER_BYTES);
@@ -84,7 +84,7 @@ impl Census {
     }
 }
 
-/// What a census looks at.
+/// What a liveness scan looks at.
 pub struct Scope<'a> {
     /// The visible sequence number, read before all else here; the log is synced up to it.
     pub seqno: SeqNo,
@@ -107,14 +107,14 @@ pub struct Scope<'a> {
     pub walk: u64,
 }
 
-/// Takes the census. `go_on` is asked every few milliseconds; its error ends the walk.
-pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> Result<()>) -> Result<Census> {
-    let mut walk = Walk::new(scope);
+/// Takes the liveness scan. `go_on` is asked every few milliseconds; its error ends the walk.
+pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> Result<()>) -> Result<LivenessScan> {
+    let mut walk = LivenessWalk::new(scope);
     for view in scope.views {
         walk.keyspace(view, &mut go_on)?;
     }
-    walk.census.segments = walk.segments.into_iter().collect();
-    Ok(walk.census)
+    walk.liveness_scan.segments = walk.segments.into_iter().collect();
+    Ok(walk.liveness_scan)
 }
 
 /// Entries between two looks at whether to go on.
@@ -124,9 +124,9 @@ const LOOK_UP_EVERY: u64 = 4096;
 /// relocation to be asked about many of them.
 const PLACED_TOGETHER: usize = if cfg!(test) { 50 } else { 128 << 10 };
 
-struct Walk<'a> {
+struct LivenessWalk<'a> {
     scope: &'a Scope<'a>,
-    census: Census,
+    liveness_scan: LivenessScan,
     /// What is live in each segment found so far.
     segments: Vec<(SegmentId, Live)>,
     /// Where a segment is among those.
@@ -137,16 +137,16 @@ struct Walk<'a> {
     rank: u32,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> LivenessWalk<'a> {
     fn new(scope: &'a Scope<'a>) -> Self {
         let walk = scope.walk;
         let list = |&id: &SegmentId| (id, Live { list: Some(Vec::new()), walk, ..Live::default() });
-        Walk {
+        LivenessWalk {
             scope,
-            census: Census {
+            liveness_scan: LivenessScan {
                 seqno: scope.seqno,
                 counted: scope.wanted.iter().copied().collect(),
-                ..Census::default()
+                ..LivenessScan::default()
             },
             // In this order: the number of a wanted segment is the same in both.
             segments: scope.wanted.iter().map(list).collect(),
@@ -165,7 +165,7 @@ impl<'a> Walk<'a> {
         let view = entries.view();
         let order = view.levels.order().clone();
         let snapshots = self.scope.snapshots;
-        let mut iter = merged(view, ReadMode::Pass)?;
+        let mut iter = merged(view, ReadMode::FullScan)?;
         let mut placing = Placing::new(entries);
         let mut key: Vec<u8> = Vec::new();
         // The stratum between two snapshots in which the newest entry of `key` was found last.
@@ -192,8 +192,8 @@ impl<'a> Walk<'a> {
                 }
             }
             is_hidden = true;
-            self.census.walked += 1;
-            if self.census.walked.is_multiple_of(LOOK_UP_EVERY) {
+            self.liveness_scan.walked += 1;
+            if self.liveness_scan.walked.is_multiple_of(LOOK_UP_EVERY) {
                 go_on()?;
             }
             iter.next()?;
@@ -214,8 +214,8 @@ impl<'a> Walk<'a> {
         match slot {
             Slot::Delete => {}
             Slot::Inline(value) => {
-                self.census.inline_bytes += (key.len() + value.len()) as u64;
-                self.census.entries += 1;
+                self.liveness_scan.inline_bytes += (key.len() + value.len()) as u64;
+                self.liveness_scan.entries += 1;
             }
             Slot::Pointer(pointer) => {
                 let wanted_only = self.scope.wanted_only;
@@ -235,7 +235,7 @@ impl<'a> Walk<'a> {
         go_on: &mut dyn FnMut() -> Result<()>,
     ) -> Result<()> {
         for place in placing.finish(go_on)?.flatten() {
-            self.census.entries += 1;
+            self.liveness_scan.entries += 1;
             self.note(place);
         }
         Ok(())
@@ -285,7 +285,7 @@ mod tests {
         let sum = |found: &[(u64, u64)]| {
             let live = |&(records, bytes): &(u64, u64)| Live { records, bytes, ..Live::default() };
             let segments = (1..).map(SegmentId).zip(found.iter().map(live)).collect();
-            Census { segments, inline_bytes: 5, ..Census::default() }.live_bytes()
+            LivenessScan { segments, inline_bytes: 5, ..LivenessScan::default() }.live_bytes()
         };
         assert_eq!(sum(&[(2, 118), (1, 9)]), 105, "without what records add");
         assert_eq!(sum(&[(2, 1), (1, 109)]), 105, "pointers shorter than a record");

@@ -7,7 +7,7 @@
 //!
 //! Lock: `buffer`, a leaf, held during a read, as the one that makes a pass reads alone.
 
-use super::fs::{Advice, File};
+use super::fs::{AccessPattern, File};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::os::fd::BorrowedFd;
@@ -20,18 +20,18 @@ const BLOCK_BYTES: usize = 4096;
 const LEAST_BYTES: usize = 32 << 10;
 
 /// A file that is read once.
-pub(super) struct Pass {
+pub(super) struct DirectRead {
     /// Through the cache.
     file: Arc<dyn File>,
     /// The same around it.
     direct: fs::File,
-    buffer: Mutex<Blocks>,
+    buffer: Mutex<AlignedBuffer>,
 }
 
-impl Pass {
+impl DirectRead {
     /// `direct` is open for reading without the cache.
     pub(super) fn new(file: Arc<dyn File>, direct: fs::File) -> Self {
-        Pass { file, direct, buffer: Mutex::new(Blocks::new(LEAST_BYTES)) }
+        DirectRead { file, direct, buffer: Mutex::new(AlignedBuffer::new(LEAST_BYTES)) }
     }
 
     fn read_blocks(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
@@ -54,7 +54,7 @@ impl Pass {
     }
 }
 
-impl File for Pass {
+impl File for DirectRead {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         if buf.len() < LEAST_BYTES {
             return self.file.read_at(buf, offset);
@@ -106,7 +106,7 @@ impl File for Pass {
         self.file.links()
     }
 
-    fn advise(&self, advice: Advice) {
+    fn advise(&self, advice: AccessPattern) {
         self.file.advise(advice);
     }
 
@@ -116,24 +116,24 @@ impl File for Pass {
 }
 
 /// Memory that begins at a whole block.
-struct Blocks {
+struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
 }
 
-impl Blocks {
+impl AlignedBuffer {
     /// Room for `len` bytes and the rest of their last block.
     fn new(len: usize) -> Self {
         let bytes = vec![0; len.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES];
         let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
-        Blocks { bytes, start }
+        AlignedBuffer { bytes, start }
     }
 
     /// As many whole blocks as `len` bytes need.
     fn at_least(&mut self, len: usize) -> &mut [u8] {
         let len = len.next_multiple_of(BLOCK_BYTES);
         if self.bytes.len() < self.start + len {
-            *self = Blocks::new(len);
+            *self = AlignedBuffer::new(len);
         }
         &mut self.bytes[self.start..self.start + len]
     }
@@ -153,7 +153,7 @@ mod tests {
         let plain = OsFs.create(&path).unwrap();
         let bytes: Vec<u8> = (0..300_001_u32).map(|number| (number * 7 / 3) as u8).collect();
         plain.write_at(&bytes, 0).unwrap();
-        let pass = OsFs.open_pass(&path).unwrap();
+        let pass = OsFs.open_direct(&path).unwrap();
         let same = |offset: usize, len: usize| {
             let (mut ours, mut theirs) = (vec![1; len], vec![2; len]);
             let read = pass.read_at(&mut ours, offset as u64).unwrap();
