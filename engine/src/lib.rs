@@ -37,6 +37,9 @@ mod commit;
 mod compaction;
 mod db;
 pub mod env;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 mod gc;
 mod memtable;
 mod read;

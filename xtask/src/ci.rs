@@ -12,7 +12,7 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     step("tidy", "cargo xtask tidy"),
     step("format", "cargo fmt --all --check"),
     step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
@@ -28,6 +28,10 @@ const STEPS: [Step; 9] = [
     step("measuring harness", "python3 -m unittest discover -s bench/tests"),
     step("examples in documents", "cargo test --workspace --doc --locked"),
     step("tests", "cargo test --workspace --lib --bins --tests --examples --locked"),
+    step(
+        "golden stores, all codecs",
+        "cargo test -p cleavedb --all-features --test golden --locked",
+    ),
     // With real nodes: it takes the longest.
     step("Cassandra module", "cassandra/test"),
 ];

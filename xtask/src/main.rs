@@ -1,6 +1,8 @@
 //! The automation of the repository: `cargo xtask tidy`, `ci`, and the library for C.
 
 mod ci;
+mod fuzz;
+mod golden;
 mod install_c;
 mod modules;
 mod paths;
@@ -21,6 +23,8 @@ usage: cargo xtask COMMAND
   tidy [DIR]   the rules of the house: floors, doors, sizes, headers, documents; of another tree
   ci           tidy, format, lints, documents, tests; stops at the first red
   install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
+  fuzz         [--seconds N] [TARGET…]: every decoder of the engine, 30 seconds each
+  golden       the golden stores of the engine, written anew
   sanitize-c   the C programs under sanitizers
   sanitize-rust [thread|address] [ARGUMENTS of cargo test]: the engine under sanitizers";
 
@@ -31,6 +35,8 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root()),
         ["tidy", folder] => tidy::run(Path::new(folder)),
         ["ci"] => ci::run(&root()),
+        ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
+        ["golden"] => golden::run(&root()),
         ["install-c", rest @ ..] => install_c::run(&root(), rest),
         ["sanitize-c"] => sanitize_c::run(&root()),
         ["sanitize-rust", rest @ ..] => sanitize_rust::run(&root(), rest),

@@ -12,7 +12,7 @@ const RULE: &str = "floors";
 const ENGINE: &str = "engine/src/";
 
 /// Room and floor, from the ground up.
-const FLOORS: [(&str, u8); 16] = [
+const FLOORS: [(&str, u8); 17] = [
     ("base", 0),
     ("stats", 0),
     ("env", 1),
@@ -29,6 +29,7 @@ const FLOORS: [(&str, u8); 16] = [
     ("gc", 7),
     ("replica", 8),
     ("db", 9),
+    ("fuzzing", 10),
 ];
 
 /// Who may know a room of its own floor.

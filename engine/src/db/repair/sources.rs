@@ -17,7 +17,7 @@ use crate::db::repair::values::ValueFinder;
 use crate::env::Env;
 use crate::memtable::Memtable;
 use crate::segment::{RecordKind, RecordView, SegmentHead, SegmentKind};
-use crate::segment::{ScanMode, ScanStart, ScanTail, read_head, scan};
+use crate::segment::{ScanMode, ScanStart, read_head, scan};
 use crate::table::{Properties, TableMeta};
 use crate::version::files::{SegmentHandle, TableContext, TableHandle, names};
 use crate::version::settings::KeyspaceOptions;
@@ -162,11 +162,8 @@ pub fn find_segment(
     }
     let first = ScanStart::first(&head);
     match scan(&*file, &path, &head, ScanMode::Tail, first, &mut |_| Ok(())) {
-        Ok(end) => {
-            if let ScanTail::Torn { offset, .. } = end.tail {
-                length = offset;
-            }
-        }
+        // What lies behind are torn bytes, or zeroes that were prepared for appends.
+        Ok(end) => length = end.end_offset,
         // Good frames follow the bad one: their values can still be read.
         Err(error) => report.problems.push(error),
     }

@@ -1,0 +1,433 @@
+//! The decoders as fuzz targets: functions of arbitrary bytes that must end, and say no wrong
+//! thing. Only built with `--cfg fuzzing`, as `cargo xtask fuzz` does; all checksums are the same
+//! number then (`base/checksum.rs`), so that what lies behind them is reached.
+
+use crate::base::coding::{Reader, put_varint};
+use crate::base::compression::{Codec, decompress};
+use crate::base::entry::Slot;
+use crate::base::error::Result;
+use crate::base::header::{FileKind, HEADER_BYTES, Header};
+use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO};
+use crate::base::pointer::{RelocationId, SegmentId, TableId};
+use crate::cache::{BlockCache, OpenFiles};
+use crate::db::Db;
+use crate::db::inspect::inspect_with;
+use crate::db::options::{Options, WriteOptions};
+use crate::db::recover::read_version;
+use crate::env::Env;
+use crate::env::sim::Simulation;
+use crate::gc::settings::GcOptions;
+use crate::relocation::{RelocationMeta, RelocationTable};
+use crate::segment::{RecordView, ScanMode, ScanStart, read_head, scan};
+use crate::table::{Table, TableMeta};
+use crate::version::build::{Builder, state_of};
+use crate::version::edit::Edit;
+use crate::version::files::TableContext;
+use crate::version::files::names::{self, Named};
+use crate::version::manifest::{Current, read_current, scan_records};
+use crate::version::settings::{KeyspaceOptions, Separation};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+/// What can be fuzzed.
+pub const TARGETS: [(&str, fn(&[u8])); 17] = [
+    ("varint", varint),
+    ("slot", slot),
+    ("header", header),
+    ("current", current),
+    ("value", value),
+    ("record", record),
+    ("segment", segment),
+    ("table", table),
+    ("table_meta", table_meta),
+    ("relocation", relocation),
+    ("edit", edit),
+    ("manifest", manifest),
+    ("keyspace_settings", keyspace_settings),
+    ("options", options),
+    ("names", names),
+    ("inspect", inspect),
+    ("directory", directory),
+];
+
+const DIR: &str = "db";
+/// Of the store that the seeds are taken from: its number is drawn from this.
+const SEED: u64 = 1;
+
+/// Seeds of all targets, from the files of a real store.
+pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
+    let mut seeds = Vec::new();
+    for (path, bytes) in store() {
+        let target = match names::parse(path) {
+            Named::Segment(_) => "segment",
+            Named::Table(_) => "table",
+            Named::Relocation(_) => "relocation",
+            Named::Manifest(_) => "manifest",
+            _ => "current",
+        };
+        seeds.push((target, bytes.clone()));
+        seeds.push(("inspect", bytes.clone()));
+        seeds.push(("header", bytes[..bytes.len().min(HEADER_BYTES)].to_vec()));
+        seeds.push(("names", path.file_name().unwrap_or_default().as_encoded_bytes().to_vec()));
+        if target == "manifest" {
+            let records = scan_records(bytes).expect("the manifest of a real store");
+            seeds.extend(records.into_iter().map(|(_, edit)| ("edit", edit.encode())));
+        }
+    }
+    let text = KeyspaceOptions::default().to_text();
+    seeds.push(("keyspace_settings", text.into_bytes()));
+    seeds.push(("options", GcOptions::default().to_text().into_bytes()));
+    seeds.push(("directory", vec![0, 1, 0, 9, 3, 0, 40, 1]));
+    seeds
+}
+
+/// The bytes of a number are the only ones that it has.
+fn varint(data: &[u8]) {
+    let mut reader = Reader::new(data);
+    while !reader.is_empty() {
+        let before = reader.rest();
+        let Ok(number) = reader.varint() else { return };
+        let mut again = Vec::new();
+        put_varint(&mut again, number);
+        assert_eq!(before[..before.len() - reader.rest().len()], again);
+    }
+}
+
+fn slot(data: &[u8]) {
+    let Some((kind, stored)) = data.split_first() else { return };
+    let Ok(kind) = EntryKind::from_number(*kind) else { return };
+    if let Ok(slot) = Slot::decode(kind, stored) {
+        let mut again = Vec::new();
+        slot.encode(&mut again);
+        assert_eq!(again, stored);
+    }
+}
+
+fn header(data: &[u8]) {
+    if let Ok(header) = Header::decode(data) {
+        assert_eq!(Header::decode(&header.encode()).ok(), Some(header));
+    }
+}
+
+fn current(data: &[u8]) {
+    let (env, _) = world(&[(Path::new(DIR).join(names::CURRENT), data.to_vec())]);
+    if let Ok(current) = read_current(&env, Path::new(DIR)) {
+        let header = Header::new(FileKind::Current, current.database, current.manifest);
+        assert_eq!(header.encode()[16..32], data[16..32]);
+    }
+}
+
+/// A codec, a length, and what is said to be a compressed value of that length.
+fn value(data: &[u8]) {
+    let [codec, a, b, stored @ ..] = data else { return };
+    let len = usize::from(u16::from_le_bytes([*a, *b]));
+    let Ok(codec) = Codec::from_number(*codec) else { return };
+    if let Ok(raw) = decompress(codec, stored, len) {
+        assert_eq!(raw.len(), len);
+    }
+}
+
+fn record(data: &[u8]) {
+    if let Ok(record) = RecordView::decode_exact(data, 7, 88) {
+        assert_eq!(record.length as usize, data.len());
+        assert!(record.seqno <= MAX_SEQNO);
+        check_value(&record);
+    }
+}
+
+fn check_value(record: &RecordView<'_>) {
+    // Larger ones only take time.
+    if record.raw_len < 1 << 20
+        && let Ok(raw) = record.raw_value()
+    {
+        assert_eq!(raw.len(), record.raw_len as usize);
+    }
+}
+
+/// Frames follow each other without a gap, and what counts as a clean end does so with the length
+/// known, too.
+fn segment(data: &[u8]) {
+    let Ok(header) = Header::decode(data) else { return };
+    let path = names::segment(Path::new(DIR), SegmentId(header.file));
+    let (env, _) = world(&[(path.clone(), data.to_vec())]);
+    let file = env.fs.open(&path).expect("the file");
+    let head = read_head(&*file, &path, header.database, SegmentId(header.file));
+    let Ok(Some(head)) = head else { return };
+    let start = ScanStart::first(&head);
+    let mut at = start.offset;
+    let tail = scan(&*file, &path, &head, ScanMode::Tail, start, &mut |frame| {
+        assert_eq!(frame.offset, at);
+        at = frame.end;
+        frame.records.iter().for_each(check_value);
+        Ok(())
+    });
+    if let Ok(end) = tail {
+        assert_eq!(end.end_offset, at);
+        let sealed = ScanMode::Sealed(at);
+        let again = scan(&*file, &path, &head, sealed, start, &mut |_| Ok(()));
+        assert_eq!(again.expect("frames that were read once").end_offset, at);
+    }
+}
+
+/// Opens the table that the bytes are, goes through it, and looks up what it found.
+fn table(data: &[u8]) {
+    let Ok(header) = Header::decode(data) else { return };
+    let id = TableId(header.file);
+    let path = names::table(Path::new(DIR), id);
+    let (env, _) = world(&[(path.clone(), data.to_vec())]);
+    let context = context(&env, header.database);
+    let read = || -> Result<()> {
+        let file = env.fs.open(&path).expect("the file");
+        let meta = Arc::new(TableMeta::read(&*file, &path, header.database, id)?);
+        let (files, cache, stats) = (&context.files, &context.cache, &context.stats);
+        let order = KeyOrder::default();
+        let table = Table::open(
+            files.clone(),
+            path.clone(),
+            meta.clone(),
+            header.database,
+            order,
+            cache.clone(),
+            stats.clone(),
+        )?;
+        let mut keys = Vec::new();
+        let verified = table.verify(|key, trailer, payload| {
+            keys.push((key.to_vec(), trailer.seqno()));
+            Slot::decode(trailer.kind()?, payload).map(drop)
+        });
+        for (key, seqno) in keys.iter().take(100) {
+            let found = table.get(key, *seqno, true, |trailer, _| trailer.seqno());
+            // What was verified as a whole is found.
+            assert!(verified.is_err() || found.is_ok_and(|found| found == Some(*seqno)));
+        }
+        table.get(b"key", MAX_SEQNO, true, |_, _| ())?;
+        Ok(())
+    };
+    // Whatever is wrong with the bytes is an error; there is nobody to be told.
+    drop(read());
+}
+
+fn table_meta(data: &[u8]) {
+    let mut reader = Reader::new(data);
+    if let Ok(meta) = TableMeta::decode(&mut reader) {
+        let mut again = Vec::new();
+        meta.encode(&mut again);
+        assert_eq!(again, data[..data.len() - reader.rest().len()]);
+    }
+}
+
+fn relocation(data: &[u8]) {
+    let Ok(header) = Header::decode(data) else { return };
+    let id = RelocationId(header.file);
+    let path = names::relocation(Path::new(DIR), id);
+    let (env, _) = world(&[(path.clone(), data.to_vec())]);
+    let context = context(&env, header.database);
+    let read = || -> Result<()> {
+        let file = env.fs.open(&path).expect("the file");
+        let meta = Arc::new(RelocationMeta::read(&*file, &path, header.database, id)?);
+        let (files, cache) = (context.files.clone(), context.cache.clone());
+        let table = RelocationTable::open(files, path.clone(), meta, header.database, cache)?;
+        let mut moves = Vec::new();
+        table.for_each(|old, segment, new, length| {
+            moves.push((old, segment, new, length));
+            Ok(())
+        })?;
+        for (old, segment, new, length) in moves.into_iter().take(100) {
+            let found = table.find(old)?.expect("a move that was read");
+            assert_eq!((found.segment, found.offset, found.length), (segment, new, length));
+        }
+        table.find(1)?;
+        Ok(())
+    };
+    drop(read());
+}
+
+fn edit(data: &[u8]) {
+    if let Ok(edit) = Edit::decode(data) {
+        assert_eq!(edit.encode(), data);
+    }
+}
+
+/// A version that edits lead to is the one that its state leads to.
+fn manifest(data: &[u8]) {
+    let Ok(header) = Header::decode(data) else { return };
+    let path = names::manifest(Path::new(DIR), header.file);
+    let (env, _) = world(&[(path, data.to_vec())]);
+    let tables = context(&env, header.database);
+    let current = Current { database: header.database, manifest: header.file };
+    let comparator_of = |_: &str| Ok(KeyOrder::default());
+    if let Ok(found) = read_version(&env, &tables, current, &comparator_of) {
+        let state = state_of(&found.version, found.next_file, found.last_seqno);
+        let edit = Edit::decode(&state.encode()).expect("an edit of ours");
+        let builder = Builder { tables: &tables, comparator_of: &comparator_of };
+        let again = builder.apply(&Default::default(), &edit, &[]).expect("a state of ours");
+        assert_eq!(state_of(&again, found.next_file, found.last_seqno), state);
+    }
+}
+
+fn keyspace_settings(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(settings) = KeyspaceOptions::from_text(text) {
+        assert_eq!(KeyspaceOptions::from_text(&settings.to_text()).ok(), Some(settings));
+    }
+}
+
+fn options(data: &[u8]) {
+    let Ok(text) = std::str::from_utf8(data) else { return };
+    if let Ok(settings) = GcOptions::from_text(text) {
+        assert_eq!(GcOptions::from_text(&settings.to_text()).ok(), Some(settings));
+    }
+    if let Ok(durability) = text.parse::<crate::Durability>() {
+        assert_eq!(durability.to_string().parse().ok(), Some(durability));
+    }
+}
+
+/// A name is exactly what is written for the file that it stands for; and a store in which there
+/// are files of such names opens, or says why not.
+fn names(data: &[u8]) {
+    let mut files = store().to_vec();
+    for name in data.split(|byte| *byte == b'\n').take(4) {
+        let Ok(name) = std::str::from_utf8(name) else { return };
+        if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
+            return;
+        }
+        let (dir, path) = (Path::new(DIR), Path::new(DIR).join(name));
+        let written = match names::parse(&path) {
+            Named::Table(id) => names::table(dir, id),
+            Named::Segment(id) => names::segment(dir, id),
+            Named::Relocation(id) => names::relocation(dir, id),
+            Named::Manifest(id) => names::manifest(dir, id),
+            Named::Aside(id) => names::aside(dir, id),
+            Named::Fixed | Named::Foreign => path.clone(),
+        };
+        assert_eq!(written, path);
+        if files.iter().all(|(known, _)| *known != path) {
+            files.push((path, Vec::new()));
+        }
+    }
+    live(&files);
+}
+
+/// What people are shown of a file whatever is in it.
+fn inspect(data: &[u8]) {
+    let id = Header::decode(data).map_or(1, |header| header.file);
+    for ending in ["seg", "tbl", "rel", "man"] {
+        let path = Path::new(DIR).join(format!("{id:08}.{ending}"));
+        let (env, _) = world(&[(path.clone(), data.to_vec())]);
+        drop(inspect_with(&env, &path, &mut std::io::sink()));
+    }
+}
+
+/// Four bytes say: in which file of a small store, where (two bytes), which bits are turned over.
+fn directory(data: &[u8]) {
+    let mut files = store().to_vec();
+    for change in data.chunks_exact(4).take(8) {
+        let count = files.len();
+        let bytes = &mut files[usize::from(change[0]) % count].1;
+        let at = usize::from(u16::from_le_bytes([change[1], change[2]]));
+        match bytes.len() {
+            0 => bytes.push(change[3]),
+            // Some changes cut the file.
+            len if change[3] == 0 => bytes.truncate(at % len),
+            len => bytes[at % len] ^= change[3],
+        }
+    }
+    live(&files);
+}
+
+/// Opens, reads, writes, checks and repairs a store of these files.
+fn live(files: &[(PathBuf, Vec<u8>)]) {
+    let (env, simulation) = world(files);
+    simulation.limit_steps(2_000_000);
+    simulation.run(|| {
+        let builder = || Db::builder(DIR).options(small()).env(env.clone());
+        let use_it = || -> Result<()> {
+            let db = builder().open()?;
+            for name in db.keyspaces() {
+                let keyspace = db.keyspace(&name)?;
+                keyspace.iter().take_while(|item| item.is_ok()).for_each(drop);
+                keyspace.put("new", "value")?;
+            }
+            db.check()?;
+            db.close()
+        };
+        drop(use_it());
+        if builder().repair().is_ok() {
+            builder().open().expect("what was repaired opens").close().expect("it closes");
+        }
+    });
+}
+
+/// A disk with these files.
+fn world(files: &[(PathBuf, Vec<u8>)]) -> (Env, Simulation) {
+    let (env, simulation) = Env::simulated(SEED);
+    env.fs.create_dir_all(Path::new(DIR)).expect("a directory");
+    for (path, bytes) in files {
+        let file = env.fs.create(path).expect("a new file");
+        file.write_at(bytes, 0).expect("room on the disk");
+    }
+    (env, simulation)
+}
+
+fn context(env: &Env, database: u64) -> Arc<TableContext> {
+    Arc::new(TableContext {
+        dir: DIR.into(),
+        database,
+        files: Arc::new(OpenFiles::new(env.fs.clone(), 8)),
+        cache: Arc::new(BlockCache::new(64 << 10)),
+        stats: Arc::default(),
+        purge: Arc::default(),
+        filter_policy: None,
+    })
+}
+
+fn small() -> Options {
+    let keyspace = KeyspaceOptions {
+        separation_threshold: 100,
+        value_codec: Codec::Lz4,
+        value_compression_min_bytes: 0,
+        block_bytes: 256,
+        table_bytes: 4 << 10,
+        memtable_bytes: 4 << 10,
+        ..KeyspaceOptions::default()
+    };
+    let gc = GcOptions { automatic: false, ..GcOptions::default() };
+    Options { segment_bytes: 4 << 10, keyspace, gc, ..Options::default() }
+}
+
+/// The files of a small store with all there is: tables, values of both kinds, relocations, a log.
+fn store() -> &'static [(PathBuf, Vec<u8>)] {
+    static STORE: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();
+    STORE.get_or_init(|| {
+        let (env, simulation) = Env::simulated(SEED);
+        simulation.run(|| {
+            let db = Db::builder(DIR).options(small()).env(env).open().expect("a new store");
+            let separation = Separation::Off;
+            let inline = KeyspaceOptions { separation, ..small().keyspace };
+            let inline = db.keyspace_with("inline", inline).expect("a keyspace");
+            for number in 0..60usize {
+                let key = format!("key{}", number * 7 % 20);
+                let value = number.to_string().repeat([2, 30, 120][number % 3]);
+                let separate = db.default_keyspace();
+                separate.put(&key, &value).expect("a put");
+                inline.put_with(&key, &value, &WriteOptions::default()).expect("a put");
+                if number == 25 {
+                    db.flush().expect("a flush");
+                }
+            }
+            db.gc().expect("a collection");
+            inline.delete("key3").expect("a deletion");
+            db.close().expect("it closes");
+        });
+        let files = simulation.files().into_iter().filter(|path| !path.ends_with("LOCK"));
+        let files = files.map(|path| (path.clone(), simulation.read_file(&path)));
+        files.map(|(path, bytes)| (path, trimmed(bytes))).collect()
+    })
+}
+
+/// Without most of the zeroes that are prepared for appends.
+fn trimmed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    bytes.truncate(used.max(bytes.len().min(used + 32)));
+    bytes
+}

@@ -1,0 +1,43 @@
+//! What a store holds, and the text that says so.
+
+use cleavedb::Db;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+/// By name of the keyspace.
+pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
+
+/// All that a database holds, each value read by a scan and by its key.
+pub fn contents_of(db: &Db) -> Contents {
+    let mut contents = Contents::new();
+    for name in db.keyspaces() {
+        let keyspace = db.keyspace(&name).unwrap();
+        let pairs: BTreeMap<_, _> = keyspace
+            .iter()
+            .map(|item| item.unwrap_or_else(|error| panic!("{name}: {error}")))
+            .map(|(key, value)| (key, value.into_vec()))
+            .collect();
+        for (key, value) in &pairs {
+            let found = keyspace.get(key).unwrap().map(cleavedb::Value::into_vec);
+            assert_eq!(found.as_ref(), Some(value), "{name}: {}", key.escape_ascii());
+        }
+        contents.insert(name, pairs);
+    }
+    contents
+}
+
+/// A line for each keyspace and each key: its length and FNV-1a of the value, which this test can
+/// tell without the engine.
+pub fn listing(contents: &Contents) -> String {
+    let mut out = String::new();
+    for (name, pairs) in contents {
+        writeln!(out, "keyspace {name}: {} keys", pairs.len()).unwrap();
+        for (key, value) in pairs {
+            let hash = value.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+            writeln!(out, "{} {} {hash:016x}", key.escape_ascii(), value.len()).unwrap();
+        }
+    }
+    out
+}
