@@ -45,7 +45,7 @@ pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
 /// The keyspace `name`, which must exist.
 pub(crate) fn known_keyspace(db: &Db, name: &str) -> Result<Keyspace> {
     db.existing_keyspace(name)?.ok_or_else(|| {
-        Error::invalid(format!("there is no keyspace {name:?}"))
+        Error::not_found(format!("there is no keyspace {name:?}"))
             .in_file(db.path())
             .advise(format!("choose one with -k: {}", db.keyspaces().join(", ")))
     })

@@ -65,8 +65,9 @@ fn usual_advice(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Corruption => {
             Some("restore the file from a checkpoint; `cleave check` lists all damage")
         }
-        ErrorKind::Busy => Some("let the other process end first"),
+        ErrorKind::Locked => Some("let the other process end first"),
         ErrorKind::Unsupported => Some("use a newer build"),
+        ErrorKind::Internal => Some("report this defect of CleaveDB, with the message"),
         _ => None,
     }
 }
@@ -87,6 +88,6 @@ mod tests {
             "error: a checksum does not match\n   in: db/000007.seg at byte 4096\n  \
              try: restore it from a checkpoint\n"
         );
-        assert_eq!(render(&Error::invalid("x")), "error: x\n");
+        assert_eq!(render(&Error::invalid_argument("x")), "error: x\n");
     }
 }

@@ -2,9 +2,9 @@
 //!
 //! This looks at names and first bytes only. Whether a database of ours is sound, the engine says.
 
-use cleavedb::{Error, Result};
+use cleavedb::{Error, ErrorKind, Result};
 use std::fs;
-use std::io::{ErrorKind, Read};
+use std::io::{self, Read};
 use std::path::Path;
 
 /// The first bytes of every file of ours.
@@ -31,8 +31,8 @@ pub(crate) enum Place {
 pub(crate) fn look(path: &Path) -> Result<Place> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Place::Missing),
-        Err(error) if error.kind() == ErrorKind::NotADirectory => return Ok(Place::File),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Place::File),
         Err(error) => return Err(Error::io("look into this directory", path, error)),
     };
     let mut names = Vec::new();
@@ -88,7 +88,7 @@ pub(crate) fn allocated_bytes(path: &Path) -> Result<u64> {
         match entry.map_err(failed)?.metadata() {
             Ok(metadata) => bytes += on_disk(&metadata),
             // The engine removes files whenever it likes.
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
     }
@@ -132,6 +132,10 @@ impl Place {
                 "give the directory of a database, or a new or empty one to create it",
             ),
         };
-        Error::invalid(what).in_file(path).advise(advice)
+        let kind = match self {
+            Place::File | Place::Foreign(_) => ErrorKind::InvalidArgument,
+            _ => ErrorKind::NotFound,
+        };
+        Error::new(kind, what).in_file(path).advise(advice)
     }
 }

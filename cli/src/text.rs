@@ -63,12 +63,13 @@ pub(crate) fn unescape_one(rest: &[u8]) -> Result<(u8, usize)> {
         Some(b'"') => b'"',
         Some(b'x') => {
             let digits = rest.get(1..3).and_then(|digits| unhex(digits).ok());
-            let digits = digits.ok_or_else(|| Error::invalid("\\x needs two hex digits"))?;
+            let digits =
+                digits.ok_or_else(|| Error::invalid_argument("\\x needs two hex digits"))?;
             return Ok((digits[0], 3));
         }
         other => {
             let seen = other.map(|&byte| escape(&[byte])).unwrap_or_default();
-            return Err(Error::invalid(format!("the escape \\{seen} is unknown")).advise(
+            return Err(Error::invalid_argument(format!("the escape \\{seen} is unknown")).advise(
                 "the escapes are \\t \\n \\r \\0 \\\\ \\\" \\xNN; write \\\\ for a backslash",
             ));
         }
@@ -97,7 +98,7 @@ pub(crate) fn unhex(text: &[u8]) -> Result<Vec<u8>> {
         _ => None,
     });
     pairs.collect::<Option<Vec<u8>>>().ok_or_else(|| {
-        Error::invalid(format!("{:?} is not hexadecimal", String::from_utf8_lossy(text)))
+        Error::invalid_argument(format!("{:?} is not hexadecimal", String::from_utf8_lossy(text)))
             .advise("write two digits 0-9 a-f for each byte, such as 00ff")
     })
 }

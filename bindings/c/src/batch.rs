@@ -43,7 +43,7 @@ impl Operations {
         if self.list.len() + operations > MAX_BATCH_OPERATIONS
             || self.bytes.len() + bytes > MAX_BATCH_BYTES
         {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "a batch of more than {MAX_BATCH_OPERATIONS} operations or {MAX_BATCH_BYTES} bytes"
             ))
             .advise("write several smaller ones"));

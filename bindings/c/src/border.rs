@@ -36,7 +36,7 @@ impl Bytes {
 
     fn at_most(&self, len: usize, limit: usize, what: &str) -> Result<&[u8]> {
         if len > limit {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_argument(format!(
                 "{what} of {len} bytes is over the limit of {limit}"
             )));
         }
@@ -44,7 +44,9 @@ impl Bytes {
             return Ok(&[]);
         }
         if self.0.is_null() {
-            return Err(Error::invalid(format!("{what} of {len} bytes is a null pointer")));
+            return Err(Error::invalid_argument(format!(
+                "{what} of {len} bytes is a null pointer"
+            )));
         }
         // SAFETY: C vouches for the array and its length, see above.
         Ok(unsafe { std::slice::from_raw_parts(self.0.cast(), len) })
@@ -60,7 +62,7 @@ impl Text {
     /// Its bytes; `what` names it in the error for a null pointer.
     pub fn bytes(&self, what: &str) -> Result<&[u8]> {
         if self.0.is_null() {
-            return Err(Error::invalid(format!("{what} is a null pointer")));
+            return Err(Error::invalid_argument(format!("{what} is a null pointer")));
         }
         // SAFETY: C vouches for the zero byte at the end, see above.
         Ok(unsafe { CStr::from_ptr(self.0) }.to_bytes())
@@ -69,14 +71,15 @@ impl Text {
     /// As UTF-8.
     pub fn utf8(&self, what: &str) -> Result<&str> {
         let bytes = self.bytes(what)?;
-        std::str::from_utf8(bytes).map_err(|_| Error::invalid(format!("{what} is not UTF-8")))
+        std::str::from_utf8(bytes)
+            .map_err(|_| Error::invalid_argument(format!("{what} is not UTF-8")))
     }
 
     /// As the path of a file.
     pub fn path(&self) -> Result<&Path> {
         let bytes = self.bytes("the path")?;
         if bytes.is_empty() {
-            return Err(Error::invalid("the path is empty"));
+            return Err(Error::invalid_argument("the path is empty"));
         }
         Ok(Path::new(OsStr::from_bytes(bytes)))
     }
@@ -94,7 +97,7 @@ impl<T> Array<T> {
             return Ok(&[]);
         }
         if self.0.is_null() || len > isize::MAX as usize / size_of::<T>().max(1) {
-            return Err(Error::invalid(format!("{what} can't be an array of {len}")));
+            return Err(Error::invalid_argument(format!("{what} can't be an array of {len}")));
         }
         // SAFETY: C vouches for the array and its length, see above.
         Ok(unsafe { std::slice::from_raw_parts(self.0, len) })

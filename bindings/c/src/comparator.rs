@@ -56,9 +56,10 @@ impl Drop for CComparator {
 
 /// Asks C for a name, once.
 pub fn name_of(state: CallbackState, name: Option<Name>) -> Result<String> {
-    let name = name.ok_or_else(|| Error::invalid("there is no function for the name"))?(state);
+    let name =
+        name.ok_or_else(|| Error::invalid_argument("there is no function for the name"))?(state);
     if name.is_null() {
-        return Err(Error::invalid("the name is a null pointer"));
+        return Err(Error::invalid_argument("the name is a null pointer"));
     }
     // SAFETY: `c.h` demands a string that ends with a zero byte.
     Ok(unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned())
@@ -73,7 +74,7 @@ extern "C" fn leveldb_comparator_create(
 ) -> Handle<ComparatorHandle> {
     quiet(Handle::NULL, || {
         let compare =
-            compare.ok_or_else(|| Error::invalid("there is no function that compares"))?;
+            compare.ok_or_else(|| Error::invalid_argument("there is no function that compares"))?;
         let name = name_of(state, name)?;
         let order = Arc::new(CComparator { state, destructor, compare, name });
         Ok(Handle::new(ComparatorHandle { order }))

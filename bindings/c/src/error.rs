@@ -1,5 +1,6 @@
 //! The engine's errors as LevelDB words them: a prefix that says the kind, then the engine's own
-//! text with file, offset and what to do. Programs look at the prefix.
+//! text with file, offset and what to do. Programs look at the prefix. `docs/from-leveldb.md` has
+//! the table.
 
 use engine::{Error, ErrorKind};
 
@@ -7,7 +8,12 @@ use engine::{Error, ErrorKind};
 pub fn message(error: &Error) -> String {
     let prefix = match error.kind() {
         ErrorKind::Corruption => "Corruption: ",
-        ErrorKind::Invalid => "Invalid argument: ",
+        ErrorKind::NotFound => "NotFound: ",
+        ErrorKind::InvalidArgument
+        | ErrorKind::InvalidOption
+        | ErrorKind::AlreadyExists
+        | ErrorKind::WrongState
+        | ErrorKind::KeyspaceDropped => "Invalid argument: ",
         ErrorKind::Unsupported => "Not implemented: ",
         _ => "IO error: ",
     };
@@ -23,9 +29,18 @@ mod tests {
         for (kind, text) in [
             (ErrorKind::Io, "IO error: x"),
             (ErrorKind::DiskFull, "IO error: x"),
-            (ErrorKind::Busy, "IO error: x"),
+            (ErrorKind::ReadOnly, "IO error: x"),
+            (ErrorKind::Locked, "IO error: x"),
+            (ErrorKind::Closed, "IO error: x"),
+            (ErrorKind::LimitReached, "IO error: x"),
+            (ErrorKind::Internal, "IO error: x"),
             (ErrorKind::Corruption, "Corruption: x"),
-            (ErrorKind::Invalid, "Invalid argument: x"),
+            (ErrorKind::NotFound, "NotFound: x"),
+            (ErrorKind::AlreadyExists, "Invalid argument: x"),
+            (ErrorKind::InvalidArgument, "Invalid argument: x"),
+            (ErrorKind::InvalidOption, "Invalid argument: x"),
+            (ErrorKind::WrongState, "Invalid argument: x"),
+            (ErrorKind::KeyspaceDropped, "Invalid argument: x"),
             (ErrorKind::Unsupported, "Not implemented: x"),
         ] {
             assert_eq!(message(&Error::new(kind, "x")), text);

@@ -157,7 +157,7 @@ extern "C" fn cleavedb_multi_get(
         answers.into_iter().enumerate().for_each(|(index, answer)| tell(index, answer));
         Ok(())
     };
-    let outcome = quiet(Err(Error::invalid("the call panicked")), || Ok(body()));
+    let outcome = quiet(Err(Error::internal("the call panicked")), || Ok(body()));
     if let Err(error) = outcome {
         (0..num_keys).for_each(|index| tell(index, Err(error.clone())));
     }

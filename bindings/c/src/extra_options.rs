@@ -18,7 +18,7 @@ fn durability(level: c_int, interval_ms: u64) -> Result<Option<Durability>> {
         3 => Durability::Sync,
         4 if interval_ms > 0 => Durability::SyncEvery(Duration::from_millis(interval_ms)),
         _ => {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_option(format!(
                 "durability {level} with an interval of {interval_ms} ms does not exist"
             )));
         }
@@ -53,7 +53,7 @@ extern "C" fn cleavedb_options_set_separation(options: Handle<DbOptions>, mode: 
         settings.keyspace.separation = Some(match mode {
             0 => Separation::Off,
             1 => Separation::AtWrite,
-            _ => return Err(Error::invalid(format!("separation {mode} does not exist"))),
+            _ => return Err(Error::invalid_option(format!("separation {mode} does not exist"))),
         });
         Ok(())
     });
@@ -74,7 +74,7 @@ extern "C" fn cleavedb_options_set_value_compression(options: Handle<DbOptions>,
             0 => Codec::None,
             1 => Codec::Lz4,
             2 => Codec::Zstd,
-            _ => return Err(Error::invalid(format!("codec {codec} does not exist"))),
+            _ => return Err(Error::invalid_option(format!("codec {codec} does not exist"))),
         });
         Ok(())
     });

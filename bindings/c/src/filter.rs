@@ -84,7 +84,7 @@ extern "C" fn leveldb_filterpolicy_create(
 ) -> Handle<FilterHandle> {
     quiet(Handle::NULL, || {
         let (Some(create), Some(may_match)) = (create_filter, key_may_match) else {
-            return Err(Error::invalid("a filter policy needs all its functions"));
+            return Err(Error::invalid_argument("a filter policy needs all its functions"));
         };
         let name = name_of(state, name)?;
         let policy = Arc::new(CFilter { state, destructor, create, may_match, name });

@@ -1,7 +1,7 @@
 //! After a fork the child has the parent's handles but none of its threads, and shares its files:
 //! a database opened before the fork must not be used, nor closed, in the child.
 
-use engine::{Error, ErrorKind, Result};
+use engine::{Error, Result};
 use std::mem::ManuallyDrop;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +39,7 @@ impl Process {
     #[inline]
     fn check(self) -> Result<()> {
         if self.is_gone() {
-            return Err(Error::new(ErrorKind::Closed, "the database was opened before a fork")
+            return Err(Error::closed("the database was opened before a fork")
                 .advise("open it in the child, after the parent has closed it"));
         }
         Ok(())

@@ -2,7 +2,7 @@
 //! has a place for one, and the call's answer for "nothing" where it has none.
 
 use crate::border::ErrPtr;
-use engine::{Error, ErrorKind, Result};
+use engine::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Runs a call that can't tell of errors.
@@ -33,7 +33,7 @@ pub fn telling<T>(errptr: ErrPtr, nothing: T, body: impl FnOnce() -> Result<T>) 
 
 #[cold]
 fn panicked() -> Error {
-    Error::new(ErrorKind::Io, "this is a defect of CleaveDB: a call panicked")
+    Error::internal("this is a defect of CleaveDB: a call panicked")
         .advise("close the database, and report what standard error says")
 }
 
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn a_panic_is_an_answer() {
         assert_eq!(quiet(7, || panic!("caught on purpose")), 7);
-        assert_eq!(quiet(7, || Err(Error::invalid("no"))), 7);
+        assert_eq!(quiet(7, || Err(Error::invalid_argument("no"))), 7);
         assert_eq!(quiet(7, || Ok(8)), 8);
     }
 }

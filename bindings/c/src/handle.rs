@@ -300,7 +300,7 @@ impl<T: HandleKind> Handle<T> {
     #[cold]
     fn refusal(self) -> Error {
         let what = if self.is_null() { "a null pointer" } else { "no handle that is open" };
-        Error::invalid(format!("{} is {what}", T::WORD))
+        Error::invalid_argument(format!("{} is {what}", T::WORD))
             .advise("pass what was created and is not destroyed yet")
     }
 

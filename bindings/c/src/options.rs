@@ -106,7 +106,8 @@ impl DbOptions {
 
     /// Programs compare what LevelDB says when a database is there, or not, against their will.
     fn as_leveldb_says(&self, error: Error, path: &Path) -> Error {
-        if error.kind() != ErrorKind::Invalid || error.file() != Some(path) {
+        let expected = [ErrorKind::NotFound, ErrorKind::AlreadyExists];
+        if !expected.contains(&error.kind()) || error.file() != Some(path) {
             return error;
         }
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
@@ -117,7 +118,7 @@ impl DbOptions {
             }
             _ => return error,
         };
-        Error::invalid(format!("{}: {wish}", path.display()))
+        Error::invalid_argument(format!("{}: {wish}", path.display()))
     }
 
     /// Opens the database at `path`; its keyspace `default` takes over what was set.

@@ -212,7 +212,7 @@ fn format_of(path: &Path) -> Result<Format> {
         "csv" => Ok(Format::Csv),
         "jsonl" | "ndjson" | "json" => Ok(Format::Jsonl),
         "hex" => Ok(Format::Hex),
-        _ => Err(Error::invalid("the file's extension does not tell its format")
+        _ => Err(Error::invalid_argument("the file's extension does not tell its format")
             .in_file(path)
             .advise("say it with --format tsv, csv, jsonl or hex")),
     }

@@ -31,7 +31,7 @@ impl CsvRows {
         let mut reader = ReaderBuilder::new().from_reader(input);
         let header = reader.byte_headers().map_err(|error| told(error, &name))?.clone();
         if header.is_empty() {
-            return Err(Error::invalid("there is no header")
+            return Err(Error::invalid_argument("there is no header")
                 .in_file(&name)
                 .advise("the first line of a CSV file names its columns"));
         }
@@ -69,7 +69,7 @@ impl CsvRows {
 
     fn not_text(&self, quoted: &str) -> Error {
         let line = self.row.position().map_or(0, |position| position.line());
-        Error::invalid(format!("line {line}: column {quoted} is not UTF-8 text"))
+        Error::invalid_argument(format!("line {line}: column {quoted} is not UTF-8 text"))
             .in_file(&self.name)
             .advise("choose a single column with --value: its bytes are stored as they are")
     }
@@ -93,7 +93,7 @@ impl Records for CsvRows {
 
 fn find(columns: &[String], wanted: &String) -> Result<usize> {
     columns.iter().position(|column| column == wanted).ok_or_else(|| {
-        Error::invalid(format!("the header has no column {wanted:?}"))
+        Error::invalid_argument(format!("the header has no column {wanted:?}"))
             .advise(format!("the columns are {}", columns.join(", ")))
     })
 }
@@ -108,5 +108,5 @@ fn told(error: csv::Error, name: &std::path::Path) -> Error {
         }
         other => format!("this is not CSV: {other:?}"),
     };
-    Error::invalid(message).in_file(name).advise("correct the line and load again")
+    Error::invalid_argument(message).in_file(name).advise("correct the line and load again")
 }

@@ -49,7 +49,7 @@ impl Lines {
         if self.buffer.last() == Some(&b'\n') {
             self.buffer.pop();
         } else if read as u64 == MAX_LINE_BYTES {
-            return Err(Error::invalid("the line is longer than any record"));
+            return Err(Error::invalid_argument("the line is longer than any record"));
         }
         if self.buffer.last() == Some(&b'\r') && !self.fields.raw {
             self.buffer.pop();
@@ -88,7 +88,7 @@ impl Records for Lines {
 
 fn parse_pair(line: &[u8], decode: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<Record> {
     let tab = line.iter().position(|&byte| byte == b'\t').ok_or_else(|| {
-        Error::invalid("there is no tab between a key and a value")
+        Error::invalid_argument("there is no tab between a key and a value")
             .advise("write key<TAB>value on each line, or choose another --format")
     })?;
     Ok(Record { key: decode(&line[..tab])?, value: decode(&line[tab + 1..])? })
@@ -100,7 +100,7 @@ fn parse_json(line: &[u8], fields: &Fields) -> Result<Record> {
     let object: Object<'_> = serde_json::from_slice(line).map_err(|error| {
         // The parser counts lines, too, but it is given one at a time.
         let why = error.to_string().replace(" at line 1 column ", ", column ");
-        Error::invalid(format!("this is not a JSON object: {why}"))
+        Error::invalid_argument(format!("this is not a JSON object: {why}"))
             .advise("write one JSON object on each line")
     })?;
     let key_field = fields.key.as_deref().unwrap_or("key");
@@ -128,7 +128,7 @@ fn is_own(object: &Object<'_>) -> bool {
 fn field<'a>(object: &Object<'a>, name: &str) -> Result<&'a RawValue> {
     object.get(name).copied().ok_or_else(|| {
         let names: Vec<&str> = object.keys().map(AsRef::as_ref).collect();
-        Error::invalid(format!("the object has no field {name:?}"))
+        Error::invalid_argument(format!("the object has no field {name:?}"))
             .advise(format!("choose one with --key or --value: {}", names.join(", ")))
     })
 }
@@ -138,7 +138,7 @@ fn bytes(raw: &RawValue) -> Result<Vec<u8>> {
     let json = raw.get();
     if json.starts_with('"') {
         let text: String = serde_json::from_str(json)
-            .map_err(|error| Error::invalid(format!("this string is no text: {error}")))?;
+            .map_err(|error| Error::invalid_argument(format!("this string is no text: {error}")))?;
         return Ok(text.into_bytes());
     }
     match hex_of(json) {
@@ -155,7 +155,7 @@ fn hex_of(json: &str) -> Option<String> {
 fn key_bytes(raw: &RawValue) -> Result<Vec<u8>> {
     let json = raw.get();
     if json == "null" || json.starts_with('[') || json.starts_with('{') && hex_of(json).is_none() {
-        return Err(Error::invalid("the key must be a string or a number"));
+        return Err(Error::invalid_argument("the key must be a string or a number"));
     }
     bytes(raw)
 }

@@ -56,7 +56,7 @@ pub(crate) fn read(
 
 /// Says which line an error is about, keeping its advice.
 pub(crate) fn at_line(line: u64, error: &Error) -> Error {
-    let told = Error::invalid(format!("line {line}: {}", error.message()));
+    let told = Error::invalid_argument(format!("line {line}: {}", error.message()));
     match error.advice() {
         Some(advice) => told.advise(advice),
         None => told,

@@ -1,7 +1,7 @@
 //! Codecs for blocks and single values: none, lz4, and zstd behind a feature. Compression is
 //! kept only where it pays.
 
-use super::error::{Error, ErrorKind, Result};
+use super::error::{Error, Result};
 
 /// How bytes are compressed. The numbers are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -24,10 +24,9 @@ impl Codec {
             0 => Ok(Codec::None),
             1 => Ok(Codec::Lz4),
             2 => Ok(Codec::Zstd),
-            _ => Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("codec {number} is unknown to this build, which knows 0 to 2"),
-            )),
+            _ => Err(Error::unsupported(format!(
+                "codec {number} is unknown to this build, which knows 0 to 2"
+            ))),
         }
     }
 
@@ -75,7 +74,7 @@ pub fn decompress(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>
         }
         #[cfg(not(feature = "zstd"))]
         Codec::Zstd => {
-            return Err(Error::new(ErrorKind::Unsupported, "these bytes are compressed with zstd")
+            return Err(Error::unsupported("these bytes are compressed with zstd")
                 .advise("build with the `zstd` feature"));
         }
     };

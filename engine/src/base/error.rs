@@ -8,26 +8,68 @@ use std::sync::Arc;
 /// The result of every fallible call of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What a caller can do about an [`Error`]; a kind exists only if the reaction differs.
+/// The kinds of an [`Error`], by what a caller can do about it. Programs decide by the kind;
+/// people read the message. A kind exists only if the reaction differs.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("error-kind");
+/// use cleavedb::{Db, ErrorKind, Options};
+/// let options = Options { create_if_missing: false, ..Options::default() };
+/// let error = Db::builder(&dir).options(options).open().err().unwrap();
+/// match error.kind() {
+///     ErrorKind::NotFound => println!("nothing to open yet"),
+///     ErrorKind::Locked => println!("another process holds it open"),
+///     _ => panic!("{error}"),
+/// }
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused a call. Retrying may help for reads, never for a failed sync.
+    /// The operating system refused a call. Look at the cause and the file, mend that, and try
+    /// again; after a failed write or sync the database says whether it still takes writes.
     Io,
-    /// Bytes on disk are not what was written. The file and offset say where.
+    /// Bytes on disk are not what was written there. Restore the file that the error names, or
+    /// run a repair, which keeps whatever is whole.
     Corruption,
-    /// The disk (or quota) is full. Reads go on; writes succeed again once there is room.
+    /// The disk or the quota is full. Free space; writing resumes by itself, and reads go on
+    /// meanwhile.
     DiskFull,
-    /// The database accepts no writes: opened read-only, or a sync failed earlier.
+    /// The database takes no writes: it was opened read-only, or a failed sync or a defect turned
+    /// it read-only. Read on; to write, open it anew, without `read_only`.
     ReadOnly,
-    /// Somebody else holds the database open, and not both only read.
-    Busy,
-    /// The database handle was closed.
+    /// Another process or another handle holds the database open, and not both only read. Close
+    /// it there, or try again later.
+    Locked,
+    /// The database was closed, or is closing. Open it again.
     Closed,
-    /// The caller passed something that can never work: too large, out of range, unknown name.
-    Invalid,
-    /// The format or feature is unknown to this build.
+    /// A database, a keyspace or a file that must exist does not. Check the name or the path, or
+    /// create it. A key that is missing is never an error.
+    NotFound,
+    /// A database or a directory exists that the call was to create. Choose another place, or
+    /// use what is there.
+    AlreadyExists,
+    /// An argument of the call can never work: a key, value or batch that is too large, a name
+    /// that can't be one, a snapshot or keyspace of another database, the directory of another
+    /// store. Pass something else; retrying is in vain.
+    InvalidArgument,
+    /// A setting is out of its range, or contradicts another one or what the database was created
+    /// with, such as its comparator. Change the setting that the error names.
+    InvalidOption,
+    /// The call can't be made in the present state, such as asking a cursor that stands on no
+    /// entry for its value. Bring about the state that the error names first.
+    WrongState,
+    /// The keyspace of this handle was dropped. Let go of the handle; a keyspace of the same name
+    /// that was created since has a handle of its own.
+    KeyspaceDropped,
+    /// The file format, codec or feature is unknown to this build. Use a newer build, or one with
+    /// the feature that the error names.
     Unsupported,
+    /// Something that can't grow any more is used up, such as the sequence numbers. Load the data
+    /// into a new database.
+    LimitReached,
+    /// The engine itself is at fault: it panicked, or found one of its invariants broken. Please
+    /// report it, with the message; close the database and open it again to go on.
+    Internal,
 }
 
 /// An error with its place and advice. Cheap to clone, so that every writer of a commit group
@@ -66,9 +108,49 @@ impl Error {
         Self::build(ErrorKind::Corruption, message.into())
     }
 
-    /// A request that can never work.
-    pub fn invalid(message: impl Into<String>) -> Self {
-        Self::build(ErrorKind::Invalid, message.into())
+    /// An argument that can never work.
+    pub fn invalid_argument(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::InvalidArgument, message.into())
+    }
+
+    /// A setting that can't be, or contradicts another one.
+    pub fn invalid_option(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::InvalidOption, message.into())
+    }
+
+    /// A call that can't be made in the present state.
+    pub fn wrong_state(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::WrongState, message.into())
+    }
+
+    /// A database, keyspace or file that must exist and does not.
+    pub fn not_found(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::NotFound, message.into())
+    }
+
+    /// Something exists that was to be created.
+    pub fn already_exists(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::AlreadyExists, message.into())
+    }
+
+    /// A format, codec or feature that this build does not have.
+    pub fn unsupported(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::Unsupported, message.into())
+    }
+
+    /// A call on what belongs to a database that was closed.
+    pub fn closed(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::Closed, message.into())
+    }
+
+    /// A call on a keyspace, called `name`, that was dropped.
+    pub fn keyspace_dropped(name: &str) -> Self {
+        Self::build(ErrorKind::KeyspaceDropped, format!("keyspace {name:?} was dropped"))
+    }
+
+    /// A defect of the engine.
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::build(ErrorKind::Internal, message.into())
     }
 
     /// A failed system call: `what` was being done to `file`. A full disk is told apart (I9).

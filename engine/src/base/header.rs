@@ -17,7 +17,7 @@
 
 use super::checksum::checksum64;
 use super::coding::Reader;
-use super::error::{Error, ErrorKind, Result};
+use super::error::{Error, Result};
 
 /// The bytes that a header takes.
 pub const HEADER_BYTES: usize = 40;
@@ -124,20 +124,17 @@ impl Header {
         let kind = FileKind::ALL.into_iter().find(|kind| kind.letters() == letters);
         let kind = kind.ok_or_else(|| {
             let name = String::from_utf8_lossy(letters).into_owned();
-            Error::new(ErrorKind::Unsupported, format!("file kind {name:?} is unknown"))
+            Error::unsupported(format!("file kind {name:?} is unknown"))
                 .advise("open this database with a newer build")
         })?;
         let version = reader.u16()?;
         // I11: an unknown version is refused by naming both, before anything else is believed.
         if version == 0 || version > kind.version() {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!(
-                    "the {} has format version {version}, this build reads up to {}",
-                    kind.word(),
-                    kind.version()
-                ),
-            )
+            return Err(Error::unsupported(format!(
+                "the {} has format version {version}, this build reads up to {}",
+                kind.word(),
+                kind.version()
+            ))
             .advise("open this database with a newer build"));
         }
         let _reserved = reader.u16()?;
@@ -182,6 +179,7 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::error::ErrorKind;
 
     #[test]
     fn heads_round_trip_and_every_flip_is_noticed() {

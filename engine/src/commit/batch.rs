@@ -19,8 +19,11 @@ pub fn check_key(key: &[u8]) -> Result<()> {
     if key.len() <= MAX_KEY_BYTES {
         return Ok(());
     }
-    Err(Error::invalid(format!("a key of {} bytes is over the limit of 64 KiB", key.len()))
-        .advise("use a shorter key, such as a hash of it"))
+    Err(Error::invalid_argument(format!(
+        "a key of {} bytes is over the limit of 64 KiB",
+        key.len()
+    ))
+    .advise("use a shorter key, such as a hash of it"))
 }
 
 /// Checks the size of a value.
@@ -28,8 +31,11 @@ pub fn check_value(value: &[u8]) -> Result<()> {
     if value.len() <= MAX_VALUE_BYTES {
         return Ok(());
     }
-    Err(Error::invalid(format!("a value of {} bytes is over the limit of 1 GiB", value.len()))
-        .advise("split it over several keys"))
+    Err(Error::invalid_argument(format!(
+        "a value of {} bytes is over the limit of 1 GiB",
+        value.len()
+    ))
+    .advise("split it over several keys"))
 }
 
 /// Where a record goes besides the log.
@@ -153,7 +159,7 @@ impl Batch {
         keyspace.check()?;
         let full = self.operations.len() >= MAX_BATCH_OPERATIONS;
         if full || self.bytes.len() + key.len() + value.len() > MAX_BATCH_BYTES {
-            return Err(Error::invalid(
+            return Err(Error::invalid_argument(
                 "the batch is full: it may hold 2 GiB, 67 million operations",
             )
             .advise("write it and go on with another one"));

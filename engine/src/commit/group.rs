@@ -268,11 +268,11 @@ impl Committer {
         let parts = &self.parts;
         parts.health.check()?;
         if log.closed {
-            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+            return Err(Error::closed("the database was closed"));
         }
         let count: usize = frames.iter().map(|frame| frame.records.len()).sum();
         if log.next_seqno + count as u64 > MAX_SEQNO {
-            return Err(Error::new(ErrorKind::Invalid, "all sequence numbers are used up")
+            return Err(Error::new(ErrorKind::LimitReached, "all sequence numbers are used up")
                 .advise("load the data into a new database"));
         }
         if let Err(error) = parts.log.make_room(log) {
@@ -461,10 +461,8 @@ impl Committer {
         let (syncer, end) = {
             let mut log = self.log.lock();
             self.parts.health.check()?;
-            let writer = log
-                .writer
-                .as_mut()
-                .ok_or_else(|| Error::new(ErrorKind::Closed, "the database was closed"))?;
+            let writer =
+                log.writer.as_mut().ok_or_else(|| Error::closed("the database was closed"))?;
             writer.write_out()?;
             let end = LogPosition { segment: writer.segment().id(), offset: writer.good_len() };
             if writer.durable() >= end.offset {

@@ -5,7 +5,7 @@
 //! full, the leader syncs it and writes the head of the spare, which tells where the old one
 //! ended. The manifest learns that length later; until then recovery takes it from that head.
 
-use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::reserve::{DiskSpace, base_bytes};
@@ -189,7 +189,7 @@ impl LogShared {
     /// Syncs and closes the active segment, if any, and begins the next one.
     pub fn rotate(&self, log: &mut Log) -> Result<()> {
         if log.closed {
-            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+            return Err(Error::closed("the database was closed"));
         }
         let spare = self.take_spare()?;
         if let Err(error) = self.begin(log, &spare) {

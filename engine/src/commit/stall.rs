@@ -4,7 +4,7 @@
 //! With a full disk background work can't make room, so writers get that error instead of
 //! waiting (I9).
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::commit::pace::PaceMaker;
 use crate::commit::reserve::Reserve;
 use crate::env::clock::Clock;
@@ -145,7 +145,7 @@ impl WriteStallController {
                 return Ok(());
             };
             if *closed {
-                return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+                return Err(Error::closed("the database was closed"));
             }
             // I9: no room will come by waiting.
             if let Some(cause) = self.health.paused() {

@@ -96,7 +96,7 @@ pub fn run(
     let seqno = newest.last_seqno();
     let plan = |version: &crate::version::Version| {
         if version.keyspace(keyspace.id).is_none() {
-            return Err(Error::invalid("the keyspace was dropped while it was flushed"));
+            return Err(Error::keyspace_dropped(&keyspace.name));
         }
         let mut changes: Vec<Change> = tables
             .iter()

@@ -135,7 +135,7 @@ pub fn install(
 ) -> Result<()> {
     let plan = |version: &Version| {
         if version.keyspace(keyspace.id).is_none() {
-            return Err(Error::invalid("the keyspace was dropped while it was compacted"));
+            return Err(Error::keyspace_dropped(&keyspace.name));
         }
         let removed = |level: usize, tables: &[Arc<TableHandle>]| {
             let remove = |table: &Arc<TableHandle>| Change::RemoveTable {

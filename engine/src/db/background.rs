@@ -242,7 +242,7 @@ impl Background {
     /// Runs a job; a panic in it, which only a bug can cause, ends writing but not the process.
     fn guarded<T>(&self, job: impl FnOnce() -> Result<T>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|_| {
-            let error = Error::new(ErrorKind::ReadOnly, "a background job panicked");
+            let error = Error::internal("a background job panicked");
             Err(self.place.context.health.fail(&error))
         })
     }
@@ -360,8 +360,10 @@ impl Background {
             }
             return false;
         };
-        // The end of the database or of a keyspace in the middle of a job is not a failure.
-        if matches!(error.kind(), ErrorKind::Closed | ErrorKind::Invalid) {
+        // The end of the database or of a keyspace in the middle of a job is not a failure, nor is
+        // what a job based itself on and another one changed.
+        let ended = [ErrorKind::Closed, ErrorKind::KeyspaceDropped, ErrorKind::WrongState];
+        if ended.contains(&error.kind()) {
             return false;
         }
         self.place.counters.background_errors.add(1);

@@ -63,7 +63,7 @@ impl WriteBatch {
         if std::ptr::eq(home.as_ptr(), Arc::as_ptr(core)) {
             return Ok(());
         }
-        Err(Error::invalid("a batch is for keyspaces of one database"))
+        Err(Error::invalid_argument("a batch is for keyspaces of one database"))
     }
 
     fn note(&mut self, added: Result<()>) -> &mut Self {

@@ -22,7 +22,7 @@ impl Db {
         self.core.check_writable()?;
         let (fs, env) = (&self.core.env.fs, &self.core.env);
         if fs.exists(target).doing("look for", target)? {
-            return Err(Error::invalid("the target exists already")
+            return Err(Error::already_exists("the target exists already")
                 .in_file(target)
                 .advise("choose a new directory"));
         }

@@ -29,7 +29,7 @@ impl Comparators {
         }
         let found = self.by_keyspace.values().find(|comparator| comparator.name() == name);
         found.cloned().map(KeyOrder::Custom).ok_or_else(|| {
-            Error::invalid(format!("a keyspace is ordered by {name:?}, which was not given"))
+            Error::invalid_option(format!("a keyspace is ordered by {name:?}, which was not given"))
                 .advise("pass that comparator to the builder")
         })
     }
@@ -39,7 +39,7 @@ impl Comparators {
         let given = self.order_for_new(keyspace);
         let is_given = self.by_keyspace.contains_key(keyspace);
         if is_given && given.name() != recorded {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_option(format!(
                 "keyspace {keyspace:?} is ordered by {recorded:?}, not by {:?}",
                 given.name()
             ))

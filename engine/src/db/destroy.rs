@@ -13,9 +13,9 @@ use std::path::Path;
 impl Db {
     /// Destroys the database at `path`: removes every file that has a name of CleaveDB's, and the
     /// directory if that leaves it empty and it can be removed. Files of other names stay, and so
-    /// does everything where no numbered file of ours is. Fails with [`ErrorKind::Busy`] if
-    /// somebody holds it open, and with [`ErrorKind::Invalid`] on the directory of another store;
-    /// destroying what is not there is fine.
+    /// does everything where no numbered file of ours is. Fails with [`ErrorKind::Locked`] if
+    /// somebody holds it open, and with [`ErrorKind::InvalidArgument`] on the directory of another
+    /// store; destroying what is not there is fine.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("destroy");
@@ -25,8 +25,8 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     ///
-    /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
-    /// [`ErrorKind::Invalid`]: crate::ErrorKind::Invalid
+    /// [`ErrorKind::Locked`]: crate::ErrorKind::Locked
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
     pub fn destroy(path: impl AsRef<Path>) -> Result<()> {
         destroy(&Env::os(&Options::default().os_settings()), path.as_ref())
     }
@@ -103,7 +103,7 @@ mod tests {
             let (other, says) = (env.clone(), is_destroyed.clone());
             let work = move || match destroy(&other, Path::new("db")) {
                 Ok(()) => says.store(true, Ordering::SeqCst),
-                Err(error) => assert_eq!(error.kind(), ErrorKind::Busy, "{error}"),
+                Err(error) => assert_eq!(error.kind(), ErrorKind::Locked, "{error}"),
             };
             let destroyer = env.threads.spawn("destroyer", Box::new(work)).unwrap();
             let options = Options { read_only: true, ..Options::default() };
@@ -127,7 +127,7 @@ mod tests {
         let db = open(&dir).unwrap();
         db.default_keyspace().put("a", "b").unwrap();
         db.flush().unwrap();
-        assert_eq!(Db::destroy(&dir).unwrap_err().kind(), ErrorKind::Busy);
+        assert_eq!(Db::destroy(&dir).unwrap_err().kind(), ErrorKind::Locked);
         assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), "b");
         db.close().unwrap();
         std::fs::write(dir.join("notes.txt"), "mine").unwrap();
@@ -158,7 +158,7 @@ mod tests {
         let write = |name: &str| std::fs::write(dir.join(name), "MANIFEST-000004\n").unwrap();
         std::fs::create_dir(&dir).unwrap();
         names.iter().for_each(|name| write(name));
-        assert_eq!(Db::destroy(&dir).unwrap_err().kind(), ErrorKind::Invalid);
+        assert_eq!(Db::destroy(&dir).unwrap_err().kind(), ErrorKind::InvalidArgument);
         assert!(names.iter().all(|name| dir.join(name).exists()));
         for name in &names[2..] {
             std::fs::remove_file(dir.join(name)).unwrap();

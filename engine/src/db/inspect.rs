@@ -11,7 +11,7 @@ use crate::env::{Env, OsSettings};
 use crate::relocation::{RelocationMeta, RelocationTable, TargetUse};
 use crate::segment::{RecordKind, ScanMode, ScanStart, ScanTail, read_head, scan};
 use crate::table::TableStats;
-use crate::table::{Table, TableMeta};
+use crate::table::{Properties, Table, TableMeta};
 use crate::version::files::names::{self, FileName};
 use crate::version::manifest::scan_records;
 use std::io::Write;
@@ -38,6 +38,11 @@ pub fn inspect(path: &Path, out: &mut dyn Write) -> Result<()> {
 
 /// As [`inspect`], in another environment.
 pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
+    if !env.fs.exists(path).doing("look for", path)? {
+        return Err(Error::not_found("there is no such file")
+            .in_file(path)
+            .advise("check the path"));
+    }
     if matches!(names::parse(path), FileName::Fixed) && path.ends_with(names::OPTIONS) {
         let text = read_whole(env, path)?;
         return out.write_all(&text).doing("print", path);
@@ -165,10 +170,8 @@ fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -
     let files = Arc::new(OpenFiles::new(env.fs.clone(), 8));
     let cache = Arc::new(BlockCache::new(0));
     let (stats, id) = (Arc::new(TableStats::default()), TableId(header.file));
-    let meta = Arc::new(TableMeta::read(&*files.get(path)?, path, header.database, id)?);
-    let order = KeyOrder::Bytewise;
-    let table = Table::open(files, path.into(), meta, header.database, order, cache, stats)?;
-    let properties = table.properties();
+    let file = files.get(path)?;
+    let properties = Properties::read(&*file, path, header.database, id)?;
     let summary = &properties.summary;
     print(
         out,
@@ -194,11 +197,14 @@ fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -
         )?;
     }
     if properties.comparator != KeyOrder::BYTEWISE_NAME {
-        return Err(Error::invalid(
+        return Err(Error::unsupported(
             "the keys are in an order of the user's, which only its program knows",
         )
         .in_file(path));
     }
+    let meta = Arc::new(TableMeta::read(&*file, path, header.database, id)?);
+    let order = KeyOrder::Bytewise;
+    let table = Table::open(files, path.into(), meta, header.database, order, cache, stats)?;
     table.verify(|user_key, trailer: Trailer, payload| {
         let slot = match Slot::decode(trailer.kind()?, payload)? {
             Slot::Delete => "deleted".to_owned(),

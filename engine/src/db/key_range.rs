@@ -97,8 +97,10 @@ pub(crate) fn bounds_of(range: &impl KeyRange) -> Bounds {
 /// The bounds of all keys that begin with `prefix`. An error unless keys are in byte order.
 pub(crate) fn prefix_bounds(prefix: &[u8], order: &KeyOrder) -> Result<Bounds> {
     if !matches!(order, KeyOrder::Bytewise) {
-        return Err(Error::invalid("a prefix needs a keyspace whose keys are in byte order")
-            .advise("use a range"));
+        return Err(Error::invalid_argument(
+            "a prefix needs a keyspace whose keys are in byte order",
+        )
+        .advise("use a range"));
     }
     let mut upper = prefix.to_vec();
     while upper.last() == Some(&0xff) {

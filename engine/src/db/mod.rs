@@ -96,9 +96,7 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn check_open(&self) -> Result<()> {
         if self.closed.load(Ordering::Acquire) {
-            return Err(
-                Error::new(ErrorKind::Closed, "the database was closed").advise("open it again")
-            );
+            return Err(Error::closed("the database was closed").advise("open it again"));
         }
         Ok(())
     }
@@ -327,8 +325,10 @@ impl Db {
         self.core.check_open()?;
         options.validate()?;
         if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
-            return Err(Error::invalid(format!("{name:?} can't be the name of a keyspace"))
-                .advise("use 1 to 255 bytes without control characters"));
+            return Err(Error::invalid_argument(format!(
+                "{name:?} can't be the name of a keyspace"
+            ))
+            .advise("use 1 to 255 bytes without control characters"));
         }
         let _ddl = self.core.ddl.lock();
         let known = self.core.keyspaces.read().get(name).cloned();
@@ -369,13 +369,13 @@ impl Db {
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.core.check_writable()?;
         if name == DEFAULT_KEYSPACE {
-            return Err(Error::invalid("the keyspace `default` can't be dropped")
+            return Err(Error::wrong_state("the keyspace `default` can't be dropped")
                 .advise("delete its keys instead"));
         }
         let _ddl = self.core.ddl.lock();
         let state = self.core.keyspaces.read().get(name).cloned();
         let state =
-            state.ok_or_else(|| Error::invalid(format!("there is no keyspace {name:?}")))?;
+            state.ok_or_else(|| Error::not_found(format!("there is no keyspace {name:?}")))?;
         let dropped = {
             // Between two commits: those before went to the keyspace and go with it, those after
             // find it dropped. A crash leaves it as it was, or without a trace: what the log holds

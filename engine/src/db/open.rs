@@ -140,11 +140,11 @@ impl Builder {
     /// Opens the database, or creates it.
     ///
     /// Replays the log behind the head: at most `max_replay_bytes` of it. Fails with
-    /// [`ErrorKind::Busy`] if somebody holds it open (one who reads only, if this is to write),
+    /// [`ErrorKind::Locked`] if somebody holds it open (one who reads only, if this is to write),
     /// [`ErrorKind::Corruption`] with file and offset if what is on disk is not what was written,
     /// [`ErrorKind::Unsupported`] if a newer build wrote it.
     ///
-    /// [`ErrorKind::Busy`]: crate::ErrorKind::Busy
+    /// [`ErrorKind::Locked`]: crate::ErrorKind::Locked
     /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
     /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
     pub fn open(self) -> Result<Db> {

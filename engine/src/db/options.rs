@@ -97,7 +97,7 @@ fn at_least(name: &str, value: u64, low: u64) -> Result<()> {
     if value >= low {
         return Ok(());
     }
-    Err(Error::invalid(format!("{name} is {value}, it must be at least {low}")))
+    Err(Error::invalid_option(format!("{name} is {value}, it must be at least {low}")))
 }
 
 impl Options {
@@ -187,7 +187,7 @@ impl FromStr for Durability {
     /// Reads `buffered`, `os`, `sync` or `every:100ms` (also `s`).
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
-            Error::invalid(format!("durability {text:?} is unknown"))
+            Error::invalid_option(format!("durability {text:?} is unknown"))
                 .advise("use buffered, os, sync, or every:100ms")
         };
         match text {

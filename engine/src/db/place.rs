@@ -19,13 +19,13 @@ pub fn check_wanted(
 ) -> Result<()> {
     check_not_of_another_store(env, dir, exists)?;
     if exists && options.error_if_exists {
-        return Err(Error::invalid("there is a database already")
+        return Err(Error::already_exists("there is a database already")
             .in_file(dir)
             .advise("choose another directory, or open without `error_if_exists`"));
     }
     if !exists && (options.read_only || !options.create_if_missing) {
         check_not_foreign(env, dir)?;
-        return Err(Error::invalid("there is no database here")
+        return Err(Error::not_found("there is no database here")
             .in_file(dir)
             .advise("check the path"));
     }
@@ -46,7 +46,7 @@ pub fn not_locked(dir: &Path, error: std::io::Error) -> Error {
     if error.kind() != std::io::ErrorKind::WouldBlock {
         return Error::io("lock the database", &dir.join(names::LOCK), error);
     }
-    Error::new(ErrorKind::Busy, format!("the database is held open by {error}"))
+    Error::new(ErrorKind::Locked, format!("the database is held open by {error}"))
         .in_file(dir)
         .advise("close it there first")
 }
@@ -61,7 +61,7 @@ fn check_not_foreign(env: &Env, dir: &Path) -> Result<()> {
     let Some(store) = foreign_store(env, dir) else {
         return Ok(());
     };
-    Err(Error::invalid(format!("this is {store}, not one of CleaveDB"))
+    Err(Error::invalid_argument(format!("this is {store}, not one of CleaveDB"))
         .in_file(dir)
         .advise("check the path, or choose an empty or a new directory"))
 }
@@ -81,7 +81,7 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
             FileName::Foreign => {
                 let name = name.to_string_lossy();
                 let what = format!("the directory holds {name:?}, which is not CleaveDB's");
-                return Err(Error::invalid(what)
+                return Err(Error::invalid_argument(what)
                     .in_file(dir)
                     .advise("choose an empty or a new directory"));
             }

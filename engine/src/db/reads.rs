@@ -353,7 +353,7 @@ impl Keyspace {
             return Ok((view, self.core.snapshots.visible()));
         };
         if !snapshot.belongs_to(&self.core) {
-            return Err(Error::invalid("the snapshot is of another database"));
+            return Err(Error::invalid_argument("the snapshot is of another database"));
         }
         Ok((view, snapshot.seqno()))
     }

@@ -14,7 +14,7 @@
 //! Nobody waits: writers never touch closed segments, readers hold theirs, compactions go on (what
 //! they install is resolved by relocations, which stay while an older version is alive).
 
-use crate::base::error::{Error, ErrorKind, IoContext, Result};
+use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::gc::copying::{self, Failure, Moved, VictimReader};
 use crate::gc::liveness_scan::LiveRecord;
@@ -300,7 +300,7 @@ fn check_unchanged(version: &Version, replaced: &[Arc<RelocationHandle>]) -> Res
     if same {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Invalid, "the relocations changed while segments were relocated"))
+    Err(Error::wrong_state("the relocations changed while segments were relocated"))
 }
 
 impl Drop for Job<'_> {

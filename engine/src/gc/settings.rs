@@ -57,20 +57,20 @@ impl GcOptions {
     pub fn validate(&self) -> Result<()> {
         let target = self.max_space_amplification;
         if !(target.is_finite() && target >= 1.05) {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_option(format!(
                 "max_space_amplification is {target}, it must be at least 1.05"
             ))
             .advise("set `automatic` to false if space does not matter"));
         }
         let ratio = self.discardable_ratio;
         if !(0.05..=1.0).contains(&ratio) {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_option(format!(
                 "discardable_ratio is {ratio}, it must be from 0.05 to 1"
             )));
         }
         let memory = self.memory_bytes;
         if memory < 64 << 10 {
-            return Err(Error::invalid(format!(
+            return Err(Error::invalid_option(format!(
                 "memory_bytes is {memory}, it must be at least {}",
                 64 << 10
             )));

@@ -257,7 +257,7 @@ impl TreeCursor {
     /// The value it stands on. An error concerns this entry only: the walk can go on.
     pub fn value(&mut self) -> Result<Value> {
         if !self.valid() {
-            return Err(Error::invalid("the cursor stands on no entry"));
+            return Err(Error::wrong_state("the cursor stands on no entry"));
         }
         self.asked = true;
         if self.window.is_open() {

@@ -131,7 +131,7 @@ impl Window {
     pub fn value(&mut self) -> Result<Value> {
         self.asked = true;
         let Some(item) = self.items.front_mut() else {
-            return Err(Error::invalid("the cursor stands on no entry"));
+            return Err(Error::wrong_state("the cursor stands on no entry"));
         };
         if let WindowValue::Fetched { batch, index } = item.value {
             let batch = (batch - self.first_batch) as usize;

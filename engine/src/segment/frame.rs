@@ -77,7 +77,7 @@ pub fn body_bytes(first_seqno: SeqNo, records: &[RecordInput<'_>]) -> Result<u32
     let numbered = (first_seqno..).zip(records);
     let body: u64 = numbered.map(|(seqno, record)| record.record_bytes(seqno) as u64).sum();
     u32::try_from(body).map_err(|_| {
-        Error::invalid(format!("a batch of {body} bytes does not fit a frame of 4 GiB"))
+        Error::invalid_argument(format!("a batch of {body} bytes does not fit a frame of 4 GiB"))
             .advise("split the batch")
     })
 }

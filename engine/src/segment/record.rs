@@ -8,7 +8,7 @@
 use crate::base::checksum::{checksum32, checksum32_of_two, seed};
 use crate::base::coding::{Reader, put_varint, varint_len};
 use crate::base::compression::{Codec, decompress};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_BYTES, MAX_SEQNO, MAX_VALUE_BYTES, SeqNo};
 use crate::base::pointer::{KeyspaceId, ValuePointer};
 
@@ -151,10 +151,9 @@ fn nibbles(byte: u8) -> Result<(RecordKind, Codec)> {
         0 => RecordKind::Delete,
         1 => RecordKind::Put,
         other => {
-            return Err(Error::new(
-                ErrorKind::Unsupported,
-                format!("record kind {other} is unknown to this build, which knows 0 and 1"),
-            ));
+            return Err(Error::unsupported(format!(
+                "record kind {other} is unknown to this build, which knows 0 and 1"
+            )));
         }
     };
     Ok((kind, Codec::from_number(byte >> 4)?))

@@ -342,7 +342,7 @@ impl SegmentWriter {
         if !failed {
             self.syncer.tail().release();
         }
-        self.refuse(Error::invalid("the segment is sealed"));
+        self.refuse(Error::internal("the segment is sealed"));
         Ok(self.good)
     }
 }

@@ -114,7 +114,7 @@ pub(super) fn seal(
     raw: &[u8],
 ) -> Result<BlockHandle> {
     if raw.len() > MAX_BLOCK_BYTES {
-        return Err(Error::invalid(format!("a block of {} bytes is too large", raw.len()))
+        return Err(Error::invalid_option(format!("a block of {} bytes is too large", raw.len()))
             .advise("set a smaller table size"));
     }
     let start = out.len();

@@ -97,11 +97,6 @@ impl Table {
         self
     }
 
-    /// What it says about itself.
-    pub fn properties(&self) -> &Properties {
-        &self.properties
-    }
-
     /// Its file.
     pub fn path(&self) -> &Path {
         &self.path

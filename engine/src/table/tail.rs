@@ -166,7 +166,7 @@ impl MetaBlocks {
 /// The table says what the manifest and the keyspace say: it is the one that is meant.
 fn check_identity(properties: &Properties, meta: &TableMeta, order: &KeyOrder) -> Result<()> {
     if properties.comparator != order.name() {
-        return Err(Error::invalid(format!(
+        return Err(Error::invalid_option(format!(
             "table {} is ordered by {:?}, its keyspace was opened with {:?}",
             meta.id,
             properties.comparator,

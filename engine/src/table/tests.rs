@@ -211,7 +211,9 @@ fn what_is_written_comes_back() {
             assert_eq!(summary.segments.values().map(|used| used.count).sum::<u64>(), 500);
             assert_eq!((summary.smallest_key(), summary.largest_key()), (&b""[..], &b"q00499"[..]));
             assert_eq!(table.blocks() == entries.len(), block_bytes == 1);
-            assert_eq!(table.properties().codec, codec);
+            let file = place.files.get(&Place::path(1)).unwrap();
+            let properties = Properties::read(&*file, &Place::path(1), DATABASE, TableId(1));
+            assert_eq!(properties.unwrap().codec, codec);
         }
     }
 }
@@ -359,7 +361,7 @@ fn a_comparator_orders_keys_and_says_which_are_equal() {
         assert_eq!(place.stats.counts().filter_checks, 0, "no filter can know which are equal");
         let bytewise = Place { order: KeyOrder::Bytewise, ..place };
         let error = bytewise.open(&table.meta).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().contains("test.Backward"), "{error}");
     }
 }
@@ -603,7 +605,7 @@ fn verify_finds_what_checksums_cannot() {
     }
     let error = Parts::new().verify().and_then(|()| {
         let (place, meta, _) = small();
-        let refuse = |_: &[u8], _: Trailer, _: &[u8]| Err(crate::Error::invalid("enough"));
+        let refuse = |_: &[u8], _: Trailer, _: &[u8]| Err(crate::Error::invalid_argument("enough"));
         place.open(&meta).unwrap().verify(refuse)
     });
     assert_eq!(error.unwrap_err().message(), "enough");

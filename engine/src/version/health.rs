@@ -59,8 +59,8 @@ mod tests {
     fn i8_the_first_failure_is_final() {
         let health = Health::default();
         health.check().unwrap();
-        health.fail(&Error::invalid("first"));
-        let error = health.fail(&Error::invalid("second"));
+        health.fail(&Error::corruption("first"));
+        let error = health.fail(&Error::corruption("second"));
         assert_eq!(error.kind(), ErrorKind::ReadOnly);
         assert!(error.to_string().contains("first"), "{error}");
         assert!(health.check().is_err());

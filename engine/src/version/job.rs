@@ -1,6 +1,6 @@
 //! What every background job works with, be it a flush, a compaction or value GC.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::env::Env;
 use crate::env::budget::Budget;
 use crate::version::health::Health;
@@ -27,7 +27,7 @@ impl JobContext {
     /// An error once the database is closing.
     pub fn check_closing(&self) -> Result<()> {
         if self.closing.load(Ordering::Relaxed) {
-            return Err(Error::new(ErrorKind::Closed, "the database is closing"));
+            return Err(Error::closed("the database is closing"));
         }
         Ok(())
     }

@@ -235,9 +235,7 @@ impl VersionSet {
     }
 
     fn persist(&self, manifest: &mut Option<ManifestWriter>, edit: &Edit) -> Result<()> {
-        let writer = manifest
-            .as_mut()
-            .ok_or_else(|| Error::new(ErrorKind::Closed, "the database was closed"))?;
+        let writer = manifest.as_mut().ok_or_else(|| Error::closed("the database was closed"))?;
         let before = writer.length();
         match writer.append(edit) {
             Ok(()) => {

@@ -79,7 +79,7 @@ fn within(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
     if (low..=high).contains(&value) {
         return Ok(());
     }
-    Err(Error::invalid(format!("{name} is {value}, it must be from {low} to {high}")))
+    Err(Error::invalid_option(format!("{name} is {value}, it must be from {low} to {high}")))
 }
 
 fn codec_name(codec: Codec) -> &'static str {
@@ -94,7 +94,9 @@ fn codec(name: &str) -> Result<Codec> {
     [Codec::None, Codec::Lz4, Codec::Zstd]
         .into_iter()
         .find(|codec| codec_name(*codec) == name)
-        .ok_or_else(|| Error::invalid(format!("codec {name:?} is unknown; try none, lz4 or zstd")))
+        .ok_or_else(|| {
+            Error::unsupported(format!("codec {name:?} is unknown; try none, lz4 or zstd"))
+        })
 }
 
 impl KeyspaceOptions {
@@ -114,7 +116,7 @@ impl KeyspaceOptions {
         for codec in [self.value_codec, self.block_codec] {
             if !codec.is_available() {
                 let name = codec_name(codec);
-                return Err(Error::invalid(format!("codec {name} is not part of this build"))
+                return Err(Error::unsupported(format!("codec {name} is not part of this build"))
                     .advise("build with the feature of that name"));
             }
         }
@@ -154,7 +156,7 @@ impl KeyspaceOptions {
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
             let (name, value) = line
                 .split_once('=')
-                .ok_or_else(|| Error::invalid(format!("setting {line:?} has no value")))?;
+                .ok_or_else(|| Error::invalid_option(format!("setting {line:?} has no value")))?;
             options.set(name.trim(), value.trim())?;
         }
         Ok(options)
@@ -181,7 +183,11 @@ impl KeyspaceOptions {
             "memtable_bytes" => self.memtable_bytes = parsed(name, value)?,
             "level0_trigger" => self.level0_trigger = parsed(name, value)?,
             "level_base_bytes" => self.level_base_bytes = parsed(name, value)?,
-            _ => return Err(Error::invalid(format!("setting {name:?} is unknown"))),
+            _ => {
+                return Err(Error::unsupported(format!(
+                    "setting {name:?} is unknown to this build"
+                )));
+            }
         }
         Ok(())
     }
@@ -193,7 +199,7 @@ pub fn parsed<T: FromStr>(name: &str, value: &str) -> Result<T> {
 }
 
 fn wrong(name: &str, value: &str) -> Error {
-    Error::invalid(format!("setting {name} can't be {value:?}"))
+    Error::invalid_option(format!("setting {name} can't be {value:?}"))
 }
 
 #[cfg(test)]

@@ -212,7 +212,7 @@ impl KeyspaceState {
         if !self.dropped.load(Ordering::Acquire) {
             return Ok(());
         }
-        Err(Error::invalid(format!("keyspace {:?} was dropped", self.name)))
+        Err(Error::keyspace_dropped(&self.name))
     }
 
     /// Seals the active memtable and starts an empty one. Called by whoever holds the log, so

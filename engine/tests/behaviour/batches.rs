@@ -54,7 +54,7 @@ fn one_bad_operation_refuses_all() {
         .put(&keyspace, vec![0; (64 << 10) + 1], "too long a key")
         .put(&keyspace, "good too", "1");
     let error = db.write(batch, &WriteOptions::default()).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("65537 bytes"), "{error}");
     assert!(keyspace.iter().next().is_none());
     // It can be used again.
@@ -101,7 +101,7 @@ fn of_a_database_that_is_not_this_one() {
     mixed.put(&two.default_keyspace(), "key", "value").delete(&one.default_keyspace(), "key");
     for batch in [batch, mixed] {
         let error = two.write(batch, &WriteOptions::default()).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("of one database"), "{error}");
     }
     assert!(two.default_keyspace().iter().next().is_none());

@@ -94,7 +94,7 @@ fn only_into_a_new_directory() {
     let db = common::open(&dir.path().join("source"));
     for target in [dir.path().to_owned(), dir.path().join("source")] {
         let error = db.checkpoint(&target).unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
         assert!(error.to_string().contains("exists already"), "{error}");
         assert_eq!(error.file(), Some(&*target));
     }

@@ -81,7 +81,7 @@ fn another_or_none_is_refused() {
     let other = open(dir.path(), "by name").err().unwrap();
     let none = Db::builder(dir.path()).open().err().unwrap();
     for error in [other, none] {
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().contains("\"by value\""), "{error}");
     }
     // The other way round: one in byte order stays in byte order.

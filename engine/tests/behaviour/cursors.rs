@@ -64,7 +64,7 @@ fn a_new_cursor_stands_nowhere() {
     cursor.next().unwrap();
     cursor.prev().unwrap();
     assert!(!cursor.valid());
-    assert_eq!(cursor.value().unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(cursor.value().unwrap_err().kind(), ErrorKind::WrongState);
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn of_other_stores() {
             fs::write(dir.join(file), "MANIFEST-000002\n").unwrap();
         }
         let error = refusal(&dir);
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains(store), "{error}");
         assert!(error.file().is_some());
         for file in files {
@@ -49,7 +49,7 @@ fn with_other_files_in_it() {
     let dir = common::dir();
     fs::write(dir.path().join("thesis.tex"), "precious").unwrap();
     let error = refusal(dir.path());
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("thesis.tex"), "{error}");
     assert!(error.to_string().contains("choose an empty or a new directory"), "{error}");
 }

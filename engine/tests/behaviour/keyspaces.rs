@@ -25,7 +25,7 @@ fn names_that_cannot_be() {
     let db = common::open(dir.path());
     for name in ["", "a\nb", "\0", &"x".repeat(256)] {
         let error = db.keyspace(name).expect_err(name);
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("can't be the name"), "{error}");
     }
     db.keyspace(&"ä".repeat(127)).unwrap();
@@ -85,7 +85,7 @@ fn settings_stay_with_the_keyspace() {
 fn the_default_cannot_be_dropped_nor_an_unknown_one() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    assert_eq!(db.drop_keyspace("default").unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(db.drop_keyspace("default").unwrap_err().kind(), ErrorKind::WrongState);
     assert!(db.drop_keyspace("nobody").unwrap_err().to_string().contains("nobody"));
 }
 

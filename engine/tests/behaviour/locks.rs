@@ -7,7 +7,7 @@ use std::path::Path;
 
 fn refused(dir: &Path, options: Options, holder: u32) {
     let error = Db::builder(dir).options(options).open().err().expect("it is held open");
-    assert_eq!(error.kind(), ErrorKind::Busy);
+    assert_eq!(error.kind(), ErrorKind::Locked);
     let text = error.to_string();
     assert!(text.contains(&format!("process {holder} ")), "{text}");
     assert!(text.contains(&dir.display().to_string()) && text.contains("close it"), "{text}");
@@ -42,7 +42,7 @@ fn what_is_held_open_is_neither_repaired_nor_destroyed() {
     let refused = || {
         let errors = [Db::repair(dir.path()).err(), Db::destroy(dir.path()).err()];
         for error in errors.map(|error| error.expect("it is held open")) {
-            assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Locked, "{error}");
             assert!(error.to_string().contains("held open by process"), "{error}");
         }
     };

@@ -15,6 +15,7 @@ mod durability;
 mod foreign;
 mod gc;
 mod keyspaces;
+mod kinds;
 mod linear;
 mod locks;
 mod model;

@@ -49,7 +49,7 @@ fn each_wrong_one_is_named() {
     }
     for (name, options) in cases {
         let error = Db::builder(&path).options(options).open().err().expect(name);
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().starts_with(&format!("{name} is ")), "{error}");
         assert!(!path.exists());
     }
@@ -127,7 +127,7 @@ fn keys_up_to_64_kib() {
     let too_long = vec![b'k'; MAX_KEY_BYTES + 1];
     for error in [keyspace.put(&too_long, "").unwrap_err(), keyspace.delete(&too_long).unwrap_err()]
     {
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("65537 bytes is over the limit of 64 KiB"), "{error}");
     }
     // To ask for it is no mistake: it is not there.
@@ -146,7 +146,7 @@ fn a_value_over_1_gib_is_refused() {
     // Never touched, so it takes no memory; nor must the refusal.
     let too_large = vec![0; MAX_VALUE_BYTES + 1];
     let error = db.default_keyspace().put("key", &too_large).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("over the limit of 1 GiB"), "{error}");
     let mut batch = cleavedb::WriteBatch::new();
     batch.put(&db.default_keyspace(), "key", &too_large);

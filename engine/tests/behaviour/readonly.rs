@@ -100,7 +100,7 @@ fn where_there_is_no_database() {
     for path in [dir.path().to_owned(), dir.path().join("nowhere")] {
         let options = Options { read_only: true, ..common::tiny() };
         let error = Db::builder(&path).options(options).open().err().unwrap();
-        assert_eq!(error.kind(), ErrorKind::Invalid);
+        assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains("no database here"), "{error}");
         assert_eq!(error.file(), Some(&*path));
     }

@@ -72,7 +72,7 @@ fn the_last_handle_closes() {
     let keyspace = db.default_keyspace();
     drop(db);
     keyspace.put("a", "1").unwrap();
-    assert_eq!(Db::builder(dir.path()).open().err().unwrap().kind(), ErrorKind::Busy);
+    assert_eq!(Db::builder(dir.path()).open().err().unwrap().kind(), ErrorKind::Locked);
     drop(keyspace);
     let db = common::open(dir.path());
     assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), "1");

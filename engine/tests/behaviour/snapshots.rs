@@ -108,7 +108,7 @@ fn of_another_database_is_refused() {
     let (one, two) = (common::open(one.path()), common::open(two.path()));
     let options = ReadOptions::new().snapshot(&one.snapshot());
     let error = two.default_keyspace().get_with("key", &options).unwrap_err();
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("another database"), "{error}");
     let error = two.default_keyspace().iter_with(&options).next().unwrap().unwrap_err();
     assert!(error.to_string().contains("another database"), "{error}");

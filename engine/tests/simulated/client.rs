@@ -4,8 +4,7 @@ use crate::model::{Contents, Model, Write, difference};
 use cleavedb::env::Env;
 use cleavedb::env::sim::Simulation;
 use cleavedb::{
-    Db, Durability, Error, ErrorKind, KeyspaceOptions, Options, Separation, WriteBatch,
-    WriteOptions,
+    Db, Durability, Error, KeyspaceOptions, Options, Separation, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 
@@ -324,7 +323,7 @@ impl Client {
 }
 
 fn existing(db: &Db, name: &str) -> Result<cleavedb::Keyspace, Error> {
-    let missing = || Error::new(ErrorKind::Invalid, name);
+    let missing = || Error::not_found(name);
     db.existing_keyspace(name)?.ok_or_else(missing)
 }
 

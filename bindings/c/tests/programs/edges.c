@@ -68,7 +68,7 @@ static void paths(char** argv) {
   leveldb_repair_db(options, below(argv, "nowhere"), &err);
   CHECK_ERROR(err, "IO error: ");
   leveldb_repair_db(options, below(argv, "real"), &err);
-  CHECK_ERROR(err, "Invalid argument: ");
+  CHECK_ERROR(err, "NotFound: ");
   leveldb_destroy_db(options, below(argv, "nowhere"), &err);
   CHECK_OK(err);
 }

@@ -88,7 +88,7 @@ impl DemoWorkplace {
         match place::look(dir)? {
             Place::Missing | Place::Empty => {}
             _ => {
-                return Err(Error::invalid("this directory is in use")
+                return Err(Error::already_exists("this directory is in use")
                     .in_file(dir)
                     .advise("give a new or empty one, or none for a temporary one"));
             }

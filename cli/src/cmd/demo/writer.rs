@@ -52,7 +52,7 @@ pub(super) fn run_and_kill(dir: &Path, round: u64, enough: u64) -> Result<u64> {
     let status = killed.map_err(failed)?;
     let acknowledged = acknowledged?;
     if !was_killed(status) {
-        return Err(Error::invalid(format!("the writer ended by itself: {status}"))
+        return Err(Error::invalid_argument(format!("the writer ended by itself: {status}"))
             .advise("its own message stands above"));
     }
     Ok(acknowledged)
@@ -72,7 +72,7 @@ fn listen(child: &mut Child, enough: u64) -> Result<u64> {
         // A line without its end was cut by the kill.
         let Some(number) = line.strip_suffix('\n') else { return Ok(acknowledged) };
         acknowledged = number.parse().map_err(|_| {
-            Error::invalid(format!("the writer said {number:?} instead of a number"))
+            Error::invalid_argument(format!("the writer said {number:?} instead of a number"))
         })?;
         if acknowledged == enough {
             child.kill().map_err(failed)?;

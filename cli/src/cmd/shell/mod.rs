@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Shell) -> Outcome {
     let failed = served?;
     if failed && !interactive {
         return Err(Stop::Error(
-            Error::invalid("a command failed").advise("look for ERR in the answers"),
+            Error::invalid_argument("a command failed").advise("look for ERR in the answers"),
         ));
     }
     Ok(Status::Done)

@@ -28,7 +28,7 @@ pub(super) fn split(line: &[u8]) -> Result<Vec<Vec<u8>>> {
         }
     }
     if quoted {
-        return Err(Error::invalid("a quote is not closed").advise("end the word with \""));
+        return Err(Error::invalid_argument("a quote is not closed").advise("end the word with \""));
     }
     words.extend(word);
     Ok(words)

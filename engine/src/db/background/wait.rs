@@ -1,7 +1,7 @@
 //! Waiting for the background: for something to come true, or for everything to be done.
 
 use super::{Background, BackgroundState, LOOK_AGAIN};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::compaction::picker::{CompactionCursors, pick};
 use crate::gc::dead;
 use crate::gc::picker::Mode;
@@ -50,7 +50,7 @@ impl Background {
     pub(super) fn check_running(&self, state: &BackgroundState) -> Result<()> {
         self.place.context.health.check()?;
         if state.closing {
-            return Err(Error::new(ErrorKind::Closed, "the database was closed"));
+            return Err(Error::closed("the database was closed"));
         }
         Ok(())
     }

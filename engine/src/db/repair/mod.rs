@@ -108,7 +108,7 @@ impl Builder {
             .filter(|named| *named != FileName::Foreign)
             .collect();
         if found.is_empty() {
-            return Err(Error::invalid("there is no database here")
+            return Err(Error::not_found("there is no database here")
                 .in_file(dir)
                 .advise("check the path"));
         }

@@ -224,7 +224,7 @@ fn the_order_must_be_known() {
     db.flush().unwrap();
     db.close().unwrap();
     std::fs::remove_file(dir.join("CURRENT")).unwrap();
-    assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::InvalidOption);
     assert_eq!(builder().repair().unwrap().keys, 3);
     let db = builder().open().unwrap();
     let keys: Vec<_> = db.default_keyspace().keys().map(Result::unwrap).collect();
@@ -237,5 +237,5 @@ fn where_there_is_nothing_there_is_nothing_to_repair() {
     assert!(Db::repair(&dir).is_err());
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("notes.txt"), "mine").unwrap();
-    assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::NotFound);
 }

@@ -3,7 +3,7 @@
 use super::beside::Beside;
 use super::task::{Task, TimedLivenessScan};
 use super::{Collector, CollectorState};
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
@@ -290,7 +290,7 @@ impl Collector {
             let seen = views.iter().any(|view| view.keyspace == *id);
             if !seen && keyspace.levels.deepest().is_some() {
                 let what = format!("keyspace {:?} is not open for a liveness scan", keyspace.name);
-                return Err(Error::new(ErrorKind::Busy, what));
+                return Err(Error::wrong_state(what));
             }
         }
         Ok(views)

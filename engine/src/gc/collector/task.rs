@@ -2,7 +2,7 @@
 //! began, and holds tables, memtables and relocations, but no segment (I5). So value GC can go on
 //! meanwhile.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::gc::liveness_scan::{self, LivenessScan, Scope};
@@ -46,7 +46,7 @@ impl Task {
         let begun = clock.now();
         let liveness_scan = liveness_scan::take(&scope, || {
             if is_given_up.load(Ordering::Relaxed) {
-                return Err(Error::new(ErrorKind::Busy, "the liveness scan was given up"));
+                return Err(Error::wrong_state("the liveness scan was given up"));
             }
             self.context.check_closing()
         })?;

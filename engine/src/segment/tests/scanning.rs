@@ -242,6 +242,6 @@ fn a_scan_starts_in_the_middle_and_stops_when_told() {
     assert_eq!(wrong.unwrap_err().kind(), ErrorKind::Corruption);
     let behind = scan_from(all.bytes.len() + 1, Some(7), &mut |_| Ok(()));
     assert_eq!(behind.unwrap_err().kind(), ErrorKind::Corruption, "the log was cut");
-    let stopped = scan_from(88, None, &mut |_| Err(Error::invalid("enough")));
-    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::Invalid);
+    let stopped = scan_from(88, None, &mut |_| Err(Error::invalid_argument("enough")));
+    assert_eq!(stopped.unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
