@@ -58,9 +58,6 @@ enum RequestOutcome {
     Done(Result<SeqNo>),
 }
 
-/// A request that can't be committed, and why.
-type Refused = (Arc<Request>, Error);
-
 impl Request {
     /// Tells whoever waits for it what came of it.
     fn end(&self, outcome: Result<SeqNo>) {
@@ -205,11 +202,28 @@ impl Committer {
     /// Commits a group from the front of the queue, the caller's own request first.
     fn lead(&self) {
         let mut log = self.log.lock();
-        let (group, refused) = admit(self.take_group());
+        let group = self.take_group();
+        let outcomes = self.guarded(|| Ok(self.commit_requests(&mut log, &group)));
+        drop(log);
+        match outcomes {
+            Ok(outcomes) => {
+                group.iter().zip(outcomes).for_each(|(request, outcome)| request.end(outcome));
+            }
+            Err(error) => group.iter().for_each(|request| request.end(Err(error.clone()))),
+        }
+        self.pass_on();
+    }
+
+    /// Commits those of a group whose keyspaces are there still; what came of each request.
+    fn commit_requests(&self, log: &mut Log, group: &[Arc<Request>]) -> Vec<Result<SeqNo>> {
+        let refused: Vec<_> =
+            group.iter().map(|request| check_all(request.batch.keyspaces()).err()).collect();
+        let admitted = group.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
+        let admitted: Vec<_> = admitted.map(|(request, _)| request).collect();
         let durability =
-            group.iter().map(|request| request.durability).fold(Durability::Buffered, stronger);
-        let owned: Vec<_> = group.iter().map(|request| request.batch.records()).collect();
-        let frames: Vec<_> = group
+            admitted.iter().map(|request| request.durability).fold(Durability::Buffered, stronger);
+        let owned: Vec<_> = admitted.iter().map(|request| request.batch.records()).collect();
+        let frames: Vec<_> = admitted
             .iter()
             .zip(&owned)
             .map(|(request, (records, targets))| CommitFrame {
@@ -218,24 +232,34 @@ impl Committer {
                 user_bytes: request.batch.user_bytes(),
             })
             .collect();
-        let committed =
-            (!frames.is_empty()).then(|| self.commit_group(&mut log, &frames, durability));
-        drop(log);
-        if let Some(outcome) = committed {
-            group.iter().for_each(|request| request.end(outcome.clone()));
-        }
-        refused.into_iter().for_each(|(request, error)| request.end(Err(error)));
-        self.pass_on();
+        let committed = (!frames.is_empty()).then(|| self.commit_group(log, &frames, durability));
+        let outcome = |refused: Option<Error>| match refused {
+            Some(error) => Err(error),
+            None => committed.clone().expect("what was admitted was committed"),
+        };
+        refused.into_iter().map(outcome).collect()
     }
 
     /// Commits one frame as the leader of a group of one.
     fn lead_alone(&self, frame: CommitFrame<'_>, durability: Durability) -> Result<SeqNo> {
         let mut log = self.log.lock();
-        let outcome = check_all(frame.targets.iter().map(|target| target.keyspace))
-            .and_then(|()| self.commit_group(&mut log, &[frame], durability));
+        let outcome = self.guarded(|| {
+            check_all(frame.targets.iter().map(|target| target.keyspace))?;
+            self.commit_group(&mut log, &[frame], durability)
+        });
         drop(log);
         self.pass_on();
         outcome
+    }
+
+    /// Runs what the leader does with the log, which it holds, so that the lead is passed on
+    /// whatever happens. A panic in it, in a comparator of the user's for one, ends writing before
+    /// anybody else gets the log: the write buffer may end in the midst of a frame, and memtables
+    /// may hold a part of a batch. I1: its sequence numbers are never published, and no memtable is
+    /// flushed any more. What the next opening finds in the log is whole frames: what was
+    /// acknowledged, and perhaps batches of the group that panicked.
+    fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.parts.health.guard("a commit", work)
     }
 
     /// Takes the lead if nobody has it and nobody waits.
@@ -490,18 +514,6 @@ fn each_run<'a>(
     keyspaces.filter(move |keyspace| {
         last.replace(keyspace).is_none_or(|last| !Arc::ptr_eq(last, keyspace))
     })
-}
-
-/// The requests of a group that can be committed, and those that can't.
-fn admit(group: Vec<Arc<Request>>) -> (Vec<Arc<Request>>, Vec<Refused>) {
-    let (mut admitted, mut refused) = (Vec::with_capacity(group.len()), Vec::new());
-    for request in group {
-        match check_all(request.batch.keyspaces()) {
-            Ok(()) => admitted.push(request),
-            Err(error) => refused.push((request, error)),
-        }
-    }
-    (admitted, refused)
 }
 
 /// The stronger of two durabilities: a group gets the strongest that one of it asked for.

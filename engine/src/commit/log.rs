@@ -191,6 +191,8 @@ impl LogShared {
         if log.closed {
             return Err(Error::closed("the database was closed"));
         }
+        // I1: the buffer may end in the midst of a frame if a commit panicked.
+        self.health.check()?;
         let spare = self.take_spare()?;
         if let Err(error) = self.begin(log, &spare) {
             if self.health.check().is_ok() {

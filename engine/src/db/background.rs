@@ -20,7 +20,7 @@ use crate::commit::stall::WriteStallController;
 use crate::compaction::picker::{CompactionCursors, Pick, RunningCompactions, pick, scores};
 use crate::compaction::{flush, job, reorganize};
 use crate::env::budget::Pressure;
-use crate::env::sync::{Condvar, Mutex};
+use crate::env::sync::{Condvar, Mutex, MutexGuard};
 use crate::env::threads::Join;
 use crate::gc::collector::Collector;
 use crate::gc::dead;
@@ -30,7 +30,6 @@ use crate::version::levels::{Levels, bounds};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -77,7 +76,20 @@ struct BackgroundState {
     closing: bool,
     /// True if nothing was written for a while.
     idle: bool,
+    /// Jobs under way on threads of ours.
     jobs: usize,
+    /// Jobs under way on threads of the user's.
+    by_hand: usize,
+}
+
+/// A job on a thread of the user's, which closing waits for.
+struct ByHand<'a>(&'a Background);
+
+impl Drop for ByHand<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().by_hand -= 1;
+        self.0.changed.notify_all();
+    }
 }
 
 /// What threads and the foreground share.
@@ -130,19 +142,9 @@ impl Background {
     pub fn start(self: &Arc<Self>, compaction_threads: usize) -> std::io::Result<()> {
         let mut threads = self.threads.lock();
         let spawner = &self.place.context.env.threads;
-        let mut spawn = |name: &str, role: Option<Role>| {
+        let mut spawn = |name: &'static str, role: Option<Role>| {
             let this = self.clone();
-            let body = move || {
-                // Syncs and flushes are what writers wait for first; all else gives way to them.
-                if matches!(role, Some(Role::Collect | Role::Compact)) {
-                    this.place.context.env.threads.lower_priority();
-                }
-                match role {
-                    Some(Role::Collect) => this.collect(),
-                    Some(role) => this.work(role),
-                    None => this.sync_when_due(),
-                }
-            };
+            let body = move || this.live(name, || this.begin(role));
             threads.push(spawner.spawn(name, Box::new(body))?);
             Ok(())
         };
@@ -150,6 +152,34 @@ impl Background {
         spawn("cleave-sync", None)?;
         spawn("cleave-gc", Some(Role::Collect))?;
         (0..compaction_threads).try_for_each(|_| spawn("cleave-compact", Some(Role::Compact)))
+    }
+
+    fn begin(&self, role: Option<Role>) {
+        // Syncs and flushes are what writers wait for first; all else gives way to them.
+        if matches!(role, Some(Role::Collect | Role::Compact)) {
+            self.place.context.env.threads.lower_priority();
+        }
+        match role {
+            Some(Role::Collect) => self.collect(),
+            Some(role) => self.work(role),
+            None => self.sync_when_due(),
+        }
+    }
+
+    /// The life of a thread. If it ends by a panic nobody does its work any more, so writing ends
+    /// too: what it should have synced, flushed or freed would be missed by nobody until too late.
+    pub(super) fn live(&self, name: &str, body: impl FnOnce()) {
+        let guarded = || {
+            body();
+            Ok::<_, Error>(())
+        };
+        let Err(error) = self.place.context.health.guard(&format!("thread {name}"), guarded) else {
+            return;
+        };
+        self.place.counters.background_errors.add(1);
+        self.state.lock().error = Some(error);
+        self.changed.notify_all();
+        self.place.stall_controller.notify();
     }
 
     /// What jobs get.
@@ -180,7 +210,8 @@ impl Background {
             drop(state);
             let outcome = self.run_guarded(&work);
             let mut state = self.state.lock();
-            self.end_job(work, &mut state);
+            self.release(work, &mut state);
+            state.jobs -= 1;
             let failed = self.note(role, outcome, &mut state);
             drop(state);
             self.place.stall_controller.notify();
@@ -239,12 +270,9 @@ impl Background {
         self.guarded(|| self.run(work))
     }
 
-    /// Runs a job; a panic in it, which only a bug can cause, ends writing but not the process.
+    /// Runs a job; a panic in it ends writing but not the process.
     fn guarded<T>(&self, job: impl FnOnce() -> Result<T>) -> Result<T> {
-        catch_unwind(AssertUnwindSafe(job)).unwrap_or_else(|_| {
-            let error = Error::internal("a background job panicked");
-            Err(self.place.context.health.fail(&error))
-        })
+        self.place.context.health.guard("a background job", job)
     }
 
     fn run(&self, work: &BackgroundWork) -> Result<()> {
@@ -334,7 +362,8 @@ impl Background {
             .advise("free space on this file system; compaction then resumes"))
     }
 
-    fn end_job(&self, work: BackgroundWork, state: &mut BackgroundState) {
+    /// What the job held, others may take now.
+    fn release(&self, work: BackgroundWork, state: &mut BackgroundState) {
         match &work {
             BackgroundWork::Flush(keyspace) => {
                 state.flushing.remove(&keyspace.id);
@@ -344,7 +373,6 @@ impl Background {
         }
         // With its hold on the files it replaced, so that an idle database has freed them.
         drop(work);
-        state.jobs -= 1;
         self.changed.notify_all();
     }
 
@@ -385,14 +413,14 @@ impl Background {
         let failures = state.failures[role as usize].clamp(1, 16);
         let until = clock.now() + (FIRST_PAUSE * (1 << (failures - 1))).min(LONGEST_PAUSE);
         while !state.closing && clock.now() < until {
-            let left = until.saturating_sub(clock.now());
+            let left = clock.left(until);
             state = self.changed.wait_timeout(state, left).0;
         }
     }
 
     /// Asks for a sync of the log within `time`.
     pub fn sync_within(&self, time: Duration) {
-        let due = self.place.context.env.clock.now() + time;
+        let due = self.place.context.env.clock.now().saturating_add(time);
         let mut state = self.state.lock();
         if state.sync_due.is_none_or(|earlier| due < earlier) {
             state.sync_due = Some(due);
@@ -404,20 +432,17 @@ impl Background {
         let clock = &self.place.context.env.clock;
         let mut state = self.state.lock();
         while !state.closing {
-            let left = match state.sync_due {
-                None => LOOK_AGAIN,
-                Some(due) if due > clock.now() => due - clock.now(),
-                Some(_) => {
-                    state.sync_due = None;
-                    drop(state);
-                    // A failed sync has turned the database read-only (I8): writers see it.
-                    let outcome = self.place.committer.sync();
-                    self.place.counters.background_errors.add(u64::from(outcome.is_err()));
-                    state = self.state.lock();
-                    continue;
-                }
-            };
-            state = self.changed.wait_timeout(state, left).0;
+            let left = state.sync_due.map(|due| clock.left(due));
+            if left == Some(Duration::ZERO) {
+                state.sync_due = None;
+                drop(state);
+                // A failed sync has turned the database read-only (I8): writers see it.
+                let outcome = self.place.committer.sync();
+                self.place.counters.background_errors.add(u64::from(outcome.is_err()));
+                state = self.state.lock();
+                continue;
+            }
+            state = self.changed.wait_timeout(state, left.unwrap_or(LOOK_AGAIN)).0;
         }
     }
 
@@ -444,13 +469,19 @@ impl Background {
             }
             state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
         };
-        state.jobs += 1;
-        drop(state);
+        let by_hand = self.begin_by_hand(state);
         let work = BackgroundWork::Compact(claimed);
         let outcome = self.run_guarded(&work);
-        self.end_job(work, &mut self.state.lock());
+        self.release(work, &mut self.state.lock());
+        drop(by_hand);
         self.place.stall_controller.notify();
         outcome
+    }
+
+    /// Counts a job on the caller's thread.
+    fn begin_by_hand(&self, mut state: MutexGuard<'_, BackgroundState>) -> ByHand<'_> {
+        state.by_hand += 1;
+        ByHand(self)
     }
 
     /// Ends all threads; a job under way, here or in a thread of the user's, ends early and leaves
@@ -467,8 +498,9 @@ impl Background {
                 self.place.counters.background_errors.add(1);
             }
         }
+        // Jobs of our threads have ended with those, be it by a panic that did not count them.
         let mut state = self.state.lock();
-        while state.jobs > 0 {
+        while state.by_hand > 0 {
             state = self.changed.wait(state);
         }
     }

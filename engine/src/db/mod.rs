@@ -259,7 +259,7 @@ impl Core {
     pub(crate) fn end_get(&self, begun: Option<Duration>) {
         self.counters.gets_found.add(1);
         if let Some(begun) = begun {
-            self.budget.note_read(self.env.clock.now().saturating_sub(begun));
+            self.budget.note_read(self.env.clock.since(begun));
         }
     }
 

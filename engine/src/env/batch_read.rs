@@ -32,7 +32,7 @@ pub trait PendingReads: Send {
 pub trait BatchReader: Send + Sync {
     /// Hands over a batch and returns at once.
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads>;
-    /// For statistics: "threads", "io_uring" or "one by one".
+    /// For statistics: "threads", "io_uring" or "one by one", and why if it was to be another.
     fn name(&self) -> &'static str;
 }
 

@@ -159,7 +159,7 @@ impl Budget {
     /// Notes that a read of the foreground took this long.
     pub fn note_read(&self, time: Duration) {
         let spent = Duration::from_nanos(self.last_spent.load(Ordering::Relaxed));
-        let is_quiet = self.clock.now().saturating_sub(spent) > QUIET_AFTER;
+        let is_quiet = self.clock.since(spent) > QUIET_AFTER;
         let reads = if is_quiet { &self.quiet } else { &self.busy };
         reads.add(nanos(time).min(self.outlier_nanos.load(Ordering::Relaxed)));
     }
@@ -201,12 +201,12 @@ impl Budget {
             return;
         };
         while !state.closed && self.rate(&state).is_some() {
-            let now = self.clock.now();
-            if now >= until {
+            let left = self.clock.left(until);
+            if left.is_zero() {
                 return;
             }
             let timed_out;
-            (state, timed_out) = self.changed.wait_timeout(state, until - now);
+            (state, timed_out) = self.changed.wait_timeout(state, left);
             if timed_out {
                 return;
             }
@@ -306,7 +306,7 @@ mod tests {
             let budget = Arc::new(Budget::new(env.clock.clone(), cap));
             let begun = env.clock.now();
             work(&env, &budget);
-            env.clock.now() - begun
+            env.clock.since(begun)
         })
     }
 
@@ -461,7 +461,7 @@ mod tests {
                     budget.press(Pressure::Space, true)
                 }
                 waiting.join().unwrap();
-                let waited = env.clock.now() - begun;
+                let waited = env.clock.since(begun);
                 assert!(waited < Duration::from_millis(10), "{waited:?}");
             });
         }

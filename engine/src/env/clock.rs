@@ -2,10 +2,21 @@
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock. In simulation it moves only when everybody waits.
+/// A clock. In a simulation it moves with each step, with each reading, and when everybody waits.
 pub trait Clock: Send + Sync {
     /// Time since some fixed moment; never goes back.
     fn now(&self) -> Duration;
+    /// The time since `begun`, an earlier reading; zero if that is still to come.
+    ///
+    /// Two readings are subtracted here and in [`Clock::left`] only, which can't overflow: any
+    /// time may pass between the reading that a decision was made on and the next one.
+    fn since(&self, begun: Duration) -> Duration {
+        self.now().saturating_sub(begun)
+    }
+    /// The time that is left until the moment `until`; zero if it has passed.
+    fn left(&self, until: Duration) -> Duration {
+        until.saturating_sub(self.now())
+    }
     /// Time since 1970, for people to read.
     fn wall(&self) -> Duration;
 }

@@ -7,6 +7,7 @@
 
 use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
 use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -46,7 +47,7 @@ impl ThreadPool {
         for _ in 0..wanted.min(self.limit.saturating_sub(threads.len())) {
             let shared = Arc::clone(&self.shared);
             let name = format!("cleavedb-read-{}", threads.len());
-            match thread::Builder::new().name(name).spawn(move || shared.work()) {
+            match thread::Builder::new().name(name).spawn(move || shared.live()) {
                 Ok(thread) => threads.push(thread),
                 Err(_) => return,
             }
@@ -78,7 +79,7 @@ impl Drop for ThreadPool {
         self.shared.work.notify_all();
         let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {
-            // It cannot have panicked: reads catch panics, and nothing else here panics.
+            // It does not end by a panic, see `live`.
             let _ = thread.join();
         }
     }
@@ -97,7 +98,13 @@ impl PoolShared {
         woken
     }
 
-    /// A thread's life.
+    /// A thread's life. A read that panics ends with an error, which its taker gets. What else may
+    /// panic, such as closing a file, comes after that, and does not cost the thread: the pool
+    /// would shrink by one each time, and nobody would notice.
+    fn live(&self) {
+        while catch_unwind(AssertUnwindSafe(|| self.work())).is_err() {}
+    }
+
     fn work(&self) {
         let mut queue = self.lock();
         while !queue.closed {

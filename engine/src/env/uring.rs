@@ -87,7 +87,7 @@ impl BatchReader for RingReader {
     }
 
     fn name(&self) -> &'static str {
-        "io_uring"
+        if self.shared.lock().closed { "one by one, as io_uring broke down" } else { "io_uring" }
     }
 }
 

@@ -463,7 +463,7 @@ impl Collector {
         };
         match moved {
             Ok(report) => {
-                let time = clock.now() - begun;
+                let time = clock.since(begun);
                 state.has_freed |= report.segments > 0;
                 self.count(state, &report, time);
                 state.puncher.costs.note_move(report.bytes_moved, time);

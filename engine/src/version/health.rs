@@ -4,6 +4,8 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::sync::Mutex;
+use crate::env::threads::panic_text;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::OnceLock;
 
 /// The state of the whole database's right to write.
@@ -33,6 +35,24 @@ impl Health {
         self.check().err().unwrap_or_else(|| cause.clone())
     }
 
+    /// Runs `work`. A panic in it, which a bug here can cause or code of the user's that is called
+    /// in it, ends writing for good but not the process: what it was doing is half done. The panic
+    /// is named by `what` and by its text in the error that everybody gets from then on.
+    ///
+    /// What `work` shares with others is seen again after a panic. It has to be whole between any
+    /// two statements there, unless only writers look at it: they are refused from then on.
+    pub fn guard<T, E: From<Error>>(
+        &self,
+        what: &str,
+        work: impl FnOnce() -> Result<T, E>,
+    ) -> Result<T, E> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            let text = panic_text(&*panic);
+            let error = Error::internal(format!("{what} panicked: {text}"));
+            Err(self.fail(&error).into())
+        })
+    }
+
     /// An error if the database has turned read-only.
     pub fn check(&self) -> Result<()> {
         match self.failed.get() {
@@ -54,6 +74,17 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_panic_is_an_error_that_lasts_and_says_what_panicked() {
+        let health = Health::default();
+        assert_eq!(health.guard("counting", || Ok::<_, Error>(7)).unwrap(), 7);
+        health.check().unwrap();
+        let error = health.guard::<(), Error>("counting", || panic!("at {}", 8)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ReadOnly);
+        assert!(error.to_string().contains("counting panicked: at 8"), "{error}");
+        assert!(health.check().unwrap_err().to_string().contains("counting panicked: at 8"));
+    }
 
     #[test]
     fn i8_the_first_failure_is_final() {

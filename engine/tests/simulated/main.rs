@@ -8,6 +8,8 @@ mod dropping;
 mod faults;
 mod full;
 mod model;
+mod panics;
 mod punch;
 mod random;
 mod script;
+mod sync_every;

@@ -11,6 +11,7 @@ mod headers;
 mod machine_paths;
 mod manifests;
 mod markdown;
+mod readings;
 mod removal;
 mod sizes;
 mod unsafe_code;
@@ -23,9 +24,10 @@ use crate::rust_file::RustFile;
 /// A rule: its name is the prefix of what it reports.
 type Rule = fn(&Repo, &[RustFile<'_>], &mut Report);
 
-const RULES: [Rule; 15] = [
+const RULES: [Rule; 16] = [
     floors::check,
     doors::check,
+    readings::check,
     removal::check,
     sizes::check,
     functions::check,

@@ -130,18 +130,16 @@ impl Background {
     /// Collects all that is worth it on the caller's thread, and what is dead as a whole: whoever
     /// asked for it may end the process right behind.
     pub fn collect_now(&self) -> Result<MoveReport> {
-        let mut state = self.state.lock();
+        let state = self.state.lock();
         self.check_running(&state)?;
-        state.jobs += 1;
-        drop(state);
+        let by_hand = self.begin_by_hand(state);
         let outcome = self.guarded(|| {
             let collected = self.place.collector.collect();
             self.drop_dead()?;
             self.purge()?;
             collected
         });
-        self.state.lock().jobs -= 1;
-        self.changed.notify_all();
+        drop(by_hand);
         self.place.stall_controller.notify();
         outcome
     }

@@ -47,3 +47,26 @@ fn compaction_and_value_gc_give_way_and_what_writers_wait_for_first_does_not() {
     let gave_way: Vec<String> = noting.gave_way.lock().iter().cloned().collect();
     assert_eq!(gave_way, ["cleave-compact", "cleave-gc"]);
 }
+
+/// Nobody does a dead thread's work any more, so its death ends writing and is told everywhere.
+#[test]
+fn the_death_of_a_thread_is_told() {
+    let dir = doc_dir("death-of-a-thread");
+    let db = crate::open(&dir).unwrap();
+    let keyspace = db.default_keyspace();
+    keyspace.put("before", "1").unwrap();
+    db.core.background.live("cleave-test", || panic!("what went wrong"));
+    let wanted = "thread cleave-test panicked: what went wrong";
+    let stats = db.stats();
+    assert!(stats.background_error.unwrap().contains(wanted));
+    assert!(stats.read_only_because.unwrap().contains(wanted));
+    assert_eq!(db.core.counters.background_errors.get(), 1);
+    let refused = [keyspace.put("after", "2"), db.flush(), db.wait_idle()];
+    for outcome in refused {
+        assert!(outcome.unwrap_err().to_string().contains(wanted));
+    }
+    assert_eq!(keyspace.get("before").unwrap().unwrap(), "1");
+    assert!(db.close().unwrap_err().to_string().contains(wanted));
+    let db = crate::open(&dir).unwrap();
+    assert_eq!(db.default_keyspace().get("before").unwrap().unwrap(), "1");
+}

@@ -7,7 +7,9 @@
 //!
 //! Time is virtual: a step takes a microsecond, and when all threads wait, the clock jumps to
 //! the first deadline. If there is none, the threads wait for each other: the simulation fails
-//! and says what each one waits for and where. One lock guards everything here; it is a leaf.
+//! and says what each one waits for and where. Each reading of the clock moves it too, by chance:
+//! a real one also moves between two readings, now and then by much, as a thread may lose its
+//! processor in between. One lock guards everything here; it is a leaf.
 
 use super::dice::Dice;
 use crate::env::turn::Awaited;
@@ -21,6 +23,12 @@ use std::time::Duration;
 
 /// How long a step takes.
 const STEP: Duration = Duration::from_micros(1);
+/// A reading of the clock takes less than this...
+const READING: usize = 100;
+/// ...but one in so many takes longer...
+const LONG_READING_ONE_IN: usize = 64;
+/// ...though less than this. Both in nanoseconds.
+const LONG_READING: usize = 1_000_000;
 /// A simulation that takes more steps than this does not end.
 const DEFAULT_STEP_LIMIT: u64 = 20_000_000;
 /// How many of the last steps a report shows.
@@ -31,6 +39,8 @@ const PASS_AT_FREE_LOCK: usize = 8;
 const STRIDES: [usize; 3] = [1, 3, 16];
 /// The thread that called `Simulation::run`.
 const FIRST: usize = 0;
+/// The purpose of the dice of the clock. Those above 2 are for the random numbers of processes.
+const CLOCK_DICE: u64 = 0;
 
 pub(in crate::env) struct Scheduler {
     seed: u64,
@@ -39,6 +49,9 @@ pub(in crate::env) struct Scheduler {
 
 struct SchedulerState {
     dice: Dice,
+    /// For readings of the clock. They have dice of their own, so that code that reads the clock
+    /// once more does not change whose turn comes next.
+    clock_dice: Dice,
     /// The turn goes on once in so many points.
     stride: usize,
     now: Duration,
@@ -92,6 +105,7 @@ impl Scheduler {
         let state = SchedulerState {
             stride: STRIDES[dice.below(STRIDES.len())],
             dice,
+            clock_dice: Dice::new(seed, CLOCK_DICE),
             now: Duration::ZERO,
             steps: 0,
             step_limit: DEFAULT_STEP_LIMIT,
@@ -108,8 +122,13 @@ impl Scheduler {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Reads the clock, which moves it.
     pub(super) fn now(&self) -> Duration {
-        self.lock().now
+        let mut state = self.lock();
+        let is_long = state.clock_dice.one_in(LONG_READING_ONE_IN);
+        let nanos = state.clock_dice.below(if is_long { LONG_READING } else { READING });
+        state.now += Duration::from_nanos(nanos as u64);
+        state.now
     }
 
     pub(super) fn advance(&self, time: Duration) {

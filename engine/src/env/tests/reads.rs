@@ -6,9 +6,10 @@ use crate::env::fs::{AccessPattern, File};
 use crate::env::pool::ThreadPool;
 use crate::env::{Env, OsSettings};
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// All ways of reading that this build and kernel have.
 fn readers() -> Vec<Box<dyn BatchReader>> {
@@ -125,6 +126,13 @@ struct Gated {
     reads: AtomicUsize,
     begun: Mutex<Sender<()>>,
     go_on: Mutex<Receiver<()>>,
+    panics_when_closed: AtomicBool,
+}
+
+impl Drop for Gated {
+    fn drop(&mut self) {
+        assert!(!self.panics_when_closed.load(Ordering::SeqCst), "closing it panics");
+    }
 }
 
 impl File for Gated {
@@ -167,7 +175,8 @@ fn gated() -> (Arc<Gated>, Receiver<()>, Sender<()>) {
     let (begun, has_begun) = channel();
     let (let_go, go_on) = channel();
     let (begun, go_on) = (Mutex::new(begun), Mutex::new(go_on));
-    (Arc::new(Gated { reads: AtomicUsize::new(0), begun, go_on }), has_begun, let_go)
+    let (reads, panics_when_closed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    (Arc::new(Gated { reads, begun, go_on, panics_when_closed }), has_begun, let_go)
 }
 
 #[test]
@@ -230,6 +239,26 @@ fn a_panic_in_a_read_is_an_error() {
             assert_eq!(error.to_string(), "reading the file panicked");
         }
     }
+}
+
+/// A thread that died was missed by nobody: the reads that it would have made came one by one.
+#[test]
+fn a_panic_while_a_file_is_closed_does_not_cost_a_thread() {
+    let pool = ThreadPool::new(1);
+    let (stall_controller, has_begun, let_go) = gated();
+    stall_controller.panics_when_closed.store(true, Ordering::SeqCst);
+    let file: Arc<dyn File> = stall_controller;
+    let mut pending = pool.submit(vec![request(&file, 0, 1)]);
+    has_begun.recv().unwrap();
+    drop(file); // the thread has the last handle now
+    let_go.send(()).unwrap();
+    assert_eq!(pending.take(0).unwrap(), [0]);
+    let (stall_controller, has_begun, let_go) = gated();
+    let file: Arc<dyn File> = stall_controller;
+    let mut pending = pool.submit(vec![request(&file, 0, 1)]);
+    has_begun.recv_timeout(Duration::from_secs(60)).expect("the thread still reads");
+    let_go.send(()).unwrap();
+    assert_eq!(pending.take(0).unwrap(), [0]);
 }
 
 #[test]

@@ -112,7 +112,10 @@ impl Collector {
         }
         let task = Arc::new(task);
         let (counted, threads) = (task.clone(), &self.parts.context.env.threads);
-        let work = move |is_given_up: &AtomicBool| counted.run(is_given_up);
+        // Guarded there, so that a panic is told even if nobody asks any more what came of it.
+        let work = move |is_given_up: &AtomicBool| {
+            counted.context.health.guard("a liveness scan", || counted.run(is_given_up))
+        };
         match Beside::begin(threads, "cleave-liveness", work) {
             Ok(taking) => {
                 state.counting = Some(BackgroundLivenessScan { taking, start });

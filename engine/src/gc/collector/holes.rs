@@ -18,7 +18,7 @@ impl Collector {
         let begun = self.parts.context.env.clock.now();
         let worked = state.puncher.run(&self.parts.context, counters);
         self.quarantine.lock().note_holes(state.puncher.error());
-        counters.nanos.add((self.parts.context.env.clock.now() - begun).as_nanos() as u64);
+        counters.nanos.add(self.parts.context.env.clock.since(begun).as_nanos() as u64);
         worked
     }
 

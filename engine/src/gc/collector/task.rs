@@ -50,6 +50,6 @@ impl Task {
             }
             self.context.check_closing()
         })?;
-        Ok(TimedLivenessScan { liveness_scan, time: clock.now() - begun })
+        Ok(TimedLivenessScan { liveness_scan, time: clock.since(begun) })
     }
 }

@@ -127,7 +127,7 @@ fn probe(context: &JobContext, path: &Path) -> std::io::Result<PunchCall> {
             }
             punched => punched?,
         }
-        times.push(context.env.clock.now() - begun);
+        times.push(context.env.clock.since(begun));
     }
     times.sort_unstable();
     let median = times[times.len() / 2].as_nanos();

@@ -229,7 +229,7 @@ impl Puncher {
         let mut calls = 0;
         let begun = context.env.clock.now();
         let outcome = pending.go_on(context, &*file, &mut calls);
-        self.costs.note_calls(calls, context.env.clock.now() - begun);
+        self.costs.note_calls(calls, context.env.clock.since(begun));
         drop(unshared);
         counters.punches.add(calls);
         let after = file.allocated().doing("measure", path)?;

@@ -266,3 +266,22 @@ fn a_world_can_be_run_again_after_a_restart() {
     });
     assert_eq!(length, Ok(()));
 }
+
+/// What a thread reads that asks the clock again and again, with nothing else in between.
+fn readings(seed: u64) -> Vec<Duration> {
+    let (env, simulation) = Env::simulated(seed);
+    simulation.run(|| (0..1000).map(|_| env.clock.now()).collect())
+}
+
+#[test]
+fn each_reading_of_the_clock_may_move_it() {
+    let times = readings(5);
+    assert!(times.is_sorted(), "it never goes back");
+    let steps: Vec<Duration> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
+    let moved = steps.iter().filter(|step| !step.is_zero()).count();
+    assert!(moved > 900, "{moved} of 999 readings");
+    let most = steps.iter().max().unwrap();
+    assert!(*most > Duration::from_micros(500), "some take long, as on a busy machine: {most:?}");
+    assert_eq!(times, readings(5), "by seed");
+    assert_ne!(times, readings(6));
+}
