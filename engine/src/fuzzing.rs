@@ -277,7 +277,7 @@ fn options(data: &[u8]) {
     if let Ok(settings) = GcOptions::from_text(text) {
         assert_eq!(GcOptions::from_text(&settings.to_text()).ok(), Some(settings));
     }
-    if let Ok(durability) = text.parse::<crate::Durability>() {
+    if let Ok(durability) = text.parse::<crate::commit::group::Durability>() {
         assert_eq!(durability.to_string().parse().ok(), Some(durability));
     }
 }

@@ -1,5 +1,5 @@
-//! One program for all fuzz targets, so that it links once: `CLEAVEDB_FUZZ_TARGET` names the target.
-//! With `CLEAVEDB_FUZZ_SEEDS` it writes the seeds of all targets to that folder instead.
+//! One program for all fuzz targets, so that it links once: `CLEAVEDB_FUZZ_TARGET` names the
+//! target. With `CLEAVEDB_FUZZ_SEEDS` it writes the seeds of all targets to that folder instead.
 
 #![no_main]
 
