@@ -5,6 +5,7 @@
 //! offset  bytes  what
 //!      0      8  magic, "CLEAVEDB"
 //!      8      4  kind of file, four letters: "MANI" "TABL" "SEGM" "RELO" "CURR" "ASID"
+//!                "PROB"
 //!     12      2  format version of that kind
 //!     14      2  zero
 //!     16      8  database id, drawn at creation
@@ -22,7 +23,6 @@ use super::error::{Error, Result};
 /// The bytes that a header takes.
 pub const HEADER_BYTES: usize = 40;
 
-const MAGIC: &[u8; 8] = b"CLEAVEDB";
 const SEED: u64 = 0x6865_6164; // "head"
 
 /// What a file is. Its four letters are persistent.
@@ -40,16 +40,19 @@ pub enum FileKind {
     Current,
     /// Bytes cut off a torn log, kept aside.
     Aside,
+    /// Scratch, there for a moment.
+    Probe,
 }
 
 impl FileKind {
-    const ALL: [FileKind; 6] = [
+    const ALL: [FileKind; 7] = [
         FileKind::Manifest,
         FileKind::Table,
         FileKind::Segment,
         FileKind::Relocation,
         FileKind::Current,
         FileKind::Aside,
+        FileKind::Probe,
     ];
 
     fn letters(self) -> &'static [u8; 4] {
@@ -60,6 +63,7 @@ impl FileKind {
             FileKind::Relocation => b"RELO",
             FileKind::Current => b"CURR",
             FileKind::Aside => b"ASID",
+            FileKind::Probe => b"PROB",
         }
     }
 
@@ -72,6 +76,7 @@ impl FileKind {
             FileKind::Relocation => "relocation",
             FileKind::Current => "CURRENT file",
             FileKind::Aside => "file of cut bytes",
+            FileKind::Probe => "scratch file",
         }
     }
 
@@ -95,6 +100,9 @@ pub struct Header {
 }
 
 impl Header {
+    /// What every header begins with.
+    pub const MAGIC: &[u8; 8] = b"CLEAVEDB";
+
     /// The head of a new file in the current version.
     pub fn new(kind: FileKind, database: u64, file: u64) -> Self {
         Header { kind, version: kind.version(), database, file }
@@ -103,7 +111,7 @@ impl Header {
     /// The bytes to write.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
-        out[..8].copy_from_slice(MAGIC);
+        out[..8].copy_from_slice(Self::MAGIC);
         out[8..12].copy_from_slice(self.kind.letters());
         out[12..14].copy_from_slice(&self.version.to_le_bytes());
         out[16..24].copy_from_slice(&self.database.to_le_bytes());
@@ -117,7 +125,7 @@ impl Header {
     pub fn decode(bytes: &[u8]) -> Result<Header> {
         let mut reader = Reader::new(bytes);
         let foreign = || Error::corruption("this is not a file of CleaveDB: its magic is missing");
-        if reader.take(8).map_err(|_| foreign())? != MAGIC {
+        if reader.take(8).map_err(|_| foreign())? != Self::MAGIC {
             return Err(foreign());
         }
         let letters = reader.take(4)?;

@@ -5,11 +5,31 @@ use super::coding::{Reader, put_varint, varint_len};
 use super::error::{Error, Result};
 use std::fmt;
 
+/// No file or keyspace has a higher id. A number above it in a file's name makes the file foreign,
+/// and in a file's content makes it corrupt, so that one more can always be added to an id.
+pub const MAX_ID: u64 = (1 << 56) - 1;
+
+/// Reads an id as a varint. I7: one above [`MAX_ID`] is refused here, before anybody counts on.
+pub fn read_id(reader: &mut Reader<'_>) -> Result<u64> {
+    let id = reader.varint()?;
+    if id <= MAX_ID {
+        return Ok(id);
+    }
+    Err(Error::corruption(format!("an id of {id} is over its bound of {MAX_ID}")))
+}
+
 macro_rules! file_id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
         pub struct $name(pub u64);
+
+        impl $name {
+            /// Reads the id as a varint, and refuses one above [`MAX_ID`].
+            pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
+                read_id(reader).map($name)
+            }
+        }
 
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,7 +87,7 @@ impl ValuePointer {
     /// refused here, as sums over pointers count on it.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let pointer = ValuePointer {
-            segment: SegmentId(reader.varint()?),
+            segment: SegmentId::decode(reader)?,
             offset: reader.varint()?,
             length: reader.varint32()?,
         };

@@ -1,6 +1,6 @@
 //! Files in memory for unit tests: what tables and caches need of a file system, and no more.
 
-use crate::env::fs::{AccessPattern, File, Fs, Hold, Lock};
+use crate::env::fs::{AccessPattern, Directory, File, Fs, Hold, Lock, NameKind};
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -127,6 +127,18 @@ impl Fs for MemoryFs {
 
     fn create_dir_all(&self, _path: &Path) -> io::Result<()> {
         Ok(())
+    }
+
+    fn create_dir(&self, _path: &Path) -> io::Result<()> {
+        unsupported()
+    }
+
+    fn open_dir(&self, _path: &Path) -> io::Result<Box<dyn Directory>> {
+        unsupported()
+    }
+
+    fn kind(&self, _path: &Path) -> io::Result<Option<NameKind>> {
+        unsupported()
     }
 
     fn list(&self, _path: &Path) -> io::Result<Vec<PathBuf>> {

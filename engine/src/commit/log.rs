@@ -129,7 +129,7 @@ impl LogShared {
     }
 
     fn create_spare(&self) -> Result<Spare> {
-        let id = SegmentId(self.set.allocate());
+        let id = SegmentId(self.set.allocate()?);
         let tables = self.set.tables();
         let path = names::segment(&tables.dir, id);
         let file = self.env.fs.create(&path).doing("create a log segment", &path)?;

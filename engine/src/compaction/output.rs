@@ -98,7 +98,7 @@ impl<'a> TableOutput<'a> {
     }
 
     fn create(&mut self) -> Result<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)> {
-        let id = TableId(self.context.set.allocate());
+        let id = TableId(self.context.set.allocate()?);
         let tables = self.context.set.tables();
         let path = names::table(&tables.dir, id);
         let file = self.context.env.fs.create(&path).doing("create a table", &path)?;

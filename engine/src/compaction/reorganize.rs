@@ -188,7 +188,7 @@ impl<'a> InOrder<'a> {
 
     fn create(&mut self) -> Result<OpenSegment> {
         let tables = self.context.set.tables();
-        let id = SegmentId(self.context.set.allocate());
+        let id = SegmentId(self.context.set.allocate()?);
         let path = names::segment(&tables.dir, id);
         let file = self.context.env.fs.create(&path).doing("create a sorted segment", &path)?;
         self.created.push(path.clone());

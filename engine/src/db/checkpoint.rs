@@ -22,22 +22,22 @@ impl Db {
         self.core.check_writable()?;
         let (fs, env) = (&self.core.env.fs, &self.core.env);
         if fs.exists(target).doing("look for", target)? {
-            return Err(Error::already_exists("the target exists already")
-                .in_file(target)
-                .advise("choose a new directory"));
+            return Err(create::exists_already(target));
         }
         // I5: from here on nothing is punched that the version knows nothing of; once the files
         // have a second name, nothing is.
         let unpunched = self.core.set.keep_from_punching();
         let (version, seqno) = self.close_log_for_checkpoint()?;
-        create::create_dir(env, target)?;
+        // Somebody else may have made it since: only a directory that is made here is ours alone,
+        // and nobody can have put anything there that the files would be linked into or replace.
+        create::create_new_dir(env, target)?;
         // I5: the version holds its files while they are linked.
         for path in live_files(&version) {
             self.link(&path, target)?;
         }
         drop(unpunched);
         let database = self.core.set.tables().database;
-        let next_file = self.core.set.allocate() + 1;
+        let next_file = self.core.set.allocate()? + 1;
         let state = state_of(&version, next_file, seqno);
         // Syncs the directory before CURRENT exists: the links are durable first.
         ManifestWriter::create(env, target, database, next_file - 1, &state).map(|_| ())

@@ -1,7 +1,7 @@
 //! The first moments of a database: what is there is looked at, then the first manifest is
 //! written. Until CURRENT names it, there is no database.
 
-use crate::base::error::{IoContext, Result};
+use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::db::DEFAULT_KEYSPACE;
 use crate::db::comparators::Comparators;
@@ -10,6 +10,7 @@ use crate::env::Env;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names;
 use crate::version::manifest::ManifestWriter;
+use crate::version::owner;
 use crate::version::settings::KeyspaceOptions;
 use std::path::Path;
 
@@ -31,6 +32,28 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
         .try_for_each(|parent| fs.sync_dir(parent).doing("sync the directory", parent))
 }
 
+/// As [`create_dir`], for a directory that must not exist: what somebody else makes there first,
+/// or a link, is refused.
+pub fn create_new_dir(env: &Env, dir: &Path) -> Result<()> {
+    let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if let Some(parent) = parent {
+        create_dir(env, parent)?;
+    }
+    match env.fs.create_dir(dir) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            return Err(exists_already(dir));
+        }
+        created => created.doing("create the directory", dir)?,
+    }
+    let parent = parent.unwrap_or(Path::new("."));
+    env.fs.sync_dir(parent).doing("sync the directory", parent)
+}
+
+/// Why no checkpoint can be made in `dir`.
+pub fn exists_already(dir: &Path) -> Error {
+    Error::already_exists("the target exists already").in_file(dir).advise("choose a new directory")
+}
+
 /// Makes an empty database in `dir`, which is locked. A crash at any moment leaves either no
 /// database, and creating it can be repeated, or a whole one.
 ///
@@ -45,6 +68,7 @@ pub fn create(
     let fs = &env.fs;
     for path in place::check_empty(env, dir, beside_others)? {
         // What a crash during creation left: nothing named it.
+        owner::check_ours(env, &path)?;
         fs.remove(&path).doing("remove", &path)?;
     }
     let database = env.random.next_u64();
@@ -60,9 +84,12 @@ pub fn create(
 }
 
 /// Writes the settings in force beside the manifest, for people and for the command `cleave`. The
-/// engine never reads them.
+/// engine never reads them, so a file of that name that somebody else wrote stays.
 pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
     let path = dir.join(names::OPTIONS);
+    if !owner::is_ours(env, &path, None)? {
+        return Ok(());
+    }
     if env.fs.exists(&path).doing("look for", &path)? {
         env.fs.remove(&path).doing("remove", &path)?;
     }

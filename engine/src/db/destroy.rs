@@ -6,8 +6,9 @@ use crate::db::options::Options;
 use crate::db::place;
 use crate::db::repair::LOST;
 use crate::env::Env;
-use crate::env::fs::{Fs, Hold};
+use crate::env::fs::{Fs, Hold, NameKind};
 use crate::version::files::names::{self, FileName};
+use std::ffi::OsStr;
 use std::path::Path;
 
 impl Db {
@@ -54,11 +55,7 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
         fs.sync_dir(dir).doing("sync the directory", dir)?;
     }
     remove_ours(fs, dir, |path| ours(path) && !path.ends_with(names::LOCK))?;
-    let lost = dir.join(LOST);
-    if fs.exists(&lost).doing("look for", &lost)? {
-        remove_ours(fs, &lost, ours)?;
-        remove_if_empty(fs, &lost);
-    }
+    empty_lost(fs, &dir.join(LOST))?;
     // Last, and held: nobody creates a new database meanwhile.
     let lock_path = dir.join(names::LOCK);
     fs.remove(&lock_path).doing("remove", &lock_path)?;
@@ -75,6 +72,31 @@ fn remove_ours(fs: &dyn Fs, dir: &Path, ours: impl Fn(&Path) -> bool) -> Result<
         }
     }
     Ok(())
+}
+
+/// Removes what repairs set aside. A link in the place of `lost` stays, and what it leads to.
+fn empty_lost(fs: &dyn Fs, lost: &Path) -> Result<()> {
+    if fs.kind(lost).doing("look for", lost)? != Some(NameKind::Directory) {
+        return Ok(());
+    }
+    // Held from here on: a link that takes its place now changes nothing.
+    let open = fs.open_dir(lost).doing("open the directory", lost)?;
+    for path in open.list().doing("list", lost)? {
+        if is_set_aside(&path) {
+            let name = path.file_name().unwrap_or_default();
+            open.remove(name).doing("remove", &lost.join(name))?;
+        }
+    }
+    remove_if_empty(fs, lost);
+    Ok(())
+}
+
+/// True for the names that repairs give in `lost`: ours, with a number behind from the second on.
+fn is_set_aside(path: &Path) -> bool {
+    let is_number =
+        |text: &OsStr| !text.is_empty() && text.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+    let is_ours = |path: &Path| names::parse(path) != FileName::Foreign;
+    is_ours(path) || path.extension().is_some_and(is_number) && is_ours(&path.with_extension(""))
 }
 
 /// The database is gone already. A directory that can't go stays: it may hold other files, be

@@ -74,6 +74,7 @@ pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
         FileKind::Segment => inspect_segment(&*file, &header, path, out),
         FileKind::Table => inspect_table(env, &header, path, out),
         FileKind::Relocation => inspect_relocation(env, &header, path, out),
+        FileKind::Probe => Ok(()),
         FileKind::Aside => print(
             out,
             path,

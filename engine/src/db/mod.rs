@@ -141,7 +141,7 @@ impl Core {
         let add = |_: &Version| {
             // I6: never used before, so that what the log still holds of a keyspace dropped
             // earlier does not come back in this one.
-            id = KeyspaceId(self.set.allocate());
+            id = KeyspaceId(self.set.allocate()?);
             Ok(Edit::new(vec![Change::AddKeyspace {
                 id,
                 name: name.to_owned(),
@@ -199,7 +199,7 @@ impl Core {
     ) -> Result<()> {
         self.flush(std::slice::from_ref(keyspace))?;
         let deepest = keyspace.view().levels.deepest().unwrap_or(0).max(1);
-        let first_new = self.set.allocate();
+        let first_new = self.set.allocate()?;
         for level in 0..deepest {
             // What arrives in a level while it is compacted may wait for the next compaction.
             self.background

@@ -228,7 +228,7 @@ impl Opening {
         let comparator_of = move |name: &str| comparators.named(name);
         let found = recover::read_version(&self.env, &tables, current, &comparator_of)?;
         recover::check_files(&self.env, &found.version)?;
-        let left = recover::find_leftovers(&self.env, &self.dir, &found.version, current)?;
+        let left = recover::find_leftovers(&self.env, &self.dir, &found, current)?;
         let mut report =
             RecoveryReport { foreign_files: left.foreign, ..RecoveryReport::default() };
         let (keyspaces, by_id) = self.open_keyspaces(&found.version)?;
@@ -246,7 +246,7 @@ impl Opening {
             tables,
             health: health.clone(),
             version: found.version,
-            next_file: found.next_file.max(left.highest_id + 1),
+            next_file: left.next_file,
             last_seqno,
             comparator_of: Box::new(comparator_of),
         });

@@ -6,6 +6,7 @@ use crate::commit::stall::StallLimits;
 use crate::env::OsSettings;
 use crate::env::batch_read::ParallelReads;
 use crate::gc::settings::GcOptions;
+use crate::version::owner::OPTIONS_HEAD;
 use crate::version::settings::KeyspaceOptions;
 use std::fmt;
 use std::str::FromStr;
@@ -133,7 +134,7 @@ impl Options {
     /// The settings in force as text for people, written beside the manifest.
     pub(super) fn to_text(&self) -> String {
         format!(
-            "# The settings in force at the last opening. Changes here do nothing, but that the\n\
+            "{OPTIONS_HEAD} Changes here do nothing, but that the\n\
              # command cleave goes by those of gc.\n\
              durability = {}\ncache_bytes = {}\nmax_replay_bytes = {}\nsegment_bytes = {}\n\
              write_buffer_bytes = {}\nmax_open_files = {}\ncompaction_threads = {}\n\

@@ -7,6 +7,7 @@ use crate::env::Env;
 use crate::env::fs::{Hold, Lock};
 use crate::version::files::names::{self, FileName};
 use crate::version::manifest::read_current;
+use crate::version::owner;
 use std::path::{Path, PathBuf};
 
 /// Refuses a path that can't be opened as `options` want it. `exists`: CURRENT is there.
@@ -43,6 +44,10 @@ pub fn lock(env: &Env, dir: &Path, hold: Hold, holder: &str) -> Result<Box<dyn L
 
 /// Why the database in `dir` could not be locked.
 pub fn not_locked(dir: &Path, error: std::io::Error) -> Error {
+    if error.kind() == std::io::ErrorKind::InvalidData {
+        return Error::invalid_argument(format!("the database cannot be locked: {error}"))
+            .in_file(&dir.join(names::LOCK));
+    }
     if error.kind() != std::io::ErrorKind::WouldBlock {
         return Error::io("lock the database", &dir.join(names::LOCK), error);
     }
@@ -75,9 +80,12 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
     for path in env.fs.list(dir).doing("list", dir)? {
         let name = path.file_name().unwrap_or_default();
         match names::parse(&path) {
-            FileName::Fixed => {}
+            FileName::Fixed => owner::check_ours(env, &dir.join(name))?,
             FileName::Foreign if beside_others => {}
-            FileName::Manifest(_) => manifests.push(dir.join(name)),
+            FileName::Manifest(_) => {
+                owner::check_ours(env, &dir.join(name))?;
+                manifests.push(dir.join(name));
+            }
             FileName::Foreign => {
                 let name = name.to_string_lossy();
                 let what = format!("the directory holds {name:?}, which is not CleaveDB's");
@@ -98,22 +106,21 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
     Ok(manifests)
 }
 
-/// The store whose files these are, by the names that only it uses.
+/// The store whose files these are, by the names that only it uses. For LevelDB, and for RocksDB
+/// which comes from it, a directory without CURRENT is no database, whatever else is there.
 fn foreign_store(env: &Env, dir: &Path) -> Option<&'static str> {
     let files = env.fs.list(dir).ok()?;
-    let has = |part: &str| {
-        files
-            .iter()
-            .filter_map(|path| path.file_name()?.to_str())
-            .any(|name| name.starts_with(part))
-    };
-    let suffix = |part: &str| {
-        files.iter().filter_map(|path| path.file_name()?.to_str()).any(|name| name.ends_with(part))
-    };
+    let names = || files.iter().filter_map(|path| path.file_name()?.to_str());
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    let numbered = |part: &str| names().any(|name| name.strip_prefix(part).is_some_and(is_number));
+    let is_value_log = |name: &str| name.strip_suffix(".vlog").is_some_and(is_number);
+    let has_current = names().any(|name| name == names::CURRENT);
     match () {
-        () if has("OPTIONS-") => Some("a RocksDB database"),
-        () if has("MANIFEST-") => Some("a LevelDB database"),
-        () if suffix(".vlog") || has("KEYREGISTRY") => Some("a Badger database"),
+        () if has_current && numbered("OPTIONS-") => Some("a RocksDB database"),
+        () if has_current && numbered("MANIFEST-") => Some("a LevelDB database"),
+        () if names().any(|name| is_value_log(name) || name == "KEYREGISTRY") => {
+            Some("a Badger database")
+        }
         () => None,
     }
 }

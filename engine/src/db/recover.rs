@@ -5,7 +5,7 @@ use crate::base::entry::Slot;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::header::{FileKind, Header};
 use crate::base::key::{SeqNo, Trailer};
-use crate::base::pointer::{KeyspaceId, RelocationId, SegmentId, TableId, ValuePointer};
+use crate::base::pointer::{KeyspaceId, MAX_ID, RelocationId, SegmentId, TableId, ValuePointer};
 use crate::commit::replay::{ReplayReport, Replayed, TornTail};
 use crate::env::Env;
 use crate::env::fs::File;
@@ -15,12 +15,16 @@ use crate::version::build::VersionBuilder;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{TableContext, names};
 use crate::version::manifest::{Current, read_manifest};
+use crate::version::owner;
 use crate::version::references::check_all;
 use crate::version::view::KeyspaceState;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// A crash leaves files whose ids are above all that the manifest knows, but not by so many: what
+/// is this far above was never given out, and the name is somebody else's.
+pub const MAX_UNKNOWN_IDS: u64 = 1 << 32;
 /// Bytes that are read and written at a time.
 const COPY_BYTES: usize = 1 << 20;
 
@@ -83,6 +87,8 @@ pub fn read_version(
                 }
                 _ => {}
             }
+            let id = added_id(change).unwrap_or(0);
+            found.next_file = found.next_file.max(id + 1).min(MAX_ID);
         }
     }
     for keyspace in found.version.keyspaces.values() {
@@ -90,6 +96,17 @@ pub fn read_version(
     }
     check_all(&found.version).map_err(|error| error.in_file(&path))?;
     Ok(found)
+}
+
+/// The id of what a change adds.
+fn added_id(change: &Change) -> Option<u64> {
+    match change {
+        Change::AddKeyspace { id, .. } => Some(id.0),
+        Change::AddTable { meta, .. } => Some(meta.id.0),
+        Change::AddSegment { id, .. } => Some(id.0),
+        Change::AddRelocation { meta } => Some(meta.id.0.max(meta.segment.0)),
+        _ => None,
+    }
 }
 
 /// Checks that every live file is there, with the length it must have.
@@ -145,18 +162,19 @@ pub struct Leftovers {
     pub orphans: Vec<PathBuf>,
     /// Not ours.
     pub foreign: u64,
-    /// The highest id that any of our files has.
-    pub highest_id: u64,
+    /// The next free id, of files and keyspaces, as these files are there.
+    pub next_file: u64,
 }
 
 /// Compares the directory with the version.
 pub fn find_leftovers(
     env: &Env,
     dir: &Path,
-    version: &Version,
+    known: &Manifested,
     current: Current,
 ) -> Result<Leftovers> {
-    let mut found = Leftovers::default();
+    let version = &known.version;
+    let mut found = Leftovers { next_file: known.next_file, ..Leftovers::default() };
     let mut live_tables: BTreeMap<TableId, ()> = BTreeMap::new();
     for keyspace in version.keyspaces.values() {
         live_tables.extend(keyspace.levels.tables().map(|(_, table)| (table.meta.id, ())));
@@ -179,18 +197,34 @@ pub fn find_leftovers(
                 continue;
             }
         };
-        found.highest_id = found.highest_id.max(id);
+        if !live && id >= known.next_file.saturating_add(MAX_UNKNOWN_IDS) {
+            found.foreign += 1;
+            continue;
+        }
+        found.next_file = found.next_file.max(id + 1).min(MAX_ID);
         if let FileName::Segment(id) = names::parse(&path)
             && !live
             && id >= version.head.segment
         {
             check_never_begun(env, dir, current, id)?;
         }
-        if !live {
-            found.orphans.push(dir.join(path.file_name().unwrap_or_default()));
+        if live {
+            continue;
+        }
+        let path = dir.join(path.file_name().unwrap_or_default());
+        if owner::is_ours(env, &path, database_in(&path, current))? {
+            found.orphans.push(path);
+        } else {
+            found.foreign += 1;
         }
     }
     Ok(found)
+}
+
+/// The database that a file has to name to be ours: one that creation leaves behind names none
+/// that anybody knows.
+fn database_in(path: &Path, current: Current) -> Option<u64> {
+    names::parse(path).number().map(|_| current.database)
 }
 
 /// Removes what a crash left over; returns how many files that were.
@@ -314,6 +348,7 @@ pub fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Resul
     let to = names::aside(dir, torn.segment);
     let source = env.fs.open(&from).doing("open", &from)?;
     if env.fs.exists(&to).doing("look for", &to)? {
+        owner::check_ours(env, &to)?;
         // A crash ended the opening that began to copy: the segment still has the bytes.
         env.fs.remove(&to).doing("remove", &to)?;
     }

@@ -2,6 +2,7 @@
 //!
 //! All calls return [`io::Error`]; the rooms above add the file and what was being done to it.
 
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -31,7 +32,7 @@ impl Hold {
         self == Hold::Shared && other == Hold::Shared
     }
 
-    /// What the lock file says, for messages.
+    /// Who holds it so, for messages.
     pub(super) fn text(self, holder: &str) -> String {
         match self {
             Hold::Alone => holder.to_owned(),
@@ -42,6 +43,30 @@ impl Hold {
 
 /// How that begins if the lock is shared.
 pub(super) const READERS: &str = "readers";
+
+/// What a lock file of ours begins with; who holds it follows.
+pub(super) const LOCK_HEAD: &str = "CleaveDB lock, held by ";
+
+/// What a name in a directory stands for, if a link is not followed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NameKind {
+    /// A regular file.
+    File,
+    /// A directory.
+    Directory,
+    /// A link, a pipe, a socket or a device.
+    Other,
+}
+
+/// An open directory. Whatever is put in the place of its path later, calls go to this one.
+pub trait Directory: Send + Sync {
+    /// The names of the files in it, sorted.
+    fn list(&self) -> io::Result<Vec<PathBuf>>;
+    /// Takes away the name of a file in it.
+    fn remove(&self, name: &OsStr) -> io::Result<()>;
+    /// Moves the file `from` into it; `AlreadyExists` if something has that name here.
+    fn take(&self, from: &Path, name: &OsStr) -> io::Result<()>;
+}
 
 /// An open file. All calls may come from many threads at once.
 pub trait File: Send + Sync {
@@ -126,14 +151,15 @@ pub trait Lock: Send + Sync {}
 pub trait Fs: Send + Sync {
     /// Creates a file that must not exist, for reading and writing, mode 0600.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// Opens an existing file for reading.
+    /// Opens an existing regular file for reading; a link to one is followed.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// As [`Fs::open`], for long reads of what will not be read again soon: they don't take the
     /// place of others in the system's cache, where it knows how.
     fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.open(path)
     }
-    /// Opens an existing file for reading and writing.
+    /// Opens an existing regular file for reading and writing. A link is refused, whatever it
+    /// leads to: what is behind it may be anybody's.
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>>;
     /// Gives a file a new name, replacing what had it. Durable after `sync_dir`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
@@ -143,6 +169,12 @@ pub trait Fs: Send + Sync {
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Creates a directory and those above it, mode 0700; fine if it exists.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
+    /// Creates a directory that must not exist, mode 0700.
+    fn create_dir(&self, path: &Path) -> io::Result<()>;
+    /// Opens an existing directory; a link to one is refused.
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn Directory>>;
+    /// What has that name, `None` if nothing has. A link is not followed.
+    fn kind(&self, path: &Path) -> io::Result<Option<NameKind>>;
     /// Takes away a directory that is empty. `Unsupported` where there are no real directories.
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         let _ = path;
@@ -164,7 +196,9 @@ pub trait Fs: Send + Sync {
     /// Bytes that can still be written to the file system that holds `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
     /// Takes the advisory lock on the file `path`, which is created if need be and then holds
-    /// `holder` (a process id and command line), if it can be written. If it is held in a way
+    /// `holder` (a process id and the program's name), if it can be written. A file that holds
+    /// anything else than such a text, and a link, is refused with `InvalidData`, and stays as it
+    /// is. If it is held in a way
     /// that excludes this one, be it by this very process, the error is `WouldBlock` and its
     /// message is what the holder wrote; of several, the last that could write.
     fn lock(&self, path: &Path, hold: Hold, holder: &str) -> io::Result<Box<dyn Lock>>;

@@ -7,7 +7,8 @@
 //!
 //! Lock: `locks`, a leaf, held while one file is opened and locked, which waits for nobody.
 
-use super::fs::{Hold, Lock, READERS};
+use super::fs::{Hold, LOCK_HEAD, Lock, READERS};
+use super::links::{explain_link, in_place};
 use arc_swap::ArcSwapOption;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -17,8 +18,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A lock file that says more about its holder than this is cut in messages.
-const HOLDER_TEXT_LIMIT: u64 = 4096;
+/// A lock file that says more about its holder than so many bytes is cut in messages.
+const HOLDER_TEXT_LIMIT: u64 = 256;
 
 /// Device and inode: who a file is, whatever path led to it.
 type FileIdentity = (u64, u64);
@@ -165,14 +166,32 @@ fn lock_file(path: &Path, hold: Hold, holder: &str) -> io::Result<File> {
 fn open(path: &Path, hold: Hold) -> io::Result<(File, Option<io::Error>)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
-    match options.open(path) {
-        Ok(file) => Ok((file, None)),
-        Err(refused) if reading_will_do(hold, refused.kind()) => match File::open(path) {
-            Ok(file) => Ok((file, Some(refused))),
-            Err(_) => Err(refused),
-        },
-        Err(refused) => Err(refused),
+    let (file, refused) = match options.custom_flags(in_place()).open(path) {
+        Ok(file) => (file, None),
+        Err(refused) if reading_will_do(hold, refused.kind()) => {
+            match OpenOptions::new().read(true).custom_flags(in_place()).open(path) {
+                Ok(file) => (file, Some(refused)),
+                Err(_) => return Err(refused),
+            }
+        }
+        Err(refused) => return Err(explain_link(refused)),
+    };
+    check_ours(&file)?;
+    Ok((file, refused))
+}
+
+/// Refuses a file that was not written here, before anything is written to it.
+fn check_ours(file: &File) -> io::Result<()> {
+    let mut head = [0; LOCK_HEAD.len()];
+    let is_file = file.metadata()?.is_file();
+    let read = if is_file { file.read_at(&mut head, 0)? } else { 0 };
+    if is_file && (LOCK_HEAD.as_bytes().starts_with(&head[..read]) || head == [0; LOCK_HEAD.len()])
+    {
+        // A crash of the system may have left less of the text, or zeroes.
+        return Ok(());
     }
+    let message = "this is not a lock file of CleaveDB; move it away, or choose another directory";
+    Err(io::Error::new(ErrorKind::InvalidData, message))
 }
 
 /// True if a lock file that was refused with `error` may be opened for reading instead.
@@ -184,8 +203,9 @@ fn reading_will_do(hold: Hold, error: ErrorKind) -> bool {
 /// The text only serves messages: no sync. After a crash the system has let go of the lock, and
 /// what the file says no longer matters. Never empty meanwhile, for whoever reads it then.
 fn write_holder(file: &File, holder: &str) -> io::Result<()> {
-    file.write_all_at(holder.as_bytes(), 0)?;
-    file.set_len(holder.len() as u64)
+    let text = [LOCK_HEAD, holder].concat();
+    file.write_all_at(text.as_bytes(), 0)?;
+    file.set_len(text.len() as u64)
 }
 
 /// What the lock file says of those who hold it, if it was one of them that wrote that.
@@ -200,15 +220,27 @@ fn who_holds(file: &File, is_shared: bool) -> String {
 fn written_holder(file: &File) -> String {
     let mut text = Vec::new();
     match file.take(HOLDER_TEXT_LIMIT).read_to_end(&mut text) {
-        Ok(0) => "somebody who has not said who".to_owned(),
-        Ok(_) => String::from_utf8_lossy(&text).into_owned(),
+        Ok(_) => match text.strip_prefix(LOCK_HEAD.as_bytes()) {
+            Some(holder) => printable(&String::from_utf8_lossy(holder)),
+            None => "somebody who has not said who".to_owned(),
+        },
         Err(error) => format!("a holder whose name cannot be read: {error}"),
     }
 }
 
-/// The file of that name, if there is one.
+/// A text that cannot do anything to the terminal it is shown on, whoever wrote it.
+fn printable(text: &str) -> String {
+    let is_plain = |c: char| c.is_alphanumeric() || c.is_ascii_punctuation() || c == ' ';
+    let mut shown = String::new();
+    for c in text.chars() {
+        if is_plain(c) { shown.push(c) } else { shown.extend(c.escape_default()) }
+    }
+    shown
+}
+
+/// The file of that name, if there is one. A link counts for itself: it is refused later.
 fn who_is_at(path: &Path) -> io::Result<Option<FileIdentity>> {
-    match fs::metadata(path) {
+    match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(identity(&found))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
@@ -222,6 +254,13 @@ fn identity(of: &fs::Metadata) -> FileIdentity {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_lock_file_says_is_shown_as_plain_text() {
+        let text = "process 7 (caf\u{e9} \\ \u{1b}[2J\n\u{202e}x)";
+        let shown = "process 7 (caf\u{e9} \\ \\u{1b}[2J\\n\\u{202e}x)";
+        assert_eq!(printable(text), shown);
+    }
 
     #[test]
     fn who_reads_needs_no_file_to_write_to() {

@@ -14,6 +14,7 @@ pub mod clock;
 #[cfg(target_os = "linux")]
 mod direct_read;
 pub mod fs;
+mod links;
 mod locks;
 mod mapped;
 mod os;

@@ -5,7 +5,8 @@
 
 #[cfg(target_os = "linux")]
 use super::direct_read::DirectRead;
-use super::fs::{AccessPattern, File, Fs, Hold, Lock, Measure};
+use super::fs::{AccessPattern, Directory, File, Fs, Hold, Lock, Measure, NameKind};
+use super::links::{self, OsDirectory};
 use super::locks::OsLock;
 use super::mapped::Mapped;
 use std::fs::{self, DirBuilder, OpenOptions};
@@ -27,6 +28,10 @@ struct OsFile {
 }
 
 impl OsFile {
+    fn share(file: fs::File) -> Arc<dyn File> {
+        Arc::new(OsFile { file, appends: Mutex::new(None) })
+    }
+
     fn appends(&self) -> MutexGuard<'_, Option<Mapped>> {
         self.appends.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -190,11 +195,18 @@ fn start_writeback(_: &fs::File, _: u64, _: u64) {}
 
 impl Fs for OsFs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        open(path, OpenOptions::new().read(true).write(true).create_new(true).mode(0o600))
+        let mut options = OpenOptions::new();
+        loop {
+            // Exclusively: a link of that name is refused, too.
+            match options.read(true).write(true).create_new(true).mode(0o600).open(path) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                file => return Ok(OsFile::share(file?)),
+            }
+        }
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        open(path, OpenOptions::new().read(true))
+        Ok(OsFile::share(links::open_regular(path, false)?))
     }
 
     #[cfg(target_os = "linux")]
@@ -208,7 +220,7 @@ impl Fs for OsFs {
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {
-        open(path, OpenOptions::new().read(true).write(true))
+        Ok(OsFile::share(links::open_regular(path, true)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -225,6 +237,18 @@ impl Fs for OsFs {
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
         DirBuilder::new().recursive(true).mode(0o700).create(path)
+    }
+
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(path)
+    }
+
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn Directory>> {
+        Ok(Box::new(OsDirectory::open(path)?))
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Option<NameKind>> {
+        links::kind(path)
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
@@ -275,18 +299,6 @@ impl Fs for OsFs {
 /// The parent of a bare file name is "", which the system does not take for "here".
 fn or_here(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
-}
-
-fn open(path: &Path, options: &OpenOptions) -> io::Result<Arc<dyn File>> {
-    loop {
-        match options.open(path) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            result => {
-                let (file, appends) = (result?, Mutex::new(None));
-                return Ok(Arc::new(OsFile { file, appends }));
-            }
-        }
-    }
 }
 
 /// A fresh directory for an example of the documentation.

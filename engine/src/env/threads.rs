@@ -2,7 +2,11 @@
 
 use std::any::Any;
 use std::io;
+use std::path::Path;
 use std::time::Duration;
+
+/// A program's name is cut after so many characters.
+const PROGRAM_CHARS: usize = 60;
 
 /// Work for a thread.
 pub type ThreadBody = Box<dyn FnOnce() + Send>;
@@ -13,11 +17,12 @@ pub trait Threads: Send + Sync {
     fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>>;
     /// Lets others run.
     fn yield_now(&self);
-    /// Who we are, for somebody whom our lock keeps out: process id and command line.
+    /// Who we are, for somebody whom our lock keeps out: process id and the program's name.
     fn describe_process(&self) -> String {
-        let command: Vec<String> =
-            std::env::args_os().take(4).map(|word| word.to_string_lossy().into_owned()).collect();
-        format!("process {} ({})", std::process::id(), command.join(" "))
+        let program = std::env::args_os().next().unwrap_or_default();
+        let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
+        let program: String = program.chars().take(PROGRAM_CHARS).collect();
+        format!("process {} ({program})", std::process::id())
     }
     /// Lets the calling thread run behind others from now on, where the system knows how. For
     /// background work: a foreground thread that wants the processor gets it first.

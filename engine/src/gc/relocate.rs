@@ -147,7 +147,7 @@ impl<'a> Job<'a> {
             return Ok(());
         }
         let tables = self.context.set.tables();
-        let id = SegmentId(self.context.set.allocate());
+        let id = SegmentId(self.context.set.allocate()?);
         let path = names::segment(&tables.dir, id);
         let file = self.context.env.fs.create(&path).doing("create a sorted segment", &path)?;
         self.created.push(path.clone());
@@ -338,7 +338,7 @@ impl RelocationOutput<'_> {
 
     fn create(&self) -> Result<(RelocationWriter, Arc<dyn crate::env::fs::File>, PathBuf)> {
         let tables = self.context.set.tables();
-        let id = RelocationId(self.context.set.allocate());
+        let id = RelocationId(self.context.set.allocate()?);
         let path = names::relocation(&tables.dir, id);
         let file = self.context.env.fs.create(&path).doing("create a relocation", &path)?;
         let database = tables.database;

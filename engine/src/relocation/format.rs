@@ -161,7 +161,7 @@ impl RelocationDirectory {
     /// Reads the directory at `offset`, to which the blocks must reach.
     pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<RelocationDirectory> {
         let mut reader = Reader::new(bytes);
-        let segment = SegmentId(reader.varint()?);
+        let segment = SegmentId::decode(&mut reader)?;
         let (entries, fingerprint) = (reader.varint()?, reader.u64()?);
         let targets = Self::decode_targets(&mut reader, segment)?;
         let blocks = Self::decode_blocks(&mut reader, offset)?;
@@ -181,7 +181,7 @@ impl RelocationDirectory {
         let mut seen = BTreeSet::from([freed]);
         // Each takes at least a byte per field, which bounds the count.
         for _ in 0..reader.length(reader.rest().len() / 3)? {
-            let segment = SegmentId(reader.varint()?);
+            let segment = SegmentId::decode(reader)?;
             let used = TargetUse { count: reader.varint()?, bytes: reader.varint()? };
             if used.count == 0 || !seen.insert(segment) {
                 return Err(Error::corruption(format!("target {segment} is impossible")));

@@ -71,8 +71,8 @@ impl RelocationMeta {
     /// Reads what [`RelocationMeta::encode`] wrote, from verified bytes (I7).
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let meta = RelocationMeta {
-            id: RelocationId(reader.varint()?),
-            segment: SegmentId(reader.varint()?),
+            id: RelocationId::decode(reader)?,
+            segment: SegmentId::decode(reader)?,
             bytes: reader.varint()?,
             entries: reader.varint()?,
             fingerprint: reader.u64()?,
@@ -97,7 +97,7 @@ fn decode_targets(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, TargetU
     let mut targets = BTreeMap::new();
     // Each takes at least a byte per field, which bounds the count.
     for _ in 0..reader.length(reader.rest().len() / 3)? {
-        let segment = SegmentId(reader.varint()?);
+        let segment = SegmentId::decode(reader)?;
         let used = TargetUse { count: reader.varint()?, bytes: reader.varint()? };
         let ascends = targets.last_key_value().is_none_or(|(last, _)| *last < segment);
         if !ascends || used.count == 0 {

@@ -3,7 +3,7 @@
 use super::{RelocationMeta, RelocationTable, RelocationWriter, TargetUse};
 use crate::base::coding::Reader;
 use crate::base::error::{ErrorKind, Result};
-use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
+use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, ValuePointer};
 use crate::cache::memory_fs::MemoryFs;
 use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::Fs;
@@ -174,9 +174,9 @@ fn blocks_are_read_once_and_walks_leave_no_trace() {
 fn the_largest_numbers_fit() {
     let place = Place::new();
     let last = u64::MAX - u64::from(u32::MAX);
-    let extreme = |old| (old, SegmentId(u64::MAX), last, u32::MAX);
+    let extreme = |old| (old, SegmentId(MAX_ID), last, u32::MAX);
     let moves = [extreme(0), extreme(1 << 40), extreme(last)];
-    place.read_all(&place.write(u64::MAX, &moves), &moves).unwrap();
+    place.read_all(&place.write(MAX_ID, &moves), &moves).unwrap();
     let many: Vec<Move> = (0..400).map(|number| extreme(1 << 63 | number << 40)).collect();
     place.read_all(&place.write(8, &many), &many).unwrap();
 }

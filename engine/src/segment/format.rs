@@ -63,7 +63,7 @@ use crate::base::coding::Reader;
 use crate::base::error::{Error, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{MAX_SEQNO, SeqNo};
-use crate::base::pointer::SegmentId;
+use crate::base::pointer::{MAX_ID, SegmentId};
 
 /// The bytes that a [`SegmentHead`] takes; the first frame begins here.
 pub const HEAD_BYTES: usize = HEADER_BYTES + 48;
@@ -149,7 +149,7 @@ impl SegmentHead {
             return Err(Error::corruption("the segment head's checksum does not match"));
         }
         let kind = SegmentKind::from_number(kind.into())?;
-        if first_seqno > MAX_SEQNO || zeroes.iter().any(|&byte| byte != 0) {
+        if first_seqno > MAX_SEQNO || previous > MAX_ID || zeroes.iter().any(|&byte| byte != 0) {
             return Err(Error::corruption("the segment head has impossible fields"));
         }
         let previous = (previous != 0).then_some(SegmentId(previous));

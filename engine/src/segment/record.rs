@@ -189,7 +189,7 @@ impl<'a> RecordView<'a> {
         let mut reader = Reader::new(bytes);
         reader.take(CHECKSUM_BYTES)?;
         let (kind, codec) = nibbles(reader.u8()?)?;
-        let keyspace = KeyspaceId(reader.varint()?);
+        let keyspace = KeyspaceId::decode(&mut reader)?;
         let seqno = reader.varint()?;
         let key_len = reader.length(MAX_KEY_BYTES)?;
         let stored_len = reader.length(MAX_VALUE_BYTES)?;

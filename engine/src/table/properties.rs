@@ -172,7 +172,7 @@ fn decode_segments(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, Segmen
     let mut segments = BTreeMap::new();
     // Each takes at least a byte per field, which bounds the count.
     for _ in 0..reader.length(reader.rest().len() / 3)? {
-        let segment = SegmentId(reader.varint()?);
+        let segment = SegmentId::decode(reader)?;
         let used = SegmentUse { count: reader.varint()?, bytes: reader.varint()? };
         let ascends = segments.last_key_value().is_none_or(|(last, _)| *last < segment);
         if !ascends || used.count == 0 {
@@ -219,7 +219,7 @@ impl Properties {
 
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
-        let id = TableId(reader.varint()?);
+        let id = TableId::decode(&mut reader)?;
         let comparator = name(&mut reader)?;
         let codec = Codec::from_number(reader.u8()?)?;
         let summary = Arc::new(Summary::decode(&mut reader)?);
@@ -253,7 +253,7 @@ impl TableMeta {
 
     /// Reads what [`TableMeta::encode`] wrote, from verified bytes (I7).
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        let id = TableId(reader.varint()?);
+        let id = TableId::decode(reader)?;
         let bytes = reader.varint()?;
         Ok(TableMeta { id, bytes, summary: Arc::new(Summary::decode(reader)?) })
     }

@@ -26,8 +26,8 @@
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::error::{Error, Result};
-use crate::base::key::SeqNo;
-use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::base::key::{MAX_SEQNO, SeqNo};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId, read_id};
 use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
 use crate::table::TableMeta;
@@ -222,35 +222,33 @@ impl Change {
         }
         Ok(match tag {
             4 => Change::AddTable {
-                keyspace: KeyspaceId(reader.varint()?),
+                keyspace: KeyspaceId::decode(reader)?,
                 level: reader.length(usize::MAX)?,
                 meta: Arc::new(TableMeta::decode(reader)?),
             },
             5 => Change::RemoveTable {
-                keyspace: KeyspaceId(reader.varint()?),
+                keyspace: KeyspaceId::decode(reader)?,
                 level: reader.length(usize::MAX)?,
-                id: TableId(reader.varint()?),
+                id: TableId::decode(reader)?,
             },
             6 => Change::AddSegment {
-                id: SegmentId(reader.varint()?),
+                id: SegmentId::decode(reader)?,
                 kind: SegmentKind::from_number(reader.varint()?)?,
                 epoch: reader.varint()?,
             },
-            7 => Change::SealSegment { id: SegmentId(reader.varint()?), length: reader.varint()? },
-            8 => Change::RemoveSegment { id: SegmentId(reader.varint()?) },
+            7 => Change::SealSegment { id: SegmentId::decode(reader)?, length: reader.varint()? },
+            8 => Change::RemoveSegment { id: SegmentId::decode(reader)? },
             9 => Change::Head(LogPosition {
-                segment: SegmentId(reader.varint()?),
+                segment: SegmentId::decode(reader)?,
                 offset: reader.varint()?,
             }),
-            10 => {
-                Change::Flushed { keyspace: KeyspaceId(reader.varint()?), seqno: reader.varint()? }
-            }
-            11 => Change::NextFile(reader.varint()?),
-            12 => Change::LastSeqno(reader.varint()?),
+            10 => Change::Flushed { keyspace: KeyspaceId::decode(reader)?, seqno: seqno(reader)? },
+            11 => Change::NextFile(read_id(reader)?),
+            12 => Change::LastSeqno(seqno(reader)?),
             13 => Change::AddRelocation { meta: Arc::new(RelocationMeta::decode(reader)?) },
-            14 => Change::RemoveRelocation { segment: SegmentId(reader.varint()?) },
+            14 => Change::RemoveRelocation { segment: SegmentId::decode(reader)? },
             15 => {
-                let segment = SegmentId(reader.varint()?);
+                let segment = SegmentId::decode(reader)?;
                 Change::Holes { segment, holes: holes(reader)? }
             }
             _ => return Err(Error::corruption(format!("edit tag {tag} does not exist"))),
@@ -258,14 +256,14 @@ impl Change {
     }
 
     fn decode_keyspace(tag: u8, reader: &mut Reader<'_>) -> Result<Change> {
-        let id = KeyspaceId(reader.varint()?);
+        let id = KeyspaceId::decode(reader)?;
         Ok(match tag {
             1 => Change::AddKeyspace {
                 id,
                 name: text(reader)?,
                 order: text(reader)?,
                 settings: text(reader)?,
-                flushed: reader.varint()?,
+                flushed: seqno(reader)?,
             },
             2 => Change::SetKeyspace { id, settings: text(reader)? },
             _ => Change::DropKeyspace { id },
@@ -310,6 +308,14 @@ fn holes(reader: &mut Reader<'_>) -> Result<Holes> {
         end = behind;
     }
     Ok(holes.into())
+}
+
+fn seqno(reader: &mut Reader<'_>) -> Result<SeqNo> {
+    let seqno = reader.varint()?;
+    if seqno <= MAX_SEQNO {
+        return Ok(seqno);
+    }
+    Err(Error::corruption(format!("a sequence number of {seqno} is over its bound of {MAX_SEQNO}")))
 }
 
 fn text(reader: &mut Reader<'_>) -> Result<String> {

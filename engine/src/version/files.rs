@@ -3,7 +3,7 @@
 
 use crate::base::error::Result;
 use crate::base::key::KeyOrder;
-use crate::base::pointer::{RelocationId, SegmentId, TableId, ValuePointer};
+use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, TableId, ValuePointer};
 use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::File;
 use crate::env::sync::Mutex;
@@ -17,7 +17,7 @@ use std::sync::{Arc, OnceLock};
 
 /// Names of the files in a database directory.
 pub mod names {
-    use super::{Path, PathBuf, RelocationId, SegmentId, TableId};
+    use super::{MAX_ID, Path, PathBuf, RelocationId, SegmentId, TableId};
 
     /// The lock that keeps a second opener out.
     pub const LOCK: &str = "LOCK";
@@ -74,7 +74,21 @@ pub mod names {
         Foreign,
     }
 
-    /// Reads a file name; only exactly what this module writes is ours.
+    impl FileName {
+        /// The number in the name; `None` if it has none.
+        pub fn number(self) -> Option<u64> {
+            match self {
+                FileName::Table(id) => Some(id.0),
+                FileName::Segment(id) | FileName::Aside(id) => Some(id.0),
+                FileName::Relocation(id) => Some(id.0),
+                FileName::Manifest(id) => Some(id),
+                FileName::Fixed | FileName::Foreign => None,
+            }
+        }
+    }
+
+    /// Reads a file name; only exactly what this module writes is ours, so a number above
+    /// [`MAX_ID`] is somebody else's.
     pub fn parse(path: &Path) -> FileName {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return FileName::Foreign;
@@ -88,7 +102,7 @@ pub mod names {
         let Ok(id) = digits.parse::<u64>() else {
             return FileName::Foreign;
         };
-        if format!("{id:08}") != digits {
+        if id > MAX_ID || format!("{id:08}") != digits {
             return FileName::Foreign;
         }
         match suffix {

@@ -20,10 +20,12 @@ use crate::base::checksum::{checksum32, seed};
 use crate::base::coding::Reader;
 use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
+use crate::base::pointer::MAX_ID;
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::version::edit::Edit;
 use crate::version::files::names;
+use crate::version::owner;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -136,7 +138,8 @@ impl ManifestWriter {
 fn set_current(env: &Env, dir: &Path, database: u64, id: u64) -> Result<()> {
     let new = dir.join(names::CURRENT_NEW);
     let current = dir.join(names::CURRENT);
-    if env.fs.exists(&new).doing("look for", &new)? {
+    if env.fs.kind(&new).doing("look for", &new)?.is_some() {
+        owner::check_ours(env, &new)?;
         env.fs.remove(&new).doing("remove", &new)?;
     }
     let file = env.fs.create(&new).doing("create", &new)?;
@@ -174,6 +177,10 @@ pub fn read_current(env: &Env, dir: &Path) -> Result<Current> {
     let header = Header::decode(&bytes).in_file(&path)?;
     if header.kind != FileKind::Current || bytes.len() != HEADER_BYTES {
         return Err(Error::corruption("this is not a CURRENT file").in_file(&path));
+    }
+    if header.file > MAX_ID {
+        let message = format!("CURRENT names manifest {}, over the bound of {MAX_ID}", header.file);
+        return Err(Error::corruption(message).in_file(&path));
     }
     Ok(Current { database: header.database, manifest: header.file })
 }

@@ -3,7 +3,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{KeyOrder, SeqNo};
-use crate::base::pointer::KeyspaceId;
+use crate::base::pointer::{KeyspaceId, MAX_ID};
 use crate::env::Env;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::version::Version;
@@ -106,7 +106,7 @@ impl VersionSet {
     }
 
     fn rewrite(&self, manifest: &mut Option<ManifestWriter>) -> Result<()> {
-        let id = self.allocate();
+        let id = self.allocate()?;
         let version = self.current.load_full();
         let next = self.next_file.load(Ordering::SeqCst);
         let state = state_of(&version, next, self.last_seqno.load(Ordering::SeqCst));
@@ -129,8 +129,14 @@ impl VersionSet {
     }
 
     /// An id never used before in this database, for a file or a keyspace.
-    pub fn allocate(&self) -> u64 {
-        self.next_file.fetch_add(1, Ordering::SeqCst)
+    /// Fails once all of them are used up, which takes more of them than anybody can write.
+    pub fn allocate(&self) -> Result<u64> {
+        let next = |id: u64| (id < MAX_ID).then_some(id + 1);
+        self.next_file.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).map_err(|_| {
+            Error::new(ErrorKind::LimitReached, "all ids of files and keyspaces are used up")
+                .in_file(&self.tables.dir)
+                .advise("load the data into a new database")
+        })
     }
 
     /// The present version.

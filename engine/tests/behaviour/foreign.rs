@@ -80,8 +80,8 @@ fn a_database_without_its_current() {
 #[test]
 fn a_creation_that_was_cut_short_begins_anew() {
     let dir = common::dir();
-    for name in ["LOCK", "00000001.man", "CURRENT.new"] {
-        fs::write(dir.path().join(name), "half").unwrap();
+    for (name, bytes) in [("LOCK", ""), ("00000001.man", "CLEAVEDBMA"), ("CURRENT.new", "CLEA")] {
+        fs::write(dir.path().join(name), bytes).unwrap();
     }
     let db = common::open(dir.path());
     db.default_keyspace().put("key", "value").unwrap();
@@ -110,4 +110,30 @@ fn directories_on_the_way_are_made() {
     let deep = dir.path().join("a/b/c");
     common::open(&deep).default_keyspace().put("key", "value").unwrap();
     assert_eq!(common::open(&deep).default_keyspace().get("key").unwrap().unwrap(), "value");
+}
+
+/// An empty file `18446744073709551615.tbl` made opening and repair panic, one that was called
+/// `18446744073709551614.tbl` put a manifest with the highest of all ids in force.
+#[test]
+fn a_stray_number_changes_nothing() {
+    for number in ["18446744073709551615", "18446744073709551614", "72057594037927935"] {
+        let dir = common::dir();
+        common::open(dir.path()).default_keyspace().put("key", "value").unwrap();
+        let stray = dir.path().join(format!("{number}.tbl"));
+        fs::write(&stray, "").unwrap();
+        for _ in 0..2 {
+            let db = common::open(dir.path());
+            assert_eq!(db.default_keyspace().get("key").unwrap().unwrap(), "value");
+            assert_eq!(db.recovery().foreign_files, 1);
+            db.flush().unwrap();
+        }
+        fs::remove_file(dir.path().join("CURRENT")).unwrap();
+        Db::repair(dir.path()).unwrap();
+        let db = common::open(dir.path());
+        assert_eq!(db.default_keyspace().get("key").unwrap().unwrap(), "value");
+        assert!(stray.exists(), "it is somebody else's");
+        let manifests = common::files(dir.path(), ".man");
+        let name = manifests[0].file_name().unwrap().to_string_lossy().into_owned();
+        assert!(manifests.len() == 1 && name.starts_with("000000"), "{name}");
+    }
 }

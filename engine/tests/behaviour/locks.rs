@@ -101,7 +101,7 @@ fn readers_share_it_and_keep_writers_out() {
     let error = Db::builder(dir.path()).options(common::tiny()).open().err().unwrap();
     assert!(error.to_string().contains("held open by readers, the last of them"), "{error}");
     // Where the disk is full, a reader can't replace the name of who was there before.
-    std::fs::write(dir.path().join("LOCK"), "process 1 (gone)").unwrap();
+    std::fs::write(dir.path().join("LOCK"), "CleaveDB lock, held by process 1 (gone)").unwrap();
     let error = Db::builder(dir.path()).options(common::tiny()).open().err().unwrap();
     assert!(error.to_string().contains("by readers who could not write who they are"), "{error}");
     other.kill();

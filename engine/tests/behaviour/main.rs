@@ -21,6 +21,7 @@ mod locks;
 mod model;
 mod multi_get;
 mod options;
+mod planted;
 #[cfg(target_os = "linux")]
 mod punch;
 mod readonly;

@@ -27,7 +27,7 @@ fn killed(dir: &Path) {
     }
     db.wait_idle().unwrap();
     common::copy_dir(db.path(), &dir.join("killed"));
-    std::fs::write(dir.join("killed/00099999.tbl"), "orphan").unwrap();
+    std::fs::write(dir.join("killed/00099999.tbl"), "CLEAVEDBTABL").unwrap();
     let last = common::files(&dir.join("killed"), ".seg").into_iter().rev();
     let last = last.max_by_key(|path| std::fs::metadata(path).unwrap().modified().unwrap());
     use std::io::Write;

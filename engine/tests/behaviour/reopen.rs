@@ -196,7 +196,7 @@ fn orphans_go_and_foreign_files_stay() {
     fill(&db, 0..100, 1, 150);
     db.close().unwrap();
     for name in ["00009000.tbl", "00009001.seg", "00009002.man", "notes.txt", "CURRENT.new"] {
-        fs::write(dir.path().join(name), "left over").unwrap();
+        fs::write(dir.path().join(name), "CLEAVEDB, cut short").unwrap();
     }
     let db = common::open(dir.path());
     assert_eq!(db.recovery().foreign_files, 1);

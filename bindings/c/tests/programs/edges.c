@@ -235,6 +235,29 @@ static void words(char** argv) {
   leveldb_options_destroy(other);
 }
 
+static void put_file(const char* dir, const char* name) {
+  char path[5000];
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  FILE* file = fopen(path, "w");
+  CHECK(file != NULL && fputs("MANIFEST-000004\n", file) >= 0 && fclose(file) == 0);
+}
+
+/* What looks like a LevelDB database, or does not. */
+static void of_leveldb(char** argv) {
+  const char* dir = below(argv, "junk");
+  CHECK(mkdir(dir, 0700) == 0);
+  put_file(dir, "MANIFEST-junk");
+  CHECK(works(dir));
+  CHECK(mkdir(dir, 0700) != 0);
+  dir = below(argv, "no_current");
+  CHECK(mkdir(dir, 0700) == 0);
+  put_file(dir, "MANIFEST-000004");
+  put_file(dir, "000005.ldb");
+  CHECK(works(dir));
+  put_file(dir, "CURRENT");
+  CHECK(!works(dir));
+}
+
 int main(int argc, char** argv) {
   (void)argc;
   reading = leveldb_readoptions_create();
@@ -250,6 +273,7 @@ int main(int argc, char** argv) {
   changing_walk();
   shared(argv);
   words(argv);
+  of_leveldb(argv);
   leveldb_options_destroy(options);
   leveldb_readoptions_destroy(reading);
   leveldb_writeoptions_destroy(writing);

@@ -10,6 +10,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::db::DEFAULT_KEYSPACE;
 use crate::db::comparators::Comparators;
+use crate::db::recover::MAX_UNKNOWN_IDS;
 use crate::env::Env;
 use crate::version::Holes;
 use crate::version::edit::{Change, Edit};
@@ -61,14 +62,9 @@ impl Facts {
         for path in env.fs.list(dir).doing("list", dir)? {
             let path = dir.join(path.file_name().unwrap_or_default());
             let named = names::parse(&path);
-            let id = match named {
-                FileName::Table(id) => id.0,
-                FileName::Segment(id) | FileName::Aside(id) => id.0,
-                FileName::Relocation(id) => id.0,
-                FileName::Manifest(id) => id,
-                FileName::Fixed | FileName::Foreign => continue,
-            };
-            facts.highest_file = facts.highest_file.max(id);
+            if matches!(named, FileName::Fixed | FileName::Foreign) {
+                continue;
+            }
             facts.files.push((named, path));
         }
         facts.database = facts.find_database(env, dir).ok_or_else(|| {
@@ -77,6 +73,7 @@ impl Facts {
                 .advise("restore the database from a checkpoint or a backup")
         })?;
         facts.read_manifests(env);
+        facts.leave_out_impossible(env);
         facts.require_default(comparators, options);
         Ok(facts)
     }
@@ -93,6 +90,23 @@ impl Facts {
             }
         }
         votes.into_iter().max_by_key(|(_, count)| *count).map(|(database, _)| database)
+    }
+
+    /// Leaves out files with numbers that this database never gave out, and finds the highest of
+    /// the others.
+    fn leave_out_impossible(&mut self, env: &Env) {
+        let mut known = self.highest_file;
+        for (named, path) in &self.files {
+            let of_this =
+                |head: &Header| head.database == self.database && Some(head.file) == named.number();
+            if let Some(head) = read_header(env, path).filter(of_this) {
+                known = known.max(head.file);
+            }
+        }
+        let limit = known.saturating_add(MAX_UNKNOWN_IDS);
+        self.files.retain(|(named, _)| named.number().is_some_and(|id| id < limit));
+        let numbers = self.files.iter().filter_map(|(named, _)| named.number());
+        self.highest_file = numbers.fold(known, u64::max);
     }
 
     fn read_manifests(&mut self, env: &Env) {

@@ -29,11 +29,11 @@ use crate::db::Db;
 use crate::db::open::Builder;
 use crate::db::place;
 use crate::env::Env;
-use crate::env::fs::{Hold, Lock};
+use crate::env::fs::{Hold, Lock, NameKind};
 use crate::version::files::names::{self, FileName};
 use facts::Facts;
 use rebuild::Rebuild;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// The folder for files that could not be used.
 pub const LOST: &str = "lost";
@@ -139,6 +139,7 @@ impl Builder {
 
     fn salvage(&self, env: &Env, report: &mut RepairReport) -> Result<()> {
         let _lock = self.lock(env)?;
+        check_lost(env, &self.dir().join(LOST))?;
         let facts = Facts::gather(env, self.dir(), self.comparators(), self.keyspace_options())?;
         Rebuild::new(env, self, facts)?.run(report)
     }
@@ -155,21 +156,35 @@ fn is_damage(error: &Error) -> bool {
     error.kind() == ErrorKind::Corruption || manifest_gone
 }
 
+/// Refuses a link, or a file, in the place of `lost`, before anything is done.
+fn check_lost(env: &Env, lost: &Path) -> Result<()> {
+    match env.fs.kind(lost).doing("look for", lost)? {
+        None | Some(NameKind::Directory) => Ok(()),
+        Some(NameKind::File | NameKind::Other) => Err(Error::invalid_argument(
+            "this is where a repair puts files aside, and it is no directory",
+        )
+        .in_file(lost)
+        .advise("move it away")),
+    }
+}
+
 /// Moves a file to `lost`, under a name that is free there.
 fn set_aside(env: &Env, dir: &Path, path: &Path, report: &mut RepairReport) -> Result<()> {
     let lost = dir.join(LOST);
     env.fs.create_dir_all(&lost).doing("create the directory", &lost)?;
-    let name = path.file_name().unwrap_or_default().to_os_string();
-    let mut target: PathBuf = lost.join(&name);
-    let mut number = 1;
-    while env.fs.exists(&target).doing("look for", &target)? {
-        let mut other = name.clone();
-        other.push(format!(".{number}"));
-        target = lost.join(other);
-        number += 1;
-    }
+    let open = env.fs.open_dir(&lost).doing("open the directory", &lost)?;
+    let name = path.file_name().unwrap_or_default();
+    let mut target = name.to_os_string();
+    let mut number = 0;
     // A crash before or after is fine: the file is in one place or the other, whole.
-    env.fs.rename(path, &target).doing("set aside", path)?;
+    while let Err(error) = open.take(path, &target) {
+        if error.kind() != std::io::ErrorKind::AlreadyExists {
+            return Err(Error::io("set aside", path, error));
+        }
+        number += 1;
+        target = name.to_os_string();
+        target.push(format!(".{number}"));
+    }
     report.files_set_aside += 1;
     Ok(())
 }

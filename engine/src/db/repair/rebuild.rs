@@ -2,10 +2,10 @@
 //! manifest with them and all segments, whose head lies behind the whole log.
 
 use crate::base::entry::Slot;
-use crate::base::error::{IoContext, Result};
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::Trailer;
-use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::base::key::{MAX_SEQNO, Trailer};
+use crate::base::pointer::{KeyspaceId, MAX_ID, SegmentId, TableId};
 use crate::cache::{BlockCache, OpenFiles};
 use crate::db::open::Builder;
 use crate::db::repair::facts::Facts;
@@ -218,8 +218,12 @@ impl<'a> Rebuild<'a> {
     fn publish(&mut self, changes: Vec<Change>) -> Result<()> {
         let manifest = self.next_file;
         let next = manifest + 1;
-        let mut state =
-            vec![Change::NextFile(next), Change::LastSeqno(self.last_seqno + SKIPPED_SEQNOS)];
+        if next >= MAX_ID {
+            return Err(Error::new(ErrorKind::LimitReached, "all ids of files are used up")
+                .in_file(&self.context.dir));
+        }
+        let last_seqno = (self.last_seqno + SKIPPED_SEQNOS).min(MAX_SEQNO);
+        let mut state = vec![Change::NextFile(next), Change::LastSeqno(last_seqno)];
         state.extend(changes);
         // Behind the whole log: all of it is in the new tables.
         state.push(Change::Head(LogPosition { segment: SegmentId(next), offset: 0 }));

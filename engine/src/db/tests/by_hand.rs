@@ -111,7 +111,7 @@ fn write_relocation(
     if moves.is_empty() {
         return RelocationMeta::empty(freed);
     }
-    let id = RelocationId(db.core.set.allocate());
+    let id = RelocationId(db.core.set.allocate().unwrap());
     let (path, fs) = (names::relocation(&db.core.dir, id), &db.core.env.fs);
     let file = fs.create(&path).unwrap();
     let database = db.core.set.tables().database;
@@ -125,7 +125,7 @@ fn write_relocation(
 /// Moves the live records of `victims` to a new sorted segment, but for those of the keys in
 /// `forgotten`, which is what value GC must never do.
 pub(crate) fn relocate(db: &Db, victims: &BTreeSet<SegmentId>, forgotten: &[&[u8]]) -> SegmentId {
-    let target = SegmentId(db.core.set.allocate());
+    let target = SegmentId(db.core.set.allocate().unwrap());
     let epoch = 0x5eed ^ target.0;
     let (live, hidden) = pointers(db);
     let is_victim = |pointer: &&LivePointer| victims.contains(&pointer.place.segment);

@@ -267,16 +267,19 @@ fn orphans_of_a_relocation_that_a_crash_ended_go() {
     let (sorted, relocation) = (files(&dir, ".seg"), files(&dir, ".rel"));
     // As a crash before the edit leaves them: whole, at ids that no manifest names.
     let sorted = sorted.iter().find(|path| std::fs::read(path).unwrap().get(40) == Some(&2));
-    std::fs::copy(&relocation[0], dir.join("00009000.rel")).unwrap();
-    let mut bytes = std::fs::read(sorted.unwrap()).unwrap();
-    let header = crate::base::header::Header::decode(&bytes).unwrap();
-    let header = crate::base::header::Header { file: 9001, ..header };
-    bytes[..40].copy_from_slice(&header.encode());
-    std::fs::write(dir.join("00009001.seg"), bytes).unwrap();
+    for (from, file, name) in
+        [(&relocation[0], 9000, "00009000.rel"), (sorted.unwrap(), 9001, "00009001.seg")]
+    {
+        let mut bytes = std::fs::read(from).unwrap();
+        let header = crate::base::header::Header::decode(&bytes).unwrap();
+        let header = crate::base::header::Header { file, ..header };
+        bytes[..40].copy_from_slice(&header.encode());
+        std::fs::write(dir.join(name), bytes).unwrap();
+    }
     let db = open(&dir);
     assert_eq!(db.recovery().orphans_removed, 2);
     expect(&db, &model);
-    assert!(db.core.set.allocate() > 9001, "ids are never used twice");
+    assert!(db.core.set.allocate().unwrap() > 9001, "ids are never used twice");
     db.close().unwrap();
 }
 

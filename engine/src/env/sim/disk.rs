@@ -8,6 +8,7 @@
 //! survive apart from each other; only a rename is atomic. Directories are names like files.
 
 use super::content::Content;
+use crate::env::fs::NameKind;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -194,6 +195,12 @@ impl Disk {
         Ok(file)
     }
 
+    pub(super) fn create_dir(&mut self, path: &Path) -> io::Result<()> {
+        self.check_free(path)?;
+        self.change_names(NameOp::Link { path: path.to_owned(), name: Name::Directory });
+        Ok(())
+    }
+
     pub(super) fn create_dir_all(&mut self, path: &Path) -> io::Result<()> {
         let mut missing: Vec<&Path> = path.ancestors().collect();
         missing.retain(|path| !is_directory(&self.live_names, path));
@@ -262,6 +269,14 @@ impl Disk {
 
     pub(super) fn exists(&self, path: &Path) -> bool {
         is_root(path) || self.live_names.contains_key(path)
+    }
+
+    pub(super) fn kind(&self, path: &Path) -> Option<NameKind> {
+        match self.live_names.get(path) {
+            Some(Name::File(_)) => Some(NameKind::File),
+            Some(Name::Directory) => Some(NameKind::Directory),
+            None => is_root(path).then_some(NameKind::Directory),
+        }
     }
 
     pub(super) fn links(&self, file: FileId) -> u64 {

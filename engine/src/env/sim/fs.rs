@@ -5,7 +5,8 @@ use super::disk::{FileId, FileOp, tidy};
 use super::faults::{Call, CallFate};
 use super::scheduler::{Scheduler, seat};
 use super::{SimTaken, SimulationState};
-use crate::env::fs::{AccessPattern, File, Fs, Hold, Lock};
+use crate::env::fs::{AccessPattern, Directory, File, Fs, Hold, LOCK_HEAD, Lock, NameKind};
+use std::ffi::OsStr;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -168,6 +169,25 @@ impl Fs for SimFs {
         self.change(Call::CreateDir, &path, |state| state.disk.create_dir_all(&path))
     }
 
+    fn create_dir(&self, path: &Path) -> io::Result<()> {
+        let path = tidy(path);
+        self.change(Call::CreateDir, &path, |state| state.disk.create_dir(&path))
+    }
+
+    fn open_dir(&self, path: &Path) -> io::Result<Box<dyn Directory>> {
+        let path = tidy(path);
+        match self.kind(&path)? {
+            Some(NameKind::Directory) => Ok(Box::new(SimDirectory { fs: self.clone(), path })),
+            Some(_) => Err(io::ErrorKind::NotADirectory.into()),
+            None => Err(io::ErrorKind::NotFound.into()),
+        }
+    }
+
+    fn kind(&self, path: &Path) -> io::Result<Option<NameKind>> {
+        let path = tidy(path);
+        self.look(Call::Inspect, &path, |state| Ok(state.disk.kind(&path)))
+    }
+
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         let path = tidy(path);
         self.look(Call::List, &path, |state| state.disk.list(&path))
@@ -202,11 +222,33 @@ impl Fs for SimFs {
             taken.count += 1;
             holder.clone_into(&mut taken.holder);
             state.disk.change(file, FileOp::SetLen(0));
-            let bytes = holder.as_bytes().to_vec();
+            let bytes = [LOCK_HEAD, &*holder].concat().into_bytes();
             state.disk.change(file, FileOp::Write { offset: 0, bytes });
             Ok(file)
         })?;
         Ok(Box::new(SimLock { fs: self.clone(), file }))
+    }
+}
+
+/// A directory by its path: nobody replaces one here.
+struct SimDirectory {
+    fs: SimFs,
+    path: PathBuf,
+}
+
+impl Directory for SimDirectory {
+    fn list(&self) -> io::Result<Vec<PathBuf>> {
+        self.fs.list(&self.path)
+    }
+
+    fn remove(&self, name: &OsStr) -> io::Result<()> {
+        self.fs.remove(&self.path.join(name))
+    }
+
+    /// In two steps, as the disk renames within a directory only.
+    fn take(&self, from: &Path, name: &OsStr) -> io::Result<()> {
+        self.fs.hard_link(from, &self.path.join(name))?;
+        self.fs.remove(from)
     }
 }
 

@@ -126,14 +126,14 @@ fn a_second_lock_is_refused_and_told_who_holds_it() {
     let lock = fs.lock(&path, Hold::Alone, "1234 cleave open db").unwrap();
     let link = directory.path().join("elsewhere");
     std::os::unix::fs::symlink(&path, &link).unwrap();
-    for path in [&path, &link] {
-        let error = fs.lock(path, Hold::Alone, "5678").err().unwrap();
-        assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-        assert_eq!(error.to_string(), "1234 cleave open db");
-    }
+    let error = fs.lock(&path, Hold::Alone, "5678").err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
+    assert_eq!(error.to_string(), "1234 cleave open db");
+    let error = fs.lock(&link, Hold::Alone, "5678").err().unwrap();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidData, "a link is not followed");
     drop(lock);
     let lock = fs.lock(&path, Hold::Alone, "9").unwrap();
-    assert_eq!(std::fs::read(&path).unwrap(), b"9");
+    assert_eq!(std::fs::read(&path).unwrap(), b"CleaveDB lock, held by 9");
     drop(lock);
 }
 
@@ -144,7 +144,8 @@ fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
     let first = fs.lock(&path, Hold::Shared, "first").unwrap();
     let second = fs.lock(&path, Hold::Shared, "second").unwrap();
     let who = "readers, the last of them second";
-    assert_eq!(std::fs::read_to_string(&path).unwrap(), who);
+    let text = format!("CleaveDB lock, held by {who}");
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     let elsewhere = std::fs::File::open(&path).unwrap();
     for left in [first, second] {
         // From here and from another process, which a descriptor of its own stands for.
@@ -165,14 +166,65 @@ fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
 fn a_lock_held_through_another_descriptor_is_respected() {
     let (directory, fs) = (Directory::new(), os());
     let path = directory.path().join("LOCK");
-    std::fs::write(&path, "another process").unwrap();
+    std::fs::write(&path, "CleaveDB lock, held by another\u{1b}process").unwrap();
     let other = std::fs::File::open(&path).unwrap();
     other.lock().unwrap();
     let error = fs.lock(&path, Hold::Alone, "me").err().unwrap();
     assert_eq!(error.kind(), io::ErrorKind::WouldBlock);
-    assert_eq!(error.to_string(), "another process");
+    assert_eq!(error.to_string(), "another\\u{1b}process");
     other.unlock().unwrap();
     fs.lock(&path, Hold::Alone, "me").unwrap();
+}
+
+/// Who can put a link or a pipe into a directory must not have others written to, nor make an
+/// opening wait for ever.
+#[test]
+fn links_are_not_written_through_and_only_files_are_opened() {
+    use crate::env::fs::NameKind;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    let (directory, fs) = (Directory::new(), os());
+    let [file, link, pipe, sub] =
+        ["file", "link", "pipe", "sub"].map(|name| directory.path().join(name));
+    std::fs::write(&file, "precious").unwrap();
+    std::os::unix::fs::symlink(&file, &link).unwrap();
+    mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+    fs.create_dir(&sub).unwrap();
+    assert_eq!(fs.create_dir(&sub).unwrap_err().kind(), io::ErrorKind::AlreadyExists);
+    assert!(fs.open_write(&link).is_err());
+    assert!(fs.create(&link).is_err());
+    assert_eq!(fs.open(&link).unwrap().len().unwrap(), 8, "for reading it is followed");
+    for path in [&pipe, &sub] {
+        assert!(fs.open(path).is_err() && fs.open_write(path).is_err(), "{path:?}");
+    }
+    let kinds = [&file, &link, &pipe, &sub].map(|path| fs.kind(path).unwrap().unwrap());
+    assert_eq!(kinds, [NameKind::File, NameKind::Other, NameKind::Other, NameKind::Directory]);
+    assert_eq!(fs.kind(&directory.path().join("nothing")).unwrap(), None);
+}
+
+#[test]
+fn an_open_directory_is_the_one_that_was_opened() {
+    let (directory, fs) = (Directory::new(), os());
+    let [sub, link, other, file] =
+        ["sub", "link", "other", "file"].map(|name| directory.path().join(name));
+    fs.create_dir(&sub).unwrap();
+    std::os::unix::fs::symlink(&sub, &link).unwrap();
+    assert!(fs.open_dir(&link).is_err(), "a link is refused");
+    let open = fs.open_dir(&sub).unwrap();
+    std::fs::write(&file, "one").unwrap();
+    open.take(&file, "1".as_ref()).unwrap();
+    std::fs::write(&file, "two").unwrap();
+    let taken = open.take(&file, "1".as_ref()).unwrap_err();
+    assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
+    std::fs::create_dir(sub.join("below")).unwrap();
+    // Somebody puts another in its place.
+    std::fs::rename(&sub, directory.path().join("moved")).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    std::fs::write(other.join("1"), "precious").unwrap();
+    std::os::unix::fs::symlink(&other, &sub).unwrap();
+    assert_eq!(open.list().unwrap(), [std::path::PathBuf::from("1")]);
+    open.remove("1".as_ref()).unwrap();
+    assert!(open.list().unwrap().is_empty());
+    assert_eq!(std::fs::read_to_string(other.join("1")).unwrap(), "precious");
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_second_lock_is_refused_until_the_process_ends() {
     assert_eq!((error.kind(), error.to_string().as_str()), (ErrorKind::WouldBlock, "first"));
     drop(lock);
     let left = env.fs.lock(path, Hold::Alone, "third").unwrap();
-    assert_eq!(simulation.read_file("LOCK"), b"third");
+    assert_eq!(simulation.read_file("LOCK"), b"CleaveDB lock, held by third");
     let env = simulation.restart(Survivors::KeepAll);
     let held = env.fs.lock(path, Hold::Alone, "fourth").unwrap();
     drop(left); // of a process that is gone

@@ -1,0 +1,98 @@
+//! Names of the real file system that are not what they seem: links, and files that are none.
+//!
+//! Whoever can write to a directory can put a link there that leads to a file somewhere else, or a
+//! pipe on which opening waits for ever. So what is opened for writing, or to delete in, is opened
+//! in its place only, and what is opened must be a regular file.
+
+use super::fs::{Directory, NameKind};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, fcntl_setfl, openat, renameat, unlinkat};
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Flags for opening without following a link and without waiting for a pipe's other end.
+pub(super) fn in_place() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32
+}
+
+/// Opens a regular file. A link is followed if the file is only read.
+pub(super) fn open_regular(path: &Path, is_written: bool) -> io::Result<File> {
+    let flags = if is_written { in_place() } else { OFlags::NONBLOCK.bits() as i32 };
+    let mut options = OpenOptions::new();
+    options.read(true).write(is_written).custom_flags(flags);
+    let file = loop {
+        match options.open(path) {
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            opened => break opened.map_err(explain_link)?,
+        }
+    };
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
+    }
+    // It served the opening only; some kernels would let reads of it fail rather than wait.
+    fcntl_setfl(&file, OFlags::empty())?;
+    Ok(file)
+}
+
+/// Says in words that a link was refused.
+pub(super) fn explain_link(error: io::Error) -> io::Error {
+    if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
+        let message = "it is a symbolic link, which is not followed here";
+        return io::Error::new(ErrorKind::InvalidData, message);
+    }
+    error
+}
+
+/// What has a name, without following a link.
+pub(super) fn kind(path: &Path) -> io::Result<Option<NameKind>> {
+    match fs::symlink_metadata(path) {
+        Ok(found) if found.is_file() => Ok(Some(NameKind::File)),
+        Ok(found) if found.is_dir() => Ok(Some(NameKind::Directory)),
+        Ok(_) => Ok(Some(NameKind::Other)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// A directory held by its descriptor.
+pub(super) struct OsDirectory(OwnedFd);
+
+impl OsDirectory {
+    pub(super) fn open(path: &Path) -> io::Result<OsDirectory> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        Ok(OsDirectory(openat(rustix::fs::CWD, path, flags, Mode::empty())?))
+    }
+}
+
+impl Directory for OsDirectory {
+    fn list(&self) -> io::Result<Vec<PathBuf>> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&self.0)? {
+            let entry = entry?;
+            let name = OsStr::from_bytes(entry.file_name().to_bytes());
+            if !entry.file_type().is_dir() && name != "." && name != ".." {
+                names.push(PathBuf::from(name));
+            }
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn remove(&self, name: &OsStr) -> io::Result<()> {
+        Ok(unlinkat(&self.0, name, AtFlags::empty())?)
+    }
+
+    fn take(&self, from: &Path, name: &OsStr) -> io::Result<()> {
+        use rustix::fs::{CWD, statat};
+        // Nobody else moves files here: the database is locked.
+        match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Err(rustix::io::Errno::NOENT) => Ok(renameat(CWD, from, &self.0, name)?),
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(ErrorKind::AlreadyExists.into()),
+        }
+    }
+}
