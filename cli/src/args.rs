@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Bench(cmd::bench::Bench),
     Shell(cmd::shell::Shell),
     Demo(cmd::demo::Demo),
+    Completions(cmd::completions::Completions),
+    Man(cmd::man::Man),
 }
 
 /// Which database, and which keyspace of it.

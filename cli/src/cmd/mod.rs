@@ -4,6 +4,7 @@ pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod compact;
+pub(crate) mod completions;
 pub(crate) mod del;
 pub(crate) mod demo;
 pub(crate) mod dump;
@@ -11,6 +12,7 @@ pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod inspect;
 pub(crate) mod load;
+pub(crate) mod man;
 pub(crate) mod put;
 pub(crate) mod reorganize;
 pub(crate) mod scan;
@@ -41,5 +43,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Bench(args) => bench::run(&args),
         Command::Shell(args) => shell::run(&args),
         Command::Demo(args) => demo::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     }
 }

@@ -3,6 +3,7 @@
 mod bench;
 mod common;
 mod demo;
+mod documents;
 #[cfg(unix)]
 mod kill;
 #[cfg(unix)]
