@@ -16,7 +16,7 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-const AFTER: &str = "Exit status: 0 done, 1 not found or check failed, 2 error.\n\
+const AFTER: &str = "Exit status: 0 done, 1 not found or damaged, 2 error or not verified.\n\
     New here? `cleave demo` shows everything on real data and cleans up.";
 
 #[derive(Subcommand)]

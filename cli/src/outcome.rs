@@ -10,6 +10,8 @@ pub(crate) enum Status {
     Done,
     /// Exit status 1: the key was not found, or the check failed.
     Negative,
+    /// Exit status 2: the check could not verify everything. What, was printed.
+    Unverified,
 }
 
 /// Why a command stopped early.
@@ -35,6 +37,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(Status::Done) | Err(Stop::OutputClosed) => ExitCode::SUCCESS,
         Ok(Status::Negative) => ExitCode::from(1),
+        Ok(Status::Unverified) => ExitCode::from(2),
         Err(Stop::Error(error)) => {
             eprint!("{}", render(&error));
             ExitCode::from(2)

@@ -56,7 +56,7 @@ pub use base::value::Value;
 pub use commit::batch::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 pub use commit::group::Durability;
 pub use db::batch::WriteBatch;
-pub use db::check::CheckReport;
+pub use db::check::{CheckReport, Finding};
 pub use db::cursor::Cursor;
 pub use db::gc::GcReport;
 pub use db::inspect::{inspect, inspect_with};

@@ -244,15 +244,16 @@ extern "C" fn cleavedb_checkpoint(db: Handle<Database>, directory: Text, errptr:
     telling(errptr, (), || db.pin()?.engine()?.checkpoint(directory.path()?));
 }
 
-/// Verifies everything; the error is the first problem. Returns how many there are.
+/// Verifies everything; the error is the first problem, or the first thing that this build can't
+/// verify. Returns how many of both there are.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_check(db: Handle<Database>, errptr: ErrPtr) -> u64 {
     telling(errptr, 0, || {
         let report = db.pin()?.engine()?.check()?;
-        if let Some(problem) = report.problems.first() {
-            errptr.set(problem);
+        if let Some(found) = report.problems.first().or(report.unverified.first()) {
+            errptr.set(&found.error);
         }
-        Ok(report.problem_count)
+        Ok(report.problem_count + report.unverified_count)
     })
 }
 

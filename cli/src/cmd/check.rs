@@ -5,60 +5,151 @@ use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
 use crate::text::{human_bytes, human_count};
 use clap::Args;
-use cleavedb::{CheckReport, Error, ErrorKind, RecoveryReport};
+use cleavedb::{CheckReport, Error, ErrorKind, Finding};
+use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Verify every checksum, order and pointer; status 1 if something is wrong
+/// Verify every checksum, order and pointer; status 1 if something is wrong, 2 if this build cannot
+/// verify all
 #[derive(Args)]
 pub(crate) struct Check {
     /// The database's directory
     dir: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was found. A database that does not open counts as checked: nothing of it was read.
+struct Checked {
+    report: CheckReport,
+    /// Verified by replay, as part of the opening.
+    replayed: u64,
+    opens: bool,
 }
 
 pub(crate) fn run(args: &Check) -> Outcome {
+    let checked = check(&args.dir).map_err(Stop::Error)?;
     let mut out = Output::new();
-    let (report, replayed) = match inspect_all(&args.dir) {
-        Ok(found) => found,
-        // Damage that keeps the database from opening is what this command is there to find.
-        Err(error) if error.kind() == ErrorKind::Corruption => {
-            out.line(error.to_string())?;
-            out.line("damaged: the database does not open; restore the file from a checkpoint")?;
-            out.finish()?;
-            return Ok(Status::Negative);
+    if args.json {
+        out.line(checked.to_json().to_string())?;
+    } else {
+        for finding in checked.report.problems.iter().chain(&checked.report.unverified) {
+            out.line(finding.to_string())?;
         }
-        Err(error) => return Err(Stop::Error(error)),
-    };
-    for problem in &report.problems {
-        out.line(problem.to_string())?;
+        out.line(checked.summary())?;
     }
-    out.line(summary(&report, &replayed))?;
     out.finish()?;
-    Ok(if report.is_clean() { Status::Done } else { Status::Negative })
+    Ok(checked.status())
 }
 
-/// What was found, and what replay had verified before, as part of the opening.
-fn inspect_all(dir: &Path) -> Result<(CheckReport, RecoveryReport), Error> {
-    let db = open::read_only(dir)?;
-    Ok((db.check()?, db.recovery().clone()))
+fn check(dir: &Path) -> Result<Checked, Error> {
+    let opened = open::read_only(dir).and_then(|db| {
+        let replayed = db.recovery().replayed_records;
+        Ok(Checked { report: db.check()?, replayed, opens: true })
+    });
+    let mut report = CheckReport::default();
+    // What keeps the database from opening is what this command is there to find.
+    match opened {
+        Err(error) if error.kind() == ErrorKind::Corruption => {
+            report.problems.push(Finding { error, keyspace: None, key: None });
+            report.problem_count = 1;
+        }
+        Err(error) if error.kind() == ErrorKind::Unsupported => {
+            report.unverified.push(Finding { error, keyspace: None, key: None });
+            report.unverified_count = 1;
+        }
+        other => return other,
+    }
+    Ok(Checked { report, replayed: 0, opens: false })
 }
 
-fn summary(report: &CheckReport, replayed: &RecoveryReport) -> String {
-    let verdict = match report.problem_count {
-        0 => "sound".to_string(),
-        1 => "damaged: 1 problem".to_string(),
-        many => format!("damaged: {} problems", human_count(many)),
-    };
-    let log = match replayed.replayed_records {
-        0 => String::new(),
-        // All there is after a kill before the first flush.
-        records => format!("; {} records replayed", human_count(records)),
-    };
-    format!(
-        "{verdict} ({} files, {}, {} table entries, {} records, {} pointers{log})",
-        human_count(report.files),
-        human_bytes(report.bytes),
-        human_count(report.entries),
-        human_count(report.records),
-        human_count(report.pointers)
-    )
+impl Checked {
+    fn status(&self) -> Status {
+        match (self.report.is_damaged(), self.report.is_clean()) {
+            (true, _) => Status::Negative,
+            (false, true) => Status::Done,
+            (false, false) => Status::Unverified,
+        }
+    }
+
+    fn summary(&self) -> String {
+        let report = &self.report;
+        if !self.opens {
+            return match self.status() {
+                Status::Unverified => "not verified: this build cannot open the database".into(),
+                _ => {
+                    "damaged: the database does not open; restore the file from a checkpoint".into()
+                }
+            };
+        }
+        let places = |count: u64| match count {
+            1 => "1 place".to_string(),
+            many => format!("{} places", human_count(many)),
+        };
+        let mut verdict = match report.problem_count {
+            0 if report.unverified_count > 0 => {
+                format!("not verified: {}, by this build", places(report.unverified_count))
+            }
+            0 => "sound".to_string(),
+            1 => "damaged: 1 problem".to_string(),
+            many => format!("damaged: {} problems", human_count(many)),
+        };
+        if report.is_damaged() && report.unverified_count > 0 {
+            verdict += &format!(", {} not verified", places(report.unverified_count));
+        }
+        let log = match self.replayed {
+            0 => String::new(),
+            // All there is after a kill before the first flush.
+            records => format!("; {} records replayed", human_count(records)),
+        };
+        format!(
+            "{verdict} ({} files, {}, {} table entries, {} records, {} pointers{log})",
+            human_count(report.files),
+            human_bytes(report.bytes),
+            human_count(report.entries),
+            human_count(report.records),
+            human_count(report.pointers)
+        )
+    }
+
+    /// As `docs/json.md` says.
+    fn to_json(&self) -> Value {
+        let report = &self.report;
+        let status = match self.status() {
+            Status::Done => "sound",
+            Status::Negative => "damaged",
+            Status::Unverified => "unverified",
+        };
+        let list = |findings: &[Finding]| findings.iter().map(finding).collect::<Vec<_>>();
+        json!({
+            "status": status,
+            "opens": self.opens,
+            "files": report.files,
+            "bytes": report.bytes,
+            "entries": report.entries,
+            "records": report.records,
+            "pointers": report.pointers,
+            "moves": report.moves,
+            "replayed_records": self.replayed,
+            "problem_count": report.problem_count,
+            "problems": list(&report.problems),
+            "unverified_count": report.unverified_count,
+            "unverified": list(&report.unverified),
+        })
+    }
+}
+
+fn finding(finding: &Finding) -> Value {
+    let error = &finding.error;
+    json!({
+        "kind": format!("{:?}", error.kind()),
+        "message": error.message(),
+        "file": error.file().map(|file| file.display().to_string()),
+        "offset": error.offset(),
+        "advice": error.advice(),
+        "keyspace": finding.keyspace,
+        "key": finding.key.as_ref().map(|key| key.escape_ascii().to_string()),
+    })
 }

@@ -1,7 +1,7 @@
 //! Verification of a whole database: every checksum, order, bound, count and pointer.
 
 use crate::base::entry::Slot;
-use crate::base::error::{Error, IoContext, Result};
+use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::db::Db;
@@ -12,9 +12,48 @@ use crate::version::references::check_all;
 use crate::version::resolve::Resolved;
 use crate::version::view::View;
 use crate::version::{LiveSegment, Version};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::path::PathBuf;
 
 /// More problems than this are only counted: one broken file can cause many.
 const MAX_LISTED: usize = 100;
+/// So many places are remembered, to tell a problem that was met before. Behind that many, one may
+/// count twice.
+const MAX_PLACES: usize = 1 << 16;
+
+/// One thing that a check found wrong, or could not verify.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("finding");
+/// let db = cleavedb::open(&dir)?;
+/// for finding in db.check()?.problems {
+///     eprintln!("{finding}: {:?}", finding.error.advice());
+/// }
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct Finding {
+    /// What is wrong, with file and offset.
+    pub error: Error,
+    /// The name of the keyspace concerned; `None` if it concerns several, or is not known.
+    pub keyspace: Option<String>,
+    /// The key whose value is concerned; `None` if it concerns several, or is not known.
+    pub key: Option<Vec<u8>>,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.error)?;
+        if let Some(keyspace) = &self.keyspace {
+            write!(f, "; in keyspace {keyspace:?}")?;
+        }
+        match &self.key {
+            Some(key) => write!(f, ", key \"{}\"", key.escape_ascii()),
+            None => Ok(()),
+        }
+    }
+}
 
 /// What a check found.
 ///
@@ -39,24 +78,50 @@ pub struct CheckReport {
     pub pointers: u64,
     /// Moves of records that relocations tell of, followed likewise.
     pub moves: u64,
-    /// What is wrong, with file and offset; at most the first hundred.
-    pub problems: Vec<Error>,
+    /// What is wrong; at most the first hundred. Each place in a file counts once, however many
+    /// ways lead to it.
+    pub problems: Vec<Finding>,
     /// How many problems there are.
     pub problem_count: u64,
+    /// What this build can't verify, because it lacks a codec or does not know a format: neither
+    /// sound nor damaged as far as it knows. At most the first hundred, each place once.
+    pub unverified: Vec<Finding>,
+    /// How many of these there are.
+    pub unverified_count: u64,
+    places: BTreeSet<(PathBuf, u64)>,
 }
 
 impl CheckReport {
-    /// True if nothing is wrong.
+    /// True if everything was verified, and nothing is wrong.
     pub fn is_clean(&self) -> bool {
-        self.problem_count == 0
+        self.problem_count == 0 && self.unverified_count == 0
+    }
+
+    /// True if something is wrong.
+    pub fn is_damaged(&self) -> bool {
+        self.problem_count > 0
     }
 
     fn note(&mut self, outcome: Result<()>) {
-        if let Err(error) = outcome {
-            self.problem_count += 1;
-            if self.problems.len() < MAX_LISTED {
-                self.problems.push(error);
-            }
+        self.note_of(outcome, None, None);
+    }
+
+    fn note_of(&mut self, outcome: Result<()>, keyspace: Option<&str>, key: Option<&[u8]>) {
+        let Err(error) = outcome else { return };
+        if let (Some(file), Some(offset)) = (error.file(), error.offset())
+            && self.places.len() < MAX_PLACES
+            && !self.places.insert((file.to_path_buf(), offset))
+        {
+            return;
+        }
+        let (list, count) = match error.kind() {
+            ErrorKind::Unsupported => (&mut self.unverified, &mut self.unverified_count),
+            _ => (&mut self.problems, &mut self.problem_count),
+        };
+        *count += 1;
+        if list.len() < MAX_LISTED {
+            let (keyspace, key) = (keyspace.map(str::to_owned), key.map(<[u8]>::to_vec));
+            list.push(Finding { error, keyspace, key });
         }
     }
 }
@@ -71,15 +136,17 @@ impl Db {
         self.core.check_open()?;
         let mut report = CheckReport::default();
         // The views hold every file they name while it is read.
-        let views: Vec<_> = self.core.states().iter().map(|state| state.view()).collect();
+        let states = self.core.states();
+        let views: Vec<_> = states.iter().map(|state| (state.name.clone(), state.view())).collect();
         // Behind the views: whoever reads one sees no more than was to be seen then, or now.
         let mut readers = self.core.snapshots.list();
         readers.push(self.core.snapshots.visible());
-        for view in &views {
-            report.note(view.levels.check());
+        for (name, view) in &views {
+            let name = Some(name.as_str());
+            report.note_of(view.levels.check(), name, None);
             for (_, table) in view.levels.tables() {
-                let outcome = check_table(view, table, &readers, &mut report);
-                report.note(outcome);
+                let outcome = check_table(view, name, table, &readers, &mut report);
+                report.note_of(outcome, name, None);
             }
         }
         let version = self.core.set.current();
@@ -101,6 +168,7 @@ impl Db {
 /// reads at.
 fn check_table(
     view: &View,
+    keyspace: Option<&str>,
     handle: &TableHandle,
     readers: &[SeqNo],
     report: &mut CheckReport,
@@ -109,19 +177,24 @@ fn check_table(
     report.bytes += handle.meta.bytes;
     let mut lost = Vec::new();
     let (mut entries, mut pointers) = (0, 0);
-    handle.table()?.verify(|user_key, trailer, payload| {
+    let verified = handle.table()?.verify(|user_key, trailer, payload| {
         entries += 1;
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
             pointers += 1;
             // One value that is lost says nothing of the others.
-            lost.extend(check_pointer(view, pointer, user_key, trailer.seqno(), readers).err());
+            let outcome = check_pointer(view, pointer, user_key, trailer.seqno(), readers);
+            if outcome.is_err() && lost.len() < MAX_PLACES {
+                lost.push((outcome, user_key.to_vec()));
+            }
         }
         Ok(())
-    })?;
+    });
     report.entries += entries;
     report.pointers += pointers;
-    lost.into_iter().for_each(|error| report.note(Err(error)));
-    Ok(())
+    for (outcome, key) in lost {
+        report.note_of(outcome, keyspace, Some(&key));
+    }
+    verified
 }
 
 /// Follows a pointer to its record. One that was given up as garbage is fine if no reader can see

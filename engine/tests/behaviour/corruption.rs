@@ -376,7 +376,7 @@ fn a_newer_format_is_named() {
         let opened = Db::builder(&damaged).options(read_only()).open();
         let error = match opened {
             Err(error) => error,
-            Ok(db) => db.check().unwrap().problems.remove(0),
+            Ok(db) => db.check().unwrap().unverified.remove(0).error,
         };
         assert_eq!(error.kind(), ErrorKind::Unsupported, "{error}");
         let text = error.to_string();
@@ -385,4 +385,35 @@ fn a_newer_format_is_named() {
             "{text}"
         );
     }
+}
+
+/// A damaged record was found twice: by the pointer to it, and as part of its segment. Neither said
+/// whose it is.
+#[test]
+fn one_damaged_record_is_one_finding_with_its_key() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.keyspace("letters").unwrap();
+    for letter in ["a", "b", "c"] {
+        keyspace.put(letter, letter.repeat(5000)).unwrap();
+    }
+    db.flush().unwrap();
+    db.close().unwrap();
+    let holds_b = |bytes: &[u8]| bytes.windows(5000).position(|part| part == [b'b'; 5000]);
+    let segments = common::files(dir.path(), ".seg").into_iter();
+    let mut found = segments.filter_map(|path| Some((holds_b(&fs::read(&path).unwrap())?, path)));
+    let (place, path) = found.next_back().expect("the value is in a segment");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[place + 100] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let db = Db::builder(dir.path()).options(read_only()).open().unwrap();
+    let report = db.check().unwrap();
+    assert_eq!(report.problem_count, 1, "{:?}", report.problems);
+    assert!(report.is_damaged() && !report.is_clean() && report.unverified_count == 0);
+    let finding = &report.problems[0];
+    assert_eq!(finding.keyspace.as_deref(), Some("letters"));
+    assert_eq!(finding.key.as_deref(), Some(&b"b"[..]));
+    assert_eq!(finding.error.file(), Some(&*path));
+    let text = finding.to_string();
+    assert!(text.contains("; in keyspace \"letters\", key \"b\""), "{text}");
 }

@@ -107,7 +107,8 @@ LEVELDB_EXPORT void cleavedb_flush(leveldb_t* db, char** errptr);
 LEVELDB_EXPORT void cleavedb_compact(leveldb_t* db, char** errptr);
 /* Makes a second, complete database in a new directory; the files are shared by hard links. */
 LEVELDB_EXPORT void cleavedb_checkpoint(leveldb_t* db, const char* directory, char** errptr);
-/* Reads and verifies everything. Returns how many problems there are; the error is the first. */
+/* Reads and verifies everything. Returns how many problems there are, and places that this build
+ * can't verify; the error is the first problem, or the first of these places. */
 LEVELDB_EXPORT uint64_t cleavedb_check(leveldb_t* db, char** errptr);
 /* Statistics as a JSON object, for leveldb_free. */
 LEVELDB_EXPORT char* cleavedb_stats_json(leveldb_t* db);

@@ -139,8 +139,8 @@ fn show(dir: &Path, out: &mut Output) -> Result<(), Stop> {
 
     say(out, "Check      every checksum, order and pointer of every file\n")?;
     let report = open::read_only(dir)?.check()?;
-    if let Some(problem) = report.problems.first() {
-        return Err(problem.clone().into());
+    if let Some(finding) = report.problems.iter().chain(&report.unverified).next() {
+        return Err(finding.error.clone().into());
     }
     results.files = report.files;
     out.bytes(results.table().as_bytes())

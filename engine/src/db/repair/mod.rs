@@ -94,7 +94,8 @@ impl Builder {
         }
         self.salvage(&env, &mut report)?;
         let db = self.open()?;
-        report.problems.extend(db.check()?.problems);
+        let found = db.check()?.problems;
+        report.problems.extend(found.into_iter().map(|finding| finding.error));
         db.close()?;
         Ok(report)
     }
@@ -132,9 +133,13 @@ impl Builder {
         };
         let check = db.check()?;
         db.close()?;
-        let clean = check.is_clean();
-        report.problems.extend(check.problems);
-        Ok(clean)
+        // What can't be verified here is not damaged: it would be lost for nothing.
+        if let Some(finding) = check.unverified.first() {
+            return Err(finding.error.clone());
+        }
+        let is_damaged = check.is_damaged();
+        report.problems.extend(check.problems.into_iter().map(|finding| finding.error));
+        Ok(!is_damaged)
     }
 
     fn salvage(&self, env: &Env, report: &mut RepairReport) -> Result<()> {
