@@ -59,6 +59,7 @@ pub use db::batch::WriteBatch;
 pub use db::check::{CheckReport, Finding};
 pub use db::cursor::Cursor;
 pub use db::gc::GcReport;
+pub use db::holders::Holders;
 pub use db::inspect::{inspect, inspect_with};
 pub use db::key_range::KeyRange;
 pub use db::keyspace::Keyspace;

@@ -14,7 +14,9 @@ use std::fmt;
 use std::sync::Arc;
 
 /// Walks the keys of a keyspace in both directions. It owns the moment it walks: what is written
-/// later does not show, and nothing it stands on is taken away.
+/// later does not show, and nothing it stands on is taken away, not even if the keyspace is
+/// dropped. Once the database is closed, every step, seek and value fails with
+/// [`ErrorKind::Closed`].
 ///
 /// A new cursor stands nowhere; position it with a seek. Values are read when asked for, so a walk
 /// that asks for none reads keys only; once a walk with values is steady they are read ahead in
@@ -23,6 +25,7 @@ use std::sync::Arc;
 /// [`Keyspace::cursor`] makes one over a whole keyspace, [`Range::into_cursor`] one within bounds.
 /// Where no step back and no seek is needed, a [`Range`] is the simpler choice.
 ///
+/// [`ErrorKind::Closed`]: crate::ErrorKind::Closed
 /// [`Keyspace::cursor`]: crate::Keyspace::cursor
 /// [`Range`]: crate::Range
 /// [`Range::into_cursor`]: crate::Range::into_cursor
@@ -118,11 +121,13 @@ impl Cursor {
         reason = "the word of every store's cursor; an `Iterator` can't lend its key or step back"
     )]
     pub fn next(&mut self) -> Result<()> {
+        self.core.check_open()?;
         self.inner.next()
     }
 
     /// Steps to the key before; before the first one it stands nowhere.
     pub fn prev(&mut self) -> Result<()> {
+        self.core.check_open()?;
         self.inner.prev()
     }
 
@@ -137,6 +142,8 @@ impl Cursor {
 
     /// The value it stands on. An error concerns this value only; the walk can go on.
     pub fn value(&mut self) -> Result<Value> {
+        // Once the database is closed its files may go: what is there now is another's.
+        self.core.check_open()?;
         self.inner.value()
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::base::error::Result;
 use crate::commit::batch::{Batch, CommitFrame, RecordTarget, StoredValue, check_key, deletion};
-use crate::db::Core;
+use crate::db::holders::CoreHandle;
 use crate::db::key_range::{KeyRange, bounds_of};
 use crate::db::options::WriteOptions;
 use crate::version::settings::KeyspaceOptions;
@@ -10,7 +10,12 @@ use crate::version::view::KeyspaceState;
 use std::fmt;
 use std::sync::Arc;
 
-/// A named ordered map. Handles are cheap to clone and can be used from many threads.
+/// A named ordered map. Handles are cheap to clone and can be used from many threads. Like every
+/// handle, one keeps the database open after [`Db`](crate::Db) was dropped. Once the keyspace is
+/// dropped, every call on a handle of it fails with [`ErrorKind::KeyspaceDropped`]; what was made
+/// with it before, cursors and scans, goes on reading what it saw.
+///
+/// [`ErrorKind::KeyspaceDropped`]: crate::ErrorKind::KeyspaceDropped
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("keyspace");
@@ -28,7 +33,7 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone)]
 pub struct Keyspace {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: CoreHandle,
     pub(crate) state: Arc<KeyspaceState>,
 }
 
@@ -98,12 +103,14 @@ impl Keyspace {
 
     /// Writes the memtable to a table and waits for it.
     pub fn flush(&self) -> Result<()> {
+        self.state.check()?;
         self.core.flush(std::slice::from_ref(&self.state))
     }
 
     /// Compacts the tables that overlap a range of keys, and waits for it. No separated value is
     /// rewritten.
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
+        self.state.check()?;
         let bounds = bounds_of(&range);
         // The upper bound's own key may be compacted along: harmless.
         self.core.compact(&self.state, (bounds.lower.as_deref(), bounds.upper.as_deref()))
@@ -126,6 +133,7 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn reorganize(&self, range: impl KeyRange) -> Result<()> {
+        self.state.check()?;
         let bounds = bounds_of(&range);
         self.core.reorganize(&self.state, (bounds.lower.as_deref(), bounds.upper.as_deref()))
     }

@@ -13,6 +13,7 @@ pub mod create;
 pub mod cursor;
 pub mod destroy;
 pub mod gc;
+pub mod holders;
 pub mod inspect;
 pub mod key_range;
 pub mod keyspace;
@@ -55,6 +56,7 @@ use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use background::Background;
 use batch::WriteBatch;
+use holders::CoreHandle;
 use keyspace::Keyspace;
 use open::Builder;
 use options::{Options, WriteOptions};
@@ -62,7 +64,7 @@ use snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The keyspace that every database has.
@@ -90,6 +92,8 @@ pub(crate) struct Core {
     /// Serializes creating and dropping keyspaces.
     ddl: Mutex<()>,
     closed: AtomicBool,
+    /// Handles of the database and its keyspaces.
+    handles: AtomicUsize,
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
 
@@ -279,7 +283,9 @@ impl Drop for Core {
 /// A database: keyspaces that share one log, so that a batch over several is atomic.
 ///
 /// Handles are cheap to clone and can be used from many threads. The database closes when
-/// [`Db::close`] is called or the last handle is dropped.
+/// [`Db::close`] is called, for all who hold it, or when the last holder is dropped. Dropping this
+/// handle alone does not close it: keyspaces, cursors, scans and snapshots hold it open, too, and
+/// with it the lock on the directory. [`Db::holders`] says how many there are.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("db");
@@ -292,7 +298,7 @@ impl Drop for Core {
 /// ```
 #[derive(Clone)]
 pub struct Db {
-    pub(crate) core: Arc<Core>,
+    pub(crate) core: CoreHandle,
 }
 
 impl Db {
@@ -366,6 +372,9 @@ impl Db {
 
     /// Drops a keyspace with everything in it. Its space comes back in the background, as soon
     /// as nobody reads it any more. `default` can't be dropped.
+    ///
+    /// Whatever was made before goes on reading what it saw: cursors and scans. Every new call on
+    /// a handle of the keyspace fails with [`ErrorKind::KeyspaceDropped`].
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.core.check_writable()?;
         if name == DEFAULT_KEYSPACE {

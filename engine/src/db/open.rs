@@ -12,6 +12,7 @@ use crate::commit::stall::WriteStallController;
 use crate::db::background::{Background, Workplace};
 use crate::db::comparators::Comparators;
 use crate::db::create;
+use crate::db::holders::CoreHandle;
 use crate::db::options::Options;
 use crate::db::place;
 use crate::db::recover::{self, RecoveryReport};
@@ -35,7 +36,7 @@ use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 /// Settings and components of a database to open.
@@ -193,7 +194,7 @@ impl Opening {
         }
         let recovered = self.recover()?;
         let core = self.assemble(recovered, lock)?;
-        Ok(Db { core })
+        Ok(Db { core: CoreHandle::new(core) })
     }
 
     fn lock(&self, exists: bool) -> Result<Option<Box<dyn Lock>>> {
@@ -411,6 +412,7 @@ impl Opening {
             keyspaces: RwLock::new(recovered.keyspaces),
             ddl: Mutex::new(()),
             closed: AtomicBool::new(false),
+            handles: AtomicUsize::new(0),
             lock: Mutex::new(lock),
         }
     }

@@ -1,6 +1,7 @@
 //! Scans as std iterators.
 
 use crate::base::error::{Error, Result};
+use crate::base::key::SeqNo;
 use crate::base::value::Value;
 use crate::db::cursor::Cursor;
 use crate::db::key_range::{KeyRange, bounds_of, intersection};
@@ -9,7 +10,9 @@ use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::read::visible::Bounds;
 use crate::version::pins::Pin;
+use crate::version::view::View;
 use std::fmt;
+use std::sync::Arc;
 
 /// Two cursors that walk towards each other over one moment.
 struct Ends {
@@ -17,8 +20,10 @@ struct Ends {
     options: ReadOptions,
     /// The moment: the user's snapshot, or one of its own.
     snapshot: Snapshot,
+    /// What is walked, from the beginning on: it stays readable if the keyspace is dropped.
+    view: Result<(Arc<View>, SeqNo)>,
     /// Says that it is there if the snapshot, which says so of its own, is the user's.
-    pin: Option<Pin>,
+    _pin: Option<Pin>,
     bounds: Result<Bounds>,
     front: Option<Cursor>,
     back: Option<Cursor>,
@@ -33,11 +38,16 @@ impl Ends {
             Some(snapshot) => (snapshot.clone(), Some(snapshot.pin_iterator(id))),
             None => (Snapshot::for_iterator(core, id), None),
         };
+        let view = keyspace.view_at(Some(&snapshot));
+        if let Ok((view, _)) = &view {
+            pin.as_ref().unwrap_or(snapshot.pin()).keeps(&view.version);
+        }
         Ends {
             keyspace: keyspace.clone(),
             options: options.clone(),
             snapshot,
-            pin,
+            view,
+            _pin: pin,
             bounds,
             front: None,
             back: None,
@@ -47,9 +57,8 @@ impl Ends {
 
     fn cursor(&self) -> Result<Cursor> {
         let bounds = self.bounds.clone()?;
-        let (view, seqno) = self.keyspace.view_at(Some(&self.snapshot))?;
-        self.pin.as_ref().unwrap_or(self.snapshot.pin()).keeps(&view.version);
-        Cursor::within(self.keyspace.core.clone(), view, seqno, &self.options, bounds)
+        let (view, seqno) = self.view.clone()?;
+        Cursor::within(Arc::clone(&self.keyspace.core), view, seqno, &self.options, bounds)
     }
 
     /// Takes what was walked already out of the bounds, and what is not in `bounds`.
@@ -135,7 +144,8 @@ impl Ends {
 ///
 /// Nothing is read before the first step. An error of one value is delivered in its place and the
 /// walk goes on behind it; an error of the walk itself ends it. While it lives it keeps the space
-/// of what it sees.
+/// of what it sees, also if the keyspace is dropped meanwhile: it then goes on reading what was
+/// there. Once the database is closed it fails.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("range");
@@ -211,15 +221,15 @@ impl Range {
     /// ```
     pub fn into_cursor(mut self) -> Result<Cursor> {
         self.0.narrow(Bounds::default());
-        let Ends { keyspace, options, snapshot, bounds, done, .. } = self.0;
+        let Ends { keyspace, options, view, bounds, done, .. } = self.0;
         let mut bounds = bounds?;
         if done {
             // Nothing is left: no key is at or behind a key and before it.
             bounds.upper = Some(bounds.lower.get_or_insert_default().clone());
             bounds.closed_upper = false;
         }
-        let (view, seqno) = keyspace.view_at(Some(&snapshot))?;
-        Cursor::new(keyspace.core.clone(), view, seqno, &options, bounds)
+        let (view, seqno) = view?;
+        Cursor::new(Arc::clone(&keyspace.core), view, seqno, &options, bounds)
     }
 }
 

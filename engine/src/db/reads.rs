@@ -284,7 +284,7 @@ impl Keyspace {
     /// As [`Keyspace::cursor`], at a snapshot, without filling the cache or without reading ahead.
     pub fn cursor_with(&self, options: &ReadOptions) -> Result<Cursor> {
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
-        Cursor::new(self.core.clone(), view, seqno, options, Bounds::default())
+        Cursor::new(Arc::clone(&self.core), view, seqno, options, Bounds::default())
     }
 
     /// The pair with the first key, or `None` if there is none. Costs a seek and the read of one

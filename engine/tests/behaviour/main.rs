@@ -16,6 +16,7 @@ mod foreign;
 mod gc;
 mod keyspaces;
 mod kinds;
+mod lifetimes;
 mod linear;
 mod locks;
 mod model;

@@ -1,0 +1,86 @@
+//! Who holds a database open, so that a program whose database does not close finds out why.
+
+use crate::db::{Core, Db};
+use crate::version::pins::PinKind;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Who holds a database open, by kind; [`Db::holders`] counts them.
+///
+/// ```
+/// let nobody = cleavedb::Holders::default();
+/// assert_eq!(nobody.handles, 0);
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Holders {
+    /// Handles of the database and of keyspaces.
+    pub handles: usize,
+    /// Cursors.
+    pub cursors: usize,
+    /// Scans: iterators over ranges, prefixes and keys.
+    pub scans: usize,
+    /// Snapshots, each counted once however often it was cloned.
+    pub snapshots: usize,
+}
+
+/// A user's hold on the database, counted.
+pub(crate) struct CoreHandle(Arc<Core>);
+
+impl CoreHandle {
+    pub(crate) fn new(core: Arc<Core>) -> Self {
+        core.handles.fetch_add(1, Ordering::Relaxed);
+        CoreHandle(core)
+    }
+}
+
+impl Clone for CoreHandle {
+    fn clone(&self) -> Self {
+        CoreHandle::new(self.0.clone())
+    }
+}
+
+impl Drop for CoreHandle {
+    fn drop(&mut self) {
+        self.0.handles.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Deref for CoreHandle {
+    type Target = Arc<Core>;
+
+    fn deref(&self) -> &Arc<Core> {
+        &self.0
+    }
+}
+
+impl Db {
+    /// Who holds the database open now: this handle, and whatever else was made of it and not
+    /// dropped yet. Cheap. The report of [`Db::space`] has them by name and age.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("holders");
+    /// let db = cleavedb::open(&dir)?;
+    /// let words = db.keyspace("words")?;
+    /// let cursor = words.cursor()?;
+    /// let holders = db.holders();
+    /// assert_eq!((holders.handles, holders.cursors, holders.snapshots), (2, 1, 0));
+    /// # drop(cursor);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn holders(&self) -> Holders {
+        let mut holders = Holders::default();
+        for holder in self.core.snapshots.pins.holders() {
+            match holder.owner.kind {
+                PinKind::Cursor => holders.cursors += 1,
+                PinKind::Iterator => holders.scans += 1,
+                PinKind::Snapshot => holders.snapshots += 1,
+            }
+        }
+        // A scan has a handle of its keyspace, which is not the user's.
+        let handles = self.core.handles.load(Ordering::Relaxed);
+        holders.handles = handles.saturating_sub(holders.scans);
+        holders
+    }
+}
