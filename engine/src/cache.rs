@@ -140,6 +140,7 @@ impl BlockCache {
     /// A shard holds at most its share, so it must be large against a block.
     const MIN_SHARD_BYTES: u64 = 1 << 20;
     /// A guess at the size of a block, for sizing the memory of recently evicted ones.
+    const MAX_ESTIMATED_ITEMS: u64 = 1 << 20;
     const TYPICAL_BLOCK_BYTES: u64 = 4 << 10;
 
     /// A cache of at most `capacity_bytes`; zero switches it off.
@@ -150,7 +151,9 @@ impl BlockCache {
         }
         let shards = (capacity_bytes / Self::MIN_SHARD_BYTES).clamp(1, Self::MAX_SHARDS);
         let shards = 1 << shards.ilog2();
-        let items = (capacity_bytes / Self::TYPICAL_BLOCK_BYTES).max(32 * shards);
+        // Room for this many is taken at once; an estimate far too low costs little.
+        let items = capacity_bytes / Self::TYPICAL_BLOCK_BYTES;
+        let items = items.clamp(32 * shards, Self::MAX_ESTIMATED_ITEMS);
         // The number of shards is given, so that it does not depend on the machine's cores.
         let options = OptionsBuilder::new()
             .shards(shards as usize)

@@ -239,7 +239,7 @@ extern "C" fn leveldb_options_set_cache(options: Handle<DbOptions>, cache: Handl
     set(options, |settings| {
         settings.options.cache_bytes = match cache.is_null() {
             true => Options::default().cache_bytes,
-            false => cache.pin()?.bytes,
+            false => cache.pin()?.bytes.min(1 << 44),
         };
         Ok(())
     });

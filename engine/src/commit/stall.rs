@@ -82,6 +82,11 @@ impl WriteStallController {
         }
     }
 
+    /// At how many tables in L0 writes wait.
+    pub fn level0_stop(&self) -> usize {
+        self.limits.level0_full
+    }
+
     /// Refuses a write that has to leave the last space of the disk to others (I9). While there
     /// is enough of it this costs one load.
     #[inline]

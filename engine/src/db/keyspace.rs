@@ -76,7 +76,7 @@ impl Keyspace {
             batch.put(&self.state, key, value)?;
             Ok(batch)
         };
-        self.core.committer.commit(frame, self.core.durability(options), own).map(|_| ())
+        self.core.committer.commit(frame, self.core.durability(options)?, own).map(|_| ())
     }
 
     /// Deletes a key. Deleting what is not there is fine.
@@ -98,7 +98,7 @@ impl Keyspace {
             batch.delete(&self.state, key)?;
             Ok(batch)
         };
-        self.core.committer.commit(frame, self.core.durability(options), own).map(|_| ())
+        self.core.committer.commit(frame, self.core.durability(options)?, own).map(|_| ())
     }
 
     /// Writes the memtable to a table and waits for it.

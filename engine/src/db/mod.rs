@@ -59,7 +59,7 @@ use batch::WriteBatch;
 use holders::CoreHandle;
 use keyspace::Keyspace;
 use open::Builder;
-use options::{Options, WriteOptions};
+use options::{Options, WriteOptions, check_durability, check_level0};
 use snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -114,8 +114,12 @@ impl Core {
         Ok(())
     }
 
-    pub(crate) fn durability(&self, options: &WriteOptions) -> Durability {
-        options.durability.unwrap_or(self.options.durability)
+    pub(crate) fn durability(&self, options: &WriteOptions) -> Result<Durability> {
+        let Some(durability) = options.durability else {
+            return Ok(self.options.durability);
+        };
+        check_durability(durability)?;
+        Ok(durability)
     }
 
     /// Ends the background, makes what was committed durable, and notes where the log ends, so
@@ -330,6 +334,7 @@ impl Db {
     pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
         self.core.check_open()?;
         options.validate()?;
+        check_level0(&options, self.core.stall_controller.level0_stop())?;
         if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
             return Err(Error::invalid_argument(format!(
                 "{name:?} can't be the name of a keyspace"
@@ -413,7 +418,7 @@ impl Db {
         if batch.is_empty() {
             return Ok(());
         }
-        let durability = self.core.durability(options);
+        let durability = self.core.durability(options)?;
         self.core.committer.commit_batch(batch, durability).map(|_| ())
     }
 

@@ -327,8 +327,14 @@ impl Opening {
         let counters = Arc::new(Counters::default());
         let snapshots = Arc::new(Snapshots::default());
         snapshots.publish(recovered.last_seqno);
+        let mut limits = self.options.stall_limits();
+        // A keyspace keeps its settings from one opening to the next, and may compact L0 later than
+        // writers would wait now: they wait until then, or they would wait for ever.
+        for keyspace in recovered.keyspaces.values() {
+            limits.level0_full = limits.level0_full.max(keyspace.options().level0_trigger);
+        }
         let stall_controller = Arc::new(WriteStallController::new(
-            self.options.stall_limits(),
+            limits,
             counters.clone(),
             recovered.health.clone(),
             self.env.clock.clone(),

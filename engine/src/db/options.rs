@@ -7,7 +7,7 @@ use crate::env::OsSettings;
 use crate::env::batch_read::ParallelReads;
 use crate::gc::settings::GcOptions;
 use crate::version::owner::OPTIONS_HEAD;
-use crate::version::settings::KeyspaceOptions;
+use crate::version::settings::{KeyspaceOptions, within};
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
@@ -27,23 +27,26 @@ pub struct Options {
     /// Bytes of table blocks kept in memory. Default 64 MiB. Filters and indexes of tables are
     /// kept besides. Raise it until the tree's blocks fit, if they can: values are not in them.
     pub cache_bytes: u64,
-    /// The most bytes of log that recovery may have to replay. Default 512 MiB, about a second.
-    /// Smaller values open faster after a crash and flush more often.
+    /// The most bytes of log that recovery may have to replay. Default 512 MiB, about a second;
+    /// from 64 KiB to 1 TiB. Smaller values open faster after a crash and flush more often.
     pub max_replay_bytes: u64,
-    /// A log segment is closed at this size, in bytes. Default 64 MiB. Space comes back in units
-    /// of segments.
+    /// A log segment is closed at this size, in bytes. Default 64 MiB; from 4 KiB to 4 GiB. Space
+    /// comes back in units of segments.
     pub segment_bytes: u64,
-    /// Bytes that `Durability::Buffered` may hold back in this process. Default 1 MiB.
+    /// Bytes that `Durability::Buffered` may hold back in this process. Default 1 MiB; from 1 KiB
+    /// to 1 GiB.
     pub write_buffer_bytes: usize,
-    /// Files kept open at a time. Default 512.
+    /// Files kept open at a time. Default 512; from 8 to 1048576.
     pub max_open_files: usize,
-    /// Threads that compact. Default 1 for each two processors, at least 1.
+    /// Threads that compact. Default 1 for each two processors; from 1 to 128.
     pub compaction_threads: usize,
-    /// Memtables of a keyspace that may wait for their flush before writers do. Default 3.
+    /// Memtables of a keyspace that may wait for their flush before writers do. Default 3; from 1
+    /// to 1000.
     pub max_immutable_memtables: usize,
     /// From this many tables in L0 on writes are delayed a little. Default 20.
     pub level0_slowdown: usize,
-    /// At this many tables in L0 writes wait. Default 36.
+    /// At this many tables in L0 writes wait. Default 36; from `level0_slowdown` to 10000, and not
+    /// below the `level0_trigger` of any keyspace, at which compaction begins.
     pub level0_stop: usize,
     /// The most bytes a second that compaction and value GC write together. Default: no cap; they
     /// give way to reads by themselves when those get slower. At least 1 MiB. A cap below what
@@ -52,7 +55,7 @@ pub struct Options {
     pub background_bytes_per_second: Option<u64>,
     /// How many separated values are read at once. Default: threads.
     pub parallel_reads: ParallelReads,
-    /// Threads for parallel reads, started when first needed. Default 32.
+    /// Threads for parallel reads, started when first needed. Default 32; from 1 to 1024.
     pub read_threads: usize,
     /// Create the database if there is none. Default true.
     pub create_if_missing: bool,
@@ -94,28 +97,54 @@ impl Default for Options {
     }
 }
 
-fn at_least(name: &str, value: u64, low: u64) -> Result<()> {
-    if value >= low {
-        return Ok(());
+/// The longest time between syncs, in seconds: a day.
+const MAX_SYNC_SECONDS: u64 = 24 * 60 * 60;
+/// The most tables in L0 that can be waited for.
+const MAX_LEVEL0: u64 = 10_000;
+/// The highest rate that background work can be held to, in bytes a second.
+const MAX_RATE: u64 = 1 << 40;
+
+/// An error unless syncs come within a day.
+pub(super) fn check_durability(durability: Durability) -> Result<()> {
+    match durability {
+        Durability::SyncEvery(time) if time > Duration::from_secs(MAX_SYNC_SECONDS) => {
+            let most = MAX_SYNC_SECONDS;
+            Err(Error::invalid_option(format!(
+                "durability is {durability}, it must be from every:0s to every:{most}s"
+            )))
+        }
+        _ => Ok(()),
     }
-    Err(Error::invalid_option(format!("{name} is {value}, it must be at least {low}")))
+}
+
+/// An error if L0 would be compacted only after writers began to wait for that.
+pub(super) fn check_level0(keyspace: &KeyspaceOptions, level0_stop: usize) -> Result<()> {
+    within("level0_trigger", keyspace.level0_trigger as u64, 1, level0_stop as u64).map_err(
+        |error| error.advise("raise level0_stop, the number of tables at which writers wait"),
+    )
 }
 
 impl Options {
-    /// Checks every field; the error names the field and its range.
+    /// Checks every field, alone and against the others; the error names the field, its value and
+    /// its range.
     pub fn validate(&self) -> Result<()> {
-        at_least("max_replay_bytes", self.max_replay_bytes, 64 << 10)?;
-        at_least("segment_bytes", self.segment_bytes, 4 << 10)?;
-        at_least("max_open_files", self.max_open_files as u64, 8)?;
-        at_least("compaction_threads", self.compaction_threads as u64, 1)?;
-        at_least("max_immutable_memtables", self.max_immutable_memtables as u64, 1)?;
-        at_least("level0_slowdown", self.level0_slowdown as u64, 1)?;
-        at_least("level0_stop", self.level0_stop as u64, self.level0_slowdown as u64)?;
-        at_least("read_threads", self.read_threads as u64, 1)?;
-        let cap = self.background_bytes_per_second;
-        at_least("background_bytes_per_second", cap.unwrap_or(u64::MAX), 1 << 20)?;
+        check_durability(self.durability)?;
+        within("cache_bytes", self.cache_bytes, 0, 1 << 44)?;
+        within("max_replay_bytes", self.max_replay_bytes, 64 << 10, 1 << 40)?;
+        within("segment_bytes", self.segment_bytes, 4 << 10, 4 << 30)?;
+        within("write_buffer_bytes", self.write_buffer_bytes as u64, 1 << 10, 1 << 30)?;
+        within("max_open_files", self.max_open_files as u64, 8, 1 << 20)?;
+        within("compaction_threads", self.compaction_threads as u64, 1, 128)?;
+        within("max_immutable_memtables", self.max_immutable_memtables as u64, 1, 1000)?;
+        within("level0_slowdown", self.level0_slowdown as u64, 1, MAX_LEVEL0)?;
+        let slowdown = self.level0_slowdown as u64;
+        within("level0_stop", self.level0_stop as u64, slowdown, MAX_LEVEL0)?;
+        within("read_threads", self.read_threads as u64, 1, 1024)?;
+        let cap = self.background_bytes_per_second.unwrap_or(MAX_RATE);
+        within("background_bytes_per_second", cap, 1 << 20, MAX_RATE)?;
         self.gc.validate()?;
-        self.keyspace.validate()
+        self.keyspace.validate()?;
+        check_level0(&self.keyspace, self.level0_stop)
     }
 
     pub(super) fn stall_limits(&self) -> StallLimits {
@@ -226,7 +255,7 @@ mod tests {
     fn wrong_options_are_named() {
         let options = Options { level0_stop: 3, ..Default::default() };
         let error = options.validate().unwrap_err().to_string();
-        assert!(error.contains("level0_stop is 3, it must be at least 20"), "{error}");
+        assert!(error.contains("level0_stop is 3, it must be from 20 to 10000"), "{error}");
         Options::default().validate().unwrap();
     }
 }

@@ -1,7 +1,7 @@
 //! The settings of value GC.
 
 use crate::base::error::{Error, Result};
-use crate::version::settings::parsed;
+use crate::version::settings::{parsed, within};
 use std::fmt::Write;
 
 /// How much space the database may take, and what value GC may spend on that.
@@ -56,9 +56,9 @@ impl GcOptions {
     /// Checks every field; the error names the field and its range.
     pub fn validate(&self) -> Result<()> {
         let target = self.max_space_amplification;
-        if !(target.is_finite() && target >= 1.05) {
+        if !(1.05..=1000.0).contains(&target) {
             return Err(Error::invalid_option(format!(
-                "max_space_amplification is {target}, it must be at least 1.05"
+                "max_space_amplification is {target}, it must be from 1.05 to 1000"
             ))
             .advise("set `automatic` to false if space does not matter"));
         }
@@ -68,14 +68,7 @@ impl GcOptions {
                 "discardable_ratio is {ratio}, it must be from 0.05 to 1"
             )));
         }
-        let memory = self.memory_bytes;
-        if memory < 64 << 10 {
-            return Err(Error::invalid_option(format!(
-                "memory_bytes is {memory}, it must be at least {}",
-                64 << 10
-            )));
-        }
-        Ok(())
+        within("memory_bytes", self.memory_bytes, 64 << 10, 1 << 40)
     }
 
     /// The settings as lines of `name = value`.
@@ -145,7 +138,9 @@ mod tests {
         wrong(|options| options.discardable_ratio = 0.0, "discardable_ratio");
         wrong(|options| options.discardable_ratio = 1.01, "discardable_ratio");
         wrong(|options| options.discardable_ratio = f64::NAN, "discardable_ratio");
+        wrong(|options| options.max_space_amplification = 1001.0, "max_space_amplification");
         wrong(|options| options.memory_bytes = 1000, "memory_bytes");
+        wrong(|options| options.memory_bytes = u64::MAX, "memory_bytes");
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl Default for KeyspaceOptions {
     }
 }
 
-fn within(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
+/// An error unless the setting `name` is from `low` to `high`.
+pub fn within(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
     if (low..=high).contains(&value) {
         return Ok(());
     }

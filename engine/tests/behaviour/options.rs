@@ -1,12 +1,29 @@
 //! Settings, their limits, and the limits of keys and values.
 
 use crate::common;
-use cleavedb::{Db, ErrorKind, KeyspaceOptions, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options};
+use cleavedb::{
+    Db, Durability, ErrorKind, KeyspaceOptions, MAX_KEY_BYTES, MAX_VALUE_BYTES, Options,
+    WriteOptions,
+};
+use std::time::Duration;
 
 /// What a name stands for is out of its range.
 type Wrong<T> = (&'static str, fn(&mut T));
 
-const WRONG: [Wrong<Options>; 12] = [
+const WRONG: [Wrong<Options>; 25] = [
+    ("durability", |options| options.durability = Durability::SyncEvery(Duration::MAX)),
+    ("cache_bytes", |options| options.cache_bytes = u64::MAX),
+    ("max_replay_bytes", |options| options.max_replay_bytes = u64::MAX),
+    ("segment_bytes", |options| options.segment_bytes = u64::MAX),
+    ("write_buffer_bytes", |options| options.write_buffer_bytes = 0),
+    ("write_buffer_bytes", |options| options.write_buffer_bytes = usize::MAX),
+    ("max_open_files", |options| options.max_open_files = usize::MAX),
+    ("compaction_threads", |options| options.compaction_threads = 129),
+    ("max_immutable_memtables", |options| options.max_immutable_memtables = 1001),
+    ("level0_stop", |options| options.level0_stop = usize::MAX),
+    ("level0_trigger", |options| options.keyspace.level0_trigger = options.level0_stop + 1),
+    ("read_threads", |options| options.read_threads = usize::MAX),
+    ("memory_bytes", |options| options.gc.memory_bytes = u64::MAX),
     ("max_replay_bytes", |options| options.max_replay_bytes = 1000),
     ("segment_bytes", |options| options.segment_bytes = 4095),
     ("max_open_files", |options| options.max_open_files = 0),
@@ -186,4 +203,57 @@ fn the_settings_in_force_can_be_read_beside_the_data() {
     assert!(text.contains("gc.max_space_amplification = 1.3\n"), "{text}");
     assert!(text.contains("background_bytes_per_second = none\n"), "{text}");
     assert!(text.contains("separation_threshold = 100\n"), "{text}");
+}
+
+#[test]
+fn a_time_between_syncs_that_never_ends_is_refused() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    let forever = WriteOptions { durability: Some(Durability::SyncEvery(Duration::MAX)) };
+    let mut batch = cleavedb::WriteBatch::new();
+    batch.put(&keyspace, "key", "value");
+    for error in [
+        keyspace.put_with("key", "value", &forever).unwrap_err(),
+        keyspace.delete_with("key", &forever).unwrap_err(),
+        db.write(batch, &forever).unwrap_err(),
+    ] {
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        assert!(error.to_string().starts_with("durability is every:"), "{error}");
+    }
+    // It held nobody up.
+    let day = Duration::from_secs(24 * 60 * 60);
+    let options = WriteOptions { durability: Some(Durability::SyncEvery(day)) };
+    keyspace.put_with("key", "value", &options).unwrap();
+    keyspace.put("key", "value").unwrap();
+}
+
+#[test]
+fn writers_never_wait_for_a_compaction_that_nothing_starts() {
+    let dir = common::dir();
+    let keyspace = KeyspaceOptions { level0_trigger: 9, ..common::tiny_keyspace() };
+    let many = Options { level0_stop: 36, keyspace: keyspace.clone(), ..common::tiny() };
+    common::open_with(dir.path(), many).close().unwrap();
+    // The keyspace keeps its settings; the database is opened with others.
+    let few = Options { level0_slowdown: 2, level0_stop: 3, ..common::tiny() };
+    let few = Options {
+        keyspace: KeyspaceOptions { level0_trigger: 2, ..common::tiny_keyspace() },
+        ..few
+    };
+    let db = common::open_with(dir.path(), few);
+    assert_eq!(db.default_keyspace().options().level0_trigger, 9);
+    for number in 0..30 {
+        db.default_keyspace().put(common::key(number), "value").unwrap();
+        db.flush().unwrap();
+    }
+    // What is new, or changes, is held to what writers wait for.
+    let above = KeyspaceOptions { level0_trigger: 10, ..common::tiny_keyspace() };
+    for name in ["default", "new"] {
+        let error = db.keyspace_with(name, above.clone()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidOption);
+        assert!(
+            error.to_string().contains("level0_trigger is 10, it must be from 1 to 9"),
+            "{error}"
+        );
+    }
 }

@@ -5,6 +5,7 @@ mod client;
 mod collect;
 mod crash;
 mod dropping;
+mod extremes;
 mod faults;
 mod full;
 mod model;
