@@ -411,6 +411,7 @@ impl Committer {
     /// Seals memtables that are full, or whose oldest entry holds the head of the log back.
     fn rotate_memtables(&self, log: &mut Log, frames: &[CommitFrame<'_>], full: bool) {
         let parts = &self.parts;
+        parts.log.look_ahead(log);
         let mut wake = parts.log.wants_spare();
         if full {
             for target in frames.iter().flat_map(|frame| frame.targets) {
@@ -485,8 +486,13 @@ impl Committer {
         let (syncer, end) = {
             let mut log = self.log.lock();
             self.parts.health.check()?;
-            let writer =
-                log.writer.as_mut().ok_or_else(|| Error::closed("the database was closed"))?;
+            let Some(writer) = log.writer.as_mut() else {
+                if log.closed {
+                    return Err(Error::closed("the database was closed"));
+                }
+                // Nothing was written since the log was closed, here or by the session before.
+                return Ok(self.parts.log.end(&log));
+            };
             writer.write_out()?;
             let end = LogPosition { segment: writer.segment().id(), offset: writer.good_len() };
             if writer.durable() >= end.offset {

@@ -1,9 +1,12 @@
 //! The log: the active segment, its successor, and what is durable.
 //!
-//! A segment is begun in two steps, so that writers seldom wait: the background creates an empty
-//! file and makes its existence durable in the manifest (a *spare*); when the active segment is
-//! full, the leader syncs it and writes the head of the spare, which tells where the old one
-//! ended. The manifest learns that length later; until then recovery takes it from that head.
+//! No segment is begun before the first write: a session that only reads leaves none behind.
+//!
+//! The next one is begun in two steps, so that writers seldom wait: once the active segment is half
+//! full the background creates an empty file and makes its existence durable in the manifest (a
+//! *spare*); when the active segment is full, the leader syncs it and writes the head of the spare,
+//! which tells where the old one ended. The manifest learns that length later; until then recovery
+//! takes it from that head.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
@@ -13,6 +16,7 @@ use crate::env::Env;
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
 use crate::stats::Counters;
+use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, names};
 use crate::version::health::Health;
@@ -20,6 +24,7 @@ use crate::version::set::VersionSet;
 use crate::version::view::KeyspaceState;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A segment whose existence is durable and which holds nothing yet.
 pub struct Spare {
@@ -37,9 +42,10 @@ pub struct SealedLength {
 
 /// The end of the log; owned by whoever holds its lock.
 pub struct Log {
-    /// Writes frames to the active segment. `None` before the first one was begun.
+    /// Writes frames to the active segment. `None` before the first write, and between the end of
+    /// a segment and the next write.
     pub writer: Option<SegmentWriter>,
-    /// The active segment.
+    /// The active segment, as long as there is a writer.
     pub active: Option<Arc<SegmentHandle>>,
     /// The next sequence number.
     pub next_seqno: SeqNo,
@@ -51,6 +57,8 @@ pub struct Log {
     pub next_disk_look: u64,
     /// The active segment is closed once it has this many bytes.
     pub segment_limit: u64,
+    /// Once it has this many the next one is prepared.
+    pub next_spare: u64,
     /// Set by a clean close: the manifest knows where the log ends, so it may not go on.
     pub closed: bool,
 }
@@ -85,6 +93,8 @@ pub struct LogShared {
     /// Spares in the order of their ids. There is more than one only after a head could not be
     /// written: its segment comes first again, or its torn head would lie in the middle of the log.
     spares: Mutex<VecDeque<Spare>>,
+    /// True once the active segment is so full that a spare is worth a file.
+    is_spare_wanted: AtomicBool,
     sealed: Mutex<Vec<SealedLength>>,
 }
 
@@ -107,6 +117,7 @@ impl LogShared {
             buffer_bytes,
             spare_creation: Mutex::new(()),
             spares: Mutex::new(VecDeque::new()),
+            is_spare_wanted: AtomicBool::new(false),
             sealed: Mutex::new(Vec::new()),
         }
     }
@@ -116,11 +127,10 @@ impl LogShared {
     /// nothing to do.
     pub fn prepare_spare(&self) -> Result<bool> {
         let _spare_creation = self.spare_creation.lock();
-        let missing = self.spares.lock().is_empty();
-        if !missing && self.sealed.lock().is_empty() {
+        if !self.wants_spare() {
             return Ok(false);
         }
-        let spare = if missing { Some(self.create_spare()?) } else { None };
+        let spare = if self.lacks_spare() { Some(self.create_spare()?) } else { None };
         self.record(spare.as_ref())?;
         if let Some(spare) = spare {
             self.spares.lock().push_back(spare);
@@ -152,17 +162,23 @@ impl LogShared {
 
     /// Writes an edit with the new spare, if any, and every sealed length not yet recorded.
     fn record(&self, spare: Option<&Spare>) -> Result<()> {
+        let handles: Vec<_> = spare.iter().map(|spare| spare.handle.clone()).collect();
+        let add = |handle: &Arc<SegmentHandle>| {
+            let (kind, epoch) = (SegmentKind::Log, handle.segment.epoch());
+            Change::AddSegment { id: handle.id(), kind, epoch }
+        };
+        self.record_with(handles.iter().map(add).collect(), &handles)
+    }
+
+    /// Writes an edit with these changes and every sealed length not yet recorded.
+    fn record_with(&self, others: Vec<Change>, handles: &[Arc<SegmentHandle>]) -> Result<()> {
         let sealed = std::mem::take(&mut *self.sealed.lock());
         let mut changes: Vec<Change> = sealed
             .iter()
             .map(|sealed| Change::SealSegment { id: sealed.id, length: sealed.length })
             .collect();
-        let handles: Vec<_> = spare.iter().map(|spare| spare.handle.clone()).collect();
-        for handle in &handles {
-            let (kind, epoch) = (SegmentKind::Log, handle.segment.epoch());
-            changes.push(Change::AddSegment { id: handle.id(), kind, epoch });
-        }
-        let applied = self.set.apply(|_| Ok(Edit::new(changes)), &handles, None);
+        changes.extend(others);
+        let applied = self.set.apply(|_| Ok(Edit::new(changes)), handles, None);
         if applied.is_err() {
             self.sealed.lock().extend(sealed);
         }
@@ -171,7 +187,19 @@ impl LogShared {
 
     /// True if the background should prepare a spare or record sealed lengths.
     pub fn wants_spare(&self) -> bool {
-        self.spares.lock().is_empty() || !self.sealed.lock().is_empty()
+        self.lacks_spare() || !self.sealed.lock().is_empty()
+    }
+
+    fn lacks_spare(&self) -> bool {
+        self.is_spare_wanted.load(Ordering::Relaxed) && self.spares.lock().is_empty()
+    }
+
+    /// Has the next segment prepared once the active one is half full.
+    pub fn look_ahead(&self, log: &mut Log) {
+        if log.writer.as_ref().is_some_and(|writer| writer.len() >= log.next_spare) {
+            log.next_spare = u64::MAX;
+            self.is_spare_wanted.store(true, Ordering::Relaxed);
+        }
     }
 
     /// Makes sure that the active segment can take a frame: begins the next one if it is full,
@@ -186,8 +214,24 @@ impl LogShared {
         self.rotate(log)
     }
 
+    /// Syncs and closes the active segment, if there is one. The next write begins another.
+    pub fn end_active(&self, log: &mut Log) -> Result<()> {
+        let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) else {
+            return Ok(());
+        };
+        // I2: the old segment is durable before the new one can acknowledge anything, so
+        // whatever of the new one survives a crash has all of the old one before it.
+        let length = self.end_segment(writer)?;
+        let id = active.id();
+        log.previous = Some((id, length));
+        (log.writer, log.active) = (None, None);
+        self.set.note_seqno(log.next_seqno - 1);
+        self.sealed.lock().push(SealedLength { id, length });
+        Ok(())
+    }
+
     /// Syncs and closes the active segment, if any, and begins the next one.
-    pub fn rotate(&self, log: &mut Log) -> Result<()> {
+    fn rotate(&self, log: &mut Log) -> Result<()> {
         if log.closed {
             return Err(Error::closed("the database was closed"));
         }
@@ -243,14 +287,7 @@ impl LogShared {
     }
 
     fn begin(&self, log: &mut Log, spare: &Spare) -> Result<()> {
-        let mut sealed = None;
-        if let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) {
-            // I2: the old segment is durable before the new one can acknowledge anything, so
-            // whatever of the new one survives a crash has all of the old one before it.
-            let length = self.end_segment(writer)?;
-            log.previous = Some((active.id(), length));
-            sealed = Some(SealedLength { id: active.id(), length });
-        }
+        self.end_active(log)?;
         let head = SegmentHead {
             database: self.set.tables().database,
             id: spare.handle.id(),
@@ -273,9 +310,9 @@ impl LogShared {
         let writer = SegmentWriter::activate(spare.file.clone(), segment, &head, settings)?;
         log.writer = Some(writer);
         log.active = Some(spare.handle.clone());
-        log.segment_limit = limit;
+        (log.segment_limit, log.next_spare) = (limit, limit / 2);
+        self.is_spare_wanted.store(false, Ordering::Relaxed);
         log.next_disk_look = 0;
-        self.sealed.lock().extend(sealed);
         self.counters.log_rotations.add(1);
         Ok(())
     }
@@ -303,16 +340,24 @@ impl LogShared {
         self.health.check()
     }
 
-    /// At a clean close: syncs the log and tells the manifest where it ends.
+    /// Where the log ends while no segment is active: all before is durable.
+    pub fn end(&self, log: &Log) -> LogPosition {
+        // Behind the whole segment rather than at its end, so that the head can move past it.
+        let end =
+            |(id, _): (SegmentId, u64)| LogPosition { segment: SegmentId(id.0 + 1), offset: 0 };
+        log.previous.map_or(self.set.current().head, end)
+    }
+
+    /// At a clean close: syncs the log, tells the manifest where it ends, and gives up the spares,
+    /// so that the next opening finds nothing to settle.
     pub fn seal(&self, log: &mut Log) -> Result<()> {
-        if let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) {
-            log.closed = true;
-            let length = self.end_segment(writer)?;
-            self.sealed.lock().push(SealedLength { id: active.id(), length });
-        }
-        self.record(None)?;
-        log.writer = None;
-        Ok(())
+        log.closed = true;
+        self.end_active(log)?;
+        let _spare_creation = self.spare_creation.lock();
+        let spares = std::mem::take(&mut *self.spares.lock());
+        // A crash before this edit leaves segments that were never begun.
+        let remove = |spare: &Spare| Change::RemoveSegment { id: spare.handle.id() };
+        self.record_with(spares.iter().map(remove).collect(), &[])
     }
 }
 

@@ -4,6 +4,8 @@
 //! Which segment ended where is known for all but the last: from the manifest, or from the head
 //! of the next one, which is written after the one before was synced. So everything in them has
 //! to be there, and what is not is corruption. Only the last one may end in a torn tail.
+//!
+//! One file is open at a time, however many there are: first for its head, then for its frames.
 
 use crate::base::error::{Error, InFile, IoContext, Result};
 use crate::base::key::SeqNo;
@@ -63,7 +65,6 @@ pub struct ReplayReport {
 struct Begun {
     live: LiveSegment,
     head: SegmentHead,
-    file: Arc<dyn crate::env::fs::File>,
 }
 
 /// Hands every record behind the head of `version` to `each`, in commit order.
@@ -90,7 +91,7 @@ pub fn replay(
         if expected.is_some_and(|expected| expected != segment.head.first_seqno) {
             return Err(gap(segment, expected));
         }
-        expected = read_segment(segment, length, version.head, &mut report, each)?;
+        expected = read_segment(env, segment, length, version.head, &mut report, each)?;
     }
     Ok(report)
 }
@@ -113,7 +114,7 @@ fn find_begun(env: &Env, version: &Version, report: &mut ReplayReport) -> Result
                 if let Some((_, error)) = unreadable {
                     return Err(error);
                 }
-                begun.push(Begun { live: live.clone(), head, file });
+                begun.push(Begun { live: live.clone(), head });
             }
             Ok(None) if live.sealed.is_none() => report.never_begun.push(id),
             Ok(None) => return Err(lost_content(path)),
@@ -167,14 +168,16 @@ fn gap(segment: &Begun, expected: Option<SeqNo>) -> Error {
 
 /// Reads one segment; returns the sequence number that comes next.
 fn read_segment(
+    env: &Env,
     segment: &Begun,
     length: Option<u64>,
     log_head: LogPosition,
     report: &mut ReplayReport,
     each: &mut dyn FnMut(Replayed<'_>) -> Result<()>,
 ) -> Result<Option<SeqNo>> {
-    let Begun { live, head, file } = segment;
+    let Begun { live, head } = segment;
     let path = live.handle.path();
+    let file = env.fs.open(path).doing("open a log segment", path)?;
     let mode = length.map_or(ScanMode::Tail, ScanMode::Sealed);
     let start = if head.id == log_head.segment && log_head.offset > HEAD_BYTES as u64 {
         ScanStart { offset: log_head.offset, seqno: None }
@@ -196,7 +199,7 @@ fn read_segment(
         report.bytes += frame.end - frame.offset;
         Ok(())
     };
-    let end = scan(&**file, path, head, mode, start, &mut deliver)?;
+    let end = scan(&*file, path, head, mode, start, &mut deliver)?;
     if length.is_none() {
         report.sealed.push((head.id, end.end_offset));
     }

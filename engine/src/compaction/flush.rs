@@ -30,7 +30,7 @@ pub struct FlushReport {
 /// Where the head may move once `flushed` are in tables: to the oldest entry that is not, and
 /// never behind `log_end`, up to where the log is durable. What was committed after that is in
 /// other memtables.
-fn next_head(
+pub fn next_head(
     set: &VersionSet,
     log_end: LogPosition,
     flushed: &[Arc<LoggedMemtable>],
@@ -51,7 +51,11 @@ fn next_head(
 /// I3, as in a flush: what is before the new head is durable, and in tables. A crash before the
 /// edit replays a log that has nothing new; behind it, one that begins later.
 pub fn move_head(context: &JobContext, committer: &Committer) -> Result<bool> {
-    let log_end = committer.sync()?;
+    move_head_to(context, committer.sync()?)
+}
+
+/// As [`move_head`], where the log is known to end at `log_end` and to be durable.
+pub fn move_head_to(context: &JobContext, log_end: LogPosition) -> Result<bool> {
     let mut moved = false;
     let plan = |version: &crate::version::Version| {
         let head = next_head(&context.set, log_end, &[]);

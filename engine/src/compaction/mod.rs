@@ -6,6 +6,7 @@
 //! reader).
 
 pub mod flush;
+pub mod fold;
 pub mod job;
 pub mod output;
 pub mod picker;

@@ -75,7 +75,7 @@ pub fn run(
     let order = keyspace.order.clone();
     let mut output =
         TableOutput::new(context, order, &options, options.table_bytes, IoPriority::Compaction);
-    let mut values = InOrder::new(context, view);
+    let mut values = InOrder::new(context, view, Box::new(|_| true));
     let mut input = job::inputs(pick, levels)?;
     input.seek_to_first()?;
     while input.valid() {
@@ -92,12 +92,13 @@ pub fn run(
     let tables = output.finish()?;
     let changes = values.changes();
     job::install(context, keyspace, pick, &tables, (changes, &values.handles()))?;
-    values.installed = true;
+    let values_written = values.written();
+    values.keep();
     output.keep();
     Ok(CompactionReport {
         bytes_read: pick.bytes(),
         bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
-        values_written: values.written(),
+        values_written,
         dropped: retain.dropped() + redirect.dropped(),
         moved: false,
     })
@@ -119,10 +120,14 @@ struct OpenSegment {
     file: Arc<dyn crate::env::fs::File>,
 }
 
-/// Values in the order of their keys.
-struct InOrder<'a> {
+/// Which segments values are copied from.
+pub type Moves = Box<dyn Fn(SegmentId) -> bool>;
+
+/// Entries on their way to a table whose values are copied to a segment, in the order of the keys.
+pub struct InOrder<'a> {
     context: &'a JobContext,
     view: Arc<View>,
+    moves: Moves,
     fetcher: Fetcher,
     window: Vec<PendingEntry>,
     wants: Vec<Want>,
@@ -134,15 +139,31 @@ struct InOrder<'a> {
 }
 
 impl<'a> InOrder<'a> {
-    fn new(context: &'a JobContext, view: Arc<View>) -> Self {
+    /// Copies the values that `view` finds in segments for which `moves` says yes; the pointers to
+    /// others stay.
+    pub fn new(context: &'a JobContext, view: Arc<View>, moves: Moves) -> Self {
         // Its reads are no user's: they are not counted as such.
         let fetcher = Fetcher::new(context.env.reader.clone(), Arc::default());
         let (window, wants, created) = (Vec::new(), Vec::new(), Vec::new());
         let (open, done, installed) = (None, None, false);
-        InOrder { context, view, fetcher, window, wants, bytes: 0, open, done, created, installed }
+        let bytes = 0;
+        InOrder {
+            context,
+            view,
+            moves,
+            fetcher,
+            window,
+            wants,
+            bytes,
+            open,
+            done,
+            created,
+            installed,
+        }
     }
 
-    fn add(
+    /// Takes the next entry, whose pointer leads through no relocation.
+    pub fn add(
         &mut self,
         key: &[u8],
         trailer: Trailer,
@@ -150,7 +171,9 @@ impl<'a> InOrder<'a> {
         output: &mut TableOutput<'_>,
     ) -> Result<()> {
         let mut value = None;
-        if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
+        if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)?
+            && (self.moves)(pointer.segment)
+        {
             value = Some(self.wants.len());
             self.wants.push(Want { pointer, key: key.to_vec(), seqno: trailer.seqno() });
             self.bytes += u64::from(pointer.length);
@@ -164,7 +187,8 @@ impl<'a> InOrder<'a> {
         Ok(())
     }
 
-    fn write_window(&mut self, output: &mut TableOutput<'_>) -> Result<()> {
+    /// Hands on the entries that wait, with their values.
+    pub fn write_window(&mut self, output: &mut TableOutput<'_>) -> Result<()> {
         self.context.check_closing()?;
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
         for mut entry in std::mem::take(&mut self.window) {
@@ -201,7 +225,7 @@ impl<'a> InOrder<'a> {
     }
 
     /// Makes the segment durable; its name becomes so with those of the tables.
-    fn finish(&mut self) -> Result<()> {
+    pub fn finish(&mut self) -> Result<()> {
         let Some(OpenSegment { writer, handle, file }) = self.open.take() else {
             return Ok(());
         };
@@ -213,21 +237,29 @@ impl<'a> InOrder<'a> {
         Ok(())
     }
 
-    fn written(&self) -> u64 {
+    /// Bytes of the segment.
+    pub fn written(&self) -> u64 {
         self.done.as_ref().map_or(0, |(_, length)| *length)
     }
 
-    fn handles(&self) -> Vec<Arc<SegmentHandle>> {
+    /// Handles of the new segment.
+    pub fn handles(&self) -> Vec<Arc<SegmentHandle>> {
         self.done.iter().map(|(handle, _)| handle.clone()).collect()
     }
 
-    fn changes(&self) -> Vec<Change> {
+    /// What the edit says of it.
+    pub fn changes(&self) -> Vec<Change> {
         let segment = self.done.iter().flat_map(|(handle, length)| {
             let (id, segment) = (handle.id(), &handle.segment);
             let (kind, epoch, length) = (segment.kind(), segment.epoch(), *length);
             [Change::AddSegment { id, kind, epoch }, Change::SealSegment { id, length }]
         });
         segment.collect()
+    }
+
+    /// The edit that names the segment took effect: it stays.
+    pub fn keep(mut self) {
+        self.installed = true;
     }
 }
 

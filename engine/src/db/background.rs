@@ -183,7 +183,6 @@ impl Background {
     }
 
     /// What jobs get.
-    #[cfg(test)]
     pub(super) fn context(&self) -> &JobContext {
         &self.place.context
     }

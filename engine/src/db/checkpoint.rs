@@ -1,9 +1,7 @@
 //! A checkpoint: a second, complete database that shares the files of this one by hard links.
 
 use crate::base::error::{Error, IoContext, Result};
-use crate::base::pointer::SegmentId;
 use crate::db::{Db, create};
-use crate::segment::SegmentKind;
 use crate::version::Version;
 use crate::version::build::state_of;
 use crate::version::manifest::ManifestWriter;
@@ -15,8 +13,8 @@ impl Db {
     /// before the call is in it. Files are hard-linked where the file system can and copied
     /// where it can't, so it costs little space until the files here go their way.
     ///
-    /// Writers wait only while the log is rotated. A checkpoint that was cut short has no
-    /// CURRENT and is refused when opened, unless it has no file yet.
+    /// Writers wait only while a segment of the log is closed. A checkpoint that was cut short has
+    /// no CURRENT and is refused when opened, unless it has no file yet.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let target = target.as_ref();
         self.core.check_writable()?;
@@ -43,27 +41,20 @@ impl Db {
         ManifestWriter::create(env, target, database, next_file - 1, &state).map(|_| ())
     }
 
-    /// Rotates the log, so that all committed so far is in closed segments; returns the version
-    /// with only those.
+    /// Closes the active segment, so that all committed so far is in closed ones; returns the
+    /// version with only those.
     fn close_log_for_checkpoint(&self) -> Result<(Version, u64)> {
         let committer = &self.core.committer;
         // Held until the version is taken: no table in it has an entry of a later commit, whose
         // value would be in a segment that is not part of the checkpoint.
         let mut log = committer.hold();
-        committer.log().rotate(&mut log)?;
+        committer.log().end_active(&mut log)?;
         committer.log().record_sealed()?;
-        let active = log.active.as_ref().map_or(SegmentId(0), |active| active.id());
         let seqno = log.next_seqno - 1;
         let mut version = (*self.core.set.current()).clone();
         drop(log);
-        let segments = Arc::make_mut(&mut version.segments);
-        segments.retain(|&id, live| {
-            let sorted = live.handle.segment.kind() == SegmentKind::Sorted;
-            live.sealed.is_some() && (sorted || id < active)
-        });
-        if version.head.segment >= active {
-            version.head = crate::version::LogPosition { segment: active, offset: 0 };
-        }
+        // The others are spares: nothing was written to them.
+        Arc::make_mut(&mut version.segments).retain(|_, live| live.sealed.is_some());
         Ok((version, seqno))
     }
 

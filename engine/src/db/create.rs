@@ -84,13 +84,21 @@ pub fn create(
 }
 
 /// Writes the settings in force beside the manifest, for people and for the command `cleave`. The
-/// engine never reads them, so a file of that name that somebody else wrote stays.
+/// engine never goes by them. A file that says the same stays as it is, and so does one of that
+/// name that somebody else wrote.
 pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
     let path = dir.join(names::OPTIONS);
     if !owner::is_ours(env, &path, None)? {
         return Ok(());
     }
     if env.fs.exists(&path).doing("look for", &path)? {
+        let file = env.fs.open(&path).doing("open", &path)?;
+        // One byte more, so that a longer file is not taken for the same.
+        let mut written = vec![0; text.len() + 1];
+        let length = file.read_at(&mut written, 0).doing("read", &path)?;
+        if &written[..length] == text.as_bytes() {
+            return Ok(());
+        }
         env.fs.remove(&path).doing("remove", &path)?;
     }
     let file = env.fs.create(&path).doing("create", &path)?;

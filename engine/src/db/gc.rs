@@ -43,7 +43,7 @@ impl Db {
             let committer = &self.core.committer;
             let mut log = committer.hold();
             // The head moves past the active segment with the flush: its garbage counts too.
-            committer.log().rotate(&mut log)?;
+            committer.log().end_active(&mut log)?;
             committer.log().record_sealed()?;
         }
         self.flush()?;

@@ -38,7 +38,7 @@ use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::commit::group::{Committer, Durability};
 use crate::commit::stall::WriteStallController;
 use crate::compaction::picker::pick_range;
-use crate::compaction::reorganize;
+use crate::compaction::{flush, fold, reorganize};
 use crate::env::Env;
 use crate::env::budget::Budget;
 use crate::env::fs::Lock;
@@ -49,6 +49,7 @@ use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::TableHandle;
 use crate::version::health::Health;
+use crate::version::job::JobContext;
 use crate::version::levels::{Levels, bounds};
 use crate::version::set::VersionSet;
 use crate::version::settings::KeyspaceOptions;
@@ -130,6 +131,7 @@ impl Core {
         }
         self.background.stop();
         let outcome = if self.options.read_only { Ok(()) } else { self.seal_log() };
+        let outcome = outcome.and_then(|()| self.leave_few_files());
         self.set.close();
         // Files whose last reader is gone; what is still held is an orphan for the next opening.
         let purged = self.set.purge().map(|_| ());
@@ -141,6 +143,53 @@ impl Core {
         let mut log = self.committer.hold();
         self.health.check()?;
         self.committer.log().seal(&mut log)
+    }
+
+    /// At the end of a session that wrote, and where one was settled that did not come to its end:
+    /// puts together what it and those before it left in small files, and lets go of segments that
+    /// are dead as a whole.
+    pub(crate) fn leave_few_files(&self) -> Result<()> {
+        if !self.set.is_changed() {
+            return Ok(());
+        }
+        let tidied = self.fold_small().and_then(|()| self.background.drop_dead());
+        // I9: nothing is lost, and the next session tries again.
+        tidied.or_else(|error| match error.kind() {
+            ErrorKind::DiskFull => Ok(()),
+            _ => Err(error),
+        })
+    }
+
+    /// Makes one table and one segment of what many short sessions left, if there is that much. No
+    /// other job runs, and nobody writes.
+    fn fold_small(&self) -> Result<()> {
+        let (set, segment_bytes) = (&self.set, self.options.segment_bytes);
+        let keyspaces = set.keyspaces();
+        if !fold::is_due(&set.current(), &keyspaces, segment_bytes) {
+            return Ok(());
+        }
+        // Jobs of the background end when the database closes; this one is part of that.
+        let context = JobContext { closing: Arc::default(), ..self.background.context().clone() };
+        let log_end = {
+            let log = self.committer.hold();
+            for keyspace in &keyspaces {
+                keyspace.rotate_memtable();
+            }
+            self.committer.log().end(&log)
+        };
+        for keyspace in &keyspaces {
+            let snapshots = self.snapshots.list();
+            let report = fold::run(&context, keyspace, snapshots, log_end, segment_bytes);
+            // One that was dropped meanwhile leaves nothing.
+            if report.is_err() && keyspace.check().is_err() {
+                continue;
+            }
+            let report = report?;
+            self.counters.flushes.add(1);
+            self.counters.flush_bytes_written.add(report.bytes);
+            self.counters.entries_dropped.add(report.dropped);
+        }
+        flush::move_head_to(&context, log_end).map(|_| ())
     }
 
     fn add_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {

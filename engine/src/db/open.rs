@@ -29,7 +29,7 @@ use crate::version::Version;
 use crate::version::files::{PurgeQueue, TableContext, names};
 use crate::version::health::Health;
 use crate::version::job::JobContext;
-use crate::version::manifest::{Current, read_current};
+use crate::version::manifest::{Current, read_current, sync_manifest};
 use crate::version::set::{self, VersionSet};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::Snapshots;
@@ -169,14 +169,26 @@ struct Opening {
 struct Recovered {
     set: Arc<VersionSet>,
     health: Arc<Health>,
-    /// The manifest that was in force.
+    /// The manifest in force.
     manifest: u64,
+    /// True if it ends in an edit that a crash cut short.
+    is_torn: bool,
     keyspaces: BTreeMap<String, Arc<KeyspaceState>>,
     /// Files that nothing live names.
     orphans: Vec<PathBuf>,
     replay: ReplayReport,
     report: RecoveryReport,
     last_seqno: u64,
+}
+
+impl Recovered {
+    /// True if there is nothing to settle: the log is closed, and the manifest knows all that is
+    /// there and no more.
+    fn is_settled(&self) -> bool {
+        let ReplayReport { sealed, never_begun, torn, .. } = &self.replay;
+        let is_closed = sealed.is_empty() && never_begun.is_empty() && torn.is_empty();
+        is_closed && !self.is_torn && self.orphans.is_empty()
+    }
 }
 
 impl Opening {
@@ -242,6 +254,7 @@ impl Opening {
         report.torn_bytes = replayed.torn.iter().map(|torn| torn.bytes).sum();
         let last_seqno = found.last_seqno.max(replayed.last_seqno);
         let health = Arc::new(Health::default());
+        let (manifest_bytes, is_torn) = (found.manifest_bytes, found.is_torn);
         let set = VersionSet::new(set::VersionSetParts {
             env: self.env.clone(),
             tables,
@@ -252,10 +265,14 @@ impl Opening {
             comparator_of: Box::new(comparator_of),
         });
         by_id.into_values().for_each(|keyspace| set.register(keyspace));
+        if !self.options.read_only {
+            set.open_for_edits(current.manifest, manifest_bytes);
+        }
         Ok(Recovered {
             set: Arc::new(set),
             health,
             manifest: current.manifest,
+            is_torn,
             keyspaces,
             orphans: left.orphans,
             replay: replayed,
@@ -302,18 +319,23 @@ impl Opening {
         Ok((by_name, by_id))
     }
 
-    /// Makes what recovery found durable: first the log itself and the torn bytes' copy, then the
+    /// Makes what recovery found durable. Where the last session closed cleanly no file changes;
+    /// else what a crash left is settled: first the log itself and the torn bytes' copy, then the
     /// manifest, then the cut. A crash in between repeats it.
     fn settle(&self, recovered: &mut Recovered) -> Result<()> {
         let (env, dir) = (&self.env, &self.dir);
+        if recovered.is_settled() {
+            sync_manifest(env, dir, recovered.manifest)?;
+            return create::write_options(env, dir, &self.options.to_text());
+        }
         let database = recovered.set.tables().database;
         recover::sync_log(env, dir, &recovered.replay)?;
         for torn in recovered.replay.torn.iter().filter(|torn| torn.bytes > 0) {
             recover::put_aside(env, dir, database, torn)?;
         }
-        recovered.set.start_manifest(recovered.manifest)?;
-        recovered.report.orphans_removed = recover::remove_orphans(env, &recovered.orphans)?;
+        // The first edit of this opening: it begins a new manifest.
         recovered.set.apply(|_| Ok(recover::settling_edit(&recovered.replay)), &[], None)?;
+        recovered.report.orphans_removed = recover::remove_orphans(env, &recovered.orphans)?;
         for torn in recovered.replay.torn.iter().filter(|torn| torn.offset > 0) {
             recover::cut(env, dir, torn)?;
         }
@@ -347,7 +369,7 @@ impl Opening {
             self.core(core, recovered, lock, counters, snapshots, stall_controller)
         });
         if writable {
-            core.committer.log().rotate(&mut core.committer.hold())?;
+            core.leave_few_files()?;
             core.committer.seal_held_back();
             core.background.move_head();
             core.background.start(compaction_threads).doing("start threads for", &core.dir)?;
@@ -471,6 +493,7 @@ impl Opening {
             next_look: 0,
             next_disk_look: 0,
             segment_limit: 0,
+            next_spare: u64::MAX,
             closed: false,
         };
         Committer::new(parts, log)

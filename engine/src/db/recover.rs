@@ -59,6 +59,10 @@ pub struct Manifested {
     pub next_file: u64,
     /// The newest sequence number that it knows.
     pub last_seqno: SeqNo,
+    /// Length of its file in bytes.
+    pub manifest_bytes: u64,
+    /// True if it ends in an edit that a crash cut short.
+    pub is_torn: bool,
 }
 
 /// Reads the manifest in force.
@@ -68,12 +72,17 @@ pub fn read_version(
     current: Current,
     comparator_of: crate::version::build::ComparatorOf<'_>,
 ) -> Result<Manifested> {
-    let edits = read_manifest(env, &tables.dir, current.database, current.manifest)?;
+    let content = read_manifest(env, &tables.dir, current.database, current.manifest)?;
     let builder = VersionBuilder { tables, comparator_of };
     let path = names::manifest(&tables.dir, current.manifest);
-    let mut found =
-        Manifested { version: Version::default(), next_file: current.manifest + 1, last_seqno: 0 };
-    for edit in &edits {
+    let mut found = Manifested {
+        version: Version::default(),
+        next_file: current.manifest + 1,
+        last_seqno: 0,
+        manifest_bytes: content.length,
+        is_torn: content.is_torn,
+    };
+    for edit in &content.edits {
         found.version =
             builder.apply(&found.version, edit, &[]).map_err(|error| error.in_file(&path))?;
         for change in &edit.changes {

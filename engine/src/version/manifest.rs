@@ -194,8 +194,18 @@ fn read_whole(env: &Env, path: &Path) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads the edits of manifest `id` of `database`, the whole state first.
-pub fn read_manifest(env: &Env, dir: &Path, database: u64, id: u64) -> Result<Vec<Edit>> {
+/// What a manifest holds.
+pub struct ManifestContent {
+    /// The edits, the whole state first.
+    pub edits: Vec<Edit>,
+    /// Length of the file in bytes.
+    pub length: u64,
+    /// True if it ends in a record that a crash cut short, whose edit never took effect.
+    pub is_torn: bool,
+}
+
+/// Reads manifest `id` of `database`.
+pub fn read_manifest(env: &Env, dir: &Path, database: u64, id: u64) -> Result<ManifestContent> {
     let path = names::manifest(dir, id);
     let bytes = read_whole(env, &path)?;
     Header::decode_expected(&bytes, FileKind::Manifest, database, id).in_file(&path)?;
@@ -214,7 +224,17 @@ pub fn read_manifest(env: &Env, dir: &Path, database: u64, id: u64) -> Result<Ve
             .at(offset as u64)
             .advise("restore the database from a checkpoint"));
     }
-    Ok(edits)
+    Ok(ManifestContent { edits, length: bytes.len() as u64, is_torn: offset < bytes.len() })
+}
+
+/// Makes manifest `id` durable, and the name under which CURRENT names it: after the end of a
+/// process the page cache alone may hold what an opening has read. Changes no file.
+pub fn sync_manifest(env: &Env, dir: &Path, id: u64) -> Result<()> {
+    let path = names::manifest(dir, id);
+    // I2: a power cut after this takes nothing back that the opening shows. One before it may
+    // take the last edit back, as if its writer had been cut off a moment earlier.
+    env.fs.open_write(&path).doing("open", &path)?.sync().doing("sync the manifest", &path)?;
+    env.fs.sync_dir(dir).doing("sync the directory", dir)
 }
 
 /// The payload of the record at `offset`, if it is valid.

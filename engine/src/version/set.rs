@@ -55,8 +55,8 @@ pub struct VersionSet {
     last_seqno: AtomicU64,
     current: ArcSwap<Version>,
     alive: Alive,
-    /// Held while an edit is applied. `None` in a database that is read-only or closed.
-    manifest: Mutex<Option<ManifestWriter>>,
+    /// Held while an edit is applied.
+    manifest: Mutex<Manifest>,
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     manifest_bytes: AtomicU64,
     unnamed_bytes: AtomicU64,
@@ -65,8 +65,38 @@ pub struct VersionSet {
     hard_links: Mutex<()>,
 }
 
+/// Where edits go.
+enum Manifest {
+    /// Nowhere: the database is read-only or closed.
+    Closed,
+    /// The first edit begins a new manifest, in place of the one that the opening has read. A
+    /// session that changes nothing leaves that one in force.
+    Read {
+        /// Its id.
+        id: u64,
+        /// Its length in bytes.
+        length: u64,
+    },
+    /// To a manifest of this opening.
+    Begun(ManifestWriter),
+}
+
+impl Manifest {
+    fn length(&self) -> u64 {
+        match self {
+            Manifest::Closed => 0,
+            Manifest::Read { length, .. } => *length,
+            Manifest::Begun(writer) => writer.length(),
+        }
+    }
+}
+
+fn closed() -> Error {
+    Error::closed("the database was closed")
+}
+
 impl VersionSet {
-    /// A set over a recovered version; without a manifest yet, so read-only.
+    /// A set over a recovered version, which is read-only.
     pub fn new(parts: VersionSetParts) -> Self {
         let current = Arc::new(parts.version);
         let alive = Alive::default();
@@ -80,7 +110,7 @@ impl VersionSet {
             last_seqno: AtomicU64::new(parts.last_seqno),
             current: ArcSwap::new(current),
             alive,
-            manifest: Mutex::new(None),
+            manifest: Mutex::new(Manifest::Closed),
             keyspaces: Mutex::new(BTreeMap::new()),
             manifest_bytes: AtomicU64::new(0),
             unnamed_bytes: AtomicU64::new(0),
@@ -98,34 +128,45 @@ impl VersionSet {
         self.hard_links.try_lock()
     }
 
-    /// Starts a manifest of its own for this opening, with the whole state, in place of the one
-    /// that was read.
-    pub fn start_manifest(&self, read: u64) -> Result<()> {
-        self.rewrite(&mut self.manifest.lock())?;
-        self.unlink(&names::manifest(&self.tables.dir, read))
+    /// Takes edits from now on. The first of them begins a manifest in place of the one that was
+    /// read, which has this id and length.
+    pub fn open_for_edits(&self, id: u64, length: u64) {
+        *self.manifest.lock() = Manifest::Read { id, length };
     }
 
-    fn rewrite(&self, manifest: &mut Option<ManifestWriter>) -> Result<()> {
+    /// Begins a new manifest that holds the whole of `version`, in place of the one in force.
+    fn rewrite(&self, manifest: &mut Manifest, version: &Version) -> Result<()> {
+        let old = match manifest {
+            Manifest::Closed => return Err(closed()),
+            Manifest::Read { id, .. } => *id,
+            Manifest::Begun(writer) => writer.id(),
+        };
         let id = self.allocate()?;
-        let version = self.current.load_full();
         let next = self.next_file.load(Ordering::SeqCst);
-        let state = state_of(&version, next, self.last_seqno.load(Ordering::SeqCst));
+        let state = state_of(version, next, self.last_seqno.load(Ordering::SeqCst));
         let (dir, database) = (&self.tables.dir, self.tables.database);
         let new = ManifestWriter::create(&self.env, dir, database, id, &state)?;
         self.manifest_bytes.fetch_add(new.length(), Ordering::Relaxed);
-        let old = manifest.replace(new);
-        if let Some(old) = old {
-            // A crash before the unlink leaves a manifest that CURRENT does not name; the next
-            // opening removes it.
-            self.unlink(&names::manifest(dir, old.id()))?;
+        *manifest = Manifest::Begun(new);
+        // I5: CURRENT names the new one durably. A crash before the unlink leaves an orphan, which
+        // the next opening removes. The state is in force already, so a failure here is not its
+        // own: the background tries again.
+        let old = names::manifest(dir, old);
+        if self.unlink(&old).is_err() {
+            self.tables.purge.put_back(vec![old]);
         }
         Ok(())
+    }
+
+    /// True if there was an edit since the opening.
+    pub fn is_changed(&self) -> bool {
+        matches!(*self.manifest.lock(), Manifest::Begun(_))
     }
 
     /// Ends all edits: whoever comes later, or waits for its turn, is refused. The manifest may
     /// be another process's to replace from then on.
     pub fn close(&self) {
-        *self.manifest.lock() = None;
+        *self.manifest.lock() = Manifest::Closed;
     }
 
     /// An id never used before in this database, for a file or a keyspace.
@@ -157,7 +198,7 @@ impl VersionSet {
 
     /// Length of the manifest in force, in bytes.
     pub fn manifest_length(&self) -> u64 {
-        self.manifest.lock().as_ref().map_or(0, ManifestWriter::length)
+        self.manifest.lock().length()
     }
 
     /// Bytes written to manifests since the opening.
@@ -224,24 +265,38 @@ impl VersionSet {
         check_levels(&version, &edit)?;
         references::check_edit(&version, &edit)?;
         edit.changes.push(Change::NextFile(self.next_file.load(Ordering::SeqCst)));
-        self.persist(&mut manifest, &edit)?;
+        if edit.changes.iter().any(|change| matches!(change, Change::Head(_))) {
+            // I6: what lies before the head may be the last that tells of these numbers.
+            edit.changes.push(Change::LastSeqno(self.last_seqno.load(Ordering::SeqCst)));
+        }
+        self.persist(&mut manifest, &edit, &version)?;
         let version = Arc::new(version);
         self.alive.note(version.number, &version.mark);
         self.current.store(version.clone());
         self.show(&version, flushed);
         // I5: the edit is durable; each file goes when its last reader does.
         removed.mark_obsolete();
-        if manifest.as_ref().is_some_and(ManifestWriter::is_outgrown) {
+        if matches!(&*manifest, Manifest::Begun(writer) if writer.is_outgrown()) {
             // The edit itself is done: no room for a new manifest is not its failure.
-            if let Err(error) = self.rewrite(&mut manifest) {
+            if let Err(error) = self.rewrite(&mut manifest, &version) {
                 self.rewrite_failed(&error)?;
             }
         }
         Ok(version)
     }
 
-    fn persist(&self, manifest: &mut Option<ManifestWriter>, edit: &Edit) -> Result<()> {
-        let writer = manifest.as_mut().ok_or_else(|| Error::closed("the database was closed"))?;
+    /// Makes an edit durable that leads to `version`.
+    fn persist(&self, manifest: &mut Manifest, edit: &Edit, version: &Version) -> Result<()> {
+        let Manifest::Begun(writer) = manifest else {
+            // The manifest that was read may be in the page cache only, or end in a torn record:
+            // nothing is appended to it. The edit takes effect with the first record of the new
+            // one. A crash before CURRENT names that leaves the old one in force, and an orphan.
+            let begun = self.rewrite(manifest, version);
+            return begun.or_else(|error| match error.kind() {
+                ErrorKind::Closed => Err(error),
+                _ => self.rewrite_failed(&error).and(Err(error)),
+            });
+        };
         let before = writer.length();
         match writer.append(edit) {
             Ok(()) => {

@@ -27,5 +27,6 @@ mod planted;
 mod punch;
 mod readonly;
 mod reopen;
+mod sessions;
 mod snapshots;
 mod space;

@@ -7,6 +7,7 @@ use cleavedb::{
     Db, Durability, Error, KeyspaceOptions, Options, Separation, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
+use std::path::Path;
 
 pub const DIR: &str = "db";
 
@@ -313,6 +314,12 @@ impl Client {
             self.relocated.by_hand += report.segments_freed;
         }
         Ok(())
+    }
+
+    /// How many files of the database end in this.
+    pub fn files(&self, suffix: &str) -> usize {
+        let names = self.env.fs.list(Path::new(DIR)).expect("the directory can be listed");
+        names.iter().filter(|name| name.extension().is_some_and(|it| it == suffix)).count()
     }
 
     /// Lets time pass, in which the background does what it does by itself.

@@ -44,15 +44,18 @@ pub struct Known {
     pub checkpoint: Option<Checkpoint>,
 }
 
+/// What a client does until the crash.
+type Script = fn(&mut Client) -> Step;
+
 /// Runs the script until the call number `crash_at`, or to its end.
-fn run_script(crash_at: Option<u64>) -> (Simulation, Known, Relocated) {
+fn run_script(script: Script, crash_at: Option<u64>) -> (Simulation, Known, Relocated) {
     let (env, simulation) = Env::simulated(seed());
     if let Some(call) = crash_at {
         simulation.crash_at(call);
     }
     let (known, relocated) = simulation.run(|| {
         let mut client = Client::new(&simulation, env, Model::default());
-        let outcome = script::run(&mut client);
+        let outcome = script(&mut client);
         client.leave();
         assert_eq!(simulation.crashed(), crash_at.is_some(), "the script ended at the crash");
         assert!(outcome.is_ok() || simulation.crashed());
@@ -143,8 +146,8 @@ fn crash_again(
 
 /// Checks every kind of survivors of a crash; returns how many states were recovered from, and
 /// what went wrong.
-fn check_crash(call: Option<u64>) -> (usize, Vec<String>) {
-    let (simulation, known, _) = run_script(call);
+fn check_crash(script: Script, call: Option<u64>) -> (usize, Vec<String>) {
+    let (simulation, known, _) = run_script(script, call);
     let (mut states, mut failures) = (0, Vec::new());
     for (index, (policy, draw)) in SURVIVORS.into_iter().enumerate() {
         let number = call.unwrap_or(0) + index as u64;
@@ -215,21 +218,21 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
 /// How many calls of the script change the disk. Value GC has to have worked, asked or not: a crash
 /// in the middle of nothing shows nothing.
 fn count_calls() -> u64 {
-    let (simulation, _, relocated) = run_script(None);
+    let (simulation, _, relocated) = run_script(script::run, None);
     let by_itself = relocated.in_all - relocated.by_hand;
     assert!(relocated.by_hand > 2 && by_itself > 2, "value GC rests: {relocated:?}");
     simulation.mutations()
 }
 
-/// Crashes at every `stride`-th call from `first` on; `CLEAVEDB_STRIDE` makes the steps larger.
-fn check_calls(first: u64, stride: usize) {
-    let calls = count_calls();
-    assert!(calls > 300, "the script does too little: {calls} calls");
+/// Crashes at every `stride`-th of `calls` calls of the script from `first` on; `CLEAVEDB_STRIDE`
+/// makes the steps larger.
+fn check_calls(script: Script, calls: u64, first: u64, stride: usize) {
+    assert!(calls > 200, "the script does too little: {calls} calls");
     let more: usize = std::env::var("CLEAVEDB_STRIDE").map_or(1, |text| text.parse().unwrap());
     let (mut states, mut failures) = (0, Vec::new());
     let crashes = (first..=calls).step_by(stride * more).map(Some).chain([None]);
     for call in crashes {
-        let (more, failed) = check_crash(call);
+        let (more, failed) = check_crash(script, call);
         states += more;
         failures.extend(failed);
     }
@@ -240,10 +243,24 @@ fn check_calls(first: u64, stride: usize) {
 
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_odd_call_of_the_script() {
-    check_calls(1, 2);
+    check_calls(script::run, count_calls(), 1, 2);
 }
 
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_even_call_of_the_script() {
-    check_calls(2, 2);
+    check_calls(script::run, count_calls(), 2, 2);
+}
+
+/// What short sessions leave is put together by the end of some of them.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_odd_call_of_short_sessions() {
+    let (simulation, ..) = run_script(script::sessions, None);
+    check_calls(script::sessions, simulation.mutations(), 1, 2);
+}
+
+/// The same at the other calls.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_even_call_of_short_sessions() {
+    let (simulation, ..) = run_script(script::sessions, None);
+    check_calls(script::sessions, simulation.mutations(), 2, 2);
 }

@@ -157,6 +157,28 @@ pub fn run(client: &mut Client) -> Step {
     client.check_live()
 }
 
+/// Sessions with a put or two each; some write nothing, some do not come to their end.
+pub fn sessions(client: &mut Client) -> Step {
+    for number in 0..11 {
+        client.open()?;
+        if number == 0 {
+            client.keyspace("side", inline_options())?;
+        }
+        match number {
+            5 => client.check_live()?,
+            3 | 7 => batches(client, "side", number..number + 1)?,
+            _ => puts(client, number * 2..number * 2 + 2)?,
+        }
+        if number == 2 {
+            client.settle("sync", Db::sync)?;
+        }
+        client.close()?;
+    }
+    client.open()?;
+    assert!(client.files("seg") < 6, "short sessions leave {} segments", client.files("seg"));
+    client.check_live()
+}
+
 /// What goes on after a recovery, short: writes of each kind, and a flush.
 pub fn go_on(client: &mut Client, from: usize) -> Step {
     client.keyspace("side", inline_options())?;

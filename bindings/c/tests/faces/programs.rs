@@ -46,6 +46,13 @@ fn processes_and_threads_come_and_go() {
 }
 
 #[test]
+fn sessions_need_few_descriptors() {
+    // More with e.g. CLEAVEDB_SESSIONS=5000.
+    let count = std::env::var("CLEAVEDB_SESSIONS").unwrap_or("300".to_owned());
+    assert_eq!(compile_and_run("sessions.c", &[&count]), "ok\n");
+}
+
+#[test]
 fn two_copies_in_one_process() {
     let copy = fresh("a-copy").join("libcopy.so");
     std::fs::copy(library(), &copy).expect("a copy of the library");

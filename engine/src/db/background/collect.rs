@@ -97,7 +97,7 @@ impl Background {
     }
 
     /// Removes the segments that nothing leads to.
-    pub(super) fn drop_dead(&self) -> Result<()> {
+    pub fn drop_dead(&self) -> Result<()> {
         let (set, counters) = (&self.place.context.set, &self.place.counters);
         if !dead::pick(&set.current()).is_empty() {
             counters.segments_dropped.add(dead::run(set)? as u64);
@@ -171,7 +171,7 @@ impl Background {
         let committer = &self.place.committer;
         let mut log = committer.hold();
         if matches!(advice, LogTailAdvice::SealActive { .. }) {
-            committer.log().rotate(&mut log)?;
+            committer.log().end_active(&mut log)?;
             committer.log().record_sealed()?;
         }
         for keyspace in &keyspaces {

@@ -215,7 +215,7 @@ fn a_snapshot_sees_what_was_relocated() {
         db.default_keyspace().put(format!("{n:03}"), vec![b'c'; 700]).unwrap();
     }
     db.default_keyspace().flush().unwrap();
-    db.core.committer.log().rotate(&mut db.core.committer.hold()).unwrap();
+    db.core.committer.log().end_active(&mut db.core.committer.hold()).unwrap();
     db.core.committer.log().record_sealed().unwrap();
     relocate(&db, &homes(&db), &[]);
     expect_clean(&db);

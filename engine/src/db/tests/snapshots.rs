@@ -19,7 +19,7 @@ pub(super) fn put(db: &Db, key: &str, byte: u8) {
 /// The log goes on in another segment.
 pub(super) fn close_segment(db: &Db) {
     let mut log = db.core.committer.hold();
-    db.core.committer.log().rotate(&mut log).unwrap();
+    db.core.committer.log().end_active(&mut log).unwrap();
     db.core.committer.log().record_sealed().unwrap();
 }
 

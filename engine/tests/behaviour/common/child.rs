@@ -34,7 +34,19 @@ impl Running {
     /// Runs the ignored test `name` of this program on `dir`.
     pub fn start(name: &str, dir: &Path, how: &str) -> Self {
         let program = std::env::current_exe().expect("this program");
-        let mut process = Command::new(program)
+        Self::run(&mut Command::new(program), name, dir, how)
+    }
+
+    /// The same with at most so many descriptors.
+    pub fn limited(name: &str, dir: &Path, how: &str, descriptors: &str) -> Self {
+        let program = std::env::current_exe().expect("this program");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", "ulimit -n \"$1\" && shift && exec \"$@\"", "sh", descriptors]);
+        Self::run(shell.arg(program), name, dir, how)
+    }
+
+    fn run(command: &mut Command, name: &str, dir: &Path, how: &str) -> Self {
+        let mut process = command
             .args(["--exact", name, "--ignored", "--nocapture", "--test-threads=1"])
             .env("CLEAVEDB_CHILD_DIR", dir)
             .env("CLEAVEDB_CHILD_HOW", how)

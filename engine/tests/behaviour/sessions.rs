@@ -1,0 +1,163 @@
+//! Many short sessions: what they leave, and that a session without a write leaves nothing.
+
+use crate::common;
+use crate::common::child::{self, Running};
+use cleavedb::{Db, Options};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// More than this many files than the data needs are too many.
+const SPARE_FILES: usize = 16;
+/// What every database has: CURRENT, a manifest, LOCK and OPTIONS.
+const FIXED_FILES: usize = 4;
+/// A process may have so many descriptors in these tests; its own and the standard ones included.
+const DESCRIPTORS: &str = "64";
+
+fn files(dir: &Path) -> usize {
+    std::fs::read_dir(dir).unwrap().count()
+}
+
+fn open(dir: &Path) -> Db {
+    common::open_with(dir, Options { compaction_threads: 1, ..Options::default() })
+}
+
+fn value(number: usize, bytes: usize) -> Vec<u8> {
+    common::value(&common::key(number), 1, bytes)
+}
+
+/// Opens, puts a value of so many bytes, or nothing, and closes; so many times.
+fn sessions(dir: &Path, count: usize, bytes: usize) {
+    for number in 0..count {
+        let db = open(dir);
+        let report = db.recovery();
+        assert!(report.replayed_records <= 9, "session {number} replays {report:?}");
+        assert_eq!((report.orphans_removed, report.torn_bytes), (0, 0), "session {number}");
+        if bytes > 0 {
+            db.default_keyspace().put(common::key(number), value(number, bytes)).unwrap();
+        }
+        db.close().unwrap();
+        let found = files(dir);
+        assert!(found <= FIXED_FILES + SPARE_FILES, "{found} files after session {number}");
+    }
+}
+
+#[test]
+#[ignore = "run by others, with few descriptors"]
+fn child() {
+    let Some((dir, how)) = child::job() else { return };
+    let mut numbers = how.split(' ').map(|number| number.parse().unwrap());
+    let (count, bytes) = (numbers.next().unwrap(), numbers.next().unwrap());
+    sessions(&dir, count, bytes);
+    let db = open(&dir);
+    for number in 0..if bytes > 0 { count } else { 0 } {
+        let found = db.default_keyspace().get(common::key(number)).unwrap();
+        assert_eq!(found.as_deref(), Some(&value(number, bytes)[..]), "of session {number}");
+    }
+    assert!(db.check().unwrap().is_clean());
+    db.close().unwrap();
+    let report = Db::repair(&dir).unwrap();
+    assert!(report.was_healthy, "{:?}", report.problems);
+    child::tell("done");
+}
+
+fn run(count: usize, bytes: usize) {
+    let dir = common::dir();
+    let how = format!("{count} {bytes}");
+    let mut child = Running::limited("sessions::child", dir.path(), &how, DESCRIPTORS);
+    assert_eq!(child.hear(), "done");
+}
+
+/// Each opening used to begin a segment of the log, and each replay to hold all of them open: after
+/// as many sessions as there were descriptors the database could be neither opened nor repaired.
+/// Now nothing is begun before the first write.
+#[test]
+fn thousands_that_write_nothing_leave_nothing() {
+    run(5000, 0);
+}
+
+/// Segments of sessions that wrote little used to stay until as many bytes were written as make the
+/// head of the log move. Now they are put together.
+#[test]
+fn thousands_with_one_small_put_each_leave_few_files() {
+    run(5000, 100);
+}
+
+/// The same with values that live in those segments.
+#[test]
+fn hundreds_with_one_separated_value_each_leave_few_files() {
+    run(700, 2000);
+}
+
+/// What is known of a file.
+type Facts = (SystemTime, Vec<u8>);
+
+fn facts(dir: &Path) -> BTreeMap<String, Facts> {
+    let mut found = BTreeMap::new();
+    for entry in std::fs::read_dir(dir).unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.file_name().into_string().unwrap();
+        if name != "LOCK" {
+            let modified = entry.metadata().unwrap().modified().unwrap();
+            found.insert(name, (modified, std::fs::read(entry.path()).unwrap()));
+        }
+    }
+    found
+}
+
+/// However many sessions with writes came before, and of whatever kind.
+#[test]
+fn one_without_a_write_changes_no_file_but_the_lock() {
+    let dir = common::dir();
+    for number in 0..30 {
+        let db = open(dir.path());
+        let side = db.keyspace("side").unwrap();
+        side.put(common::key(number), value(number, 10)).unwrap();
+        side.delete(common::key(number / 2)).unwrap();
+        db.default_keyspace().put(common::key(number), value(number, 2000)).unwrap();
+        if number % 7 == 0 {
+            db.flush().unwrap();
+        }
+        db.close().unwrap();
+        let before = facts(dir.path());
+        for _ in 0..2 {
+            let db = open(dir.path());
+            assert!(db.default_keyspace().get(common::key(number)).unwrap().is_some());
+            assert_eq!(db.keyspace("side").unwrap().iter().count(), number - number / 2);
+            db.sync().unwrap();
+            db.close().unwrap();
+        }
+        let after = facts(dir.path());
+        let names = before.keys().chain(after.keys());
+        let changed: Vec<_> = names.filter(|&name| before.get(name) != after.get(name)).collect();
+        assert!(changed.is_empty(), "after session {number}: {changed:?}");
+    }
+}
+
+/// Processes that are killed leave what the next opening settles; that puts it together, too.
+#[test]
+fn killed_ones_leave_few_files() {
+    let dir = common::dir();
+    // Little is prepared for appends: a copy of that takes time, and so does the search in it.
+    let open = |place: &Path| {
+        common::open_with(place, Options { segment_bytes: 64 << 10, ..Options::default() })
+    };
+    for number in 0..40 {
+        // A copy of the files of a running session is what a kill leaves.
+        let place = dir.path().join(format!("{number}"));
+        let db = open(&place);
+        db.default_keyspace().put(common::key(number), value(number, 2000)).unwrap();
+        common::copy_dir(&place, &dir.path().join(format!("{}", number + 1)));
+        db.close().unwrap();
+        std::fs::remove_dir_all(&place).unwrap();
+    }
+    let place = dir.path().join("40");
+    let db = open(&place);
+    for number in 0..40 {
+        let found = db.default_keyspace().get(common::key(number)).unwrap();
+        assert_eq!(found.as_deref(), Some(&value(number, 2000)[..]), "of session {number}");
+    }
+    db.close().unwrap();
+    let found = files(&place);
+    assert!(found <= FIXED_FILES + SPARE_FILES, "{found} files");
+}
