@@ -13,7 +13,7 @@ use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobError, JobResult};
 use crate::version::set::VersionSet;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub fn run(
     committer: &Committer,
     keyspace: &Arc<KeyspaceState>,
     snapshots: impl FnOnce() -> Vec<SeqNo>,
-) -> Result<FlushReport> {
+) -> JobResult<FlushReport> {
     let waiting = keyspace.view().immutables.clone();
     let Some(newest) = waiting.first() else {
         return Ok(FlushReport::default());
@@ -98,9 +98,11 @@ pub fn run(
         dropped: retain.dropped(),
     };
     let seqno = newest.last_seqno();
+    let mut is_dropped = false;
     let plan = |version: &crate::version::Version| {
-        if version.keyspace(keyspace.id).is_none() {
-            return Err(Error::keyspace_dropped(&keyspace.name));
+        is_dropped = version.keyspace(keyspace.id).is_none();
+        if is_dropped {
+            return Ok(Edit::new(Vec::new()));
         }
         let mut changes: Vec<Change> = tables
             .iter()
@@ -115,6 +117,9 @@ pub fn run(
     };
     context.set.note_seqno(seqno);
     context.set.apply(plan, &[], Some((keyspace.id, waiting.clone())))?;
+    if is_dropped {
+        return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
+    }
     output.keep();
     Ok(report)
 }

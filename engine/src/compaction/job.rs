@@ -16,7 +16,7 @@ use crate::table::TableMeta;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, TableHandle};
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobError, JobResult};
 use crate::version::levels::{LEVELS, Levels};
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     retain: &mut Retain<B>,
     redirect: &mut Redirect,
     output: &mut TableOutput<'_>,
-) -> Result<()> {
+) -> JobResult {
     let mut until_look_up = LOOK_UP_EVERY;
     input.seek_to_first()?;
     while input.valid() {
@@ -89,7 +89,7 @@ pub fn run(
     levels: &Levels,
     pick: &Pick,
     snapshots: Vec<SeqNo>,
-) -> Result<CompactionReport> {
+) -> JobResult<CompactionReport> {
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
         install(context, keyspace, pick, &metas, Default::default())?;
@@ -132,10 +132,12 @@ pub fn install(
     pick: &Pick,
     tables: &[Arc<TableMeta>],
     (segments, handles): (Vec<Change>, &[Arc<SegmentHandle>]),
-) -> Result<()> {
+) -> JobResult {
+    let mut is_dropped = false;
     let plan = |version: &Version| {
-        if version.keyspace(keyspace.id).is_none() {
-            return Err(Error::keyspace_dropped(&keyspace.name));
+        is_dropped = version.keyspace(keyspace.id).is_none();
+        if is_dropped {
+            return Ok(Edit::new(Vec::new()));
         }
         let removed = |level: usize, tables: &[Arc<TableHandle>]| {
             let remove = |table: &Arc<TableHandle>| Change::RemoveTable {
@@ -155,5 +157,9 @@ pub fn install(
         }));
         Ok(Edit::new(changes))
     };
-    context.set.apply(plan, handles, None).map(|_| ())
+    context.set.apply(plan, handles, None)?;
+    if is_dropped {
+        return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
+    }
+    Ok(())
 }

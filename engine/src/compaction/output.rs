@@ -8,7 +8,7 @@ use crate::env::budget::IoPriority;
 use crate::table::TableMeta;
 use crate::table::{TableSettings, TableWriter};
 use crate::version::files::names;
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobResult};
 use crate::version::settings::KeyspaceOptions;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,7 +66,7 @@ impl<'a> TableOutput<'a> {
     }
 
     /// Adds the next entry.
-    pub fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
+    pub fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> JobResult {
         let full = self.open.as_ref().is_some_and(|(w, ..)| w.file_bytes() >= self.split_bytes);
         // I6: all entries of a user key stay in one table, so that a later compaction can't take
         // the newer ones deeper than the older ones.

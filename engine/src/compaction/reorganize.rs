@@ -20,7 +20,7 @@ use crate::read::fetch::{Fetcher, Want};
 use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::edit::Change;
 use crate::version::files::{SegmentHandle, TableHandle, names};
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobResult};
 use crate::version::levels::{LEVELS, Levels, bounds};
 use crate::version::view::{KeyspaceState, View};
 use std::path::PathBuf;
@@ -64,7 +64,7 @@ pub fn run(
     levels: &Levels,
     pick: &Pick,
     snapshots: Vec<SeqNo>,
-) -> Result<CompactionReport> {
+) -> JobResult<CompactionReport> {
     let is_bottom = |key: &[u8]| {
         pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
     };
@@ -169,7 +169,7 @@ impl<'a> InOrder<'a> {
         trailer: Trailer,
         payload: &[u8],
         output: &mut TableOutput<'_>,
-    ) -> Result<()> {
+    ) -> JobResult {
         let mut value = None;
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)?
             && (self.moves)(pointer.segment)
@@ -188,7 +188,7 @@ impl<'a> InOrder<'a> {
     }
 
     /// Hands on the entries that wait, with their values.
-    pub fn write_window(&mut self, output: &mut TableOutput<'_>) -> Result<()> {
+    pub fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
         self.context.check_closing()?;
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
         for mut entry in std::mem::take(&mut self.window) {

@@ -1,9 +1,10 @@
 //! Which job next. One thread flushes and prepares log segments, others compact and free what is
 //! dead, one frees the space of dead values, one syncs the log for [`Durability::SyncEvery`].
 //!
-//! A job that fails is tried again, later and later; until it succeeds its error is what stalled
-//! writers get, so that nobody waits for room that will not come (I9). After a failed sync the
-//! database is read-only and nothing is tried any more (I8).
+//! A job is done, obsolete (the database closes, its keyspace was dropped) or has failed; no kind
+//! of error decides which. One that fails is tried again, later and later; until it succeeds its
+//! error is what stalled writers get, so that nobody waits for room that will not come (I9). After
+//! a failed sync the database is read-only and nothing is tried any more (I8).
 //!
 //! Locks: `state` is held to look for work and to note it, never during a job.
 //!
@@ -25,7 +26,7 @@ use crate::env::threads::Join;
 use crate::gc::collector::Collector;
 use crate::gc::dead;
 use crate::stats::Counters;
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobError, JobResult};
 use crate::version::levels::{Levels, bounds};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
@@ -265,26 +266,26 @@ impl Background {
         None
     }
 
-    fn run_guarded(&self, work: &BackgroundWork) -> Result<()> {
+    fn run_guarded(&self, work: &BackgroundWork) -> JobResult {
         self.guarded(|| self.run(work))
     }
 
     /// Runs a job; a panic in it ends writing but not the process.
-    fn guarded<T>(&self, job: impl FnOnce() -> Result<T>) -> Result<T> {
+    fn guarded<T>(&self, job: impl FnOnce() -> JobResult<T>) -> JobResult<T> {
         self.place.context.health.guard("a background job", job)
     }
 
-    fn run(&self, work: &BackgroundWork) -> Result<()> {
+    fn run(&self, work: &BackgroundWork) -> JobResult {
         match work {
             BackgroundWork::Flush(keyspace) => self.flush(keyspace),
-            BackgroundWork::Spare => self.place.committer.log().prepare_spare().map(|_| ()),
+            BackgroundWork::Spare => Ok(self.place.committer.log().prepare_spare().map(|_| ())?),
             BackgroundWork::Compact(claimed) => self.compact(claimed),
-            BackgroundWork::DropDead => self.drop_dead(),
-            BackgroundWork::Purge => self.purge(),
+            BackgroundWork::DropDead => Ok(self.drop_dead()?),
+            BackgroundWork::Purge => Ok(self.purge()?),
         }
     }
 
-    fn flush(&self, keyspace: &Arc<KeyspaceState>) -> Result<()> {
+    fn flush(&self, keyspace: &Arc<KeyspaceState>) -> JobResult {
         let place = &self.place;
         let snapshots = || place.snapshots.list();
         let report = flush::run(&place.context, &place.committer, keyspace, snapshots)?;
@@ -324,7 +325,7 @@ impl Background {
         self.place.context.budget.press(Pressure::Level0, filling);
     }
 
-    fn compact(&self, claimed: &Claimed) -> Result<()> {
+    fn compact(&self, claimed: &Claimed) -> JobResult {
         let place = &self.place;
         let Claimed { keyspace, levels, pick, reorganize, .. } = claimed;
         self.check_fits(claimed)?;
@@ -376,8 +377,8 @@ impl Background {
     }
 
     /// Notes how a job ended; true if it failed.
-    fn note(&self, role: Role, outcome: Result<()>, state: &mut BackgroundState) -> bool {
-        let Err(error) = outcome else {
+    fn note(&self, role: Role, outcome: JobResult, state: &mut BackgroundState) -> bool {
+        let Err(outcome) = outcome else {
             state.failures[role as usize] = 0;
             if role == Role::Collect {
                 state.gc_error = None;
@@ -387,12 +388,9 @@ impl Background {
             }
             return false;
         };
-        // The end of the database or of a keyspace in the middle of a job is not a failure, nor is
-        // what a job based itself on and another one changed.
-        let ended = [ErrorKind::Closed, ErrorKind::KeyspaceDropped, ErrorKind::WrongState];
-        if ended.contains(&error.kind()) {
+        let JobError::Failed(error) = outcome else {
             return false;
-        }
+        };
         self.place.counters.background_errors.add(1);
         state.failures[role as usize] = state.failures[role as usize].saturating_add(1);
         if role == Role::Collect {
@@ -474,7 +472,7 @@ impl Background {
         self.release(work, &mut self.state.lock());
         drop(by_hand);
         self.place.stall_controller.notify();
-        outcome
+        Ok(outcome?)
     }
 
     /// Counts a job on the caller's thread.

@@ -40,7 +40,7 @@ use crate::gc::survey::{Knowledge, survey};
 use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
 use crate::stats::Counters;
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobResult};
 use crate::version::snapshots::Snapshots;
 use count::BackgroundLivenessScan;
 use std::sync::Arc;
@@ -166,7 +166,7 @@ impl Collector {
     }
 
     /// Does the next piece of work, and sets the pace of writers.
-    pub fn step(&self, mode: Mode) -> Result<CollectorStep> {
+    pub fn step(&self, mode: Mode) -> JobResult<CollectorStep> {
         let mut state = self.state.lock();
         let tidied = state.tidy.run(&self.parts.context.set)?;
         let punched = match mode {
@@ -191,7 +191,7 @@ impl Collector {
     }
 
     /// Counts or frees something, where it is known how.
-    fn advance(&self, state: &mut CollectorState, mode: Mode) -> Result<CollectorStep> {
+    fn advance(&self, state: &mut CollectorState, mode: Mode) -> JobResult<CollectorStep> {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
             self.end_liveness_scan(state, counting)?;
         }
@@ -254,7 +254,7 @@ impl Collector {
     }
 
     /// Takes a liveness scan and frees everything that is worth it, on the caller's thread.
-    pub fn collect(&self) -> Result<MoveReport> {
+    pub fn collect(&self) -> JobResult<MoveReport> {
         let mut state = self.state.lock();
         state.tidy.run(&self.parts.context.set)?;
         // A liveness scan from now on says more.
@@ -443,7 +443,7 @@ impl Collector {
     }
 
     /// What was overwritten since the liveness scan; see there for the order.
-    fn overwritten(&self, state: &CollectorState) -> Result<Overwritten> {
+    fn overwritten(&self, state: &CollectorState) -> JobResult<Overwritten> {
         let seqno = self.parts.snapshots.visible();
         let snapshots = self.parts.snapshots.list();
         self.parts.committer.sync()?;
@@ -476,11 +476,12 @@ impl Collector {
                 Ok(report)
             }
             Err(failure) => {
-                let mut quarantine = self.quarantine.lock();
-                for &segment in &failure.segments {
-                    quarantine.note(segment, &failure.error, clock.now());
+                if let Some(error) = failure.error.failure() {
+                    let mut quarantine = self.quarantine.lock();
+                    for &segment in &failure.segments {
+                        quarantine.note(segment, error, clock.now());
+                    }
                 }
-                drop(quarantine);
                 // I9: nothing was freed, and perhaps nothing can be written that would make
                 // another liveness scan due. What this one found stays right.
                 state.knowledge.put_back(group);

@@ -10,7 +10,7 @@ use crate::gc::overwritten::Overwritten;
 use crate::gc::quarantine::is_damage;
 use crate::segment::{RecordView, SegmentKind, SortedWriter};
 use crate::version::files::SegmentHandle;
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobError};
 use std::sync::Arc;
 
 /// Records are read at least this many bytes at a time, which are held in memory; more of them
@@ -50,7 +50,7 @@ pub struct Failure {
     /// Those that could not be read, or that something leads to that could not be.
     pub segments: Vec<SegmentId>,
     /// Why.
-    pub error: Error,
+    pub error: JobError,
 }
 
 impl Failure {
@@ -59,19 +59,25 @@ impl Failure {
         if is_damage(&error) && error.advice().is_none() {
             error = error.advise("run `cleave check`; restore this file, or repair the database");
         }
-        Failure { segments, error }
+        Failure { segments, error: error.into() }
     }
 }
 
-impl From<Failure> for Error {
+impl From<Failure> for JobError {
     fn from(failure: Failure) -> Self {
         failure.error
     }
 }
 
+impl From<JobError> for Failure {
+    fn from(error: JobError) -> Self {
+        Failure { segments: Vec::new(), error }
+    }
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Failure { segments: Vec::new(), error }
+        JobError::from(error).into()
     }
 }
 

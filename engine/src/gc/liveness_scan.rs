@@ -24,6 +24,7 @@ use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
 use crate::segment::MIN_RECORD_BYTES;
 use crate::version::entries::EntriesView;
+use crate::version::job::JobResult;
 use crate::version::placing::Placing;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
@@ -108,7 +109,7 @@ pub struct Scope<'a> {
 }
 
 /// Takes the liveness scan. `go_on` is asked every few milliseconds; its error ends the walk.
-pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> Result<()>) -> Result<LivenessScan> {
+pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> JobResult) -> JobResult<LivenessScan> {
     let mut walk = LivenessWalk::new(scope);
     for view in scope.views {
         walk.keyspace(view, &mut go_on)?;
@@ -160,8 +161,8 @@ impl<'a> LivenessWalk<'a> {
     fn keyspace(
         &mut self,
         entries: &EntriesView,
-        go_on: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
+        go_on: &mut dyn FnMut() -> JobResult,
+    ) -> JobResult {
         let view = entries.view();
         let order = view.levels.order().clone();
         let snapshots = self.scope.snapshots;
@@ -232,8 +233,8 @@ impl<'a> LivenessWalk<'a> {
     fn place(
         &mut self,
         placing: &mut Placing<'_>,
-        go_on: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
+        go_on: &mut dyn FnMut() -> JobResult,
+    ) -> JobResult {
         for place in placing.finish(go_on)?.flatten() {
             self.liveness_scan.entries += 1;
             self.note(place);

@@ -137,11 +137,11 @@ impl RelocationTable {
     /// Looks up many records, whose old offsets ascend, and hands what [`RelocationTable::find`]
     /// says of each to `each`, in the same order; its first error ends it. Reads each block at most
     /// once.
-    pub fn find_ascending(
+    pub fn find_ascending<E: From<Error>>(
         &self,
         old_offsets: impl Iterator<Item = u64>,
-        mut each: impl FnMut(Option<ValuePointer>) -> Result<()>,
-    ) -> Result<()> {
+        mut each: impl FnMut(Option<ValuePointer>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut old_offsets = old_offsets.peekable();
         let mut rest = self.directory.blocks.as_slice();
         while let Some(&next) = old_offsets.peek() {

@@ -2,7 +2,7 @@
 
 use super::{RelocationMeta, RelocationTable, RelocationWriter, TargetUse};
 use crate::base::coding::Reader;
-use crate::base::error::{ErrorKind, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, ValuePointer};
 use crate::cache::memory_fs::MemoryFs;
 use crate::cache::{BlockCache, OpenFiles};
@@ -104,7 +104,7 @@ fn expect_ascending<'a>(
     wanted.push(None);
     table.find_ascending(asked.into_iter(), |moved| {
         found.push(moved);
-        Ok(())
+        Ok::<_, Error>(())
     })?;
     assert_eq!(found, wanted);
     Ok(())
@@ -231,12 +231,12 @@ fn i07_a_flip_in_one_block_costs_the_others_nothing() {
     assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(40)));
     assert!(table.find(moves[1999].0).unwrap().is_some());
     let offsets = || moves.iter().map(|&(old, ..)| old);
-    let error = table.find_ascending(offsets(), |_| Ok(())).unwrap_err();
+    let error = table.find_ascending(offsets(), |_| Ok::<_, Error>(())).unwrap_err();
     assert_eq!((error.kind(), error.offset()), (ErrorKind::Corruption, Some(40)));
     let mut found = 0;
     let count = |moved: Option<ValuePointer>| {
         found += usize::from(moved.is_some());
-        Ok(())
+        Ok::<_, Error>(())
     };
     table.find_ascending(offsets().skip(1000), count).unwrap();
     assert_eq!(found, 1000);

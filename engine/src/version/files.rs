@@ -1,7 +1,7 @@
 //! Open files of a version and their end: a table, segment or relocation that no version names
 //! any more is unlinked when the last reader lets go of it, never earlier (I5).
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, TableId, ValuePointer};
 use crate::cache::{BlockCache, OpenFiles};
@@ -316,11 +316,11 @@ impl RelocationHandle {
 
     /// Where records are now whose old offsets ascend, in the same order; see
     /// [`RelocationTable::find_ascending`].
-    pub fn find_ascending(
+    pub fn find_ascending<E: From<Error>>(
         &self,
         old_offsets: impl Iterator<Item = u64>,
-        mut each: impl FnMut(Option<ValuePointer>) -> Result<()>,
-    ) -> Result<()> {
+        mut each: impl FnMut(Option<ValuePointer>) -> Result<(), E>,
+    ) -> Result<(), E> {
         match self.table()? {
             Some(table) => table.find_ascending(old_offsets, each),
             None => old_offsets.map(|_| None).try_for_each(&mut each),

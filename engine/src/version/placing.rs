@@ -8,6 +8,7 @@
 
 use super::entries::EntriesView;
 use super::files::RelocationHandle;
+use super::job::JobResult;
 use super::resolve::{given_up, same_length, unknown};
 use super::{Holes, is_punched};
 use crate::base::error::Result;
@@ -95,8 +96,8 @@ impl<'a> Placing<'a> {
     /// every few hundred look-ups, each of which may read from the device; its error ends it.
     pub fn finish(
         &mut self,
-        go_on: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<Drain<'_, Option<ValuePointer>>> {
+        go_on: &mut dyn FnMut() -> JobResult,
+    ) -> JobResult<Drain<'_, Option<ValuePointer>>> {
         for index in 0..self.freed.len() {
             // Its memory goes: others may be what the next ones lead into.
             let waiting = std::mem::take(&mut self.freed[index].waiting);
@@ -109,8 +110,8 @@ impl<'a> Placing<'a> {
         &mut self,
         index: usize,
         mut waiting: Vec<PendingPointer>,
-        go_on: &mut dyn FnMut() -> Result<()>,
-    ) -> Result<()> {
+        go_on: &mut dyn FnMut() -> JobResult,
+    ) -> JobResult {
         let FreedSegment { segment, relocation, .. } = self.freed[index];
         waiting.sort_unstable_by_key(|waiting| waiting.offset);
         let mut asked = waiting.iter().enumerate();
@@ -128,7 +129,7 @@ impl<'a> Placing<'a> {
                     unpunched(self.holes_of(moved)?, moved, pointer, may_be_gone)?
                 }
                 None if may_be_gone => None,
-                None => return Err(given_up(pointer)),
+                None => return Err(given_up(pointer).into()),
             };
             Ok(())
         })

@@ -12,5 +12,6 @@ mod model;
 mod panics;
 mod punch;
 mod random;
+mod refused;
 mod script;
 mod sync_every;

@@ -13,6 +13,7 @@ use crate::gc::facts::SegmentFault;
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
+use crate::version::job::JobResult;
 use crate::version::levels::Levels;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -73,7 +74,7 @@ impl Background {
     }
 
     /// One step; true if there may be more to do at once.
-    fn collect_once(&self, mode: Mode) -> Result<bool> {
+    fn collect_once(&self, mode: Mode) -> JobResult<bool> {
         if self.place.context.health.check().is_err() {
             return Ok(false);
         }
@@ -83,7 +84,7 @@ impl Background {
         match self.place.collector.step(mode)? {
             CollectorStep::Rested => Ok(false),
             CollectorStep::Worked => Ok(true),
-            CollectorStep::Flush(advice) => self.follow(advice).map(|()| false),
+            CollectorStep::Flush(advice) => Ok(self.follow(advice).map(|()| false)?),
         }
     }
 
@@ -141,7 +142,7 @@ impl Background {
         });
         drop(by_hand);
         self.place.stall_controller.notify();
-        outcome
+        Ok(outcome?)
     }
 
     fn gc_mode(&self, quiet: &mut Quiet) -> Mode {

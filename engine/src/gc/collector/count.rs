@@ -3,7 +3,7 @@
 use super::beside::Beside;
 use super::task::{Task, TimedLivenessScan};
 use super::{Collector, CollectorState};
-use crate::base::error::{Error, Result};
+use crate::base::error::Error;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
@@ -13,6 +13,7 @@ use crate::gc::picker::{GcPlan, Mode};
 use crate::gc::survey::are_long;
 use crate::gc::target::SpaceTarget;
 use crate::version::entries::EntriesView;
+use crate::version::job::{JobError, JobResult};
 use crate::version::view::View;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,7 @@ static NEVER: AtomicBool = AtomicBool::new(false);
 
 /// A liveness scan that another thread takes.
 pub(super) struct BackgroundLivenessScan {
-    taking: Beside<Result<TimedLivenessScan>>,
+    taking: Beside<JobResult<TimedLivenessScan>>,
     start: Start,
 }
 
@@ -104,7 +105,7 @@ impl Collector {
         state: &mut CollectorState,
         facts: &SpaceFacts,
         mode: Mode,
-    ) -> Result<()> {
+    ) -> JobResult {
         let collectable = facts.segments.iter().filter(|segment| segment.is_collectable());
         let (task, start) = self.start(state, facts, wanted(collectable))?;
         if mode == Mode::Idle || !state.is_counted {
@@ -133,7 +134,7 @@ impl Collector {
         newest: Option<SegmentId>,
         state: &mut CollectorState,
         facts: &SpaceFacts,
-    ) -> Result<()> {
+    ) -> JobResult {
         let is_asked_for = |it: &&SegmentFacts| it.is_collectable() && Some(it.id) <= newest;
         let asked_for = facts.segments.iter().filter(is_asked_for);
         let (task, start) = self.start(state, facts, wanted(asked_for))?;
@@ -146,7 +147,7 @@ impl Collector {
         state: &mut CollectorState,
         facts: &SpaceFacts,
         wanted: Vec<SegmentId>,
-    ) -> Result<(Task, Start)> {
+    ) -> JobResult<(Task, Start)> {
         let written = self.written();
         let task = self.task(state, wanted, false)?;
         let start = Start { facts: facts.clone(), written, snapshots: task.snapshots.clone() };
@@ -160,9 +161,11 @@ impl Collector {
         state: &mut CollectorState,
         task: &Task,
         start: Start,
-    ) -> Result<()> {
+    ) -> JobResult {
         let taken = task.run(&self.paused);
-        if taken.is_err() && self.paused.load(Ordering::Relaxed) {
+        // What failed is a failure still.
+        let is_given_up = matches!(taken, Err(JobError::Obsolete(_)));
+        if is_given_up && self.paused.load(Ordering::Relaxed) {
             state.has_freed = true;
             return Ok(());
         }
@@ -174,7 +177,7 @@ impl Collector {
         &self,
         state: &mut CollectorState,
         counting: BackgroundLivenessScan,
-    ) -> Result<()> {
+    ) -> JobResult {
         let BackgroundLivenessScan { taking, start } = counting;
         self.take(state, taking.outcome(), start)
     }
@@ -191,9 +194,9 @@ impl Collector {
     fn take(
         &self,
         state: &mut CollectorState,
-        taken: Result<TimedLivenessScan>,
+        taken: JobResult<TimedLivenessScan>,
         start: Start,
-    ) -> Result<()> {
+    ) -> JobResult {
         let taken = taken.inspect_err(|error| {
             self.note_walk(error);
             state.has_freed = true;
@@ -229,7 +232,7 @@ impl Collector {
         state: &mut CollectorState,
         wanted: Vec<SegmentId>,
         wanted_only: bool,
-    ) -> Result<Task> {
+    ) -> JobResult<Task> {
         let seqno = self.parts.snapshots.visible();
         let snapshots = self.parts.snapshots.list();
         // I4: what was written over counts as dead only once the newer version is durable.
@@ -259,7 +262,7 @@ impl Collector {
     /// what leads to them is read, where a liveness scan would read all: they are behind the head,
     /// so that is few tables, the last flushes mostly. What others hide is listed too, and is not
     /// moved if it is known by then to be overwritten.
-    pub(super) fn look_at_new(&self, state: &mut CollectorState, facts: &SpaceFacts) -> Result<()> {
+    pub(super) fn look_at_new(&self, state: &mut CollectorState, facts: &SpaceFacts) -> JobResult {
         let new = facts.segments.iter().filter(|segment| segment.is_new());
         let task = self.task(state, wanted(new), true)?;
         let taken = task.run(&NEVER).inspect_err(|error| self.note_walk(error))?;
@@ -273,8 +276,10 @@ impl Collector {
     }
 
     /// Remembers what keeps entries from being walked.
-    fn note_walk(&self, error: &Error) {
-        self.quarantine.lock().note_walk(error);
+    fn note_walk(&self, error: &JobError) {
+        if let Some(error) = error.failure() {
+            self.quarantine.lock().note_walk(error);
+        }
     }
 
     /// Records that a liveness scan may list: half of the memory, as the lists of the last one are
@@ -284,7 +289,7 @@ impl Collector {
     }
 
     /// A view of each keyspace that has tables. One that is just being created has none.
-    pub(super) fn views(&self) -> Result<Vec<Arc<View>>> {
+    pub(super) fn views(&self) -> JobResult<Vec<Arc<View>>> {
         let set = &self.parts.context.set;
         let views: Vec<Arc<View>> = set.keyspaces().iter().map(|state| state.view()).collect();
         // Behind the views, so that one that is dropped meanwhile is not missed.
@@ -293,7 +298,7 @@ impl Collector {
             let seen = views.iter().any(|view| view.keyspace == *id);
             if !seen && keyspace.levels.deepest().is_some() {
                 let what = format!("keyspace {:?} is not open for a liveness scan", keyspace.name);
-                return Err(Error::wrong_state(what));
+                return Err(JobError::Obsolete(Error::wrong_state(what)));
             }
         }
         Ok(views)

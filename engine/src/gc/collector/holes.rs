@@ -6,6 +6,7 @@ use crate::gc::facts::How;
 use crate::gc::picker::GcPlan;
 use crate::gc::punch::Declared;
 use crate::gc::relocate::VictimRecords;
+use crate::version::job::JobResult;
 use std::time::Duration;
 
 /// After so many failures there will be more.
@@ -13,7 +14,7 @@ const MAX_FAILURES: u32 = 16;
 
 impl Collector {
     /// Punches some of what was recorded; true if there may be more.
-    pub(super) fn punch_pending(&self, state: &mut CollectorState) -> Result<bool> {
+    pub(super) fn punch_pending(&self, state: &mut CollectorState) -> JobResult<bool> {
         let counters = &self.parts.counters.gc;
         let begun = self.parts.context.env.clock.now();
         let worked = state.puncher.run(&self.parts.context, counters);
@@ -24,7 +25,7 @@ impl Collector {
 
     /// Punches all that is due. A few segments that fail keep nothing from the others; where
     /// more do, the rest is left to the background.
-    pub(super) fn punch_all(&self, state: &mut CollectorState) -> Result<()> {
+    pub(super) fn punch_all(&self, state: &mut CollectorState) -> JobResult {
         let (mut failures, mut outcome) = (0, Ok(()));
         while failures < MAX_FAILURES {
             match self.punch_pending(state) {

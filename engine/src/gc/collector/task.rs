@@ -2,12 +2,12 @@
 //! began, and holds tables, memtables and relocations, but no segment (I5). So value GC can go on
 //! meanwhile.
 
-use crate::base::error::{Error, Result};
+use crate::base::error::Error;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::gc::liveness_scan::{self, LivenessScan, Scope};
 use crate::version::entries::EntriesView;
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobError, JobResult};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(super) struct TimedLivenessScan {
 
 impl Task {
     /// Takes the liveness scan on this thread, unless the database closes or it `is_given_up`.
-    pub(super) fn run(&self, is_given_up: &AtomicBool) -> Result<TimedLivenessScan> {
+    pub(super) fn run(&self, is_given_up: &AtomicBool) -> JobResult<TimedLivenessScan> {
         let scope = Scope {
             seqno: self.seqno,
             snapshots: &self.snapshots,
@@ -46,7 +46,8 @@ impl Task {
         let begun = clock.now();
         let liveness_scan = liveness_scan::take(&scope, || {
             if is_given_up.load(Ordering::Relaxed) {
-                return Err(Error::wrong_state("the liveness scan was given up"));
+                let given_up = Error::wrong_state("the liveness scan was given up");
+                return Err(JobError::Obsolete(given_up));
             }
             self.context.check_closing()
         })?;

@@ -37,7 +37,7 @@ use crate::stats::GcCounters;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::SegmentHandle;
-use crate::version::job::JobContext;
+use crate::version::job::{JobContext, JobError, JobResult};
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -128,7 +128,7 @@ impl Puncher {
     }
 
     /// Makes some of the calls that are due; true if there may be more at once.
-    pub fn run(&mut self, context: &JobContext, counters: &GcCounters) -> Result<bool> {
+    pub fn run(&mut self, context: &JobContext, counters: &GcCounters) -> JobResult<bool> {
         if !self.is_resumed {
             self.resume(context);
             self.is_resumed = true;
@@ -143,7 +143,7 @@ impl Puncher {
         drop(version);
         let outcome = self.punch(context, counters, id, &handle);
         if let Some(pending) = self.pending.get_mut(&id) {
-            pending.error = outcome.as_ref().err().cloned();
+            pending.error = outcome.as_ref().err().and_then(JobError::failure).cloned();
             if pending.error.is_some() {
                 // Its blocks count as free already, so it has to be done some time.
                 pending.not_before = context.env.clock.now() + LOOK_AGAIN;
@@ -208,7 +208,7 @@ impl Puncher {
         counters: &GcCounters,
         id: SegmentId,
         handle: &Arc<SegmentHandle>,
-    ) -> Result<bool> {
+    ) -> JobResult<bool> {
         context.check_closing()?;
         let Some(pending) = self.pending.get_mut(&id) else {
             return Ok(false);
@@ -266,7 +266,7 @@ impl Pending {
         calls: &mut u64,
     ) -> std::io::Result<()> {
         while let Some(&(offset, len)) = self.ranges.front() {
-            if *calls == CALLS_PER_STEP || context.check_closing().is_err() {
+            if *calls == CALLS_PER_STEP || context.is_closing() {
                 break;
             }
             // A crash before or after leaves the hole or not: the next opening looks.

@@ -1,0 +1,114 @@
+//! Jobs of the background that fail for good by what the user set. They are counted, tried again
+//! later and later, and told to whoever waits for them; nobody waits for ever.
+
+use crate::client::{DIR, tiny_options};
+use cleavedb::env::Env;
+use cleavedb::{Builder, Comparator, Db, Error, FilterPolicy};
+use std::cmp::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+
+/// A run that takes more steps hangs.
+const STEPS: u64 = 300_000;
+
+/// Its filters deny nothing; once told to, they are too large for a table.
+#[derive(Default)]
+struct Oversized(AtomicBool);
+
+impl FilterPolicy for Oversized {
+    fn name(&self) -> &str {
+        "oversized"
+    }
+
+    fn create(&self, _: &[&[u8]]) -> Vec<u8> {
+        vec![0; if self.0.load(Relaxed) { 2 << 30 } else { 1 }]
+    }
+
+    fn may_contain(&self, _: &[u8], _: &[u8]) -> bool {
+        true
+    }
+}
+
+/// The order of bytes, under a name that changes.
+#[derive(Default)]
+struct Renamed(AtomicBool);
+
+impl Comparator for Renamed {
+    fn name(&self) -> &str {
+        if self.0.load(Relaxed) { "another" } else { "first" }
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        a.cmp(b)
+    }
+}
+
+fn builder(env: &Env) -> Builder {
+    Db::builder(DIR).options(tiny_options()).env(env.clone())
+}
+
+fn background_errors(db: &Db) -> u64 {
+    let mut numbers = db.stats().numbers().collect::<Vec<_>>().into_iter();
+    numbers.find(|(name, _)| *name == "background_errors").unwrap().1
+}
+
+fn assert_says(error: &Error, wanted: &str) {
+    assert!(error.to_string().contains(wanted), "{error}");
+}
+
+/// Such a failure was taken for the end of a keyspace: it was tried again at once and for ever,
+/// nothing was counted, writers waited for room and `flush` for its end.
+#[test]
+fn i09_a_table_that_cannot_be_written_is_told_to_writers_and_to_flush() {
+    for seed in 0..10 {
+        let (env, simulation) = Env::simulated(seed);
+        simulation.limit_steps(STEPS);
+        simulation.run(|| {
+            let policy = Arc::new(Oversized::default());
+            let db = builder(&env).filter_policy(policy.clone()).open().unwrap();
+            let keyspace = db.default_keyspace();
+            policy.0.store(true, Relaxed);
+            keyspace.put("first", "1").unwrap();
+            assert_says(&db.flush().unwrap_err(), "too large");
+            let written = (0..500_u32).find_map(|number| {
+                let refused = keyspace.put(number.to_be_bytes(), [7; 100]).err();
+                refused.map(|error| (number, error))
+            });
+            let (count, error) = written.expect("writers are stalled at last");
+            assert_says(&error, "too large");
+            assert!(db.stats().background_error.unwrap().contains("too large"));
+            let before = background_errors(&db);
+            env.threads.sleep(Duration::from_secs(60));
+            let tried = background_errors(&db) - before;
+            assert!((8..=40).contains(&tried), "every five seconds at last: {tried}");
+            policy.0.store(false, Relaxed);
+            env.threads.sleep(Duration::from_secs(10));
+            db.flush().expect("it passes once the cause is gone");
+            db.wait_idle().unwrap();
+            assert_eq!(db.stats().background_error, None);
+            assert_eq!(keyspace.keys().count(), count as usize + 1);
+            db.close().unwrap();
+        });
+    }
+}
+
+#[test]
+fn a_comparator_that_contradicts_a_table_is_told() {
+    let (env, simulation) = Env::simulated(3);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let comparator = Arc::new(Renamed::default());
+        let db = builder(&env).comparator("renamed", comparator.clone()).open().unwrap();
+        let keyspace = db.keyspace("renamed").unwrap();
+        keyspace.put("a", "1").unwrap();
+        db.flush().unwrap();
+        comparator.0.store(true, Relaxed);
+        keyspace.put("a", "2").unwrap();
+        db.flush().unwrap();
+        assert_says(&db.wait_idle().unwrap_err(), "is ordered by \"first\"");
+        assert!(background_errors(&db) > 0);
+        comparator.0.store(false, Relaxed);
+        db.close().unwrap();
+    });
+}
