@@ -146,6 +146,8 @@ fn killed_ones_leave_few_files() {
         // A copy of the files of a running session is what a kill leaves.
         let place = dir.path().join(format!("{number}"));
         let db = open(&place);
+        // No file goes while they are copied.
+        db.wait_idle().unwrap();
         db.default_keyspace().put(common::key(number), value(number, 2000)).unwrap();
         common::copy_dir(&place, &dir.path().join(format!("{}", number + 1)));
         db.close().unwrap();
