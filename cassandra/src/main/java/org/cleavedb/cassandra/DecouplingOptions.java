@@ -5,8 +5,8 @@ import java.util.Map;
 import org.apache.cassandra.exceptions.ConfigurationException;
 
 /**
- * What the compaction map of a table may say. Names that are not ours go to the layout of the
- * primary copies, so that, say, {@code sstable_size_in_mb} keeps its meaning.
+ * The options of the strategy in the compaction map of a table. Unknown names are passed on to the
+ * layout of the primary copies, so that {@code sstable_size_in_mb}, for example, keeps its meaning.
  */
 final class DecouplingOptions {
     static final String PRIMARY = "primary";
@@ -19,39 +19,40 @@ final class DecouplingOptions {
     static final String GROUPS = "groups";
     static final String SETTLE_SECONDS = "settle_seconds";
     private static final String AUTO = "auto";
-    private static final int MOST_ORDERING = 1000;
+    private static final int MAX_ORDERING = 1000;
 
-    /** Stock layout of the primary copies; leveled unless said otherwise. */
+    /** The stock layout of the primary copies; leveled by default. */
     final PrimaryLayout primary;
     /**
-     * Redundant copies lie in one tree per source node, each laid out like the primary copies, and
-     * not in a log. There to be compared with.
+     * True if redundant copies lie in one tree per source node, each in the layout of the primary
+     * copies, instead of a log. It exists for comparisons.
      */
     final boolean treePerSource;
     /**
-     * Most sorted runs of a group, S in the paper: what a read of a redundant copy may have to look
-     * at. 1 makes reads cheapest and writes dearest. 4 unless said otherwise.
+     * The most sorted runs of a group, called S in the paper; 4 by default. A read of a redundant
+     * copy may look into that many runs. 1 makes reads cheapest and writes most expensive.
      */
     final int ordering;
-    /** The ordering follows the load between the two bounds; see {@link OrderingRule}. */
+    /** True if the ordering follows the load between two bounds; see {@link OrderingPolicy}. */
     final boolean orderingIsAuto;
+    /** The lower bound of {@code ordering: auto}; 1 by default. */
     final int orderingMin;
+    /** The upper bound of {@code ordering: auto}; 16 by default. */
     final int orderingMax;
-    /** How long a load is watched before it is judged; 60 s by default. */
+    /** The interval between two samples of the load, in seconds; 60 by default. */
     final int orderingSeconds;
     /**
-     * How many segments the global log gathers before they are split into groups. More make each
-     * run larger and reads of redundant copies dearer. 12 unless said otherwise.
+     * The number of segments in one shard of the global log that triggers a split; 12 by default.
+     * More segments make each run larger, and reads of redundant copies more expensive.
      */
     final int splitSegments;
     /**
-     * Groups per source node. More make each merge smaller and need more files. 16 unless said
-     * otherwise.
+     * The groups per source node; 16 by default. More groups mean smaller merges and more files.
      */
     final int groups;
-    /** How long a changed ring must rest before copies are placed by it; 60 s by default. */
+    /** The seconds for which a changed ring must be stable before it is adopted; 60 by default. */
     final int settleSeconds;
-    /** What is left for the primary layout. */
+    /** The other options, which belong to the layout of the primary copies. */
     final Map<String, String> rest;
 
     private DecouplingOptions(Map<String, String> all) {
@@ -59,26 +60,27 @@ final class DecouplingOptions {
         primary = PrimaryLayout.named(taken(PRIMARY, "leveled"));
         treePerSource = isTreePerSource(taken(REDUNDANT, "log"));
         if (treePerSource) {
-            refuse("is about the log of redundant copies; '" + REDUNDANT + "': 'trees' has none",
+            refuse("is an option of the log of redundant copies, which '" + REDUNDANT
+                    + "': 'trees' does not have",
                     ORDERING, ORDERING_MIN, ORDERING_MAX, ORDERING_SECONDS, SPLIT_SEGMENTS, GROUPS);
         }
         orderingIsAuto = AUTO.equalsIgnoreCase(rest.getOrDefault(ORDERING, "").trim());
         if (orderingIsAuto) {
             rest.remove(ORDERING);
         } else {
-            refuse("goes with '" + ORDERING + "': '" + AUTO + "' only",
+            refuse("is allowed only with '" + ORDERING + "': '" + AUTO + "'",
                     ORDERING_MIN, ORDERING_MAX, ORDERING_SECONDS);
         }
-        ordering = number(ORDERING, OrderingRule.EVEN, 1, MOST_ORDERING, " or '" + AUTO + "'");
-        orderingMin = number(ORDERING_MIN, 1, 1, MOST_ORDERING, "");
-        orderingMax = number(ORDERING_MAX, Math.max(16, orderingMin), 1, MOST_ORDERING, "");
+        ordering = number(ORDERING, OrderingPolicy.BALANCED, 1, MAX_ORDERING, " or '" + AUTO + "'");
+        orderingMin = number(ORDERING_MIN, 1, 1, MAX_ORDERING, "");
+        orderingMax = number(ORDERING_MAX, Math.max(16, orderingMin), 1, MAX_ORDERING, "");
         if (orderingMin > orderingMax) {
-            throw new ConfigurationException("'" + ORDERING_MIN + "' (" + orderingMin + ") is above"
-                    + " '" + ORDERING_MAX + "' (" + orderingMax + "); between them `auto` chooses");
+            throw new ConfigurationException("'" + ORDERING_MIN + "' (" + orderingMin + ") must not"
+                    + " be greater than '" + ORDERING_MAX + "' (" + orderingMax + ")");
         }
         orderingSeconds = number(ORDERING_SECONDS, 60, 1, 86_400, "");
         splitSegments = treePerSource ? 1 : number(SPLIT_SEGMENTS, 12, 1, 1000, "");
-        groups = treePerSource ? 1 : number(GROUPS, 16, 1, Grouping.MOST_GROUPS, "");
+        groups = treePerSource ? 1 : number(GROUPS, 16, 1, PlacementBuilder.MAX_GROUPS, "");
         settleSeconds = number(SETTLE_SECONDS, 60, 0, 86_400, "");
     }
 
@@ -86,7 +88,7 @@ final class DecouplingOptions {
         return new DecouplingOptions(all);
     }
 
-    /** Refuses wrong values; returns the options that nobody knows. */
+    /** Refuses invalid values; returns the options that no layout knows either. */
     static Map<String, String> validate(Map<String, String> all) throws ConfigurationException {
         DecouplingOptions options = of(all);
         return options.primary.validate(options.rest);
@@ -99,8 +101,8 @@ final class DecouplingOptions {
 
     private static boolean isTreePerSource(String wanted) {
         if (!wanted.equalsIgnoreCase("log") && !wanted.equalsIgnoreCase("trees")) {
-            throw new ConfigurationException("'" + REDUNDANT + "' says how redundant copies are "
-                    + "laid out; it is 'log' or 'trees', not '" + wanted + "'");
+            throw new ConfigurationException("'" + REDUNDANT + "' is the layout of redundant "
+                    + "copies and must be 'log' or 'trees', not '" + wanted + "'");
         }
         return wanted.equalsIgnoreCase("trees");
     }
@@ -113,7 +115,7 @@ final class DecouplingOptions {
         }
     }
 
-    /** @param orElse what else may be said, for the refusal */
+    /** @param orElse other values that are allowed, for the message */
     private int number(String name, int otherwise, int least, int most, String orElse) {
         String value = taken(name, Integer.toString(otherwise)).trim();
         try {
@@ -122,9 +124,9 @@ final class DecouplingOptions {
                 return number;
             }
         } catch (NumberFormatException notANumber) {
-            // The same refusal as for a number that is out of bounds.
+            // The message below also covers values that are no numbers.
         }
-        throw new ConfigurationException("'" + name + "' is a whole number from " + least + " to "
-                + most + orElse + " (" + otherwise + " if it is left out), not '" + value + "'");
+        throw new ConfigurationException("'" + name + "' must be an integer from " + least + " to "
+                + most + orElse + " (the default is " + otherwise + "), not '" + value + "'");
     }
 }

@@ -21,8 +21,8 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Finds out the role of one file by its keys. Reads the index only, and stops as soon as the file
- * turns out to be mixed; nothing is written but a tag.
+ * A background task that finds the role of one SSTable by its keys. It reads only the index, and
+ * stops at the first key that shows the SSTable to be mixed.
  */
 final class InspectionTask extends AbstractCompactionTask {
     private static final Logger LOG = LoggerFactory.getLogger(InspectionTask.class);
@@ -32,8 +32,8 @@ final class InspectionTask extends AbstractCompactionTask {
     private final Runnable ended;
 
     /**
-     * @param found is told the role, or null for a mixed file
-     * @param ended is called at the end, after a failure as well
+     * @param found gets the role, or null for a mixed SSTable
+     * @param ended is called at the end, also after a failure
      */
     InspectionTask(ColumnFamilyStore table, LifecycleTransaction transaction, Placement placement,
             Consumer<Role> found, Runnable ended) {
@@ -50,7 +50,7 @@ final class InspectionTask extends AbstractCompactionTask {
         } finally {
             ended.run();
         }
-        // Nothing was replaced: closing the transaction, which the caller does, frees the file.
+        // Nothing was replaced. The caller closes the transaction, which releases the SSTable.
         return 1;
     }
 
@@ -60,27 +60,27 @@ final class InspectionTask extends AbstractCompactionTask {
         tracker.beginCompaction(inspection);
         try {
             Role role = lookThrough(inspection);
-            LOG.info("{} was inspected; it is {}", sstable.getFilename(),
-                    role == null ? "mixed" : role);
+            LOG.info("The replica role of {} is {}, according to an inspection of its keys",
+                    sstable.getFilename(), role == null ? "mixed" : role);
             found.accept(role);
         } finally {
             tracker.finishCompaction(inspection);
         }
     }
 
-    /** A file that cannot be read must not be asked for again and again, before all others. */
+    /** Marks an unreadable SSTable, so that it is not inspected again and again before others. */
     private static Role lookThrough(Inspection inspection) {
         try {
             return inspection.role();
         } catch (CompactionInterruptedException stopped) {
             throw stopped;
         } catch (IOException | RuntimeException | FSError failure) {
-            // What is read wrongly is told in many ways, as Cassandra's iterators wrap what they
-            // meet, or stumble over lengths that are none.
+            // Cassandra's iterators report damage in many ways: they wrap exceptions, or fail on
+            // impossible lengths.
             inspection.sstable.markSuspect();
             throw new IllegalStateException("The keys of " + inspection.sstable.getFilename()
-                    + " cannot be read (" + failure + "); it is left out of compactions until the "
-                    + "node restarts. Try `nodetool scrub`", failure);
+                    + " cannot be read (" + failure + "). The SSTable is excluded from compactions "
+                    + "until the node restarts. Run `nodetool scrub` on the table", failure);
         }
     }
 
@@ -95,7 +95,7 @@ final class InspectionTask extends AbstractCompactionTask {
         throw new IllegalStateException("an inspection writes no SSTable");
     }
 
-    /** Shown to operators among the running compactions, and stopped like them. */
+    /** The progress of an inspection, which operators see and stop like that of a compaction. */
     private final class Inspection extends CompactionInfo.Holder {
         private final SSTableReader sstable;
         private final TimeUUID id = TimeUUID.Generator.nextTimeUUID();

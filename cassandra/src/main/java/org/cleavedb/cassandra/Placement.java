@@ -12,34 +12,34 @@ import org.apache.cassandra.dht.Range;
 import org.apache.cassandra.dht.Token;
 
 /**
- * Where each partition of a table belongs on this node: to the primary side, or to one group of
- * the local log of one source node. Immutable, and the same on every start as long as the ring is
- * the same.
+ * The placement of a table's partitions on this node: it assigns each token to the primary side or
+ * to a group of redundant copies. A placement is immutable. It depends on the ring and the options
+ * only, so that a restarted node computes the same one.
  *
- * <p>A place is a small number: {@link #PRIMARY}, {@link #ELSEWHERE} for what the ring gives to
- * other nodes (left over until cleanup, or written ahead while a node joins), or a group. Groups
- * never share a token, so each can be merged alone.
+ * <p>A place is a small number: {@link #PRIMARY}; {@link #ELSEWHERE} for partitions that the ring
+ * gives to other nodes, which stay until a cleanup or come early while a node joins; or a group. No
+ * two groups share a token, so each can be merged without the others.
  *
- * <p>Invariant <b>every token has one place</b>: a partition is found on one side only, so that a
+ * <p>Invariant <b>every token has one place</b>: a partition lies on one side only, so that each
  * side can be compacted without the other.
  */
 final class Placement {
     static final int PRIMARY = 0;
     static final int ELSEWHERE = 1;
-    /** A flush writes a segment per lane, so there is a limit. */
-    static final int MOST_LANES = 16;
+    /** The most shards, as a flush writes one segment per shard. */
+    static final int MAX_SHARDS = 16;
     private static final int DIGEST_BYTES = 8;
 
-    /** Nothing is known about the ring. */
+    /** The placement of a node that does not know its ring yet. */
     static final Placement UNKNOWN = new Placement("", new TreeMap<>(), List.of(), 1);
-    /** Copies have no roles: all are laid out as primary ones are. */
+    /** The placement of a table whose copies have no roles; all are treated as primary ones. */
     static final Placement WITHOUT_ROLES =
             new Placement("without roles", new TreeMap<>(), List.of(), 1);
 
     private final Token[] ends;
     private final int[] places;
-    /** By position in the order of tokens; one more than pieces, as piece 0 lies at both ends. */
-    private final int[] lanes;
+    /** Shards by position in token order: one more than pieces, as piece 0 lies at both ends. */
+    private final int[] shards;
     private final List<String> names;
     private final String digest;
     private final double primaryShare;
@@ -55,13 +55,13 @@ final class Placement {
         TreeMap<Token, Integer> joined = joined(pieces);
         ends = joined.keySet().toArray(new Token[0]);
         places = joined.values().stream().mapToInt(Integer::intValue).toArray();
-        lanes = cutIntoLanes();
+        shards = cutIntoShards();
         names = new ArrayList<>(List.of("primary", "elsewhere"));
         names.addAll(groups);
         digest = digest(node);
     }
 
-    /** Whether it tells where anything belongs. */
+    /** False for {@link #UNKNOWN} and {@link #WITHOUT_ROLES}, which have no places. */
     boolean isKnown() {
         return ends.length > 0;
     }
@@ -70,7 +70,7 @@ final class Placement {
         return places[pieceOf(token)];
     }
 
-    /** The name of a place; for a group, its source node and its number there. */
+    /** The name of a place; that of a group consists of its source node and a number. */
     String nameOf(int place) {
         return names.get(place);
     }
@@ -83,22 +83,22 @@ final class Placement {
         return names.size() - ELSEWHERE - 1;
     }
 
-    /** How much of what belongs on this node is primary, from 0 to 1. */
+    /** The share of primary copies in what this node owns, from 0 to 1. */
     double primaryShare() {
         return primaryShare;
     }
 
-    /** How many copies there are of what belongs on this node, on the average. */
+    /** The average number of copies of what this node owns. */
     int copies() {
         return primaryShare > 0 ? (int) Math.round(1 / primaryShare) : 1;
     }
 
-    /** Tells two placements apart, also after a restart. */
+    /** A digest that differs for different placements and stays the same after a restart. */
     String digest() {
         return digest;
     }
 
-    /** True if all tokens between these two have the same place, so that none need be looked at. */
+    /** True if it is certain that all tokens between these two have the same place. */
     boolean isOnePiece(Token first, Token last) {
         if (ends.length == 1) {
             return true;
@@ -121,20 +121,20 @@ final class Placement {
     }
 
     /**
-     * Redundant copies on two sides of a primary range are in different lanes. A file of one lane
-     * spans no primary range, so a read of one never looks at it, scans included. Nodes with many
-     * vnodes have lanes that do span some.
+     * The shard of a redundant copy. A primary range separates two shards, so an SSTable of one
+     * shard spans no primary range, and no read of a primary range, scans included, looks into it.
+     * On nodes with many vnodes, some shards do span primary ranges, see {@link #MAX_SHARDS}.
      */
-    int laneOf(Token token) {
-        return isKnown() ? lanes[positionOf(token)] : 0;
+    int shardOf(Token token) {
+        return isKnown() ? shards[positionOf(token)] : 0;
     }
 
-    /** How many lanes there are. */
-    int lanes() {
-        return lanes[lanes.length - 1] + 1;
+    /** The number of shards. */
+    int shards() {
+        return shards[shards.length - 1] + 1;
     }
 
-    private int[] cutIntoLanes() {
+    private int[] cutIntoShards() {
         int[] byPosition = new int[ends.length + 1];
         int cuts = 0;
         for (int position = 0; position < ends.length; position++) {
@@ -142,16 +142,16 @@ final class Placement {
             cuts += places[position] == PRIMARY ? 1 : 0;
         }
         byPosition[ends.length] = cuts;
-        if (cuts >= MOST_LANES) {
+        if (cuts >= MAX_SHARDS) {
             int all = cuts + 1;
-            Arrays.setAll(byPosition, position -> byPosition[position] * MOST_LANES / all);
+            Arrays.setAll(byPosition, position -> byPosition[position] * MAX_SHARDS / all);
         }
         return byPosition;
     }
 
     private int pieceOf(Token token) {
         int position = positionOf(token);
-        // Behind the last end, the ring begins again.
+        // Tokens after the last end belong to the piece that wraps around.
         return position == ends.length ? 0 : position;
     }
 
@@ -161,8 +161,9 @@ final class Placement {
     }
 
     /**
-     * Neighbours of one place are one piece: what happens in parts of the ring that are not this
-     * node's leaves the placement as it was, and no file is looked at again.
+     * Joins neighbouring pieces of the same place. A change in parts of the ring that this node
+     * does not own then leaves the placement and its digest as they were, and no SSTable is
+     * inspected again.
      */
     private static TreeMap<Token, Integer> joined(TreeMap<Token, Integer> pieces) {
         TreeMap<Token, Integer> joined = new TreeMap<>();
@@ -175,7 +176,7 @@ final class Placement {
                 joined.put(piece.getKey(), piece.getValue());
             }
         }
-        // The whole ring is one place: any one end will do, so the first.
+        // If the whole ring is one place, the first end stands for all.
         return joined.isEmpty() && !pieces.isEmpty()
                 ? new TreeMap<>(pieces.headMap(pieces.firstKey(), true)) : joined;
     }

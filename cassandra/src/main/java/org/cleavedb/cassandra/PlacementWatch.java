@@ -6,15 +6,15 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The placement that is in force. A ring that changes is followed only once it has been at rest
- * for a while: while nodes join one after the other, or a start still lacks some, roles that are
- * about to change again would only cost I/O.
+ * A watch on the ring that holds the placement in force. It adopts a changed ring only after the
+ * ring has been stable for {@code settle_seconds}. While nodes join one after the other, or while a
+ * starting node does not know all others yet, roles would soon change again, at the cost of I/O.
  */
 final class PlacementWatch {
     private static final Logger LOG = LoggerFactory.getLogger(PlacementWatch.class);
 
     private final ColumnFamilyStore table;
-    private final Ring ring;
+    private final TokenRing ring;
     private final int groupsPerSource;
     private final long settleNanos;
 
@@ -25,17 +25,17 @@ final class PlacementWatch {
 
     PlacementWatch(ColumnFamilyStore table, DecouplingOptions options) {
         this.table = table;
-        ring = new Ring(table);
+        ring = new TokenRing(table);
         groupsPerSource = options.groups;
         settleNanos = TimeUnit.SECONDS.toNanos(options.settleSeconds);
     }
 
-    /** False where no placement will ever be known. */
+    /** False if this table will never have a placement, see {@link TokenRing#mayHaveRoles}. */
     boolean mayHaveRoles() {
         return ring.mayHaveRoles();
     }
 
-    /** What is in force now. Takes no lock of Cassandra's compaction: anybody may ask. */
+    /** The placement in force. No lock of Cassandra's is taken, so any thread may call this. */
     synchronized Placement current() {
         Object version = ring.version();
         if (!version.equals(seenVersion)) {
@@ -56,8 +56,9 @@ final class PlacementWatch {
             return;
         }
         String consequence = waiting.isKnown()
-                ? "files are looked through and moved to their new side in the background"
-                : "copies have no roles any more";
+                ? "the node inspects its SSTables in the background and moves copies whose role "
+                        + "has changed"
+                : "copies no longer have roles";
         LOG.info("{}.{}: the ring or its replication has changed (placement {}, now {}); {}",
                 table.getKeyspaceName(), table.getTableName(), inForce.digest(), waiting.digest(),
                 consequence);
@@ -65,7 +66,7 @@ final class PlacementWatch {
 
     private void lookAgain() {
         Placement seen = ring.hasRoles()
-                ? Grouping.place(ring.localNode(), table.getPartitioner(), ring.slices(),
+                ? PlacementBuilder.build(ring.localNode(), table.getPartitioner(), ring.ranges(),
                         groupsPerSource)
                 : Placement.WITHOUT_ROLES;
         if (seen == Placement.UNKNOWN || seen.digest().equals(inForce.digest())) {

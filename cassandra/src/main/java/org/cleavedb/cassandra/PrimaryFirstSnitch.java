@@ -8,17 +8,18 @@ import org.apache.cassandra.locator.Replica;
 import org.apache.cassandra.locator.ReplicaCollection;
 
 /**
- * {@code endpoint_snitch} for several data centres: everything as in Cassandra's own
- * GossipingPropertyFileSnitch, {@code cassandra-rackdc.properties} included, but for the order in
- * which replicas are asked. The own data centre comes first, and within each, replicas stay in the
- * order of the ring, so that the primary copy is the first. Its own copy, or one in its rack, is
- * worth less to a coordinator than the copy whose files are in the best order.
+ * An {@code endpoint_snitch} for several data centres that sorts the primary copy first. It differs
+ * from Cassandra's GossipingPropertyFileSnitch, whose {@code cassandra-rackdc.properties} it reads,
+ * only in the order in which a coordinator asks replicas: those of its own data centre first, and
+ * within each data centre in ring order, which begins with the primary copy. A copy on the
+ * coordinator itself or in its rack is not preferred, since the SSTables of the primary copy are in
+ * the best order.
  *
- * <p>May be told apart from the stock snitch by nobody but the reading coordinator, so nodes can
- * be switched to it and back one by one.
+ * <p>Only the coordinator of a read uses this order, so nodes can be switched to this snitch and
+ * back one by one.
  */
 public final class PrimaryFirstSnitch extends GossipingPropertyFileSnitch {
-    /** Told apart by their data centre only; the sort is stable and keeps the ring's order. */
+    /** Compares by data centre only; sorts that use this are stable and keep the ring order. */
     @Override
     public int compareEndpoints(InetAddressAndPort reader, Replica one, Replica other) {
         return order(reader).compare(one, other);

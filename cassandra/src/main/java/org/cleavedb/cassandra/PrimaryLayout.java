@@ -11,15 +11,15 @@ import org.apache.cassandra.exceptions.ConfigurationException;
 import org.apache.cassandra.schema.CompactionParams;
 
 /**
- * The stock strategy that lays out the primary copies. It is handed only their files and is
- * otherwise left alone: what it does for a whole table, it does here for the primary part of it.
+ * The layouts of primary copies that the option {@code primary} offers. Each is a stock strategy
+ * that is notified of the primary SSTables only, and treats them as it treats a whole table.
  */
 enum PrimaryLayout {
     LEVELED("leveled") {
         @Override
         AbstractCompactionStrategy create(ColumnFamilyStore table, Map<String, String> options,
-                IntSupplier flushesOfAll) {
-            return new GatheringLeveled(table, options, flushesOfAll);
+                IntSupplier flushesToBuffer) {
+            return new BufferedLeveledStrategy(table, options, flushesToBuffer);
         }
 
         @Override
@@ -31,7 +31,7 @@ enum PrimaryLayout {
     UNIFIED("unified") {
         @Override
         AbstractCompactionStrategy create(ColumnFamilyStore table, Map<String, String> options,
-                IntSupplier flushesOfAll) {
+                IntSupplier flushesToBuffer) {
             return new UnifiedCompactionStrategy(table, withoutThresholds(options));
         }
 
@@ -47,11 +47,16 @@ enum PrimaryLayout {
         this.name = name;
     }
 
-    /** @param flushesOfAll how many flushes bring it as much as one brings to the whole table */
+    /**
+     * Creates the strategy for one part of a table.
+     *
+     * @param flushesToBuffer the number of flushes that bring this part as many bytes as one flush
+     *     brings to the whole table
+     */
     abstract AbstractCompactionStrategy create(
-            ColumnFamilyStore table, Map<String, String> options, IntSupplier flushesOfAll);
+            ColumnFamilyStore table, Map<String, String> options, IntSupplier flushesToBuffer);
 
-    /** Refuses what the stock strategy refuses; returns what it does not know. */
+    /** Refuses options that the stock strategy refuses; returns those that it does not know. */
     abstract Map<String, String> validate(Map<String, String> options);
 
     static PrimaryLayout named(String wanted) {
@@ -60,13 +65,14 @@ enum PrimaryLayout {
                 return layout;
             }
         }
-        throw new ConfigurationException("'" + DecouplingOptions.PRIMARY + "' says how primary "
-                + "copies are laid out; it is 'leveled' or 'unified', not '" + wanted + "'");
+        throw new ConfigurationException("'" + DecouplingOptions.PRIMARY + "' is the layout of "
+                + "primary copies and must be 'leveled' or 'unified', not '" + wanted + "'");
     }
 
     /**
-     * Cassandra adds its two thresholds to every strategy that takes them, and asks only once,
-     * with nothing else said; so they are there whichever layout was chosen.
+     * Removes the two compaction thresholds, which the Unified strategy refuses. Cassandra adds
+     * them to the options of every strategy that accepts them without any other option, as this one
+     * does with its default layout.
      */
     private static Map<String, String> withoutThresholds(Map<String, String> options) {
         Map<String, String> rest = new HashMap<>(options);

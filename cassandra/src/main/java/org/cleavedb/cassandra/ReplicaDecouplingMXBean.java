@@ -3,94 +3,96 @@ package org.cleavedb.cassandra;
 import java.util.Map;
 
 /**
- * What operators see of one table, as {@code org.cleavedb.cassandra:type=ReplicaDecoupling,
- * keyspace=…,table=…}. Files are counted now, over all disks and repair states; bytes written are
- * counted since the node was started.
+ * The JMX attributes of one table, under the name {@code
+ * org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=…,table=…}. Numbers of SSTables and their
+ * bytes are current ones, over all disks and repair states. Bytes written and reads are counted
+ * since the start of the node.
  */
 public interface ReplicaDecouplingMXBean {
-    /** Files of primary copies. */
+    /** The SSTables of primary copies. */
     int getPrimaryFiles();
 
-    /** Bytes of these on the disk. */
+    /** The bytes of primary SSTables on disk. */
     long getPrimaryBytes();
 
-    /** Segments of the global log: redundant copies as they were flushed or received. */
+    /** The segments of the global log: redundant copies as they were flushed or received. */
     int getSegments();
 
+    /** The bytes of segments on disk. */
     long getSegmentBytes();
 
-    /** Sorted runs of all groups of the local logs. */
+    /** The sorted runs of all groups of the local logs. */
     int getRuns();
 
+    /** The bytes of sorted runs on disk. */
     long getRunBytes();
 
-    /** How many runs each group holds, by its source node and its number there. */
+    /** The number of runs in each group. The name of a group is its source node and a number. */
     Map<String, Integer> getRunsByGroup();
 
-    /** The most that any group holds; at rest no more than {@code ordering}. */
-    int getMostRunsOfAGroup();
+    /** The most runs in one group; at most {@code ordering} while no compaction is pending. */
+    int getMaxRunsPerGroup();
 
-    /** The ordering in force; with {@code auto}, the one that was chosen last. */
+    /** The ordering in force: the most runs that a group may keep. */
     int getOrdering();
 
-    /** What the load of the last minute would have by itself; {@code auto} follows slowly. */
+    /** The ordering that the last load alone asks for; {@code auto} follows it slowly. */
     int getOrderingWanted();
 
     /**
-     * How much of what is read here is read from redundant copies, from 0 to 1, as {@code auto}
-     * estimates it by the consistency levels; -1 without it, or as long as nothing is known.
+     * The share of reads that ask redundant copies, from 0 to 1, as {@code auto} estimates it from
+     * consistency levels; -1 without {@code auto}, or while it is unknown.
      */
     double getRedundantShareOfReads();
 
-    /** Files whose keys are still to be looked at, as after a change of the ring. */
+    /** The SSTables that wait for an inspection, as after a change of the ring. */
     int getFilesToInspect();
 
-    /** Files that hold copies of both sides and are still to be taken apart. */
-    int getFilesToTakeApart();
+    /** The SSTables that hold copies of both sides and wait to be separated. */
+    int getMixedFiles();
 
-    /** Bytes of the files that are still to be looked at or to be taken apart. */
-    long getBytesToSort();
+    /** The bytes of SSTables that wait for an inspection or to be separated. */
+    long getBytesToResplit();
 
-    /**
-     * How far the files have followed a change of the ring, or an ALTER: from 0 to 1, and 1 if
-     * there is nothing to do.
-     */
+    /** The progress after a change of the ring or an ALTER, from 0 to 1; 1 if nothing is left. */
     double getResplitProgress();
 
-    /** Written by flushes to the primary side. What streams bring is not counted. */
+    /** The bytes that flushes wrote to the primary side; received streams are not counted. */
     long getPrimaryBytesFlushed();
 
-    /** Written by flushes to the log or the trees of redundant copies; streams are not counted. */
+    /** The bytes that flushes wrote to redundant copies; received streams are not counted. */
     long getRedundantBytesFlushed();
 
-    /** Written by compactions of the primary side. */
+    /** The bytes that compactions of the primary side wrote. */
     long getPrimaryBytesCompacted();
 
-    /** Written by splitting the global log, without the runs that were merged on the way. */
+    /** The bytes that splits of the global log wrote, without the runs that they merged. */
     long getBytesSplit();
 
-    /** Written by merging groups or trees, for `ordering` or to drop tombstones. */
+    /** The bytes that merges of groups or trees wrote, those to drop tombstones included. */
     long getBytesMerged();
 
-    /** Written by taking apart mixed files. */
-    long getBytesTakenApart();
+    /** The bytes that the separation of mixed SSTables wrote. */
+    long getBytesSeparated();
 
     /**
-     * Written of redundant copies because an operator asked for it, or by a repair that sorts out
-     * what it has repaired.
+     * The bytes of redundant copies that were rewritten because an operator asked for it, or by the
+     * anticompaction of a repair.
      */
     long getBytesRewritten();
 
-    /** How often reads have looked into files of primary copies: reads times files per read. */
+    /** The reads that looked into primary SSTables; each SSTable of a read counts. */
     long getPrimaryFilesRead();
 
+    /** The reads that looked into segments; each segment of a read counts. */
     long getSegmentsRead();
 
+    /** The reads that looked into runs; each run of a read counts. */
     long getRunsRead();
 
-    /** The same for files whose role was not known at that time, or that were mixed. */
+    /** The reads that looked into SSTables that were mixed, or whose role was unknown. */
     long getOtherFilesRead();
 
-    /** Files that were looked through for their role. */
+    /** The inspections that found the role of an SSTable, or found it to be mixed. */
     long getFilesInspected();
 }

@@ -30,58 +30,59 @@ import org.apache.cassandra.io.sstable.metadata.StatsMetadata;
 import org.apache.cassandra.utils.TimeUUID;
 
 /**
- * The compaction strategy that operators name in {@code ALTER TABLE}. Primary copies (this node is
- * the first replica of the token) lie in files of their own, in a stock layout. Redundant copies
- * lie in a log of two layers: segments as they were flushed, and, split from these, sorted runs,
- * at most {@code ordering} per group of a source node; or, to be compared with, in one tree of a
- * stock layout per source node.
+ * The compaction strategy that operators name in {@code ALTER TABLE}; it keeps primary copies and
+ * redundant ones in different SSTables. Primary copies, those whose first replica is this node, lie
+ * in a stock layout. Redundant copies lie in a log of two layers: segments as they were flushed,
+ * and sorted runs into which segments are split, at most {@code ordering} per group of a source
+ * node. For comparisons, they can lie in one tree of a stock layout per source node instead.
  *
- * <p>Only the choice of files and of where partitions are written to is ours. Merging, tombstones,
- * expiry and reads are Cassandra's, on Cassandra's own files, so a wrong role costs I/O at most.
+ * <p>This class only chooses which SSTables are compacted together and to which SSTable a partition
+ * is written. Cassandra does all merging, purging and reading, on its own SSTables. So a wrong role
+ * costs I/O at most.
  *
- * <p>Cassandra makes several of these per table: for unrepaired and repaired data and for each
- * repair that is under way, times the disks. Each knows its own files only.
+ * <p>Cassandra creates several instances per table: for unrepaired data, for repaired data and for
+ * each pending repair, times the number of disks. Each instance knows its own SSTables only.
  *
- * <p>Locks: this object's monitor guards the book. It is taken inside Cassandra's lock on the
- * strategies, never the other way round; nothing is read or written under it but tags.
+ * <p>Locks: this object's monitor guards the manifest. It is taken inside Cassandra's lock on the
+ * strategies, never the other way round. No I/O but that of tags happens under it.
  */
 public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy {
     static {
-        ReplicaViews.register();
-        TransientReplicasNotice.register();
+        ReplicaVirtualTables.register();
+        TransientReplicationWarning.register();
     }
 
-    /** Whether repairs read both sides at the same time; an operator may want fewer threads. */
+    /** True if repairs read both sides at the same time; false saves threads. */
     private static final boolean READ_AHEAD = Boolean.parseBoolean(
             System.getProperty("org.cleavedb.cassandra.validation_read_ahead", "true"));
 
-    private final DecouplingOptions chosen;
-    private final Layouts layouts;
+    private final DecouplingOptions decoupling;
+    private final StockStrategies strategies;
     private final PlacementWatch watch;
-    private final FileBook<SSTableReader> book = new FileBook<>(this::lane);
-    private final Sides sides;
-    private final RedundantWork redundantWork;
+    private final RoleManifest<SSTableReader> manifest = new RoleManifest<>(this::shard);
+    private final RoleTracker roles;
+    private final RedundantCompactions redundantCompactions;
     private final TableMetrics metrics;
-    private final Turns turns = new Turns();
+    private final CompactionScheduler scheduler = new CompactionScheduler();
 
     public ReplicaDecouplingStrategy(ColumnFamilyStore table, Map<String, String> options) {
         super(table, options);
-        chosen = DecouplingOptions.of(options);
-        watch = new PlacementWatch(table, chosen);
-        layouts = new Layouts(table, chosen, () -> watch.current().copies());
+        decoupling = DecouplingOptions.of(options);
+        watch = new PlacementWatch(table, decoupling);
+        strategies = new StockStrategies(table, decoupling, () -> watch.current().copies());
         metrics = TableMetrics.of(table);
-        metrics.ordering.configure(chosen);
-        sides = new Sides(watch::current, book, layouts, metrics);
-        redundantWork = new RedundantWork(table, chosen, this::mostRuns, book, this::inspected,
-                new TombstoneEstimate(table, tombstoneThreshold,
+        metrics.ordering.configure(decoupling);
+        roles = new RoleTracker(watch::current, manifest, strategies, metrics);
+        redundantCompactions = new RedundantCompactions(table, decoupling, this::maxRuns,
+                manifest, this::inspected, new TombstoneEstimate(table, tombstoneThreshold,
                         TimeUnit.SECONDS.toMillis(tombstoneCompactionInterval),
                         uncheckedTombstoneCompaction));
         if (watch.mayHaveRoles()) {
-            metrics.begin(this);
+            metrics.register(this);
         }
     }
 
-    /** Called by Cassandra at CREATE and ALTER; returns the options that nobody knows. */
+    /** Validates options at CREATE and ALTER; Cassandra refuses those that this returns. */
     public static Map<String, String> validateOptions(Map<String, String> options)
             throws ConfigurationException {
         return DecouplingOptions.validate(options);
@@ -89,48 +90,48 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
 
     @Override
     public synchronized void startup() {
-        layouts.startup();
+        strategies.startup();
         super.startup();
     }
 
     @Override
     public synchronized void shutdown() {
         super.shutdown();
-        sides.tallyReads();
-        layouts.shutdown();
-        metrics.end(this);
+        roles.creditReads();
+        strategies.shutdown();
+        metrics.unregister(this);
     }
 
-    // What to do next.
+    // Compaction tasks.
 
     @Override
     public synchronized AbstractCompactionTask getNextBackgroundTask(long gcBefore) {
-        Placement placement = sides.follow();
-        metrics.ordering.follow(cfs, placement);
-        return turns.next(!redundantWork.awaitsRoles(placement),
-                () -> redundantWork.next(placement, gcBefore),
-                () -> layouts.nextOfTrees(gcBefore),
-                () -> layouts.primary().getNextBackgroundTask(gcBefore));
+        Placement placement = roles.followRing();
+        metrics.ordering.sampleLoad(cfs, placement);
+        return scheduler.next(!redundantCompactions.awaitsRoles(placement),
+                () -> redundantCompactions.next(placement, gcBefore),
+                () -> strategies.nextTreeTask(gcBefore),
+                () -> strategies.primary().getNextBackgroundTask(gcBefore));
     }
 
     @Override
     public synchronized Collection<AbstractCompactionTask> getMaximalTask(
             long gcBefore, boolean splitOutput) {
-        sides.follow();
+        roles.followRing();
         List<AbstractCompactionTask> tasks = new ArrayList<>();
-        for (AbstractCompactionStrategy layout : layouts.all()) {
-            Collection<AbstractCompactionTask> ofLayout =
-                    layout.getMaximalTask(gcBefore, splitOutput);
-            if (ofLayout != null) {
-                tasks.addAll(ofLayout);
+        for (AbstractCompactionStrategy strategy : strategies.all()) {
+            Collection<AbstractCompactionTask> ofStrategy =
+                    strategy.getMaximalTask(gcBefore, splitOutput);
+            if (ofStrategy != null) {
+                tasks.addAll(ofStrategy);
             }
         }
         Collection<SSTableReader> others = filterSuspectSSTables(Iterables.filter(
-                book.all(), file -> layouts.of(book.role(file)) == null));
+                manifest.all(), file -> strategies.of(manifest.role(file)) == null));
         LifecycleTransaction transaction = others.isEmpty()
                 ? null : cfs.getTracker().tryModify(others, OperationType.COMPACTION);
         if (transaction != null) {
-            tasks.add(routed(transaction, gcBefore, Purpose.EVERYTHING));
+            tasks.add(routed(transaction, gcBefore, CompactionReason.EVERYTHING));
         }
         return tasks.isEmpty() ? null : tasks;
     }
@@ -138,113 +139,115 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
     @Override
     public synchronized AbstractCompactionTask getUserDefinedTask(
             Collection<SSTableReader> sstables, long gcBefore) {
-        AbstractCompactionStrategy layout = layouts.ofAll(sstables, book::role);
-        if (layout != null) {
-            return layout.getUserDefinedTask(sstables, gcBefore);
+        AbstractCompactionStrategy strategy = strategies.ofAll(sstables, manifest::role);
+        if (strategy != null) {
+            return strategy.getUserDefinedTask(sstables, gcBefore);
         }
         LifecycleTransaction transaction =
                 cfs.getTracker().tryModify(sstables, OperationType.COMPACTION);
         return transaction == null
-                ? null : routed(transaction, gcBefore, Purpose.CHOSEN);
+                ? null : routed(transaction, gcBefore, CompactionReason.CHOSEN);
     }
 
-    /** For rewriting files one by one, as `nodetool upgradesstables` does. */
+    /** Returns a task that rewrites SSTables one by one, as for `nodetool upgradesstables`. */
     @Override
     public synchronized AbstractCompactionTask getCompactionTask(
             LifecycleTransaction transaction, long gcBefore, long maxSSTableBytes) {
-        AbstractCompactionStrategy layout = layouts.ofAll(transaction.originals(), book::role);
-        if (layout != null) {
-            return layout.getCompactionTask(transaction, gcBefore, maxSSTableBytes);
+        AbstractCompactionStrategy strategy =
+                strategies.ofAll(transaction.originals(), manifest::role);
+        if (strategy != null) {
+            return strategy.getCompactionTask(transaction, gcBefore, maxSSTableBytes);
         }
-        // What is made of segments must stay segments: routed, each would end in as many small runs
-        // as there are groups. Whoever writes it, it inherits the role as it comes back.
-        return sides.commonRole(transaction.originals()) != null
+        // A rewritten segment must stay a segment: a routing task would turn it into one small run
+        // per group. The output of the plain task inherits the role of its input.
+        return roles.commonRole(transaction.originals()) != null
                 ? new CompactionTask(cfs, transaction, gcBefore)
-                : routed(transaction, gcBefore, Purpose.REWRITE);
+                : routed(transaction, gcBefore, CompactionReason.REWRITE);
     }
 
     private AbstractCompactionTask routed(
-            LifecycleTransaction transaction, long gcBefore, Purpose purpose) {
-        Placement placement = sides.placement();
+            LifecycleTransaction transaction, long gcBefore, CompactionReason reason) {
+        Placement placement = roles.placement();
         return placement.isKnown()
-                ? new RoutingTask(cfs, transaction, gcBefore, placement, purpose, "", metrics, 0)
+                ? new RoutingCompactionTask(
+                        cfs, transaction, gcBefore, placement, reason, "", metrics, 0)
                 : new CompactionTask(cfs, transaction, gcBefore);
     }
 
     @Override
     public synchronized int getEstimatedRemainingTasks() {
-        int ofLayouts = layouts.all().stream()
+        int ofStrategies = strategies.all().stream()
                 .mapToInt(AbstractCompactionStrategy::getEstimatedRemainingTasks).sum();
-        return ofLayouts + book.waitingTasks(chosen.splitSegments, mostRuns());
+        return ofStrategies + manifest.pendingTasks(decoupling.splitSegments, maxRuns());
     }
 
-    /** The log merges no runs where they are the files of trees. */
-    private int mostRuns() {
-        return chosen.treePerSource ? Integer.MAX_VALUE : metrics.ordering.current();
+    /** The most runs of a group; unlimited if runs belong to trees, which merge them. */
+    private int maxRuns() {
+        return decoupling.treePerSource ? Integer.MAX_VALUE : metrics.ordering.current();
     }
 
     @Override
     public long getMaxSSTableBytes() {
-        return layouts.primary().getMaxSSTableBytes();
+        return strategies.primary().getMaxSSTableBytes();
     }
 
-    // Files that come and go.
+    // Notifications about SSTables.
 
     @Override
     public synchronized void addSSTable(SSTableReader added) {
-        sides.add(added);
+        roles.add(added);
     }
 
     @Override
     public synchronized void removeSSTable(SSTableReader removed) {
-        sides.remove(removed);
+        roles.remove(removed);
     }
 
     @Override
     public synchronized void replaceSSTables(
             Collection<SSTableReader> removed, Collection<SSTableReader> added) {
-        sides.replace(removed, added);
+        roles.replace(removed, added);
     }
 
-    private int lane(SSTableReader segment) {
-        return sides.placement().laneOf(segment.getFirst().getToken());
+    private int shard(SSTableReader segment) {
+        return roles.placement().shardOf(segment.getFirst().getToken());
     }
 
     private synchronized void inspected(SSTableReader file, Role role, Placement by) {
-        sides.inspected(file, role, by);
+        roles.inspected(file, role, by);
     }
 
     @Override
     public void metadataChanged(StatsMetadata before, SSTableReader sstable) {
-        AbstractCompactionStrategy layout;
+        AbstractCompactionStrategy strategy;
         synchronized (this) {
-            layout = layouts.of(book.role(sstable));
+            strategy = strategies.of(manifest.role(sstable));
         }
-        if (layout != null) {
-            layout.metadataChanged(before, sstable);
+        if (strategy != null) {
+            strategy.metadataChanged(before, sstable);
         }
     }
 
     @Override
     protected synchronized Set<SSTableReader> getSSTables() {
-        return book.all();
+        return manifest.all();
     }
 
-    /** For operators: what this strategy holds now. */
-    synchronized TableMetrics.Holding holding() {
-        sides.tallyReads();
-        TableMetrics.Holding holding = new TableMetrics.Holding();
-        holding.primary = book.files(Role.Kind.PRIMARY);
-        holding.segments = book.files(Role.Kind.SEGMENT);
-        holding.runs = book.files(Role.Kind.RUN);
-        holding.runsByGroup = book.runsByGroup();
-        holding.unsure = book.unsure();
-        holding.mixed = book.mixed();
-        holding.mostUnsortedBytes = sides.mostUnsortedBytes();
-        return holding;
+    /** The SSTables of this instance, for operators. */
+    synchronized TableMetrics.Contents contents() {
+        roles.creditReads();
+        TableMetrics.Contents contents = new TableMetrics.Contents();
+        contents.primary = manifest.files(Role.Kind.PRIMARY);
+        contents.segments = manifest.files(Role.Kind.SEGMENT);
+        contents.runs = manifest.files(Role.Kind.RUN);
+        contents.runsByGroup = manifest.runsByGroup();
+        contents.unclassified = manifest.unclassified();
+        contents.mixed = manifest.mixed();
+        contents.peakPendingBytes = roles.peakPendingBytes();
+        return contents;
     }
 
-    // How files are written and read.
+    // Writers and scanners.
 
     @Override
     public SSTableMultiWriter createSSTableMultiWriter(
@@ -257,40 +260,41 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
             return super.createSSTableMultiWriter(descriptor, keyCount, repairedAt, pendingRepair,
                     isTransient, commitLogPositions, sstableLevel, header, indexGroups, tracker);
         }
-        WriterRecipe recipe = new WriterRecipe();
-        recipe.descriptor = descriptor;
-        recipe.keys = keyCount;
-        recipe.repairedAt = repairedAt;
-        recipe.pendingRepair = pendingRepair;
-        recipe.isTransient = isTransient;
-        recipe.commitLog = commitLogPositions;
-        recipe.level = sstableLevel;
-        recipe.header = header;
-        recipe.indexes = indexGroups;
-        recipe.transaction = tracker;
-        return new RoutingFlushWriter(cfs, recipe, now, chosen.treePerSource, metrics);
+        SSTableWriterParams params = new SSTableWriterParams();
+        params.descriptor = descriptor;
+        params.keys = keyCount;
+        params.repairedAt = repairedAt;
+        params.pendingRepair = pendingRepair;
+        params.isTransient = isTransient;
+        params.commitLog = commitLogPositions;
+        params.level = sstableLevel;
+        params.header = header;
+        params.indexes = indexGroups;
+        params.transaction = tracker;
+        return new RoutingFlushWriter(cfs, params, now, decoupling.treePerSource, metrics);
     }
 
     @Override
     public ScannerList getScanners(
             Collection<SSTableReader> sstables, Collection<Range<Token>> ranges) {
-        Map<AbstractCompactionStrategy, List<SSTableReader>> byLayout = new HashMap<>();
+        Map<AbstractCompactionStrategy, List<SSTableReader>> byStrategy = new HashMap<>();
         synchronized (this) {
-            sstables.forEach(file -> byLayout.computeIfAbsent(
-                    layouts.of(book.role(file)), any -> new ArrayList<>()).add(file));
+            sstables.forEach(file -> byStrategy.computeIfAbsent(
+                    strategies.of(manifest.role(file)), any -> new ArrayList<>()).add(file));
         }
         List<ISSTableScanner> scanners = new ArrayList<>();
         try {
             for (Map.Entry<AbstractCompactionStrategy, List<SSTableReader>> part
-                    : byLayout.entrySet()) {
-                // A layout may need fewer scanners than files, as it knows which don't overlap.
+                    : byStrategy.entrySet()) {
+                // A stock strategy needs fewer scanners than SSTables if it knows that some of them
+                // do not overlap.
                 ScannerList ofPart = part.getKey() == null
                         ? super.getScanners(part.getValue(), ranges)
                         : part.getKey().getScanners(part.getValue(), ranges);
-                // Cassandra names ranges only when a repair validates them.
+                // Only the validation of a repair asks for ranges.
                 scanners.addAll(ranges == null || !READ_AHEAD || ofPart.scanners.isEmpty()
                         ? ofPart.scanners
-                        : List.of(ReadAhead.of(cfs.metadata(), ofPart.scanners)));
+                        : List.of(ReadAheadScanner.of(cfs.metadata(), ofPart.scanners)));
             }
         } catch (Throwable failure) {
             ISSTableScanner.closeAllAndPropagate(scanners, failure);
@@ -298,22 +302,22 @@ public final class ReplicaDecouplingStrategy extends AbstractCompactionStrategy 
         return new ScannerList(scanners);
     }
 
-    /** Only files of one role are rewritten together, so the role is not lost by a repair. */
+    /** Groups SSTables by role, so that the outputs of an anticompaction inherit a role. */
     @Override
     public synchronized Collection<Collection<SSTableReader>> groupSSTablesForAntiCompaction(
             Collection<SSTableReader> sstables) {
         Map<Role, List<SSTableReader>> byRole = new HashMap<>();
         for (SSTableReader file : sstables) {
-            byRole.computeIfAbsent(book.role(file), any -> new ArrayList<>()).add(file);
+            byRole.computeIfAbsent(manifest.role(file), any -> new ArrayList<>()).add(file);
         }
         List<Collection<SSTableReader>> groups = new ArrayList<>();
-        byRole.forEach((role, files) -> groups.addAll(layouts.of(role) == null
+        byRole.forEach((role, files) -> groups.addAll(strategies.of(role) == null
                 ? super.groupSSTablesForAntiCompaction(files)
-                : layouts.of(role).groupSSTablesForAntiCompaction(files)));
+                : strategies.of(role).groupSSTablesForAntiCompaction(files)));
         return groups;
     }
 
-    /** Files that are opened while they are still written have no role yet. */
+    /** False, since an SSTable that is still being written has no role yet. */
     @Override
     public boolean supportsEarlyOpen() {
         return false;

@@ -2,15 +2,18 @@ package org.cleavedb.cassandra;
 
 import java.util.Objects;
 
-/** What a file holds: primary copies, or redundant ones in one of the two layers of their log. */
+/**
+ * The role of an SSTable: it holds primary copies, or redundant ones in one of the two layers of
+ * their log.
+ */
 final class Role {
-    /** The three kinds; their names are in the tags on disk. */
+    /** The kinds of roles. Tags on disk contain these names, so they must not change. */
     enum Kind {
-        /** Primary copies only. */
+        /** The SSTable holds primary copies only. */
         PRIMARY,
-        /** Redundant copies of any group: a segment of the global log. */
+        /** The SSTable is a segment of the global log: redundant copies of any group. */
         SEGMENT,
-        /** Redundant copies of one group: a sorted run of its local log. */
+        /** The SSTable is a sorted run of a local log: redundant copies of one group. */
         RUN
     }
 
@@ -18,15 +21,21 @@ final class Role {
     static final Role SEGMENT = new Role(Kind.SEGMENT, "");
 
     final Kind kind;
-    /** The name of the group of a run; otherwise empty. */
+    /** The name of a run's group; empty for the other kinds. */
     final String group;
 
     Role(Kind kind, String group) {
+        assert isValid(kind, group) : kind + " of group '" + group + "'";
         this.kind = kind;
         this.group = group;
     }
 
-    /** The role of a file that holds partitions of this place only. */
+    /** True if the kind is a run and there is a group, or neither. */
+    static boolean isValid(Kind kind, String group) {
+        return (kind == Kind.RUN) != group.isEmpty();
+    }
+
+    /** The role of an SSTable all of whose partitions belong to this place. */
     static Role of(Placement placement, int place) {
         return place == Placement.PRIMARY ? PRIMARY : new Role(Kind.RUN, placement.nameOf(place));
     }

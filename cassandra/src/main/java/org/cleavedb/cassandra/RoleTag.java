@@ -7,31 +7,32 @@ import java.util.Optional;
 import java.util.zip.CRC32;
 
 /**
- * The role of a file as it is recorded beside its data, in {@code …-ReplicaRole.txt}:
+ * The tag of an SSTable: its role as the component {@code …-ReplicaRole.txt} records it.
  *
  * <pre>
  * cleavedb replica role 1            format and its version
  * kind RUN                           PRIMARY, SEGMENT or RUN
- * group 127.0.0.2:7000#3             empty unless the kind is RUN
- * placement 5f2e8c0a91b3d47e         the ring that the role was told by
- * padding ......                     dots, up to {@link #LENGTH} bytes of the whole
+ * group 127.0.0.2:7000#3             empty if and only if the kind is not RUN
+ * placement 5f2e8c0a91b3d47e         digest of the placement that the role is for
+ * padding ......                     dots that fill the file up to {@link #LENGTH} bytes
  * check 1c291ca3                     CRC-32 of all bytes before this line
  * </pre>
  *
- * <p>Valid is what has exactly these lines in this order, a known kind, the right padding and the
- * right check; at most {@link #LONGEST} bytes. Anything else counts as no tag at all: the file is
- * then looked through once, and tagged anew.
+ * <p>A tag is valid if it has exactly these lines in this order, a known kind, the right padding
+ * and the right check, in at most {@link #MAX_LENGTH} bytes. Anything else counts as no tag at all:
+ * the SSTable is then inspected once and tagged again.
  *
- * <p>Invariant <b>all tags have one length</b>, so that a file can be tagged anew while it is sent
- * to another node, which has been told how long each part of it is. Names that are too long for it
- * make a longer tag; such a transfer would then break off, and be tried again.
+ * <p>Invariant <b>all tags have one length</b>. A stream of a whole SSTable announces the length of
+ * each component first, and the tag may be replaced while the stream runs. A group name that is too
+ * long makes a longer tag; such a stream would fail and be tried again.
  *
- * <p>Invariant <b>a tag is only a hint</b>: it decides which files are compacted together, never
- * what a read sees. A lost, foreign, torn or outdated tag costs I/O.
+ * <p>Invariant <b>a tag is only a hint</b>: it decides which SSTables are compacted together, never
+ * the result of a read. A lost, foreign, torn or outdated tag costs I/O.
  */
 final class RoleTag {
-    static final int LONGEST = 4096;
-    /** All but a group takes some hundred bytes, and a group is named by an address. */
+    /** The longest tag that is read, in bytes. */
+    static final int MAX_LENGTH = 4096;
+    /** The length of a tag in bytes: some hundred for the fixed parts, the rest for the group. */
     static final int LENGTH = 256;
     private static final String FORMAT = "cleavedb replica role 1";
     private static final List<String> NAMES =
@@ -39,6 +40,7 @@ final class RoleTag {
     private static final String CHECK_OF_NOTHING = "check 00000000\n";
 
     final Role role;
+    /** The digest of the placement that the role is for, see {@link Placement#digest}. */
     final String placement;
 
     RoleTag(Role role, String placement) {
@@ -54,12 +56,13 @@ final class RoleTag {
         return bytes(body + "check " + check(body) + "\n");
     }
 
+    /** The tag in these bytes; empty if they are no valid tag. */
     static Optional<RoleTag> decode(byte[] bytes) {
-        if (bytes.length > LONGEST) {
+        if (bytes.length > MAX_LENGTH) {
             return Optional.empty();
         }
         String[] lines = new String(bytes, StandardCharsets.UTF_8).split("\n", -1);
-        // Encoding again checks everything that is left: the version, padding, check, stray bytes.
+        // The comparison with a new encoding also checks the version, the padding and the CRC.
         return named(lines).filter(tag -> Arrays.equals(tag.encode(), bytes));
     }
 
@@ -75,7 +78,7 @@ final class RoleTag {
             }
             values[at] = lines[at + 1].substring(name.length());
         }
-        return kindNamed(values[0])
+        return kindNamed(values[0]).filter(kind -> Role.isValid(kind, values[1]))
                 .map(kind -> new RoleTag(new Role(kind, values[1]), values[2]));
     }
 

@@ -18,18 +18,20 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * Tags on disk. A tag is a custom component of its SSTable, which is what Cassandra offers to
- * compaction strategies: it is listed in the table of contents, taken along into snapshots, and
- * removed with the rest by the transaction log, at the end of a compaction or after a crash.
+ * The reader and writer of tags on disk. A tag is a custom component of its SSTable, as Cassandra
+ * offers it to compaction strategies: the table of contents lists it, snapshots include it, and the
+ * transaction log removes it with the other components, at the end of a compaction or after a
+ * crash.
  *
- * <p>Invariant <b>a tag has no time</b>: it says 1970. The components of a compacted SSTable go one
- * by one, and tags, being custom, after all others. After a crash in between, a node compares the
- * newest time of what is left with that of all there was, and does not start if they differ, as
- * they do when a tag is left that is older than its data. Files of the time 0 do not take part.
+ * <p>Invariant <b>the modification time of a tag is 0</b>. Cassandra deletes the components of a
+ * compacted SSTable one by one, custom ones last. After a crash during the deletion, a starting
+ * node compares the newest modification time of the remaining files with the one in its transaction
+ * log, and refuses to start if they differ. A tag that is older than its data would cause just
+ * that; files with the time 0 are left out of the comparison.
  *
- * <p>Invariant <b>a tag is replaced, never written over</b>: snapshots are hard links to it and
- * keep what it said; who reads it meanwhile, as a transfer of the whole SSTable does, reads one or
- * the other as a whole.
+ * <p>Invariant <b>a tag is replaced, never overwritten</b>. Snapshots are hard links to it and keep
+ * the old content. A concurrent reader, such as a stream of the whole SSTable, reads either the old
+ * or the new content.
  */
 final class RoleTags {
     static final Component COMPONENT =
@@ -40,14 +42,14 @@ final class RoleTags {
     private RoleTags() {
     }
 
-    /** For the component set of a writer that will be given a tag. */
+    /** The components that a writer must announce if its SSTable gets a tag. */
     static List<Component> components() {
         return List.of(COMPONENT);
     }
 
     /**
-     * Writes the tag of a file whose writer has been opened. After a crash here the whole file
-     * belongs to no finished transaction, and Cassandra removes it at the next start.
+     * Writes the tag of an SSTable whose writer is open. After a crash here, the SSTable belongs to
+     * no finished transaction, and Cassandra removes it with its tag at the next start.
      */
     static void write(Descriptor sstable, RoleTag tag) {
         try {
@@ -58,12 +60,12 @@ final class RoleTags {
     }
 
     /**
-     * Tags a live file. A crash here leaves the tag that was there, if any, or one that the table
-     * of contents does not list, which is read all the same.
+     * Tags a live SSTable. A crash here leaves the previous tag, if any, or a tag that the table of
+     * contents does not list; {@link #read} accepts both.
      *
-     * <p>Any failure is a warning. Cassandra reports a table of contents that cannot be written as
-     * an {@link FSError}, on which {@code disk_failure_policy} may stop the node: too much for a
-     * hint, and its own next write to that disk will tell.
+     * <p>Every failure is logged as a warning and not thrown. Cassandra reports a table of contents
+     * that cannot be written as an {@link FSError}, upon which {@code disk_failure_policy} may stop
+     * the node. A hint is not worth that, and a broken disk shows in Cassandra's own next write.
      */
     static void attach(SSTableReader sstable, RoleTag tag) {
         try {
@@ -75,15 +77,16 @@ final class RoleTags {
     }
 
     private static void warnNotRecorded(Descriptor sstable, Throwable failure) {
-        LOG.warn("The role of {} cannot be recorded ({}); it will be found out again after a "
-                + "restart, by reading its keys", sstable, failure.toString());
+        LOG.warn("The replica role of {} cannot be recorded ({}). After a restart, the node will "
+                + "inspect the keys of this SSTable to find its role again", sstable,
+                failure.toString());
     }
 
-    /** The valid tag of a file, if it has one. */
+    /** The tag of an SSTable; empty if it is missing or invalid. */
     static Optional<RoleTag> read(Descriptor sstable) {
         Path file = path(sstable);
         try {
-            if (Files.size(file) > RoleTag.LONGEST) {
+            if (Files.size(file) > RoleTag.MAX_LENGTH) {
                 return unreadable(file, "too long");
             }
             if (!Files.getLastModifiedTime(file).equals(NO_TIME)) {
@@ -106,15 +109,15 @@ final class RoleTags {
         store(path(sstable), sstable.tmpFileFor(COMPONENT).toPath(), tag);
     }
 
-    /** @param made a name beside that of the tag which Cassandra takes for a temporary one */
+    /** @param made a file name in the same folder that Cassandra takes for a temporary file */
     static void store(Path file, Path made, RoleTag tag) throws IOException {
         try {
             Files.write(made, tag.encode(), StandardOpenOption.CREATE,
                     StandardOpenOption.TRUNCATE_EXISTING, StandardOpenOption.WRITE,
                     StandardOpenOption.SYNC);
             Files.setLastModifiedTime(made, NO_TIME);
-            // A crash before this leaves a file whose name is that of no component, and which
-            // Cassandra removes at the next start; after it, the new tag or still the old one.
+            // A crash before the move leaves a temporary file, which Cassandra removes at the next
+            // start. A crash after it leaves the new tag or the old one, both complete.
             Files.move(made, file, StandardCopyOption.ATOMIC_MOVE);
         } catch (IOException failure) {
             Files.deleteIfExists(made);
@@ -123,8 +126,8 @@ final class RoleTags {
     }
 
     private static Optional<RoleTag> unreadable(Path file, String why) {
-        LOG.warn("The replica role in {} is {}; the keys of the SSTable will be read to find it "
-                + "out again. Its data is not affected", file, why);
+        LOG.warn("The replica role in {} is {}. The node will inspect the keys of the SSTable to "
+                + "find its role again; its data is not affected", file, why);
         return Optional.empty();
     }
 

@@ -19,43 +19,44 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.io.sstable.format.SSTableWriter;
 
 /**
- * Writes each partition to a file of its place, all places open at once and in one transaction:
- * segments become runs, the runs of a group become one, a mixed file is taken apart. One sequential
- * pass over the input does it, whatever comes.
+ * A compaction writer that writes each partition to an SSTable of its place. The SSTables of all
+ * places are open at the same time and belong to one transaction. One sequential pass over the
+ * input thus splits segments into runs, merges the runs of a group, or separates a mixed SSTable.
  *
- * <p>The rewriter of the superclass never gets a file. It stands for the transaction: the outlets'
- * own rewriters see a {@link SharedTransaction} that leaves the last steps to it.
+ * <p>The rewriter of the superclass never gets an SSTable; it only finishes the transaction. The
+ * rewriters of the places share that transaction as a {@link SharedTransaction}, which leaves its
+ * last steps to the superclass.
  */
 final class RoutingCompactionWriter extends CompactionAwareWriter {
-    /** Estimates come from samples of this distance. */
-    private static final int SPARE_KEYS = 128;
+    /** Keys added to each estimate, which counts index samples of this distance. */
+    private static final int EXTRA_KEYS = 128;
 
     private final Placement placement;
-    private final Consumer<List<SSTableReader>> finished;
-    private final Map<Integer, Outlet> outlets = new TreeMap<>();
-    private Outlet current;
+    private final Consumer<List<SSTableReader>> onFinish;
+    private final Map<Integer, PlaceWriter> writers = new TreeMap<>();
+    private PlaceWriter current;
 
     RoutingCompactionWriter(ColumnFamilyStore table, Directories directories,
             LifecycleTransaction transaction, Set<SSTableReader> inputs, Placement placement,
-            Consumer<List<SSTableReader>> finished) {
+            Consumer<List<SSTableReader>> onFinish) {
         super(table, directories, transaction, inputs, false);
         this.placement = placement;
-        this.finished = finished;
+        this.onFinish = onFinish;
     }
 
-    /** The file, or files one after the other where the table has several disks, of one place. */
-    private final class Outlet {
+    /** The writer of one place: of one SSTable, or of one per disk in sequence. */
+    private final class PlaceWriter {
         final int place;
         final SSTableRewriter rewriter;
         Directories.DataDirectory directory;
 
-        Outlet(int place) {
+        PlaceWriter(int place) {
             this.place = place;
             rewriter = SSTableRewriter.constructWithoutEarlyOpening(
                     new SharedTransaction(txn), false, maxAge);
         }
 
-        void turnTo(Directories.DataDirectory wanted, DecoratedKey key) {
+        void switchTo(Directories.DataDirectory wanted, DecoratedKey key) {
             if (!wanted.equals(directory)) {
                 directory = wanted;
                 rewriter.switchWriter(sstableWriter(wanted, key));
@@ -67,10 +68,10 @@ final class RoutingCompactionWriter extends CompactionAwareWriter {
     protected void maybeSwitchWriter(DecoratedKey key) {
         int place = placement.placeOf(key.getToken());
         if (current == null || current.place != place) {
-            current = outlets.computeIfAbsent(place, Outlet::new);
+            current = writers.computeIfAbsent(place, PlaceWriter::new);
         }
         currentDirectory = directoryFor(key);
-        current.turnTo(currentDirectory, key);
+        current.switchTo(currentDirectory, key);
     }
 
     private Directories.DataDirectory directoryFor(DecoratedKey key) {
@@ -101,14 +102,14 @@ final class RoutingCompactionWriter extends CompactionAwareWriter {
 
     @Override
     protected long sstableKeyCount() {
-        long keys = SPARE_KEYS;
+        long keys = EXTRA_KEYS;
         for (SSTableReader input : nonExpiredSSTables) {
             keys += input.estimatedKeysForRanges(placement.rangesOf(current.place));
         }
         return keys;
     }
 
-    /** Never asked: {@link #maybeSwitchWriter} is replaced as a whole. */
+    /** Never called, since {@link #maybeSwitchWriter} does not call it. */
     @Override
     protected boolean shouldSwitchWriterInCurrentLocation(DecoratedKey key) {
         return false;
@@ -121,15 +122,15 @@ final class RoutingCompactionWriter extends CompactionAwareWriter {
 
     @Override
     protected void doPrepare() {
-        outlets.values().forEach(outlet -> outlet.rewriter.prepareToCommit());
+        writers.values().forEach(writer -> writer.rewriter.prepareToCommit());
         super.doPrepare();
     }
 
     @Override
     protected Throwable doCommit(Throwable accumulate) {
         Throwable failure = accumulate;
-        for (Outlet outlet : outlets.values()) {
-            failure = outlet.rewriter.commit(failure);
+        for (PlaceWriter writer : writers.values()) {
+            failure = writer.rewriter.commit(failure);
         }
         return super.doCommit(failure);
     }
@@ -137,15 +138,15 @@ final class RoutingCompactionWriter extends CompactionAwareWriter {
     @Override
     protected Throwable doAbort(Throwable accumulate) {
         Throwable failure = accumulate;
-        for (Outlet outlet : outlets.values()) {
-            failure = outlet.rewriter.abort(failure);
+        for (PlaceWriter writer : writers.values()) {
+            failure = writer.rewriter.abort(failure);
         }
         return super.doAbort(failure);
     }
 
     @Override
     protected Throwable doPostCleanup(Throwable accumulate) {
-        outlets.values().forEach(outlet -> outlet.rewriter.close());
+        writers.values().forEach(writer -> writer.rewriter.close());
         return super.doPostCleanup(accumulate);
     }
 
@@ -153,8 +154,8 @@ final class RoutingCompactionWriter extends CompactionAwareWriter {
     public Collection<SSTableReader> finish() {
         super.finish();
         List<SSTableReader> written = new ArrayList<>();
-        outlets.values().forEach(outlet -> written.addAll(outlet.rewriter.finished()));
-        finished.accept(written);
+        writers.values().forEach(writer -> written.addAll(writer.rewriter.finished()));
+        onFinish.accept(written);
         return written;
     }
 }

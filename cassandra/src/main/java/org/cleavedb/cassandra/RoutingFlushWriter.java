@@ -16,23 +16,24 @@ import org.apache.cassandra.io.sstable.format.SSTableWriter;
 import org.apache.cassandra.schema.TableId;
 
 /**
- * What a memtable is flushed to, and what received streams are written to: one file of primary
- * copies and one segment of the global log for each lane (or one file per tree), in one
- * transaction. A file is opened with its first partition, so what gets none leaves nothing behind.
+ * A writer of flushes and received streams that separates primary copies from redundant ones. In
+ * one transaction it writes one SSTable of primary copies and, per shard, one segment of the global
+ * log; with {@code redundant: trees}, one SSTable per tree instead of segments. Each SSTable is
+ * created with its first partition, so that no empty one is left behind.
  */
 final class RoutingFlushWriter implements SSTableMultiWriter {
     private final ColumnFamilyStore table;
-    private final WriterRecipe recipe;
+    private final SSTableWriterParams params;
     private final Placement placement;
     private final TableMetrics metrics;
     private final boolean treePerSource;
-    /** By role and lane. */
+    /** The open writers by role and shard. */
     private final Map<List<Object>, SSTableWriter> writers = new LinkedHashMap<>();
 
-    RoutingFlushWriter(ColumnFamilyStore table, WriterRecipe recipe, Placement placement,
+    RoutingFlushWriter(ColumnFamilyStore table, SSTableWriterParams params, Placement placement,
             boolean treePerSource, TableMetrics metrics) {
         this.table = table;
-        this.recipe = recipe;
+        this.params = params;
         this.placement = placement;
         this.treePerSource = treePerSource;
         this.metrics = metrics;
@@ -42,8 +43,8 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     public void append(UnfilteredRowIterator partition) {
         Token token = partition.partitionKey().getToken();
         Role role = roleOf(placement.placeOf(token));
-        int lane = role.kind == Role.Kind.SEGMENT ? placement.laneOf(token) : 0;
-        List<Object> key = List.of(role, lane);
+        int shard = role.kind == Role.Kind.SEGMENT ? placement.shardOf(token) : 0;
+        List<Object> key = List.of(role, shard);
         SSTableWriter writer = writers.get(key);
         if (writer == null) {
             writer = open(role);
@@ -59,27 +60,27 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
 
     private SSTableWriter open(Role role) {
         Descriptor descriptor = writers.isEmpty()
-                ? recipe.descriptor
-                : table.newSSTableDescriptor(recipe.descriptor.directory,
-                        recipe.descriptor.getFormat());
-        SSTableWriter writer = recipe.open(table, descriptor, role, placement);
+                ? params.descriptor
+                : table.newSSTableDescriptor(params.descriptor.directory,
+                        params.descriptor.getFormat());
+        SSTableWriter writer = params.open(table, descriptor, role, placement);
         RoleTags.write(descriptor, new RoleTag(role, placement.digest()));
         return writer;
     }
 
-    /** A partition may turn out to be empty; a file without any must not be finished. */
+    /** Aborts writers without data: partitions may be empty, and an empty SSTable is invalid. */
     private void dropEmpty() {
         writers.values().removeIf(writer -> {
             if (writer.getFilePointer() > 0) {
                 return false;
             }
-            recipe.transaction.untrackNew(writer);
+            params.transaction.untrackNew(writer);
             writer.abort();
             return true;
         });
     }
 
-    /** So end streams; what they bring is not counted as flushed. */
+    /** Finishes a stream, whose bytes do not count as flushed. */
     @Override
     public Collection<SSTableReader> finish(boolean openResult) {
         dropEmpty();
@@ -103,7 +104,7 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
 
     @Override
     public String getFilename() {
-        return recipe.descriptor.fileFor(SSTableFormat.Components.DATA).absolutePath();
+        return params.descriptor.fileFor(SSTableFormat.Components.DATA).absolutePath();
     }
 
     @Override
@@ -128,7 +129,7 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
         writers.values().forEach(SSTableWriter::prepareToCommit);
     }
 
-    /** So end flushes. */
+    /** Finishes a flush. */
     @Override
     public Throwable commit(Throwable accumulate) {
         Throwable failure = accumulate;
@@ -145,7 +146,7 @@ final class RoutingFlushWriter implements SSTableMultiWriter {
     public Throwable abort(Throwable accumulate) {
         Throwable failure = accumulate;
         for (SSTableWriter writer : writers.values()) {
-            recipe.transaction.untrackNew(writer);
+            params.transaction.untrackNew(writer);
             failure = writer.abort(failure);
         }
         return failure;

@@ -4,10 +4,12 @@ import org.apache.cassandra.db.lifecycle.ILifecycleTransaction;
 import org.apache.cassandra.db.lifecycle.WrappedLifecycleTransaction;
 
 /**
- * One transaction as seen by several rewriters that fill it together. Each adds its files; the
- * steps that may be taken only once, when all are done, are left to whoever owns the transaction.
+ * A view of a transaction that several rewriters fill together. Each rewriter adds its SSTables.
+ * The steps that may be taken only once, after all rewriters are done, are left to the
+ * transaction's owner and do nothing here.
  *
- * <p>Invariant <b>inputs go only with all outputs</b>: no rewriter alone can obsolete them.
+ * <p>Invariant <b>inputs become obsolete only together with all outputs</b>: no single rewriter can
+ * obsolete them.
  */
 final class SharedTransaction extends WrappedLifecycleTransaction {
     SharedTransaction(ILifecycleTransaction owned) {
@@ -16,17 +18,17 @@ final class SharedTransaction extends WrappedLifecycleTransaction {
 
     @Override
     public void checkpoint() {
-        // The owner's step.
+        // This step is the owner's.
     }
 
     @Override
     public void obsoleteOriginals() {
-        // The owner's step.
+        // This step is the owner's.
     }
 
     @Override
     public void prepareToCommit() {
-        // The owner's step.
+        // This step is the owner's.
     }
 
     @Override
@@ -41,6 +43,6 @@ final class SharedTransaction extends WrappedLifecycleTransaction {
 
     @Override
     public void close() {
-        // The owner's step.
+        // This step is the owner's.
     }
 }

@@ -16,8 +16,8 @@ import org.apache.cassandra.io.sstable.format.SSTableReader;
 import org.apache.cassandra.utils.MBeanWrapper;
 
 /**
- * Numbers of one table, over all strategies that Cassandra makes for it. Counters outlive an ALTER;
- * the managed object is there as long as some strategy of ours is in use.
+ * The metrics of one table, over all strategy instances that Cassandra creates for it. Counters
+ * outlive an ALTER. The JMX bean exists as long as some instance of the strategy is in use.
  */
 final class TableMetrics {
     private static final Map<String, TableMetrics> ALL = new ConcurrentHashMap<>();
@@ -29,13 +29,14 @@ final class TableMetrics {
     private final Map<Role.Kind, LongAdder> filesRead = new EnumMap<>(Role.Kind.class);
     private final LongAdder filesReadOfNoRole = new LongAdder();
     final LongAdder inspected = new LongAdder();
-    final Ordering ordering = new Ordering();
-    private final Map<Purpose, LongAdder> rewritten = new EnumMap<>(Purpose.class);
+    final OrderingController ordering = new OrderingController();
+    private final Map<CompactionReason, LongAdder> rewritten =
+            new EnumMap<>(CompactionReason.class);
 
     final String keyspace;
     final String table;
     private final String beanName;
-    /** Cassandra forgets a finished repair's strategy without saying so: hence weak. */
+    /** The references are weak, as Cassandra drops the strategy of a repair without a shutdown. */
     private final Set<ReplicaDecouplingStrategy> strategies =
             Collections.newSetFromMap(new WeakHashMap<>());
 
@@ -44,40 +45,45 @@ final class TableMetrics {
         this.table = table.getTableName();
         beanName = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace="
                 + table.getKeyspaceName() + ",table=" + table.getTableName();
-        for (Purpose purpose : Purpose.values()) {
-            rewritten.put(purpose, new LongAdder());
+        for (CompactionReason reason : CompactionReason.values()) {
+            rewritten.put(reason, new LongAdder());
         }
         for (Role.Kind kind : Role.Kind.values()) {
             filesRead.put(kind, new LongAdder());
         }
     }
 
-    /** All tables that a strategy of ours works for now. */
+    /** The metrics of all tables that use the strategy at present. */
     static List<TableMetrics> inUse() {
         return ALL.values().stream().filter(TableMetrics::isInUse).collect(Collectors.toList());
     }
 
     static TableMetrics of(ColumnFamilyStore table) {
-        // The table of an index has the id of the table that it belongs to.
+        // The table of an index has the same id as the table that it belongs to.
         return ALL.computeIfAbsent(table.metadata().id + " " + table.getTableName(),
                 any -> new TableMetrics(table));
     }
 
-    /** @param takenIn bytes of runs that were merged on the way, and count as merged */
-    void wrote(Purpose purpose, Collection<SSTableReader> files, long takenIn) {
+    /**
+     * Counts the output of a compaction of redundant copies.
+     *
+     * @param mergedRunBytes the bytes of runs that a split merged, which count as merged
+     */
+    void countWritten(
+            CompactionReason reason, Collection<SSTableReader> files, long mergedRunBytes) {
         long written = bytes(files);
-        long merged = Math.min(takenIn, written);
-        rewritten.get(Purpose.MERGE).add(merged);
-        rewritten.get(purpose).add(written - merged);
+        long merged = Math.min(mergedRunBytes, written);
+        rewritten.get(CompactionReason.MERGE).add(merged);
+        rewritten.get(reason).add(written - merged);
     }
 
-    /** By a stock layout: that of primary copies, or one of the trees. */
+    /** Counts the output of a stock strategy: that of the primary copies, or one of the trees. */
     void compacted(boolean ofPrimary, Collection<SSTableReader> files) {
         (ofPrimary ? primaryCompacted : treesCompacted).add(bytes(files));
     }
 
-    /** Reads have looked so often into a file of this role; null: it is not known. */
-    void lookedInto(Role role, long times) {
+    /** Counts reads that looked into an SSTable of this role; null if its role is unknown. */
+    void countReads(Role role, long times) {
         (role == null ? filesReadOfNoRole : filesRead.get(role.kind)).add(times);
     }
 
@@ -89,42 +95,43 @@ final class TableMetrics {
         return !strategies.isEmpty();
     }
 
-    synchronized void begin(ReplicaDecouplingStrategy strategy) {
+    synchronized void register(ReplicaDecouplingStrategy strategy) {
         strategies.add(strategy);
         if (!MBeanWrapper.instance.isRegistered(beanName)) {
-            MBeanWrapper.instance.registerMBean(new TableBean(this), beanName);
+            MBeanWrapper.instance.registerMBean(new ReplicaDecouplingBean(this), beanName);
         }
     }
 
-    synchronized void end(ReplicaDecouplingStrategy strategy) {
+    synchronized void unregister(ReplicaDecouplingStrategy strategy) {
         strategies.remove(strategy);
         if (strategies.isEmpty() && MBeanWrapper.instance.isRegistered(beanName)) {
             MBeanWrapper.instance.unregisterMBean(beanName);
         }
     }
 
-    /** What one strategy holds at a moment. */
-    static final class Holding {
+    /** The SSTables of one strategy instance at a moment. */
+    static final class Contents {
         List<SSTableReader> primary = List.of();
         List<SSTableReader> segments = List.of();
         List<SSTableReader> runs = List.of();
         Map<String, Integer> runsByGroup = Map.of();
-        List<SSTableReader> unsure = List.of();
+        List<SSTableReader> unclassified = List.of();
         List<SSTableReader> mixed = List.of();
-        /** The most bytes that were unsure or mixed since there were none. */
-        long mostUnsortedBytes;
+        /** The most bytes that were unclassified or mixed since there were none. */
+        long peakPendingBytes;
     }
 
-    /** Has the strategies credit what was read up to now, too. */
-    List<Holding> holdings() {
+    /** The contents of all instances, which also credit their reads to the counters. */
+    List<Contents> contents() {
         List<ReplicaDecouplingStrategy> current;
         synchronized (this) {
             current = new ArrayList<>(strategies);
         }
-        // Asked outside of our own lock, since a strategy that is shut down waits for it.
-        List<Holding> holdings = new ArrayList<>();
-        current.forEach(strategy -> holdings.add(strategy.holding()));
-        return holdings;
+        // This happens outside of the own monitor: a strategy holds its monitor in shutdown, and
+        // then waits for this one.
+        List<Contents> contents = new ArrayList<>();
+        current.forEach(strategy -> contents.add(strategy.contents()));
+        return contents;
     }
 
     long primaryCompacted() {
@@ -135,11 +142,11 @@ final class TableMetrics {
         return treesCompacted.sum();
     }
 
-    long rewritten(Purpose purpose) {
-        return rewritten.get(purpose).sum();
+    long rewritten(CompactionReason reason) {
+        return rewritten.get(reason).sum();
     }
 
-    /** How often reads have looked into files of this kind; null: of none. */
+    /** The reads that looked into SSTables of this kind; null for those without a role. */
     long filesRead(Role.Kind kind) {
         return (kind == null ? filesReadOfNoRole : filesRead.get(kind)).sum();
     }

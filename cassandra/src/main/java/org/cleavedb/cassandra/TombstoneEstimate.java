@@ -10,12 +10,12 @@ import org.apache.cassandra.dht.Token;
 import org.apache.cassandra.io.sstable.format.SSTableReader;
 
 /**
- * Whether rewriting a file is likely to drop enough of its tombstones and expired data. Cassandra's
- * own estimate is about a file that is rewritten alone: any file beside it in the ring may hold
- * what its tombstones hide. Of ours, most do not, or are merged along with it.
+ * An estimate whether a compaction of an SSTable will purge enough tombstones and expired data.
+ * Cassandra's own estimate assumes that any SSTable with overlapping tokens may hold data that the
+ * tombstones hide. With roles, most of them hold other partitions, or are compacted along.
  *
- * <p>It decides when a file is rewritten, never what is dropped: that is Cassandra's to find out
- * for each partition.
+ * <p>The estimate decides when an SSTable is rewritten, never what is purged: Cassandra decides
+ * that for each partition.
  */
 final class TombstoneEstimate {
     private final ColumnFamilyStore table;
@@ -24,9 +24,10 @@ final class TombstoneEstimate {
     private final boolean ignoresOverlaps;
 
     /**
-     * @param threshold the share of droppable data that is enough
-     * @param leastAgeMillis of a file; else what cannot be dropped yet would be rewritten over and
-     *     over
+     * @param threshold the share of droppable data from which on a compaction is worth while
+     * @param leastAgeMillis the least age of an SSTable; without it, an SSTable whose data cannot
+     *     be purged yet would be rewritten over and over
+     * @param ignoresOverlaps true if overlapping SSTables do not lower the estimate
      */
     TombstoneEstimate(ColumnFamilyStore table, float threshold, long leastAgeMillis,
             boolean ignoresOverlaps) {
@@ -36,7 +37,12 @@ final class TombstoneEstimate {
         this.ignoresOverlaps = ignoresOverlaps;
     }
 
-    /** @param inTheWay whether this other file may hold the same partitions, and stays behind */
+    /**
+     * True if the compaction is worth while.
+     *
+     * @param inTheWay accepts SSTables that may hold the same partitions and are not compacted
+     *     along
+     */
     boolean isWorthDropping(SSTableReader file, Predicate<SSTableReader> inTheWay, long gcBefore) {
         boolean neverPurges = table.getNeverPurgeTombstones()
                 || CassandraRelevantProperties.NEVER_PURGE_TOMBSTONES.getBoolean();
@@ -49,9 +55,9 @@ final class TombstoneEstimate {
                 && (ignoresOverlaps || droppable * shareAlone(file, inTheWay) > threshold);
     }
 
-    /** How many of its partitions are in no file that is in the way, from 0 to 1. */
+    /** The share of partitions that no SSTable in the way may hold, from 0 to 1. */
     private double shareAlone(SSTableReader file, Predicate<SSTableReader> inTheWay) {
-        // What is newer than all of this file hides nothing that this file must go on hiding.
+        // An SSTable all of whose data is newer holds nothing that these tombstones hide.
         List<Range<Token>> taken = table.getOverlappingLiveSSTables(List.of(file)).stream()
                 .filter(other -> other.getMinTimestamp() <= file.getMaxTimestamp())
                 .filter(inTheWay)
@@ -60,7 +66,7 @@ final class TombstoneEstimate {
         if (taken.isEmpty()) {
             return 1;
         }
-        // Too small a file has no samples to tell it by.
+        // The index summary of a very small SSTable has too few samples for an estimate.
         return !file.isEstimationInformative() ? 0 : 1
                 - (double) file.estimatedKeysForRanges(taken) / Math.max(1, file.estimatedKeys());
     }

@@ -9,7 +9,6 @@ import java.io.IOException;
 import java.util.List;
 import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.NodeControl;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
@@ -24,15 +23,7 @@ class AlterIT {
     @BeforeAll
     static void startNodes() throws IOException {
         cluster = SharedNodes.cluster();
-        client = cluster.connect(1);
-        SharedNodes.createKeyspace(client, "alters");
-    }
-
-    @AfterAll
-    static void disconnect() {
-        if (client != null) {
-            client.close();
-        }
+        client = SharedNodes.connect(1, "alters");
     }
 
     @Test
@@ -63,8 +54,9 @@ class AlterIT {
         assertRefused("'primary': 'tiered'", "'leveled' or 'unified', not 'tiered'");
         assertRefused("'sstable_size_in_mb': 'big'", "big is not a parsable int");
         assertRefused("'colour': 'red'", "colour");
-        assertRefused("'ordering': '4', 'ordering_min': '2'", "goes with 'ordering': 'auto' only");
-        assertRefused("'redundant': 'trees', 'groups': '4'", "is about the log");
+        assertRefused("'ordering': '4', 'ordering_min': '2'",
+                "is allowed only with 'ordering': 'auto'");
+        assertRefused("'redundant': 'trees', 'groups': '4'", "is an option of the log");
     }
 
     private static void assertRefused(String option, String explanation) {

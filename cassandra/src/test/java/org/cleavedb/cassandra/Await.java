@@ -2,7 +2,7 @@ package org.cleavedb.cassandra;
 
 import java.util.concurrent.TimeUnit;
 
-/** Waits for what a node does in the background; however slow it is, the outcome is the same. */
+/** Waits until a node has done something in the background; a slow node does not fail a test. */
 final class Await {
     private static final long LIMIT_MINUTES = 5;
     private static final long POLL_MS = 200;

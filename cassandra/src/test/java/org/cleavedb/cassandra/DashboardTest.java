@@ -15,9 +15,9 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
-/** The Grafana dashboard asks for what JMX shows, no more and no less. */
+/** Checks that the Grafana dashboard shows exactly the numeric attributes of the JMX bean. */
 class DashboardTest {
-    /** As the usual JMX exporter makes it of our object name: domain, type, attribute. */
+    /** The name that the JMX exporter gives an attribute by default: domain, type, attribute. */
     private static final Pattern METRIC =
             Pattern.compile("org_cleavedb_cassandra_ReplicaDecoupling_(\\w+)");
 

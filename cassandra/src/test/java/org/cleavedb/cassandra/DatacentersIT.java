@@ -19,8 +19,8 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * Two data centres, one of nodes 1 and 3 and one of node 2, under our snitch: each has primaries
- * of its own, and readers stay in theirs and meet them.
+ * Tests two data centres with the snitch of the module: nodes 1 and 3 are in one, node 2 is in the
+ * other. Each data centre has primary copies of its own, and its readers use them.
  */
 @Tag("long")
 class DatacentersIT {

@@ -42,18 +42,18 @@ class DecouplingOptionsTest {
 
     @Test
     void contradictionsAreExplained() {
-        assertRefused("a whole number from 1 to 1000 or 'auto' (4 if it is left out), not 'many'",
+        assertRefused("an integer from 1 to 1000 or 'auto' (the default is 4), not 'many'",
                 "ordering", "many");
-        assertRefused("'ordering_min' (9) is above 'ordering_max' (8)",
+        assertRefused("'ordering_min' (9) must not be greater than 'ordering_max' (8)",
                 "ordering", "auto", "ordering_min", "9", "ordering_max", "8");
-        assertRefused("'ordering_min' goes with 'ordering': 'auto' only",
+        assertRefused("'ordering_min' is allowed only with 'ordering': 'auto'",
                 "ordering", "4", "ordering_min", "2");
-        assertRefused("'ordering_seconds' goes with", "ordering_seconds", "9");
-        assertRefused("'ordering_max' is a whole number", "ordering", "auto", "ordering_max", "0");
-        assertRefused("it is 'log' or 'trees', not 'heap'", "redundant", "heap");
-        assertRefused("'ordering' is about the log of redundant copies",
+        assertRefused("'ordering_seconds' is allowed only with", "ordering_seconds", "9");
+        assertRefused("'ordering_max' must be an integer", "ordering", "auto", "ordering_max", "0");
+        assertRefused("must be 'log' or 'trees', not 'heap'", "redundant", "heap");
+        assertRefused("'ordering' is an option of the log of redundant copies",
                 "redundant", "trees", "ordering", "4");
-        assertRefused("'groups' is about the log", "redundant", "trees", "groups", "4");
+        assertRefused("'groups' is an option of the log", "redundant", "trees", "groups", "4");
     }
 
     private static void assertRefused(String explanation, String... namesAndValues) {

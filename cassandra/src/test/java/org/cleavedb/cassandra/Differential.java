@@ -10,15 +10,15 @@ import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.NodeControl;
 
 /**
- * One run of the differential test: rounds of random changes, and after each an event in the life
- * of the nodes; then both tables must answer alike. The seed decides everything.
+ * One run of the differential test: rounds of random changes, each followed by an event in the life
+ * of the nodes, after which both tables must give the same answers. The seed decides everything.
  */
 final class Differential {
     private static final String CLASS = "'class': 'org.cleavedb.cassandra."
             + "ReplicaDecouplingStrategy', 'settle_seconds': '0', 'sstable_size_in_mb': '1'";
     private static final String COUNTER_COLUMNS = "(p int, c int, n counter, PRIMARY KEY (p, c))";
 
-    /** What may happen to the nodes between two rounds. */
+    /** The events that may happen to the nodes between two rounds. */
     enum Event {
         FLUSH, FLUSH_OURS, COMPACT, ALTER_OPTIONS, ALTER_TO_STOCK, RESTART, KILL, REPAIR
     }
@@ -47,7 +47,7 @@ final class Differential {
         conditions = new TablePair(keyspace, "conditions" + seed);
     }
 
-    /** Every other seed keeps no tombstone longer than it must. */
+    /** With every other seed, tombstones are purged as early as possible. */
     private boolean purgesAtOnce() {
         return seed % 2 == 0;
     }
@@ -77,7 +77,7 @@ final class Differential {
             }
         }
         happen(event);
-        // The last one mends what the nodes disagree about, so it comes last.
+        // The read at ALL repairs differences between the nodes, so it comes last.
         compare(client, ConsistencyLevel.ONE);
         compare(client, ConsistencyLevel.QUORUM);
         compare(client, ConsistencyLevel.ALL);
@@ -129,7 +129,7 @@ final class Differential {
         }
     }
 
-    /** One node goes; what the others hold, redundant copies too, must be right without it. */
+    /** Stops one node: the others, with their redundant copies, must answer without it. */
     private void alone(Event event) throws IOException {
         int gone = 1 + random.nextInt(nodes);
         client.close();
@@ -160,7 +160,7 @@ final class Differential {
         onEach(control -> control.flush(keyspace, tables));
     }
 
-    /** Something an operator does to a node. */
+    /** A command of an operator to a node. */
     private interface Action {
         void on(NodeControl control);
     }
@@ -191,9 +191,9 @@ final class Differential {
     }
 
     /**
-     * Each names every column. Whether a row shows that was made by UPDATE and has nothing in the
-     * wanted columns, and with DISTINCT its partition, depends in Cassandra itself on whether it
-     * still lies in a memtable.
+     * The queries, each of which names every column. In Cassandra itself, a row that was written by
+     * UPDATE and has no value in the selected columns, or with DISTINCT its partition, is shown or
+     * not depending on whether it still lies in a memtable.
      */
     private List<String> queries() {
         List<String> queries = new ArrayList<>(Arrays.asList(

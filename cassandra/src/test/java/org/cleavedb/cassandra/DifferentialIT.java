@@ -7,11 +7,11 @@ import org.cleavedb.cassandra.cluster.Cluster;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** A table on our strategy answers as one on a stock strategy, whatever happens to both. */
+/** Compares a table under this strategy with one under a stock strategy through many events. */
 class DifferentialIT {
     private static final int CHANGES = 60;
 
-    /** Everything once, in an order in which each thing meets the files that the others leave. */
+    /** All events once, in an order in which each meets the SSTables that others leave. */
     private static final List<Event> LIFE = List.of(
             Event.FLUSH_OURS, Event.FLUSH, Event.FLUSH_OURS, Event.ALTER_TO_STOCK, Event.FLUSH,
             Event.FLUSH_OURS, Event.ALTER_OPTIONS, Event.FLUSH, Event.COMPACT, Event.FLUSH_OURS,

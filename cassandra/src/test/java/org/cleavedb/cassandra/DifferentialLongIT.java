@@ -10,8 +10,8 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * The differential test at length: three nodes, random lives. {@code -Dcleavedb.seed=N} begins with
- * that seed, {@code -Dcleavedb.seeds=N} runs as many.
+ * The long differential test, with three nodes and random events. {@code -Dcleavedb.seed=N} sets
+ * the first seed, and {@code -Dcleavedb.seeds=N} the number of seeds.
  */
 @Tag("long")
 class DifferentialLongIT {
@@ -51,7 +51,7 @@ class DifferentialLongIT {
         }
     }
 
-    /** Flushes are frequent, as in life; what takes a node away is rare. */
+    /** The frequencies of events: flushes are frequent, and events that stop a node are rare. */
     private static Event event(Random random) {
         int die = random.nextInt(20);
         if (die < 9) {

@@ -12,8 +12,8 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * The disk is full in the middle of a split. The node's data directory is a small disk in memory,
- * which only root can mount: elsewhere the test is skipped, and says so.
+ * Fills the disk in the middle of a split. The node's data directory is a small disk in memory,
+ * which only root can mount; for other users the test is skipped with a message.
  */
 @Tag("long")
 class DiskFullIT {
@@ -51,7 +51,7 @@ class DiskFullIT {
         do {
             Files.deleteIfExists(ballast);
             assertTrue(tries++ < TRIES, "no split met the full disk");
-            node.makeIt(Purpose.SPLIT, node::writeAndFlush);
+            node.makeIt(CompactionReason.SPLIT, node::writeAndFlush);
             fill(ballast);
         } while (!node.saysSoon(FULL, before));
         node.assertRowsAreThere();

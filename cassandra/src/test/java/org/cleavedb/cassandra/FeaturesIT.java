@@ -14,12 +14,11 @@ import java.util.TreeSet;
 import java.util.stream.Collectors;
 import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.NodeControl;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** What hangs on a table in Cassandra: indexes, snapshots, and the tools that rewrite its files. */
+/** Tests indexes, snapshots, and the tools that rewrite the SSTables of a table. */
 @Tag("quick")
 class FeaturesIT {
     private static final int ROWS = 120;
@@ -33,15 +32,7 @@ class FeaturesIT {
     @BeforeAll
     static void startNodes() throws IOException {
         cluster = SharedNodes.cluster();
-        client = cluster.connect(1);
-        SharedNodes.createKeyspace(client, "features");
-    }
-
-    @AfterAll
-    static void disconnect() {
-        if (client != null) {
-            client.close();
-        }
+        client = SharedNodes.connect(1, "features");
     }
 
     @Test
@@ -121,7 +112,7 @@ class FeaturesIT {
         assertTrue(rows.stream().allMatch(row -> row.getInt("v") == value));
         List<String> keys = rows.stream().map(row -> Integer.toString(row.getInt("id")))
                 .collect(Collectors.toList());
-        // A file that a tool wrote is looked at when compaction is, so it is given a reason.
+        // An SSTable that a tool wrote is inspected when Cassandra next asks for compactions.
         client.execute("INSERT INTO features.rewritten (id, v) VALUES (0, ?)", value);
         onEach(control -> control.flush("features", "rewritten"));
         for (int node = 1; node <= SharedNodes.NODES; node++) {
@@ -132,8 +123,8 @@ class FeaturesIT {
     }
 
     /**
-     * A segment that was rewritten as it is became a small run of each group, and a table of which
-     * all files were rewritten was full of these. Now it stays a segment, without being looked at.
+     * A segment that an operator had rewritten used to become a small run of each group, and a
+     * table all of whose SSTables were rewritten was full of these.
      */
     @Test
     void rewrittenSegmentsStaySegments() throws IOException {
@@ -164,8 +155,8 @@ class FeaturesIT {
     }
 
     /**
-     * A small primary file would otherwise wait for more to come, and so would segments that are
-     * too few for a split: theirs were kept until there were enough.
+     * Without a reason to purge, a small primary SSTable stays buffered, and segments wait until
+     * there are enough for a split. Tombstones used to be kept that long, too.
      */
     @Test
     void tombstonesGoThoughNothingElseIsWritten() throws IOException {
@@ -181,9 +172,9 @@ class FeaturesIT {
     }
 
     /**
-     * What a tombstone hides lies in another run of its group, or in none. Each run was taken to be
-     * in the way of the other, though both would be merged, and primary copies in the way of both,
-     * so that no group was ever merged for its tombstones.
+     * The rows that a tombstone hides can only lie in a run of the same group. The estimate used to
+     * count such a run, and even primary copies, as SSTables that stay behind, so that no group was
+     * ever merged for its tombstones.
      */
     @Test
     void tombstonesGoWithTheOlderRunsThatTheyHide() throws IOException {
@@ -198,11 +189,11 @@ class FeaturesIT {
             onEach(control -> control.flush("features", "hidden"));
             if (round == 1) {
                 awaitWithWork(1, "hidden", "the older rows are in runs", () ->
-                        files.count(Role.Kind.SEGMENT) == 0 && files.mostRuns() == 1);
+                        files.count(Role.Kind.SEGMENT) == 0 && files.maxRuns() == 1);
             }
         }
         awaitWithWork(1, "hidden", "each group is one run, though two are allowed", () ->
-                files.count(Role.Kind.SEGMENT) == 0 && files.mostRuns() == 1);
+                files.count(Role.Kind.SEGMENT) == 0 && files.maxRuns() == 1);
         assertEquals(ROWS / 2, client.execute("SELECT * FROM features.hidden").size());
     }
 
@@ -216,7 +207,7 @@ class FeaturesIT {
             throws IOException {
         try (NodeControl control = cluster.control(node)) {
             Await.until(what + " on node " + node, () -> {
-                // Else the node would look for work only when there is a flush, or a minute on.
+                // Without a flush, the node asks for compactions only once a minute.
                 control.invoke(STORAGE, "enableAutoCompaction",
                         new Object[] {"features", new String[] {table}}, types("String"));
                 return holds.holds();
@@ -224,7 +215,7 @@ class FeaturesIT {
         }
     }
 
-    /** Types of a management call whose last argument is a list of tables. */
+    /** The signature of a JMX operation whose last argument is a list of tables. */
     private static String[] types(String... names) {
         String[] types = new String[names.length + 1];
         for (int at = 0; at < names.length; at++) {
@@ -234,7 +225,7 @@ class FeaturesIT {
         return types;
     }
 
-    /** Something an operator does to a node. */
+    /** A command of an operator to a node. */
     private interface Action {
         void on(NodeControl control);
     }

@@ -6,12 +6,12 @@ import java.io.IOException;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** The node is killed in the middle of a split, a merge and a re-split, and restarted. */
+/** Kills the node in the middle of a split, a merge and a separation, and restarts it. */
 @Tag("long")
 class KilledIT {
     private static final String OPTIONS =
             "'ordering': '1', 'split_segments': '2', 'groups': '2'";
-    /** How often each thing is to be hit in its middle, and how often that is tried. */
+    /** The number of kills in the middle of each kind of compaction, and of attempts for them. */
     private static final int HITS = 2;
     private static final int TRIES = 10;
 
@@ -20,9 +20,9 @@ class KilledIT {
         try (LoneNode node = new LoneNode("nodes-of-killed")) {
             node.cluster().reset();
             node.start(OPTIONS);
-            hit(node, Purpose.SPLIT, node::writeAndFlush);
-            // Splits merge on their way; what they leave to a merge is made by another ordering.
-            hit(node, Purpose.MERGE, () -> {
+            hit(node, CompactionReason.SPLIT, node::writeAndFlush);
+            // Splits merge runs themselves, so a lower ordering causes the merges.
+            hit(node, CompactionReason.MERGE, () -> {
                 node.alter(LoneNode.ours(OPTIONS.replace("'ordering': '1'", "'ordering': '9'")));
                 for (int file = 0; file < 4; file++) {
                     node.writeAndFlush();
@@ -30,7 +30,7 @@ class KilledIT {
                 node.alter(LoneNode.ours(OPTIONS));
                 node.writeOneAndFlush();
             });
-            hit(node, Purpose.SEPARATE, () -> {
+            hit(node, CompactionReason.SEPARATE, () -> {
                 node.alter("{'class': 'SizeTieredCompactionStrategy'}");
                 for (int file = 0; file < 3; file++) {
                     node.writeAndFlush();
@@ -41,12 +41,12 @@ class KilledIT {
         }
     }
 
-    private static void hit(LoneNode node, Purpose purpose, LoneNode.Cause cause)
+    private static void hit(LoneNode node, CompactionReason reason, LoneNode.Cause cause)
             throws IOException {
         int hits = 0;
         for (int attempt = 0; attempt < TRIES && hits < HITS; attempt++) {
             node.slowDown();
-            node.makeIt(purpose, cause);
+            node.makeIt(reason, cause);
             node.cluster().kill(1);
             hits += node.isInTheMiddleOfACompaction() ? 1 : 0;
             node.killAndRestart();
@@ -55,6 +55,6 @@ class KilledIT {
             node.writeAndFlush();
             node.assertAllIsWell();
         }
-        assertTrue(hits == HITS, purpose + " was hit in its middle " + hits + " times only");
+        assertTrue(hits == HITS, reason + " was hit in its middle " + hits + " times only");
     }
 }

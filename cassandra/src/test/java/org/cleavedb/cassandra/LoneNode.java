@@ -23,18 +23,18 @@ import org.cleavedb.cassandra.cluster.ClusterSpec;
 import org.cleavedb.cassandra.cluster.NodeControl;
 
 /**
- * One node of two, of which the other is gone for good: it holds both sides of a table, and nobody
- * mends what it loses. The test knows what must be in the table.
+ * A cluster of two nodes, the second of which is stopped for good. The first one holds both sides
+ * of a table, and no replica repairs a loss. This class keeps the expected content of the table.
  */
 final class LoneNode implements AutoCloseable {
     static final int KEYS = 240;
     private static final List<String> NAMES = IntStream.range(0, KEYS)
             .mapToObj(Integer::toString).collect(Collectors.toList());
     private static final int VALUE_BYTES = 2000;
-    /** Of compactions, in MB/s: each then lasts long enough to be met. */
+    /** The throughput of slow compactions in MB/s: each lasts long enough to be interrupted. */
     private static final int SLOW = 1;
     private static final long PATIENCE_SECONDS = 5;
-    private static final int MOST_CAUSES = 50;
+    private static final int MAX_ACTIONS = 50;
 
     private final Cluster cluster;
     private final Random random = new Random(1);
@@ -52,7 +52,7 @@ final class LoneNode implements AutoCloseable {
         return cluster;
     }
 
-    /** @param options of our strategy */
+    /** @param options the options of the strategy, as in CQL */
     void start(String options) throws IOException {
         cluster.start();
         client = cluster.connect(1);
@@ -73,7 +73,7 @@ final class LoneNode implements AutoCloseable {
         client.execute("ALTER TABLE k.t WITH compaction = " + compaction);
     }
 
-    /** Every row gets a new value or is deleted, and goes to files. */
+    /** Gives every row a new value or deletes it, and flushes the table. */
     void writeAndFlush() throws IOException {
         for (int id = 0; id < KEYS; id++) {
             write(id);
@@ -81,7 +81,7 @@ final class LoneNode implements AutoCloseable {
         flush();
     }
 
-    /** After a flush the node looks for work, so it is given a reason for one. */
+    /** Writes a row and flushes it, after which the node asks the strategy for compactions. */
     void writeOneAndFlush() throws IOException {
         write(0);
         flush();
@@ -110,7 +110,7 @@ final class LoneNode implements AutoCloseable {
         throughput(SLOW);
     }
 
-    /** Without any limit. */
+    /** Removes the limit of the throughput. */
     void speedUp() throws IOException {
         throughput(0);
     }
@@ -122,7 +122,7 @@ final class LoneNode implements AutoCloseable {
         }
     }
 
-    /** As a crash; what was going on then is broken off. */
+    /** Kills the node, which interrupts its compactions, and starts it again. */
     void killAndRestart() throws IOException {
         client.close();
         cluster.kill(1);
@@ -130,32 +130,32 @@ final class LoneNode implements AutoCloseable {
         client = cluster.connect(1);
     }
 
-    /** Something that gives the node work. */
+    /** An action that gives the node work. */
     interface Cause {
         void make() throws IOException;
     }
 
-    /** Gives the node reasons until it begins with this kind of work. */
-    void makeIt(Purpose purpose, Cause cause) throws IOException {
-        long before = said(purpose.words);
-        for (int made = 0; made < MOST_CAUSES; made++) {
+    /** Repeats an action until the node begins a compaction for this reason. */
+    void makeIt(CompactionReason reason, Cause cause) throws IOException {
+        long before = said(reason.description);
+        for (int made = 0; made < MAX_ACTIONS; made++) {
             cause.make();
-            if (saysSoon(purpose.words, before)) {
+            if (saysSoon(reason.description, before)) {
                 return;
             }
         }
-        throw new AssertionError("node 1 has had " + MOST_CAUSES + " reasons for " + purpose
+        throw new AssertionError("node 1 has had " + MAX_ACTIONS + " reasons for " + reason
                 + " and has not begun with it");
     }
 
-    /** How often the node has said this. */
+    /** The number of log lines that contain these words. */
     long said(String words) throws IOException {
         try (Stream<String> lines = Files.lines(cluster.layout(1).log())) {
             return lines.filter(line -> line.contains(words)).count();
         }
     }
 
-    /** Has it said this more often than before? Waits for a moment, then tells. */
+    /** Waits a few seconds for one more such log line; false if none came. */
     boolean saysSoon(String words, long before) throws IOException {
         long deadline = System.nanoTime() + TimeUnit.SECONDS.toNanos(PATIENCE_SECONDS);
         while (said(words) == before && System.nanoTime() < deadline) {
@@ -169,7 +169,7 @@ final class LoneNode implements AutoCloseable {
         return said(words) > before;
     }
 
-    /** A compaction was broken off: its log of files is still there. */
+    /** True if a compaction was interrupted, as its transaction log still exists. */
     boolean isInTheMiddleOfACompaction() throws IOException {
         for (Path disk : cluster.layout(1).disks()) {
             try (Stream<Path> files = Files.find(disk.resolve("k"), 2, (file, attributes) ->
@@ -196,7 +196,7 @@ final class LoneNode implements AutoCloseable {
         assertTrue(expected.size() < KEYS && expected.size() > 1, "some are there, some are not");
     }
 
-    /** Rows and roles are right, and nothing is left of what was broken off. */
+    /** Checks rows and roles, and that interrupted compactions left no tags behind. */
     void assertAllIsWell() throws IOException {
         assertRowsAreThere();
         TableOnNode files = new TableOnNode(cluster.layout(1), "k", "t");

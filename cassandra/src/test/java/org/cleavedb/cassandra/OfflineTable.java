@@ -70,7 +70,7 @@ final class OfflineTable implements AutoCloseable {
         }
     }
 
-    /** The same, and the SSTable is one of the table's: compactions may claim it. */
+    /** Writes such an SSTable and adds it to the table, so that operations can claim it. */
     SSTableReader writeLive(int id) {
         SSTableReader reader = write(id);
         store.getTracker().addInitialSSTables(List.of(reader));

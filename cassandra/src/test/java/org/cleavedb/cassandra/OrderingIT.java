@@ -12,7 +12,7 @@ import org.cleavedb.cassandra.cluster.NodeControl;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** {@code ordering: auto} on a node: a table that is written goes up, one that is read down. */
+/** Tests {@code ordering: auto} on a node: writes raise the ordering, and reads lower it. */
 @Tag("quick")
 class OrderingIT {
     private static final int KEYS = 150;
@@ -46,14 +46,14 @@ class OrderingIT {
             assertEquals(0.5, (double) control.attribute(BEAN, "RedundantShareOfReads"), 0.01);
             Await.until("groups follow", () -> {
                 aFlush();
-                return (int) control.attribute(BEAN, "MostRunsOfAGroup") <= 2;
+                return (int) control.attribute(BEAN, "MaxRunsPerGroup") <= 2;
             });
             Await.until("at ONE, reads meet primaries: it goes up again", () -> {
                 read(ConsistencyLevel.ONE);
                 return (int) control.attribute(BEAN, "Ordering") == 12;
             });
             assertTrue(Files.readString(cluster.layout(1).log())
-                    .contains("orderings.t: `ordering` is now 8, it was 4"));
+                    .contains("orderings.t: `ordering` is now 8 and was 4"));
         } finally {
             control.close();
             client.close();
@@ -77,7 +77,7 @@ class OrderingIT {
         aFlush();
     }
 
-    /** After it, the node asks the strategy what to do, as it does anyway each minute. */
+    /** Flushes the table, after which the node asks the strategy for compactions. */
     private void aFlush() {
         client.execute("INSERT INTO orderings.t (id, v) VALUES (0, 'w')");
         control.flush("orderings", "t");

@@ -5,22 +5,23 @@ import java.util.Random;
 import java.util.StringJoiner;
 
 /**
- * Random changes of a table, as CQL with {@code %s} for its name. Few partitions and rows, so that
- * changes meet; timestamps out of order, so that what is written later may be older; every kind of
- * deletion, cells that expire at once or never while the test runs, statics and collections.
+ * A generator of random changes, as CQL with {@code %s} for the name of the table. There are few
+ * partitions and rows, so that changes meet. Timestamps are out of order, so that a later change
+ * may be older. There are all kinds of deletions, cells that expire at once or not during the test,
+ * static columns and collections.
  */
 final class RandomOperations {
     static final int PARTITIONS = 12;
     static final int ROWS = 10;
     private static final List<String> ELEMENTS = List.of("'a'", "'b'", "'c'", "'d'");
-    /** How far back in time a change may claim to be, in steps. */
+    /** The greatest age of a change, in steps. */
     private static final int DISORDER = 40;
 
     private final Random random;
     private final boolean inOrder;
     private long step = 1000;
 
-    /** @param inOrder timestamps only grow, as is needed where tombstones are purged at once */
+    /** @param inOrder true if timestamps must grow, as when tombstones are purged at once */
     RandomOperations(long seed, boolean inOrder) {
         random = new Random(seed);
         this.inOrder = inOrder;

@@ -14,8 +14,8 @@ import org.cleavedb.cassandra.cluster.ClusterSpec;
 import org.cleavedb.cassandra.cluster.NodeControl;
 
 /**
- * Whether the files of one node tell the truth: each key's files are on the side, and in a group
- * of the source node, that the key's first replica asks for.
+ * A check of the roles on one node: every SSTable with a key must lie on the side, and in a group
+ * of the source node, that follow from the first replica of that key.
  */
 final class RoleCheck {
     private final int node;
@@ -28,7 +28,7 @@ final class RoleCheck {
         this(cluster, node, keyspace, table, Set.of());
     }
 
-    /** @param nodes those of this node's data centre, by their numbers; all if there are none */
+    /** @param nodes the numbers of the nodes in the data centre of this node; empty means all */
     RoleCheck(Cluster cluster, int node, String keyspace, String table, Set<Integer> nodes) {
         readers = nodes.stream().map(RoleCheck::addressOf).collect(Collectors.toSet());
         this.node = node;
@@ -37,7 +37,7 @@ final class RoleCheck {
         files = new TableOnNode(cluster.layout(node), keyspace, table);
     }
 
-    /** A tag must never lie; one that is still missing is waited for. */
+    /** Waits until every SSTable has a tag, and fails if any tag is wrong. */
     void awaitTrue(NodeControl control, Iterable<String> keys) {
         Await.until("every file of node " + node + " has a role", () -> isTrue(control, keys));
     }
@@ -62,13 +62,13 @@ final class RoleCheck {
         return true;
     }
 
-    /** Every file was sorted by the ring of today, and nothing is left to be moved. */
+    /** Waits until all tags are of the current ring and no SSTable waits for a move. */
     void awaitFollowed(NodeControl control) {
         String bean = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=" + keyspace
                 + ",table=" + table;
         Await.until("node " + node + " has followed the ring", () ->
                 (int) control.attribute(bean, "FilesToInspect") == 0
-                && (int) control.attribute(bean, "FilesToTakeApart") == 0
+                && (int) control.attribute(bean, "MixedFiles") == 0
                 && files.allTagged()
                 && files.tags().values().stream().flatMap(Optional::stream)
                         .map(tag -> tag.placement).distinct().count() <= 1);

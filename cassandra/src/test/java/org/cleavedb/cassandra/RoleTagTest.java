@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 import java.util.List;
+import java.util.zip.CRC32;
 import org.junit.jupiter.api.Test;
 
 class RoleTagTest {
@@ -36,7 +37,7 @@ class RoleTagTest {
         assertArrayEquals(bytes, tag.encode());
     }
 
-    /** A node that receives a whole file has been told the lengths of its parts before. */
+    /** A stream of a whole SSTable announces the lengths of its components in advance. */
     @Test
     void allTagsHaveOneLength() {
         for (Role role : ROLES) {
@@ -67,6 +68,26 @@ class RoleTagTest {
             }
             assertFalse(RoleTag.decode(Arrays.copyOf(whole, whole.length + 1)).isPresent());
         }
-        assertTrue(RoleTag.decode(new byte[RoleTag.LONGEST + 1]).isEmpty());
+        assertTrue(RoleTag.decode(new byte[RoleTag.MAX_LENGTH + 1]).isEmpty());
+    }
+
+    /** Such a tag used to be accepted if its CRC was right. */
+    @Test
+    void aGroupWithoutARunAndARunWithoutAGroupAreInvalid() {
+        for (String role : List.of("kind PRIMARY\ngroup a#0", "kind SEGMENT\ngroup a#0",
+                "kind RUN\ngroup ")) {
+            assertTrue(RoleTag.decode(tagOf(role)).isEmpty(), role);
+        }
+        assertTrue(RoleTag.decode(tagOf("kind RUN\ngroup a#0")).isPresent());
+    }
+
+    private static byte[] tagOf(String role) {
+        String lines = "cleavedb replica role 1\n" + role + "\nplacement 00ff\npadding ";
+        int rest = RoleTag.LENGTH - lines.length() - "\ncheck 00000000\n".length();
+        String body = lines + ".".repeat(rest) + "\n";
+        CRC32 crc = new CRC32();
+        crc.update(body.getBytes(StandardCharsets.UTF_8));
+        body += String.format("check %08x%n", crc.getValue());
+        return body.getBytes(StandardCharsets.UTF_8);
     }
 }

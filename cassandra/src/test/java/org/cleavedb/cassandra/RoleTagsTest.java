@@ -45,7 +45,7 @@ class RoleTagsTest {
         made = sstable.tmpFileFor(RoleTags.COMPONENT).toPath();
     }
 
-    /** Snapshots are hard links. A tag that was written over said another role in these, too. */
+    /** Snapshots are hard links; an overwritten tag would change its role in them, too. */
     @Test
     void aSnapshotKeepsTheTagThatItWasMadeOf() throws IOException {
         RoleTags.store(tag, made, BEFORE);
@@ -57,7 +57,7 @@ class RoleTagsTest {
         assertEquals(List.of(tag), files());
     }
 
-    /** So the scan at a start passes it over, and what has its ending is removed there. */
+    /** At a start, Cassandra ignores files of no component and removes temporary ones. */
     @Test
     void cassandraTakesTheTemporaryNameForNoComponent() {
         assertNotNull(SSTable.tryComponentFromFilename(new File(tag)));

@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
@@ -19,7 +20,6 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.NodeControl;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Tag;
@@ -27,8 +27,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestInfo;
 
 /**
- * Two nodes that both hold everything, so each is primary for one half and redundant for the
- * other. Every file must tell the truth about which half it holds, whatever happened to it.
+ * Tests roles on two nodes that both hold all data: each has the primary copies of one half and
+ * redundant copies of the other. Every SSTable must have the right role, whatever happened to it.
  */
 @Tag("quick")
 class RolesIT {
@@ -44,7 +44,7 @@ class RolesIT {
     private static Cluster.Client client;
 
     private final Map<Integer, String> expected = new TreeMap<>();
-    /** Makes each value another one, so that an old one would be seen. */
+    /** A counter that makes each value different, so that a read of an old one is noticed. */
     private int written;
     private String table;
     private TableOnNode first;
@@ -52,15 +52,7 @@ class RolesIT {
     @BeforeAll
     static void startNodes() throws IOException {
         cluster = SharedNodes.cluster();
-        client = cluster.connect(2);
-        SharedNodes.createKeyspace(client, "roles");
-    }
-
-    @AfterAll
-    static void disconnect() {
-        if (client != null) {
-            client.close();
-        }
+        client = SharedNodes.connect(2, "roles");
     }
 
     @BeforeEach
@@ -98,7 +90,7 @@ class RolesIT {
             for (int round = 0; round < 8; round++) {
                 writeAndFlush(control);
             }
-            Await.until("more runs than before", () -> first.mostRuns() > 2 && isInOrder(9));
+            Await.until("more runs than before", () -> first.maxRuns() > 2 && isInOrder(9));
             alter(OURS.replace("'ordering': '2'", "'ordering': '1'"));
             writeAndFlush(control);
             Await.until("one run per group", () -> isInOrder(1));
@@ -167,11 +159,11 @@ class RolesIT {
 
     /**
      * An inspection that met a damaged index failed with an error that it did not expect, so the
-     * file was not marked, came first at each look for work, and the log was never split again.
-     * Now it is left out, and the others are sorted.
+     * file was not marked, came first at each look for work, and the log was never split again. Now
+     * it is left out, and the others are sorted.
      *
-     * <p>What was unsure when the node found its ring was counted twice, so that the progress began
-     * with one half. Now it is that of the sound file, by its bytes.
+     * <p>What was unclassified when the node found its ring was counted twice, so that the progress
+     * began with one half. Now it is that of the sound file, by its bytes.
      */
     @Test
     void aDamagedIndexKeepsItsOwnFileOnlyFromBeingSorted() throws IOException {
@@ -192,8 +184,8 @@ class RolesIT {
         try (NodeControl control = cluster.control(1)) {
             String bean = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=roles,table="
                     + table;
-            Await.until("the other file is taken apart", () -> {
-                // After a failure, a node looks for work only when there is a flush, or much later.
+            Await.until("the mixed file is separated", () -> {
+                // After a failure, a node asks for compactions only with a flush, or much later.
                 control.invoke(STORAGE, "enableAutoCompaction",
                         new Object[] {"roles", new String[] {table}},
                         new String[] {"java.lang.String", "[Ljava.lang.String;"});
@@ -202,7 +194,7 @@ class RolesIT {
             });
             assertTrue(first.tags().containsKey(files.get(0)), first.tags()::toString);
             assertEquals(1, control.attribute(bean, "FilesToInspect"));
-            assertEquals(0, control.attribute(bean, "FilesToTakeApart"));
+            assertEquals(0, control.attribute(bean, "MixedFiles"));
             assertEquals(1 - left / all,
                     (double) control.attribute(bean, "ResplitProgress"), 0.01);
         }
@@ -210,7 +202,7 @@ class RolesIT {
         client.execute("DROP TABLE roles." + table);
     }
 
-    /** No entry but the first can be read. */
+    /** Damages the index so that no entry but the first can be read. */
     private static void damageIndex(Path data) throws IOException {
         Path index = data.resolveSibling(
                 data.getFileName().toString().replace("-Data.db", "-Index.db"));
@@ -229,44 +221,51 @@ class RolesIT {
         }
     }
 
+    /**
+     * Deletes or damages a tag and keeps its time of 0. The node may have been killed while it
+     * deleted this SSTable. It would then refuse to start if any component were newer than it
+     * recorded.
+     */
     private static void damage(Path tag, int kind) throws IOException {
         byte[] bytes = Files.readAllBytes(tag);
+        FileTime time = Files.getLastModifiedTime(tag);
         switch (kind) {
             case 0:
                 Files.delete(tag);
-                break;
+                return;
             case 1:
                 Files.write(tag, Arrays.copyOf(bytes, bytes.length / 2));
                 break;
             case 2:
-                // The other side, under the check of this one.
+                // The role is another one, but the CRC is that of the old role.
                 Files.writeString(tag, new String(bytes, StandardCharsets.UTF_8)
                         .replaceFirst("kind \\w+", "kind SEGMENT")
                         .replaceFirst("group .*", "group "));
                 break;
             default:
-                Files.write(tag, new byte[RoleTag.LONGEST + 1]);
+                Files.write(tag, new byte[RoleTag.MAX_LENGTH + 1]);
         }
+        Files.setLastModifiedTime(tag, time);
     }
 
-    /** What the managed object says is what lies on the disk. */
+    /** The JMX bean must agree with the files on disk. */
     private void assertNumbersAreThose(NodeControl control) {
         String bean = "org.cleavedb.cassandra:type=ReplicaDecoupling,keyspace=roles,table=" + table;
         Await.until("the numbers fit", () ->
                 (int) control.attribute(bean, "PrimaryFiles") == first.count(Role.Kind.PRIMARY)
                 && (int) control.attribute(bean, "Segments") == first.count(Role.Kind.SEGMENT)
                 && (int) control.attribute(bean, "Runs") == first.count(Role.Kind.RUN)
-                && (int) control.attribute(bean, "MostRunsOfAGroup") == first.mostRuns());
+                && (int) control.attribute(bean, "MaxRunsPerGroup") == first.maxRuns());
         for (String counter : List.of("PrimaryBytesFlushed", "RedundantBytesFlushed",
                 "PrimaryBytesCompacted", "BytesSplit", "BytesMerged", "RunBytes", "PrimaryBytes")) {
             assertTrue((long) control.attribute(bean, counter) > 0, counter);
         }
-        assertEquals(0L, control.attribute(bean, "BytesTakenApart"));
+        assertEquals(0L, control.attribute(bean, "BytesSeparated"));
     }
 
     private boolean isInOrder(int ordering) throws IOException {
         return first.allTagged() && first.count(Role.Kind.SEGMENT) <= LANES
-                && first.mostRuns() <= ordering;
+                && first.maxRuns() <= ordering;
     }
 
     private static void restart(int stopped) throws IOException {
@@ -320,14 +319,14 @@ class RolesIT {
         RoleCheck roles = new RoleCheck(cluster, 1, "roles", table);
         roles.awaitTrue(control, NAMES);
         long primaries = NAMES.stream().filter(key -> roles.isPrimary(control, key)).count();
-        assertTrue(primaries > 0 && primaries < KEYS, "both sides are there");
+        assertTrue(primaries > 0 && primaries < KEYS, "both roles are there");
     }
 
     private long inspections() throws IOException {
         return logged("was inspected");
     }
 
-    /** How often node 1 has said this about the table. */
+    /** The number of log lines of node 1 with these words about the table. */
     private long logged(String words) throws IOException {
         return Files.readAllLines(cluster.layout(1).log()).stream()
                 .filter(line -> line.contains(words))

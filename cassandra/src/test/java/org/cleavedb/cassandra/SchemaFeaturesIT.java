@@ -13,14 +13,13 @@ import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.NodeControl;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * What a schema may say about a table beside its strategy: views, change capture, other compressors
- * and memtables; batches and conditional writes over it; and our two layouts of redundant copies.
+ * Tests other features of a schema together with the strategy: views, change data capture, other
+ * compressors and memtables, batches, conditional writes, and both layouts of redundant copies.
  */
 @Tag("quick")
 class SchemaFeaturesIT {
@@ -40,15 +39,7 @@ class SchemaFeaturesIT {
     @BeforeAll
     static void startNodes() throws IOException {
         cluster = SharedNodes.cluster();
-        client = cluster.connect(1);
-        SharedNodes.createKeyspace(client, "schemas");
-    }
-
-    @AfterAll
-    static void disconnect() {
-        if (client != null) {
-            client.close();
-        }
+        client = SharedNodes.connect(1, "schemas");
     }
 
     @Test
@@ -180,7 +171,7 @@ class SchemaFeaturesIT {
             });
         }
 
-        // From trees to the log and back: what lies there already is sorted in anew.
+        // From trees to the log and back, existing SSTables are classified again.
         for (String layout : List.of(OURS, TREES)) {
             client.execute("ALTER TABLE schemas.trees WITH compaction = " + layout);
             writeRounds("trees", 3);

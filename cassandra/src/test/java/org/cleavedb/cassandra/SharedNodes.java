@@ -6,9 +6,9 @@ import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.ClusterSpec;
 
 /**
- * Two nodes for all quick tests, since starting them takes longer than most of these. Keyspaces
- * have two copies of everything, so that each node is primary for one half of every table. The
- * second node spreads its tables over two disks. They end with the tests.
+ * The two nodes of all quick tests, which share them because a start takes longer than most tests.
+ * Keyspaces have two copies, so that each node has the primary copies of one half of every table.
+ * The second node has two disks. The nodes stop when the tests end.
  */
 final class SharedNodes {
     static final int NODES = 2;
@@ -28,6 +28,13 @@ final class SharedNodes {
             cluster = fresh.start();
         }
         return cluster;
+    }
+
+    /** Connects to a node and creates a keyspace; the client is closed with the nodes. */
+    static Cluster.Client connect(int node, String keyspace) throws IOException {
+        Cluster.Client client = cluster().connect(node);
+        createKeyspace(client, keyspace);
+        return client;
     }
 
     static void createKeyspace(Cluster.Client client, String name) {

@@ -17,7 +17,7 @@ import java.util.stream.Collectors;
 import org.cleavedb.cassandra.cluster.NodeControl;
 import org.cleavedb.cassandra.cluster.NodeLayout;
 
-/** The files of one table on one node, as they lie on the disk, with the tags beside them. */
+/** The SSTables of one table on one node, with their tags, as found on disk. */
 final class TableOnNode {
     private static final String DATA = "-Data.db";
     private static final String TAG = "-ReplicaRole.txt";
@@ -65,7 +65,7 @@ final class TableOnNode {
     }
 
     /** The most runs that any group has. */
-    long mostRuns() throws IOException {
+    long maxRuns() throws IOException {
         return tags().values().stream().flatMap(Optional::stream)
                 .filter(tag -> tag.role.kind == Role.Kind.RUN)
                 .collect(Collectors.groupingBy(tag -> tag.role.group, Collectors.counting()))
@@ -123,7 +123,7 @@ final class TableOnNode {
             return FileVisitResult.CONTINUE;
         }
 
-        /** One that was listed, and removed since, is none. */
+        /** Ignores a file that was removed after it was listed. */
         @Override
         public FileVisitResult visitFileFailed(Path file, IOException error) throws IOException {
             if (error instanceof NoSuchFileException) {

@@ -12,9 +12,9 @@ import java.util.concurrent.TimeUnit;
 import org.cleavedb.cassandra.cluster.Cluster;
 
 /**
- * The same table twice, one on our strategy and one on a stock one, that get the same changes.
- * Each change reaches both in one mutation: with the same clock reading, so cells expire in the
- * same second, and at a crash both keep it or none does.
+ * A pair of tables that get the same changes, one under this strategy and one under a stock
+ * strategy. Each change reaches both in one mutation. So they share one clock reading, by which
+ * cells expire in the same second, and after a crash either both have the change or none has.
  */
 final class TablePair {
     private static final int LOOKS = 20;
@@ -48,25 +48,25 @@ final class TablePair {
                 "ALTER TABLE " + keyspace + "." + ours + " WITH compaction = " + compaction);
     }
 
-    /** One change of both. */
+    /** Applies a change to both. */
     void change(Cluster.Client client, String kindOfBatch, String change) {
         execute(client, ConsistencyLevel.ALL, "BEGIN " + kindOfBatch + " BATCH "
                 + inOurs(change) + "; " + inStock(change) + "; APPLY BATCH");
     }
 
-    /** A conditional change of each, which must have the same outcome. */
+    /** Applies a conditional change to each; the outcomes must be equal. */
     void changeIf(Cluster.Client client, String change) {
         assertEquals(
                 text(execute(client, ConsistencyLevel.ALL, inStock(change))),
                 text(execute(client, ConsistencyLevel.ALL, inOurs(change))), change);
     }
 
-    /** Each of these queries has the same answer in both. */
+    /** Checks that each of these queries gives the same answer for both. */
     void compare(Cluster.Client client, ConsistencyLevel level, List<String> queries, String when) {
         for (String query : queries) {
             List<String> expected = List.of();
             List<String> found = List.of("not looked yet");
-            // What expires between two looks is gone from both at the next.
+            // Cells may expire between the two queries; they are gone from both at the next try.
             for (int look = 0; look < LOOKS && !expected.equals(found); look++) {
                 pauseBefore(look);
                 expected = text(execute(client, level, inStock(query)));

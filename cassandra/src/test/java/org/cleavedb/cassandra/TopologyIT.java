@@ -23,9 +23,9 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * A node joins, is cleaned up after, and leaves again; the replication changes; a node moves to
- * another place of the ring and back. Ranges change sides on every node, and rows are right all the
- * time.
+ * Tests changes of the ring: a node joins, the others are cleaned up, and the node leaves again;
+ * the replication changes; a node moves in the ring and back. Ranges change sides on every node,
+ * and reads are correct all the time.
  */
 @Tag("long")
 class TopologyIT {
@@ -37,7 +37,7 @@ class TopologyIT {
             .mapToObj(Integer::toString).collect(Collectors.toList());
 
     private final Map<Integer, String> expected = new TreeMap<>();
-    /** Makes each value another one, so that an old one would be seen. */
+    /** A counter that makes each value different, so that a read of an old one is noticed. */
     private int written;
     private Cluster cluster;
     private Cluster.Client client;
@@ -80,7 +80,7 @@ class TopologyIT {
         awaitRing(1, 2, 3);
         check("three nodes", 1, 2, 3);
         String home = tokenOf(3);
-        // Between those of the two others, which follow each other otherwise.
+        // The token lies between those of the two others.
         String away = new BigInteger(tokenOf(1)).add(new BigInteger(tokenOf(2)))
                 .divide(BigInteger.TWO).toString();
 
@@ -94,7 +94,7 @@ class TopologyIT {
         check("it has moved back", 1, 2, 3);
     }
 
-    /** @param first how many nodes are there from the beginning */
+    /** @param first the number of nodes at the beginning */
     private void begin(int first, ClusterSpec spec) throws IOException {
         cluster = new Cluster(spec.heap("384M").bootstrap());
         cluster.reset();
@@ -113,7 +113,7 @@ class TopologyIT {
         }
     }
 
-    /** Meanwhile, rows are written, and read from one copy each, so that none stands in. */
+    /** Writes rows and reads them from one copy each, so that no other copy hides a loss. */
     private void move(int node, String token) throws IOException {
         CompletableFuture<Void> moving = CompletableFuture.runAsync(() -> {
             try (NodeControl control = cluster.control(node)) {
@@ -146,7 +146,7 @@ class TopologyIT {
     private void check(String when, int... nodes) throws IOException {
         assertRowsAreThere(when + ", at once", ConsistencyLevel.ALL);
         write();
-        // Files are looked at again when compaction is, so the node is given a reason.
+        // A flush makes the node ask for compactions, which begins the inspections.
         onEach(control -> control.flush("t", "r"), nodes);
         for (int node : nodes) {
             try (NodeControl control = cluster.control(node)) {
@@ -188,7 +188,7 @@ class TopologyIT {
         }
     }
 
-    /** Something an operator does to a node. */
+    /** A command of an operator to a node. */
     private interface Action {
         void on(NodeControl control);
     }

@@ -20,10 +20,9 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
 /**
- * A keyspace gets transient replicas and loses them again. Until a restart, its copies kept the
- * roles that they had, without a word to anybody, as the replication was looked at only when a
- * strategy was made. Now its tables lose their roles, and get them back, and whoever does it is
- * warned.
+ * Gives a keyspace transient replicas and takes them away again. Its tables lose their roles and
+ * get them back, and the client is warned. The strategy used to read the replication only when it
+ * was created, so that copies silently kept their roles until a restart.
  */
 @Tag("long")
 class TransientReplicasIT {
@@ -82,7 +81,7 @@ class TransientReplicasIT {
                 + "'replication_factor': '" + factor + "'}";
     }
 
-    /** Of roles: Cassandra has warnings of its own. */
+    /** The warnings about roles; Cassandra has others of its own. */
     private List<String> warningsOf(String cql) {
         return client.warningsOf(cql).stream()
                 .filter(warning -> warning.contains("roles")).collect(Collectors.toList());

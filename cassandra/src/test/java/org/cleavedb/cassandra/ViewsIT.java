@@ -14,7 +14,7 @@ import org.cleavedb.cassandra.cluster.NodeControl;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** The virtual tables, and where reads look: primaries at ONE, redundant copies too at ALL. */
+/** Tests the virtual tables, and that reads at ONE use primary copies and those at ALL all. */
 @Tag("quick")
 class ViewsIT {
     private static final int KEYS = 100;
@@ -35,7 +35,7 @@ class ViewsIT {
                 write(client, KEYS);
             }
             Await.until("the log is split", () -> number("Runs") > 0);
-            // Newer rows of some keys: a read that finds all it asks for looks no further.
+            // Some keys get newer rows, since a read stops once it has found all columns.
             write(client, KEYS / 2);
 
             read(client, ConsistencyLevel.ONE);
@@ -47,7 +47,7 @@ class ViewsIT {
             assertTrue(number("RunsRead") > 0);
 
             assertViewsAgree(client);
-            // What was read of files that are no more still counts.
+            // Reads of SSTables that were removed since still count.
             long before = number("SegmentsRead") + number("RunsRead");
             try (NodeControl control = cluster.control(1)) {
                 control.compact("views", "t");

@@ -15,7 +15,7 @@ import org.cleavedb.cassandra.cluster.NodeControl;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 
-/** With 256 virtual nodes each, ranges are put together, so that groups and files stay few. */
+/** Tests 256 virtual nodes per node: ranges are combined, so that groups and SSTables stay few. */
 @Tag("long")
 class VnodesIT {
     private static final int NODES = 3;
@@ -57,7 +57,7 @@ class VnodesIT {
         for (int node = 1; node <= NODES; node++) {
             TableOnNode files = new TableOnNode(cluster.layout(node), "k", "t");
             Await.until("the log is in order", () -> files.allTagged()
-                    && files.count(Role.Kind.SEGMENT) < 2 && files.mostRuns() <= 2);
+                    && files.count(Role.Kind.SEGMENT) < 2 && files.maxRuns() <= 2);
             assertTrue(files.count(Role.Kind.RUN) <= 2 * GROUPS * (NODES - 1));
             try (NodeControl control = cluster.control(node)) {
                 new RoleCheck(cluster, node, "k", "t").awaitTrue(control, names);

@@ -19,9 +19,9 @@ import java.util.stream.IntStream;
 import java.util.stream.Stream;
 
 /**
- * One to five nodes of stock Cassandra on 127.0.0.1 to 127.0.0.5. Nodes are numbered from 1.
- * Closing it closes its clients and stops what it started; files stay for whoever wants to know
- * what happened.
+ * A cluster of one to five nodes of stock Cassandra on 127.0.0.1 to 127.0.0.5, numbered from 1. Its
+ * end closes all clients and stops all nodes that it started. Their files are kept, so that a
+ * failure can be analysed.
  */
 public final class Cluster implements AutoCloseable {
     private static final long WAIT_LIMIT_MINUTES = 5;
@@ -67,7 +67,7 @@ public final class Cluster implements AutoCloseable {
         processes.get(node - 1).stop();
     }
 
-    /** As a crash of the process. */
+    /** Kills the process of a node, as a crash does. */
     public void kill(int node) throws IOException {
         processes.get(node - 1).kill();
     }
@@ -76,7 +76,7 @@ public final class Cluster implements AutoCloseable {
         return processes.get(node - 1).runs();
     }
 
-    /** For whoever asks the kernel about it. */
+    /** The process id of a node. */
     public long processId(int node) {
         return processes.get(node - 1).processId();
     }
@@ -85,12 +85,12 @@ public final class Cluster implements AutoCloseable {
         return layouts.get(node - 1);
     }
 
-    /** A client of this node only, so that the test says who coordinates. */
+    /** Connects to this node only, which then coordinates all statements. */
     public Client connect(int node) {
         return connect(layout(node));
     }
 
-    /** A client that lets all nodes coordinate in turn. */
+    /** Connects to all nodes, which then coordinate in turn. */
     public Client connectAll() {
         return connect(layouts.toArray(new NodeLayout[0]));
     }
@@ -122,7 +122,7 @@ public final class Cluster implements AutoCloseable {
         }
     }
 
-    /** Begins anew: ends nodes that a run which was broken off has left, and removes all files. */
+    /** Stops nodes that an interrupted run has left running, and removes all files. */
     public void reset() throws IOException {
         close();
         wipe();

@@ -68,7 +68,7 @@ public final class ClusterCommand {
 
     private static int status() {
         Cluster cluster = everyNode();
-        for (int node = 1; node <= ClusterSpec.MOST_NODES; node++) {
+        for (int node = 1; node <= ClusterSpec.MAX_NODES; node++) {
             System.out.println(cluster.layout(node).address() + "  "
                     + (cluster.runs(node) ? "runs" : "-"));
         }
@@ -96,7 +96,7 @@ public final class ClusterCommand {
     }
 
     private static Cluster everyNode() {
-        return new Cluster(spec(ClusterSpec.MOST_NODES));
+        return new Cluster(spec(ClusterSpec.MAX_NODES));
     }
 
     private static ClusterSpec spec(int nodes) {

@@ -9,11 +9,11 @@ import java.util.List;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 
-/** What cluster is wanted: how many nodes, where, how large. */
+/** The specification of a cluster: the number of its nodes, their folder and their settings. */
 public final class ClusterSpec {
-    /** As many loopback addresses as we claim. */
-    static final int MOST_NODES = 5;
-    private static final int MOST_NETWORKS = 255;
+    /** The most nodes, each of which has a loopback address. */
+    static final int MAX_NODES = 5;
+    private static final int MAX_NETWORK = 255;
     private static final BigInteger RING = BigInteger.ONE.shiftLeft(64);
     private static final BigInteger FIRST_TOKEN = BigInteger.valueOf(Long.MIN_VALUE);
 
@@ -30,9 +30,9 @@ public final class ClusterSpec {
     final List<String> extraJavaArguments = new ArrayList<>();
 
     public ClusterSpec(Path folder, int nodes) {
-        if (nodes < 1 || nodes > MOST_NODES) {
+        if (nodes < 1 || nodes > MAX_NODES) {
             throw new IllegalArgumentException(
-                    "a local cluster has 1 to " + MOST_NODES + " nodes, not " + nodes);
+                    "a local cluster has 1 to " + MAX_NODES + " nodes, not " + nodes);
         }
         this.folder = folder.toAbsolutePath();
         this.nodes = nodes;
@@ -66,9 +66,9 @@ public final class ClusterSpec {
      * {@code cluster.network} says it, and otherwise it is 0.
      */
     public ClusterSpec network(int number) {
-        if (number < 0 || number > MOST_NETWORKS) {
+        if (number < 0 || number > MAX_NETWORK) {
             throw new IllegalArgumentException("a local cluster lives on network 0 to "
-                    + MOST_NETWORKS + " (127.0.NUMBER.*), not " + number);
+                    + MAX_NETWORK + " (127.0.NUMBER.*), not " + number);
         }
         network = number;
         return this;

@@ -5,7 +5,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 
-/** What Java 17 must be told before Cassandra 5.0 runs in it, and what makes it small. */
+/** The arguments with which Cassandra 5.0 runs on Java 17, in little memory. */
 final class JavaArguments {
     private static final List<String> EXPORTED = List.of(
             "java.base/jdk.internal.misc", "java.base/java.lang.ref",
@@ -28,7 +28,7 @@ final class JavaArguments {
         return Path.of(System.getProperty("java.home"), "bin", "java").toString();
     }
 
-    /** For the node itself. */
+    /** The arguments of a node. */
     static List<String> forNode(String classPath, String heap) {
         List<String> arguments = new ArrayList<>(access());
         // Memtables measure themselves with this agent, as in Cassandra's own start script.
@@ -51,7 +51,7 @@ final class JavaArguments {
         return arguments;
     }
 
-    /** For `nodetool`, which shares the node's class path. */
+    /** The arguments of `nodetool`, which shares the node's class path. */
     static List<String> forTool(Path home) {
         List<String> arguments = new ArrayList<>(access());
         arguments.add("-Xmx128M");

@@ -12,7 +12,7 @@ import javax.management.remote.JMXConnector;
 import javax.management.remote.JMXConnectorFactory;
 import javax.management.remote.JMXServiceURL;
 
-/** What an operator does with `nodetool`, through the same management interface, but quicker. */
+/** A client of a node's JMX interface, which does the work of `nodetool` without its start time. */
 public final class NodeControl implements AutoCloseable {
     private static final String STORAGE = "org.apache.cassandra.db:type=StorageService";
     private static final String PROXY = "org.apache.cassandra.db:type=StorageProxy";
@@ -70,13 +70,13 @@ public final class NodeControl implements AutoCloseable {
     public boolean liveNodesAgree() {
         Map<?, ?> nodesByVersion = new HashMap<>(
                 (Map<?, ?>) attribute(PROXY, "SchemaVersionsWithPort"));
-        // Those that are down, and those that did not answer.
+        // Ignore nodes that are down or did not answer.
         nodesByVersion.remove("UNREACHABLE");
         return nodesByVersion.size() == 1
                 && ((List<?>) nodesByVersion.values().iterator().next()).size() >= liveNodes();
     }
 
-    /** How many nodes this one takes for alive, itself included. */
+    /** The number of nodes that this one takes for alive, itself included. */
     public int liveNodes() {
         return ((List<?>) attribute(STORAGE, "LiveNodesWithPort")).size();
     }
@@ -90,7 +90,7 @@ public final class NodeControl implements AutoCloseable {
         }
     }
 
-    /** An attribute of any managed object. */
+    /** The value of an attribute of any JMX bean. */
     public Object attribute(String name, String attribute) {
         try {
             return beans.getAttribute(new ObjectName(name), attribute);
@@ -100,7 +100,7 @@ public final class NodeControl implements AutoCloseable {
         }
     }
 
-    /** Sets an attribute of any managed object. */
+    /** Sets an attribute of any JMX bean. */
     public void set(String name, String attribute, Object value) {
         try {
             beans.setAttribute(new ObjectName(name), new Attribute(attribute, value));
@@ -110,7 +110,7 @@ public final class NodeControl implements AutoCloseable {
         }
     }
 
-    /** Calls an operation of any managed object. */
+    /** Calls an operation of any JMX bean. */
     public Object invoke(String name, String operation, Object[] values, String[] types) {
         try {
             return beans.invoke(new ObjectName(name), operation, values, types);
@@ -120,7 +120,7 @@ public final class NodeControl implements AutoCloseable {
         }
     }
 
-    /** The same for an operation without arguments. */
+    /** Calls an operation without arguments. */
     public Object invoke(String name, String operation) {
         return invoke(name, operation, new Object[0], NO_OPTIONS);
     }

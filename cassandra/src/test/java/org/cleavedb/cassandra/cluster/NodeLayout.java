@@ -8,17 +8,17 @@ import java.util.List;
 import java.util.stream.Stream;
 
 /**
- * Where one node of a local cluster lives, and what it is told: its folder, its address, its
- * {@code cassandra.yaml}, its logging and the arguments of its Java machine.
+ * The folder, address and configuration of one node of a local cluster: its {@code cassandra.yaml},
+ * its logging and its Java arguments.
  *
- * <p>Node {@code i} listens on {@code 127.0.NETWORK.i} with the usual ports; only the management
- * port differs, since Java binds it to 127.0.0.1 for all of them. The ring is cut into equal parts
- * in the order of the nodes, so that a test knows who is primary for what.
+ * <p>Node {@code i} listens on {@code 127.0.NETWORK.i} with the usual ports. Only the JMX port
+ * differs, since Java binds it to 127.0.0.1 for all nodes. The ring is cut into equal parts in the
+ * order of the nodes, so that a test knows which node has which primary copies.
  */
 public final class NodeLayout {
     static final int CQL_PORT = 9042;
     private static final int FIRST_JMX_PORT = 7199;
-    /** Below that of the driver, so that a node is the one that says what took so long. */
+    /** The timeout of a node, below the driver's, so that the node reports what took so long. */
     private static final String PATIENCE = "100s";
 
     final int number;
@@ -40,10 +40,10 @@ public final class NodeLayout {
     }
 
     int jmxPort() {
-        return FIRST_JMX_PORT + spec.network * ClusterSpec.MOST_NODES + number - 1;
+        return FIRST_JMX_PORT + spec.network * ClusterSpec.MAX_NODES + number - 1;
     }
 
-    /** Where the files of all tables are, each with one folder per keyspace. */
+    /** The data directories, each with one folder per keyspace. */
     public List<Path> disks() {
         List<Path> disks = new ArrayList<>(List.of(folder.resolve("data")));
         if (spec.nodeWithTwoDisks == number) {
@@ -52,19 +52,19 @@ public final class NodeLayout {
         return disks;
     }
 
-    /** How many segments of the commit log are kept for who captures changes. */
+    /** The number of commit log segments that are kept for change data capture. */
     public long capturedChanges() throws IOException {
         try (Stream<Path> files = Files.list(folder.resolve("cdc_raw"))) {
             return files.filter(file -> file.toString().endsWith(".log")).count();
         }
     }
 
-    /** What the node says. */
+    /** The log of the node. */
     public Path log() {
         return folder.resolve("system.log");
     }
 
-    /** Where writes are that may not be in files of tables yet. */
+    /** The directory of the commit log. */
     public Path commitLog() {
         return folder.resolve("commitlog");
     }
@@ -89,7 +89,7 @@ public final class NodeLayout {
         return folder.resolve("java-arguments");
     }
 
-    /** Writes the configuration; data that is there stays. */
+    /** Writes the configuration and keeps existing data. */
     void write() throws IOException {
         Files.createDirectories(folder);
         Files.writeString(yaml(), String.join("\n", settings()) + "\n");
@@ -155,7 +155,7 @@ public final class NodeLayout {
                 "counter_cache_size: 0MiB",
                 "networking_cache_size: 16MiB",
                 "file_cache_enabled: false",
-                // A busy machine is no error, and must not have the driver send writes twice.
+                // On a busy machine, timeouts would make the driver send writes twice.
                 // Not `request_timeout`: half of the least of all timeouts is how long a node waits
                 // before it connects again to one that was away.
                 "read_request_timeout: " + PATIENCE,
@@ -170,7 +170,7 @@ public final class NodeLayout {
                 "authenticator: AllowAllAuthenticator",
                 "authorizer: AllowAllAuthorizer"));
         for (String setting : spec.extraSettings) {
-            // What is said by a test takes the place of what is said here.
+            // A setting of the test replaces the one above.
             String key = setting.substring(0, setting.indexOf(':') + 1);
             lines.removeIf(line -> line.startsWith(key));
             lines.add(setting);
@@ -197,7 +197,7 @@ public final class NodeLayout {
         lines.add("-Dlogback.configurationFile=" + logging());
         lines.add("-Dcassandra-rackdc.properties=" + datacenter().toUri());
         lines.add("-Dcassandra.jmx.local.port=" + jmxPort());
-        // How long a ring that changes is watched; on one machine, news travels fast.
+        // Nodes on one machine learn of a change of the ring within this time.
         lines.add("-Dcassandra.ring_delay_ms=5000");
         lines.addAll(spec.extraJavaArguments);
         return lines;

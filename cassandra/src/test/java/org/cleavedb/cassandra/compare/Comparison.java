@@ -21,7 +21,7 @@ public final class Comparison {
     private static final int WARM_UP_RECORDS = 3000;
 
     private final Settings settings;
-    private final List<Figures> results = new ArrayList<>();
+    private final List<Measurements> results = new ArrayList<>();
 
     private Comparison(Settings settings) {
         this.settings = settings;
@@ -97,7 +97,7 @@ public final class Comparison {
         new LayoutRun(little, cluster, NODES, client, KEYSPACE, layout, 1).run();
     }
 
-    private void keep(Figures figures) throws IOException {
+    private void keep(Measurements figures) throws IOException {
         results.add(figures);
         System.out.println(figures.line());
         if (!settings.text("results").isEmpty()) {
@@ -106,15 +106,15 @@ public final class Comparison {
         }
     }
 
-    static List<Figures> read(Path results) throws IOException {
-        List<Figures> all = new ArrayList<>();
+    static List<Measurements> read(Path results) throws IOException {
+        List<Measurements> all = new ArrayList<>();
         for (String line : Files.readAllLines(results)) {
-            all.add(Figures.parse(line));
+            all.add(Measurements.parse(line));
         }
         return all;
     }
 
-    static void report(Settings settings, List<Figures> results) throws IOException {
+    static void report(Settings settings, List<Measurements> results) throws IOException {
         Report report = new Report(results, Reader.levels(settings));
         System.out.println();
         System.out.println(report.tables());

@@ -8,7 +8,7 @@ import java.util.Map;
 import org.cleavedb.cassandra.cluster.Cluster;
 import org.cleavedb.cassandra.cluster.NodeControl;
 
-/** The nodes' own numbers of one table, summed over the nodes. */
+/** The counters of one table, summed over all nodes. */
 final class Counters implements AutoCloseable {
     private static final int QUIET_LOOKS = 4;
     private static final long POLL_MS = 100;
@@ -23,7 +23,7 @@ final class Counters implements AutoCloseable {
         ROLES.put("redundant_flushed", "RedundantBytesFlushed");
         ROLES.put("split", "BytesSplit");
         ROLES.put("merged", "BytesMerged");
-        ROLES.put("taken_apart", "BytesTakenApart");
+        ROLES.put("taken_apart", "BytesSeparated");
     }
 
     private final Map<String, NodeControl> nodes = new LinkedHashMap<>();
@@ -38,7 +38,7 @@ final class Counters implements AutoCloseable {
         }
     }
 
-    /** All that is measured as a difference. */
+    /** The counters at a moment; measurements are differences of two. */
     static final class State {
         double flushed;
         double compacted;
@@ -84,7 +84,7 @@ final class Counters implements AutoCloseable {
         nodes.values().forEach(node -> node.flush(keyspace, table));
     }
 
-    /** Waits until no node compacts or means to. */
+    /** Waits until no node has running or pending compactions. */
     void awaitQuiet() throws InterruptedException {
         for (int quiet = 0; quiet < QUIET_LOOKS; quiet++) {
             Thread.sleep(POLL_MS);

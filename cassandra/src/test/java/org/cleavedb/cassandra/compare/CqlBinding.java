@@ -23,13 +23,13 @@ import site.ycsb.Status;
 import site.ycsb.StringByteIterator;
 
 /**
- * YCSB's view of a Cassandra table: one row per record, one column per field. Reads wait for their
- * answer. Writes are sent in YCSB's order without waiting, with timestamps in that order, so that
- * what they leave does not depend on how fast the nodes are.
+ * A binding of YCSB to a Cassandra table, with one row per record and one column per field. Reads
+ * wait for their answer. Writes are sent in YCSB's order without waiting, with timestamps in that
+ * order, so that the result does not depend on the speed of the nodes.
  *
- * <p>A scan asks for a piece of the ring at a time, each within one primary range, as clients do
- * that read a table by ranges: so it can meet a primary copy. `LIMIT` alone would have the
- * coordinator join all ranges that it holds copies of, and answer from these.
+ * <p>A scan asks for one piece of the ring at a time, each within one primary range, as clients do
+ * that read tables by token ranges. So it can use primary copies. With `LIMIT` alone, a coordinator
+ * would join all ranges of which it holds copies, and answer from these.
  */
 final class CqlBinding extends DB {
     static final String KEY = "y_id";
@@ -38,7 +38,7 @@ final class CqlBinding extends DB {
 
     private final Session session;
     private final ConsistencyLevel level;
-    private final RingOfClients ring;
+    private final ClientRing ring;
     private final double tokensPerRow;
     private final int inFlight;
     private final Semaphore permits;
@@ -48,7 +48,7 @@ final class CqlBinding extends DB {
     private long bytesWritten;
     private long piecesScanned;
 
-    CqlBinding(Session session, ConsistencyLevel level, RingOfClients ring, long records,
+    CqlBinding(Session session, ConsistencyLevel level, ClientRing ring, long records,
             int inFlight) {
         this.session = session;
         this.level = level;
@@ -83,7 +83,7 @@ final class CqlBinding extends DB {
     @Override
     public Status read(String table, String key, Set<String> fields,
             Map<String, ByteIterator> result) {
-        askedByPrimary.merge(ring.primaryOf(RingOfClients.token(key)), 1L, Long::sum);
+        askedByPrimary.merge(ring.primaryOf(ClientRing.token(key)), 1L, Long::sum);
         ResultSet rows = execute("SELECT * FROM " + table + " WHERE " + KEY + " = ?", key);
         Row row = rows.one();
         if (row == null) {
@@ -96,7 +96,7 @@ final class CqlBinding extends DB {
     @Override
     public Status scan(String table, String startKey, int count, Set<String> fields,
             Vector<HashMap<String, ByteIterator>> result) {
-        long from = RingOfClients.token(startKey);
+        long from = ClientRing.token(startKey);
         while (result.size() < count) {
             long wanted = count - result.size();
             long to = endOfPiece(from, wanted);

@@ -2,7 +2,7 @@ package org.cleavedb.cassandra.compare;
 
 import java.util.Arrays;
 
-/** How long operations took, in nanoseconds; exact, not in buckets. */
+/** The latencies of operations in nanoseconds, each kept exactly. */
 final class Latencies {
     private static final double MICROS = 1e3;
 

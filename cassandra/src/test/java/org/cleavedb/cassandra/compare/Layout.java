@@ -11,7 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** A way to compact that is compared. Which ones there are is data: {@code layouts.txt}. */
+/** A compaction strategy with its options that is compared; {@code layouts.txt} lists them. */
 final class Layout {
     private static final String KNOWN = "/layouts.txt";
 
@@ -24,7 +24,7 @@ final class Layout {
         this.compaction = compaction;
     }
 
-    /** Those that were asked for, in that order; all if none was. */
+    /** The layouts that the settings name, in that order; all if they name none. */
     static List<Layout> chosen(Settings settings) throws IOException {
         Map<String, Layout> known = parse(text(settings), settings.number("file_mb"));
         String names = settings.text("layouts");

@@ -8,12 +8,12 @@ import java.util.TreeSet;
 import org.cleavedb.cassandra.cluster.Cluster;
 
 /**
- * One layout, once: an empty table is altered to it, the workload is written in rounds after each
- * of which compaction catches up, and in some states of the table it is read. The table is then
- * dropped.
+ * One run of one layout. An empty table is altered to the layout. The workload is written in
+ * rounds, and compaction catches up after each. After some of the rounds the table is read. Then it
+ * is dropped.
  *
- * <p>Rounds make the bytes depend on the layout instead of on how far compaction lags behind on a
- * busy machine, and several states are read because a layout's number of files goes up and down.
+ * <p>Because of the rounds, the bytes depend on the layout and not on the backlog of compactions on
+ * a busy machine. The table is read in several states because its number of SSTables varies.
  */
 final class LayoutRun {
     private final Settings settings;
@@ -38,7 +38,7 @@ final class LayoutRun {
         table = keyspace + '.' + layout.name;
     }
 
-    Figures run() throws IOException, InterruptedException {
+    Measurements run() throws IOException, InterruptedException {
         create();
         try (Counters counters = new Counters(cluster, nodes, keyspace, layout.name)) {
             Counters.State begin = counters.now();
@@ -47,7 +47,7 @@ final class LayoutRun {
             double cpuOfReading = writeAndRead(counters, writer, readers);
             Counters.State end = counters.now();
 
-            Figures figures = new Figures(layout.name);
+            Measurements figures = new Measurements(layout.name);
             double user = (double) writer.bytesWritten() * nodes;
             figures.put("user_bytes", writer.bytesWritten());
             figures.put("flushed", (end.flushed - begin.flushed) / user);
@@ -75,7 +75,7 @@ final class LayoutRun {
     private CqlBinding writer() {
         return new CqlBinding(client.session(),
                 ConsistencyLevel.valueOf(settings.text("write_level")),
-                new RingOfClients(client.session()), settings.number("records"),
+                new ClientRing(client.session()), settings.number("records"),
                 settings.count("in_flight"));
     }
 
@@ -100,7 +100,7 @@ final class LayoutRun {
         Set<Integer> sampled = sampledRounds(rounds, settings.count("samples"));
         Ycsb inserting = new Ycsb(settings, table, "insert");
         Ycsb updating = new Ycsb(settings, table, "update");
-        Chance.seed(seed);
+        SeededRandom.seed(seed);
         double cpuOfReading = 0;
         long done = 0;
         for (int round = 1; round <= rounds; round++) {

@@ -12,9 +12,8 @@ import java.util.concurrent.Future;
 import java.util.stream.Collectors;
 
 /**
- * One kind of reads at one consistency level, gathered over all states of the table in which it is
- * done. Each time a part of it comes first and is not counted, so that no layout pays for a cold
- * start: what is measured is warm.
+ * A reader that does one kind of reads at one consistency level, in several states of the table.
+ * Each time it begins with reads that are not counted, so that caches and compiled code are warm.
  */
 final class Reader {
     private static final int UNCOUNTED_PART = 10;
@@ -64,14 +63,14 @@ final class Reader {
             throws InterruptedException {
         int clients = settings.count("clients");
         Ycsb workload = new Ycsb(settings, table, kind);
-        RingOfClients ring = new RingOfClients(session);
+        ClientRing ring = new ClientRing(session);
         ExecutorService threads = Executors.newFixedThreadPool(clients);
         try {
             List<Future<CqlBinding>> running = new ArrayList<>();
             for (int client = 0; client < clients; client++) {
                 long own = seed + client * 1_000_003L;
                 running.add(threads.submit(() -> {
-                    Chance.seed(own);
+                    SeededRandom.seed(own);
                     CqlBinding binding = new CqlBinding(
                             session, level, ring, settings.number("records"), 1);
                     for (long operation = 0; operation < count / clients; operation++) {
@@ -94,7 +93,7 @@ final class Reader {
         }
     }
 
-    void tell(Figures figures) {
+    void tell(Measurements figures) {
         String name = kind + '_' + level;
         figures.put(name + "_files", files.mean());
         figures.put(name + "_p50", latencies.percentile(50));

@@ -12,13 +12,13 @@ import java.util.function.ToDoubleFunction;
 
 /** Tables and charts of medians over the repeats, layout by layout. */
 final class Report {
-    /** What the bars are relative to. */
+    /** The layout that the others are compared with. */
     private static final List<String> BASES = List.of("leveled", "unified_t4", "size_tiered");
 
-    private final Map<String, List<Figures>> byLayout = new LinkedHashMap<>();
+    private final Map<String, List<Measurements>> byLayout = new LinkedHashMap<>();
     private final List<ConsistencyLevel> levels;
 
-    Report(List<Figures> results, List<ConsistencyLevel> levels) {
+    Report(List<Measurements> results, List<ConsistencyLevel> levels) {
         this.levels = levels;
         results.forEach(run ->
                 byLayout.computeIfAbsent(run.layout, any -> new ArrayList<>()).add(run));
@@ -45,9 +45,9 @@ final class Report {
         return table.toString();
     }
 
-    /** Stock layouts know no roles. */
+    /** Stock layouts have no roles. */
     private String roles() {
-        Map<String, List<Figures>> ours = new LinkedHashMap<>(byLayout);
+        Map<String, List<Measurements>> ours = new LinkedHashMap<>(byLayout);
         ours.values().removeIf(runs -> Double.isNaN(median(runs, "split")));
         if (ours.isEmpty()) {
             return "";
@@ -92,16 +92,16 @@ final class Report {
     }
 
     /** At ONE, the primary answers. */
-    private static double primary(Figures run, String kind) {
+    private static double primary(Measurements run, String kind) {
         return run.get(kind + "_ONE_files");
     }
 
     /** At ALL, the primary and two others do; so the others' share can be told. */
-    private static double redundant(Figures run, String kind) {
+    private static double redundant(Measurements run, String kind) {
         return (3 * run.get(kind + "_ALL_files") - primary(run, kind)) / 2;
     }
 
-    private static double written(Figures run) {
+    private static double written(Measurements run) {
         return run.get("flushed") + run.get("compacted");
     }
 
@@ -117,7 +117,7 @@ final class Report {
         byLayout.forEach((layout, runs) -> {
             table.append("| ").append(layout).append(" |");
             for (String base : BASES) {
-                List<Figures> other = byLayout.get(base);
+                List<Measurements> other = byLayout.get(base);
                 table.append(other == null ? " – |" : String.format(" %.2f · %.2f · %.2f |",
                         ratio(runs, other, Report::written),
                         ratio(runs, other, run -> primary(run, "read")),
@@ -129,15 +129,15 @@ final class Report {
     }
 
     private static double ratio(
-            List<Figures> runs, List<Figures> others, ToDoubleFunction<Figures> of) {
+            List<Measurements> runs, List<Measurements> others, ToDoubleFunction<Measurements> of) {
         return median(runs, of) / median(others, of);
     }
 
-    private static double median(List<Figures> runs, String name) {
+    private static double median(List<Measurements> runs, String name) {
         return median(runs, run -> run.get(name));
     }
 
-    static double median(List<Figures> runs, ToDoubleFunction<Figures> of) {
+    static double median(List<Measurements> runs, ToDoubleFunction<Measurements> of) {
         double[] sorted = runs.stream().mapToDouble(of).sorted().toArray();
         int middle = sorted.length / 2;
         return sorted.length % 2 == 1

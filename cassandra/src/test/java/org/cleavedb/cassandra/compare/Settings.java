@@ -4,7 +4,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 
-/** What a comparison is told: NAME=VALUE, each with a default and a line of help. */
+/** The settings of a comparison: NAME=VALUE, each with a default and a line of help. */
 final class Settings {
     private static final class Setting {
         final String standard;
@@ -99,7 +99,7 @@ final class Settings {
         return updates < 0 ? 2 * number("records") : updates;
     }
 
-    /** All that was said, to be repeated by whoever reads the results. */
+    /** The settings of this run, with which a reader of the results can repeat it. */
     String asSaid() {
         StringBuilder text = new StringBuilder();
         said.forEach((name, value) -> text.append(text.length() == 0 ? "" : " ")
