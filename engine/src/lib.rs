@@ -37,6 +37,7 @@ mod commit;
 mod compaction;
 mod db;
 pub mod env;
+mod events;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
@@ -78,8 +79,9 @@ pub use db::space::report::{
 pub use db::tables::TableInfo;
 pub use db::{DEFAULT_KEYSPACE, Db};
 pub use env::batch_read::ParallelReads;
+pub use events::{Event, EventListener, OperationKind};
 pub use gc::settings::GcOptions;
-pub use stats::GcStats;
+pub use stats::{GcStats, StallReason};
 pub use table::FilterPolicy;
 pub use version::settings::{KeyspaceOptions, Separation};
 

@@ -15,3 +15,4 @@ pub mod pace;
 pub mod replay;
 pub mod reserve;
 pub mod stall;
+pub mod stall_events;

@@ -7,6 +7,7 @@
 use crate::base::error::{Error, Result};
 use crate::commit::pace::PaceMaker;
 use crate::commit::reserve::Reserve;
+use crate::commit::stall_events::OpenStalls;
 use crate::env::clock::Clock;
 use crate::env::sync::{Condvar, Mutex};
 use crate::stats::{Counters, StallReason};
@@ -34,6 +35,10 @@ const SLOW_STEP: Duration = Duration::from_micros(100);
 /// Waiting writers look again at least this often, should a wake-up be missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
+/// The rules that a look at the tree and the log decides on.
+const OF_THE_TREE: [StallReason; 4] =
+    [StallReason::Memtables, StallReason::Level0Slow, StallReason::Level0Full, StallReason::Replay];
+
 /// What the writer has to do before it may go on.
 enum Verdict {
     Go,
@@ -55,6 +60,8 @@ pub struct WriteStallController {
     pub space: PaceMaker,
     /// The last space of the disk, which puts leave to others.
     pub reserve: Reserve,
+    /// What was told of as begun.
+    open_stalls: OpenStalls,
     closed: Mutex<bool>,
     changed: Condvar,
 }
@@ -77,6 +84,7 @@ impl WriteStallController {
             head_bytes: AtomicU64::new(0),
             space: PaceMaker::default(),
             reserve,
+            open_stalls: OpenStalls::default(),
             closed: Mutex::new(false),
             changed: Condvar::new(),
         }
@@ -104,7 +112,10 @@ impl WriteStallController {
     pub fn admit(&self, keyspace: &KeyspaceState) -> Result<()> {
         self.health.check()?;
         match self.judge(&keyspace.peek()) {
-            Verdict::Go => Ok(()),
+            Verdict::Go => {
+                self.end_stalls(&OF_THE_TREE);
+                Ok(())
+            }
             Verdict::Delay(time) => self.delay(time),
             Verdict::Wait(_) => self.wait(keyspace),
         }
@@ -134,7 +145,17 @@ impl WriteStallController {
         self.log_bytes.load(Ordering::Relaxed).saturating_sub(head)
     }
 
+    fn begin_stall(&self, reason: StallReason) {
+        self.open_stalls.begin(reason, &*self.clock, &self.health.events);
+    }
+
+    #[inline]
+    fn end_stalls(&self, reasons: &[StallReason]) {
+        self.open_stalls.end(reasons, &*self.clock, &self.health.events);
+    }
+
     fn delay(&self, time: Duration) -> Result<()> {
+        self.begin_stall(StallReason::Level0Slow);
         let begun = self.clock.now();
         let guard = self.closed.lock();
         drop(self.changed.wait_timeout(guard, time));
@@ -147,6 +168,8 @@ impl WriteStallController {
             let begun = self.clock.now();
             let closed = self.closed.lock();
             let Verdict::Wait(reason) = self.judge(&keyspace.peek()) else {
+                drop(closed);
+                self.end_stalls(&OF_THE_TREE);
                 return Ok(());
             };
             if *closed {
@@ -158,7 +181,13 @@ impl WriteStallController {
             }
             self.health.check()?;
             keyspace.check()?;
-            drop(self.changed.wait_timeout(closed, LOOK_AGAIN));
+            drop(closed);
+            // A listener is called without the lock.
+            self.begin_stall(reason);
+            let closed = self.closed.lock();
+            if !*closed && matches!(self.judge(&keyspace.peek()), Verdict::Wait(_)) {
+                drop(self.changed.wait_timeout(closed, LOOK_AGAIN));
+            }
             self.counters.stall(reason, self.clock.since(begun));
         }
     }
@@ -169,6 +198,8 @@ impl WriteStallController {
         let log_bytes = self.log_bytes.load(Ordering::Relaxed);
         if self.space.is_on(log_bytes) {
             self.keep_pace(bytes, log_bytes);
+        } else {
+            self.end_stalls(&[StallReason::Space]);
         }
     }
 
@@ -177,6 +208,7 @@ impl WriteStallController {
         let Some(until) = self.space.place(bytes, log_bytes, &*self.clock) else {
             return;
         };
+        self.begin_stall(StallReason::Space);
         let begun = self.clock.now();
         let mut closed = self.closed.lock();
         // Wake-ups are for others, unless the rule went off meanwhile.
@@ -210,6 +242,7 @@ mod tests {
     use super::*;
     use crate::commit::pace::SpacePace;
     use crate::env::Env;
+    use crate::events::{Event, EventListener, Events};
 
     fn stall_controller(env: &Env) -> WriteStallController {
         let limits = StallLimits { immutables: 1, level0_slow: 1, level0_full: 1, replay_bytes: 1 };
@@ -247,6 +280,48 @@ mod tests {
             stall_controller.space.set(SpacePace::NONE);
             stall_controller.pace(1 << 20);
             assert_eq!(space_stalls(&stall_controller), (count, time));
+        });
+    }
+
+    #[derive(Default)]
+    struct Told(std::sync::Mutex<Vec<String>>);
+
+    impl EventListener for Told {
+        fn on_event(&self, event: &Event) {
+            let text = match event {
+                Event::StallBegun { reason } => format!("{} begun", reason.name()),
+                Event::StallEnded { reason, took } => {
+                    assert!(*took > Duration::ZERO);
+                    format!("{} ended", reason.name())
+                }
+                other => format!("{other:?}"),
+            };
+            self.0.lock().unwrap().push(text);
+        }
+    }
+
+    /// A thousand delayed writes are one write stall, which ends with a write that is not delayed.
+    #[test]
+    fn i10_a_stall_is_told_of_once_when_it_begins_and_once_when_it_ends() {
+        let (env, simulation) = Env::simulated(3);
+        simulation.run(|| {
+            let told = Arc::new(Told::default());
+            let mut stall_controller = stall_controller(&env);
+            let events = Arc::new(Events::new(Some(told.clone())));
+            stall_controller.health = Arc::new(Health::new(events));
+            stall_controller.pace(1 << 20);
+            for _ in 0..2 {
+                stall_controller.space.set(SpacePace {
+                    soft_bytes: -1,
+                    width_bytes: 1,
+                    nanos_per_byte: 100.0,
+                });
+                (0..1000).for_each(|_| stall_controller.pace(1000));
+                stall_controller.space.set(SpacePace::NONE);
+                (0..10).for_each(|_| stall_controller.pace(1000));
+            }
+            let once = ["space_target begun", "space_target ended"];
+            assert_eq!(*told.0.lock().unwrap(), [once, once].concat());
         });
     }
 

@@ -23,6 +23,7 @@ use crate::compaction::{flush, job, reorganize};
 use crate::env::budget::Pressure;
 use crate::env::sync::{Condvar, Mutex, MutexGuard};
 use crate::env::threads::Join;
+use crate::events::Event;
 use crate::gc::collector::Collector;
 use crate::gc::dead;
 use crate::stats::Counters;
@@ -178,6 +179,7 @@ impl Background {
             return;
         };
         self.place.counters.background_errors.add(1);
+        self.place.context.emit(Event::BackgroundError { error: error.clone() });
         self.state.lock().error = Some(error);
         self.changed.notify_all();
         self.place.stall_controller.notify();
@@ -288,7 +290,14 @@ impl Background {
     fn flush(&self, keyspace: &Arc<KeyspaceState>) -> JobResult {
         let place = &self.place;
         let snapshots = || place.snapshots.list();
-        let report = flush::run(&place.context, &place.committer, keyspace, snapshots)?;
+        let (context, name) = (&place.context, &keyspace.name);
+        let _span = tracing::info_span!(target: "cleavedb", "flush", keyspace = name).entered();
+        context.emit(Event::FlushBegun { keyspace: name.clone() });
+        let begun = context.env.clock.now();
+        let report = flush::run(context, &place.committer, keyspace, snapshots)?;
+        let took = context.env.clock.since(begun);
+        let (keyspace, bytes_written) = (name.clone(), report.bytes);
+        context.emit(Event::FlushEnded { keyspace, bytes_written, took });
         place.counters.flushes.add(1);
         place.counters.flush_bytes_written.add(report.bytes);
         place.counters.entries_dropped.add(report.dropped);
@@ -331,7 +340,21 @@ impl Background {
         self.check_fits(claimed)?;
         let snapshots = place.snapshots.list();
         let run = if *reorganize { reorganize::run } else { job::run };
-        let report = run(&place.context, keyspace, levels, pick, snapshots)?;
+        let (context, name, level) = (&place.context, &keyspace.name, pick.level);
+        let span = tracing::info_span!(target: "cleavedb", "compaction", keyspace = name, level);
+        let _span = span.entered();
+        let bytes = pick.bytes();
+        context.emit(Event::CompactionBegun { keyspace: name.clone(), level, bytes });
+        let begun = context.env.clock.now();
+        let report = run(context, keyspace, levels, pick, snapshots)?;
+        context.emit(Event::CompactionEnded {
+            keyspace: name.clone(),
+            level,
+            bytes_read: report.bytes_read,
+            bytes_written: report.bytes_written + report.values_written,
+            moved: report.moved,
+            took: context.env.clock.since(begun),
+        });
         if report.moved {
             place.counters.trivial_moves.add(1);
             return Ok(());

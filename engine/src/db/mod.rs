@@ -43,6 +43,7 @@ use crate::env::Env;
 use crate::env::budget::Budget;
 use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
+use crate::events::Event;
 use crate::read::fetch::Fetcher;
 use crate::stats::Counters;
 use crate::version::Version;
@@ -136,7 +137,10 @@ impl Core {
         // Files whose last reader is gone; what is still held is an orphan for the next opening.
         let purged = self.set.purge().map(|_| ());
         *self.lock.lock() = None;
-        outcome.and(purged)
+        let outcome = outcome.and(purged);
+        let (path, error) = (self.dir.clone(), outcome.as_ref().err().cloned());
+        self.health.events.emit(Event::Closed { path, error });
+        outcome
     }
 
     fn seal_log(&self) -> Result<()> {

@@ -21,6 +21,7 @@ use crate::env::Env;
 use crate::env::budget::Budget;
 use crate::env::fs::{Hold, Lock};
 use crate::env::sync::{Mutex, RwLock};
+use crate::events::{Event, EventListener, Events};
 use crate::gc::collector::{Collector, CollectorParts};
 use crate::read::fetch::Fetcher;
 use crate::stats::Counters;
@@ -55,6 +56,7 @@ pub struct Builder {
     env: Option<Env>,
     comparators: Comparators,
     filter_policy: Option<Arc<dyn FilterPolicy>>,
+    listener: Option<Arc<dyn EventListener>>,
     beside_others: bool,
 }
 
@@ -66,6 +68,7 @@ impl Builder {
             env: None,
             comparators: Comparators::default(),
             filter_policy: None,
+            listener: None,
             beside_others: false,
         }
     }
@@ -130,6 +133,14 @@ impl Builder {
         self
     }
 
+    /// Tells this listener of what happens in the database: flushes, compactions, write stalls,
+    /// errors in the background, and more. See [`EventListener`] for an example.
+    #[must_use]
+    pub fn event_listener(mut self, listener: Arc<dyn EventListener>) -> Self {
+        self.listener = Some(listener);
+        self
+    }
+
     /// Creates the database also in a directory that holds other files, unless they are those of
     /// another store. Without this they are taken as a sign of a wrong path.
     #[must_use]
@@ -151,8 +162,10 @@ impl Builder {
     pub fn open(self) -> Result<Db> {
         self.options.validate()?;
         let env = self.env_to_use();
-        let Builder { dir, options, comparators, filter_policy, beside_others, .. } = self;
-        Opening { env, dir, options, comparators, filter_policy, beside_others }.run()
+        let Builder { dir, options, comparators, filter_policy, listener, beside_others, .. } =
+            self;
+        let events = Arc::new(Events::new(listener));
+        Opening { env, dir, options, comparators, filter_policy, events, beside_others }.run()
     }
 }
 
@@ -162,6 +175,7 @@ struct Opening {
     options: Options,
     comparators: Comparators,
     filter_policy: Option<Arc<dyn FilterPolicy>>,
+    events: Arc<Events>,
     beside_others: bool,
 }
 
@@ -193,6 +207,9 @@ impl Recovered {
 
 impl Opening {
     fn run(self) -> Result<Db> {
+        let span = tracing::info_span!(target: "cleavedb", "open", path = %self.dir.display());
+        let _span = span.entered();
+        let begun = self.env.clock.now();
         let current_path = self.dir.join(names::CURRENT);
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
         place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
@@ -206,6 +223,14 @@ impl Opening {
         }
         let recovered = self.recover()?;
         let core = self.assemble(recovered, lock)?;
+        let found = &core.recovered;
+        core.health.events.emit(Event::Opened {
+            path: core.dir.clone(),
+            replayed_records: found.replayed_records,
+            replayed_bytes: found.replayed_bytes,
+            torn_bytes: found.torn_bytes,
+            took: core.env.clock.since(begun),
+        });
         Ok(Db { core: CoreHandle::new(core) })
     }
 
@@ -253,7 +278,7 @@ impl Opening {
         report.replayed_records = replayed.records;
         report.torn_bytes = replayed.torn.iter().map(|torn| torn.bytes).sum();
         let last_seqno = found.last_seqno.max(replayed.last_seqno);
-        let health = Arc::new(Health::default());
+        let health = Arc::new(Health::new(self.events.clone()));
         let (manifest_bytes, is_torn) = (found.manifest_bytes, found.is_torn);
         let set = VersionSet::new(set::VersionSetParts {
             env: self.env.clone(),

@@ -25,6 +25,7 @@ use crate::commit::pace::SpacePace;
 use crate::commit::stall::WriteStallController;
 use crate::env::budget::Pressure;
 use crate::env::sync::{Mutex, MutexGuard};
+use crate::events::Event;
 use crate::gc::copying::Failure;
 use crate::gc::facts::{How, SegmentFault, SpaceFacts, relocated_bytes};
 use crate::gc::freed::FreeingRate;
@@ -465,6 +466,12 @@ impl Collector {
             Ok(report) => {
                 let time = clock.since(begun);
                 state.has_freed |= report.segments > 0;
+                self.parts.context.emit(Event::SegmentsRelocated {
+                    segments: report.segments,
+                    bytes_moved: report.bytes_moved,
+                    bytes_freed: report.bytes_freed,
+                    took: time,
+                });
                 self.count(state, &report, time);
                 state.puncher.costs.note_move(report.bytes_moved, time);
                 if let Some(target) = report.target {

@@ -37,7 +37,8 @@ impl Counter {
 }
 
 /// Why a writer was delayed or made to wait (I10). Each reason has a count and a time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum StallReason {
     /// Too many memtables wait for their flush.
     Memtables,

@@ -5,17 +5,25 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::sync::Mutex;
 use crate::env::threads::panic_text;
+use crate::events::{Event, Events};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// The state of the whole database's right to write.
 #[derive(Default)]
 pub struct Health {
     failed: OnceLock<Error>,
     paused: Mutex<Option<Error>>,
+    /// Whom to tell of what happens.
+    pub events: Arc<Events>,
 }
 
 impl Health {
+    /// All is well.
+    pub fn new(events: Arc<Events>) -> Self {
+        Health { events, ..Health::default() }
+    }
+
     /// Says why background work can't go on for now (I9: a full disk), or that it can again.
     /// Unlike [`Health::fail`] this passes.
     pub fn pause(&self, cause: Option<Error>) {
@@ -31,7 +39,9 @@ impl Health {
     /// writers get from now on.
     pub fn fail(&self, cause: &Error) -> Error {
         // I8: nothing ever resets this.
-        let _ = self.failed.set(cause.clone());
+        if self.failed.set(cause.clone()).is_ok() {
+            self.events.emit(Event::TurnedReadOnly { error: cause.clone() });
+        }
         self.check().err().unwrap_or_else(|| cause.clone())
     }
 

@@ -3,6 +3,7 @@
 use crate::base::error::Error;
 use crate::env::Env;
 use crate::env::budget::Budget;
+use crate::events::Event;
 use crate::version::health::Health;
 use crate::version::set::VersionSet;
 use std::sync::Arc;
@@ -62,6 +63,11 @@ pub struct JobContext {
 }
 
 impl JobContext {
+    /// Tells of an event.
+    pub fn emit(&self, event: Event) {
+        self.health.events.emit(event);
+    }
+
     /// True once the database is closing.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)

@@ -12,6 +12,7 @@ mod concurrency;
 mod corruption;
 mod cursors;
 mod durability;
+mod events;
 mod foreign;
 mod gc;
 mod keyspaces;

@@ -6,6 +6,7 @@ use super::{Collector, CollectorState};
 use crate::base::error::Error;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
+use crate::events::Event;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
 use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::pace::{LiveCount, LivenessScanNeed, Written};
@@ -208,6 +209,8 @@ impl Collector {
         counters.liveness_scans.add(1);
         counters.liveness_scan_entries.add(liveness_scan.walked);
         counters.liveness_scan_nanos.add(time.as_nanos() as u64);
+        let entries = liveness_scan.walked;
+        context.emit(Event::LivenessScanEnded { entries, took: time });
         let Start { facts, written, snapshots } = start;
         let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.entries);
         state.live.count(LiveCount { live_bytes, live_records, written });

@@ -1,0 +1,49 @@
+//! When a rule begins and ends to hold writers up, as events: many writers are delayed by one rule
+//! at a time, and each of them many times, but it is one write stall.
+
+use crate::env::clock::Clock;
+use crate::events::{Event, Events};
+use crate::stats::StallReason;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The write stalls that were told of as begun, one slot for each reason: 0, or the nanosecond
+/// since the clock's start at which it began, plus one.
+#[derive(Default)]
+pub struct OpenStalls {
+    begun: [AtomicU64; StallReason::ALL.len()],
+}
+
+impl OpenStalls {
+    /// A writer is held up for this reason.
+    pub fn begin(&self, reason: StallReason, clock: &dyn Clock, events: &Events) {
+        let slot = &self.begun[reason as usize];
+        if slot.load(Ordering::Relaxed) != 0 {
+            return;
+        }
+        let now = u64::try_from(clock.now().as_nanos()).unwrap_or(u64::MAX - 1) + 1;
+        // Of writers that come together, one tells.
+        if slot.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            events.emit(Event::StallBegun { reason });
+        }
+    }
+
+    /// A writer was not held up for any of these reasons. Costs a load for each.
+    #[inline]
+    pub fn end(&self, reasons: &[StallReason], clock: &dyn Clock, events: &Events) {
+        for &reason in reasons {
+            if self.begun[reason as usize].load(Ordering::Relaxed) != 0 {
+                self.end_one(reason, clock, events);
+            }
+        }
+    }
+
+    #[cold]
+    fn end_one(&self, reason: StallReason, clock: &dyn Clock, events: &Events) {
+        let begun = self.begun[reason as usize].swap(0, Ordering::Relaxed);
+        if begun != 0 {
+            let took = clock.since(Duration::from_nanos(begun - 1));
+            events.emit(Event::StallEnded { reason, took });
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Floor 0: what a database tells while it works. Every event goes to the program's own
+//! [`EventListener`], if it has one, and to `tracing`. Without either an event costs a branch and
+//! an atomic load.
+
+mod trace;
+
+use crate::base::error::Error;
+use crate::stats::StallReason;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// An operation of a user that took longer than
+/// [`Options::slow_operation`](crate::Options::slow_operation) allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OperationKind {
+    /// A point read.
+    Get,
+    /// A put, a deletion or a batch, delays by write stalls included.
+    Write,
+    /// One step of a cursor or an iterator.
+    ScanStep,
+}
+
+impl OperationKind {
+    /// Its name in events.
+    pub fn name(self) -> &'static str {
+        match self {
+            OperationKind::Get => "get",
+            OperationKind::Write => "write",
+            OperationKind::ScanStep => "scan_step",
+        }
+    }
+}
+
+/// Something that happened in a database. Sizes are in bytes. Keys and values never occur.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "the fields are named for what they are, with their unit above")]
+pub enum Event {
+    /// The database was opened: what recovery replayed, and what a crash had torn off the log.
+    Opened {
+        path: PathBuf,
+        replayed_records: u64,
+        replayed_bytes: u64,
+        torn_bytes: u64,
+        took: Duration,
+    },
+    /// The database was closed; `error` says why what was committed could not be made durable.
+    Closed { path: PathBuf, error: Option<Error> },
+    /// Memtables are being written to a table of L0.
+    FlushBegun { keyspace: String },
+    /// A flush ended with a table of this size.
+    FlushEnded { keyspace: String, bytes_written: u64, took: Duration },
+    /// Tables of this level, and those below that overlap them, are being merged.
+    CompactionBegun { keyspace: String, level: usize, bytes: u64 },
+    /// A compaction ended. `moved`: its table went down as it was, and nothing was written.
+    CompactionEnded {
+        keyspace: String,
+        level: usize,
+        bytes_read: u64,
+        bytes_written: u64,
+        moved: bool,
+        took: Duration,
+    },
+    /// Value GC listed what is live.
+    LivenessScanEnded { entries: u64, took: Duration },
+    /// Value GC moved what was live in some segments, and freed those.
+    SegmentsRelocated { segments: u64, bytes_moved: u64, bytes_freed: u64, took: Duration },
+    /// A rule begins to hold writers up.
+    StallBegun { reason: StallReason },
+    /// The rule holds nobody up any more, as the next write noticed.
+    StallEnded { reason: StallReason, took: Duration },
+    /// A background job failed; it will be tried again.
+    BackgroundError { error: Error },
+    /// The database turned read-only for as long as it is open.
+    TurnedReadOnly { error: Error },
+    /// An operation took longer than [`Options::slow_operation`](crate::Options::slow_operation).
+    SlowOperation { operation: OperationKind, keyspace: String, took: Duration },
+}
+
+/// Gets every [`Event`] of a database, on the thread on which it happens.
+///
+/// A listener should be quick, as the database waits for it, and must not call the database. If it
+/// panics it gets no more events, and `tracing` is told.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("event-listener");
+/// use cleavedb::{Db, Event, EventListener};
+/// use std::sync::{Arc, atomic::{AtomicU64, Ordering}};
+///
+/// #[derive(Default)]
+/// struct Flushes(AtomicU64);
+///
+/// impl EventListener for Flushes {
+///     fn on_event(&self, event: &Event) {
+///         if let Event::FlushEnded { bytes_written, .. } = event {
+///             self.0.fetch_add(*bytes_written, Ordering::Relaxed);
+///         }
+///     }
+/// }
+///
+/// let flushes = Arc::new(Flushes::default());
+/// let db = Db::builder(&dir).event_listener(flushes.clone()).open()?;
+/// db.default_keyspace().put("key", "value")?;
+/// db.flush()?;
+/// assert!(flushes.0.load(Ordering::Relaxed) > 0);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub trait EventListener: Send + Sync {
+    /// Something happened.
+    fn on_event(&self, event: &Event);
+}
+
+/// Where the events of one database go.
+#[derive(Default)]
+pub struct Events {
+    listener: Option<Arc<dyn EventListener>>,
+    has_panicked: AtomicBool,
+}
+
+impl Events {
+    /// To `tracing`, and to this listener.
+    pub fn new(listener: Option<Arc<dyn EventListener>>) -> Self {
+        Events { listener, has_panicked: AtomicBool::new(false) }
+    }
+
+    /// Tells of an event.
+    pub fn emit(&self, event: Event) {
+        trace::tell(&event);
+        let Some(listener) = &self.listener else { return };
+        if self.has_panicked.load(Ordering::Relaxed) {
+            return;
+        }
+        // A defect in the listener must end neither a background thread nor writing. The listener
+        // is not called again, so nobody sees what it left half done.
+        if catch_unwind(AssertUnwindSafe(|| listener.on_event(&event))).is_err() {
+            self.has_panicked.store(true, Ordering::Relaxed);
+            tracing::error!("the event listener panicked and gets no more events");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicU64;
+
+    #[derive(Default)]
+    struct PanicsAtTheSecond(AtomicU64);
+
+    impl EventListener for PanicsAtTheSecond {
+        fn on_event(&self, _: &Event) {
+            assert_eq!(self.0.fetch_add(1, Ordering::Relaxed), 0, "the second event");
+        }
+    }
+
+    /// A panic of a listener in a background thread would turn the database read-only.
+    #[test]
+    fn a_listener_that_panicked_is_not_called_again() {
+        let listener = Arc::new(PanicsAtTheSecond::default());
+        let events = Events::new(Some(listener.clone()));
+        for _ in 0..4 {
+            events.emit(Event::StallBegun { reason: StallReason::Replay });
+        }
+        assert_eq!(listener.0.load(Ordering::Relaxed), 2);
+    }
+}

@@ -1,0 +1,62 @@
+//! Events as those of `tracing`, with their fields; the target is `cleavedb`.
+
+use super::Event;
+use tracing::{debug, error, info, warn};
+
+/// Hands an event to the subscriber of `tracing`, if the program has one.
+pub(super) fn tell(event: &Event) {
+    match event {
+        Event::Opened { path, replayed_records, replayed_bytes, torn_bytes, took } => info!(
+            target: "cleavedb", path = %path.display(), replayed_records, replayed_bytes,
+            torn_bytes, ?took, "opened"
+        ),
+        Event::Closed { path, error: None } => {
+            info!(target: "cleavedb", path = %path.display(), "closed");
+        }
+        Event::Closed { path, error: Some(error) } => {
+            error!(target: "cleavedb", path = %path.display(), %error, "closed with an error");
+        }
+        Event::BackgroundError { error } => {
+            warn!(target: "cleavedb", %error, "background job failed");
+        }
+        Event::TurnedReadOnly { error } => {
+            error!(target: "cleavedb", %error, "turned read-only");
+        }
+        Event::SlowOperation { operation, keyspace, took } => warn!(
+            target: "cleavedb", operation = operation.name(), keyspace, ?took, "slow operation"
+        ),
+        work => tell_of_work(work),
+    }
+}
+
+/// The events of flushes, compactions, value GC and write stalls.
+fn tell_of_work(event: &Event) {
+    match event {
+        Event::FlushBegun { keyspace } => debug!(target: "cleavedb", keyspace, "flush begun"),
+        Event::FlushEnded { keyspace, bytes_written, took } => {
+            info!(target: "cleavedb", keyspace, bytes_written, ?took, "flush ended");
+        }
+        Event::CompactionBegun { keyspace, level, bytes } => {
+            debug!(target: "cleavedb", keyspace, level, bytes, "compaction begun");
+        }
+        Event::CompactionEnded { keyspace, level, bytes_read, bytes_written, moved, took } => {
+            info!(
+                target: "cleavedb", keyspace, level, bytes_read, bytes_written, moved, ?took,
+                "compaction ended"
+            );
+        }
+        Event::LivenessScanEnded { entries, took } => {
+            info!(target: "cleavedb", entries, ?took, "liveness scan ended");
+        }
+        Event::SegmentsRelocated { segments, bytes_moved, bytes_freed, took } => info!(
+            target: "cleavedb", segments, bytes_moved, bytes_freed, ?took, "segments relocated"
+        ),
+        Event::StallBegun { reason } => {
+            warn!(target: "cleavedb", reason = reason.name(), "write stall begun");
+        }
+        Event::StallEnded { reason, took } => {
+            warn!(target: "cleavedb", reason = reason.name(), ?took, "write stall ended");
+        }
+        _ => {}
+    }
+}
