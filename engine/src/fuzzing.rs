@@ -20,10 +20,10 @@ use crate::gc::settings::GcOptions;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{RecordView, ScanMode, ScanStart, read_head, scan};
 use crate::table::{Table, TableMeta};
-use crate::version::build::{Builder, state_of};
+use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::Edit;
 use crate::version::files::TableContext;
-use crate::version::files::names::{self, Named};
+use crate::version::files::names::{self, FileName};
 use crate::version::manifest::{Current, read_current, scan_records};
 use crate::version::settings::{KeyspaceOptions, Separation};
 use std::path::{Path, PathBuf};
@@ -59,10 +59,10 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Vec::new();
     for (path, bytes) in store() {
         let target = match names::parse(path) {
-            Named::Segment(_) => "segment",
-            Named::Table(_) => "table",
-            Named::Relocation(_) => "relocation",
-            Named::Manifest(_) => "manifest",
+            FileName::Segment(_) => "segment",
+            FileName::Table(_) => "table",
+            FileName::Relocation(_) => "relocation",
+            FileName::Manifest(_) => "manifest",
             _ => "current",
         };
         seeds.push((target, bytes.clone()));
@@ -259,7 +259,7 @@ fn manifest(data: &[u8]) {
     if let Ok(found) = read_version(&env, &tables, current, &comparator_of) {
         let state = state_of(&found.version, found.next_file, found.last_seqno);
         let edit = Edit::decode(&state.encode()).expect("an edit of ours");
-        let builder = Builder { tables: &tables, comparator_of: &comparator_of };
+        let builder = VersionBuilder { tables: &tables, comparator_of: &comparator_of };
         let again = builder.apply(&Default::default(), &edit, &[]).expect("a state of ours");
         assert_eq!(state_of(&again, found.next_file, found.last_seqno), state);
     }
@@ -293,12 +293,12 @@ fn names(data: &[u8]) {
         }
         let (dir, path) = (Path::new(DIR), Path::new(DIR).join(name));
         let written = match names::parse(&path) {
-            Named::Table(id) => names::table(dir, id),
-            Named::Segment(id) => names::segment(dir, id),
-            Named::Relocation(id) => names::relocation(dir, id),
-            Named::Manifest(id) => names::manifest(dir, id),
-            Named::Aside(id) => names::aside(dir, id),
-            Named::Fixed | Named::Foreign => path.clone(),
+            FileName::Table(id) => names::table(dir, id),
+            FileName::Segment(id) => names::segment(dir, id),
+            FileName::Relocation(id) => names::relocation(dir, id),
+            FileName::Manifest(id) => names::manifest(dir, id),
+            FileName::Aside(id) => names::aside(dir, id),
+            FileName::Fixed | FileName::Foreign => path.clone(),
         };
         assert_eq!(written, path);
         if files.iter().all(|(known, _)| *known != path) {
