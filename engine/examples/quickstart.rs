@@ -1,6 +1,6 @@
 //! The README's example: `cargo run -p cleavedb --example quickstart`.
 
-use cleavedb::{WriteBatch, WriteOptions};
+use cleavedb::WriteBatch;
 
 fn main() -> cleavedb::Result<()> {
     let db = cleavedb::open("target/people")?;
@@ -8,7 +8,7 @@ fn main() -> cleavedb::Result<()> {
     names.put("ada", "Ada Lovelace")?;
     let mut batch = WriteBatch::new();
     batch.put(&names, "grace", "Grace Hopper").delete(&names, "ada");
-    db.write(batch, &WriteOptions::default())?;
+    db.write(batch)?;
     for entry in names.range("a".."h") {
         let (key, value) = entry?;
         println!("{}: {}", key.escape_ascii(), value.escape_ascii());

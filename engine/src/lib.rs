@@ -6,7 +6,7 @@
 //!
 //! ```
 //! # let dir = cleavedb::doc_dir("crate");
-//! use cleavedb::{WriteBatch, WriteOptions};
+//! use cleavedb::WriteBatch;
 //!
 //! let db = cleavedb::open(&dir)?;
 //! let users = db.keyspace("users")?;
@@ -14,7 +14,7 @@
 //!
 //! let mut batch = WriteBatch::new();
 //! batch.put(&users, "grace", "Hopper").delete(&users, "ada");
-//! db.write(batch, &WriteOptions::default())?;
+//! db.write(batch)?;
 //!
 //! assert!(users.get("ada")?.is_none());
 //! for item in users.prefix("gr") {
@@ -31,11 +31,17 @@
 //! out, `commit` the way in, `compaction` and `gc` are background work, `db` is the roof.
 //! ARCHITECTURE.md shows them on one page.
 
+#![cfg_attr(not(feature = "sim"), warn(missing_debug_implementations))]
+
 mod base;
 mod cache;
 mod commit;
 mod compaction;
 mod db;
+#[cfg(not(feature = "sim"))]
+mod env;
+#[cfg(feature = "sim")]
+#[doc(hidden)]
 pub mod env;
 mod events;
 #[cfg(fuzzing)]
@@ -61,7 +67,10 @@ pub use db::check::{CheckReport, Finding};
 pub use db::cursor::Cursor;
 pub use db::gc::GcReport;
 pub use db::holders::Holders;
-pub use db::inspect::{inspect, inspect_with};
+pub use db::inspect::inspect;
+#[cfg(feature = "sim")]
+#[doc(hidden)]
+pub use db::inspect::inspect_with;
 pub use db::key_range::KeyRange;
 pub use db::keyspace::Keyspace;
 pub use db::open::{Builder, open};

@@ -118,7 +118,7 @@ extern "C" fn leveldb_write(
         let options = write_options(options)?;
         let db = db.pin()?;
         let operations = batch.pin()?.operations();
-        db.engine()?.write(operations.for_engine(db.keyspace()?)?, &options)
+        db.engine()?.write_with(operations.for_engine(db.keyspace()?)?, &options)
     });
 }
 

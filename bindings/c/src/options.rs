@@ -380,7 +380,7 @@ pub fn write_options(handle: Handle<WriteSettings>) -> Result<WriteOptions> {
         _ if bits & OWN == 0 => Some(Durability::Sync),
         _ => *handle.pin()?.own.lock().unwrap_or_else(PoisonError::into_inner),
     };
-    Ok(WriteOptions { durability })
+    Ok(WriteOptions::new().durability(durability))
 }
 
 /// Sets what LevelDB has no word for.

@@ -93,7 +93,7 @@ extern "C" fn leveldb_approximate_sizes(
         let keyspace = db.keyspace()?;
         let size = |index: usize| {
             let start = starts[index].key(start_lengths[index])?;
-            keyspace.approximate_bytes(start..limits[index].key(limit_lengths[index])?)
+            keyspace.approximate_size(start..limits[index].key(limit_lengths[index])?)
         };
         // A range that can't be has no size; the others do.
         (0..count).for_each(|index| sizes.set_at(index, size(index).unwrap_or(0)));

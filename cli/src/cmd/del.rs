@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Del) -> Outcome {
             status = Status::Negative;
         }
     }
-    db.write(batch, &WriteOptions { durability: args.durable.durability })?;
+    db.write_with(batch, &WriteOptions::new().durability(args.durable.durability))?;
     drop(keyspace);
     db.close()?;
     Ok(status)

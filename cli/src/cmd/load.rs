@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Load) -> Outcome {
     let mut loader = Loader {
         keyspace: db.keyspace(&args.target.keyspace)?,
         batch: WriteBatch::new(),
-        options: WriteOptions { durability: args.durable.durability },
+        options: WriteOptions::new().durability(args.durable.durability),
         ack: args.ack.then(Output::new),
         progress: Progress::new("lines", true),
         seen: Count::default(),
@@ -150,7 +150,7 @@ impl Loader<'_> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        self.db.write(mem::take(&mut self.batch), &self.options)?;
+        self.db.write_with(mem::take(&mut self.batch), &self.options)?;
         self.stored = self.seen;
         match self.acknowledge() {
             // Nobody listens any more; the load itself goes on.

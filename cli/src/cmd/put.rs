@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Put) -> Outcome {
     let value = if args.value == "-" { standard_input()? } else { args.hex.bytes(&args.value)? };
     let db = open::to_fill(&args.target.dir, Options::default())?;
     let keyspace = db.keyspace(&args.target.keyspace)?;
-    keyspace.put_with(key, value, &WriteOptions { durability: args.durable.durability })?;
+    keyspace.put_with(key, value, &WriteOptions::new().durability(args.durable.durability))?;
     drop(keyspace);
     db.close()?;
     Ok(Status::Done)

@@ -6,6 +6,8 @@ use std::ops::Deref;
 
 /// A value read from the database. Dereferences to `[u8]`; a clone shares the bytes.
 ///
+/// `Debug` shows the length only.
+///
 /// ```
 /// let value = cleavedb::Value::from(b"hello".to_vec());
 /// assert_eq!(value.len(), 5);
@@ -82,7 +84,8 @@ impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Value {
 
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
+        // Values are the user's secrets: they are in no log unless the user puts them there.
+        write!(f, "Value({} bytes)", self.len())
     }
 }
 

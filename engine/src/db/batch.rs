@@ -4,6 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::commit::batch::Batch;
 use crate::db::Core;
 use crate::db::keyspace::Keyspace;
+use std::fmt;
 use std::sync::{Arc, Weak};
 
 /// Operations over one or several keyspaces that become visible together, or not at all.
@@ -14,16 +15,17 @@ use std::sync::{Arc, Weak};
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("batch");
-/// use cleavedb::{WriteBatch, WriteOptions};
+/// use cleavedb::WriteBatch;
 /// let db = cleavedb::open(&dir)?;
 /// let (names, ages) = (db.keyspace("names")?, db.keyspace("ages")?);
 /// let mut batch = WriteBatch::new();
 /// batch.put(&names, "1", "Ada").put(&ages, "1", "36").delete(&names, "0");
-/// db.write(batch, &WriteOptions::default())?;
+/// db.write(batch)?;
 /// assert_eq!(ages.get("1")?.unwrap(), "36");
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Default)]
+#[must_use = "a batch does nothing until `Db::write` takes it"]
 pub struct WriteBatch {
     inner: Batch,
     /// The database of the first operation: the only one it can be written to.
@@ -101,5 +103,15 @@ impl WriteBatch {
             self.is_at_home(core)?;
         }
         self.error.map_or(Ok(self.inner), Err)
+    }
+}
+
+impl fmt::Debug for WriteBatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WriteBatch")
+            .field("operations", &self.len())
+            .field("bytes", &self.bytes())
+            .field("error", &self.error)
+            .finish_non_exhaustive()
     }
 }

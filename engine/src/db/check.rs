@@ -65,6 +65,7 @@ impl fmt::Display for Finding {
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct CheckReport {
     /// Files read.
     pub files: u64,

@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GcReport {
     /// Segments freed.
     pub segments_freed: u64,

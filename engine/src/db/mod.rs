@@ -64,6 +64,7 @@ use open::Builder;
 use options::{Options, WriteOptions, check_durability, check_level0};
 use snapshot::Snapshot;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -358,6 +359,12 @@ pub struct Db {
     pub(crate) core: CoreHandle,
 }
 
+impl fmt::Debug for Db {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Db").field("path", &self.path()).finish_non_exhaustive()
+    }
+}
+
 impl Db {
     /// Settings and components of a database to open at `path`.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
@@ -465,7 +472,28 @@ impl Db {
 
     /// Writes a batch: all of it becomes visible at once, and after a crash all of it is there or
     /// nothing (I1).
-    pub fn write(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
+    ///
+    /// Costs one write of the log, and by the database's durability one sync. Fails, and then
+    /// nothing of it is written, with the first error that an operation of the batch met (a key
+    /// that is too long, a keyspace that was dropped or is of another database).
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("write");
+    /// use cleavedb::WriteBatch;
+    /// let db = cleavedb::open(&dir)?;
+    /// let words = db.default_keyspace();
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(&words, "one", "eins").put(&words, "two", "zwei");
+    /// db.write(batch)?;
+    /// assert_eq!(words.iter().count(), 2);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn write(&self, batch: WriteBatch) -> Result<()> {
+        self.write_with(batch, &WriteOptions::default())
+    }
+
+    /// As [`Db::write`], with its own durability.
+    pub fn write_with(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.core.check_writable()?;
         let batch = batch.into_inner(&self.core)?;
         if batch.is_empty() {

@@ -36,6 +36,7 @@ use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use std::collections::BTreeMap;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -50,6 +51,7 @@ use std::sync::{Arc, Weak};
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Clone)]
+#[must_use = "a builder opens nothing until `open` is called"]
 pub struct Builder {
     dir: PathBuf,
     options: Options,
@@ -95,7 +97,8 @@ impl Builder {
 
     /// For repairs: opens what is there, to write, and creates nothing. Nothing is freed or moved
     /// meanwhile: what is damaged is to stay as it was found.
-    pub(super) fn only_existing(mut self) -> Self {
+    pub(super) fn only_existing(mut self, env: &Env) -> Self {
+        self.env = Some(env.clone());
         self.options.create_if_missing = false;
         self.options.error_if_exists = false;
         self.options.read_only = false;
@@ -104,14 +107,14 @@ impl Builder {
     }
 
     /// The settings.
-    #[must_use]
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
     /// Files, time, threads and randomness other than the operating system's.
-    #[must_use]
+    #[cfg(feature = "sim")]
+    #[doc(hidden)]
     pub fn env(mut self, env: Env) -> Self {
         self.env = Some(env);
         self
@@ -119,7 +122,6 @@ impl Builder {
 
     /// Orders the keys of a keyspace by `comparator` instead of by bytes. Its name is recorded
     /// when the keyspace is created; opening it with another one is refused.
-    #[must_use]
     pub fn comparator(mut self, keyspace: &str, comparator: Arc<dyn Comparator>) -> Self {
         self.comparators.set(keyspace, comparator);
         self
@@ -127,7 +129,6 @@ impl Builder {
 
     /// Makes and asks filters by `policy` instead of the engine, in all keyspaces, for tables
     /// written from now on. Tables with the engine's filters keep them.
-    #[must_use]
     pub fn filter_policy(mut self, policy: Arc<dyn FilterPolicy>) -> Self {
         self.filter_policy = Some(policy);
         self
@@ -143,7 +144,6 @@ impl Builder {
 
     /// Creates the database also in a directory that holds other files, unless they are those of
     /// another store. Without this they are taken as a sign of a wrong path.
-    #[must_use]
     pub fn beside_other_files(mut self) -> Self {
         self.beside_others = true;
         self
@@ -166,6 +166,15 @@ impl Builder {
             self;
         let events = Arc::new(Events::new(listener));
         Opening { env, dir, options, comparators, filter_policy, events, beside_others }.run()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("path", &self.dir)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 

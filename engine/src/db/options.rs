@@ -189,15 +189,36 @@ impl Options {
 
 /// How one write is done.
 ///
+/// Every call that writes has a form that ends in `_with` and takes these. New options may be
+/// added in any release, hence they are chained instead of listed.
+///
 /// ```
+/// # let dir = cleavedb::doc_dir("write-options");
 /// use cleavedb::{Durability, WriteOptions};
-/// let synced = WriteOptions { durability: Some(Durability::Sync) };
-/// # let _ = synced;
+/// let db = cleavedb::open(&dir)?;
+/// let synced = WriteOptions::new().durability(Durability::Sync);
+/// db.default_keyspace().put_with("order:7", "paid", &synced)?;
+/// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub struct WriteOptions {
     /// When it is acknowledged. `None`: as the database's options say.
     pub durability: Option<Durability>,
+}
+
+impl WriteOptions {
+    /// The defaults: acknowledged as the database's options say.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets [`WriteOptions::durability`]; `None` is the database's.
+    #[must_use]
+    pub fn durability(mut self, durability: impl Into<Option<Durability>>) -> Self {
+        self.durability = durability.into();
+        self
+    }
 }
 
 impl fmt::Display for Durability {

@@ -37,6 +37,7 @@ const COPY_BYTES: usize = 1 << 20;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct RecoveryReport {
     /// Records of the log that were not in tables yet.
     pub replayed_records: u64,

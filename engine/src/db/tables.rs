@@ -10,6 +10,7 @@ use crate::memtable::Memtable;
 use crate::read::visible::Bounds;
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
+use std::fmt;
 use std::sync::Arc;
 
 /// One table of a keyspace.
@@ -23,7 +24,8 @@ use std::sync::Arc;
 /// assert_eq!(keys.tables()[0].smallest, b"a");
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct TableInfo {
     /// Its id, which is in its file's name.
     pub id: u64,
@@ -39,6 +41,19 @@ pub struct TableInfo {
     pub smallest: Vec<u8>,
     /// The last user key.
     pub largest: Vec<u8>,
+}
+
+impl fmt::Debug for TableInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Keys are data: none is shown.
+        f.debug_struct("TableInfo")
+            .field("id", &self.id)
+            .field("level", &self.level)
+            .field("bytes", &self.bytes)
+            .field("entries", &self.entries)
+            .field("referenced_bytes", &self.referenced_bytes)
+            .finish_non_exhaustive()
+    }
 }
 
 fn referenced(table: &TableHandle) -> u64 {
@@ -63,51 +78,122 @@ impl Keyspace {
         self.state.view().levels.tables().map(info).collect()
     }
 
-    /// About how many bytes of tables and segments the keys in a range take. Costs no I/O but the
-    /// opening of tables that were not read before, and a walk over what memtables hold of it.
+    /// About how many bytes of tables and segments the keys in a range take, values that are
+    /// separated included.
     ///
     /// Whole tables count exactly. Of a table that reaches out of the range those blocks count
-    /// that the index says are inside, and of the values it refers to the same share.
-    pub fn approximate_bytes(&self, range: impl KeyRange) -> Result<u64> {
-        self.core.check_open()?;
+    /// that the index says are inside, and of the values it refers to the same share: so each end
+    /// of the range may be wrong by a block for each sorted run, and by as much as the values of a
+    /// table differ in size over its keys. What was overwritten or deleted counts until compaction
+    /// drops it. What is compressed counts as it is stored.
+    ///
+    /// Costs no I/O but the opening of tables that were not read before, and a walk over what
+    /// memtables hold of the range.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("approximate-size");
+    /// let db = cleavedb::open(&dir)?;
+    /// let words = db.default_keyspace();
+    /// words.put("one", vec![1; 100_000])?;
+    /// assert!(words.approximate_size("a".."z")? >= 100_000);
+    /// assert_eq!(words.approximate_size("a".."b")?, 0);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn approximate_size(&self, range: impl KeyRange) -> Result<u64> {
         let range = bounds_of(&range);
-        let view = self.state.view();
+        let (view, _) = self.view_at(None)?;
         let mut total = 0;
         for (_, table) in view.levels.tables() {
-            total += bytes_within(&view.levels, table, &range)?;
+            total += size_within(&view.levels, table, &range)?;
         }
         for memtable in view.memtables() {
-            total += memtable_bytes_within(&memtable.table, &self.state.order, &range)?;
+            walk(&memtable.table, &self.state.order, &range, |key, slot| {
+                total += match slot {
+                    Slot::Pointer(pointer) => u64::from(pointer.length),
+                    Slot::Inline(value) => (key.len() + value.len()) as u64,
+                    Slot::Delete => key.len() as u64,
+                };
+            })?;
         }
         Ok(total)
     }
+
+    /// About how many keys in a range have a value; `..` asks for the whole keyspace.
+    ///
+    /// Counts entries, less two for each deletion: itself, and what it deletes. So it is exact of
+    /// a keyspace that was compacted whole while no snapshot was held and not written to since.
+    /// Otherwise a key counts once more for each older value of it that compaction did not drop
+    /// yet, and once less for each deletion of a key that was not there. Of a table that reaches
+    /// out of the range a share of its entries counts, by bytes: each end of the range may be wrong
+    /// by a block's keys for each sorted run, and by as much as the size of entries varies within a
+    /// table. To count exactly, walk: `keyspace.range(range).keys().count()`.
+    ///
+    /// Costs as much as [`Keyspace::approximate_size`].
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("approximate-len");
+    /// let db = cleavedb::open(&dir)?;
+    /// let words = db.default_keyspace();
+    /// for key in ["one", "two", "three"] {
+    ///     words.put(key, "")?;
+    /// }
+    /// assert_eq!(words.approximate_len(..)?, 3);
+    /// assert_eq!(words.approximate_len("p"..)?, 2);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn approximate_len(&self, range: impl KeyRange) -> Result<u64> {
+        let range = bounds_of(&range);
+        let (view, _) = self.view_at(None)?;
+        let (mut values, mut deletions) = (0, 0);
+        for (_, table) in view.levels.tables() {
+            let inside = bytes_within(&view.levels, table, &range)?;
+            let summary = &table.meta.summary;
+            values += share(summary.entries - summary.tombstones, inside, table);
+            deletions += share(summary.tombstones, inside, table);
+        }
+        for memtable in view.memtables() {
+            let mut last: Option<Vec<u8>> = None;
+            walk(&memtable.table, &self.state.order, &range, |key, slot| {
+                // The newest entry of a key comes first; older ones are hidden.
+                if last.as_deref() == Some(key) {
+                    return;
+                }
+                let last = last.get_or_insert_default();
+                last.clear();
+                last.extend_from_slice(key);
+                match slot {
+                    Slot::Delete => deletions += 1,
+                    Slot::Inline(_) | Slot::Pointer(_) => values += 1,
+                }
+            })?;
+        }
+        Ok(values.saturating_sub(deletions))
+    }
 }
 
-/// What the entries of a memtable take in the log.
-fn memtable_bytes_within(
+/// Shows `visit` what a memtable holds of a range: entry by entry, of a key the newest first.
+fn walk(
     memtable: &Arc<Memtable>,
     order: &KeyOrder,
     range: &Bounds,
-) -> Result<u64> {
+    mut visit: impl FnMut(&[u8], Slot<'_>),
+) -> Result<()> {
     let mut entries = memtable.iter();
     match &range.lower {
         Some(lower) => entries.seek(lower, Trailer::seek(MAX_SEQNO))?,
         None => entries.seek_to_first()?,
     }
-    let inside =
-        |key: &[u8]| range.upper.as_ref().is_none_or(|upper| order.compare(key, upper).is_lt());
-    let mut total = 0;
-    while entries.valid() && inside(entries.user_key()) {
-        let stored = match Slot::decode(entries.trailer().kind()?, entries.payload())? {
-            Slot::Pointer(pointer) => u64::from(pointer.length),
-            _ => (entries.user_key().len() + entries.payload().len()) as u64,
-        };
-        total += stored;
+    while entries.valid() && !range.is_behind(order, entries.user_key()) {
+        if !range.is_before(order, entries.user_key()) {
+            let slot = Slot::decode(entries.trailer().kind()?, entries.payload())?;
+            visit(entries.user_key(), slot);
+        }
         entries.next()?;
     }
-    Ok(total)
+    Ok(())
 }
 
+/// About how many bytes of a table's file are within a range.
 fn bytes_within(levels: &Levels, table: &TableHandle, range: &Bounds) -> Result<u64> {
     let order = levels.order();
     let (smallest, largest) = bounds(table);
@@ -120,10 +206,18 @@ fn bytes_within(levels: &Levels, table: &TableHandle, range: &Bounds) -> Result<
     };
     let from = range.lower.as_deref().map_or(Ok(0), offset)?;
     let to = range.upper.as_deref().map_or(Ok(table.meta.bytes), offset)?;
-    let inside = to.saturating_sub(from);
-    let share = u128::from(referenced(table)) * u128::from(inside);
-    let share = share / u128::from(table.meta.bytes.max(1));
-    Ok(inside + u64::try_from(share).unwrap_or(u64::MAX))
+    Ok(to.saturating_sub(from))
+}
+
+/// The share of `all` that belongs to `inside` bytes of a table's file.
+fn share(all: u64, inside: u64, table: &TableHandle) -> u64 {
+    let share = u128::from(all) * u128::from(inside) / u128::from(table.meta.bytes.max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
+}
+
+fn size_within(levels: &Levels, table: &TableHandle, range: &Bounds) -> Result<u64> {
+    let inside = bytes_within(levels, table, range)?;
+    Ok(inside + share(referenced(table), inside, table))
 }
 
 #[cfg(test)]
@@ -140,17 +234,52 @@ mod tests {
             let size = if n < 1000 { 100 } else { 1000 };
             keys.put(format!("{n:05}"), vec![n as u8; size]).unwrap();
         }
-        let in_memory = keys.approximate_bytes("01000".."99999").unwrap();
+        let in_memory = keys.approximate_size("01000".."99999").unwrap();
         assert!((1_000_000..1_200_000).contains(&in_memory), "{in_memory}");
-        assert_eq!(keys.approximate_bytes("x".."z").unwrap(), 0);
+        assert_eq!(keys.approximate_size("x".."z").unwrap(), 0);
         keys.flush().unwrap();
-        let bytes = |from: &str, to: &str| keys.approximate_bytes(from..to).unwrap();
+        let bytes = |from: &str, to: &str| keys.approximate_size(from..to).unwrap();
         let whole = bytes("", "z");
         assert!(whole > 1_000_000, "separated values count: {whole}");
-        assert_eq!(whole, keys.approximate_bytes(..).unwrap());
+        assert_eq!(whole, keys.approximate_size(..).unwrap());
         assert_eq!(bytes("x", "z"), 0);
         assert_eq!(bytes("01000", "00000"), 0);
         let (left, right) = (bytes("00000", "01000"), bytes("01000", "99999"));
         assert!(left > 0 && right > 0 && (left + right).abs_diff(whole) < whole / 10);
+    }
+
+    #[test]
+    fn a_length_is_exact_once_compacted_and_never_far_off() {
+        let dir = crate::doc_dir("approximate-len-test");
+        let db = crate::open(&dir).unwrap();
+        let keys = db.default_keyspace();
+        let len = |from: &str, to: &str| keys.approximate_len(from..to).unwrap();
+        assert_eq!((keys.approximate_len(..).unwrap(), len("a", "z")), (0, 0));
+        for n in 0..2000u32 {
+            keys.put(format!("{n:05}"), [7; 100]).unwrap();
+        }
+        assert_eq!((len("", "z"), len("00500", "01000")), (2000, 500));
+        assert_eq!(keys.approximate_len("00500"..="00509").unwrap(), 10);
+        keys.flush().unwrap();
+        assert_eq!(len("", "z"), 2000);
+        assert!(len("00500", "01000").abs_diff(500) < 100, "{}", len("00500", "01000"));
+        // A deletion counts for itself and for what it deletes, be it in a memtable or a table.
+        for n in 0..1000u32 {
+            keys.delete(format!("{n:05}")).unwrap();
+        }
+        assert_eq!(keys.approximate_len(..).unwrap(), 1000);
+        keys.flush().unwrap();
+        assert_eq!(keys.approximate_len(..).unwrap(), 1000);
+        // Overwritten keys count twice until they are compacted, and never below nothing.
+        keys.put("01500", "again").unwrap();
+        keys.delete("never there").unwrap();
+        keys.flush().unwrap();
+        assert_eq!(keys.approximate_len(..).unwrap(), 1000);
+        keys.put("01500", "and again").unwrap();
+        assert_eq!(keys.approximate_len(..).unwrap(), 1001);
+        keys.compact_range(..).unwrap();
+        assert_eq!(keys.approximate_len(..).unwrap(), 1000);
+        keys.delete("x").unwrap();
+        assert_eq!(len("w", "y"), 0);
     }
 }

@@ -22,7 +22,7 @@ pub struct ReadRequest {
 }
 
 /// Reads that are under way. Dropping it cancels those that have not begun.
-pub trait PendingReads: Send {
+pub trait PendingReads: Send + Sync {
     /// Waits for request number `index` of the batch and takes its bytes or its error. Each may
     /// be taken once. Errors of other requests do not matter here.
     fn take(&mut self, index: usize) -> io::Result<Vec<u8>>;

@@ -10,7 +10,6 @@
 use super::fs::{AccessPattern, File};
 use std::fs;
 use std::io::{self, ErrorKind};
-use std::os::fd::BorrowedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -110,7 +109,8 @@ impl File for DirectRead {
         self.file.advise(advice);
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
+    #[cfg(any(feature = "sim", feature = "io-uring"))]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
         self.file.descriptor()
     }
 }

@@ -107,7 +107,7 @@ pub trait File: Send + Sync {
     /// Says what reads will look like. A hint.
     fn advise(&self, advice: AccessPattern);
     /// The descriptor, for kernels that take many reads at once; `None` in simulation.
-    #[cfg(unix)]
+    #[cfg(any(feature = "sim", feature = "io-uring"))]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
 
     /// Reads exactly `buf.len()` bytes at `offset`; a file that ends before is `UnexpectedEof`.
@@ -120,6 +120,7 @@ pub trait File: Send + Sync {
     }
 
     /// True if it has no bytes.
+    #[cfg(feature = "sim")]
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }

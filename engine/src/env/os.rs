@@ -11,7 +11,6 @@ use super::locks::OsLock;
 use super::mapped::Mapped;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -118,8 +117,9 @@ impl File for OsFile {
         advise(&self.file, advice);
     }
 
-    fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.file.as_fd())
+    #[cfg(any(feature = "sim", feature = "io-uring"))]
+    fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>> {
+        Some(std::os::fd::AsFd::as_fd(&self.file))
     }
 }
 

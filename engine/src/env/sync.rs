@@ -76,11 +76,6 @@ impl<T> Mutex<T> {
     pub const fn new(value: T) -> Self {
         Mutex(sync::Mutex::new(value))
     }
-
-    /// The guarded value.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
-    }
 }
 
 impl<T: ?Sized> Mutex<T> {
@@ -96,11 +91,6 @@ impl<T: ?Sized> Mutex<T> {
         let held = unpoisoned(self.0.try_lock())?;
         let release = Release { seat: seat(), lock: address(&self.0) };
         Some(MutexGuard { lock: self, held, release })
-    }
-
-    /// The guarded value; needs no lock, as nobody else can have it.
-    pub fn get_mut(&mut self) -> &mut T {
-        self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -137,11 +127,6 @@ impl<T> RwLock<T> {
     /// A lock that guards `value`.
     pub const fn new(value: T) -> Self {
         RwLock(sync::RwLock::new(value))
-    }
-
-    /// The guarded value.
-    pub fn into_inner(self) -> T {
-        self.0.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -16,6 +16,7 @@ pub trait Threads: Send + Sync {
     /// Starts a thread. Fails if the system has none left.
     fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>>;
     /// Lets others run.
+    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "simulated programs call it"))]
     fn yield_now(&self);
     /// Who we are, for somebody whom our lock keeps out: process id and the program's name.
     fn describe_process(&self) -> String {
@@ -28,6 +29,7 @@ pub trait Threads: Send + Sync {
     /// background work: a foreground thread that wants the processor gets it first.
     fn lower_priority(&self) {}
     /// Waits.
+    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "simulated programs call it"))]
     fn sleep(&self, time: Duration);
 }
 

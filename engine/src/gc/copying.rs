@@ -46,6 +46,7 @@ pub struct Moved {
 }
 
 /// What went wrong, and with which of the segments, if others would do better.
+#[derive(Debug)]
 pub struct Failure {
     /// Those that could not be read, or that something leads to that could not be.
     pub segments: Vec<SegmentId>,

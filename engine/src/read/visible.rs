@@ -21,7 +21,8 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
+    /// True of a key in front of it.
+    pub fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.lower.as_ref().is_some_and(|lower| match order.compare(key, lower) {
             Ordering::Less => true,
             Ordering::Equal => self.open_lower,
@@ -29,7 +30,8 @@ impl Bounds {
         })
     }
 
-    fn is_behind(&self, order: &KeyOrder, key: &[u8]) -> bool {
+    /// True of a key behind it.
+    pub fn is_behind(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.upper.as_ref().is_some_and(|upper| match order.compare(key, upper) {
             Ordering::Less => false,
             Ordering::Equal => !self.closed_upper,

@@ -1,7 +1,7 @@
 //! Several operations as one.
 
 use crate::common;
-use cleavedb::{ErrorKind, WriteBatch, WriteOptions};
+use cleavedb::{ErrorKind, WriteBatch};
 
 #[test]
 fn later_operations_count() {
@@ -19,7 +19,7 @@ fn later_operations_count() {
         .put(&keyspace, "c", [3; 300]);
     assert_eq!((batch.len(), batch.is_empty()), (6, false));
     assert_eq!(batch.bytes(), 6 + 3 + 300);
-    db.write(batch, &WriteOptions::default()).unwrap();
+    db.write(batch).unwrap();
     let expected = [(b"a".to_vec(), b"2".to_vec()), (b"c".to_vec(), vec![3; 300])];
     assert_eq!(common::pairs(&keyspace), expected);
     db.compact().unwrap();
@@ -33,12 +33,12 @@ fn an_empty_one_is_nothing() {
     let dir = common::dir();
     let db = common::open(dir.path());
     let before = db.visible_seqno();
-    db.write(WriteBatch::new(), &WriteOptions::default()).unwrap();
+    db.write(WriteBatch::new()).unwrap();
     let mut batch = WriteBatch::new();
     batch.put(&db.default_keyspace(), "key", "value");
     batch.clear();
     assert!(batch.is_empty() && batch.bytes() == 0);
-    db.write(batch, &WriteOptions::default()).unwrap();
+    db.write(batch).unwrap();
     assert_eq!(db.visible_seqno(), before);
     assert!(db.default_keyspace().iter().next().is_none());
 }
@@ -53,7 +53,7 @@ fn one_bad_operation_refuses_all() {
         .put(&keyspace, "good", "1")
         .put(&keyspace, vec![0; (64 << 10) + 1], "too long a key")
         .put(&keyspace, "good too", "1");
-    let error = db.write(batch, &WriteOptions::default()).unwrap_err();
+    let error = db.write(batch).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("65537 bytes"), "{error}");
     assert!(keyspace.iter().next().is_none());
@@ -62,7 +62,7 @@ fn one_bad_operation_refuses_all() {
     batch.delete(&keyspace, vec![0; (64 << 10) + 1]);
     batch.clear();
     batch.put(&keyspace, "good", "1");
-    db.write(batch, &WriteOptions::default()).unwrap();
+    db.write(batch).unwrap();
     assert_eq!(keyspace.get("good").unwrap().unwrap(), "1");
 }
 
@@ -76,7 +76,7 @@ fn far_larger_than_every_buffer() {
         let key = common::key(number);
         batch.put(&a, &key, common::value(&key, 1, 10 + number % 250)).put(&b, &key, &key);
     }
-    db.write(batch, &WriteOptions::default()).unwrap();
+    db.write(batch).unwrap();
     let check = |db: &cleavedb::Db| {
         let (a, b) = (db.keyspace("a").unwrap(), db.keyspace("b").unwrap());
         for (number, item) in a.iter().enumerate() {
@@ -100,7 +100,7 @@ fn of_a_database_that_is_not_this_one() {
     let mut mixed = WriteBatch::new();
     mixed.put(&two.default_keyspace(), "key", "value").delete(&one.default_keyspace(), "key");
     for batch in [batch, mixed] {
-        let error = two.write(batch, &WriteOptions::default()).unwrap_err();
+        let error = two.write(batch).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("of one database"), "{error}");
     }
@@ -117,7 +117,7 @@ fn what_was_put_and_deleted_is_counted_as_stored() {
     keyspace.delete("key").unwrap();
     let mut batch = WriteBatch::new();
     batch.put(&keyspace, "k2", vec![1; 1000]).delete(&keyspace, "k3").delete(&keyspace, "k4");
-    db.write(batch, &WriteOptions::default()).unwrap();
+    db.write(batch).unwrap();
     let stats = db.stats();
     let number = |name| stats.numbers().find(|(n, _)| *n == name).unwrap().1;
     assert_eq!(number("deletes_written"), 3);

@@ -81,7 +81,7 @@ fn of_a_checkpoint() {
 fn what_was_buffered_is_in_it() {
     let dir = common::dir();
     let db = common::open(&dir.path().join("source"));
-    let how = WriteOptions { durability: Some(cleavedb::Durability::Buffered) };
+    let how = WriteOptions::new().durability(cleavedb::Durability::Buffered);
     db.default_keyspace().put_with("key", "value", &how).unwrap();
     db.checkpoint(dir.path().join("target")).unwrap();
     let copy = common::open(&dir.path().join("target"));
@@ -130,7 +130,7 @@ fn under_writes_and_compactions() {
                 let mut batch = WriteBatch::new();
                 batch.put(&left, &key, common::value(&key, 1, number % 300));
                 batch.put(&right, &key, "seen").put(&left, "newest", &key);
-                db.write(batch, &WriteOptions::default()).unwrap();
+                db.write(batch).unwrap();
                 written.store(number + 1, Ordering::Release);
             }
         });

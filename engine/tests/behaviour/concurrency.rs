@@ -38,7 +38,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
                 batch.put(space, key, value(round, place));
             }
         }
-        db.write(batch, &WriteOptions::default()).unwrap();
+        db.write(batch).unwrap();
     };
     write(0);
     let done = AtomicBool::new(false);
@@ -102,14 +102,14 @@ fn groups_of_mixed_durability_lose_nothing() {
         for writer in 0..8usize {
             let (db, keyspace) = (&db, &keyspace);
             scope.spawn(move || {
-                let how = WriteOptions { durability: Some(LEVELS[writer % LEVELS.len()]) };
+                let how = WriteOptions::new().durability(LEVELS[writer % LEVELS.len()]);
                 for number in 0..100 {
                     let key = format!("{writer} {number}");
                     let value = common::value(&key, 1, 20 + number * 7);
                     if number % 10 == 0 {
                         let mut batch = WriteBatch::new();
                         batch.put(keyspace, &key, &value).put(keyspace, format!("{key}b"), "");
-                        db.write(batch, &how).unwrap();
+                        db.write_with(batch, &how).unwrap();
                     } else {
                         keyspace.put_with(&key, &value, &how).unwrap();
                     }

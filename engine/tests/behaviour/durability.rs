@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 fn with(durability: Durability) -> WriteOptions {
-    WriteOptions { durability: Some(durability) }
+    WriteOptions::new().durability(durability)
 }
 
 fn syncs(db: &Db) -> u64 {
@@ -130,7 +130,7 @@ fn write(db: &Db, number: usize, how: &WriteOptions) {
     let key = common::key(number);
     let mut batch = WriteBatch::new();
     batch.put(&left, &key, common::value(&key, 1, number % 300)).put(&right, &key, "seen");
-    db.write(batch, how).unwrap();
+    db.write_with(batch, how).unwrap();
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::path::Path;
 
 fn refusal(dir: &Path) -> Error {
     let before = names(dir);
-    let error = Db::builder(dir).options(common::tiny()).open().err().expect("a refusal");
+    let error = Db::builder(dir).options(common::tiny()).open().expect_err("a refusal");
     let after = names(dir);
     assert_eq!(before, after, "nothing is added or taken away");
     error

@@ -1,9 +1,7 @@
 //! Several ordered maps in one database, sharing one log.
 
 use crate::common;
-use cleavedb::{
-    Codec, ErrorKind, KeyspaceOptions, ReadOptions, Separation, WriteBatch, WriteOptions,
-};
+use cleavedb::{Codec, ErrorKind, KeyspaceOptions, ReadOptions, Separation, WriteBatch};
 
 #[test]
 fn keys_of_one_are_not_in_another() {
@@ -118,7 +116,7 @@ fn dropped_under_a_cursor_and_a_snapshot() {
         keyspace.get("key").unwrap_err(),
         keyspace.put("key", "value").unwrap_err(),
         keyspace.cursor().err().unwrap(),
-        db.write(batch, &WriteOptions::default()).unwrap_err(),
+        db.write(batch).unwrap_err(),
     ] {
         assert!(error.to_string().contains("\"doomed\" was dropped"), "{error}");
     }

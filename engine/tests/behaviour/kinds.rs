@@ -3,7 +3,7 @@
 use crate::common;
 use cleavedb::{
     Codec, Comparator, Db, Durability, Error, ErrorKind, KeyspaceOptions, Options, ReadOptions,
-    Result, WriteBatch, WriteOptions,
+    Result, WriteBatch,
 };
 use std::cmp::Ordering;
 use std::path::Path;
@@ -86,7 +86,7 @@ fn invalid_argument() {
             failed("delete", keyspace.delete(&long)),
             failed("name", db.keyspace("")),
             failed("snapshot", keyspace.get_with("key", &elsewhere)),
-            failed("batch", db.write(mixed, &WriteOptions::default())),
+            failed("batch", db.write(mixed)),
             failed("prefix", backward.prefix("a").next().unwrap()),
             failed("open", with(foreign.path(), |_| {})),
             failed("destroy", Db::destroy(foreign.path())),
@@ -144,7 +144,7 @@ fn read_only_locked_closed_and_dropped() {
             failed("put", dropped.put("key", "value")),
             failed("get", dropped.get("key")),
             failed("cursor", dropped.cursor()),
-            failed("batch", db.write(batch, &WriteOptions::default())),
+            failed("batch", db.write(batch)),
         ],
     );
     let locked =

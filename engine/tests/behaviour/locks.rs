@@ -6,7 +6,7 @@ use cleavedb::{Db, ErrorKind, Options};
 use std::path::Path;
 
 fn refused(dir: &Path, options: Options, holder: u32) {
-    let error = Db::builder(dir).options(options).open().err().expect("it is held open");
+    let error = Db::builder(dir).options(options).open().expect_err("it is held open");
     assert_eq!(error.kind(), ErrorKind::Locked);
     let text = error.to_string();
     assert!(text.contains(&format!("process {holder} ")), "{text}");

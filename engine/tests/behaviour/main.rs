@@ -24,6 +24,7 @@ mod model;
 mod multi_get;
 mod options;
 mod planted;
+mod public;
 #[cfg(target_os = "linux")]
 mod punch;
 mod readonly;

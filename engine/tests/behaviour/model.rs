@@ -111,7 +111,7 @@ impl World {
             1..=8 => Some(Durability::Buffered),
             _ => None,
         };
-        WriteOptions { durability }
+        WriteOptions::new().durability(durability)
     }
 
     fn put(&mut self) {
@@ -144,7 +144,7 @@ impl World {
             }
         }
         let how = self.durability();
-        self.db().write(batch, &how).unwrap();
+        self.db().write_with(batch, &how).unwrap();
     }
 
     /// Lets go of all that only counts for the database that is open.

@@ -65,7 +65,7 @@ fn each_wrong_one_is_named() {
         cases.push((name, options));
     }
     for (name, options) in cases {
-        let error = Db::builder(&path).options(options).open().err().expect(name);
+        let error = Db::builder(&path).options(options).open().expect_err(name);
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().starts_with(&format!("{name} is ")), "{error}");
         assert!(!path.exists());
@@ -167,7 +167,7 @@ fn a_value_over_1_gib_is_refused() {
     assert!(error.to_string().contains("over the limit of 1 GiB"), "{error}");
     let mut batch = cleavedb::WriteBatch::new();
     batch.put(&db.default_keyspace(), "key", &too_large);
-    assert!(db.write(batch, &Default::default()).is_err());
+    assert!(db.write(batch).is_err());
     assert!(db.default_keyspace().get("key").unwrap().is_none());
     assert_eq!(db.stats().log_bytes_written, 0);
 }
@@ -210,20 +210,20 @@ fn a_time_between_syncs_that_never_ends_is_refused() {
     let dir = common::dir();
     let db = common::open(dir.path());
     let keyspace = db.default_keyspace();
-    let forever = WriteOptions { durability: Some(Durability::SyncEvery(Duration::MAX)) };
+    let forever = WriteOptions::new().durability(Durability::SyncEvery(Duration::MAX));
     let mut batch = cleavedb::WriteBatch::new();
     batch.put(&keyspace, "key", "value");
     for error in [
         keyspace.put_with("key", "value", &forever).unwrap_err(),
         keyspace.delete_with("key", &forever).unwrap_err(),
-        db.write(batch, &forever).unwrap_err(),
+        db.write_with(batch, &forever).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().starts_with("durability is every:"), "{error}");
     }
     // It held nobody up.
     let day = Duration::from_secs(24 * 60 * 60);
-    let options = WriteOptions { durability: Some(Durability::SyncEvery(day)) };
+    let options = WriteOptions::new().durability(Durability::SyncEvery(day));
     keyspace.put_with("key", "value", &options).unwrap();
     keyspace.put("key", "value").unwrap();
 }

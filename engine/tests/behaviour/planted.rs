@@ -24,7 +24,7 @@ fn is_intact(dir: &Path) {
 }
 
 fn refusal(dir: &Path) -> Error {
-    let error = Db::builder(dir).options(common::tiny()).open().err().expect("a refusal");
+    let error = Db::builder(dir).options(common::tiny()).open().expect_err("a refusal");
     assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
     error
 }

@@ -1,7 +1,7 @@
 //! Opened to read only: nothing changes on disk.
 
 use crate::common;
-use cleavedb::{Db, ErrorKind, Options, ReadOptions, WriteBatch, WriteOptions};
+use cleavedb::{Db, ErrorKind, Options, ReadOptions, WriteBatch};
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -77,7 +77,7 @@ fn every_write_is_refused() {
     for error in [
         known.put("key", "new").unwrap_err(),
         known.delete("key").unwrap_err(),
-        db.write(batch, &WriteOptions::default()).unwrap_err(),
+        db.write(batch).unwrap_err(),
         db.keyspace("new").err().unwrap(),
         db.drop_keyspace("known").unwrap_err(),
         db.flush().unwrap_err(),

@@ -6,7 +6,7 @@
 mod listing;
 mod stores;
 
-use cleavedb::{Db, Options, WriteOptions};
+use cleavedb::{Db, Options};
 use listing::{Contents, contents_of, listing};
 use std::path::{Path, PathBuf};
 use stores::{builder, value};
@@ -106,7 +106,7 @@ fn change(db: &Db, contents: &mut Contents) {
         }
         for (number, key) in keys.iter().skip(1).step_by(3).chain([&b"new".to_vec()]).enumerate() {
             let value = value(9000 + number, 40 + 300 * (number % 2));
-            keyspace.put_with(key, &value, &WriteOptions::default()).unwrap();
+            keyspace.put(key, &value).unwrap();
             pairs.insert(key.clone(), value);
         }
     }

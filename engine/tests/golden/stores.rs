@@ -5,7 +5,6 @@ use cleavedb::env::Env;
 use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::{
     Builder, Codec, Comparator, Db, GcOptions, KeyspaceOptions, Options, Separation, WriteBatch,
-    WriteOptions,
 };
 use std::cmp::Ordering;
 use std::path::Path;
@@ -131,7 +130,7 @@ impl Maker {
                 pairs.remove(&key(number));
             }
         }
-        self.db.write(batch, &WriteOptions::default()).unwrap();
+        self.db.write(batch).unwrap();
     }
 
     fn drop_keyspace(&mut self, name: &str) {

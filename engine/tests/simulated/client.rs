@@ -197,7 +197,7 @@ impl Client {
             writes.push(Write { life, key: key.clone(), value: value.clone() });
         }
         self.model.begin_commit(writes);
-        let options = WriteOptions { durability: Some(durability) };
+        let options = WriteOptions::new().durability(durability);
         let written = self.write_now(&operations, &options);
         match self.outcome("write", written) {
             Ok(Some(())) => self.model.acknowledge(durability),
@@ -224,7 +224,7 @@ impl Client {
                 None => batch.delete(&keyspace, key),
             };
         }
-        db.write(batch, options)
+        db.write_with(batch, options)
     }
 
     /// A call after which everything committed before is durable.

@@ -6,7 +6,7 @@ use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan};
 use cleavedb::env::threads::{Join, ThreadBody, Threads};
-use cleavedb::{Codec, Db, GcOptions, KeyspaceOptions, Options, WriteBatch, WriteOptions};
+use cleavedb::{Codec, Db, GcOptions, KeyspaceOptions, Options, WriteBatch};
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ fn put_all(db: &Db, keys: &[String], len: usize) {
         some.iter().for_each(|key| {
             batch.put(&db.default_keyspace(), key, value(key.len(), len));
         });
-        db.write(batch, &WriteOptions::default()).unwrap();
+        db.write(batch).unwrap();
     }
 }
 
@@ -101,7 +101,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
             (first..first + 500).for_each(|number| {
                 batch.put(&small, format!("s{number:05}"), "small");
             });
-            db.write(batch, &WriteOptions::default()).unwrap();
+            db.write(batch).unwrap();
         }
         // The first liveness scan is not another thread's work.
         db.resume_gc();
@@ -221,7 +221,7 @@ fn write_beside(db: &Db, live_percent: usize, is_over: &AtomicBool) {
             batch.put(&beside, key, value(number, 40));
             number += 1;
         }
-        db.write(batch, &WriteOptions::default()).unwrap();
+        db.write(batch).unwrap();
     }
 }
 

@@ -62,7 +62,7 @@ fn batches_until_refused(db: &Db, keyspace: &Keyspace) {
         let key = format!("batch{number}");
         let mut batch = WriteBatch::new();
         batch.put(&db.default_keyspace(), &key, "1").put(keyspace, &key, "1");
-        let outcome = db.write(batch, &WriteOptions::default());
+        let outcome = db.write(batch);
         let found = db.default_keyspace().get(&key).unwrap();
         assert_eq!(found.is_some(), outcome.is_ok(), "{key}");
         if let Err(error) = outcome {
@@ -212,7 +212,7 @@ fn write_in(db: &Db, passing: &Keyspace, known: &Known, life: usize, first: usiz
         batch.put(passing, key_of(life, number), value(life, len));
         let is_synced = number % 3 == 0;
         let durability = if is_synced { Durability::Sync } else { Durability::Os };
-        if db.write(batch, &WriteOptions { durability: Some(durability) }).is_err() {
+        if db.write_with(batch, &WriteOptions::new().durability(durability)).is_err() {
             return;
         }
         if is_synced {

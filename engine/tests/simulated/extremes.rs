@@ -123,7 +123,7 @@ fn write(dice: &Dice<'_>, db: &Db, contents: &mut Contents) {
             1 => Some(Durability::Buffered),
             _ => None,
         };
-        let options = WriteOptions { durability };
+        let options = WriteOptions::new().durability(durability);
         let outcome = match dice.below(5) {
             0 => keyspace.delete_with(&key, &options).map(|()| None),
             _ => keyspace.put_with(&key, &value, &options).map(|()| Some(value)),

@@ -68,7 +68,7 @@ fn batch(keyspace: &Keyspace, writer: usize, round: u32) -> WriteBatch {
 fn write(db: &Db, writer: usize) -> u32 {
     let keyspace = db.keyspace("fragile").unwrap();
     for round in 0..60 {
-        if let Err(error) = db.write(batch(&keyspace, writer, round), &Default::default()) {
+        if let Err(error) = db.write(batch(&keyspace, writer, round)) {
             assert_names_the_panic::<()>(Err(error));
             return round;
         }

@@ -36,7 +36,7 @@ fn value(number: usize, version: u8) -> Vec<u8> {
 /// Two of three keys are overwritten, all of it durable; returns what there is then.
 fn fill(db: &Db) -> Contents {
     let mut contents = Contents::new();
-    let write = WriteOptions { durability: Some(Durability::Sync) };
+    let write = WriteOptions::new().durability(Durability::Sync);
     for version in [1, 2] {
         for number in (0..KEYS).filter(|number| version == 1 || number % 3 > 0) {
             let (key, value) = (format!("k{number:02}"), value(number, version));

@@ -110,8 +110,8 @@ impl Writer {
         }
         self.states.push(state);
         self.times.push((tick(time), None));
-        let options = WriteOptions { durability: Some(durability) };
-        if db.write(batch, &options).is_err() {
+        let options = WriteOptions::new().durability(durability);
+        if db.write_with(batch, &options).is_err() {
             return false;
         }
         let count = self.times.len();

@@ -131,7 +131,7 @@ pub(crate) fn run(args: &Bench) -> Outcome {
         keyspace: keyspace(&db, args)?,
         load: &args.load,
         values: ValueSource::new(args.load.value_size, args.load.compression_ratio),
-        write_options: WriteOptions { durability: args.store.durable.durability },
+        write_options: WriteOptions::new().durability(args.store.durable.durability),
         duration: args.load.duration.map(Duration::from_secs),
     };
     let mut out = Output::new();

@@ -142,7 +142,7 @@ impl<'a> Worker<'a> {
                 }
             }
             if !batch.is_empty() {
-                self.plan.db.write(batch, &self.plan.write_options)?;
+                self.plan.db.write_with(batch, &self.plan.write_options)?;
             }
             index += size;
             if self.done(size).is_break() {
@@ -244,7 +244,7 @@ impl<'a> Worker<'a> {
                 batch.delete(&self.plan.keyspace, key);
             }
             index += size;
-            self.plan.db.write(batch, &self.plan.write_options)?;
+            self.plan.db.write_with(batch, &self.plan.write_options)?;
             if self.done(size).is_break() {
                 break;
             }

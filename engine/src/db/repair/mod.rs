@@ -48,6 +48,7 @@ pub const LOST: &str = "lost";
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone, Default)]
+#[non_exhaustive]
 pub struct RepairReport {
     /// True if nothing was wrong: the database was left as it is. The other fields are zero then.
     pub was_healthy: bool,
@@ -86,7 +87,7 @@ impl Builder {
     /// Needs the comparators that the database was created with.
     pub fn repair(mut self) -> Result<RepairReport> {
         let env = self.env_to_use();
-        self = self.env(env.clone()).only_existing();
+        self = self.only_existing(&env);
         let files = self.our_files(&env)?;
         let mut report = RepairReport::default();
         if files.contains(&FileName::Fixed) && self.is_whole(&env, &mut report)? {

@@ -36,7 +36,7 @@ fn contention(seed: u64) -> (Vec<u64>, Vec<u8>, String) {
             })
             .collect();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
-        Arc::try_unwrap(order).ok().unwrap().into_inner()
+        std::mem::take(&mut *order.lock())
     });
     (order, simulation.read_file("a"), simulation.trace())
 }
