@@ -1,7 +1,8 @@
-//! Checks of our own state. Bytes from disk and from users get errors; what only a bug can break
-//! is asserted: always where it is cheap, in test builds where it is not.
+//! Checks of the engine's own state. Bytes from disk and from users are checked with errors. A
+//! condition that only a bug can break is asserted: always if the check is cheap, otherwise in
+//! builds with debug assertions only.
 
-/// Asserts something costly about our own state, in builds with debug assertions only. The first
+/// Asserts a condition whose check is costly, in builds with debug assertions only. The first
 /// argument names the invariant, such as `"I6"`.
 #[macro_export]
 #[doc(hidden)]

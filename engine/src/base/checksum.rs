@@ -1,15 +1,16 @@
-//! Checksums: XXH3, seeded with the identity of what they protect, so that the right bytes in
-//! the wrong place (another file, another offset) do not validate either.
+//! Checksums: XXH3, seeded with the identity of the bytes that they protect. The right bytes in the
+//! wrong place (another file, another offset) therefore do not validate either.
 
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_64_with_seed};
 
-/// Every checksum while decoders are fuzzed: no input would ever get past real ones.
+/// The value of every checksum in fuzzing builds. With real checksums, no fuzzed input would ever
+/// reach a decoder.
 const FUZZED: u32 = 1;
 
-/// A 32-bit checksum of `bytes`, bound to `seed`: the low half of XXH3-64.
+/// Returns the 32-bit checksum of `bytes`, bound to `seed`: the low half of XXH3-64.
 ///
-/// A run of zeroes never validates against a stored zero, because zero is not a checksum: it is
-/// replaced by one.
+/// The result is never zero (a zero is replaced by one), so a run of zeroes never validates against
+/// a stored checksum of zero.
 pub fn checksum32(seed: u64, bytes: &[u8]) -> u32 {
     if cfg!(fuzzing) {
         return FUZZED;
@@ -17,8 +18,8 @@ pub fn checksum32(seed: u64, bytes: &[u8]) -> u32 {
     (xxh3_64_with_seed(bytes, seed) as u32).max(1)
 }
 
-/// [`checksum32`] of bytes that do not lie in one piece: the checksum of `first` followed by
-/// `second`. Slower than the other for short pieces.
+/// Returns [`checksum32`] of `first` followed by `second`, for bytes that are not contiguous. It is
+/// slower than [`checksum32`] for short pieces.
 pub fn checksum32_of_two(seed: u64, first: &[u8], second: &[u8]) -> u32 {
     if cfg!(fuzzing) {
         return FUZZED;
@@ -29,7 +30,7 @@ pub fn checksum32_of_two(seed: u64, first: &[u8], second: &[u8]) -> u32 {
     (state.digest() as u32).max(1)
 }
 
-/// A 64-bit checksum of `bytes`, bound to `seed`; never zero.
+/// Returns the 64-bit checksum of `bytes`, bound to `seed`. It is never zero.
 pub fn checksum64(seed: u64, bytes: &[u8]) -> u64 {
     if cfg!(fuzzing) {
         return FUZZED.into();
@@ -37,7 +38,7 @@ pub fn checksum64(seed: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, seed).max(1)
 }
 
-/// A seed made of two numbers, such as a file id and an offset in it.
+/// Makes a seed from two numbers, such as a file id and an offset in that file.
 pub fn seed(a: u64, b: u64) -> u64 {
     let mut bytes = [0u8; 16];
     bytes[..8].copy_from_slice(&a.to_le_bytes());
@@ -45,17 +46,17 @@ pub fn seed(a: u64, b: u64) -> u64 {
     xxh3_64(&bytes)
 }
 
-/// XXH3-64 over bytes that come piece by piece; how they are cut makes no difference.
+/// An incremental XXH3-64. The hash does not depend on how the bytes are cut into pieces.
 #[derive(Clone, Default)]
 pub struct RunningHash(Xxh3);
 
 impl RunningHash {
-    /// Takes in the bytes that come next.
+    /// Adds the next bytes to the hash.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The hash of all bytes so far.
+    /// Returns the hash of all bytes added so far.
     pub fn hash(&self) -> u64 {
         if cfg!(fuzzing) {
             return FUZZED.into();
@@ -64,7 +65,8 @@ impl RunningHash {
     }
 }
 
-/// The hash of a user key that filters and shards use. Part of the table format.
+/// Returns the hash of a user key that filters and cache shards use. It is part of the table
+/// format.
 pub fn key_hash(user_key: &[u8]) -> u64 {
     xxh3_64(user_key)
 }

@@ -1,12 +1,13 @@
-//! Integers as bytes: fixed little-endian and LEB128 varints, and a reader that cannot run past
-//! the end of what it was given (I7: every length is bounded before it is used).
+//! Encoding of integers and byte strings: fixed little-endian integers, LEB128 varints, and a
+//! reader that cannot run past the end of its input (I7: every length is bounded before it is
+//! used).
 
 use super::error::{Error, Result};
 
-/// The longest varint of a `u64`.
+/// The length in bytes of the longest varint of a `u64`.
 pub const MAX_VARINT_BYTES: usize = 10;
 
-/// Appends `value` as a varint: seven bits a byte, lowest first.
+/// Appends `value` to `out` as a varint: seven bits per byte, the lowest bits first.
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push((value as u8) | 0x80);
@@ -15,18 +16,18 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// How many bytes [`put_varint`] takes for `value`.
+/// Returns the number of bytes that [`put_varint`] appends for `value`.
 pub fn varint_len(value: u64) -> usize {
     (64 - (value | 1).leading_zeros() as usize).div_ceil(7)
 }
 
-/// Appends `bytes` behind its length.
+/// Appends the length of `bytes` as a varint, then `bytes`.
 pub fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     put_varint(out, bytes.len() as u64);
     out.extend_from_slice(bytes);
 }
 
-/// Reads fields off the front of a byte slice; every read is bounded by what is left.
+/// Reads fields from the front of a byte slice. Every read is bounded by the bytes that are left.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     rest: &'a [u8],
@@ -37,22 +38,22 @@ fn short(what: &str) -> Error {
 }
 
 impl<'a> Reader<'a> {
-    /// A reader over `bytes`, which the caller has verified already (I7).
+    /// Makes a reader over `bytes`, whose checksum the caller has verified (I7).
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
-    /// What has not been read yet.
+    /// Returns the bytes that have not been read yet.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
-    /// True once everything was read.
+    /// Returns true if all bytes have been read.
     pub fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
 
-    /// The next `len` bytes.
+    /// Reads the next `len` bytes.
     pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
         let (head, tail) = self.rest.split_at_checked(len).ok_or_else(|| short("a byte string"))?;
         self.rest = tail;
@@ -65,31 +66,31 @@ impl<'a> Reader<'a> {
         Ok(*head)
     }
 
-    /// One byte.
+    /// Reads one byte.
     pub fn u8(&mut self) -> Result<u8> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    /// A fixed little-endian 16-bit integer.
+    /// Reads a fixed little-endian 16-bit integer.
     pub fn u16(&mut self) -> Result<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
-    /// A fixed little-endian 32-bit integer.
+    /// Reads a fixed little-endian 32-bit integer.
     pub fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// A fixed little-endian 64-bit integer.
+    /// Reads a fixed little-endian 64-bit integer.
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
-    /// A varint. One that does not fit 64 bits, or that is longer than needed, is corruption:
+    /// Reads a varint. A varint that does not fit 64 bits or is longer than needed is corruption:
     /// each number has exactly one encoding.
     #[inline]
     pub fn varint(&mut self) -> Result<u64> {
-        // Most are short, and most of the short ones are of one or two bytes.
+        // Most varints have one or two bytes.
         match *self.rest {
             [a, ref rest @ ..] if a < 0x80 => {
                 self.rest = rest;
@@ -123,13 +124,13 @@ impl<'a> Reader<'a> {
         Err(short("a varint"))
     }
 
-    /// A varint that must fit 32 bits.
+    /// Reads a varint that must fit 32 bits.
     pub fn varint32(&mut self) -> Result<u32> {
         u32::try_from(self.varint()?)
             .map_err(|_| Error::corruption("a varint does not fit the 32 bits of its field"))
     }
 
-    /// A varint that must fit `usize` and is used as a length or count of at most `max`.
+    /// Reads a length or count: a varint that must be at most `max`.
     pub fn length(&mut self, max: usize) -> Result<usize> {
         let value = self.varint()?;
         usize::try_from(value).ok().filter(|&len| len <= max).ok_or_else(|| {
@@ -137,13 +138,14 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// A byte string behind its length, as [`put_bytes`] writes it.
+    /// Reads a byte string and the length in front of it, as [`put_bytes`] writes them.
     pub fn bytes(&mut self) -> Result<&'a [u8]> {
         let len = self.length(self.rest.len())?;
         self.take(len)
     }
 
-    /// Asserts that nothing is left over.
+    /// Returns a corruption error if bytes are left over. `what` names the container in the
+    /// message.
     pub fn finish(self, what: &str) -> Result<()> {
         if self.rest.is_empty() {
             return Ok(());

@@ -1,24 +1,24 @@
-//! Codecs for blocks and single values: none, lz4, and zstd behind a feature. Compression is
-//! kept only where it pays.
+//! Codecs for blocks and single values: none, LZ4, and Zstandard behind the `zstd` feature. Bytes
+//! are stored compressed only if that saves enough space.
 
 use super::error::{Error, Result};
 
-/// How bytes are compressed. The numbers are persistent.
+/// A compression codec. The numbers are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Codec {
-    /// As they are.
+    /// No compression.
     None = 0,
-    /// LZ4 block format: fast, the default for blocks.
+    /// The LZ4 block format: fast, and the default for blocks.
     #[default]
     Lz4 = 1,
-    /// Zstandard level 1: smaller, slower to write. Needs the `zstd` feature.
+    /// Zstandard level 1: smaller than LZ4 and slower to write. It needs the `zstd` feature.
     Zstd = 2,
 }
 
 impl Codec {
-    /// The codec with this persistent number.
+    /// Returns the codec with this persistent number.
     pub fn from_number(number: u8) -> Result<Codec> {
         match number {
             0 => Ok(Codec::None),
@@ -30,19 +30,20 @@ impl Codec {
         }
     }
 
-    /// True if this build can read and write it.
+    /// Returns true if this build can read and write this codec.
     pub fn is_available(self) -> bool {
         self != Codec::Zstd || cfg!(feature = "zstd")
     }
 }
 
-/// Saving less than an eighth does not pay for decompressing at every read.
+/// Returns true if compression saves more than an eighth. A smaller saving is not worth the cost of
+/// decompressing at every read.
 fn pays(raw: usize, compressed: usize) -> bool {
     compressed < raw - raw / 8
 }
 
-/// Compresses `raw` if it pays; returns the codec really used and the compressed bytes, or
-/// `None` where the raw bytes are to be stored.
+/// Compresses `raw`. Returns the codec and the compressed bytes, or `None` if the raw bytes are to
+/// be stored because compression saves too little or is switched off.
 pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
     let compressed = match codec {
         Codec::None => return None,
@@ -55,8 +56,8 @@ pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
     pays(raw.len(), compressed.len()).then_some((codec, compressed))
 }
 
-/// Restores exactly `raw_len` bytes from verified `stored` bytes. `raw_len` has been bounded by
-/// the caller (I7).
+/// Decompresses `stored` bytes, whose checksum has been verified, into exactly `raw_len` bytes. The
+/// caller has bounded `raw_len` (I7).
 pub fn decompress(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>> {
     let wrong = |why: String| Error::corruption(format!("cannot decompress: {why}"));
     let raw = match codec {

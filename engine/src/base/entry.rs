@@ -1,23 +1,23 @@
-//! What the tree holds for a key: the value itself, a pointer to it, or the news that it is gone.
+//! The payload of an entry: an inline value, a value pointer, or nothing for a tombstone.
 
 use super::coding::Reader;
 use super::error::Result;
 use super::key::EntryKind;
 use super::pointer::ValuePointer;
 
-/// The payload of one entry, borrowed from where it lies.
+/// The payload of one entry, borrowed from the buffer that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot<'a> {
     /// The key is deleted.
     Delete,
     /// The value itself.
     Inline(&'a [u8]),
-    /// Where the value is.
+    /// The place of the separated value.
     Pointer(ValuePointer),
 }
 
 impl<'a> Slot<'a> {
-    /// The kind that goes with it.
+    /// Returns the entry kind of this payload.
     pub fn kind(&self) -> EntryKind {
         match self {
             Slot::Delete => EntryKind::Delete,
@@ -26,7 +26,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Appends the bytes that a table stores for it.
+    /// Appends the bytes that a table stores for this payload.
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
             Slot::Delete => {}
@@ -35,7 +35,7 @@ impl<'a> Slot<'a> {
         }
     }
 
-    /// Reads the bytes that a table stores for an entry of `kind`.
+    /// Decodes the bytes that a table stores for an entry of `kind`.
     pub fn decode(kind: EntryKind, stored: &'a [u8]) -> Result<Self> {
         match kind {
             EntryKind::Delete => {

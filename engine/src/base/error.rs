@@ -1,4 +1,4 @@
-//! One error type for the whole engine: what happened, where, and what to do about it.
+//! The one error type of the engine: it says what happened, where, and what to do about it.
 
 use std::fmt;
 use std::io;
@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// The result of every fallible call of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// The kinds of an [`Error`], by what a caller can do about it. Programs decide by the kind;
-/// people read the message. A kind exists only if the reaction differs.
+/// The kind of an [`Error`], which says what a caller can do about it. Programs decide by the kind;
+/// people read the message. Two kinds are distinct only if the right reaction differs.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("error-kind");
@@ -25,55 +25,56 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The operating system refused a call. Look at the cause and the file, mend that, and try
-    /// again; after a failed write or sync the database says whether it still takes writes.
+    /// The operating system refused a call. Read the cause and the file in the error, mend that,
+    /// and try again. After a failed write or sync, the database reports whether it still takes
+    /// writes.
     Io,
-    /// Bytes on disk are not what was written there. Restore the file that the error names, or
-    /// run a repair, which keeps whatever is whole.
+    /// Bytes on disk differ from what was written. Restore the file that the error names, or run a
+    /// repair, which keeps everything that is intact.
     Corruption,
-    /// The disk or the quota is full. Free space; writing resumes by itself, and reads go on
+    /// The disk or the quota is full. Free space: writing then resumes by itself. Reads go on
     /// meanwhile.
     DiskFull,
     /// The database takes no writes: it was opened read-only, or a failed sync or a defect turned
-    /// it read-only. Read on; to write, open it anew, without `read_only`.
+    /// it read-only. Reads still work. To write, open it anew, without `read_only`.
     ReadOnly,
-    /// Another process or another handle holds the database open, and not both only read. Close
-    /// it there, or try again later.
+    /// Another process or another handle holds the database open, and at least one of the two is
+    /// not read-only. Close it there, or try again later.
     Locked,
     /// The database was closed, or is closing. Open it again.
     Closed,
     /// A database, a keyspace or a file that must exist does not. Check the name or the path, or
     /// create it. A key that is missing is never an error.
     NotFound,
-    /// A database or a directory exists that the call was to create. Choose another place, or
-    /// use what is there.
+    /// The database or directory that the call was to create exists already. Choose another place,
+    /// or use the existing one.
     AlreadyExists,
-    /// An argument of the call can never work: a key, value or batch that is too large, a name
-    /// that can't be one, a snapshot or keyspace of another database, the directory of another
-    /// store. Pass something else; retrying is in vain.
+    /// An argument of the call can never work: a key, value or batch that is too large, an invalid
+    /// name, a snapshot or keyspace of another database, or the directory of another store. Pass
+    /// something else; a retry cannot succeed.
     InvalidArgument,
     /// A setting is out of its range, or contradicts another one or what the database was created
     /// with, such as its comparator. Change the setting that the error names.
     InvalidOption,
-    /// The call can't be made in the present state, such as asking a cursor that stands on no
-    /// entry for its value. Bring about the state that the error names first.
+    /// The call cannot be made in the present state, such as reading the value of a cursor that
+    /// stands on no entry. Bring about the state that the error names first.
     WrongState,
-    /// The keyspace of this handle was dropped. Let go of the handle; a keyspace of the same name
-    /// that was created since has a handle of its own.
+    /// The keyspace of this handle was dropped. Release the handle; a keyspace that was created
+    /// later under the same name has a handle of its own.
     KeyspaceDropped,
     /// The file format, codec or feature is unknown to this build. Use a newer build, or one with
     /// the feature that the error names.
     Unsupported,
-    /// Something that can't grow any more is used up, such as the sequence numbers. Load the data
+    /// A limit that cannot be raised is reached, such as the last sequence number. Load the data
     /// into a new database.
     LimitReached,
-    /// The engine itself is at fault: it panicked, or found one of its invariants broken. Please
-    /// report it, with the message; close the database and open it again to go on.
+    /// The engine has a defect: it panicked, or one of its invariants is broken. Please report it
+    /// with the message. To go on, close the database and open it again.
     Internal,
 }
 
-/// An error with its place and advice. Cheap to clone, so that every writer of a commit group
-/// can be told the same.
+/// An error with its place and advice. It is cheap to clone, so that every writer of a commit group
+/// can receive the same error.
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -98,62 +99,65 @@ impl Error {
         }))
     }
 
-    /// An error of `kind` that says what happened.
+    /// Makes an error of `kind` with a message that says what happened.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::build(kind, message.into())
     }
 
-    /// Bytes that do not hold what they promise.
+    /// Makes a [`ErrorKind::Corruption`] error: stored bytes are not valid.
     pub fn corruption(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::Corruption, message.into())
     }
 
-    /// An argument that can never work.
+    /// Makes an [`ErrorKind::InvalidArgument`] error: an argument can never work.
     pub fn invalid_argument(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::InvalidArgument, message.into())
     }
 
-    /// A setting that can't be, or contradicts another one.
+    /// Makes an [`ErrorKind::InvalidOption`] error: a setting is out of range or contradicts
+    /// another one.
     pub fn invalid_option(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::InvalidOption, message.into())
     }
 
-    /// A call that can't be made in the present state.
+    /// Makes an [`ErrorKind::WrongState`] error: the call cannot be made in the present state.
     pub fn wrong_state(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::WrongState, message.into())
     }
 
-    /// A database, keyspace or file that must exist and does not.
+    /// Makes an [`ErrorKind::NotFound`] error: a required database, keyspace or file does not
+    /// exist.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::NotFound, message.into())
     }
 
-    /// Something exists that was to be created.
+    /// Makes an [`ErrorKind::AlreadyExists`] error: what the call was to create exists already.
     pub fn already_exists(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::AlreadyExists, message.into())
     }
 
-    /// A format, codec or feature that this build does not have.
+    /// Makes an [`ErrorKind::Unsupported`] error: this build lacks a format, codec or feature.
     pub fn unsupported(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::Unsupported, message.into())
     }
 
-    /// A call on what belongs to a database that was closed.
+    /// Makes an [`ErrorKind::Closed`] error: the database of the called object was closed.
     pub fn closed(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::Closed, message.into())
     }
 
-    /// A call on a keyspace, called `name`, that was dropped.
+    /// Makes an [`ErrorKind::KeyspaceDropped`] error for the keyspace called `name`.
     pub fn keyspace_dropped(name: &str) -> Self {
         Self::build(ErrorKind::KeyspaceDropped, format!("keyspace {name:?} was dropped"))
     }
 
-    /// A defect of the engine.
+    /// Makes an [`ErrorKind::Internal`] error: the engine has a defect.
     pub fn internal(message: impl Into<String>) -> Self {
         Self::build(ErrorKind::Internal, message.into())
     }
 
-    /// A failed system call: `what` was being done to `file`. A full disk is told apart (I9).
+    /// Makes an error from a system call that failed with `source` while doing `what` to `file`.
+    /// I9: a full disk or quota gets a kind of its own, [`ErrorKind::DiskFull`].
     pub fn io(what: &str, file: &Path, source: io::Error) -> Self {
         let full =
             matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded);
@@ -188,7 +192,7 @@ impl Error {
         Error(Arc::new(inner))
     }
 
-    /// Names the file, unless a deeper layer already did.
+    /// Sets the file, unless a deeper layer already did.
     #[must_use]
     pub fn in_file(self, file: &Path) -> Self {
         if self.0.file.is_some() {
@@ -197,7 +201,7 @@ impl Error {
         self.edit(|inner| inner.file = Some(file.to_path_buf()))
     }
 
-    /// Names the byte offset, unless a deeper layer already did.
+    /// Sets the byte offset, unless a deeper layer already did.
     #[must_use]
     pub fn at(self, offset: u64) -> Self {
         if self.0.offset.is_some() {
@@ -206,42 +210,42 @@ impl Error {
         self.edit(|inner| inner.offset = Some(offset))
     }
 
-    /// Adds what the user should do next.
+    /// Sets the advice: what the user should do next.
     #[must_use]
     pub fn advise(self, advice: impl Into<String>) -> Self {
         let advice = advice.into();
         self.edit(|inner| inner.advice = Some(advice))
     }
 
-    /// How to react.
+    /// Returns the kind, which says how to react.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
     }
 
-    /// What happened, without the place and the advice.
+    /// Returns the message: what happened, without place and advice.
     pub fn message(&self) -> &str {
         &self.0.message
     }
 
-    /// The file concerned, if any.
+    /// Returns the file concerned, or `None` if no file is.
     pub fn file(&self) -> Option<&Path> {
         self.0.file.as_deref()
     }
 
-    /// The byte offset in [`Error::file`], if known.
+    /// Returns the byte offset in [`Error::file`], or `None` if it is unknown.
     pub fn offset(&self) -> Option<u64> {
         self.0.offset
     }
 
-    /// What to do about it, if there is something to do.
+    /// Returns what to do about the error, or `None` if there is no advice.
     pub fn advice(&self) -> Option<&str> {
         self.0.advice.as_deref()
     }
 }
 
-/// Adds file context to a result.
+/// Adds the file to the error of a result.
 pub trait InFile<T> {
-    /// Names the file in the error, unless a deeper layer already did.
+    /// Sets the file of the error, unless a deeper layer already did.
     fn in_file(self, file: &Path) -> Result<T>;
 }
 
@@ -254,6 +258,7 @@ impl<T> InFile<T> for Result<T> {
 /// Turns a failed system call into an [`Error`] that names the file.
 pub trait IoContext<T> {
     /// `what` completes the sentence "cannot …".
+    /// Turns the failure into an [`Error`]; `what` completes the sentence "cannot …".
     fn doing(self, what: &str, file: &Path) -> Result<T>;
 }
 

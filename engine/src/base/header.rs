@@ -1,5 +1,5 @@
-//! The first bytes of every file (I11): which kind of file it is, in which version of its format,
-//! of which database, with which id.
+//! The header of every file (I11): the kind of file, the version of its format, and the ids of the
+//! database and the file.
 //!
 //! ```text
 //! offset  bytes  what
@@ -13,34 +13,34 @@
 //!     32      8  checksum of the 32 bytes before
 //! ```
 //!
-//! The magic, kind and version are looked at before the checksum, so that a newer format, whose
-//! header may be laid out differently behind them, is named as such and not as corruption.
+//! The magic, kind and version are checked before the checksum. A newer format may lay out the rest
+//! of the header differently, and must be reported as unsupported, not as corruption.
 
 use super::checksum::checksum64;
 use super::coding::Reader;
 use super::error::{Error, Result};
 
-/// The bytes that a header takes.
+/// The size of a header in bytes.
 pub const HEADER_BYTES: usize = 40;
 
 const SEED: u64 = 0x6865_6164; // "head"
 
-/// What a file is. Its four letters are persistent.
+/// The kind of a file. The four letters of each kind are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FileKind {
-    /// The durable log of version edits.
+    /// The manifest: the durable log of version edits.
     Manifest,
     /// A sorted table.
     Table,
     /// A segment of records.
     Segment,
-    /// Where the records of a freed segment went.
+    /// A relocation: the new places of the records of a freed segment.
     Relocation,
-    /// The name of the manifest in force.
+    /// The CURRENT file, which names the manifest in force.
     Current,
-    /// Bytes cut off a torn log, kept aside.
+    /// The torn tail that recovery cut off the log and kept aside.
     Aside,
-    /// Scratch, there for a moment.
+    /// A scratch file, which exists only while something is measured.
     Probe,
 }
 
@@ -67,7 +67,7 @@ impl FileKind {
         }
     }
 
-    /// The word for it in messages.
+    /// Returns the word for this kind in messages.
     pub fn word(self) -> &'static str {
         match self {
             FileKind::Manifest => "manifest",
@@ -80,35 +80,35 @@ impl FileKind {
         }
     }
 
-    /// The only version of its format that this build writes and the newest it reads.
+    /// Returns the format version that this build writes, which is also the newest that it reads.
     pub fn version(self) -> u16 {
         1
     }
 }
 
-/// A decoded head.
+/// A decoded file header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
-    /// What the file is.
+    /// The kind of the file.
     pub kind: FileKind,
-    /// The version of its format.
+    /// The version of the file's format.
     pub version: u16,
-    /// The database it belongs to.
+    /// The id of the database that the file belongs to.
     pub database: u64,
-    /// Its id, the same as in its name.
+    /// The id of the file, the same as in its name.
     pub file: u64,
 }
 
 impl Header {
-    /// What every header begins with.
+    /// The bytes that every header begins with.
     pub const MAGIC: &[u8; 8] = b"CLEAVEDB";
 
-    /// The head of a new file in the current version.
+    /// Makes the header of a new file in the current format version.
     pub fn new(kind: FileKind, database: u64, file: u64) -> Self {
         Header { kind, version: kind.version(), database, file }
     }
 
-    /// The bytes to write.
+    /// Returns the encoded header.
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut out = [0; HEADER_BYTES];
         out[..8].copy_from_slice(Self::MAGIC);
@@ -121,7 +121,8 @@ impl Header {
         out
     }
 
-    /// Reads any head; what is not one, or is of a newer format, gets an error that says so.
+    /// Decodes the header of any file. Returns an error that names the reason if `bytes` are no
+    /// valid header or are of a newer format.
     pub fn decode(bytes: &[u8]) -> Result<Header> {
         let mut reader = Reader::new(bytes);
         let foreign = || Error::corruption("this is not a file of CleaveDB: its magic is missing");
@@ -136,7 +137,8 @@ impl Header {
                 .advise("open this database with a newer build")
         })?;
         let version = reader.u16()?;
-        // I11: an unknown version is refused by naming both, before anything else is believed.
+        // I11: an unknown version is refused with an error that names both versions, before any
+        // later field is used.
         if version == 0 || version > kind.version() {
             return Err(Error::unsupported(format!(
                 "the {} has format version {version}, this build reads up to {}",
@@ -155,8 +157,8 @@ impl Header {
         Ok(header)
     }
 
-    /// Reads a head and checks that it is the one expected: this kind, this database, this file.
-    /// A file that was swapped with another, or copied from elsewhere, is refused.
+    /// Decodes a header and checks that kind, database and file id are the expected ones. A file
+    /// that was swapped with another one or copied from another database is refused.
     pub fn decode_expected(bytes: &[u8], kind: FileKind, database: u64, file: u64) -> Result<()> {
         let header = Self::decode(bytes)?;
         if header.kind != kind {

@@ -1,37 +1,40 @@
-//! Keys and their order. A *user key* is what the caller passes; an *internal key* is a user key
-//! followed by eight bytes that hold the sequence number and the kind of the entry.
+//! User keys, internal keys and their order. A *user key* is the key that the caller passes; an
+//! *internal key* is a user key followed by eight bytes that hold the sequence number and the kind
+//! of the entry.
 
 use super::error::{Error, Result};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// The place of an entry in the one commit order of a database. Zero is before every commit.
+/// A sequence number: the position of an entry in the commit order of the database. Zero is before
+/// every commit.
 pub type SeqNo = u64;
 
-/// Sequence numbers take 56 bits, so that a number and a kind fit eight bytes.
+/// The highest sequence number. It takes 56 bits, so that a sequence number and a kind fit eight
+/// bytes.
 pub const MAX_SEQNO: SeqNo = (1 << 56) - 1;
 
-/// The longest user key, in bytes.
+/// The length of the longest user key, in bytes.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
 
-/// The longest value, in bytes.
+/// The length of the longest value, in bytes.
 pub const MAX_VALUE_BYTES: usize = 1 << 30;
 
-/// What an entry says about its key. The numbers are persistent.
+/// The kind of an entry. The numbers are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum EntryKind {
-    /// The key has no value from here on (a tombstone).
+    /// The entry is a tombstone: the key has no value from this sequence number on.
     Delete = 0,
-    /// The value follows inline.
+    /// The entry holds the value inline.
     Put = 1,
-    /// A value pointer follows; the value is in a segment.
+    /// The entry holds a value pointer; the value is in a segment.
     PutPointer = 2,
 }
 
 impl EntryKind {
-    /// The kind with this persistent number.
+    /// Returns the kind with this persistent number.
     pub fn from_number(number: u8) -> Result<EntryKind> {
         match number {
             0 => Ok(EntryKind::Delete),
@@ -42,30 +45,31 @@ impl EntryKind {
     }
 }
 
-/// A total order of user keys, for keyspaces that are not ordered by bytes.
+/// A total order of user keys, for keyspaces that are not in byte order.
 pub trait Comparator: Send + Sync {
-    /// A name that is recorded with the keyspace; opening it with another one is refused.
+    /// Returns the name that is recorded with the keyspace. Opening the keyspace with a comparator
+    /// of another name is refused.
     fn name(&self) -> &str;
-    /// Compares two user keys. Must be total, the same for ever, and equal only for equal bytes:
-    /// filters and checksums go by the bytes.
+    /// Compares two user keys. The order must be total and never change, and two keys may be equal
+    /// only if their bytes are, because filters and checksums use the bytes.
     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering;
 }
 
-/// How a keyspace orders its keys: by bytes, or by a comparator of the user's.
+/// The order of the keys of a keyspace: byte order, or a comparator of the user.
 #[derive(Clone, Default)]
 pub enum KeyOrder {
     /// Lexicographic by unsigned bytes.
     #[default]
     Bytewise,
-    /// As the comparator says.
+    /// The order of the comparator.
     Custom(Arc<dyn Comparator>),
 }
 
 impl KeyOrder {
-    /// The name recorded for the byte order.
+    /// The name that is recorded for byte order.
     pub const BYTEWISE_NAME: &'static str = "cleavedb.Bytewise";
 
-    /// The name that is recorded with the keyspace.
+    /// Returns the name that is recorded with the keyspace.
     pub fn name(&self) -> &str {
         match self {
             KeyOrder::Bytewise => Self::BYTEWISE_NAME,
@@ -82,14 +86,14 @@ impl KeyOrder {
         }
     }
 
-    /// Compares two entries: by user key, then newest first.
+    /// Compares two entries: by user key ascending, then the newest first.
     #[inline]
     pub fn compare_entries(&self, a: (&[u8], Trailer), b: (&[u8], Trailer)) -> Ordering {
         self.compare(a.0, b.0).then_with(|| b.1.cmp(&a.1))
     }
 
-    /// Compares two internal keys as tables store them; both are at least [`Trailer::BYTES`]
-    /// long, as every decoder checks.
+    /// Compares two internal keys as tables store them. Both must be at least [`Trailer::BYTES`]
+    /// long; every decoder checks that.
     #[inline]
     pub fn compare_internal(&self, a: &[u8], b: &[u8]) -> Ordering {
         self.compare_entries(split_internal(a), split_internal(b))
@@ -102,38 +106,38 @@ impl fmt::Debug for KeyOrder {
     }
 }
 
-/// Sequence number and kind in one number, ordered by the sequence number.
+/// The sequence number and kind of an entry in one integer, ordered by sequence number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Trailer(pub u64);
 
 impl Trailer {
-    /// The bytes that a trailer takes at the end of an internal key.
+    /// The size of the trailer at the end of an internal key, in bytes.
     pub const BYTES: usize = 8;
 
-    /// The trailer of an entry.
+    /// Makes the trailer of an entry.
     #[inline]
     pub fn new(seqno: SeqNo, kind: EntryKind) -> Self {
         debug_assert!(seqno <= MAX_SEQNO);
         Trailer(seqno << 8 | kind as u64)
     }
 
-    /// The trailer that sorts before every entry of its user key with a sequence number at or
-    /// below `seqno`: where a search at that point in time starts.
+    /// Returns the trailer at which a search as of `seqno` starts: it sorts before every entry of
+    /// its user key with a sequence number at or below `seqno`.
     #[inline]
     pub fn seek(seqno: SeqNo) -> Self {
         Trailer(seqno << 8 | 0xff)
     }
 
-    /// The trailer that sorts behind every entry of its user key.
+    /// The trailer that sorts after every entry of its user key.
     pub const LAST: Trailer = Trailer(0);
 
-    /// The sequence number.
+    /// Returns the sequence number.
     #[inline]
     pub fn seqno(self) -> SeqNo {
         self.0 >> 8
     }
 
-    /// The kind, which is corruption if it does not exist.
+    /// Returns the kind, or a corruption error if no such kind exists.
     #[inline]
     pub fn kind(self) -> Result<EntryKind> {
         EntryKind::from_number(self.0 as u8)
@@ -146,15 +150,15 @@ pub fn push_internal(out: &mut Vec<u8>, user_key: &[u8], trailer: Trailer) {
     out.extend_from_slice(&trailer.0.to_le_bytes());
 }
 
-/// The internal key of (`user_key`, `trailer`).
+/// Returns the internal key of (`user_key`, `trailer`).
 pub fn internal_key(user_key: &[u8], trailer: Trailer) -> Vec<u8> {
     let mut out = Vec::with_capacity(user_key.len() + Trailer::BYTES);
     push_internal(&mut out, user_key, trailer);
     out
 }
 
-/// Splits an internal key; one that is too short counts as a user key with the last trailer,
-/// which no search ever matches. Decoders reject it earlier.
+/// Splits an internal key into user key and trailer. An input that is too short counts as a user
+/// key with [`Trailer::LAST`], which no search matches; decoders reject it earlier.
 #[inline]
 pub fn split_internal(internal: &[u8]) -> (&[u8], Trailer) {
     match internal.split_last_chunk::<{ Trailer::BYTES }>() {

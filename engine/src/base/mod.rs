@@ -1,7 +1,7 @@
-//! Floor 0: the words of the engine. Pure data and functions; no I/O, no locks, no threads.
+//! Floor 0: the terms of the engine, as pure data and functions without I/O, locks or threads.
 //!
-//! Every other room speaks in these terms: keys and their order, entries, pointers, checksums,
-//! the bytes of integers, the heads of files, errors.
+//! Every other room uses them: keys and their order, entries, pointers, checksums, encodings of
+//! integers, file headers, errors.
 
 pub mod check;
 pub mod checksum;

@@ -1,15 +1,17 @@
-//! Ids of files and the value pointer, the small stand-in that the tree stores for a separated
+//! Ids of files and keyspaces, and the value pointer that the tree stores in place of a separated
 //! value (WiscKey, section 3.2).
 
 use super::coding::{Reader, put_varint, varint_len};
 use super::error::{Error, Result};
 use std::fmt;
 
-/// No file or keyspace has a higher id. A number above it in a file's name makes the file foreign,
-/// and in a file's content makes it corrupt, so that one more can always be added to an id.
+/// The highest id of a file or keyspace. A file whose name has a higher number is foreign, and a
+/// higher id inside a file is corruption. The bound makes sure that an id can always be
+/// incremented.
 pub const MAX_ID: u64 = (1 << 56) - 1;
 
-/// Reads an id as a varint. I7: one above [`MAX_ID`] is refused here, before anybody counts on.
+/// Reads an id as a varint. I7: an id above [`MAX_ID`] is refused here, before anything is added to
+/// it.
 pub fn read_id(reader: &mut Reader<'_>) -> Result<u64> {
     let id = reader.varint()?;
     if id <= MAX_ID {
@@ -25,7 +27,7 @@ macro_rules! file_id {
         pub struct $name(pub u64);
 
         impl $name {
-            /// Reads the id as a varint, and refuses one above [`MAX_ID`].
+            /// Reads the id as a varint, and refuses an id above [`MAX_ID`].
             pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
                 read_id(reader).map($name)
             }
@@ -40,35 +42,36 @@ macro_rules! file_id {
 }
 
 file_id! {
-    /// Names a segment file; never used twice in a database.
+    /// The id of a segment file. It is never used twice in a database.
     SegmentId
 }
 file_id! {
-    /// Names a sorted table file; never used twice in a database.
+    /// The id of a table file. It is never used twice in a database.
     TableId
 }
 file_id! {
-    /// Names a relocation file; never used twice in a database. 0 stands for none.
+    /// The id of a relocation file. It is never used twice in a database; 0 stands for none.
     RelocationId
 }
 file_id! {
-    /// Names a keyspace; never used twice in a database.
+    /// The id of a keyspace. It is never used twice in a database.
     KeyspaceId
 }
 
-/// Where a separated value's record is: `length` bytes at `offset` of segment `segment`.
+/// A value pointer: the record of a separated value is the `length` bytes at `offset` of `segment`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ValuePointer {
     /// The segment that holds the record.
     pub segment: SegmentId,
-    /// Byte offset of the record in the segment file.
+    /// The byte offset of the record in the segment file.
     pub offset: u64,
-    /// Length of the whole record, header and key included, in bytes.
+    /// The length of the whole record, header and key included, in bytes.
     pub length: u32,
 }
 
 impl ValuePointer {
-    /// No record is shorter: checksum, kind, keyspace, sequence number and two lengths.
+    /// The length of the shortest record in bytes: checksum, kind, keyspace, sequence number and
+    /// two lengths.
     pub const MIN_LENGTH: u32 = 9;
 
     /// Appends the pointer as three varints.
@@ -78,13 +81,13 @@ impl ValuePointer {
         put_varint(out, u64::from(self.length));
     }
 
-    /// How many bytes [`ValuePointer::encode`] appends.
+    /// Returns the number of bytes that [`ValuePointer::encode`] appends.
     pub fn encoded_len(&self) -> usize {
         varint_len(self.segment.0) + varint_len(self.offset) + varint_len(u64::from(self.length))
     }
 
-    /// Reads what [`ValuePointer::encode`] wrote. I7: one that is shorter than any record is
-    /// refused here, as sums over pointers count on it.
+    /// Reads a pointer that [`ValuePointer::encode`] wrote. I7: a pointer shorter than any record
+    /// is refused here, because sums over pointers rely on the minimum.
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let pointer = ValuePointer {
             segment: SegmentId::decode(reader)?,
@@ -96,7 +99,7 @@ impl ValuePointer {
             let what = format!("a value pointer has a length of {length}, less than any record");
             return Err(Error::corruption(what));
         }
-        // No file is longer than that.
+        // No file is longer than `i64::MAX` bytes.
         if pointer.offset > i64::MAX as u64 - u64::from(pointer.length) {
             let offset = pointer.offset;
             let what = format!("a value pointer has an offset of {offset}, behind any file");

@@ -1,6 +1,6 @@
-//! Counts of bytes, for people.
+//! Formatting of byte counts for people.
 
-/// A count of bytes with its unit, to three digits or so.
+/// Formats a count of bytes with its unit, to about three digits.
 pub fn sized(bytes: u64) -> String {
     let mut value = bytes as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {

@@ -1,10 +1,11 @@
-//! The value as a user gets it: cheap to clone, and pinning no more than its own bytes.
+//! The value type that users get: cheap to clone, and never pins much more memory than its own
+//! bytes.
 
 use bytes::Bytes;
 use std::fmt;
 use std::ops::Deref;
 
-/// A value read from the database. Dereferences to `[u8]`; a clone shares the bytes.
+/// A value read from the database. It dereferences to `[u8]`, and its clones share the bytes.
 ///
 /// `Debug` shows the length only.
 ///
@@ -16,21 +17,23 @@ use std::ops::Deref;
 #[derive(Clone, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Value(Bytes);
 
-/// A slice of a read buffer is handed out as it is only if what it would pin besides is at most
-/// this fraction of it.
+/// The largest share of a value that it may pin as unused buffer: a slice of a read buffer is
+/// shared only if the rest of the buffer is at most 1/64 of the slice. Otherwise the slice is
+/// copied.
 const MAX_PINNED_SHARE: usize = 64;
 
 impl Value {
-    /// Copies `bytes`.
+    /// Makes a value from a copy of `bytes`.
     pub fn copy_from(bytes: &[u8]) -> Self {
         Value(Bytes::copy_from_slice(bytes))
     }
 
-    /// The part `range` of `buffer`: without a copy where the rest of the buffer is negligible,
-    /// else copied, so that a kept value never pins much more than itself.
+    /// Makes a value of the part `range` of `buffer`. The part is shared if the rest of the buffer
+    /// is negligible, and otherwise copied, so that a value never pins much more than its own
+    /// bytes.
     ///
     /// # Panics
-    /// If the range is not within the buffer.
+    /// Panics if the range is not within the buffer.
     pub fn from_buffer(buffer: Vec<u8>, range: std::ops::Range<usize>) -> Self {
         let besides = buffer.capacity() - range.len();
         if besides <= range.len() / MAX_PINNED_SHARE {
@@ -39,12 +42,12 @@ impl Value {
         Self::copy_from(&buffer[range])
     }
 
-    /// The bytes as a vector; copies unless this is the only handle.
+    /// Returns the bytes as a vector. They are copied unless this is the only handle to them.
     pub fn into_vec(self) -> Vec<u8> {
         self.0.into()
     }
 
-    /// The bytes as `bytes::Bytes`, without a copy.
+    /// Returns the bytes as [`Bytes`] without a copy.
     pub fn into_bytes(self) -> Bytes {
         self.0
     }

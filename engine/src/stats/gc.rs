@@ -1,43 +1,43 @@
-//! What value GC did.
+//! Counters and statistics of value GC.
 
 use super::Counter;
 use crate::base::size::sized;
 use std::fmt;
 use std::time::Duration;
 
-/// Counts of value GC for one open database.
+/// The counters of value GC of one open database.
 #[derive(Debug, Default)]
 pub struct GcCounters {
-    /// Rounds that took at least one segment.
+    /// The number of rounds that freed at least one segment.
     pub rounds: Counter,
-    /// Walks over the tree to find what is live.
+    /// The number of liveness scans: walks over the tree that find what is live.
     pub liveness_scans: Counter,
-    /// Entries that those passed.
+    /// The number of entries that liveness scans visited.
     pub liveness_scan_entries: Counter,
-    /// Nanoseconds that those took.
+    /// The nanoseconds that liveness scans took.
     pub liveness_scan_nanos: Counter,
-    /// Segments freed by moving what was live in them.
+    /// The number of segments freed by moving their live records.
     pub segments_relocated: Counter,
-    /// Segments in which holes were punched.
+    /// The number of segments in which holes were punched.
     pub segments_punched: Counter,
-    /// Calls that punched a hole.
+    /// The number of calls that punched a hole.
     pub punches: Counter,
-    /// Nanoseconds that such a call takes, as measured once before the first.
+    /// The nanoseconds that one call to punch a hole takes, measured once before the first one.
     pub punch_call_nanos: Counter,
-    /// Bytes read from segments to move them.
+    /// The bytes read from segments in order to move their live records.
     pub bytes_read: Counter,
-    /// Bytes of live records moved: written to new segments.
+    /// The bytes of live records that were written to new segments.
     pub bytes_moved: Counter,
-    /// Bytes of relocations written.
+    /// The bytes of relocations written.
     pub relocation_bytes: Counter,
-    /// Bytes of blocks that came back, by both ways.
+    /// The bytes of disk blocks freed by moving and by punching.
     pub bytes_freed: Counter,
-    /// Nanoseconds that rounds took, liveness scans excluded.
+    /// The nanoseconds that rounds took, without liveness scans.
     pub nanos: Counter,
 }
 
 impl GcCounters {
-    /// The counts as they are now.
+    /// Returns the current counts.
     pub fn read(&self) -> GcStats {
         GcStats {
             rounds: self.rounds.get(),
@@ -57,45 +57,45 @@ impl GcCounters {
     }
 }
 
-/// What value GC did since the database was opened.
+/// The statistics of value GC since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcStats {
-    /// Rounds that took at least one segment.
+    /// The number of rounds that freed at least one segment.
     pub rounds: u64,
-    /// Walks over the tree to find what is live.
+    /// The number of liveness scans: walks over the tree that find what is live.
     pub liveness_scans: u64,
-    /// Entries that those passed.
+    /// The number of entries that liveness scans visited.
     pub liveness_scan_entries: u64,
-    /// How long those took.
+    /// The time that liveness scans took.
     pub liveness_scan_time: Duration,
-    /// Segments freed by moving what was live in them.
+    /// The number of segments freed by moving their live records.
     pub segments_relocated: u64,
-    /// Segments in which holes were punched.
+    /// The number of segments in which holes were punched.
     pub segments_punched: u64,
-    /// Calls that punched a hole.
+    /// The number of calls that punched a hole.
     pub punches: u64,
-    /// How long such a call takes, as measured once before the first; zero if it was not, or the
-    /// file system can't.
+    /// The time that one call to punch a hole takes, measured once before the first one. It is zero
+    /// if it was not measured or the file system cannot punch holes.
     pub punch_call: Duration,
-    /// Bytes read from segments to move them.
+    /// The bytes read from segments in order to move their live records.
     pub bytes_read: u64,
-    /// Bytes of live records moved: written to new segments.
+    /// The bytes of live records that were written to new segments.
     pub bytes_moved: u64,
-    /// Bytes of relocations written.
+    /// The bytes of relocations written.
     pub relocation_bytes: u64,
-    /// Bytes of blocks that came back, by both ways.
+    /// The bytes of disk blocks freed by moving and by punching.
     pub bytes_freed: u64,
-    /// How long rounds took, liveness scans excluded.
+    /// The time that rounds took, without liveness scans.
     pub time: Duration,
 }
 
 impl GcStats {
-    /// Everything it wrote.
+    /// Returns the bytes that value GC wrote: moved records and relocations.
     pub fn bytes_written(&self) -> u64 {
         self.bytes_moved + self.relocation_bytes
     }
 
-    /// Every count by its name.
+    /// Returns every count with its name.
     pub fn numbers(&self) -> [(&'static str, u64); 13] {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         [

@@ -1,5 +1,5 @@
-//! Floor 0: numbers. What the engine counts while it works, grouped by purpose; read as one
-//! plain report by the roof.
+//! Floor 0: the counters that the engine keeps while it works, grouped by purpose. `db` reads them
+//! and reports them as statistics.
 
 mod gc;
 
@@ -8,7 +8,7 @@ pub use gc::{GcCounters, GcStats};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A count that only grows.
+/// A counter that only grows.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -19,24 +19,24 @@ impl Counter {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Adds one; returns the count before.
+    /// Adds one and returns the count before.
     #[inline]
     pub fn next(&self) -> u64 {
         self.0.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Adds a time in nanoseconds.
+    /// Adds `time` in nanoseconds.
     pub fn add_time(&self, time: Duration) {
         self.add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
     }
 
-    /// The count so far.
+    /// Returns the count so far.
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// Why a writer was delayed or made to wait (I10). Each reason has a count and a time.
+/// The reason why a writer was delayed or made to wait (I10). Each reason has a count and a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StallReason {
@@ -62,7 +62,7 @@ impl StallReason {
         StallReason::Space,
     ];
 
-    /// Its name in statistics.
+    /// Returns the name of the reason in statistics.
     pub fn name(self) -> &'static str {
         match self {
             StallReason::Memtables => "memtables_full",
@@ -74,78 +74,78 @@ impl StallReason {
     }
 }
 
-/// How often and how long writers waited for one reason.
+/// The number and total time of write stalls for one reason.
 #[derive(Debug, Default)]
 pub struct StallCounter {
     count: Counter,
     nanos: Counter,
 }
 
-/// Everything that is counted for one open database.
+/// The counters of one open database.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Commits (batches).
+    /// The number of commits (batches).
     pub commits: Counter,
-    /// Entries written by users.
+    /// The number of entries written by users.
     pub entries_written: Counter,
-    /// Deletions among them.
+    /// The number of deletions among the entries written by users.
     pub deletes_written: Counter,
-    /// Bytes of keys and values put, as they are stored.
+    /// The bytes of keys and values put, as they are stored (after compression).
     pub put_bytes_stored: Counter,
-    /// Bytes of keys and values written by users.
+    /// The bytes of keys and values written by users.
     pub user_bytes_written: Counter,
-    /// Bytes appended to the log, frames and records with their heads.
+    /// The bytes appended to the log, including the headers of frames and records.
     pub log_bytes_written: Counter,
-    /// Syncs of log segments.
+    /// The number of syncs of log segments.
     pub log_syncs: Counter,
-    /// Log segments begun.
+    /// The number of log segments begun.
     pub log_rotations: Counter,
-    /// Memtables written to L0.
+    /// The number of memtables written to L0.
     pub flushes: Counter,
-    /// Bytes of tables that flushes wrote.
+    /// The bytes of tables that flushes wrote.
     pub flush_bytes_written: Counter,
-    /// Compactions that rewrote tables.
+    /// The number of compactions that rewrote tables.
     pub compactions: Counter,
-    /// Tables moved a level down without being rewritten.
+    /// The number of tables moved a level down without being rewritten.
     pub trivial_moves: Counter,
-    /// Bytes of tables that compactions read.
+    /// The bytes of tables that compactions read.
     pub compaction_bytes_read: Counter,
-    /// Bytes of tables that compactions wrote.
+    /// The bytes of tables that compactions wrote.
     pub compaction_bytes_written: Counter,
-    /// Entries that flushes and compactions dropped, as nobody could see them.
+    /// The number of entries that flushes and compactions dropped because no reader could see them.
     pub entries_dropped: Counter,
-    /// Point reads.
+    /// The number of point reads.
     pub gets: Counter,
-    /// Point reads that found a value.
+    /// The number of point reads that found a value.
     pub gets_found: Counter,
-    /// Reads of separated values from segments.
+    /// The number of reads of separated values from segments.
     pub value_reads: Counter,
-    /// Bytes of separated values read from segments.
+    /// The bytes of separated values read from segments.
     pub value_bytes_read: Counter,
-    /// Separated values that a cursor had fetched before they were asked for.
+    /// The number of separated values that a cursor had fetched before the user asked for them.
     pub prefetched_values: Counter,
-    /// Segments dropped because nothing in them was live.
+    /// The number of segments dropped because nothing in them was live.
     pub segments_dropped: Counter,
-    /// Files unlinked.
+    /// The number of files unlinked.
     pub files_removed: Counter,
-    /// Background jobs that failed.
+    /// The number of background jobs that failed.
     pub background_errors: Counter,
-    /// Writes refused as the last space of the disk is kept for what makes room.
+    /// The number of writes refused because the disk was down to its reserve.
     pub writes_refused_for_space: Counter,
-    /// What value GC did.
+    /// The counters of value GC.
     pub gc: GcCounters,
     stalls: [StallCounter; StallReason::ALL.len()],
 }
 
 impl Counters {
-    /// Counts one delay of a writer.
+    /// Counts one stall of a writer that lasted `time`.
     pub fn stall(&self, reason: StallReason, time: Duration) {
         let counter = &self.stalls[reason as usize];
         counter.count.add(1);
         counter.nanos.add_time(time);
     }
 
-    /// How often and how long writers waited, for each reason.
+    /// Returns the number and total time of write stalls for each reason.
     pub fn stalls(&self) -> impl Iterator<Item = (StallReason, u64, Duration)> + '_ {
         StallReason::ALL.into_iter().map(|reason| {
             let counter = &self.stalls[reason as usize];
