@@ -20,11 +20,13 @@ use crate::gc::settings::GcOptions;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{RecordView, ScanMode, ScanStart, read_head, scan};
 use crate::table::{Table, TableMeta};
+use crate::version::Version;
 use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::Edit;
 use crate::version::files::TableContext;
 use crate::version::files::names::{self, FileName};
-use crate::version::manifest::{Current, read_current, scan_records};
+use crate::version::manifest::{Current, read_current};
+use crate::version::manifest_reader::ManifestReader;
 use crate::version::settings::{KeyspaceOptions, Separation};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
@@ -70,8 +72,13 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
         seeds.push(("header", bytes[..bytes.len().min(HEADER_BYTES)].to_vec()));
         seeds.push(("names", path.file_name().unwrap_or_default().as_encoded_bytes().to_vec()));
         if target == "manifest" {
-            let records = scan_records(bytes).expect("the manifest of a real store");
-            seeds.extend(records.into_iter().map(|(_, edit)| ("edit", edit.encode())));
+            let (env, _) = world(&[(path.clone(), bytes.clone())]);
+            let each = |_, edit: Edit| {
+                seeds.push(("edit", edit.encode()));
+                Ok(())
+            };
+            let read = ManifestReader::open(&env, path).and_then(|mut it| it.for_each(each));
+            read.expect("the manifest of a real store");
         }
     }
     let text = KeyspaceOptions::default().to_text();
@@ -260,7 +267,8 @@ fn manifest(data: &[u8]) {
         let state = state_of(&found.version, found.next_file, found.last_seqno);
         let edit = Edit::decode(&state.encode()).expect("an edit of ours");
         let builder = VersionBuilder { tables: &tables, comparator_of: &comparator_of };
-        let again = builder.apply(&Default::default(), &edit, &[]).expect("a state of ours");
+        let mut again = Version::default();
+        builder.apply_to(&mut again, &edit).expect("a state of ours");
         assert_eq!(state_of(&again, found.next_file, found.last_seqno), state);
     }
 }

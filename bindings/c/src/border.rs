@@ -7,7 +7,8 @@
 //! null, and lengths that no key or value can have, which are refused before anything is read.
 
 use crate::error;
-use engine::{Error, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
+use engine::{Error, ErrorKind, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
+use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::{CStr, OsStr, c_char, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -143,24 +144,32 @@ impl ErrPtr {
     }
 }
 
-/// A copy that C frees with `leveldb_free` or `free`; null only if there is no memory. It is
-/// never null for no bytes at all, which would mean "not found".
-pub fn copy_bytes(bytes: &[u8]) -> *mut c_char {
-    // SAFETY: malloc takes any size; what it returns is as long as what is copied there.
-    unsafe {
-        let copy = libc::malloc(bytes.len().max(1)).cast::<c_char>();
-        if !copy.is_null() {
-            ptr::copy_nonoverlapping(bytes.as_ptr().cast(), copy, bytes.len());
-        }
-        copy
+/// A copy that C frees with `leveldb_free` or `free`; an error if there is no memory. It is never
+/// null, also for no bytes at all: that would mean "not found".
+pub fn copy_bytes(bytes: &[u8]) -> Result<*mut c_char> {
+    // SAFETY: malloc takes any size.
+    copy_to(bytes, unsafe { libc::malloc(bytes.len().max(1)) })
+}
+
+/// A copy at `place`, which is null or what malloc gave for so many bytes.
+fn copy_to(bytes: &[u8], place: *mut c_void) -> Result<*mut c_char> {
+    let copy = place.cast::<c_char>();
+    if copy.is_null() {
+        let message = format!("there is no memory for a result of {} bytes", bytes.len());
+        return Err(Error::new(ErrorKind::Io, message));
     }
+    // SAFETY: the place is as long as what is copied there, see above.
+    unsafe { ptr::copy_nonoverlapping(bytes.as_ptr().cast(), copy, bytes.len()) };
+    Ok(copy)
 }
 
 /// A copy with a zero byte behind it; zero bytes inside would end it early and are spaces there.
+/// Texts are short: without memory for one the process ends, as for any small piece in Rust. A
+/// null would say that there was no error.
 pub fn copy_text(text: &str) -> *mut c_char {
     let mut bytes: Vec<u8> = text.bytes().map(|b| if b == 0 { b' ' } else { b }).collect();
     bytes.push(0);
-    copy_bytes(&bytes)
+    copy_bytes(&bytes).unwrap_or_else(|_| handle_alloc_error(Layout::for_value(bytes.as_slice())))
 }
 
 /// Gives back what `copy_bytes` made.
@@ -183,3 +192,17 @@ pub struct CallbackState(pub *mut c_void);
 unsafe impl Send for CallbackState {}
 // SAFETY: as above.
 unsafe impl Sync for CallbackState {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_allocation_is_an_error() {
+        let error = copy_to(b"value", ptr::null_mut()).unwrap_err();
+        assert!(error.to_string().contains("no memory for a result of 5 bytes"), "{error}");
+        let empty = copy_bytes(b"").unwrap();
+        assert!(!empty.is_null());
+        leveldb_free(Memory(empty.cast()));
+    }
+}

@@ -7,7 +7,7 @@ use crate::fork::OfProcess;
 use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Db, Error, ErrorKind, Keyspace, Result};
+use engine::{Db, Keyspace, Result};
 use std::ffi::c_char;
 use std::ptr;
 
@@ -47,9 +47,7 @@ pub fn get(
     let found =
         keyspace.get_pinned_with(key, &options, |value| (copy_bytes(value), value.len()))?;
     let Some((copy, bytes)) = found else { return Ok(ptr::null_mut()) };
-    if copy.is_null() {
-        return Err(Error::new(ErrorKind::Io, format!("no memory for a value of {bytes} bytes")));
-    }
+    let copy = copy?;
     len.set(bytes);
     Ok(copy)
 }

@@ -39,6 +39,6 @@ extern "C" fn leveldb_env_get_test_directory(env: Handle<Environment>) -> *mut c
         std::fs::create_dir_all(&dir).map_err(|e| Error::io("create the directory", &dir, e))?;
         let mut path = dir.as_os_str().as_bytes().to_vec();
         path.push(0);
-        Ok(copy_bytes(&path))
+        copy_bytes(&path)
     })
 }

@@ -70,10 +70,11 @@ extern "C" fn cleavedb_keyspace_names(db: Handle<Database>, count: Out<usize>) -
     count.set(0);
     quiet(ptr::null_mut(), || {
         let names = db.pin()?.engine()?.keyspaces();
-        count.set(names.len());
         let bytes: Vec<u8> =
             names.iter().flat_map(|name| [name.as_bytes(), &[0]].concat()).collect();
-        Ok(copy_bytes(&bytes))
+        let copy = copy_bytes(&bytes)?;
+        count.set(names.len());
+        Ok(copy)
     })
 }
 
@@ -139,13 +140,15 @@ extern "C" fn cleavedb_multi_get(
         return;
     }
     let tell = |index: usize, answer: Result<Option<Value>>| {
-        let found = answer.as_ref().ok().and_then(Option::as_ref);
-        values.set_at(index, found.map_or(ptr::null_mut(), |value| copy_bytes(value)));
-        value_lens.set_at(index, found.map_or(0, |value| value.len()));
-        errs.set_at(
-            index,
-            answer.err().map_or(ptr::null_mut(), |e| copy_text(&error::message(&e))),
-        );
+        let copied = answer.and_then(|found| match found {
+            Some(value) => Ok((copy_bytes(&value)?, value.len())),
+            None => Ok((ptr::null_mut(), 0)),
+        });
+        let (value, len) = copied.as_ref().copied().unwrap_or((ptr::null_mut(), 0));
+        values.set_at(index, value);
+        value_lens.set_at(index, len);
+        let error = copied.err();
+        errs.set_at(index, error.map_or(ptr::null_mut(), |e| copy_text(&error::message(&e))));
     };
     let body = || {
         let starts = keys.items(num_keys, "the keys")?;

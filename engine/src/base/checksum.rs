@@ -51,6 +51,16 @@ pub fn seed(a: u64, b: u64) -> u64 {
 pub struct RunningHash(Xxh3);
 
 impl RunningHash {
+    /// Of nothing yet, bound to `seed`.
+    pub fn with_seed(seed: u64) -> Self {
+        RunningHash(Xxh3::with_seed(seed))
+    }
+
+    /// The [`checksum32`] of all bytes so far, bound to the seed it began with.
+    pub fn checksum32(&self) -> u32 {
+        (self.hash() as u32).max(1)
+    }
+
     /// Adds the next bytes to the hash.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);

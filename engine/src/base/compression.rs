@@ -2,6 +2,7 @@
 //! are stored compressed only if that saves enough space.
 
 use super::error::{Error, Result};
+use super::memory::zeroed;
 
 /// A compression codec. The numbers are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -56,14 +57,22 @@ pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
     pays(raw.len(), compressed.len()).then_some((codec, compressed))
 }
 
+/// The most bytes that one byte of LZ4 can stand for.
+const LZ4_MOST: usize = 255;
+
 /// Decompresses `stored` bytes, whose checksum has been verified, into exactly `raw_len` bytes. The
-/// caller has bounded `raw_len` (I7).
+/// caller has bounded `raw_len` (I7); no memory is taken for a length that cannot come out of
+/// `stored`.
 pub fn decompress(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>> {
     let wrong = |why: String| Error::corruption(format!("cannot decompress: {why}"));
     let raw = match codec {
         Codec::None => stored.to_vec(),
         Codec::Lz4 => {
-            let mut raw = vec![0; raw_len];
+            if raw_len > stored.len().saturating_mul(LZ4_MOST) {
+                let found = stored.len();
+                return Err(wrong(format!("{found} bytes of lz4 can't become {raw_len}")));
+            }
+            let mut raw = zeroed(raw_len as u64)?;
             let written = lz4_flex::block::decompress_into(stored, &mut raw)
                 .map_err(|error| wrong(error.to_string()))?;
             raw.truncate(written);
@@ -71,7 +80,16 @@ pub fn decompress(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>
         }
         #[cfg(feature = "zstd")]
         Codec::Zstd => {
-            zstd::bulk::decompress(stored, raw_len).map_err(|error| wrong(error.to_string()))?
+            // Each frame of ours says how long its content is.
+            let said = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
+            if said != Some(raw_len as u64) {
+                return Err(wrong(format!("{said:?} bytes are said to be in {raw_len}")));
+            }
+            let mut raw = zeroed(raw_len as u64)?;
+            let written = zstd::bulk::decompress_to_buffer(stored, &mut raw)
+                .map_err(|error| wrong(error.to_string()))?;
+            raw.truncate(written);
+            raw
         }
         #[cfg(not(feature = "zstd"))]
         Codec::Zstd => {
@@ -87,6 +105,7 @@ pub fn decompress(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>
 
 #[cfg(test)]
 mod tests {
+    use super::super::error::ErrorKind;
     use super::*;
 
     #[test]
@@ -110,5 +129,27 @@ mod tests {
             assert!(decompress(codec, &small, wrong).is_err(), "{wrong}");
         }
         assert!(Codec::from_number(9).is_err());
+    }
+
+    #[test]
+    fn i7_a_length_that_cannot_come_out_takes_no_memory() {
+        // The longest run that lz4 can say, so the ratio is as high as it gets.
+        let zeroes = vec![0; 1 << 20];
+        let (codec, small) = compress(Codec::Lz4, &zeroes).unwrap();
+        assert!(small.len() * (LZ4_MOST + 1) > zeroes.len());
+        assert_eq!(decompress(codec, &small, zeroes.len()).unwrap(), zeroes);
+        // More than a process can have: taking it would end this one.
+        let error = decompress(codec, &small, isize::MAX as usize).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
+        assert!(error.to_string().contains("lz4 can't become"), "{error}");
+    }
+
+    #[cfg(feature = "zstd")]
+    #[test]
+    fn i7_a_length_that_zstd_does_not_say_takes_no_memory() {
+        let (codec, small) = compress(Codec::Zstd, &vec![0; 1 << 20]).unwrap();
+        assert_eq!(decompress(codec, &small, 1 << 20).unwrap().len(), 1 << 20);
+        let error = decompress(codec, &small, isize::MAX as usize).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corruption);
     }
 }

@@ -160,7 +160,12 @@ impl Header {
     /// Decodes a header and checks that kind, database and file id are the expected ones. A file
     /// that was swapped with another one or copied from another database is refused.
     pub fn decode_expected(bytes: &[u8], kind: FileKind, database: u64, file: u64) -> Result<()> {
-        let header = Self::decode(bytes)?;
+        Self::decode(bytes)?.check(kind, database, file)
+    }
+
+    /// Checks that it is the one expected.
+    pub fn check(&self, kind: FileKind, database: u64, file: u64) -> Result<()> {
+        let header = self;
         if header.kind != kind {
             return Err(Error::corruption(format!(
                 "this is a {}, where a {} was expected",

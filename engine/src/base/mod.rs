@@ -12,6 +12,7 @@ pub mod error;
 pub mod header;
 pub mod iter;
 pub mod key;
+pub mod memory;
 pub mod pointer;
 pub mod size;
 pub mod value;

@@ -88,8 +88,7 @@ pub fn run(
     // Older entries may be in any table: tombstones stay.
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
     let options = keyspace.options().clone();
-    let mut output =
-        TableOutput::new(context, keyspace.order.clone(), &options, u64::MAX, IoPriority::Flush);
+    let mut output = TableOutput::new(context, keyspace, &options, u64::MAX, IoPriority::Flush);
     let mut redirect = Redirect::new(&context.set.current());
     job::copy(context, &mut merged, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;

@@ -100,8 +100,7 @@ pub fn run(
     let is_bottom = |key: &[u8]| is_all && !view.levels.may_hold_from(1, key);
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
     let mut redirect = Redirect::new(&view.version);
-    let mut output =
-        TableOutput::new(context, keyspace.order.clone(), &options, u64::MAX, IoPriority::Flush);
+    let mut output = TableOutput::new(context, keyspace, &options, u64::MAX, IoPriority::Flush);
     let mut values = InOrder::new(context, view.clone(), Box::new(move |id| small.contains(&id)));
     let mut inputs: Vec<_> =
         waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter())).collect();

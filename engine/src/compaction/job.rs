@@ -103,13 +103,8 @@ pub fn run(
     };
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
     let options = keyspace.options().clone();
-    let mut output = TableOutput::new(
-        context,
-        keyspace.order.clone(),
-        &options,
-        options.table_bytes,
-        IoPriority::Compaction,
-    );
+    let mut output =
+        TableOutput::new(context, keyspace, &options, options.table_bytes, IoPriority::Compaction);
     let mut redirect = Redirect::new(&context.set.current());
     copy(context, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;

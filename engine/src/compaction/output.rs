@@ -5,11 +5,11 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
 use crate::env::budget::IoPriority;
-use crate::table::TableMeta;
-use crate::table::{TableSettings, TableWriter};
+use crate::table::{TableMeta, TableOwner, TableSettings, TableWriter};
 use crate::version::files::names;
 use crate::version::job::{JobContext, JobResult};
 use crate::version::settings::KeyspaceOptions;
+use crate::version::view::KeyspaceState;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ const SPEND_BYTES: u64 = 1 << 20;
 /// The tables that a job writes.
 pub struct TableOutput<'a> {
     context: &'a JobContext,
+    owner: TableOwner,
     order: KeyOrder,
     settings: TableSettings,
     /// A table is closed at the first new user key once it has this many bytes.
@@ -36,10 +37,10 @@ pub struct TableOutput<'a> {
 }
 
 impl<'a> TableOutput<'a> {
-    /// Nothing written yet.
+    /// Nothing written yet of tables of `keyspace`, laid out by `options`.
     pub fn new(
         context: &'a JobContext,
-        order: KeyOrder,
+        keyspace: &KeyspaceState,
         options: &KeyspaceOptions,
         split_bytes: u64,
         priority: IoPriority,
@@ -51,7 +52,8 @@ impl<'a> TableOutput<'a> {
         };
         TableOutput {
             context,
-            order,
+            owner: TableOwner { id: keyspace.id, name: keyspace.name.clone() },
+            order: keyspace.order.clone(),
             settings,
             split_bytes,
             priority,
@@ -103,9 +105,15 @@ impl<'a> TableOutput<'a> {
         let path = names::table(&tables.dir, id);
         let file = self.context.env.fs.create(&path).doing("create a table", &path)?;
         self.created.push(path.clone());
-        let (database, order) = (tables.database, self.order.clone());
-        let writer =
-            TableWriter::create(file.clone(), path.clone(), id, database, order, self.settings)?;
+        let writer = TableWriter::create(
+            file.clone(),
+            path.clone(),
+            id,
+            tables.database,
+            self.owner.clone(),
+            self.order.clone(),
+            self.settings,
+        )?;
         Ok((writer.with_policy(tables.filter_policy.as_ref()), path, file))
     }
 

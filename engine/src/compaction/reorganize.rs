@@ -72,9 +72,8 @@ pub fn run(
     let view = keyspace.view();
     let mut redirect = Redirect::new(&view.version);
     let options = keyspace.options().clone();
-    let order = keyspace.order.clone();
-    let mut output =
-        TableOutput::new(context, order, &options, options.table_bytes, IoPriority::Compaction);
+    let split = options.table_bytes;
+    let mut output = TableOutput::new(context, keyspace, &options, split, IoPriority::Compaction);
     let mut values = InOrder::new(context, view, Box::new(|_| true));
     let mut input = job::inputs(pick, levels)?;
     input.seek_to_first()?;

@@ -13,13 +13,15 @@ use crate::segment::{RecordKind, ScanMode, ScanStart, ScanTail, read_head, scan}
 use crate::table::TableStats;
 use crate::table::{Properties, Table, TableMeta};
 use crate::version::files::names::{self, FileName};
-use crate::version::manifest::scan_records;
+use crate::version::manifest_reader::ManifestReader;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Keys and values are printed up to this many bytes.
 const SHOWN_BYTES: usize = 64;
+/// A text of settings is printed up to this many bytes.
+const MAX_TEXT_BYTES: usize = 64 << 10;
 
 /// Prints the file at `path`, which may be any of a database's, as text to `out`. Reads nothing
 /// else and changes nothing. What is damaged is said, after what could be read.
@@ -44,8 +46,7 @@ pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
             .advise("check the path"));
     }
     if matches!(names::parse(path), FileName::Fixed) && path.ends_with(names::OPTIONS) {
-        let text = read_whole(env, path)?;
-        return out.write_all(&text).doing("print", path);
+        return print_text(env, path, out);
     }
     let file = env.fs.open(path).doing("open", path)?;
     let mut head = [0; HEADER_BYTES];
@@ -87,22 +88,21 @@ fn print(out: &mut dyn Write, path: &Path, text: std::fmt::Arguments<'_>) -> Res
     out.write_fmt(text).doing("print", path)
 }
 
-fn read_whole(env: &Env, path: &Path) -> Result<Vec<u8>> {
+/// Prints the beginning of a text: it has a few lines, whatever the length of the file.
+fn print_text(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
     let file = env.fs.open(path).doing("open", path)?;
-    let length = file.len().doing("measure", path)?;
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-    file.read_exact_at(&mut bytes, 0).doing("read", path)?;
-    Ok(bytes)
+    let mut text = vec![0; MAX_TEXT_BYTES];
+    let read = file.read_at(&mut text, 0).doing("read", path)?;
+    out.write_all(&text[..read]).doing("print", path)
 }
 
 fn inspect_manifest(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
-    for (offset, edit) in scan_records(&read_whole(env, path)?).in_file(path)? {
+    let mut reader = ManifestReader::open(env, path)?;
+    let printed = reader.for_each(|offset, edit| {
         print(out, path, format_args!("edit at {offset}\n"))?;
-        for change in &edit.changes {
-            print(out, path, format_args!("  {change:?}\n"))?;
-        }
-    }
-    Ok(())
+        edit.changes.iter().try_for_each(|change| print(out, path, format_args!("  {change:?}\n")))
+    });
+    printed.map(|_| ())
 }
 
 fn inspect_segment(

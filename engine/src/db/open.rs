@@ -136,7 +136,6 @@ impl Builder {
 
     /// Tells this listener of what happens in the database: flushes, compactions, write stalls,
     /// errors in the background, and more. See [`EventListener`] for an example.
-    #[must_use]
     pub fn event_listener(mut self, listener: Arc<dyn EventListener>) -> Self {
         self.listener = Some(listener);
         self
@@ -278,7 +277,7 @@ impl Opening {
         let left = recover::find_leftovers(&self.env, &self.dir, &found, current)?;
         let mut report =
             RecoveryReport { foreign_files: left.foreign, ..RecoveryReport::default() };
-        let (keyspaces, by_id) = self.open_keyspaces(&found.version)?;
+        let (keyspaces, by_id) = self.open_keyspaces(&found.version, &mut report)?;
         let replayed = replay(&self.env, &found.version, &mut |record| {
             recover::check_keyspace(&found, &record)?;
             recover::insert(&by_id, &found.version, &record)
@@ -331,6 +330,7 @@ impl Opening {
     fn open_keyspaces(
         &self,
         version: &Version,
+        report: &mut RecoveryReport,
     ) -> Result<(BTreeMap<String, Arc<KeyspaceState>>, BTreeMap<KeyspaceId, Arc<KeyspaceState>>)>
     {
         let shared = Arc::new(version.clone());
@@ -339,7 +339,8 @@ impl Opening {
             let name = keyspace.name.clone();
             self.comparators.check(&name, &keyspace.order)?;
             let order = self.comparators.named(&keyspace.order)?;
-            let options = KeyspaceOptions::from_text(&keyspace.settings)?;
+            let (options, notes) = KeyspaceOptions::from_manifest(&keyspace.settings)?;
+            report.adjusted_settings.extend(notes.iter().map(|note| format!("{name}: {note}")));
             let state = KeyspaceState::new(id, name.clone(), order, options, shared.clone());
             let state = Arc::new(state);
             by_name.insert(name, state.clone());

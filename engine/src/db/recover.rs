@@ -50,6 +50,9 @@ pub struct RecoveryReport {
     pub orphans_removed: u64,
     /// Files in the directory that are not CleaveDB's; left alone.
     pub foreign_files: u64,
+    /// Settings of keyspaces that were out of the range that this build allows, and what they are
+    /// taken for. Empty unless another build wrote the database.
+    pub adjusted_settings: Vec<String>,
 }
 
 /// What the manifest says.
@@ -73,34 +76,35 @@ pub fn read_version(
     current: Current,
     comparator_of: crate::version::build::ComparatorOf<'_>,
 ) -> Result<Manifested> {
-    let content = read_manifest(env, &tables.dir, current.database, current.manifest)?;
     let builder = VersionBuilder { tables, comparator_of };
     let path = names::manifest(&tables.dir, current.manifest);
-    let mut found = Manifested {
-        version: Version::default(),
-        next_file: current.manifest + 1,
-        last_seqno: 0,
-        manifest_bytes: content.length,
-        is_torn: content.is_torn,
-    };
-    for edit in &content.edits {
-        found.version =
-            builder.apply(&found.version, edit, &[]).map_err(|error| error.in_file(&path))?;
+    let (mut version, mut next_file, mut last_seqno) =
+        (Version::default(), current.manifest + 1, 0);
+    let end = read_manifest(env, &tables.dir, current.database, current.manifest, |edit| {
+        builder.apply_to(&mut version, &edit)?;
         for change in &edit.changes {
             match change {
-                Change::NextFile(id) => found.next_file = found.next_file.max(*id),
+                Change::NextFile(id) => next_file = next_file.max(*id),
                 Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => {
-                    found.last_seqno = found.last_seqno.max(*seqno);
+                    last_seqno = last_seqno.max(*seqno);
                 }
                 Change::AddKeyspace { flushed, .. } => {
-                    found.last_seqno = found.last_seqno.max(*flushed);
+                    last_seqno = last_seqno.max(*flushed);
                 }
                 _ => {}
             }
             let id = added_id(change).unwrap_or(0);
-            found.next_file = found.next_file.max(id + 1).min(MAX_ID);
+            next_file = next_file.max(id + 1).min(MAX_ID);
         }
-    }
+        Ok(())
+    })?;
+    let found = Manifested {
+        version,
+        next_file,
+        last_seqno,
+        manifest_bytes: end.length,
+        is_torn: end.is_torn,
+    };
     for keyspace in found.version.keyspaces.values() {
         keyspace.levels.check().map_err(|error| error.in_file(&path))?;
     }

@@ -21,6 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 /// A lock file that says more about its holder than so many bytes is cut in messages.
 const HOLDER_TEXT_LIMIT: u64 = 256;
 
+/// A lock file that is replaced so often while it is being locked is nobody's to wait for.
+const TRIES: usize = 100;
+
 /// Device and inode: who a file is, whatever path led to it.
 type FileIdentity = (u64, u64);
 
@@ -95,7 +98,7 @@ impl OsLock {
     pub(super) fn take(path: &Path, hold: Hold, holder: &str) -> io::Result<OsLock> {
         let (held, holder) = (held(), &hold.text(holder));
         let mut locks = held.locks();
-        loop {
+        for _ in 0..TRIES {
             if let Some(identity) = who_is_at(path)?
                 && let Some(taken) = locks.get_mut(&identity)
             {
@@ -115,6 +118,10 @@ impl OsLock {
                 return Ok(OsLock { identity, file: Some(file), held });
             }
         }
+        Err(io::Error::new(
+            ErrorKind::WouldBlock,
+            "somebody who replaces the lock file all the time",
+        ))
     }
 }
 

@@ -84,7 +84,9 @@ mod tests {
         };
         let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
         let builder = VersionBuilder { tables: &Arc::new(tables), comparator_of: &comparator_of };
-        builder.apply(version, &Edit::new(changes), &[]).unwrap()
+        let mut after = version.clone();
+        builder.apply_to(&mut after, &Edit::new(changes)).unwrap();
+        after
     }
 
     fn uses(segments: &[u64]) -> BTreeMap<SegmentId, SegmentUse> {

@@ -16,6 +16,7 @@ use super::format::{
 use super::meta::{RelocationMeta, TargetUse};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
+use crate::base::memory::zeroed;
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::cache::{BlockBytes, BlockCache, BlockKey, OpenFiles};
 use crate::env::fs::File;
@@ -80,7 +81,7 @@ fn read_directory(
 
 fn read_at(file: &dyn File, path: &Path, offset: u64, len: u64) -> Result<Vec<u8>> {
     // No more than the file has: the caller has compared with its length.
-    let mut bytes = vec![0; len as usize];
+    let mut bytes = zeroed(len)?;
     file.read_exact_at(&mut bytes, offset).doing("read", path).map_err(|error| error.at(offset))?;
     Ok(bytes)
 }

@@ -13,6 +13,7 @@ use super::tail::{BytesLocation, LiveTail};
 use crate::base::compression::{Codec, decompress};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
+use crate::base::memory::zeroed;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
 use crate::base::value::Value;
 use crate::env::batch_read::ReadRequest;
@@ -244,7 +245,9 @@ impl Segment {
         let place =
             self.tail.as_ref().map_or(BytesLocation::File, |tail| tail.find(pointer.offset, len));
         let (mut buffer, missing) = match place {
-            BytesLocation::File => (vec![0; len], len),
+            BytesLocation::File => {
+                (zeroed(len as u64).map_err(|error| self.place(error, pointer))?, len)
+            }
             BytesLocation::Memory { bytes, missing } => (bytes, missing),
             BytesLocation::Nowhere => {
                 let error = Error::corruption("a pointer leads behind the end of the segment");

@@ -44,7 +44,7 @@ mod writer;
 
 pub use iter::TableIter;
 pub use policy::FilterPolicy;
-pub use properties::{Properties, SegmentUse, Summary, TableMeta};
+pub use properties::{Properties, SegmentUse, Summary, TableMeta, TableOwner};
 pub use reader::Table;
 pub use stats::TableStats;
 pub use writer::{TableSettings, TableWriter};

@@ -1,7 +1,8 @@
 //! What is in a table, in numbers: its properties block, and what the manifest says about it.
 //!
 //! ```text
-//! properties   table id (varint), comparator name (length, bytes), codec (u8), summary,
+//! properties   table id (varint), keyspace id (varint), keyspace name (length, bytes),
+//!              comparator name (length, bytes), codec (u8), summary,
 //!              name of the filter policy (length, bytes) if the filter is one of the user's
 //! meta         table id (varint), bytes of the file (varint), summary      in the manifest
 //!
@@ -17,6 +18,8 @@
 //! and the meta of a table have the same summary; [`super::Table::verify`] compares it with the
 //! content.
 //!
+//! The keyspace is there for repairs: without a manifest, nothing else says whose a table is.
+//!
 //! The fingerprint is why an older file in the place of a table is refused even if it was valid
 //! once, has the same id and length, and the same numbers: one brought back by a backup, or by a
 //! checkpoint that has gone its own way since.
@@ -31,7 +34,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{
     EntryKind, MAX_KEY_BYTES, MAX_SEQNO, SeqNo, Trailer, internal_key, split_internal,
 };
-use crate::base::pointer::{SegmentId, TableId};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -183,11 +186,22 @@ fn decode_segments(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, Segmen
     Ok(segments)
 }
 
+/// The keyspace that a table is of, as the table itself says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableOwner {
+    /// The id of the keyspace.
+    pub id: KeyspaceId,
+    /// The name of the keyspace when the table was written; a keyspace keeps its name for life.
+    pub name: String,
+}
+
 /// What a table says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
     /// Its id.
     pub id: TableId,
+    /// The keyspace that it is of.
+    pub owner: TableOwner,
     /// The name of the order of its keys.
     pub comparator: String,
     /// How its blocks were compressed, where that paid.
@@ -208,6 +222,8 @@ impl Properties {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         put_varint(&mut out, self.id.0);
+        put_varint(&mut out, self.owner.id.0);
+        put_bytes(&mut out, self.owner.name.as_bytes());
         put_bytes(&mut out, self.comparator.as_bytes());
         out.push(self.codec as u8);
         self.summary.encode(&mut out);
@@ -220,6 +236,8 @@ impl Properties {
     pub(super) fn decode(bytes: &[u8]) -> Result<Self> {
         let mut reader = Reader::new(bytes);
         let id = TableId::decode(&mut reader)?;
+        let (owner_id, owner_name) = (KeyspaceId::decode(&mut reader)?, name(&mut reader)?);
+        let owner = TableOwner { id: owner_id, name: owner_name };
         let comparator = name(&mut reader)?;
         let codec = Codec::from_number(reader.u8()?)?;
         let summary = Arc::new(Summary::decode(&mut reader)?);
@@ -228,7 +246,7 @@ impl Properties {
             false => Some(name(&mut reader)?),
         };
         reader.finish("the properties block")?;
-        Ok(Properties { id, comparator, codec, summary, filter_policy })
+        Ok(Properties { id, owner, comparator, codec, summary, filter_policy })
     }
 }
 
@@ -315,6 +333,7 @@ mod tests {
         assert_eq!(reader.rest(), [77]);
         let properties = Properties {
             id: TableId(1),
+            owner: TableOwner { id: KeyspaceId(70_000), name: "ключи".into() },
             comparator: "é".into(),
             codec: Codec::Zstd,
             summary,

@@ -20,6 +20,7 @@ use super::tail::{StoredFilter, TableTail};
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
+use crate::base::memory::zeroed;
 use crate::cache::{BlockCache, BlockKey, OpenFiles};
 use crate::env::fs::File;
 use std::borrow::Cow;
@@ -221,7 +222,7 @@ impl Table {
     /// The block as it lies in the file, not checked yet.
     pub(super) fn sealed(&self, handle: BlockHandle) -> Result<Vec<u8>> {
         // The length was checked against the file's when the index was.
-        let mut sealed = vec![0; handle.len as usize];
+        let mut sealed = zeroed(handle.len.into())?;
         self.read(&mut sealed, handle.offset)?;
         Ok(sealed)
     }

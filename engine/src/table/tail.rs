@@ -8,6 +8,7 @@ use super::properties::{Properties, TableMeta};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::KeyOrder;
+use crate::base::memory::zeroed;
 use crate::base::pointer::TableId;
 use crate::env::fs::File;
 use std::path::Path;
@@ -141,7 +142,7 @@ impl Properties {
 
 fn read(file: &dyn File, path: &Path, offset: u64, len: u64) -> Result<Vec<u8>> {
     // No more than the file has: the caller has compared with its length.
-    let mut bytes = vec![0; len as usize];
+    let mut bytes = zeroed(len)?;
     file.read_exact_at(&mut bytes, offset).doing("read", path).map_err(|error| error.at(offset))?;
     Ok(bytes)
 }

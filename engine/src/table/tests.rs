@@ -3,7 +3,7 @@
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
 use super::format::{FileSeed, Fingerprint, Footer, seal};
-use super::properties::{Properties, Summary, TableMeta};
+use super::properties::{Properties, Summary, TableMeta, TableOwner};
 use super::stats::{TableCounts, TableStats};
 use super::{Table, TableIter, TableSettings, TableWriter};
 use crate::base::checksum::key_hash;
@@ -15,7 +15,7 @@ use crate::base::iter::EntryIter;
 use crate::base::key::{
     Comparator, EntryKind, KeyOrder, MAX_KEY_BYTES, MAX_SEQNO, SeqNo, Trailer, internal_key,
 };
-use crate::base::pointer::{SegmentId, TableId, ValuePointer};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
 use crate::cache::memory_fs::MemoryFs;
 use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::Fs;
@@ -97,7 +97,7 @@ impl Place {
     fn writer(&self, id: u64, settings: TableSettings) -> TableWriter {
         let (path, order) = (Self::path(id), self.order.clone());
         let file = self.fs.create(&path).unwrap();
-        TableWriter::create(file, path, TableId(id), DATABASE, order, settings).unwrap()
+        TableWriter::create(file, path, TableId(id), DATABASE, owner(), order, settings).unwrap()
     }
 
     fn write(&self, id: u64, settings: TableSettings, entries: &[Entry]) -> Arc<TableMeta> {
@@ -183,6 +183,10 @@ fn check_all(table: &Arc<Table>, entries: &[Entry]) {
         })
         .unwrap();
     assert_eq!(seen, entries.len());
+}
+
+fn owner() -> TableOwner {
+    TableOwner { id: KeyspaceId(1), name: "default".into() }
 }
 
 fn settings(block_bytes: usize, codec: Codec) -> TableSettings {
@@ -547,6 +551,7 @@ impl Parts {
         let comparator = order.name().to_string();
         let properties = Properties {
             id,
+            owner: owner(),
             comparator,
             codec: Codec::None,
             summary: summary.clone(),

@@ -14,7 +14,7 @@ use super::filter::FilterBuilder;
 use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Fingerprint, Footer, seal};
 use super::index::IndexBuilder;
 use super::policy::{FilterPolicy, PolicyBuilder};
-use super::properties::{Properties, Summary, TableMeta};
+use super::properties::{Properties, Summary, TableMeta, TableOwner};
 use crate::base::checksum::key_hash;
 use crate::base::compression::Codec;
 use crate::base::error::{InFile, IoContext, Result};
@@ -58,6 +58,7 @@ pub struct TableWriter {
     file: Arc<dyn File>,
     path: PathBuf,
     id: TableId,
+    owner: TableOwner,
     seed: FileSeed,
     order: KeyOrder,
     settings: TableSettings,
@@ -73,7 +74,8 @@ pub struct TableWriter {
 }
 
 impl TableWriter {
-    /// Begins table `id` of `database` in an empty `file`; `path` is for messages.
+    /// Begins table `id` of `database` and the keyspace `owner` in an empty `file`; `path` is for
+    /// messages.
     ///
     /// # Panics
     /// If the settings are out of range.
@@ -82,6 +84,7 @@ impl TableWriter {
         path: PathBuf,
         id: TableId,
         database: u64,
+        owner: TableOwner,
         order: KeyOrder,
         settings: TableSettings,
     ) -> Result<Self> {
@@ -91,6 +94,7 @@ impl TableWriter {
             file,
             path,
             id,
+            owner,
             seed: FileSeed::new(database, id),
             order,
             settings,
@@ -182,6 +186,7 @@ impl TableWriter {
         let index = self.seal(self.settings.codec, &index)?;
         let properties = Properties {
             id: self.id,
+            owner: self.owner.clone(),
             comparator: self.order.name().to_string(),
             codec: self.settings.codec,
             summary: Arc::clone(&summary),

@@ -39,16 +39,14 @@ impl Removed {
 }
 
 impl VersionBuilder<'_> {
-    /// The version after `edit`. Handles of new segments may be given; others are made.
-    pub fn apply(
-        &self,
-        base: &Version,
-        edit: &Edit,
-        segments: &[Arc<SegmentHandle>],
-    ) -> Result<Version> {
-        self.apply_tracking(base, edit, segments).map(|(version, _)| version)
+    /// Applies `edit` to a version that nobody else has: nothing of it is copied, so that replay
+    /// costs as much as the edits have changes. After an error the version is of no use.
+    pub fn apply_to(&self, version: &mut Version, edit: &Edit) -> Result<()> {
+        self.change(version, edit, &[]).map(|_| ())
     }
 
+    /// The version after `edit`, and what the edit took out. Handles of new segments may be given;
+    /// others are made.
     pub(super) fn apply_tracking(
         &self,
         base: &Version,
@@ -56,27 +54,37 @@ impl VersionBuilder<'_> {
         segments: &[Arc<SegmentHandle>],
     ) -> Result<(Version, Removed)> {
         let mut version = base.clone();
+        let removed = self.change(&mut version, edit, segments)?;
+        Ok((version, removed))
+    }
+
+    fn change(
+        &self,
+        version: &mut Version,
+        edit: &Edit,
+        segments: &[Arc<SegmentHandle>],
+    ) -> Result<Removed> {
         let mut removed = Removed::default();
         for change in &edit.changes {
             match change {
                 Change::AddTable { .. } | Change::RemoveTable { .. } => {
-                    self.change_table(&mut version, change, &mut removed)?;
+                    self.change_table(version, change, &mut removed)?;
                 }
                 Change::AddSegment { .. }
                 | Change::SealSegment { .. }
                 | Change::RemoveSegment { .. }
                 | Change::Holes { .. } => {
-                    self.change_segment(&mut version, change, segments, &mut removed)?;
+                    self.change_segment(version, change, segments, &mut removed)?;
                 }
                 Change::AddRelocation { .. } | Change::RemoveRelocation { .. } => {
-                    self.change_relocation(&mut version, change, &mut removed)?;
+                    self.change_relocation(version, change, &mut removed)?;
                 }
                 Change::Head(head) => version.head = *head,
                 Change::NextFile(_) | Change::LastSeqno(_) => {}
-                _ => self.change_keyspace(&mut version, change, &mut removed)?,
+                _ => self.change_keyspace(version, change, &mut removed)?,
             }
         }
-        Ok((version, removed))
+        Ok(removed)
     }
 
     fn change_keyspace(

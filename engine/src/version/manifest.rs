@@ -17,7 +17,6 @@
 //! edit that finds the file grown to several times its state.
 
 use crate::base::checksum::{checksum32, seed};
-use crate::base::coding::Reader;
 use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::pointer::MAX_ID;
@@ -25,13 +24,14 @@ use crate::env::Env;
 use crate::env::fs::File;
 use crate::version::edit::Edit;
 use crate::version::files::names;
+use crate::version::manifest_reader::ManifestReader;
 use crate::version::owner;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const RECORD_HEAD: usize = 8;
+pub(super) const RECORD_HEAD: usize = 8;
 /// An edit larger than this is not one of ours.
-const MAX_EDIT_BYTES: usize = 1 << 30;
+pub(super) const MAX_EDIT_BYTES: usize = 1 << 30;
 /// A manifest is rewritten once it is this many times larger than its first record...
 const GROWTH: u64 = 4;
 /// ...and at least this large, in bytes.
@@ -173,7 +173,11 @@ pub struct Current {
 /// Reads CURRENT.
 pub fn read_current(env: &Env, dir: &Path) -> Result<Current> {
     let path = dir.join(names::CURRENT);
-    let bytes = read_whole(env, &path)?;
+    let file = env.fs.open(&path).doing("open", &path)?;
+    let len = file.len().doing("measure", &path)?;
+    // One byte more tells a longer file, however long that is.
+    let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(HEADER_BYTES + 1)];
+    file.read_exact_at(&mut bytes, 0).doing("read", &path)?;
     let header = Header::decode(&bytes).in_file(&path)?;
     if header.kind != FileKind::Current || bytes.len() != HEADER_BYTES {
         return Err(Error::corruption("this is not a CURRENT file").in_file(&path));
@@ -185,46 +189,40 @@ pub fn read_current(env: &Env, dir: &Path) -> Result<Current> {
     Ok(Current { database: header.database, manifest: header.file })
 }
 
-fn read_whole(env: &Env, path: &Path) -> Result<Vec<u8>> {
-    let file = env.fs.open(path).doing("open", path)?;
-    let len = file.len().doing("measure", path)?;
-    let len = usize::try_from(len).map_err(|_| Error::corruption("too large").in_file(path))?;
-    let mut bytes = vec![0; len];
-    file.read_exact_at(&mut bytes, 0).doing("read", path)?;
-    Ok(bytes)
-}
-
-/// What a manifest holds.
-pub struct ManifestContent {
-    /// The edits, the whole state first.
-    pub edits: Vec<Edit>,
+/// How the file of a manifest ends.
+pub struct ManifestEnd {
     /// Length of the file in bytes.
     pub length: u64,
     /// True if it ends in a record that a crash cut short, whose edit never took effect.
     pub is_torn: bool,
 }
 
-/// Reads manifest `id` of `database`.
-pub fn read_manifest(env: &Env, dir: &Path, database: u64, id: u64) -> Result<ManifestContent> {
+/// Hands the edits of manifest `id` of `database` to `each`, the whole state first.
+pub fn read_manifest(
+    env: &Env,
+    dir: &Path,
+    database: u64,
+    id: u64,
+    mut each: impl FnMut(Edit) -> Result<()>,
+) -> Result<ManifestEnd> {
     let path = names::manifest(dir, id);
-    let bytes = read_whole(env, &path)?;
-    Header::decode_expected(&bytes, FileKind::Manifest, database, id).in_file(&path)?;
-    let mut edits = Vec::new();
-    let mut offset = HEADER_BYTES;
-    while let Some(payload) = record_at(&bytes, id, offset) {
-        let edit = Edit::decode(payload).map_err(|error| error.at(offset as u64)).in_file(&path)?;
-        edits.push(edit);
-        offset += RECORD_HEAD + payload.len();
-    }
-    if edits.is_empty() || rotted(&bytes, id, offset) {
+    let mut reader = ManifestReader::open(env, &path)?;
+    reader.header().check(FileKind::Manifest, database, id).in_file(&path)?;
+    let mut count = 0;
+    let end = reader.for_each(|_, edit| {
+        count += 1;
+        each(edit).in_file(&path)
+    })?;
+    if count == 0 || reader.find_record(end + 1)?.is_some() {
         // The first record was synced before CURRENT named the file, and any record before the
         // next one was written: neither can be a crash's doing.
         return Err(Error::corruption("an edit in the manifest does not match its checksum")
             .in_file(&path)
-            .at(offset as u64)
+            .at(end)
             .advise("restore the database from a checkpoint"));
     }
-    Ok(ManifestContent { edits, length: bytes.len() as u64, is_torn: offset < bytes.len() })
+    let length = reader.length();
+    Ok(ManifestEnd { length, is_torn: end < length })
 }
 
 /// Makes manifest `id` durable, and the name under which CURRENT names it: after the end of a
@@ -237,31 +235,35 @@ pub fn sync_manifest(env: &Env, dir: &Path, id: u64) -> Result<()> {
     env.fs.sync_dir(dir).doing("sync the directory", dir)
 }
 
-/// The payload of the record at `offset`, if it is valid.
-fn record_at(bytes: &[u8], manifest: u64, offset: usize) -> Option<&[u8]> {
-    let mut reader = Reader::new(bytes.get(offset..)?);
-    let length = reader.u32().ok()? as usize;
-    let checksum = reader.u32().ok()?;
-    if length == 0 || length > MAX_EDIT_BYTES {
-        return None;
-    }
-    let payload = reader.take(length).ok()?;
-    (checksum32(seed(manifest, offset as u64), payload) == checksum).then_some(payload)
+/// What can be read of a manifest that may be damaged.
+#[derive(Debug, Default)]
+pub struct Salvaged {
+    /// In the order in which they were written.
+    pub edits: Vec<Edit>,
+    /// How many of them come before any damage.
+    pub unbroken: usize,
 }
 
-/// True if a valid record follows the bad one at `offset`.
-fn rotted(bytes: &[u8], manifest: u64, offset: usize) -> bool {
-    (offset + 1..bytes.len()).any(|later| record_at(bytes, manifest, later).is_some())
-}
-
-/// Every record's place and edit, for the inspector; stops at the first bad one.
-pub fn scan_records(bytes: &[u8]) -> Result<Vec<(u64, Edit)>> {
-    let header = Header::decode(bytes)?;
-    let mut records = Vec::new();
-    let mut offset = HEADER_BYTES;
-    while let Some(payload) = record_at(bytes, header.file, offset) {
-        records.push((offset as u64, Edit::decode(payload)?));
-        offset += RECORD_HEAD + payload.len();
+/// Every edit that can be read of a manifest of `database`, also behind damage: each record names
+/// its place by its checksum. None if the manifest is another database's.
+pub fn salvage(env: &Env, path: &Path, database: u64) -> Result<Salvaged> {
+    let mut reader = ManifestReader::open(env, path)?;
+    let mut found = Salvaged::default();
+    if reader.header().database != database {
+        return Ok(found);
     }
-    Ok(records)
+    let (mut next, mut is_unbroken) = (HEADER_BYTES as u64, true);
+    // A search that fails ends what can be saved.
+    while let Ok(Some((offset, payload))) = reader.find_record(next) {
+        is_unbroken &= offset == next;
+        next = offset + (RECORD_HEAD + payload.len()) as u64;
+        match Edit::decode(&payload) {
+            Ok(edit) => {
+                found.edits.push(edit);
+                found.unbroken += usize::from(is_unbroken);
+            }
+            Err(_) => is_unbroken = false,
+        }
+    }
+    Ok(found)
 }

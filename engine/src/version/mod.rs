@@ -19,6 +19,7 @@ pub mod health;
 pub mod job;
 pub mod levels;
 pub mod manifest;
+pub mod manifest_reader;
 pub mod owner;
 pub mod pins;
 pub mod placing;

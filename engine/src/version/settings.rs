@@ -75,6 +75,60 @@ impl Default for KeyspaceOptions {
     }
 }
 
+/// A number among the settings, and the values that it may have.
+struct Range {
+    name: &'static str,
+    low: u64,
+    high: u64,
+    get: fn(&KeyspaceOptions) -> u64,
+    set: fn(&mut KeyspaceOptions, u64),
+}
+
+const RANGES: [Range; 6] = [
+    Range {
+        name: "block_bytes",
+        low: 256,
+        high: 1 << 20,
+        get: |it| it.block_bytes as u64,
+        set: |it, value| it.block_bytes = value as usize,
+    },
+    Range {
+        name: "filter_bits_per_key",
+        low: 0,
+        high: 64,
+        get: |it| it.filter_bits_per_key.into(),
+        set: |it, value| it.filter_bits_per_key = value as u32,
+    },
+    Range {
+        name: "table_bytes",
+        low: 4 << 10,
+        high: 4 << 30,
+        get: |it| it.table_bytes,
+        set: |it, value| it.table_bytes = value,
+    },
+    Range {
+        name: "memtable_bytes",
+        low: 4 << 10,
+        high: 16 << 30,
+        get: |it| it.memtable_bytes,
+        set: |it, value| it.memtable_bytes = value,
+    },
+    Range {
+        name: "level0_trigger",
+        low: 1,
+        high: 1000,
+        get: |it| it.level0_trigger as u64,
+        set: |it, value| it.level0_trigger = value as usize,
+    },
+    Range {
+        name: "level_base_bytes",
+        low: 4 << 10,
+        high: 1 << 40,
+        get: |it| it.level_base_bytes,
+        set: |it, value| it.level_base_bytes = value,
+    },
+];
+
 /// An error unless the setting `name` is from `low` to `high`.
 pub fn within(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
     if (low..=high).contains(&value) {
@@ -108,12 +162,9 @@ impl KeyspaceOptions {
 
     /// Checks every field; the error names the field and its range.
     pub fn validate(&self) -> Result<()> {
-        within("block_bytes", self.block_bytes as u64, 256, 1 << 20)?;
-        within("filter_bits_per_key", self.filter_bits_per_key.into(), 0, 64)?;
-        within("table_bytes", self.table_bytes, 4 << 10, 4 << 30)?;
-        within("memtable_bytes", self.memtable_bytes, 4 << 10, 16 << 30)?;
-        within("level0_trigger", self.level0_trigger as u64, 1, 1000)?;
-        within("level_base_bytes", self.level_base_bytes, 4 << 10, 1 << 40)?;
+        for range in RANGES {
+            within(range.name, (range.get)(self), range.low, range.high)?;
+        }
         for codec in [self.value_codec, self.block_codec] {
             if !codec.is_available() {
                 let name = codec_name(codec);
@@ -122,6 +173,24 @@ impl KeyspaceOptions {
             }
         }
         Ok(())
+    }
+
+    /// Reads the settings that the manifest has. A number out of its range takes the nearest one
+    /// that is allowed, and is noted: another build allowed it, and settings say only how new files
+    /// are written, so they keep nobody from opening a database. A codec that this build lacks
+    /// stays as it is; new files are written without it.
+    pub fn from_manifest(text: &str) -> Result<(Self, Vec<String>)> {
+        let mut options = Self::from_text(text)?;
+        let mut notes = Vec::new();
+        for range in RANGES {
+            let value = (range.get)(&options);
+            let allowed = value.clamp(range.low, range.high);
+            if allowed != value {
+                notes.push(format!("{} is taken for {allowed}: it was {value}", range.name));
+                (range.set)(&mut options, allowed);
+            }
+        }
+        Ok((options, notes))
     }
 
     /// The settings as lines of `name = value`.
@@ -233,6 +302,28 @@ mod tests {
         }
         let options = KeyspaceOptions { block_bytes: 1, ..Default::default() };
         assert!(options.validate().unwrap_err().to_string().contains("block_bytes"));
+    }
+
+    #[test]
+    fn stored_settings_out_of_range_are_clamped_and_noted() {
+        let odd = KeyspaceOptions {
+            block_bytes: 0,
+            filter_bits_per_key: u32::MAX,
+            table_bytes: u64::MAX,
+            memtable_bytes: 0,
+            level0_trigger: 0,
+            level_base_bytes: u64::MAX,
+            ..Default::default()
+        };
+        let (options, notes) = KeyspaceOptions::from_manifest(&odd.to_text()).unwrap();
+        options.validate().unwrap();
+        assert_eq!((options.block_bytes, options.table_bytes), (256, 4 << 30));
+        assert_eq!((options.memtable_bytes, options.level0_trigger), (4 << 10, 1));
+        assert_eq!(notes.len(), RANGES.len());
+        assert_eq!(notes[0], "block_bytes is taken for 256: it was 0");
+        let usual = KeyspaceOptions::default();
+        let (options, notes) = KeyspaceOptions::from_manifest(&usual.to_text()).unwrap();
+        assert_eq!((options, notes.len()), (usual, 0));
     }
 
     #[test]

@@ -341,6 +341,43 @@ fn holes_lie_within_a_sealed_segment() {
     for (segment, holes) in [(2, [(1 << 20, 4096)]), (5, [(0, 4096)]), (9, [(0, 4096)])] {
         let punch = Change::Holes { segment: SegmentId(segment), holes: holes.into() };
         let edit = Edit::new(vec![add.clone(), punch]);
-        assert!(builder.apply(&version, &edit, &[]).is_err(), "segment {segment}");
+        let mut after = version.clone();
+        assert!(builder.apply_to(&mut after, &edit).is_err(), "segment {segment}");
     }
+}
+
+#[test]
+fn replay_copies_no_map_however_many_edits_there_are() {
+    let place = Place::new();
+    let mut version = start(&place);
+    let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
+    let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };
+    // Where its maps are: one that was copied is somewhere else.
+    let places = |version: &Version| {
+        let keyspace = &version.keyspaces[&KEYSPACE];
+        (
+            Arc::as_ptr(&version.segments),
+            Arc::as_ptr(&version.relocations),
+            Arc::as_ptr(&version.uses),
+            Arc::as_ptr(keyspace),
+            Arc::as_ptr(&keyspace.levels),
+        )
+    };
+    let mut copies = 0;
+    for number in 100..20_100u64 {
+        let add = |id| Change::AddSegment { id, kind: SegmentKind::Log, epoch: number };
+        let (first, second) = (SegmentId(2 * number), SegmentId(2 * number + 1));
+        let relocated = Arc::new(RelocationMeta::empty(second));
+        let mut changes = vec![add(first), add(second)];
+        changes.push(Change::SealSegment { id: first, length: number });
+        changes.push(Change::RemoveSegment { id: second });
+        changes.push(Change::AddRelocation { meta: relocated });
+        changes.push(Change::Flushed { keyspace: KEYSPACE, seqno: number });
+        let before = places(&version);
+        builder.apply_to(&mut version, &Edit::new(changes)).unwrap();
+        copies += usize::from(number > 100 && places(&version) != before);
+    }
+    assert_eq!(copies, 0);
+    assert_eq!(version.relocations.len(), 20_000 + start(&place).relocations.len());
+    assert_eq!(version.keyspaces[&KEYSPACE].flushed, 20_099);
 }

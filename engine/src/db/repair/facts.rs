@@ -1,21 +1,28 @@
-//! What can still be known of a damaged database besides its data: its id, its keyspaces, and
-//! which table belongs to which.
+//! What can still be known of a damaged database besides its data: its id and its keyspaces.
 //!
-//! Taken from the longest valid beginning of the newest manifest that has one; without any, from
-//! the heads of the files, and there is one keyspace then until the log names others.
+//! - Every edit that can be read of the newest manifest that has any: keyspaces added and dropped.
+//! - The edits before the first that can't be read: a keyspace with an id that was given out by
+//!   then, and of which they have no trace, was dropped.
+//! - The properties of tables: id, name and comparator of the keyspace that a table is of.
+//! - Records of the log: ids.
+//!
+//! A keyspace that is known to be dropped stays dropped. One that no manifest tells of, nor says
+//! to be dropped, is kept: its data would be lost unseen otherwise. It has the name that its tables
+//! say, or `recovered-` and its id if only the log has records of it, and the report lists it.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::header::{HEADER_BYTES, Header};
 use crate::base::key::SeqNo;
-use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::db::DEFAULT_KEYSPACE;
 use crate::db::comparators::Comparators;
 use crate::db::recover::MAX_UNKNOWN_IDS;
 use crate::env::Env;
+use crate::table::Properties;
 use crate::version::Holes;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names::{self, FileName};
-use crate::version::manifest::{read_current, scan_records};
+use crate::version::manifest::{read_current, salvage};
 use crate::version::settings::KeyspaceOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -35,9 +42,16 @@ pub struct KnownKeyspace {
 pub struct Facts {
     pub database: u64,
     pub keyspaces: BTreeMap<KeyspaceId, KnownKeyspace>,
-    pub owners: BTreeMap<TableId, KeyspaceId>,
-    /// Keyspaces that were dropped: their records are no loss.
-    pub dropped: BTreeSet<KeyspaceId>,
+    /// Keyspaces that an edit dropped: their records are no loss.
+    dropped: BTreeSet<KeyspaceId>,
+    /// Of keyspaces with a lower id everything is known: one that is not there was dropped.
+    known_below: u64,
+    /// The names of those that no manifest told of, but for `default`.
+    pub recovered: Vec<String>,
+    /// The comparators that the user gave.
+    comparators: Comparators,
+    /// The settings of keyspaces whose own are lost.
+    settings: String,
     /// Segments with holes: their lengths, and the holes.
     pub punched: BTreeMap<SegmentId, (u64, Holes)>,
     /// Freed segments in which nothing was live, so that there is no file that says so.
@@ -58,7 +72,8 @@ impl Facts {
         comparators: &Comparators,
         options: &KeyspaceOptions,
     ) -> Result<Facts> {
-        let mut facts = Facts::default();
+        let (comparators, settings) = (comparators.clone(), options.to_text());
+        let mut facts = Facts { comparators, settings, ..Facts::default() };
         for path in env.fs.list(dir).doing("list", dir)? {
             let path = dir.join(path.file_name().unwrap_or_default());
             let named = names::parse(&path);
@@ -74,7 +89,6 @@ impl Facts {
         })?;
         facts.read_manifests(env);
         facts.leave_out_impossible(env);
-        facts.require_default(comparators, options);
         Ok(facts)
     }
 
@@ -118,30 +132,19 @@ impl Facts {
         }
         manifests.sort();
         for (_, path) in manifests.into_iter().rev() {
-            let edits = self.edits(env, &path);
-            if !edits.is_empty() {
-                edits.iter().for_each(|edit| self.learn(edit));
-                return;
+            let found = salvage(env, &path, self.database).unwrap_or_default();
+            if found.edits.is_empty() {
+                continue;
             }
+            for (number, edit) in found.edits.iter().enumerate() {
+                self.learn(edit, number < found.unbroken);
+            }
+            return;
         }
     }
 
-    /// The valid edits that a manifest begins with; none if it is another database's.
-    fn edits(&self, env: &Env, path: &Path) -> Vec<Edit> {
-        let read = || -> Result<Vec<Edit>> {
-            let file = env.fs.open(path).doing("open", path)?;
-            let len = usize::try_from(file.len().doing("measure", path)?).unwrap_or(0);
-            let mut bytes = vec![0; len];
-            file.read_exact_at(&mut bytes, 0).doing("read", path)?;
-            if Header::decode(&bytes)?.database != self.database {
-                return Ok(Vec::new());
-            }
-            Ok(scan_records(&bytes)?.into_iter().map(|(_, edit)| edit).collect())
-        };
-        read().unwrap_or_default()
-    }
-
-    fn learn(&mut self, edit: &Edit) {
+    /// Takes in an edit. `unbroken`: so were all before it.
+    fn learn(&mut self, edit: &Edit, unbroken: bool) {
         for change in &edit.changes {
             match change {
                 Change::AddKeyspace { id, name, order, settings, flushed } => {
@@ -158,9 +161,6 @@ impl Facts {
                 Change::DropKeyspace { id } => {
                     self.keyspaces.remove(id);
                     self.dropped.insert(*id);
-                }
-                Change::AddTable { keyspace, meta, .. } => {
-                    self.owners.insert(meta.id, *keyspace);
                 }
                 Change::Flushed { keyspace, seqno } => {
                     if let Some(known) = self.keyspaces.get_mut(keyspace) {
@@ -181,38 +181,81 @@ impl Facts {
                     self.given_up.insert(meta.segment);
                 }
                 Change::LastSeqno(seqno) => self.last_seqno = self.last_seqno.max(*seqno),
-                Change::NextFile(id) => self.highest_file = self.highest_file.max(*id),
+                Change::NextFile(id) => {
+                    self.highest_file = self.highest_file.max(*id);
+                    if unbroken {
+                        self.known_below = self.known_below.max(*id);
+                    }
+                }
                 _ => {}
             }
         }
     }
 
-    fn require_default(&mut self, comparators: &Comparators, options: &KeyspaceOptions) {
-        if self.keyspaces.values().any(|known| known.name == DEFAULT_KEYSPACE) {
-            return;
+    /// Takes in what the tables say of the keyspaces that no manifest told of. Afterwards there is
+    /// the keyspace `default`.
+    pub fn learn_tables<'a>(&mut self, tables: impl Iterator<Item = &'a Properties>) {
+        let mut unknown = BTreeMap::new();
+        for properties in tables {
+            let id = properties.owner.id;
+            if !self.is_dropped(id) && !self.keyspaces.contains_key(&id) {
+                unknown.insert(id, properties);
+            }
         }
-        // Creation gives it the first id.
-        let known = KnownKeyspace {
-            name: DEFAULT_KEYSPACE.to_owned(),
-            order: comparators.order_for_new(DEFAULT_KEYSPACE).name().to_owned(),
-            settings: options.to_text(),
-            flushed: 0,
-        };
-        self.keyspaces.insert(KeyspaceId(1), known);
+        // Of several with the same name all but the newest were dropped, or all were.
+        for (id, properties) in unknown.into_iter().rev() {
+            let name = self.free_name(id, &properties.owner.name);
+            self.recover(id, name, properties.comparator.clone());
+        }
+        if self.keyspaces.values().all(|known| known.name != DEFAULT_KEYSPACE) {
+            // Creation gives it the first id.
+            let order = self.comparators.order_for_new(DEFAULT_KEYSPACE).name().to_owned();
+            self.recover(KeyspaceId(1), DEFAULT_KEYSPACE.to_owned(), order);
+        }
     }
 
-    /// The keyspace that a record or table names. One that no manifest knows, nor knows to be
-    /// dropped, gets a name of its own.
-    pub fn keyspace(&mut self, id: KeyspaceId, order: &str) -> Option<&mut KnownKeyspace> {
-        if self.dropped.contains(&id) {
-            return None;
+    /// Makes sure that the keyspace which a record of the log names is known. False if it was
+    /// dropped.
+    pub fn learn_record(&mut self, id: KeyspaceId) -> bool {
+        if self.keyspaces.contains_key(&id) {
+            return true;
         }
-        Some(self.keyspaces.entry(id).or_insert_with(|| KnownKeyspace {
-            name: format!("recovered-{}", id.0),
-            order: order.to_owned(),
-            settings: KeyspaceOptions::default().to_text(),
-            flushed: 0,
-        }))
+        // Its id must not be given to another one, whether it was dropped or not.
+        self.highest_file = self.highest_file.max(id.0);
+        if self.is_dropped(id) {
+            return false;
+        }
+        let name = self.free_name(id, "");
+        let order = self.comparators.order_for_new(&name).name().to_owned();
+        self.recover(id, name, order);
+        true
+    }
+
+    /// True if the keyspace is known to be dropped.
+    pub fn is_dropped(&self, id: KeyspaceId) -> bool {
+        let known = self.keyspaces.contains_key(&id);
+        self.dropped.contains(&id) || (!known && id.0 < self.known_below)
+    }
+
+    fn recover(&mut self, id: KeyspaceId, name: String, order: String) {
+        if name != DEFAULT_KEYSPACE {
+            self.recovered.push(name.clone());
+        }
+        self.highest_file = self.highest_file.max(id.0);
+        let known = KnownKeyspace { name, order, settings: self.settings.clone(), flushed: 0 };
+        self.keyspaces.insert(id, known);
+    }
+
+    /// This name, unless it is taken or empty: then one that is neither.
+    fn free_name(&self, id: KeyspaceId, wanted: &str) -> String {
+        let is_free = |name: &String| self.keyspaces.values().all(|known| known.name != *name);
+        let wanted = Some(wanted.to_owned()).filter(|name| !name.is_empty());
+        let numbered = (1..).map(|number: u64| match number {
+            1 => format!("recovered-{}", id.0),
+            _ => format!("recovered-{}-{number}", id.0),
+        });
+        let mut names = wanted.into_iter().chain(numbered);
+        names.find(is_free).expect("there are more numbers than keyspaces")
     }
 }
 

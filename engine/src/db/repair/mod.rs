@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! opens and checks? ──► it stays as it is
-//! else  facts.rs    what the manifests still say: keyspaces, owners of tables
+//! else  facts.rs    which keyspaces there are, by the manifests or else by the tables
 //!       values.rs   where values are, in segments kept and freed
 //!       sources.rs  what tables and the end of the log still hold
 //!       rebuild.rs  both merged into new tables, then a new manifest
@@ -64,6 +64,11 @@ pub struct RepairReport {
     pub log_records: u64,
     /// Keys whose newest value could not be read any more; they are gone.
     pub lost_keys: u64,
+    /// Keyspaces that no manifest tells of any more, but for `default`. They have the names that
+    /// their tables say, or `recovered-` and a number if they were in no table yet, and the
+    /// settings that the builder was given. If one of them had been dropped before the manifest
+    /// was lost, drop it again.
+    pub recovered_keyspaces: Vec<String>,
     /// Files moved to the folder `lost`.
     pub files_set_aside: u64,
     /// What was wrong.
@@ -84,7 +89,13 @@ impl Builder {
     /// manifest, or other files, are lost or damaged. Data may be lost, and the report says how
     /// much; files that can't be used are set aside in the folder `lost`, never removed.
     ///
-    /// Needs the comparators that the database was created with.
+    /// Needs the comparators that the database was created with: fails with
+    /// [`ErrorKind::InvalidOption`] if tables are ordered by one that was not given, or the other
+    /// way round. A keyspace of which no manifest and no table tells the comparator is ordered by
+    /// the one given for its name, `default` or `recovered-` and its number, or else by bytes.
+    ///
+    /// Keyspaces that were dropped stay dropped, as far as a manifest can still say so; see
+    /// [`RepairReport::recovered_keyspaces`].
     pub fn repair(mut self) -> Result<RepairReport> {
         let env = self.env_to_use();
         self = self.only_existing(&env);

@@ -11,7 +11,6 @@ use crate::db::open::Builder;
 use crate::db::repair::facts::Facts;
 use crate::db::repair::sources::{
     KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order,
-    owner_by_values,
 };
 use crate::db::repair::values::ValueFinder;
 use crate::db::repair::{RepairReport, set_aside};
@@ -19,14 +18,14 @@ use crate::env::Env;
 use crate::env::fs::File;
 use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
-use crate::table::{TableMeta, TableSettings, TableStats, TableWriter};
+use crate::table::{Properties, TableMeta, TableOwner, TableSettings, TableStats, TableWriter};
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names::{self, FileName};
 use crate::version::files::{PurgeQueue, TableContext, TableHandle};
 use crate::version::levels::LEVELS;
 use crate::version::manifest::ManifestWriter;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -70,13 +69,12 @@ impl<'a> Rebuild<'a> {
 
     /// Reads, writes, and puts the new manifest in force.
     pub fn run(mut self, report: &mut RepairReport) -> Result<()> {
-        for id in self.facts.keyspaces.keys().copied().collect::<Vec<_>>() {
-            self.source(id, "")?;
-        }
         let mut replaced = self.read_segments(report)?;
         replaced.extend(self.read_relocations(report));
         replaced.extend(self.read_tables(report)?);
         self.read_log(report)?;
+        report.recovered_keyspaces = std::mem::take(&mut self.facts.recovered);
+        self.next_file = self.next_file.max(self.facts.highest_file.saturating_add(1));
         let mut changes = self.segment_changes();
         for (&id, source) in &self.sources {
             let known = &self.facts.keyspaces[&id];
@@ -106,14 +104,18 @@ impl<'a> Rebuild<'a> {
         self.env.fs.sync_dir(dir).doing("sync the directory", dir)
     }
 
-    /// The source of a keyspace; `None` if it was dropped.
-    fn source(&mut self, id: KeyspaceId, order: &str) -> Result<Option<&mut KeyspaceSource>> {
-        let Some(known) = self.facts.keyspace(id, order) else { return Ok(None) };
-        if !self.sources.contains_key(&id) {
-            let order = self.builder.comparators().named(&known.order).map_err(needs_order)?;
-            self.sources.insert(id, KeyspaceSource::new(order, &known.settings, known.flushed)?);
+    /// The source of a keyspace that is known.
+    fn source(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceSource> {
+        match self.sources.entry(id) {
+            btree_map::Entry::Occupied(found) => Ok(found.into_mut()),
+            btree_map::Entry::Vacant(free) => {
+                let known = &self.facts.keyspaces[&id];
+                let comparators = self.builder.comparators();
+                comparators.check(&known.name, &known.order)?;
+                let order = comparators.named(&known.order).map_err(needs_order)?;
+                Ok(free.insert(KeyspaceSource::new(order, &known.settings, known.flushed)?))
+            }
         }
-        Ok(self.sources.get_mut(&id))
     }
 
     /// Finds the segments; returns the files that are none.
@@ -151,38 +153,40 @@ impl<'a> Rebuild<'a> {
 
     /// Reads the tables; returns all their files, which new ones replace.
     fn read_tables(&mut self, report: &mut RepairReport) -> Result<Vec<PathBuf>> {
-        let mut replaced = Vec::new();
-        for (named, path) in std::mem::take(&mut self.facts.files) {
-            if let FileName::Table(id) = named {
-                replaced.push(path);
-                self.read_table(id, report)?;
-            } else {
-                self.facts.files.push((named, path));
+        let (mut replaced, mut found) = (Vec::new(), Vec::new());
+        for (named, path) in &self.facts.files {
+            let FileName::Table(id) = *named else { continue };
+            replaced.push(path.clone());
+            match describe_table(self.env, &self.context, id) {
+                Ok(described) => found.push(described),
+                Err(error) => report.problems.push(error),
             }
+        }
+        self.facts.learn_tables(found.iter().map(|(properties, _)| properties));
+        // One without tables and without records is there all the same.
+        for id in self.facts.keyspaces.keys().copied().collect::<Vec<_>>() {
+            self.source(id)?;
+        }
+        for (properties, meta) in found {
+            self.add_table(&properties, meta, report)?;
         }
         Ok(replaced)
     }
 
-    fn read_table(&mut self, id: TableId, report: &mut RepairReport) -> Result<()> {
-        let (properties, meta) = match describe_table(self.env, &self.context, id) {
-            Ok(found) => found,
-            Err(error) => {
-                report.problems.push(error);
-                return Ok(());
-            }
-        };
+    fn add_table(
+        &mut self,
+        properties: &Properties,
+        meta: TableMeta,
+        report: &mut RepairReport,
+    ) -> Result<()> {
         self.last_seqno = self.last_seqno.max(meta.summary.max_seqno);
+        if self.facts.is_dropped(properties.owner.id) {
+            return Ok(());
+        }
         let order =
             self.builder.comparators().named(&properties.comparator).map_err(needs_order)?;
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
-        let owner = match self.facts.owners.get(&id) {
-            Some(owner) => Some(*owner),
-            None => owner_by_values(&table, &self.values),
-        };
-        let owner = owner.unwrap_or(KeyspaceId(1));
-        if let Some(source) = self.source(owner, &properties.comparator)? {
-            source.add_table(table, report);
-        }
+        self.source(properties.owner.id)?.add_table(table, &properties.comparator, report);
         Ok(())
     }
 
@@ -191,8 +195,9 @@ impl<'a> Rebuild<'a> {
         for found in log_end(&values.segments) {
             each_record(self.env, found, &mut |record| {
                 self.last_seqno = self.last_seqno.max(record.seqno);
-                if let Some(source) = self.source(record.keyspace, "")? {
-                    report.log_records += u64::from(source.add_record(found.head.id, record)?);
+                if self.facts.learn_record(record.keyspace) {
+                    let added = self.source(record.keyspace)?.add_record(found.head.id, record)?;
+                    report.log_records += u64::from(added);
                 }
                 Ok(())
             })?;
@@ -248,7 +253,8 @@ fn write_tables(
         inputs.push(SortedRunIter::Table(table.table()?.full_scan()));
     }
     let mut merged = MergeIter::new(source.order.clone(), inputs);
-    let mut tables = Tables { rebuild, source, next: first, open: None, done: Vec::new() };
+    let owner = TableOwner { id: keyspace, name: rebuild.facts.keyspaces[&keyspace].name.clone() };
+    let mut tables = Tables { rebuild, source, owner, next: first, open: None, done: Vec::new() };
     let mut last: Option<Vec<u8>> = None;
     merged.seek_to_first()?;
     while merged.valid() {
@@ -297,6 +303,7 @@ fn readable(
 struct Tables<'a> {
     rebuild: &'a Rebuild<'a>,
     source: &'a KeyspaceSource,
+    owner: TableOwner,
     next: u64,
     open: Option<OpenTable>,
     done: Vec<TableMeta>,
@@ -310,7 +317,9 @@ impl Tables<'_> {
         }
         let (writer, ..) = match &mut self.open {
             Some(open) => open,
-            none => none.insert(create(self.rebuild, self.source, TableId(self.next))?),
+            none => {
+                none.insert(create(self.rebuild, self.source, &self.owner, TableId(self.next))?)
+            }
         };
         writer.add(key, trailer, payload)
     }
@@ -331,7 +340,12 @@ impl Tables<'_> {
     }
 }
 
-fn create(rebuild: &Rebuild<'_>, source: &KeyspaceSource, id: TableId) -> Result<OpenTable> {
+fn create(
+    rebuild: &Rebuild<'_>,
+    source: &KeyspaceSource,
+    owner: &TableOwner,
+    id: TableId,
+) -> Result<OpenTable> {
     let context = &rebuild.context;
     let path = names::table(&context.dir, id);
     let file = rebuild.env.fs.create(&path).doing("create a table", &path)?;
@@ -340,8 +354,14 @@ fn create(rebuild: &Rebuild<'_>, source: &KeyspaceSource, id: TableId) -> Result
         codec: source.options.block_codec,
         filter_bits_per_key: source.options.filter_bits_per_key,
     };
-    let order = source.order.clone();
-    let writer =
-        TableWriter::create(file.clone(), path.clone(), id, context.database, order, settings)?;
+    let writer = TableWriter::create(
+        file.clone(),
+        path.clone(),
+        id,
+        context.database,
+        owner.clone(),
+        source.order.clone(),
+        settings,
+    )?;
     Ok((writer.with_policy(context.filter_policy.as_ref()), path, file))
 }

@@ -11,9 +11,8 @@ use crate::base::entry::Slot;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
-use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
+use crate::base::pointer::{SegmentId, TableId, ValuePointer};
 use crate::db::repair::RepairReport;
-use crate::db::repair::values::ValueFinder;
 use crate::env::Env;
 use crate::memtable::Memtable;
 use crate::segment::{RecordKind, RecordView, SegmentHead, SegmentKind};
@@ -54,15 +53,16 @@ pub struct KeyspaceSource {
 
 impl KeyspaceSource {
     pub fn new(order: KeyOrder, settings: &str, flushed: SeqNo) -> Result<KeyspaceSource> {
-        let options = KeyspaceOptions::from_text(settings)?;
+        let options = KeyspaceOptions::from_manifest(settings)?.0;
         let loose = Arc::new(Memtable::new(order.clone()));
         Ok(KeyspaceSource { order, options, tables: Vec::new(), loose, flushed })
     }
 
-    /// Takes in a table: whole, or what can be read of it.
-    pub fn add_table(&mut self, table: Arc<TableHandle>, report: &mut RepairReport) {
+    /// Takes in a table: whole, or what can be read of it. `order` is the name of its order.
+    pub fn add_table(&mut self, table: Arc<TableHandle>, order: &str, report: &mut RepairReport) {
         self.flushed = self.flushed.max(table.meta.summary.max_seqno);
-        let verified = table.table().and_then(|open| open.verify(|_, _, _| Ok(())));
+        let verified =
+            self.check_order(&table, order).and_then(|()| table.table()?.verify(|_, _, _| Ok(())));
         match verified {
             Ok(()) => {
                 report.tables += 1;
@@ -73,6 +73,18 @@ impl KeyspaceSource {
                 self.pick_up(&table);
             }
         }
+    }
+
+    /// Refuses a table that can't be merged as it is.
+    fn check_order(&self, table: &TableHandle, order: &str) -> Result<()> {
+        if order == self.order.name() {
+            return Ok(());
+        }
+        let message = format!(
+            "a table of a keyspace ordered by {:?} is ordered by {order:?}",
+            self.order.name()
+        );
+        Err(Error::corruption(message).in_file(table.path()))
     }
 
     /// Saves the entries before the first damaged block and behind the last one.
@@ -209,25 +221,6 @@ pub fn each_record(
         // Noted when the segment was found: what lies behind the bad frame stays in doubt.
         (Ok(_), None) | (Err(_), None) => Ok(()),
     }
-}
-
-/// The keyspace that a table's values say they are of; `None` if it has none, or none can be read.
-pub fn owner_by_values(table: &TableHandle, values: &ValueFinder) -> Option<KeyspaceId> {
-    if table.meta.summary.segments.is_empty() {
-        return None;
-    }
-    let mut entries = table.table().ok()?.iter(false);
-    entries.seek_to_first().ok()?;
-    while entries.valid() {
-        let slot = Slot::decode(entries.trailer().kind().ok()?, entries.payload()).ok()?;
-        if let Slot::Pointer(pointer) = slot
-            && let Some(keyspace) = values.keyspace_of(pointer)
-        {
-            return Some(keyspace);
-        }
-        entries.next().ok()?;
-    }
-    None
 }
 
 /// The error for a keyspace whose order is not known.

@@ -190,15 +190,14 @@ fn keyspaces_are_told_apart() {
     let db = crate::open(&dir).unwrap();
     assert_eq!(db.keyspace("other").unwrap().get("a").unwrap().unwrap(), vec![2; 2000]);
     db.close().unwrap();
-    // Without any manifest the name is gone, the content is not.
+    // Without any manifest the tables say whose they are.
     for manifest in files(&dir, ".man") {
         std::fs::remove_file(manifest).unwrap();
     }
     Db::repair(&dir).unwrap();
     let db = crate::open(&dir).unwrap();
     assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), vec![1; 2000]);
-    let name = db.keyspaces().into_iter().find(|name| name.starts_with("recovered-")).unwrap();
-    assert_eq!(db.keyspace(&name).unwrap().get("a").unwrap().unwrap(), vec![2; 2000]);
+    assert_eq!(db.keyspace("other").unwrap().get("a").unwrap().unwrap(), vec![2; 2000]);
 }
 
 struct Backwards;
@@ -238,4 +237,148 @@ fn where_there_is_nothing_there_is_nothing_to_repair() {
     std::fs::create_dir_all(&dir).unwrap();
     std::fs::write(dir.join("notes.txt"), "mine").unwrap();
     assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+fn remove_manifests(dir: &Path) {
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    for manifest in files(dir, ".man") {
+        std::fs::remove_file(manifest).unwrap();
+    }
+}
+
+fn get(db: &Db, keyspace: &str, key: &str) -> Option<Vec<u8>> {
+    let keyspace = db.existing_keyspace(keyspace).unwrap()?;
+    keyspace.get(key).unwrap().map(|value| value.to_vec())
+}
+
+/// A keyspace that was dropped, whose records are in a segment that a live value keeps, and of
+/// which the manifest has no trace any more.
+fn fill_and_drop(dir: &Path) {
+    let db = crate::open(dir).unwrap();
+    let gone = db.keyspace("gone").unwrap();
+    gone.put("a", vec![1; 2000]).unwrap();
+    gone.put("b", "small").unwrap();
+    db.default_keyspace().put("kept", vec![2; 2000]).unwrap();
+    db.drop_keyspace("gone").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = crate::open(dir).unwrap();
+    db.default_keyspace().put("later", "small").unwrap();
+    db.close().unwrap();
+}
+
+#[test]
+fn a_dropped_keyspace_stays_dropped() {
+    let dir = doc_dir("repair-dropped");
+    fill_and_drop(&dir);
+    std::fs::remove_file(dir.join("CURRENT")).unwrap();
+    let report = Db::repair(&dir).unwrap();
+    assert_eq!((report.keys, report.lost_keys), (2, 0), "{report:?}");
+    assert!(report.recovered_keyspaces.is_empty(), "{report:?}");
+    let db = crate::open(&dir).unwrap();
+    assert_eq!(db.keyspaces(), ["default"]);
+    assert_eq!(get(&db, "default", "kept").unwrap(), vec![2; 2000]);
+}
+
+#[test]
+fn a_drop_behind_damage_in_the_manifest_still_counts() {
+    let dir = doc_dir("repair-drop-salvaged");
+    let db = crate::open(&dir).unwrap();
+    let gone = db.keyspace("gone").unwrap();
+    gone.put("a", vec![1; 2000]).unwrap();
+    db.default_keyspace().put("kept", vec![2; 2000]).unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    let db = crate::open(&dir).unwrap();
+    db.keyspace("more").unwrap().put("m", "in the log").unwrap();
+    db.drop_keyspace("gone").unwrap();
+    db.close().unwrap();
+    let manifest = files(&dir, ".man").pop().unwrap();
+    let bytes = std::fs::read(&manifest).unwrap();
+    // The edit that created `more` can't be read; the one that dropped `gone` comes behind it.
+    let at = bytes.windows(4).rposition(|window| window == b"more").unwrap();
+    flip(&manifest, at);
+    let report = Db::repair(&dir).unwrap();
+    let db = crate::open(&dir).unwrap();
+    let names = db.keyspaces();
+    assert_eq!(names.len(), 2, "{names:?}");
+    assert_eq!(get(&db, "default", "kept").unwrap(), vec![2; 2000]);
+    assert_eq!(get(&db, &names[1], "m").unwrap(), b"in the log");
+    assert_eq!(report.recovered_keyspaces, names[1..]);
+}
+
+#[test]
+fn without_a_manifest_tables_say_whose_they_are() {
+    let dir = doc_dir("repair-names");
+    let builder = || Db::builder(&dir).comparator("back", Arc::new(Backwards));
+    let db = builder().open().unwrap();
+    for name in ["default", "other", "back"] {
+        let keys = db.keyspace(name).unwrap();
+        for key in ["a", "b", "c"] {
+            keys.put(key, format!("{key} of {name}")).unwrap();
+        }
+    }
+    db.flush().unwrap();
+    db.keyspace("young").unwrap().put("y", "in no table yet").unwrap();
+    db.keyspace("other").unwrap().put("b", "newer").unwrap();
+    db.close().unwrap();
+    remove_manifests(&dir);
+    let error = Db::repair(&dir).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert!(error.to_string().contains("\"backwards\""), "{error}");
+    let report = builder().repair().unwrap();
+    assert_eq!((report.keys, report.lost_keys), (10, 0), "{report:?}");
+    let db = builder().open().unwrap();
+    let names = db.keyspaces();
+    let young = names.iter().find(|name| name.starts_with("recovered-")).unwrap();
+    assert_eq!(names, ["back", "default", "other", young]);
+    let mut recovered = report.recovered_keyspaces.clone();
+    recovered.sort();
+    assert_eq!(recovered, ["back", "other", young]);
+    assert_eq!(get(&db, young, "y").unwrap(), b"in no table yet");
+    assert_eq!(get(&db, "default", "b").unwrap(), b"b of default");
+    assert_eq!(get(&db, "other", "b").unwrap(), b"newer");
+    let back: Vec<_> = db.keyspace("back").unwrap().keys().map(Result::unwrap).collect();
+    assert_eq!(back, [b"c".to_vec(), b"b".to_vec(), b"a".to_vec()]);
+    db.check().unwrap();
+    // An id that only the log knows is not given to anybody else.
+    db.keyspace("new").unwrap().put("n", "n").unwrap();
+    db.close().unwrap();
+    remove_manifests(&dir);
+    builder().repair().unwrap();
+    let db = builder().open().unwrap();
+    assert_eq!(db.keyspaces().len(), 5);
+    assert_eq!(get(&db, young, "y").unwrap(), b"in no table yet");
+}
+
+#[test]
+fn keyspaces_without_a_manifest_are_ordered_as_asked() {
+    let dir = doc_dir("repair-order-asked");
+    let db = crate::open(&dir).unwrap();
+    let young = db.keyspace_with("young", KeyspaceOptions::default()).unwrap();
+    young.put("a", "1").unwrap();
+    db.default_keyspace().put("d", "2").unwrap();
+    db.close().unwrap();
+    remove_manifests(&dir);
+    let wrong = Db::builder(&dir).comparator("default", Arc::new(Backwards));
+    assert_eq!(wrong.repair().unwrap().keys, 2, "nothing contradicts it");
+    let error = crate::open(&dir).err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+    // Now the tables say how they are ordered.
+    remove_manifests(&dir);
+    assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::InvalidOption);
+}
+
+#[test]
+fn a_comparator_that_tables_contradict_is_refused() {
+    let dir = doc_dir("repair-order-other");
+    let db = crate::open(&dir).unwrap();
+    db.default_keyspace().put("a", "1").unwrap();
+    db.flush().unwrap();
+    db.close().unwrap();
+    remove_manifests(&dir);
+    let wrong = Db::builder(&dir).comparator("default", Arc::new(Backwards));
+    let error = wrong.repair().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption);
+    assert_eq!(Db::repair(&dir).unwrap().keys, 1);
 }

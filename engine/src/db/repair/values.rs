@@ -124,13 +124,6 @@ impl ValueFinder {
         }
         found.handle.segment.read_value(place, keyspace, key, seqno).map(|_| ())
     }
-
-    /// The keyspace that the record of a pointer says it is of.
-    pub fn keyspace_of(&self, pointer: ValuePointer) -> Option<KeyspaceId> {
-        self.places(pointer).into_iter().find_map(|place| {
-            self.segments.get(&place.segment)?.handle.segment.keyspace_of(place).ok()
-        })
-    }
 }
 
 fn missing(place: ValuePointer) -> Error {

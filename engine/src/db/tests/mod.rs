@@ -1,6 +1,7 @@
 //! Whole databases in which segments were relocated, by hand: what value GC leaves behind is read,
 //! checked, copied, opened and repaired like anything else.
 
+mod bounded;
 pub(crate) mod by_hand;
 mod dropped;
 mod head;

@@ -178,8 +178,12 @@ fn change(random: &dyn Random) -> Change {
 fn forge(env: &Env, changes: Vec<Change>) {
     let dir = Path::new(DIR);
     let current = read_current(env, dir).unwrap();
-    let content = read_manifest(env, dir, current.database, current.manifest).unwrap();
-    let mut state: Vec<Change> = content.edits.into_iter().flat_map(|edit| edit.changes).collect();
+    let mut state: Vec<Change> = Vec::new();
+    let take = |edit: Edit| {
+        state.extend(edit.changes);
+        Ok(())
+    };
+    read_manifest(env, dir, current.database, current.manifest, take).unwrap();
     state.extend(changes);
     let id = current.manifest + 1000;
     ManifestWriter::create(env, dir, current.database, id, &Edit::new(state)).map(drop).unwrap();

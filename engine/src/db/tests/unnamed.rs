@@ -29,8 +29,9 @@ fn a_table_counts_while_no_version_names_it() {
     let keyspace = &db.core.states()[0];
     let mut options = KeyspaceOptions::clone(&keyspace.options());
     options.block_codec = Codec::None;
-    let (context, order) = (db.core.background.context(), keyspace.order.clone());
-    let mut output = TableOutput::new(context, order, &options, u64::MAX, IoPriority::Compaction);
+    let context = db.core.background.context();
+    let mut output =
+        TableOutput::new(context, keyspace, &options, u64::MAX, IoPriority::Compaction);
     let trailer = Trailer::new(1, EntryKind::Put);
     for number in 0..40_000_u32 {
         output.add(&number.to_be_bytes(), trailer, &[7; 50]).unwrap();

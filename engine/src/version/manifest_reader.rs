@@ -1,0 +1,149 @@
+//! Reading a manifest, record by record.
+//!
+//! Nothing in a file is believed before its checksum holds, and that includes lengths: a sparse
+//! file can claim any. So a record is hashed piece by piece first, and memory for all of it is
+//! taken only once its checksum was found to hold. Besides that record one piece is held.
+
+use crate::base::checksum::{RunningHash, seed};
+use crate::base::coding::Reader;
+use crate::base::error::{Error, IoContext, Result};
+use crate::base::header::{HEADER_BYTES, Header};
+use crate::base::memory::zeroed;
+use crate::env::Env;
+use crate::env::fs::File;
+use crate::version::edit::Edit;
+use crate::version::manifest::{MAX_EDIT_BYTES, RECORD_HEAD};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Bytes that are read at a time.
+const PIECE_BYTES: usize = 256 << 10;
+/// No manifest is longer: it is rewritten once it has several times the bytes of its first record.
+const MAX_MANIFEST_BYTES: u64 = 8 << 30;
+/// Bytes that a search hashes in vain before it gives up. After a crash less than one record is
+/// searched, which takes a small part of this.
+const PATIENCE_BYTES: u64 = 4 << 30;
+
+/// A manifest open for reading.
+pub struct ManifestReader {
+    file: Arc<dyn File>,
+    path: PathBuf,
+    header: Header,
+    len: u64,
+    piece: Vec<u8>,
+    /// Where the piece begins.
+    piece_at: u64,
+    patience: u64,
+}
+
+impl ManifestReader {
+    /// Opens the manifest at `path`. Its header is valid; whose it is, the caller compares.
+    pub fn open(env: &Env, path: &Path) -> Result<ManifestReader> {
+        let file = env.fs.open(path).doing("open", path)?;
+        let len = file.len().doing("measure", path)?;
+        if len > MAX_MANIFEST_BYTES {
+            let message = format!("no manifest has {len} bytes");
+            return Err(Error::corruption(message).in_file(path));
+        }
+        let mut head = vec![0; HEADER_BYTES.min(usize::try_from(len).unwrap_or(HEADER_BYTES))];
+        file.read_exact_at(&mut head, 0).doing("read", path)?;
+        let header = Header::decode(&head).map_err(|error| error.in_file(path))?;
+        let (piece, path) = (Vec::new(), path.to_path_buf());
+        let patience = PATIENCE_BYTES;
+        Ok(ManifestReader { file, path, header, len, piece, piece_at: 0, patience })
+    }
+
+    /// Length of the file in bytes.
+    pub fn length(&self) -> u64 {
+        self.len
+    }
+
+    /// The header.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Hands every edit and its place to `each`, up to the first record that is not valid; returns
+    /// where that would be.
+    pub fn for_each(&mut self, mut each: impl FnMut(u64, Edit) -> Result<()>) -> Result<u64> {
+        let mut offset = HEADER_BYTES as u64;
+        while let Some(payload) = self.record_at(offset)? {
+            let edit =
+                Edit::decode(&payload).map_err(|error| error.at(offset).in_file(&self.path))?;
+            each(offset, edit)?;
+            offset += (RECORD_HEAD + payload.len()) as u64;
+        }
+        Ok(offset)
+    }
+
+    /// The payload of the record at `offset`, if it is valid.
+    pub fn record_at(&mut self, offset: u64) -> Result<Option<Vec<u8>>> {
+        let Some((start, length)) = self.valid_at(offset)? else { return Ok(None) };
+        let mut payload = zeroed(length).map_err(|error| error.in_file(&self.path))?;
+        match self.bytes(start, payload.len().min(PIECE_BYTES))? {
+            Some(piece) if piece.len() == payload.len() => payload.copy_from_slice(piece),
+            _ => self.file.read_exact_at(&mut payload, start).doing("read", &self.path)?,
+        }
+        Ok(Some(payload))
+    }
+
+    /// The first valid record at `from` or behind it: its place and its payload.
+    pub fn find_record(&mut self, from: u64) -> Result<Option<(u64, Vec<u8>)>> {
+        let mut offset = from;
+        while offset < self.len {
+            if let Some(payload) = self.record_at(offset)? {
+                return Ok(Some((offset, payload)));
+            }
+            offset += 1;
+        }
+        Ok(None)
+    }
+
+    /// Where the payload of the record at `offset` begins and how long it is, if it is valid.
+    fn valid_at(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
+        let Some(head) = self.bytes(offset, RECORD_HEAD)? else { return Ok(None) };
+        let mut head = Reader::new(head);
+        let (length, sum) = (u64::from(head.u32()?), head.u32()?);
+        let start = offset + RECORD_HEAD as u64;
+        let fits = start.checked_add(length).is_some_and(|end| end <= self.len);
+        if length == 0 || length > MAX_EDIT_BYTES as u64 || !fits {
+            return Ok(None);
+        }
+        let mut hash = RunningHash::with_seed(seed(self.header.file, offset));
+        let mut hashed = 0;
+        while hashed < length {
+            let part = (length - hashed).min(PIECE_BYTES as u64);
+            let Some(bytes) = self.bytes(start + hashed, part as usize)? else { return Ok(None) };
+            hash.update(bytes);
+            hashed += part;
+        }
+        if hash.checksum32() == sum {
+            return Ok(Some((start, length)));
+        }
+        self.patience = self.patience.checked_sub(length).ok_or_else(|| {
+            Error::corruption("the end of the manifest is too strange to be a torn write")
+                .in_file(&self.path)
+                .at(offset)
+                .advise("restore the database from a checkpoint")
+        })?;
+        Ok(None)
+    }
+
+    /// At most [`PIECE_BYTES`] from `offset` on; `None` if the file has not as many.
+    fn bytes(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
+        if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
+            return Ok(None);
+        }
+        let held = offset >= self.piece_at
+            && offset + len as u64 <= self.piece_at + self.piece.len() as u64;
+        if !held {
+            let part = (self.len - offset).min(PIECE_BYTES as u64) as usize;
+            let mut piece = std::mem::take(&mut self.piece);
+            piece.resize(part, 0);
+            self.file.read_exact_at(&mut piece, offset).doing("read", &self.path)?;
+            (self.piece, self.piece_at) = (piece, offset);
+        }
+        let at = (offset - self.piece_at) as usize;
+        Ok(self.piece.get(at..at + len))
+    }
+}
