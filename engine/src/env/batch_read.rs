@@ -1,8 +1,8 @@
-//! Many reads at once: what makes range queries over separated values fast (WiscKey, section
+//! Many reads at once, which make range queries over separated values fast (WiscKey, section
 //! 3.3.1). A device answers thirty random reads in little more than the time of one.
 //!
-//! A batch is shared by the one who takes its results and by the workers that read. Each request
-//! is claimed by whoever comes first: a worker, or `take` itself when no worker has begun with
+//! A batch is shared by the caller that takes its results and by the workers that read. Each
+//! request is claimed by whichever comes first: a worker, or `take` itself if no worker has begun
 //! it. So a result never waits in a queue, and a reader without a single worker still answers.
 
 use super::fs::File;
@@ -13,33 +13,34 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// One read: `len` bytes at `offset`.
 #[derive(Clone)]
 pub struct ReadRequest {
-    /// Where from.
+    /// The file to read from.
     pub file: Arc<dyn File>,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// How many bytes; a file that ends before is an `UnexpectedEof` error of this request.
+    /// Number of bytes; if the file ends before, this request fails with `UnexpectedEof`.
     pub len: usize,
 }
 
-/// Reads that are under way. Dropping it cancels those that have not begun.
+/// Reads that are under way. Dropping the handle cancels those that have not begun.
 pub trait PendingReads: Send + Sync {
-    /// Waits for request number `index` of the batch and takes its bytes or its error. Each may
-    /// be taken once. Errors of other requests do not matter here.
+    /// Waits for request number `index` of the batch and takes its bytes or its error. Each may be
+    /// taken once. Errors of other requests do not matter here.
     fn take(&mut self, index: usize) -> io::Result<Vec<u8>>;
 }
 
-/// A way to have many reads in flight.
+/// A reader that can have many reads in flight.
 pub trait BatchReader: Send + Sync {
     /// Hands over a batch and returns at once.
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads>;
-    /// For statistics: "threads", "io_uring" or "one by one", and why if it was to be another.
+    /// Returns the way of reading, for statistics: "threads", "io_uring" or "one by one", with the
+    /// reason if it replaces another.
     fn name(&self) -> &'static str;
 }
 
-/// Which way of reading is wanted.
+/// The way in which parallel reads are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParallelReads {
-    /// A pool of threads: it works everywhere, and measured with a cold page cache on a small
+    /// A pool of threads, because it works everywhere. Measured with a cold page cache on a small
     /// machine, neither it (32 threads) nor a ring (64 reads in flight) was always faster.
     #[default]
     Auto,
@@ -48,7 +49,7 @@ pub enum ParallelReads {
     /// Linux's io_uring if the kernel allows it and the crate is built with feature `io-uring`,
     /// else threads.
     IoUring,
-    /// None: each value is read when it is asked for.
+    /// No parallel reads: each value is read when it is needed.
     Off,
 }
 
@@ -61,13 +62,13 @@ impl ReadRequest {
         Ok(bytes)
     }
 
-    /// The bytes, if they are in memory already.
+    /// Returns the bytes if they are in the page cache.
     fn read_cached(&self) -> Option<Vec<u8>> {
         let mut bytes = self.buffer().ok()?;
         self.file.read_cached(&mut bytes, self.offset).then_some(bytes)
     }
 
-    /// Room for the bytes; that there is none is an error of this request alone.
+    /// Allocates the buffer; if there is no memory for it, only this request fails.
     pub(super) fn buffer(&self) -> io::Result<Vec<u8>> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(self.len)?;
@@ -76,7 +77,7 @@ impl ReadRequest {
     }
 }
 
-/// One request's way from asked to taken.
+/// The progress of one request.
 enum ReadSlot {
     Waiting(ReadRequest),
     Reading,
@@ -84,7 +85,7 @@ enum ReadSlot {
     Taken,
 }
 
-/// Requests that were handed over together. Its lock is a leaf: nothing is locked under it.
+/// A batch of requests. Its lock is a leaf: nothing is locked under it.
 pub(super) struct ReadBatch {
     slots: Mutex<ReadSlots>,
     done: Condvar,
@@ -92,18 +93,18 @@ pub(super) struct ReadBatch {
 
 struct ReadSlots {
     slots: Vec<ReadSlot>,
-    /// No slot before this one waits for a worker.
+    /// The first slot that may wait for a worker; all slots before it are claimed.
     next: usize,
-    /// The slot whose result somebody waits for; there is one taker at most.
+    /// The slot whose result is awaited, if any; at most one thread takes results.
     awaited: Option<usize>,
 }
 
-/// After this many requests in a row that need the device, the others are not tried in memory.
+/// Number of cache misses in a row after which the rest of a batch is not tried in the cache.
 const CACHE_PATIENCE: usize = 2;
 
 impl ReadBatch {
-    /// A batch of these requests, and how many of them workers have to read. What is in the page
-    /// cache is read at once: handing it to a worker takes longer than reading it.
+    /// Creates a batch and returns it with the number of requests that workers have to read. Bytes
+    /// in the page cache are read at once: handing them to a worker takes longer than reading them.
     pub(super) fn new(requests: Vec<ReadRequest>) -> (Arc<ReadBatch>, usize) {
         let (mut misses, mut waiting) = (0, 0);
         let mut slot = |request: ReadRequest| {
@@ -125,7 +126,7 @@ impl ReadBatch {
         (Arc::new(ReadBatch { slots: Mutex::new(slots), done: Condvar::new() }), waiting)
     }
 
-    /// Takes the next request that nobody has begun with. Its result must be given to
+    /// Claims the next request that nobody has begun. Its result must be passed to
     /// [`ReadBatch::finish`].
     pub(super) fn claim(&self) -> Option<(usize, ReadRequest)> {
         let mut slots = self.lock();
@@ -173,7 +174,7 @@ impl ReadBatch {
         }
     }
 
-    /// Forgets the requests that nobody has begun with; their files are let go.
+    /// Cancels the requests that nobody has begun and releases their files.
     fn cancel(&self) {
         let mut slots = self.lock();
         let cancelled: Vec<ReadSlot> =
@@ -209,7 +210,7 @@ impl ReadSlot {
     }
 }
 
-/// The results of a batch, for the one who asked.
+/// The results of a batch, for its submitter.
 pub(super) struct BatchResults(pub(super) Arc<ReadBatch>);
 
 impl PendingReads for BatchResults {
@@ -224,7 +225,7 @@ impl Drop for BatchResults {
     }
 }
 
-/// No parallel reads: each is made when its result is taken.
+/// A reader without parallel reads: each read is made when its result is taken.
 pub(super) struct OneByOne;
 
 impl BatchReader for OneByOne {

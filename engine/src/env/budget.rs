@@ -1,15 +1,15 @@
 //! The I/O budget that background work shares, so that it gives way to the foreground.
 //!
-//! Background work says what it has written, about every MiB, and waits here if that was too
-//! fast. There is no limit at all until somebody needs one: the user, who may set a cap, or reads,
-//! which are timed, one of 64. When their mean rises over what it is in quiet, the limit goes down
-//! by steps, and up again when they recover. It is a hint and works like one: too few reads, or no
-//! quiet time to compare with, and nobody is held up; a change of the load is taken for the new
-//! quiet after some seconds.
+//! Background work reports the bytes it has written, about every MiB, and waits here if that was
+//! too fast. There is no limit until one is needed: the user may set a cap, and reads, one of 64 of
+//! which is timed, may set a limit. When their mean time rises over that of reads in quiet, the
+//! limit is lowered step by step, and raised again when they recover. The limit is a heuristic:
+//! with too few reads, or no quiet time to compare with, nobody is held up. A lasting change of the
+//! load is taken for the new quiet time after some seconds.
 //!
-//! Value GC owns a quarter of any limit while compaction wants it all, and all of it while
-//! compaction rests, so neither starves. Flushes are never held up, as writers wait for them. When
-//! space is over its target or L0 fills up, only the user's cap holds.
+//! Value GC gets a quarter of any limit while compaction spends too, and all of it while compaction
+//! rests, so neither starves. Flushes are never held up, as writers wait for them. When space is
+//! over its target or L0 fills up, only the user's cap applies.
 //!
 //! Lock: `state`, a leaf, never held while waiting or during I/O.
 
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Who spends.
+/// The kind of background work that spends the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoPriority {
-    /// A flush: counted, never held up.
+    /// A flush; its bytes are counted, but it is never held up.
     Flush,
     /// A compaction.
     Compaction,
@@ -30,7 +30,7 @@ pub enum IoPriority {
     Gc,
 }
 
-/// Why background work may not be held up for the sake of reads.
+/// A reason not to hold background work up for the sake of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
     /// Space is over its target.
@@ -39,55 +39,56 @@ pub enum Pressure {
     Level0 = 2,
 }
 
-/// Reads are slow from this many times their quiet time on...
+/// Reads are slow if their mean is more than this many times the quiet time, and also exceeds it by
+/// `SLOW_BY_NANOS`.
 const SLOW: f64 = 1.3;
-/// ...and this much longer. Below that it is not the device that they wait for, but a processor:
-/// measured on two cores, reads from memory took 5 µs in quiet and 20 beside writers, whatever
-/// compaction did, and holding that up only let L0 grow.
+/// Least excess over the quiet time, in nanoseconds, that counts as slow. Below that reads wait for
+/// a processor, not for the device: measured on two cores, reads from memory took 5 µs in quiet and
+/// 20 µs beside writers, whatever compaction did, and limiting it only let L0 grow.
 const SLOW_BY_NANOS: f64 = 20_000.0;
-/// A read counts as no more than this many times the quiet time: one that lost its processor
-/// for milliseconds would outweigh all others.
+/// A read's time is capped at this many times the quiet time; otherwise a read that lost its
+/// processor for milliseconds would outweigh all others.
 const OUTLIER: f64 = 8.0;
-/// Before the quiet time is known, as no more than this.
+/// The same cap in nanoseconds, before the quiet time is known.
 const OUTLIER_NANOS: u64 = 10_000_000;
-/// Reads are judged this often at most...
+/// Least time between two looks at the reads.
 const WINDOW: Duration = Duration::from_millis(100);
-/// ...by this many samples at least...
+/// Least number of samples for a mean.
 const LEAST_SAMPLES: u64 = 16;
-/// ...and if so many don't come in this time, there is nobody to give way to.
+/// If fewer than `LEAST_SAMPLES` busy reads come in this time, the limit for reads is lifted.
 const NOBODY: Duration = Duration::from_secs(2);
-/// A read is quiet if nobody has spent for this long.
+/// A read counts as quiet if no background work has spent for this long.
 const QUIET_AFTER: Duration = Duration::from_millis(500);
-/// The limit never goes below this many bytes a second, reads slow or not.
+/// Lowest limit, in bytes per second, however slow reads are.
 const LEAST_LIMIT: f64 = (16 << 20) as f64;
-/// A limit above this many bytes a second is none.
+/// A limit that rises above this, in bytes per second, is dropped.
 const NO_LIMIT: f64 = (2u64 << 30) as f64;
-/// The share of value GC while compaction spends too.
+/// The share of the limit that value GC gets while compaction spends too.
 const GC_SHARE: f64 = 0.25;
-/// Who has not spent for this long wants nothing.
+/// A spender that has not spent for this long is resting, and its share is free.
 const RESTING: Duration = Duration::from_millis(500);
-/// How much of some quiet reads goes into the quiet time.
+/// The weight of a new mean of quiet reads in the quiet time.
 const LEARNING: f64 = 0.5;
-/// How fast the quiet time follows what may be a new load, for each slow window.
+/// The factor by which the quiet time grows with each slow window, to follow a new load.
 const DRIFT: f64 = 1.01;
 
-/// What background work may write.
+/// The budget of background writes.
 pub struct Budget {
     clock: Arc<dyn Clock>,
     cap: Option<u64>,
-    /// Reads in quiet, and while background work was under way.
+    /// Times of reads in quiet, without background work.
     quiet: ReadTimes,
     busy: ReadTimes,
-    /// The longest time that counts.
+    /// The longest time, in nanoseconds, that one read counts as.
     outlier_nanos: AtomicU64,
-    /// When somebody spent last, in nanoseconds.
+    /// The time of the last spending, in nanoseconds.
     last_spent: AtomicU64,
     pressures: AtomicU8,
     state: Mutex<BudgetState>,
     changed: Condvar,
 }
 
-/// Times of reads, summed up.
+/// The sum and the number of read times.
 #[derive(Default)]
 struct ReadTimes {
     nanos: AtomicU64,
@@ -100,13 +101,14 @@ impl ReadTimes {
         self.count.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Their mean, if they are enough; then they are forgotten.
+    /// Returns the mean of the samples and resets them, or `None` if there are fewer than
+    /// `LEAST_SAMPLES`.
     fn take(&self) -> Option<f64> {
         let count = self.count.load(Ordering::Relaxed);
         if count < LEAST_SAMPLES {
             return None;
         }
-        // A read that comes in between is counted to one side only: harmless.
+        // A read that is added between the two stores is counted in one of them only: harmless.
         self.count.store(0, Ordering::Relaxed);
         Some(self.nanos.swap(0, Ordering::Relaxed) as f64 / count as f64)
     }
@@ -114,9 +116,9 @@ impl ReadTimes {
 
 #[derive(Default)]
 struct BudgetState {
-    /// For the sake of reads, in bytes a second.
+    /// The limit for the sake of reads, in bytes per second.
     limit: Option<f64>,
-    /// The mean time of a read in quiet, in nanoseconds; unknown before the first quiet reads.
+    /// Mean time of a read in quiet, in nanoseconds; `None` before the first quiet reads.
     quiet_nanos: Option<f64>,
     window_begun: Duration,
     window_spent: u64,
@@ -125,12 +127,12 @@ struct BudgetState {
     closed: bool,
 }
 
-/// One of those that share a limit.
+/// The account of one spender that shares the limit.
 #[derive(Default, Clone, Copy)]
 struct BudgetLane {
-    /// What it has spent is within the limit from then on.
+    /// The moment from which on all its spending is within the limit.
     paid: Duration,
-    /// When it spent last.
+    /// The time of its last spending; `None` if there was none.
     spent: Option<Duration>,
 }
 
@@ -141,7 +143,7 @@ impl BudgetLane {
 }
 
 impl Budget {
-    /// A budget without limit but `cap`, in bytes a second.
+    /// Creates a budget whose only limit is `cap`, in bytes per second, if there is one.
     pub fn new(clock: Arc<dyn Clock>, cap: Option<u64>) -> Self {
         Budget {
             clock,
@@ -156,7 +158,7 @@ impl Budget {
         }
     }
 
-    /// Notes that a read of the foreground took this long.
+    /// Adds the time of a foreground read.
     pub fn note_read(&self, time: Duration) {
         let spent = Duration::from_nanos(self.last_spent.load(Ordering::Relaxed));
         let is_quiet = self.clock.since(spent) > QUIET_AFTER;
@@ -164,7 +166,7 @@ impl Budget {
         reads.add(nanos(time).min(self.outlier_nanos.load(Ordering::Relaxed)));
     }
 
-    /// Says whether there is a reason not to hold background work up.
+    /// Sets or clears a reason not to hold background work up.
     pub fn press(&self, by: Pressure, on: bool) {
         let before = match on {
             true => self.pressures.fetch_or(by as u8, Ordering::Relaxed),
@@ -182,12 +184,12 @@ impl Budget {
         self.changed.notify_all();
     }
 
-    /// What holds now, in bytes a second, if anything does.
+    /// Returns the limit in force, in bytes per second, if there is one.
     pub fn limit(&self) -> Option<u64> {
         self.rate(&self.state.lock()).map(|rate| rate as u64)
     }
 
-    /// Says that `bytes` were written; waits if that was too fast.
+    /// Reports that `bytes` were written; waits if that was too fast.
     pub fn spend(&self, priority: IoPriority, bytes: u64) {
         let mut state = self.state.lock();
         let now = self.clock.now();
@@ -213,7 +215,7 @@ impl Budget {
         }
     }
 
-    /// The limit in force.
+    /// Returns the limit in force, in bytes per second, or `None`.
     fn rate(&self, state: &BudgetState) -> Option<f64> {
         let pressed = self.pressures.load(Ordering::Relaxed) != 0;
         let limit = state.limit.filter(|_| !pressed);
@@ -224,7 +226,7 @@ impl Budget {
         }
     }
 
-    /// Charges the bytes to the spender; returns until when it has to wait for them.
+    /// Charges the bytes to the spender; returns the moment until which it has to wait, if any.
     fn charge(
         &self,
         state: &mut BudgetState,
@@ -243,7 +245,7 @@ impl Budget {
         Some(mine.paid)
     }
 
-    /// Once a window: are reads slower than in quiet?
+    /// Compares busy reads with quiet ones, at most once per `WINDOW`, and adapts the limit.
     fn look_at_reads(&self, state: &mut BudgetState, now: Duration) {
         let elapsed = now.saturating_sub(state.window_begun);
         if elapsed < WINDOW {
@@ -269,8 +271,8 @@ fn nanos(time: Duration) -> u64 {
 }
 
 impl BudgetState {
-    /// Moves the limit after a window in which reads took `mean` nanoseconds, and `spent` bytes a
-    /// second were.
+    /// Adapts the limit after a window in which reads took `mean` nanoseconds and background work
+    /// wrote `spent` bytes per second.
     fn judge(&mut self, mean: f64, spent: f64) {
         let Some(quiet) = self.quiet_nanos else {
             return;
@@ -299,7 +301,7 @@ mod tests {
         env.threads.spawn("spender", Box::new(work)).unwrap()
     }
 
-    /// Runs `work` in virtual time; tells how long it took.
+    /// Runs `work` in virtual time and returns how long it took.
     fn timed(cap: Option<u64>, work: impl FnOnce(&Env, &Arc<Budget>)) -> Duration {
         let (env, simulation) = Env::simulated(7);
         simulation.run(|| {
@@ -333,7 +335,7 @@ mod tests {
     #[test]
     fn gc_owns_a_quarter_and_gets_the_rest_when_compaction_rests() {
         let took = timed(Some(10 * MIB), |env, budget| {
-            // A quarter against three quarters: compaction ends first, after 40 s.
+            // GC gets a quarter and compaction three quarters: compaction ends first, after 40 s.
             let compaction = spender(env, budget, IoPriority::Compaction, 300);
             let gc = spender(env, budget, IoPriority::Gc, 200);
             compaction.join().unwrap();
@@ -341,11 +343,12 @@ mod tests {
             assert!(now.abs_diff(Duration::from_secs(40)) < Duration::from_secs(3), "{now:?}");
             gc.join().unwrap();
         });
-        // 100 MiB of GC by then, and 10 s for the others.
+        // GC has written 100 MiB by then and needs 10 s for the other 100 MiB.
         assert!(took.abs_diff(Duration::from_secs(50)) < Duration::from_secs(4), "{took:?}");
     }
 
-    /// For some seconds: reads that take so long, and background work that would write so much.
+    /// Runs a load for some seconds: reads that each take `read_micros`, and background work that
+    /// tries to write `mib_per_second`.
     fn load(env: &Env, budget: &Arc<Budget>, read_micros: u64, mib_per_second: u64, seconds: u64) {
         let until = env.clock.now() + Duration::from_secs(seconds);
         let (reader, reads) = (env.clone(), budget.clone());

@@ -1,27 +1,27 @@
-//! Time, through one door.
+//! The engine's only access to time.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// A clock. In a simulation it moves with each step, with each reading, and when everybody waits.
+/// A clock. A simulated one advances with each step, with each reading, and when all threads wait.
 pub trait Clock: Send + Sync {
-    /// Time since some fixed moment; never goes back.
+    /// Returns the time since some fixed moment; it never goes back.
     fn now(&self) -> Duration;
-    /// The time since `begun`, an earlier reading; zero if that is still to come.
+    /// Returns the time since `begun`, an earlier reading; zero if `begun` lies in the future.
     ///
-    /// Two readings are subtracted here and in [`Clock::left`] only, which can't overflow: any
-    /// time may pass between the reading that a decision was made on and the next one.
+    /// Readings are subtracted only here and in [`Clock::left`], which can't overflow: any time may
+    /// pass between the reading that a decision was based on and the next one.
     fn since(&self, begun: Duration) -> Duration {
         self.now().saturating_sub(begun)
     }
-    /// The time that is left until the moment `until`; zero if it has passed.
+    /// Returns the time that is left until the moment `until`; zero if it has passed.
     fn left(&self, until: Duration) -> Duration {
         until.saturating_sub(self.now())
     }
-    /// Time since 1970, for people to read.
+    /// Returns the time since 1970, for people to read.
     fn wall(&self) -> Duration;
 }
 
-/// The system's clocks. `now` counts from the clock's creation.
+/// The system's clocks. `now` counts from the creation of this value.
 pub(super) struct OsClock {
     start: Instant,
 }
@@ -38,7 +38,7 @@ impl Clock for OsClock {
     }
 
     fn wall(&self) -> Duration {
-        // A clock set to before 1970 is shown as 1970: nothing but messages depends on it.
+        // A clock set to before 1970 is shown as 1970: only messages depend on it.
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 }

@@ -1,11 +1,11 @@
-//! One pass over a file around the page cache: what value GC reads it does not read again, and
-//! through the cache it would take the place of what readers want, and be copied once more.
+//! Reads of a file around the page cache, for one pass. Value GC does not read the same bytes
+//! again; through the cache they would evict what readers want, and be copied once more.
 //!
-//! Such reads are of whole blocks to memory at whole blocks, so they go to a buffer of that kind
-//! first. What others have written to the file is read as they wrote it: the system writes back
-//! what is only in the cache before.
+//! A direct read transfers whole blocks to block-aligned memory, so it goes to an aligned buffer
+//! first. Writes through the cache are visible to it: the system writes dirty pages back before the
+//! read.
 //!
-//! Lock: `buffer`, a leaf, held during a read, as the one that makes a pass reads alone.
+//! Lock: `buffer`, a leaf, held during a read, as only one thread makes a pass.
 
 use super::fs::{AccessPattern, File};
 use std::fs;
@@ -13,22 +13,22 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Blocks of all usual devices have this length, or a part of it.
+/// Block size in bytes; blocks of all usual devices have this length or a divisor of it.
 const BLOCK_BYTES: usize = 4096;
-/// For fewer bytes the way through the cache is the shorter one.
+/// Least length of a direct read in bytes; shorter reads are faster through the cache.
 const LEAST_BYTES: usize = 32 << 10;
 
-/// A file that is read once.
+/// A file that is read once, around the page cache.
 pub(super) struct DirectRead {
-    /// Through the cache.
+    /// The file opened through the page cache.
     file: Arc<dyn File>,
-    /// The same around it.
+    /// The same file opened with `O_DIRECT`.
     direct: fs::File,
     buffer: Mutex<AlignedBuffer>,
 }
 
 impl DirectRead {
-    /// `direct` is open for reading without the cache.
+    /// Wraps `file`; `direct` is the same file, open for reading with `O_DIRECT`.
     pub(super) fn new(file: Arc<dyn File>, direct: fs::File) -> Self {
         DirectRead { file, direct, buffer: Mutex::new(AlignedBuffer::new(LEAST_BYTES)) }
     }
@@ -38,7 +38,7 @@ impl DirectRead {
         let mut buffer = self.buffer.lock().unwrap_or_else(PoisonError::into_inner);
         let blocks = buffer.at_least(skipped + buf.len());
         let (mut start, mut read) = (offset - skipped as u64, 0);
-        // One that ends within a block was the last: the next could not begin at a whole one.
+        // A read that ends within a block was the last: the next could not begin at a whole block.
         while read < blocks.len() && read % BLOCK_BYTES == 0 {
             match self.direct.read_at(&mut blocks[read..], start) {
                 Ok(0) => break,
@@ -59,11 +59,12 @@ impl File for DirectRead {
             return self.file.read_at(buf, offset);
         }
         match self.read_blocks(buf, offset) {
-            // At the end of the file there is nothing more; elsewhere the short read was short.
+            // At the end of the file this read returns nothing more; elsewhere it reads the rest.
             Ok(read) if read < buf.len() => {
                 Ok(read + self.file.read_at(&mut buf[read..], offset + read as u64)?)
             }
-            // A device of other blocks, or a file system that finds out late that it can't.
+            // The device has larger blocks, or the file system reports only now that it has no
+            // direct reads.
             Err(error)
                 if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported) =>
             {
@@ -115,21 +116,21 @@ impl File for DirectRead {
     }
 }
 
-/// Memory that begins at a whole block.
+/// A buffer that begins at a block boundary in memory.
 struct AlignedBuffer {
     bytes: Vec<u8>,
     start: usize,
 }
 
 impl AlignedBuffer {
-    /// Room for `len` bytes and the rest of their last block.
+    /// Allocates room for `len` bytes, rounded up to whole blocks.
     fn new(len: usize) -> Self {
         let bytes = vec![0; len.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES];
         let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
         AlignedBuffer { bytes, start }
     }
 
-    /// As many whole blocks as `len` bytes need.
+    /// Returns `len` bytes rounded up to whole blocks, growing the buffer if need be.
     fn at_least(&mut self, len: usize) -> &mut [u8] {
         let len = len.next_multiple_of(BLOCK_BYTES);
         if self.bytes.len() < self.start + len {
@@ -165,7 +166,7 @@ mod tests {
                 same(offset, len);
             }
         }
-        // Not yet on the device, and behind what was the end.
+        // These bytes may not be on the device yet, and some lie behind the former end of the file.
         plain.write_at(&[9; 100_000], 250_000).unwrap();
         same(200_000, 150_000);
         assert_eq!((pass.len().unwrap(), pass.links().unwrap()), (350_000, 1));

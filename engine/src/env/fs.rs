@@ -1,6 +1,7 @@
-//! The file system as the engine sees it: the one door for I/O, in production and in simulation.
+//! The file system as the engine sees it: all I/O goes through these traits, in production and in
+//! simulation.
 //!
-//! All calls return [`io::Error`]; the rooms above add the file and what was being done to it.
+//! All calls return [`io::Error`]; the rooms above add the file and the operation.
 
 use std::ffi::OsStr;
 use std::io;
@@ -8,31 +9,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What reads of a file will look like; passed on to the kernel where it takes such advice.
+/// The expected pattern of reads of a file; it is passed on to the kernel as advice where possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AccessPattern {
-    /// Point reads: reading ahead would be wasted.
+    /// Point reads; read-ahead would be wasted.
     Random,
-    /// One pass from front to back: recovery, checking.
+    /// One pass from front to back, as recovery and checks make it.
     Sequential,
 }
 
-/// How a lock is held.
+/// The mode in which a lock is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Hold {
-    /// By nobody else.
+    /// Exclusive: there is no other holder.
     Alone,
-    /// With others who share it: those that only read.
+    /// Shared with other holders, all of which only read.
     Shared,
 }
 
 impl Hold {
-    /// True if both may hold a lock at once.
+    /// Returns true if two holders in these modes may hold the lock at once.
     pub fn goes_with(self, other: Hold) -> bool {
         self == Hold::Shared && other == Hold::Shared
     }
 
-    /// Who holds it so, for messages.
+    /// Returns the text that names `holder` in messages.
     pub(super) fn text(self, holder: &str) -> String {
         match self {
             Hold::Alone => holder.to_owned(),
@@ -41,30 +42,30 @@ impl Hold {
     }
 }
 
-/// How that begins if the lock is shared.
+/// The beginning of a holder's text if the lock is shared.
 pub(super) const READERS: &str = "readers";
 
-/// What a lock file of ours begins with; who holds it follows.
+/// The beginning of every lock file of CleaveDB; the text that names the holder follows.
 pub(super) const LOCK_HEAD: &str = "CleaveDB lock, held by ";
 
-/// What a name in a directory stands for, if a link is not followed.
+/// The kind of thing that a name in a directory stands for; a symbolic link is not followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NameKind {
     /// A regular file.
     File,
     /// A directory.
     Directory,
-    /// A link, a pipe, a socket or a device.
+    /// A symbolic link, a pipe, a socket or a device.
     Other,
 }
 
-/// An open directory. Whatever is put in the place of its path later, calls go to this one.
+/// An open directory. Calls go to this directory even if its path is later replaced by another.
 pub trait Directory: Send + Sync {
-    /// The names of the files in it, sorted.
+    /// Returns the sorted names of the files in the directory.
     fn list(&self) -> io::Result<Vec<PathBuf>>;
-    /// Takes away the name of a file in it.
+    /// Removes the name of a file in the directory.
     fn remove(&self, name: &OsStr) -> io::Result<()>;
-    /// Moves the file `from` into it; `AlreadyExists` if something has that name here.
+    /// Moves the file `from` into the directory; fails with `AlreadyExists` if the name is taken.
     fn take(&self, from: &Path, name: &OsStr) -> io::Result<()>;
 }
 
@@ -72,45 +73,46 @@ pub trait Directory: Send + Sync {
 pub trait File: Send + Sync {
     /// Reads up to `buf.len()` bytes at `offset`; returns fewer only at the end of the file.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize>;
-    /// Fills `buf` from `offset` on if the system can do so without waiting for the device; false
-    /// if it can't, and then `buf` holds anything.
+    /// Fills `buf` from `offset` on if that needs no wait for the device. Returns false if it does,
+    /// and then the content of `buf` is unspecified.
     fn read_cached(&self, buf: &mut [u8], offset: u64) -> bool {
         let _ = (buf, offset);
         false
     }
-    /// Writes all of `buf` at `offset`, extending the file if need be. On an error any part of
+    /// Writes all of `buf` at `offset`, extending the file if need be. After an error any part of
     /// it may have been written.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()>;
-    /// Makes the content durable, and the length. After an error nothing may be assumed of what
-    /// was written since the last success, and the call must not be repeated (I8).
+    /// Makes the content and the length durable. After an error nothing may be assumed about the
+    /// bytes written since the last success, and the call must not be repeated (I8).
     fn sync(&self) -> io::Result<()>;
-    /// Asks for the writing back of a range to begin, without waiting: smooths the next `sync`.
-    /// A hint; does nothing where the system can't.
+    /// Starts the write-back of a range without waiting, which makes the next `sync` shorter. It is
+    /// a hint and does nothing where the system can't do it.
     fn start_writeback(&self, offset: u64, len: u64);
-    /// Prepares for appends: the `len` bytes from `from` on will be written soon, in order. May
-    /// extend the file over them with zeroes; `set_len` takes back what was not needed. A hint
-    /// that makes writes cheaper; does nothing where the system can't, or the disk is full.
+    /// Prepares for appends: the caller will soon write the `len` bytes from `from` on, in order.
+    /// It may extend the file over them with zeroes; `set_len` takes back the unused part. It is a
+    /// hint that makes writes cheaper, and does nothing where the system can't do it or the disk is
+    /// full.
     fn prepare_appends(&self, from: u64, len: u64) {
         let _ = (from, len);
     }
-    /// Length in bytes.
+    /// Returns the length in bytes.
     fn len(&self) -> io::Result<u64>;
-    /// Cuts or extends (with zeroes) to `len` bytes.
+    /// Cuts or extends the file (with zeroes) to `len` bytes.
     fn set_len(&self, len: u64) -> io::Result<()>;
-    /// Frees the blocks wholly inside the range; they read as zeroes then, the length stays.
-    /// `Unsupported` where the file system can't.
+    /// Frees the blocks that lie wholly inside the range. They read as zeroes afterwards, and the
+    /// length stays. Fails with `Unsupported` where the file system can't do it.
     fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
-    /// Bytes of disk really taken.
+    /// Returns the bytes of disk that the file has allocated.
     fn allocated(&self) -> io::Result<u64>;
-    /// How many names the file has; more than one means a checkpoint shares it.
+    /// Returns the number of names of the file; more than one means that a checkpoint shares it.
     fn links(&self) -> io::Result<u64>;
-    /// Says what reads will look like. A hint.
+    /// Passes on the expected pattern of reads. A hint.
     fn advise(&self, advice: AccessPattern);
-    /// The descriptor, for kernels that take many reads at once; `None` in simulation.
+    /// Returns the descriptor, which io_uring needs; `None` in simulation.
     #[cfg(any(feature = "sim", feature = "io-uring"))]
     fn descriptor(&self) -> Option<std::os::fd::BorrowedFd<'_>>;
 
-    /// Reads exactly `buf.len()` bytes at `offset`; a file that ends before is `UnexpectedEof`.
+    /// Fills `buf` from `offset` on; fails with `UnexpectedEof` if the file ends before.
     fn read_exact_at(&self, buf: &mut [u8], offset: u64) -> io::Result<()> {
         let read = self.read_at(buf, offset)?;
         if read == buf.len() {
@@ -119,88 +121,89 @@ pub trait File: Send + Sync {
         Err(ends_early(buf.len() - read))
     }
 
-    /// True if it has no bytes.
+    /// Returns true if the file has no bytes.
     #[cfg(feature = "sim")]
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
 }
 
-/// The error of a read that wants `missing` bytes more than there are.
+/// Returns the error of a read that wants `missing` bytes beyond the end of the file.
 pub(super) fn ends_early(missing: usize) -> io::Error {
     let text = format!("the file ends {missing} bytes too early");
     io::Error::new(io::ErrorKind::UnexpectedEof, text)
 }
 
-/// What a file system says about a file.
+/// A file's sizes and times as the file system reports them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Measure {
     /// Length in bytes.
     pub len: u64,
-    /// Bytes of disk really taken.
+    /// Bytes of disk that the file has allocated.
     pub allocated: u64,
-    /// How many names the file has.
+    /// Number of names of the file.
     pub links: u64,
-    /// When it was last written to, since 1970; `None` where nobody knows.
+    /// Time of the last modification, since 1970; `None` if unknown.
     pub modified: Option<Duration>,
 }
 
-/// A held lock on a database directory; dropping it lets go.
+/// A held lock on a database directory; dropping it releases the lock.
 pub trait Lock: Send + Sync {}
 
 /// A file system.
 pub trait Fs: Send + Sync {
-    /// Creates a file that must not exist, for reading and writing, mode 0600.
+    /// Creates a file that must not exist, for reading and writing, with mode 0600.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// Opens an existing regular file for reading; a link to one is followed.
+    /// Opens an existing regular file for reading; a symbolic link is followed.
     fn open(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// As [`Fs::open`], for long reads of what will not be read again soon: they don't take the
-    /// place of others in the system's cache, where it knows how.
+    /// Opens a file as [`Fs::open`] does, for long reads of bytes that will not be read again soon.
+    /// Where the system supports it, such reads don't evict others from the page cache.
     fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         self.open(path)
     }
-    /// Opens an existing regular file for reading and writing. A link is refused, whatever it
-    /// leads to: what is behind it may be anybody's.
+    /// Opens an existing regular file for reading and writing. A symbolic link is refused, because
+    /// it may lead to anybody's file.
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>>;
-    /// Gives a file a new name, replacing what had it. Durable after `sync_dir`.
+    /// Gives a file a new name, replacing the file that had it. Durable after `sync_dir`.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Takes away a file's name. Durable after `sync_dir`.
+    /// Removes a file's name. Durable after `sync_dir`.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Gives a file a second name, which must not exist. Durable after `sync_dir`.
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()>;
-    /// Creates a directory and those above it, mode 0700; fine if it exists.
+    /// Creates a directory and its missing parents with mode 0700; it is no error if it exists.
     fn create_dir_all(&self, path: &Path) -> io::Result<()>;
-    /// Creates a directory that must not exist, mode 0700.
+    /// Creates a directory that must not exist, with mode 0700.
     fn create_dir(&self, path: &Path) -> io::Result<()>;
-    /// Opens an existing directory; a link to one is refused.
+    /// Opens an existing directory; a symbolic link is refused.
     fn open_dir(&self, path: &Path) -> io::Result<Box<dyn Directory>>;
-    /// What has that name, `None` if nothing has. A link is not followed.
+    /// Returns the kind of the thing at `path`, or `None` if there is none. A link is not followed.
     fn kind(&self, path: &Path) -> io::Result<Option<NameKind>>;
-    /// Takes away a directory that is empty. `Unsupported` where there are no real directories.
+    /// Removes an empty directory. Fails with `Unsupported` where there are no real directories.
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
         let _ = path;
         Err(io::ErrorKind::Unsupported.into())
     }
-    /// The names of the files in a directory, sorted.
+    /// Returns the sorted names of the files in a directory.
     fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>>;
     /// Makes creations, renames and removals in a directory durable.
     fn sync_dir(&self, path: &Path) -> io::Result<()>;
-    /// Measures a file. The system's does it without opening the file, which for one that is
-    /// locked could let go of the lock, and for one of another kind could wait for ever.
+    /// Measures a file. The operating system's version does so without opening it: opening and
+    /// closing a locked file could release its lock, and opening a pipe could wait for ever.
     fn measure(&self, path: &Path) -> io::Result<Measure> {
         let file = self.open(path)?;
         let (len, allocated, links) = (file.len()?, file.allocated()?, file.links()?);
         Ok(Measure { len, allocated, links, modified: None })
     }
-    /// True if there is something of that name.
+    /// Returns true if something has that name.
     fn exists(&self, path: &Path) -> io::Result<bool>;
-    /// Bytes that can still be written to the file system that holds `path`.
+    /// Returns the bytes that can still be written to the file system that holds `path`.
     fn free_space(&self, path: &Path) -> io::Result<u64>;
-    /// Takes the advisory lock on the file `path`, which is created if need be and then holds
-    /// `holder` (a process id and the program's name), if it can be written. A file that holds
-    /// anything else than such a text, and a link, is refused with `InvalidData`, and stays as it
-    /// is. If it is held in a way
-    /// that excludes this one, be it by this very process, the error is `WouldBlock` and its
-    /// message is what the holder wrote; of several, the last that could write.
+    /// Takes the advisory lock on the file `path`, which is created if need be. The file then holds
+    /// `holder` (a process id and the program's name), if it can be written.
+    ///
+    /// A symbolic link and a file with any other content are refused with `InvalidData` and left
+    /// unchanged. If the lock is held in a mode that excludes this one, even by this process, the
+    /// error is `WouldBlock`. Its message is the text that the holder wrote; with several holders,
+    /// the text of the last one that could write.
     fn lock(&self, path: &Path, hold: Hold, holder: &str) -> io::Result<Box<dyn Lock>>;
 }

@@ -1,8 +1,8 @@
-//! Names of the real file system that are not what they seem: links, and files that are none.
+//! Opening files and directories without being misled by symbolic links and special files.
 //!
-//! Whoever can write to a directory can put a link there that leads to a file somewhere else, or a
-//! pipe on which opening waits for ever. So what is opened for writing, or to delete in, is opened
-//! in its place only, and what is opened must be a regular file.
+//! Anybody who can write to a directory can put a link there that leads to a file elsewhere, or a
+//! pipe on which opening waits for ever. So links are not followed when a file is opened for
+//! writing or a directory for deleting in it, and an opened file must be a regular one.
 
 use super::fs::{Directory, NameKind};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, fcntl_setfl, openat, renameat, unlinkat};
@@ -14,12 +14,12 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Flags for opening without following a link and without waiting for a pipe's other end.
+/// Returns the flags for opening without following a link or waiting for a pipe's other end.
 pub(super) fn in_place() -> i32 {
     (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32
 }
 
-/// Opens a regular file. A link is followed if the file is only read.
+/// Opens a regular file. A symbolic link is followed only if `is_written` is false.
 pub(super) fn open_regular(path: &Path, is_written: bool) -> io::Result<File> {
     let flags = if is_written { in_place() } else { OFlags::NONBLOCK.bits() as i32 };
     let mut options = OpenOptions::new();
@@ -33,12 +33,12 @@ pub(super) fn open_regular(path: &Path, is_written: bool) -> io::Result<File> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file"));
     }
-    // It served the opening only; some kernels would let reads of it fail rather than wait.
+    // The flag was needed for opening only; with it, some kernels would let reads fail, not wait.
     fcntl_setfl(&file, OFlags::empty())?;
     Ok(file)
 }
 
-/// Says in words that a link was refused.
+/// Replaces the error of a refused link by one with a plain message.
 pub(super) fn explain_link(error: io::Error) -> io::Error {
     if error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error()) {
         let message = "it is a symbolic link, which is not followed here";
@@ -47,7 +47,7 @@ pub(super) fn explain_link(error: io::Error) -> io::Error {
     error
 }
 
-/// What has a name, without following a link.
+/// Returns the kind of the thing at `path`, or `None` if there is none; a link is not followed.
 pub(super) fn kind(path: &Path) -> io::Result<Option<NameKind>> {
     match fs::symlink_metadata(path) {
         Ok(found) if found.is_file() => Ok(Some(NameKind::File)),
@@ -58,7 +58,7 @@ pub(super) fn kind(path: &Path) -> io::Result<Option<NameKind>> {
     }
 }
 
-/// A directory held by its descriptor.
+/// An open directory, held by its descriptor.
 pub(super) struct OsDirectory(OwnedFd);
 
 impl OsDirectory {
@@ -88,7 +88,7 @@ impl Directory for OsDirectory {
 
     fn take(&self, from: &Path, name: &OsStr) -> io::Result<()> {
         use rustix::fs::{CWD, statat};
-        // Nobody else moves files here: the database is locked.
+        // Nobody else moves files here between the two calls, because the database is locked.
         match statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW) {
             Err(rustix::io::Errno::NOENT) => Ok(renameat(CWD, from, &self.0, name)?),
             Err(error) => Err(error.into()),

@@ -1,11 +1,11 @@
 //! Advisory locks on the files of the real file system.
 //!
-//! On network file systems such a lock belongs to the process, so that a second one of the same
-//! process would be granted, and closing the second descriptor would free the first. Hence what
-//! this process holds is looked up before a file is opened, and those who share a lock share its
+//! On network file systems such a lock belongs to the process: a second lock by the same process
+//! would be granted, and closing the second descriptor would release the first. Hence the locks of
+//! this process are looked up before a file is opened, and holders that share a lock share its
 //! descriptor.
 //!
-//! Lock: `locks`, a leaf, held while one file is opened and locked, which waits for nobody.
+//! Lock: `locks`, a leaf, held while one file is opened and locked, which never blocks.
 
 use super::fs::{Hold, LOCK_HEAD, Lock, READERS};
 use super::links::{explain_link, in_place};
@@ -18,26 +18,26 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-/// A lock file that says more about its holder than so many bytes is cut in messages.
+/// The length in bytes at which a holder's text is cut in messages.
 const HOLDER_TEXT_LIMIT: u64 = 256;
 
-/// A lock file that is replaced so often while it is being locked is nobody's to wait for.
+/// The number of tries after which locking fails, if the lock file is replaced during each try.
 const TRIES: usize = 100;
 
-/// Device and inode: who a file is, whatever path led to it.
+/// Device and inode: they identify a file, whatever path led to it.
 type FileIdentity = (u64, u64);
 
-/// One lock of this process.
+/// A lock that this process holds on one file.
 struct ProcessLock {
-    /// Open as long as somebody here holds the lock.
+    /// The locked file; it is open as long as somebody in this process holds the lock.
     file: Weak<File>,
     hold: Hold,
-    /// Who, for messages: the last that came.
+    /// The text of the latest holder, for messages.
     holder: String,
 }
 
 impl ProcessLock {
-    /// One more holder, if both share it.
+    /// Adds a holder if both modes are shared; fails with `WouldBlock` if not.
     fn join(&mut self, hold: Hold, holder: &str) -> io::Result<Arc<File>> {
         let file = self.file.upgrade();
         let shared = file.filter(|_| hold.goes_with(self.hold));
@@ -45,7 +45,7 @@ impl ProcessLock {
             return Err(io::Error::new(ErrorKind::WouldBlock, self.holder.clone()));
         };
         holder.clone_into(&mut self.holder);
-        // The text only serves messages of others: what it said before serves as well.
+        // An error is ignored: the text only serves messages of others, and the old one will do.
         let _ = write_holder(&file, holder);
         Ok(file)
     }
@@ -55,8 +55,8 @@ impl ProcessLock {
 struct ProcessLocks {
     process: u32,
     locks: Mutex<BTreeMap<FileIdentity, ProcessLock>>,
-    /// Of the process this one was forked from. A thread that is not here any more may have been
-    /// changing it, so it is never looked at, nor dropped.
+    /// The locks of the process that this one was forked from. They are never read nor dropped: a
+    /// thread of the parent, which does not exist here, may have been changing them.
     _of_parent: Option<Arc<ProcessLocks>>,
 }
 
@@ -66,7 +66,7 @@ impl ProcessLocks {
     }
 }
 
-/// The locks of this process. A child begins with none, and with a mutex that nobody holds: the
+/// Returns the locks of this process. A forked child begins with none and with a new mutex: the
 /// parent's may be held by a thread that the child does not have.
 fn held() -> Arc<ProcessLocks> {
     static HELD: ArcSwapOption<ProcessLocks> = ArcSwapOption::const_empty();
@@ -82,19 +82,19 @@ fn held() -> Arc<ProcessLocks> {
     }
 }
 
-/// A lock that somebody here holds.
+/// A lock that somebody in this process holds.
 pub(super) struct OsLock {
     identity: FileIdentity,
-    /// Gone while it is dropped.
+    /// The locked file; `None` only while this value is dropped.
     file: Option<Arc<File>>,
-    /// Whose it is, and where it is noted.
+    /// The process's table of locks, in which this one is entered.
     held: Arc<ProcessLocks>,
 }
 
 impl Lock for OsLock {}
 
 impl OsLock {
-    /// See [`super::fs::Fs::lock`].
+    /// Takes the lock on the file at `path`, see [`super::fs::Fs::lock`].
     pub(super) fn take(path: &Path, hold: Hold, holder: &str) -> io::Result<OsLock> {
         let (held, holder) = (held(), &hold.text(holder));
         let mut locks = held.locks();
@@ -108,7 +108,7 @@ impl OsLock {
             }
             let file = Arc::new(lock_file(path, hold, holder)?);
             let identity = identity(&file.metadata()?);
-            // Whoever held it before may have removed it, and what is there now is another.
+            // A former holder may have removed the file, so that the path now leads to another one.
             if who_is_at(path)? == Some(identity)
                 && let Entry::Vacant(free) = locks.entry(identity)
             {
@@ -127,15 +127,15 @@ impl OsLock {
 
 impl Drop for OsLock {
     fn drop(&mut self) {
-        // A child has a copy of the descriptor, and with it the power to end its parent's lock:
-        // it closes its copy, and no more.
+        // A forked child has a copy of the descriptor, and unlocking it would release the parent's
+        // lock. It only closes its copy.
         if self.held.process != std::process::id() {
             return;
         }
         let mut locks = self.held.locks();
         if let Some(file) = self.file.take().and_then(Arc::into_inner) {
-            // Not by closing alone: a process being spawned by another thread holds a copy of
-            // every descriptor until it executes its program, and with it the lock.
+            // Closing is not enough: a process that another thread is spawning has a copy of every
+            // descriptor until it executes its program, and that copy would keep the lock.
             let _ = file.unlock();
             locks.remove(&self.identity);
         }
@@ -152,24 +152,25 @@ fn lock_file(path: &Path, hold: Hold, holder: &str) -> io::Result<File> {
     match locked {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
-            // One more could read: then only readers hold it.
+            // If a shared lock could be taken, the holders are readers.
             let is_shared = hold == Hold::Alone && file.try_lock_shared().is_ok();
             return Err(io::Error::new(ErrorKind::WouldBlock, who_holds(&file, is_shared)));
         }
-        // Some media that can't be written don't know locks either.
+        // Some media that can't be written to don't support locks either.
         Err(TryLockError::Error(error)) => return Err(refused.unwrap_or(error)),
     }
     if refused.is_none() {
         match (write_holder(&file, holder), hold) {
             (Err(error), Hold::Alone) => return Err(error),
-            // Reading goes on where the disk is full.
+            // Readers go on even where the disk is full.
             (Err(_), Hold::Shared) | (Ok(()), _) => {}
         }
     }
     Ok(file)
 }
 
-/// Opens the lock file; with the error, if that was possible for reading only.
+/// Opens the lock file. If it could be opened for reading only, the error of opening it for writing
+/// is returned with it.
 fn open(path: &Path, hold: Hold) -> io::Result<(File, Option<io::Error>)> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -187,35 +188,37 @@ fn open(path: &Path, hold: Hold) -> io::Result<(File, Option<io::Error>)> {
     Ok((file, refused))
 }
 
-/// Refuses a file that was not written here, before anything is written to it.
+/// Refuses a file that CleaveDB did not write, before anything is written to it.
 fn check_ours(file: &File) -> io::Result<()> {
     let mut head = [0; LOCK_HEAD.len()];
     let is_file = file.metadata()?.is_file();
     let read = if is_file { file.read_at(&mut head, 0)? } else { 0 };
     if is_file && (LOCK_HEAD.as_bytes().starts_with(&head[..read]) || head == [0; LOCK_HEAD.len()])
     {
-        // A crash of the system may have left less of the text, or zeroes.
+        // A system crash may have left only a part of the text, or zeroes.
         return Ok(());
     }
     let message = "this is not a lock file of CleaveDB; move it away, or choose another directory";
     Err(io::Error::new(ErrorKind::InvalidData, message))
 }
 
-/// True if a lock file that was refused with `error` may be opened for reading instead.
+/// Returns true if a lock file that was refused with `error` may be opened for reading instead.
 fn reading_will_do(hold: Hold, error: ErrorKind) -> bool {
     let cannot_write = matches!(error, ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem);
     hold == Hold::Shared && cannot_write
 }
 
-/// The text only serves messages: no sync. After a crash the system has let go of the lock, and
-/// what the file says no longer matters. Never empty meanwhile, for whoever reads it then.
+/// Writes the holder's text to the lock file without a sync, as it only serves messages: after a
+/// crash the system has released the lock, and the text no longer matters. The file is never empty
+/// in between, so that others can read it at any time.
 fn write_holder(file: &File, holder: &str) -> io::Result<()> {
     let text = [LOCK_HEAD, holder].concat();
     file.write_all_at(text.as_bytes(), 0)?;
     file.set_len(text.len() as u64)
 }
 
-/// What the lock file says of those who hold it, if it was one of them that wrote that.
+/// Returns the text about the holders in the lock file. If the lock is shared, but the text was not
+/// written by a reader, it says that the readers are unknown.
 fn who_holds(file: &File, is_shared: bool) -> String {
     let text = written_holder(file);
     if is_shared && !text.starts_with(READERS) {
@@ -235,7 +238,7 @@ fn written_holder(file: &File) -> String {
     }
 }
 
-/// A text that cannot do anything to the terminal it is shown on, whoever wrote it.
+/// Returns the text with all characters escaped that could control the terminal it is shown on.
 fn printable(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || c.is_ascii_punctuation() || c == ' ';
     let mut shown = String::new();
@@ -245,7 +248,8 @@ fn printable(text: &str) -> String {
     shown
 }
 
-/// The file of that name, if there is one. A link counts for itself: it is refused later.
+/// Returns the identity of the file at `path`, if there is one. A link is not followed, as it is
+/// refused later.
 fn who_is_at(path: &Path) -> io::Result<Option<FileIdentity>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(identity(&found))),

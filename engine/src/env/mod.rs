@@ -1,12 +1,11 @@
-//! Floor 1: the only door to the outside world: files, time, threads, randomness.
+//! Floor 1: the engine's only access to files, time, threads and randomness.
 //!
-//! An [`Env`] is passed in everywhere. In production it is the operating system
-//! ([`Env::os`]); in tests a simulated disk that can lose, tear and reorder unsynced writes, and
-//! a scheduler that runs one thread at a time, in an order drawn from a seed.
+//! Every room that needs one of these is passed an [`Env`]. In production it is the operating
+//! system ([`Env::os`]). In tests it is a simulated disk, which can lose, tear and reorder unsynced
+//! writes, and a scheduler that runs one thread at a time in an order drawn from a seed.
 //!
-//! No other room names `std::fs`, `std::time::Instant`, `std::thread` or a source of randomness,
-//! and all locks come from [`sync`], so that a simulated thread never blocks outside the
-//! scheduler's sight.
+//! No other room names `std::fs`, `std::time::Instant`, `std::thread` or a source of randomness.
+//! All locks come from [`sync`], so that the scheduler sees every wait of a simulated thread.
 
 pub mod batch_read;
 pub mod budget;
@@ -39,28 +38,28 @@ use random::Random;
 use std::sync::Arc;
 use threads::Threads;
 
-/// The outside world, as one handle. Clones are cheap and share everything.
+/// The outside world as one handle. Clones are cheap and share everything.
 #[derive(Clone)]
 pub struct Env {
-    /// Files.
+    /// The file system.
     pub fs: Arc<dyn Fs>,
-    /// Time.
+    /// The wall clock and the monotonic clock.
     pub clock: Arc<dyn Clock>,
-    /// Threads.
+    /// The starter of threads.
     pub threads: Arc<dyn Threads>,
-    /// Chance.
+    /// The source of randomness; it is seeded in simulation.
     pub random: Arc<dyn Random>,
-    /// Many reads at once.
+    /// The reader that keeps many reads in flight at once.
     pub reader: Arc<dyn BatchReader>,
 }
 
-/// How the operating system is to be used.
+/// The settings for using the operating system.
 #[derive(Debug, Clone)]
 pub struct OsSettings {
-    /// How many reads at once are made.
+    /// The way in which parallel reads are made.
     pub parallel_reads: ParallelReads,
-    /// How many threads read, at most; they start when first needed. As many as the device
-    /// answers at once: 32 saturates most SSDs (WiscKey, section 3.3.1).
+    /// The most threads that read; they start when first needed. The number should be what the
+    /// device serves at once: 32 saturates most SSDs (WiscKey, section 3.3.1).
     pub read_threads: usize,
 }
 
@@ -71,8 +70,8 @@ impl Default for OsSettings {
 }
 
 impl Env {
-    /// The operating system. Never fails: a way of reading that the kernel refuses is replaced
-    /// by threads, and [`BatchReader::name`] tells which one runs.
+    /// Returns the operating system's environment. It never fails: if the kernel refuses a way of
+    /// reading, threads replace it, and [`BatchReader::name`] says which one runs.
     pub fn os(settings: &OsSettings) -> Env {
         Env {
             fs: Arc::new(os::OsFs),

@@ -1,6 +1,6 @@
 //! The real file system: positioned reads and writes, hole punching, advice.
 //!
-//! Calls that a signal interrupts are repeated; every other error goes up as it is. A failed
+//! Calls that a signal interrupts are repeated; every other error is passed up unchanged. A failed
 //! sync is never repeated here (I8).
 
 #[cfg(target_os = "linux")]
@@ -16,13 +16,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-/// The operating system's files.
+/// The operating system's file system.
 pub(super) struct OsFs;
 
 struct OsFile {
     file: fs::File,
-    /// Where appends go, if they were prepared for. Its lock is held for one copy, or while the
-    /// mapping or the length it relies on changes.
+    /// The mapping for appends, if they were prepared. The lock is held for one copy, or while the
+    /// mapping or the file length it relies on changes.
     appends: Mutex<Option<Mapped>>,
 }
 
@@ -36,7 +36,7 @@ impl OsFile {
     }
 }
 
-/// What `stat` counts blocks in, whatever the file system's own block size.
+/// The unit in which `stat` counts blocks, whatever the file system's own block size is.
 const STAT_BLOCK_BYTES: u64 = 512;
 
 impl File for OsFile {
@@ -61,7 +61,7 @@ impl File for OsFile {
         use rustix::io::{ReadWriteFlags, preadv2};
         let wanted = buf.len();
         let mut parts = [io::IoSliceMut::new(buf)];
-        // Any error, a file system that can't tell among them: the ordinary read will say.
+        // Any error, including a file system without such reads, is left to the ordinary read.
         let read = preadv2(&self.file, &mut parts, offset, ReadWriteFlags::NOWAIT);
         read.is_ok_and(|read| read == wanted)
     }
@@ -74,7 +74,7 @@ impl File for OsFile {
     }
 
     fn sync(&self) -> io::Result<()> {
-        // fdatasync: without the times, but with the length, which reading back needs.
+        // `fdatasync` leaves out the times but includes the length, which reading back needs.
         self.file.sync_data()
     }
 
@@ -87,15 +87,15 @@ impl File for OsFile {
     }
 
     fn prepare_appends(&self, from: u64, len: u64) {
-        // Locked while it is made: a cut between the blocks and the mapping would leave it behind
-        // the end of the file.
+        // The lock is held throughout: a cut between allocating the blocks and mapping them would
+        // leave the mapping behind the end of the file.
         let mut appends = self.appends();
         *appends = Mapped::new(&self.file, from, len).ok();
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
-        // A store into a mapping behind the end of its file would end the process. Locked until
-        // the file is cut, so that nobody maps it meanwhile.
+        // A store into a mapping behind the end of its file would end the process. The lock is held
+        // until the file is cut, so that nobody maps it meanwhile.
         let mut appends = self.appends();
         *appends = None;
         self.file.set_len(len)
@@ -123,22 +123,22 @@ impl File for OsFile {
     }
 }
 
-/// How much nicer than the rest of the process a thread of the background is: it gets about a
-/// third of what a foreground thread gets, and all of an idle processor.
+/// The nice value that background threads add: they get about a third of the processor time of a
+/// foreground thread, and all of an idle processor.
 #[cfg(target_os = "linux")]
 const NICER: i32 = 5;
 
-/// Lowers the priority of the calling thread; on Linux threads have their own.
+/// Lowers the priority of the calling thread; on Linux each thread has its own.
 #[cfg(target_os = "linux")]
 pub(super) fn lower_priority() {
     use rustix::process::{getpriority_process, setpriority_process};
-    // A system that refuses runs the thread as any other: slower at worst, never wrong.
+    // If the system refuses, the thread runs at the usual priority: slower at worst, never wrong.
     if let Ok(now) = getpriority_process(None) {
         let _ = setpriority_process(None, (now + NICER).min(19));
     }
 }
 
-/// Elsewhere priorities belong to processes.
+/// Does nothing: outside Linux priorities belong to processes.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn lower_priority() {}
 
@@ -168,7 +168,7 @@ fn advise(file: &fs::File, advice: AccessPattern) {
         AccessPattern::Random => rustix::fs::Advice::Random,
         AccessPattern::Sequential => rustix::fs::Advice::Sequential,
     };
-    // A hint: a file system that takes none reads just as well.
+    // This is a hint: a file system that ignores it reads just as well.
     let _ = rustix::fs::fadvise(file, 0, None, advice);
 }
 
@@ -182,9 +182,9 @@ fn start_writeback(file: &fs::File, offset: u64, len: u64) {
     let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
         return;
     };
-    // SAFETY: the call takes no pointer, and the descriptor is open as long as `file` is
-    // borrowed. Its result does not matter: it is a hint, and errors of writing come back from
-    // the next sync, as this flag alone waits for nothing and so reports (and clears) no error.
+    // SAFETY: the call takes no pointer, and the descriptor is open as long as `file` is borrowed.
+    // The result may be ignored, as the call is a hint: with this flag alone it waits for nothing
+    // and so neither reports nor clears an error, and write errors come back from the next sync.
     unsafe {
         libc::sync_file_range(file.as_raw_fd(), offset, len, libc::SYNC_FILE_RANGE_WRITE);
     }
@@ -197,7 +197,7 @@ impl Fs for OsFs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let mut options = OpenOptions::new();
         loop {
-            // Exclusively: a link of that name is refused, too.
+            // `create_new` opens exclusively, so a symbolic link of that name is refused, too.
             match options.read(true).write(true).create_new(true).mode(0o600).open(path) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 file => return Ok(OsFile::share(file?)),
@@ -213,7 +213,7 @@ impl Fs for OsFs {
     fn open_direct(&self, path: &Path) -> io::Result<Arc<dyn File>> {
         let file = self.open(path)?;
         let direct = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
-        // Without: a file system that has no such reads.
+        // Without direct reads, as on a file system that has none, the plain file is used.
         Ok(direct
             .map(|direct| Arc::new(DirectRead::new(file.clone(), direct)) as _)
             .unwrap_or(file))
@@ -296,12 +296,13 @@ impl Fs for OsFs {
     }
 }
 
-/// The parent of a bare file name is "", which the system does not take for "here".
+/// Returns "." for the empty path, which is the parent of a bare file name and which the system
+/// does not accept as the current directory.
 fn or_here(path: &Path) -> &Path {
     if path.as_os_str().is_empty() { Path::new(".") } else { path }
 }
 
-/// A fresh directory for an example of the documentation.
+/// Returns the path of a fresh directory for an example in the documentation.
 #[doc(hidden)]
 pub fn doc_dir(name: &str) -> PathBuf {
     let dir = std::env::temp_dir().join(format!("cleavedb-doc-{}-{name}", std::process::id()));

@@ -1,9 +1,9 @@
-//! Parallel reads by threads that block in `pread`: works everywhere, until a device wants more
-//! requests at once than a system likes to have threads.
+//! Parallel reads by threads that block in `pread`. This works everywhere, up to the number of
+//! threads that a system can reasonably run.
 //!
-//! Threads start when requests wait and all others are busy, up to a limit, and end with the
-//! pool. Batches take turns: of each the next request, then the other's, so that a long scan
-//! does not hold up a short one. Lock order: queue, then batch.
+//! Threads start when requests wait and all other threads are busy, up to a limit, and end with the
+//! pool. Batches are served in turn, one request each, so that a long scan does not hold up a short
+//! one. Lock order: queue, then batch.
 
 use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-/// Reads by threads.
+/// A batch reader that reads with a pool of threads.
 pub(super) struct ThreadPool {
     shared: Arc<PoolShared>,
     limit: usize,
@@ -25,23 +25,23 @@ struct PoolShared {
 
 #[derive(Default)]
 struct Queue {
-    /// Batches that may have requests nobody has begun with.
+    /// Batches that may still have unclaimed requests.
     batches: VecDeque<Arc<ReadBatch>>,
-    /// Threads that wait for work. One that was just woken still counts until it runs, so this
-    /// is a hint: it decides how many are started, never whether a request is read.
+    /// Number of threads that wait for work. One that was just woken still counts until it runs, so
+    /// this is a hint: it decides how many are started, never whether a request is read.
     idle: usize,
     closed: bool,
 }
 
 impl ThreadPool {
-    /// A pool of at most `limit` threads; none is started yet.
+    /// Creates a pool of at most `limit` threads; none is started yet.
     pub(super) fn new(limit: usize) -> ThreadPool {
         let shared = PoolShared { queue: Mutex::new(Queue::default()), work: Condvar::new() };
         ThreadPool { shared: Arc::new(shared), limit: limit.max(1), threads: Mutex::default() }
     }
 
-    /// Starts threads for requests that found no idle one. That the system has no thread left
-    /// is fine: others, or `take`, will read.
+    /// Starts up to `wanted` threads for requests that found no idle one. If the system has no
+    /// thread left, that is no error: other threads, or `take`, make the reads.
     fn start_threads(&self, wanted: usize) {
         let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
         for _ in 0..wanted.min(self.limit.saturating_sub(threads.len())) {
@@ -79,14 +79,14 @@ impl Drop for ThreadPool {
         self.shared.work.notify_all();
         let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
         for thread in threads.drain(..) {
-            // It does not end by a panic, see `live`.
+            // The thread never ends by a panic, see `live`.
             let _ = thread.join();
         }
     }
 }
 
 impl PoolShared {
-    /// Queues a batch; returns how many idle threads were there for it.
+    /// Queues a batch; returns the number of idle threads that were woken for it.
     fn push(&self, batch: Arc<ReadBatch>, requests: usize) -> usize {
         let mut queue = self.lock();
         queue.batches.push_back(batch);
@@ -98,9 +98,9 @@ impl PoolShared {
         woken
     }
 
-    /// A thread's life. A read that panics ends with an error, which its taker gets. What else may
-    /// panic, such as closing a file, comes after that, and does not cost the thread: the pool
-    /// would shrink by one each time, and nobody would notice.
+    /// Runs a reader thread until the pool is closed. A read that panics becomes an error of its
+    /// request. A panic after that, for example in closing a file, must not end the thread: the
+    /// pool would silently shrink by one each time.
     fn live(&self) {
         while catch_unwind(AssertUnwindSafe(|| self.work())).is_err() {}
     }

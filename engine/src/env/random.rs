@@ -1,16 +1,16 @@
-//! Chance, through one door, so that a simulated run repeats from its seed.
+//! The engine's only source of randomness, so that a simulated run repeats from its seed.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A source of random numbers: for identities and epochs, not for secrets.
+/// A source of random numbers for identities and epochs, not for secrets.
 pub trait Random: Send + Sync {
-    /// The next 64 bits.
+    /// Returns the next 64 random bits.
     fn next_u64(&self) -> u64;
 }
 
-/// The operating system's randomness: the standard library draws the keys of its hash function
-/// from it, and a keyed hash of a counter is a random sequence. No two processes share one.
+/// The operating system's randomness. The standard library draws the keys of its hash function from
+/// the system, and a keyed hash of a counter is a random sequence. No two processes share one.
 #[derive(Default)]
 pub(super) struct OsRandom {
     keys: RandomState,

@@ -1,31 +1,32 @@
 //! Locks and condition variables: the standard library's, with two differences.
 //!
-//! A panic elsewhere does not poison them: whoever fails tells so through its result, and the
-//! rooms above keep their state whole at every `?`.
+//! A panic does not poison them. A thread that fails reports it through its result, and the rooms
+//! above keep their state consistent at every `?`.
 //!
-//! A thread of a simulation never blocks in the operating system: it tries, and if it would have
-//! to wait, it hands its turn to the scheduler, which also runs condition variables and their
-//! timeouts in virtual time. Threads of a simulation must not share a lock with others, and all
-//! others wait in real time, whatever clock their `Env` has.
+//! A thread of a simulation never blocks in the operating system. It tries to take the lock, and if
+//! it would have to wait, it hands its turn to the scheduler, which also runs condition variables
+//! and their timeouts in virtual time. Threads of a simulation must not share a lock with other
+//! threads. All other threads wait in real time, whatever clock their `Env` has.
 
 use super::turn::{Awaited, Seat, seat};
 use std::ops::{Deref, DerefMut};
 use std::sync::{self, PoisonError, TryLockError, TryLockResult};
 use std::time::Duration;
 
-/// Mutual exclusion.
+/// A mutual exclusion lock.
 #[derive(Default)]
 pub struct Mutex<T: ?Sized>(sync::Mutex<T>);
 
-/// Access to what a [`Mutex`] guards, until dropped.
+/// Access to the value that a [`Mutex`] guards, until dropped.
 pub struct MutexGuard<'a, T: ?Sized> {
     lock: &'a Mutex<T>,
-    // Dropped in this order: first let go, then tell those who wait.
+    // Fields are dropped in this order: the lock is released first, then waiting threads are woken.
     held: sync::MutexGuard<'a, T>,
     release: Release,
 }
 
-/// Tells the scheduler that a lock came free. Nothing outside of a simulation.
+/// The release of a lock: wakes the threads that wait for it in a simulation, and does nothing
+/// outside.
 struct Release {
     seat: Option<Seat>,
     lock: usize,
@@ -72,21 +73,21 @@ fn address<T: ?Sized>(of: &T) -> usize {
 }
 
 impl<T> Mutex<T> {
-    /// A mutex that guards `value`.
+    /// Creates a mutex that guards `value`.
     pub const fn new(value: T) -> Self {
         Mutex(sync::Mutex::new(value))
     }
 }
 
 impl<T: ?Sized> Mutex<T> {
-    /// Waits until nobody else holds it.
+    /// Waits until nobody else holds the mutex, then takes it.
     #[track_caller]
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let (held, release) = acquire(address(&self.0), || self.0.lock(), || self.0.try_lock());
         MutexGuard { lock: self, held, release }
     }
 
-    /// Takes it if nobody holds it.
+    /// Takes the mutex if nobody holds it, else returns `None`.
     pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
         let held = unpoisoned(self.0.try_lock())?;
         let release = Release { seat: seat(), lock: address(&self.0) };
@@ -107,39 +108,39 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// Many readers or one writer.
+/// A lock for many readers or one writer.
 #[derive(Default)]
 pub struct RwLock<T: ?Sized>(sync::RwLock<T>);
 
-/// Shared access to what a [`RwLock`] guards, until dropped.
+/// Shared access to the value that a [`RwLock`] guards, until dropped.
 pub struct RwLockReadGuard<'a, T: ?Sized> {
     held: sync::RwLockReadGuard<'a, T>,
     _release: Release,
 }
 
-/// Sole access to what a [`RwLock`] guards, until dropped.
+/// Exclusive access to the value that a [`RwLock`] guards, until dropped.
 pub struct RwLockWriteGuard<'a, T: ?Sized> {
     held: sync::RwLockWriteGuard<'a, T>,
     _release: Release,
 }
 
 impl<T> RwLock<T> {
-    /// A lock that guards `value`.
+    /// Creates a lock that guards `value`.
     pub const fn new(value: T) -> Self {
         RwLock(sync::RwLock::new(value))
     }
 }
 
 impl<T: ?Sized> RwLock<T> {
-    /// Waits until nobody writes. A thread must not read twice at a time: a writer that waits
-    /// in between would stop it for ever.
+    /// Waits until there is no writer. A thread must not hold two read guards at a time: a writer
+    /// that waits in between would block it for ever.
     #[track_caller]
     pub fn read(&self) -> RwLockReadGuard<'_, T> {
         let (held, release) = acquire(address(&self.0), || self.0.read(), || self.0.try_read());
         RwLockReadGuard { held, _release: release }
     }
 
-    /// Waits until nobody reads or writes.
+    /// Waits until there is neither a reader nor a writer.
     #[track_caller]
     pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         let (held, release) = acquire(address(&self.0), || self.0.write(), || self.0.try_write());
@@ -167,18 +168,18 @@ impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
     }
 }
 
-/// Waiting for a condition that others make true under a [`Mutex`]. It may wake without cause:
-/// check the condition in a loop.
+/// A condition variable: waits for a condition that other threads make true under a [`Mutex`]. A
+/// wait may end without cause, so check the condition in a loop.
 #[derive(Default)]
 pub struct Condvar(sync::Condvar);
 
 impl Condvar {
-    /// A condition variable that nobody waits for.
+    /// Creates a condition variable that nobody waits for.
     pub const fn new() -> Self {
         Condvar(sync::Condvar::new())
     }
 
-    /// Lets go of the mutex, waits to be notified, takes the mutex again.
+    /// Releases the mutex, waits to be notified, and takes the mutex again.
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         let MutexGuard { lock, held, release } = guard;
@@ -189,7 +190,7 @@ impl Condvar {
         MutexGuard { lock, held, release }
     }
 
-    /// As [`Condvar::wait`], for at most `time`. True if the time was over.
+    /// Waits as [`Condvar::wait`] does, for at most `time`. Returns true if the time ran out.
     #[track_caller]
     pub fn wait_timeout<'a, T>(
         &self,
@@ -205,8 +206,8 @@ impl Condvar {
         (MutexGuard { lock, held, release }, result.timed_out())
     }
 
-    /// The same in a simulation. No wake-up is lost between letting go and waiting, as nobody
-    /// else runs until this thread waits.
+    /// Waits in a simulation. No wake-up is lost between releasing the mutex and waiting, as no
+    /// other thread runs until this one waits.
     #[track_caller]
     fn wait_in_turn<'a, T>(
         &self,
@@ -223,7 +224,7 @@ impl Condvar {
         (lock.lock(), timed_out)
     }
 
-    /// Wakes one of those who wait.
+    /// Wakes one waiting thread.
     pub fn notify_one(&self) {
         match seat() {
             Some(seat) => seat.wake_one(Awaited::Condvar(address(self))),
@@ -231,7 +232,7 @@ impl Condvar {
         }
     }
 
-    /// Wakes all who wait.
+    /// Wakes all waiting threads.
     pub fn notify_all(&self) {
         match seat() {
             Some(seat) => seat.wake_all(Awaited::Condvar(address(self))),

@@ -1,39 +1,39 @@
-//! Threads, through one door, so that a simulation decides who runs when.
+//! The engine's only access to threads, so that a simulation decides which thread runs when.
 
 use std::any::Any;
 use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-/// A program's name is cut after so many characters.
+/// The length in characters at which a program's name is cut.
 const PROGRAM_CHARS: usize = 60;
 
-/// Work for a thread.
+/// The work of a thread.
 pub type ThreadBody = Box<dyn FnOnce() + Send>;
 
 /// A way to start threads.
 pub trait Threads: Send + Sync {
     /// Starts a thread. Fails if the system has none left.
     fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>>;
-    /// Lets others run.
+    /// Lets other threads run.
     #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "simulated programs call it"))]
     fn yield_now(&self);
-    /// Who we are, for somebody whom our lock keeps out: process id and the program's name.
+    /// Returns the process id and the program's name, for a process that our lock keeps out.
     fn describe_process(&self) -> String {
         let program = std::env::args_os().next().unwrap_or_default();
         let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
         let program: String = program.chars().take(PROGRAM_CHARS).collect();
         format!("process {} ({program})", std::process::id())
     }
-    /// Lets the calling thread run behind others from now on, where the system knows how. For
+    /// Lowers the priority of the calling thread, where the system supports it. This is for
     /// background work: a foreground thread that wants the processor gets it first.
     fn lower_priority(&self) {}
-    /// Waits.
+    /// Blocks the calling thread for `time`.
     #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "simulated programs call it"))]
     fn sleep(&self, time: Duration);
 }
 
-/// A started thread. Dropping it lets the thread run on alone.
+/// A started thread. Dropping the handle lets the thread run on.
 pub trait Join: Send {
     /// Waits until the thread has ended. If it panicked, the error is the panic's text.
     fn join(self: Box<Self>) -> Result<(), String>;
@@ -70,7 +70,7 @@ impl Join for OsJoin {
     }
 }
 
-/// What a panic said.
+/// Returns the text of a panic.
 pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     if let Some(text) = panic.downcast_ref::<&str>() {
         return (*text).to_owned();
@@ -78,7 +78,7 @@ pub fn panic_text(panic: &(dyn Any + Send)) -> String {
     panic.downcast_ref::<String>().cloned().unwrap_or_else(|| "a panic without text".to_owned())
 }
 
-/// How many threads can run at once here.
+/// Returns the number of threads that can run at once on this machine.
 pub fn processors() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }

@@ -1,12 +1,12 @@
-//! The one question that locks ask: does this thread take turns in a simulation?
+//! The hook by which locks find out whether the calling thread takes turns in a simulation.
 //!
-//! In builds without the `sim` feature nobody does, the compiler knows it ([`Seat`] has no
-//! values), and locks are the standard library's and nothing else.
+//! In builds without the `sim` feature no thread does. [`Seat`] then has no values, so the compiler
+//! removes the hook, and locks are exactly the standard library's.
 
 pub(super) use imp::{Seat, seat};
 
-/// What a simulated thread waits for. Addresses only tell things apart that exist at the same
-/// moment; no order and no decision depends on them.
+/// The thing that a simulated thread waits for. Addresses only distinguish things that exist at the
+/// same moment; no order and no decision depends on them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "only a simulation reads it"))]
 pub(super) enum Awaited {
@@ -14,15 +14,15 @@ pub(super) enum Awaited {
     Lock(usize),
     /// A condition variable at this address.
     Condvar(usize),
-    /// The end of a thread.
+    /// The end of the thread with this id.
     Thread(usize),
-    /// A moment.
+    /// A moment in virtual time.
     Time,
 }
 
 #[cfg(feature = "sim")]
 impl Awaited {
-    /// The name of this point in a run's history.
+    /// Returns the name of this kind of wait in a run's history.
     pub(super) fn point(self) -> &'static str {
         match self {
             Awaited::Lock(_) => "wait-lock",
@@ -50,7 +50,8 @@ mod imp {
     use super::Awaited;
     use std::time::Duration;
 
-    /// A place in a simulation that does not exist.
+    /// A thread's place in a simulation; it has no values, as builds without `sim` have no
+    /// simulation.
     pub(in crate::env) enum Seat {}
 
     impl Seat {

@@ -1,12 +1,12 @@
-//! Parallel reads through Linux's io_uring: one thread keeps up to 64 reads in flight and is
-//! never blocked by one of them.
+//! Parallel reads through Linux's io_uring: one thread keeps up to 64 reads in flight, and none of
+//! them blocks it.
 //!
-//! The thread owns the ring, and with it each buffer that the kernel writes to, from submission
-//! to completion. It sleeps in the kernel until a read is complete or its bell (an eventfd that
-//! the ring polls) is rung. The inbox's lock says whether ringing is needed, so no batch is ever
-//! left behind. Lock order: inbox, then batch.
+//! The thread owns the ring, and with it each buffer that the kernel writes to, from submission to
+//! completion. It sleeps in the kernel until a read is complete or its bell (an eventfd that the
+//! ring polls) is rung. A flag under the inbox's lock says whether ringing is needed, so no batch
+//! is ever left behind. Lock order: inbox, then batch.
 //!
-//! Many places forbid io_uring (containers since 2023): then [`RingReader::new`] fails, and
+//! Many environments forbid io_uring (containers since 2023). [`RingReader::new`] then fails, and
 //! threads are used.
 
 use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
@@ -19,16 +19,17 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Reads in flight. A device that answers more at once is rare; each takes a buffer.
+/// The most reads in flight. Devices that serve more at once are rare, and each read takes a
+/// buffer.
 const IN_FLIGHT: usize = 64;
-/// Room for all reads in flight and the poll of the bell.
+/// Number of ring entries: room for all reads in flight and the poll of the bell.
 const RING_ENTRIES: u32 = 2 * IN_FLIGHT as u32;
-/// Marks completions of the bell's poll; others carry the place in the table of flights.
+/// The mark of the bell's poll; completions of reads carry an index into `flights` instead.
 const BELL: u64 = u64::MAX;
-/// The kernel takes no longer read at once.
+/// The length in bytes of the longest single read; the kernel accepts no longer one.
 const LONGEST_READ: usize = 1 << 30;
 
-/// Reads by a ring.
+/// A batch reader that reads through a ring.
 pub(super) struct RingReader {
     shared: Arc<RingShared>,
     thread: Option<JoinHandle<()>>,
@@ -41,9 +42,9 @@ struct RingShared {
 
 #[derive(Default)]
 struct Inbox {
-    /// Batches that may have requests nobody has begun with.
+    /// Batches that may still have unclaimed requests.
     batches: VecDeque<Arc<ReadBatch>>,
-    /// The thread found nothing more to begin with, and sleeps or is about to.
+    /// True if the thread found nothing more to begin, and sleeps or is about to.
     asleep: bool,
     closed: bool,
 }
@@ -78,7 +79,7 @@ impl BatchReader for RingReader {
             return Box::new(BatchResults(batch));
         }
         let mut inbox = self.shared.lock();
-        // After a ring broke, `take` reads by itself.
+        // If the ring broke down, `take` makes the reads itself.
         if !inbox.closed {
             inbox.batches.push_back(Arc::clone(&batch));
             self.shared.wake(inbox);
@@ -99,7 +100,7 @@ impl Drop for RingReader {
         self.shared.wake(inbox);
         drop(forgotten); // may close files: not under the lock
         if let Some(thread) = self.thread.take() {
-            // Should it have panicked, its flights were ended with an error (see `Ring::drop`).
+            // If the thread panicked, its flights were ended with an error (see `Ring::drop`).
             let _ = thread.join();
         }
     }
@@ -115,12 +116,12 @@ impl RingShared {
         let rings = std::mem::take(&mut inbox.asleep);
         drop(inbox);
         if rings {
-            // It cannot fail but by a full counter, and then the bell rings already.
+            // The write fails only if the counter is full, and then the bell is already ringing.
             let _ = rustix::io::write(&self.bell, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Takes the next request, of each batch in turn. `Err` if there will be none any more.
+    /// Claims the next request, one of each batch in turn. `Err` if there will be none any more.
     fn next(&self) -> Result<Option<(Arc<ReadBatch>, usize, ReadRequest)>, ReaderClosed> {
         let mut inbox = self.lock();
         while let Some(batch) = inbox.batches.pop_front() {
@@ -137,7 +138,7 @@ impl RingShared {
     }
 }
 
-/// The reader was dropped.
+/// The error for a reader that was dropped.
 struct ReaderClosed;
 
 /// A read that the kernel works on.
@@ -146,16 +147,16 @@ struct Flight {
     index: usize,
     request: ReadRequest,
     buffer: Vec<u8>,
-    /// Bytes that are there already.
+    /// Number of bytes read so far.
     read: usize,
 }
 
-/// What the thread owns.
+/// The state that the ring's thread owns.
 struct Ring {
     ring: IoUring,
     shared: Arc<RingShared>,
     flights: Vec<Option<Flight>>,
-    /// Places in `flights` that are empty.
+    /// The indices of the empty places in `flights`.
     free: Vec<usize>,
 }
 
@@ -169,7 +170,7 @@ impl Ring {
             }
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
-                // Interrupted, or completions want to be taken first: both are fine.
+                // Interrupted, or completions have to be taken first: both are fine.
                 Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => {}
                 Err(_) => return,
             }
@@ -177,7 +178,7 @@ impl Ring {
         }
     }
 
-    /// Begins with requests while there are any, and room in flight.
+    /// Begins requests while there are any and there is room in flight.
     fn begin_all(&mut self) -> Result<(), ReaderClosed> {
         while let Some(&place) = self.free.last() {
             let Some((batch, index, request)) = self.shared.next()? else {
@@ -199,7 +200,7 @@ impl Ring {
         Ok(())
     }
 
-    /// Gives a flight to the kernel, or what is missing of it.
+    /// Submits a flight, or the rest of it, to the kernel.
     fn submit(&mut self, place: usize) {
         let Some(flight) = &mut self.flights[place] else { return };
         let Some(descriptor) = flight.request.file.descriptor() else { return };
@@ -219,11 +220,11 @@ impl Ring {
 
     #[expect(unsafe_code, reason = "the kernel writes to memory that the entry points at")]
     fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: an entry is a poll, which has no memory, or a read into the buffer of a flight
-        // in `self.flights`. That buffer is neither touched nor moved (it is on the heap, and
-        // nobody resizes it) nor freed until the read's completion was taken: a flight only
-        // leaves the table in `complete`, and `Ring::drop` leaks the others. The file is open as
-        // long, as the flight holds it; the bell as long as `self.shared`.
+        // SAFETY: an entry is a poll, which has no memory, or a read into the buffer of a flight in
+        // `self.flights`. That buffer is not touched, moved (it is on the heap, and nobody resizes
+        // it) or freed until the read's completion was taken: a flight leaves the table in
+        // `complete` only, and `Ring::drop` leaks the others. The file stays open as long, because
+        // the flight holds it; the bell stays open as long as `self.shared` exists.
         let pushed = unsafe { self.ring.submission().push(entry) };
         assert!(pushed.is_ok(), "there is room for all flights and the bell");
     }
@@ -233,7 +234,7 @@ impl Ring {
             self.ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
         for (user_data, result) in completions {
             if user_data == BELL {
-                // Empties the counter; that it is empty already is fine.
+                // This empties the counter; that it is empty already is no error.
                 let _ = rustix::io::read(&self.shared.bell, &mut [0_u8; 8]);
                 self.watch_bell();
             } else {
@@ -242,7 +243,7 @@ impl Ring {
         }
     }
 
-    /// Ends a flight, or continues it if the kernel stopped half way.
+    /// Ends a flight, or continues it if the kernel read only a part.
     fn complete(&mut self, place: usize, result: i32) {
         let Some(flight) = &mut self.flights[place] else { return };
         let result = match usize::try_from(result) {
@@ -265,8 +266,8 @@ impl Ring {
 }
 
 impl Drop for Ring {
-    /// Nothing is in flight when the thread ends as it should. If the ring broke, the kernel may
-    /// still write to the buffers: they are leaked, and their takers told.
+    /// Ends all flights. When the thread ends normally there are none. If the ring broke down, the
+    /// kernel may still write to the buffers: they are leaked, and their takers get an error.
     fn drop(&mut self) {
         self.shared.lock().closed = true;
         for flight in self.flights.drain(..).flatten() {

@@ -1,9 +1,9 @@
-//! The bytes of a simulated file, in pages that may be missing (holes). Copies share pages.
+//! The bytes of a simulated file, in pages that may be missing (holes). Clones share pages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What a file's space comes in, and what punching frees.
+/// The page size in bytes: the unit of allocation and of punching.
 pub(super) const PAGE_BYTES: usize = 4096;
 
 const PAGE: u64 = PAGE_BYTES as u64;
@@ -17,10 +17,10 @@ pub(super) struct Content {
 /// The part of a range that lies in one page.
 struct Piece {
     page: u64,
-    /// Where in the page.
+    /// Offset in the page.
     start: usize,
     len: usize,
-    /// Where in the range.
+    /// Offset in the range.
     at: usize,
 }
 
@@ -57,7 +57,7 @@ impl Content {
         self.pages.len() as u64 * PAGE
     }
 
-    /// How much a write would allocate.
+    /// Returns the bytes that a write would newly allocate.
     pub(super) fn growth(&self, offset: u64, len: usize) -> u64 {
         let new = pieces(offset, len).filter(|piece| !self.pages.contains_key(&piece.page));
         new.count() as u64 * PAGE
@@ -86,7 +86,7 @@ impl Content {
         }
     }
 
-    /// Makes the file at least so long.
+    /// Makes the file at least `len` bytes long.
     pub(super) fn extend(&mut self, len: u64) {
         self.len = self.len.max(len);
     }
@@ -94,7 +94,7 @@ impl Content {
     pub(super) fn set_len(&mut self, len: u64) {
         if len < self.len {
             self.pages.split_off(&len.div_ceil(PAGE));
-            // Bytes behind the end read as zeroes if the file grows again.
+            // Bytes behind the end must read as zeroes if the file grows again.
             self.zero(len, (PAGE - len % PAGE) as usize);
         }
         self.len = len;

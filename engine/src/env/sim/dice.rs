@@ -1,12 +1,13 @@
-//! Chance from a seed: every choice of a simulation is drawn here, so that the seed repeats it.
+//! The source of randomness of a simulation: every choice is drawn here, so that the seed repeats
+//! it.
 
-/// A sequence of random numbers (SplitMix64: passes the usual tests, one word of state).
+/// A sequence of random numbers (SplitMix64: it passes the usual tests with one word of state).
 #[derive(Clone)]
 pub(super) struct Dice(u64);
 
 impl Dice {
-    /// The sequence of `seed` for one `purpose`; the sequences of others do not depend on how
-    /// much is drawn from it.
+    /// Returns the sequence of `seed` for one `purpose`. Sequences are independent of each other:
+    /// drawing from one does not change the others.
     pub(super) fn new(seed: u64, purpose: u64) -> Dice {
         Dice(Dice(seed).next_u64() ^ Dice(!purpose).next_u64())
     }
@@ -19,13 +20,13 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`, which is not 0.
+    /// Returns a number below `bound`, which must not be 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
         let wide = u128::from(self.next_u64()) * bound as u128;
         (wide >> 64) as usize
     }
 
-    /// True once in `times` on average.
+    /// Returns true once in `times` calls on average.
     pub(super) fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

@@ -1,11 +1,12 @@
-//! The simulated disk: what processes see, and what a power failure would leave.
+//! The simulated disk: the state that processes see, and the state that a power failure leaves.
 //!
 //! Everything exists twice: *live*, as seen through the page cache, and *durable*, as of the last
-//! sync. Between the two lie operations in order: of each file since its sync, of names since
-//! the sync of their directory. Which of them survive is drawn in `survivors.rs`.
+//! sync. Between the two lie operations in order: those of each file since its sync, and those of
+//! names since the sync of their directory. `survivors.rs` draws which of them survive.
 //!
-//! The model is as strict as POSIX: a synced file whose name was not synced may be gone; names
-//! survive apart from each other; only a rename is atomic. Directories are names like files.
+//! The model is as strict as POSIX: a synced file whose name was not synced may be gone, names
+//! survive independently of each other, and only a rename is atomic. Directories are names like
+//! files.
 
 use super::content::Content;
 use crate::env::fs::NameKind;
@@ -33,7 +34,7 @@ pub(super) enum NameOp {
     Rename { from: PathBuf, to: PathBuf, file: FileId },
 }
 
-/// What a name stands for.
+/// The thing that a name stands for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     File(FileId),
@@ -46,7 +47,7 @@ pub(super) type Names = BTreeMap<PathBuf, Name>;
 pub(super) struct FileState {
     pub(super) live: Content,
     pub(super) durable: Content,
-    /// With the number that orders operations of the whole disk.
+    /// Unsynced changes, each with its number in the order of operations of the whole disk.
     pub(super) unsynced: Vec<(u64, FileOp)>,
     pub(super) open: u64,
 }
@@ -108,7 +109,7 @@ fn unlink(names: &mut Names, path: &Path, file: FileId) {
     }
 }
 
-/// The path without "." in it.
+/// Returns the path without "." components.
 pub(super) fn tidy(path: &Path) -> PathBuf {
     path.components().filter(|component| *component != Component::CurDir).collect()
 }
@@ -117,7 +118,7 @@ pub(super) fn parent(path: &Path) -> &Path {
     path.parent().unwrap_or(path)
 }
 
-/// The roots of absolute and of relative paths are always there.
+/// Returns true for the roots of absolute and of relative paths, which always exist.
 fn is_root(path: &Path) -> bool {
     path.parent().is_none()
 }
@@ -144,7 +145,7 @@ impl Disk {
         }
     }
 
-    /// Changes a file and notes that the change is not synced.
+    /// Changes a file and records the change as unsynced.
     pub(super) fn change(&mut self, file: FileId, op: FileOp) {
         let number = self.number();
         let state = self.file(file);
@@ -159,8 +160,9 @@ impl Disk {
         }
     }
 
-    /// A sync that fails: each unsynced operation became durable or did not, and what did not
-    /// never will, though reads still show it: the kernel takes the pages for clean now.
+    /// Makes a sync fail: each unsynced operation becomes durable or is lost, as `survives`
+    /// decides. A lost one never becomes durable, though reads still show it, as the kernel now
+    /// takes its pages for clean.
     pub(super) fn fail_sync(&mut self, file: FileId, mut survives: impl FnMut() -> bool) {
         let state = self.file(file);
         for (_, op) in std::mem::take(&mut state.unsynced) {
@@ -255,7 +257,7 @@ impl Disk {
         Ok(())
     }
 
-    /// The names of the files in a directory, sorted.
+    /// Returns the sorted names of the files in a directory.
     pub(super) fn list(&self, path: &Path) -> io::Result<Vec<PathBuf>> {
         if !is_directory(&self.live_names, path) {
             return Err(io::ErrorKind::NotFound.into());
@@ -283,13 +285,13 @@ impl Disk {
         self.live_names.values().filter(|name| **name == Name::File(file)).count() as u64
     }
 
-    /// Begins a use of a file.
+    /// Counts one more open handle of a file.
     pub(super) fn open(&mut self, file: FileId) -> FileId {
         self.file(file).open += 1;
         file
     }
 
-    /// Ends one use of a file.
+    /// Counts one open handle of a file less.
     pub(super) fn close(&mut self, file: FileId) {
         self.file(file).open -= 1;
         self.forget_unreachable();
@@ -303,20 +305,20 @@ impl Disk {
         names.values().filter_map(file).collect()
     }
 
-    /// Files that were removed while somebody has them open.
+    /// Returns the number of files that have no name but are still open.
     pub(super) fn open_but_removed(&self) -> usize {
         let named = Self::named(&self.live_names);
         self.files.iter().filter(|(id, file)| file.open > 0 && !named.contains(id)).count()
     }
 
-    /// Bytes taken by all files that processes can reach.
+    /// Returns the bytes allocated by all files that processes can reach.
     pub(super) fn used(&self) -> u64 {
         let named = Self::named(&self.live_names);
         let reachable = self.files.iter().filter(|(id, file)| file.open > 0 || named.contains(id));
         reachable.map(|(_, file)| file.live.allocated()).sum()
     }
 
-    /// How much of a write fits in `room` bytes of free space.
+    /// Returns how many of the `len` bytes of a write fit in `room` bytes of free space.
     pub(super) fn fitting(&self, file: FileId, offset: u64, len: usize, room: u64) -> usize {
         let live = &self.files[&file].live;
         let mut fits = len;
@@ -335,13 +337,14 @@ impl Disk {
         self.files.retain(|id, file| file.open > 0 || reachable.contains(id));
     }
 
-    /// Every process ends: nothing is lost that was handed to the kernel, nor is it synced.
+    /// Ends every process: no change that was handed to the kernel is lost, and none is synced by
+    /// it.
     pub(super) fn close_all(&mut self) {
         self.files.values_mut().for_each(|file| file.open = 0);
         self.forget_unreachable();
     }
 
-    /// The disk becomes what survived: names and contents, all of them durable.
+    /// Replaces the disk by what survived: names and contents, all of them durable.
     pub(super) fn become_durable(&mut self, mut names: Names) {
         loop {
             let orphan = |path: &&PathBuf| !is_directory(&names, parent(path));

@@ -1,10 +1,10 @@
-//! Which calls of the simulated file system fail, and the counting that this rests on.
+//! Planned failures of simulated file system calls, and the counts of calls that they rest on.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 
-/// A kind of call of the file system.
+/// A kind of file system call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[expect(missing_docs, reason = "named as the methods of Fs and File")]
 pub enum Call {
@@ -22,12 +22,12 @@ pub enum Call {
     SyncDir,
     List,
     Lock,
-    /// Length, allocation, number of names, existence, free space.
+    /// Length, allocation, number of names, existence, or free space.
     Inspect,
 }
 
 impl Call {
-    /// True for calls that change the disk, or make a change durable.
+    /// Returns true for calls that change the disk or make a change durable.
     pub fn mutates(self) -> bool {
         !matches!(self, Call::Open | Call::Read | Call::List | Call::Inspect)
     }
@@ -53,7 +53,7 @@ impl Call {
     }
 }
 
-/// A fault to come: the n-th call of a kind fails, counted from when the plan is made known.
+/// A planned fault: the n-th call of a kind fails, counted from when the plan is added.
 #[derive(Debug, Clone)]
 pub struct FaultPlan {
     call: Option<Call>,
@@ -65,39 +65,39 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// The next call of this kind fails, once, with EIO.
+    /// Plans that the next call of this kind fails, once, with EIO.
     pub fn new(call: Call) -> FaultPlan {
         FaultPlan { call: Some(call), ..FaultPlan::any_call() }
     }
 
-    /// The next call of any kind fails, once, with EIO.
+    /// Plans that the next call of any kind fails, once, with EIO.
     pub fn any_call() -> FaultPlan {
         let name_part = String::new();
         FaultPlan { call: None, nth: 1, for_good: false, error: None, name_part, seen: 0 }
     }
 
-    /// Not the next but the n-th call; the first is 1.
+    /// Lets the n-th call fail instead of the next; the first is 1.
     #[must_use]
     pub fn nth(mut self, nth: u64) -> FaultPlan {
         self.nth = nth;
         self
     }
 
-    /// And all later ones.
+    /// Lets all later calls fail, too.
     #[must_use]
     pub fn for_good(mut self) -> FaultPlan {
         self.for_good = true;
         self
     }
 
-    /// With this error instead of EIO.
+    /// Uses this error instead of EIO.
     #[must_use]
     pub fn error(mut self, error: io::ErrorKind) -> FaultPlan {
         self.error = Some(error);
         self
     }
 
-    /// Only calls on files with this in their path fail and are counted.
+    /// Restricts the plan to calls on files with this text in their path; no others are counted.
     #[must_use]
     pub fn on(mut self, name_part: &str) -> FaultPlan {
         name_part.clone_into(&mut self.name_part);
@@ -124,7 +124,7 @@ impl FaultPlan {
     }
 }
 
-/// Calls so far and faults to come.
+/// The calls so far and the planned faults.
 #[derive(Clone, Default)]
 pub(super) struct Faults {
     plans: Vec<FaultPlan>,
@@ -133,9 +133,9 @@ pub(super) struct Faults {
     crash_at: Option<u64>,
 }
 
-/// What is to become of a call.
+/// The decision on one call.
 pub(super) struct CallFate {
-    /// The power fails while it is under way.
+    /// True if the power fails during the call.
     pub(super) power_fails: bool,
     pub(super) error: Option<io::Error>,
 }
@@ -165,7 +165,7 @@ impl Faults {
         self.mutations
     }
 
-    /// Counts a call and decides on it.
+    /// Counts a call and decides whether it fails.
     pub(super) fn fate(&mut self, call: Call, path: &Path) -> CallFate {
         *self.calls.entry(call).or_default() += 1;
         self.mutations += u64::from(call.mutates());

@@ -1,5 +1,5 @@
-//! The simulated file system as the engine sees it: each call may lose its turn, be told to
-//! fail, or be the one at which the power fails, before it does its work on the disk.
+//! The simulated file system as the engine sees it. Before a call does its work on the disk, it may
+//! pass its turn on, be made to fail, or be hit by a power failure.
 
 use super::disk::{FileId, FileOp, tidy};
 use super::faults::{Call, CallFate};
@@ -11,15 +11,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Free space of a disk without a set capacity.
+/// Free space in bytes of a disk without a set capacity.
 const PLENTY: u64 = 1 << 40;
 
-/// A process' view of the disk. After a restart the views and files of before only fail.
+/// A process's view of the disk. After a restart the old views and files only return errors.
 #[derive(Clone)]
 pub(super) struct SimFs {
     pub(super) state: Arc<Mutex<SimulationState>>,
     pub(super) scheduler: Arc<Scheduler>,
-    /// The process' number.
+    /// The process's number.
     pub(super) boot: u64,
 }
 
@@ -44,7 +44,8 @@ impl SimFs {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What every call begins with.
+    /// Begins a call: passes the turn on, checks that the process is alive, and decides the call's
+    /// fate.
     fn admit(
         &self,
         call: Call,
@@ -62,7 +63,7 @@ impl SimFs {
         Ok((state, fate))
     }
 
-    /// A call that only looks.
+    /// Makes a call that only reads.
     fn look<R>(
         &self,
         call: Call,
@@ -73,8 +74,8 @@ impl SimFs {
         fate.error.map_or_else(|| act(&mut state), Err)
     }
 
-    /// A call that changes something. If it is told to fail, nothing happens; if the power fails,
-    /// it has happened and is not synced, so that it survives or does not.
+    /// Makes a call that changes something. If it is made to fail, nothing happens. If the power
+    /// fails, the change has happened but is not synced, so it may survive or not.
     fn change<R>(
         &self,
         call: Call,
@@ -94,7 +95,7 @@ impl SimFs {
         result
     }
 
-    /// A call that makes something durable. If the power fails, it has done nothing.
+    /// Makes a call that makes something durable. If the power fails, nothing becomes durable.
     fn make_durable(
         &self,
         call: Call,
@@ -116,7 +117,7 @@ impl SimFs {
         }
     }
 
-    /// A handle of a file that was just opened.
+    /// Returns a handle of a file that was just opened.
     fn handle(&self, file: FileId, path: PathBuf, writable: bool) -> Arc<dyn File> {
         Arc::new(SimFile { fs: self.clone(), file, path, writable })
     }
@@ -230,7 +231,7 @@ impl Fs for SimFs {
     }
 }
 
-/// A directory by its path: nobody replaces one here.
+/// A directory identified by its path, as the simulated disk never replaces a directory.
 struct SimDirectory {
     fs: SimFs,
     path: PathBuf,
@@ -245,7 +246,7 @@ impl Directory for SimDirectory {
         self.fs.remove(&self.path.join(name))
     }
 
-    /// In two steps, as the disk renames within a directory only.
+    /// Links and removes in two steps, as the disk renames within a directory only.
     fn take(&self, from: &Path, name: &OsStr) -> io::Result<()> {
         self.fs.hard_link(from, &self.path.join(name))?;
         self.fs.remove(from)
@@ -311,7 +312,7 @@ impl File for SimFile {
         })
     }
 
-    /// A write that fails has written a part; a full disk takes what fits.
+    /// A write that fails may have written a part; on a full disk the part that fits is written.
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
         self.check_writable()?;
         let (mut state, fate) = self.fs.admit(Call::Write, &self.path)?;
@@ -319,7 +320,7 @@ impl File for SimFile {
         let fits = state.disk.fitting(self.file, offset, buf.len(), room);
         let written = match &fate.error {
             None => fits,
-            // All of it often enough: the error says nothing about what was written.
+            // Often enough all of it is written: the error says nothing about what was written.
             Some(_) if state.dice.one_in(4) => fits,
             Some(_) => state.dice.below(buf.len() + 1).min(fits),
         };
@@ -349,11 +350,11 @@ impl File for SimFile {
 
     fn start_writeback(&self, _: u64, _: u64) {}
 
-    /// As the real one: the file grows at once, and a power failure may take the length back or
-    /// keep it without the bytes that were written into it since. A full disk prepares nothing.
+    /// Extends the file at once, as the real one does. A power failure may lose the length, or keep
+    /// it without the bytes that were written since. A full disk prepares nothing.
     fn prepare_appends(&self, from: u64, len: u64) {
         let end = from.saturating_add(len);
-        // A hint: that it could not be followed is no error.
+        // The call is a hint, so a failure is ignored.
         let _ = self.fs.change(Call::SetLen, &self.path, |state| {
             let live = state.disk.file(self.file).live.len();
             if self.writable && live < end && state.room().is_none_or(|room| room >= len) {

@@ -15,9 +15,10 @@
 //! assert_eq!(env.fs.open(Path::new("a")).unwrap().len().unwrap(), 4);
 //! ```
 //!
-//! The disk also serves threads of the system, as in the example; then the order of their calls
-//! is the system's. In [`Simulation::run`] it depends on the seed alone. Locks: those of the
-//! disk's state and of the scheduler are leaves, never held while a thread waits for its turn.
+//! The disk also serves threads of the operating system, as in the example; the order of their
+//! calls is then up to the system. In [`Simulation::run`] it depends on the seed alone. Locks:
+//! those of the disk's state and of the scheduler are leaves, never held while a thread waits for
+//! its turn.
 
 mod content;
 mod dice;
@@ -47,7 +48,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The world behind an [`Env::simulated`]: makes things go wrong and shows what is there.
+/// The controls of the world behind an [`Env::simulated`]: it injects faults and shows the state.
 #[derive(Clone)]
 pub struct Simulation {
     seed: u64,
@@ -55,13 +56,13 @@ pub struct Simulation {
     state: Arc<Mutex<SimulationState>>,
 }
 
-/// All that calls of the file system touch.
+/// The state that file system calls use.
 struct SimulationState {
     disk: Disk,
     faults: Faults,
     capacity: Option<u64>,
     crashed: bool,
-    /// The number of the process that lives; files of earlier ones only fail.
+    /// The number of the current process; files of earlier processes only return errors.
     boot: u64,
     locks: BTreeMap<FileId, SimTaken>,
     dice: Dice,
@@ -71,7 +72,7 @@ struct SimulationState {
 struct SimTaken {
     hold: Hold,
     count: usize,
-    /// Who came last.
+    /// The text of the latest holder.
     holder: String,
 }
 
@@ -88,14 +89,14 @@ impl SimulationState {
         }
     }
 
-    /// Free space, if it is limited.
+    /// Returns the free space in bytes, if the capacity is limited.
     fn room(&self) -> Option<u64> {
         Some(self.capacity?.saturating_sub(self.disk.used()))
     }
 }
 
 impl Env {
-    /// A world that depends on the seed alone, with an empty disk.
+    /// Creates a world that depends on the seed alone, with an empty disk.
     pub fn simulated(seed: u64) -> (Env, Simulation) {
         let simulation = Simulation::new(seed, Disk::default());
         (simulation.env(), simulation)
@@ -112,7 +113,7 @@ impl Simulation {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An Env for the process that lives now.
+    /// Returns an Env for the current process.
     fn env(&self) -> Env {
         let (state, scheduler) = (Arc::clone(&self.state), Arc::clone(&self.scheduler));
         let boot = self.state().boot;
@@ -125,8 +126,8 @@ impl Simulation {
         }
     }
 
-    /// Runs `work` as the first thread of a simulation, and then until all threads have ended
-    /// that it started. A panic of a thread that nobody joined is a panic of this call.
+    /// Runs `work` as the first thread of a simulation, and then until all threads that it started
+    /// have ended. A panic of a thread that nobody joined makes this call panic.
     pub fn run<R>(&self, work: impl FnOnce() -> R) -> R {
         let seat = self.scheduler.enter();
         let result = catch_unwind(AssertUnwindSafe(|| {
@@ -142,57 +143,58 @@ impl Simulation {
         })
     }
 
-    /// The seed that repeats everything.
+    /// Returns the seed, which repeats the whole run.
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
-    /// What the threads of [`Simulation::run`] did: number and fingerprint of all steps, and the
-    /// last of them. Equal for equal seeds.
+    /// Returns a summary of the steps of the threads of [`Simulation::run`]: number and fingerprint
+    /// of all steps, and the last ones. It is equal for equal seeds.
     pub fn trace(&self) -> String {
         self.scheduler.trace()
     }
 
-    /// A run with more steps than this fails, as it seems to have no end.
+    /// Sets the number of steps after which a run fails, as it seems to have no end.
     pub fn limit_steps(&self, limit: u64) {
         self.scheduler.limit_steps(limit);
     }
 
-    /// Moves the clock.
+    /// Moves the clock forward by `time`.
     pub fn advance(&self, time: Duration) {
         self.scheduler.advance(time);
     }
 
-    /// Calls since the start or the last restart that changed the disk or synced it.
+    /// Returns the number of calls since the start or the last restart that changed the disk or
+    /// synced it.
     pub fn mutations(&self) -> u64 {
         self.state().faults.mutations()
     }
 
-    /// The power fails during such a call: when [`Simulation::mutations`] reaches this number.
-    /// The call has happened, but like all that is not synced it may survive or not; it and all
-    /// later calls fail until [`Simulation::restart`].
+    /// Plans a power failure during the changing or syncing call with this number, as counted by
+    /// [`Simulation::mutations`]. The call's change has happened, but like all unsynced changes it
+    /// may survive or not. It and all later calls fail until [`Simulation::restart`].
     pub fn crash_at(&self, mutation: u64) {
         self.state().faults.crash_at(mutation);
     }
 
-    /// The power fails now.
+    /// Makes the power fail now.
     pub fn crash(&self) {
         self.state().crashed = true;
     }
 
-    /// True from a power failure until the restart.
+    /// Returns true from a power failure until the restart.
     pub fn crashed(&self) -> bool {
         self.state().crashed
     }
 
-    /// How many operations a power failure now could lose.
+    /// Returns the number of operations that a power failure could lose now.
     pub fn unsynced(&self) -> usize {
         survivors::unsynced(&self.state().disk)
     }
 
-    /// Ends the process, with or without a power failure before, and starts another over what
-    /// survived. Files and locks of before only fail; counts start again; planned faults are
-    /// forgotten; the capacity stays.
+    /// Ends the process, with or without a power failure before, and starts another on what
+    /// survived. Files and locks of the old process only return errors, counts start again, planned
+    /// faults are dropped, and the capacity stays.
     pub fn restart(&self, survivors: Survivors) -> Env {
         let mut state = self.state();
         let SimulationState { disk, dice, .. } = &mut *state;
@@ -205,8 +207,8 @@ impl Simulation {
         self.env()
     }
 
-    /// What [`Simulation::restart`] would give, as a world of its own with its own seed; this one
-    /// stays as it is. For trying many survivors of one crash. Not for use in a run.
+    /// Returns what [`Simulation::restart`] would give, as a separate world with its own seed; this
+    /// one stays as it is. Used to try many survivors of one crash. Not for use in a run.
     pub fn surviving(&self, survivors: Survivors, seed: u64) -> (Env, Simulation) {
         let state = self.state();
         let other = Simulation::new(seed, state.disk.clone());
@@ -215,58 +217,59 @@ impl Simulation {
         (other.restart(survivors), other)
     }
 
-    /// Makes calls fail from now on.
+    /// Adds a plan by which calls fail from now on.
     pub fn fail(&self, plan: FaultPlan) {
         self.state().faults.plan(plan);
     }
 
-    /// Forgets all planned faults.
+    /// Drops all planned faults.
     pub fn clear_faults(&self) {
         self.state().faults.clear();
     }
 
-    /// Calls of this kind since the start or the last restart.
+    /// Returns the number of calls of this kind since the start or the last restart.
     pub fn calls(&self, call: Call) -> u64 {
         self.state().faults.calls(call)
     }
 
-    /// Calls of all kinds since the start or the last restart.
+    /// Returns the number of calls of all kinds since the start or the last restart.
     pub fn all_calls(&self) -> u64 {
         self.state().faults.all_calls()
     }
 
-    /// The size of the disk; without one it never fills up. It counts pages of 4 KiB, of files
-    /// that have a name or are open.
+    /// Sets the size of the disk in bytes; with `None` it never fills up. Used space is counted in
+    /// pages of 4 KiB of all files that have a name or are open.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state().capacity = bytes;
     }
 
-    /// Bytes taken on the disk.
+    /// Returns the used bytes of the disk.
     pub fn used(&self) -> u64 {
         self.state().disk.used()
     }
 
-    /// Files that were removed while still open: each is a leak, once nobody reads any more.
+    /// Returns the number of files that were removed while still open. Each is a leak once nobody
+    /// reads any more.
     pub fn open_but_removed(&self) -> usize {
         self.state().disk.open_but_removed()
     }
 
-    /// All files, sorted.
+    /// Returns the paths of all files, sorted.
     pub fn files(&self) -> Vec<PathBuf> {
         let state = self.state();
         let names = state.disk.live_names.iter();
         names.filter(|(_, name)| **name != Name::Directory).map(|(path, _)| path.clone()).collect()
     }
 
-    /// A file's bytes, past all faults. Panics if there is none.
+    /// Returns a file's bytes, ignoring all faults. Panics if there is no such file.
     pub fn read_file(&self, path: impl AsRef<Path>) -> Vec<u8> {
         let mut state = self.state();
         let file = find(&state.disk, path.as_ref());
         state.disk.file(file).live.to_bytes()
     }
 
-    /// Changes a file's bytes behind everybody's back, on disk and in the page cache. Panics if
-    /// there is none.
+    /// Changes a file's bytes on disk and in the page cache, without a call of the file system.
+    /// Panics if there is no such file.
     pub fn corrupt(&self, path: impl AsRef<Path>, change: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state();
         let file = find(&state.disk, path.as_ref());

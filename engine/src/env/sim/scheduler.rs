@@ -1,15 +1,15 @@
-//! Who runs when, drawn from a seed.
+//! The scheduler of a simulation: it draws from a seed which thread runs when.
 //!
-//! The threads of a simulation are real ones, but only the one that holds the turn runs. It hands
-//! the turn on at each point where the outside could tell a difference: a call of the file
-//! system, a lock (always if it is held, sometimes if it is free), a wait, a thread's start and
-//! end. Who comes next is drawn among those who can run. So a run depends on the seed alone.
+//! The threads of a simulation are real ones, but only the one that has the turn runs. It passes
+//! the turn on at each point where the order of threads can matter: a call of the file system, a
+//! lock (always if it is held, sometimes if it is free), a wait, a thread's start and end. The next
+//! thread is drawn among those that can run, so a run depends on the seed alone.
 //!
-//! Time is virtual: a step takes a microsecond, and when all threads wait, the clock jumps to
-//! the first deadline. If there is none, the threads wait for each other: the simulation fails
-//! and says what each one waits for and where. Each reading of the clock moves it too, by chance:
-//! a real one also moves between two readings, now and then by much, as a thread may lose its
-//! processor in between. One lock guards everything here; it is a leaf.
+//! Time is virtual: a step takes a microsecond, and when all threads wait, the clock jumps to the
+//! first deadline. If there is none, the threads wait for each other: the simulation fails and
+//! reports what each one waits for and where. Each reading of the clock moves it by a random time,
+//! because a real clock also moves between two readings, now and then by much, when a thread loses
+//! its processor in between. One lock guards everything here; it is a leaf.
 
 use super::dice::Dice;
 use crate::env::turn::Awaited;
@@ -21,25 +21,26 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How long a step takes.
+/// The duration of a step.
 const STEP: Duration = Duration::from_micros(1);
-/// A reading of the clock takes less than this...
+/// A usual reading of the clock takes less than this many nanoseconds.
 const READING: usize = 100;
-/// ...but one in so many takes longer...
+/// One reading of the clock in this many is a long one.
 const LONG_READING_ONE_IN: usize = 64;
-/// ...though less than this. Both in nanoseconds.
+/// A long reading of the clock takes less than this many nanoseconds.
 const LONG_READING: usize = 1_000_000;
-/// A simulation that takes more steps than this does not end.
+/// The number of steps after which a simulation fails, as it seems to have no end.
 const DEFAULT_STEP_LIMIT: u64 = 20_000_000;
-/// How many of the last steps a report shows.
+/// The number of last steps that a report shows.
 const RECENT_STEPS: usize = 40;
-/// One in so many free locks is a point where the turn may go on.
+/// The turn is passed on at one in this many free locks.
 const PASS_AT_FREE_LOCK: usize = 8;
-/// A run is one of these: its threads take turns at each point, or run on for a while.
+/// The strides of runs: in each run threads pass the turn on at one in this many points.
 const STRIDES: [usize; 3] = [1, 3, 16];
-/// The thread that called `Simulation::run`.
+/// The id of the thread that called `Simulation::run`.
 const FIRST: usize = 0;
-/// The purpose of the dice of the clock. Those above 2 are for the random numbers of processes.
+/// The purpose number of the clock's dice. 1 and 2 are the scheduler's and the disk's; 3 and above
+/// are for the random numbers of processes.
 const CLOCK_DICE: u64 = 0;
 
 pub(in crate::env) struct Scheduler {
@@ -49,17 +50,17 @@ pub(in crate::env) struct Scheduler {
 
 struct SchedulerState {
     dice: Dice,
-    /// For readings of the clock. They have dice of their own, so that code that reads the clock
-    /// once more does not change whose turn comes next.
+    /// Dice for readings of the clock. They are separate, so that one more reading in some code
+    /// does not change which thread comes next.
     clock_dice: Dice,
-    /// The turn goes on once in so many points.
+    /// The turn is passed on at one in this many points.
     stride: usize,
     now: Duration,
     steps: u64,
     step_limit: u64,
     threads: Vec<Thread>,
     running: usize,
-    /// Why the simulation failed.
+    /// The reason why the simulation failed, if it did.
     failure: Option<String>,
     /// A hash of all steps.
     fingerprint: u64,
@@ -72,7 +73,7 @@ struct Thread {
     timed_out: bool,
     turn: Arc<Condvar>,
     system: Option<JoinHandle<()>>,
-    /// What its panic said, until somebody asks.
+    /// The text of the thread's panic, until `join` takes it.
     panic: Option<String>,
 }
 
@@ -87,7 +88,7 @@ thread_local! {
     static SEAT: RefCell<Option<Seat>> = const { RefCell::new(None) };
 }
 
-/// The calling thread's place in a simulation, if it has one.
+/// Returns the calling thread's place in a simulation, if it has one.
 pub(in crate::env) fn seat() -> Option<Seat> {
     SEAT.try_with(|seat| seat.borrow().clone()).ok().flatten()
 }
@@ -139,13 +140,13 @@ impl Scheduler {
         self.lock().step_limit = limit;
     }
 
-    /// All that happened, as text: equal for equal runs.
+    /// Returns a summary of all steps, which is equal for equal runs.
     pub(super) fn trace(&self) -> String {
         let state = self.lock();
         format!("{} steps, fingerprint {:016x}:{}", state.steps, state.fingerprint, state.history())
     }
 
-    /// A point of a thread that takes no turns: only time goes on.
+    /// Advances the clock by one step, for a thread that takes no turns.
     pub(super) fn tick(&self) {
         self.advance(STEP);
     }
@@ -178,7 +179,7 @@ impl Thread {
 }
 
 impl Seat {
-    /// A point where others may run.
+    /// Marks a point where other threads may run.
     pub(in crate::env) fn pass(&self, point: &'static str) {
         let mut state = self.scheduler.lock();
         let stride = state.stride;
@@ -188,7 +189,7 @@ impl Seat {
         drop(self.hand_on(state, point));
     }
 
-    /// A free lock: sometimes a point where others may run.
+    /// Marks a free lock, which is sometimes a point where other threads may run.
     pub(in crate::env) fn pass_at_lock(&self) {
         let mut state = self.scheduler.lock();
         if state.failure.is_none() && state.dice.one_in(PASS_AT_FREE_LOCK) {
@@ -196,7 +197,7 @@ impl Seat {
         }
     }
 
-    /// Waits until woken or until `time` is over; true if it was over.
+    /// Waits until woken or until `time` is over; returns true if it was over.
     #[track_caller]
     pub(in crate::env) fn wait(&self, on: Awaited, time: Option<Duration>) -> bool {
         let mut state = self.scheduler.lock();
@@ -208,7 +209,7 @@ impl Seat {
         state.threads[self.id].timed_out
     }
 
-    /// Wakes one of those who wait for `on`: any one, as real systems do.
+    /// Wakes one thread that waits for `on`; it is drawn, as real systems may wake any.
     pub(in crate::env) fn wake_one(&self, on: Awaited) {
         let mut state = self.scheduler.lock();
         let waiting: Vec<usize> = state.waiting_for(on).collect();
@@ -218,7 +219,7 @@ impl Seat {
         }
     }
 
-    /// Wakes all who wait for `on`.
+    /// Wakes all threads that wait for `on`.
     pub(in crate::env) fn wake_all(&self, on: Awaited) {
         let mut state = self.scheduler.lock();
         let waiting: Vec<usize> = state.waiting_for(on).collect();
@@ -249,7 +250,7 @@ impl Seat {
         Ok(seat)
     }
 
-    /// A spawned thread from its first turn to its end.
+    /// Runs a spawned thread from its first turn to its end.
     fn live(self, work: Box<dyn FnOnce() + Send>) {
         drop(self.await_turn(self.scheduler.lock()));
         SEAT.set(Some(self.clone()));
@@ -265,7 +266,7 @@ impl Seat {
         state.choose(self.scheduler.seed);
     }
 
-    /// Waits for the thread of this seat to end, on behalf of the thread of `waiting`.
+    /// Waits on behalf of the thread of `waiting` until the thread of this seat ends.
     pub(super) fn join(&self, waiting: &Seat) -> Result<(), String> {
         loop {
             let mut state = self.scheduler.lock();
@@ -273,7 +274,7 @@ impl Seat {
             if matches!(thread.phase, Phase::Ended) {
                 let (system, panic) = (thread.system.take(), thread.panic.take());
                 drop(state);
-                // What the system still does at a thread's end is over before anybody goes on.
+                // The system's own work at a thread's end must be over before any thread goes on.
                 if let Some(system) = system {
                     let _ = system.join();
                 }
@@ -287,8 +288,8 @@ impl Seat {
         }
     }
 
-    /// Ends a run: waits for all threads that were started in it. The texts of panics that
-    /// nobody has asked for.
+    /// Ends a run: waits for all threads that were started in it. Returns the texts of panics that
+    /// nobody has joined.
     pub(super) fn wait_for_all(&self) -> Vec<String> {
         let mut panics = Vec::new();
         let mut id = FIRST + 1;
@@ -309,7 +310,7 @@ impl Seat {
         }
     }
 
-    /// Lets the scheduler choose who runs, and waits until it is this thread again.
+    /// Lets the scheduler choose which thread runs, and waits until it is this one again.
     fn hand_on<'a>(
         &'a self,
         mut state: MutexGuard<'a, SchedulerState>,
@@ -340,7 +341,7 @@ impl Seat {
 /// Fails the first thread, and with it the test.
 fn fail(failure: &str) -> ! {
     if std::thread::panicking() {
-        // It fails already and now waits, in some destructor, for what can never come.
+        // The thread is already panicking, and a destructor waits for what can never come.
         eprintln!("{failure}");
         std::process::abort();
     }
@@ -367,8 +368,8 @@ impl SchedulerState {
         self.recent.push_back((id, point));
     }
 
-    /// Gives the turn to a thread that can run. If there is none, or no end in sight, the
-    /// simulation fails, in its first thread.
+    /// Gives the turn to a thread that can run. If there is none, or the step limit is exceeded,
+    /// the simulation fails in its first thread.
     fn choose(&mut self, seed: u64) {
         if self.failure.is_none() && self.steps > self.step_limit {
             self.failure = Some(self.report(seed, "does not end"));

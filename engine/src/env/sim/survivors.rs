@@ -1,48 +1,49 @@
-//! What a power failure leaves of the operations that were not synced.
+//! Decides which unsynced operations a power failure leaves.
 
 use super::content::Content;
 use super::dice::Dice;
 use super::disk::{Disk, FileId, FileOp, NameOp};
 use std::collections::BTreeMap;
 
-/// The unit that a device writes whole or not at all.
+/// The unit in bytes that a device writes whole or not at all.
 const SECTOR: u64 = 512;
 
-/// Which operations that were not synced survive.
+/// The rule by which unsynced operations survive a restart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Survivors {
-    /// None.
+    /// No operation survives.
     LoseAll,
-    /// All. It is what killing the process leaves: nothing is lost, but nothing is synced by it
-    /// either, so a power failure later can still lose it.
+    /// All operations survive, as when the process is killed: nothing is lost, but nothing is
+    /// synced either, so a later power failure can still lose it.
     KeepAll,
-    /// The first ones in order over the whole disk; how many is drawn.
+    /// The first operations in order over the whole disk survive; how many is drawn.
     Prefix,
-    /// The first so many.
+    /// The first operations survive, this many.
     PrefixOf(usize),
-    /// All but this one, counted from 0.
+    /// All operations but this one, counted from 0, survive.
     AllBut(usize),
-    /// All, but of the last write only some of its sectors, drawn.
+    /// All operations survive, but the last write only with some of its sectors, which are drawn.
     TornLast,
-    /// Each survives, is lost or is torn by a draw of its own: so order holds neither across
-    /// files nor within one, a file's length may survive without its bytes (zeroes or noise
-    /// stand there), and a name without its file's content or the other way round.
+    /// Each operation survives, is lost or is torn by a draw of its own. Order holds neither across
+    /// files nor within one, a file's length may survive without its bytes (they read as zeroes or
+    /// noise), and a name without its file's content or the other way round.
     Random,
 }
 
-/// What becomes of one operation.
+/// The fate of one operation in a power failure.
 enum OperationFate {
     Kept,
     Lost,
-    /// Of a write, the sectors for which a draw says so.
+    /// Of a write, the sectors that a draw selects survive.
     Torn,
-    /// Of a write, only that it made the file longer.
+    /// Of a write, only the new length survives.
     OnlyLength,
-    /// The same, and what the device had there before shows.
+    /// Of a write, only the new length survives, and the new bytes read as noise: old bytes of the
+    /// device.
     Noise,
 }
 
-/// One operation that is not synced.
+/// An operation that is not synced.
 enum Unsynced {
     File(FileId, FileOp),
     Name(NameOp),
@@ -68,7 +69,7 @@ pub(super) fn survive(disk: &mut Disk, survivors: Survivors, dice: &mut Dice) {
     disk.become_durable(names);
 }
 
-/// How many operations are not synced.
+/// Returns the number of operations that are not synced.
 pub(super) fn unsynced(disk: &Disk) -> usize {
     disk.files.values().map(|file| file.unsynced.len()).sum::<usize>() + disk.unsynced_names.len()
 }
@@ -106,7 +107,8 @@ fn fates(unsynced: &[Unsynced], survivors: Survivors, dice: &mut Dice) -> Vec<Op
             fates
         }
         Survivors::Random => {
-            // How much survives differs from crash to crash: nearly all, half, nearly nothing.
+            // The share that survives differs from crash to crash: nearly all, half, nearly
+            // nothing.
             let lost_in_16 = 1 + dice.below(15);
             unsynced.iter().map(|op| random_fate(op, lost_in_16, dice)).collect()
         }
@@ -151,7 +153,7 @@ fn apply(op: &FileOp, fate: &OperationFate, content: &mut Content, dice: &mut Di
     }
 }
 
-/// Writes some sectors: the first ones, or any.
+/// Writes some of the sectors: the first ones, or any.
 fn tear(offset: u64, bytes: &[u8], content: &mut Content, dice: &mut Dice) {
     let end = offset + bytes.len() as u64;
     let sectors = (end.div_ceil(SECTOR) - offset / SECTOR) as usize;

@@ -1,4 +1,4 @@
-//! Threads, time and chance of a simulation. Outside of `Simulation::run` threads are the
+//! Threads, time and randomness of a simulation. Outside of `Simulation::run` threads are the
 //! system's, and sleeping only moves the clock.
 
 use super::dice::Dice;
@@ -47,7 +47,7 @@ impl Join for SimJoin {
 
 pub(super) struct SimClock(pub(super) Arc<Scheduler>);
 
-/// When simulations begin: 2026-01-01.
+/// The wall-clock time at which simulations begin: 2026-01-01.
 const BEGINNING: Duration = Duration::from_secs(1_767_225_600);
 
 impl Clock for SimClock {

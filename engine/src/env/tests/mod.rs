@@ -6,7 +6,7 @@ mod reads;
 use super::{Env, OsSettings};
 use std::path::{Path, PathBuf};
 
-/// A directory of its own for a test; gone when dropped.
+/// A separate directory for a test; removed when dropped.
 struct Directory(PathBuf);
 
 impl Directory {

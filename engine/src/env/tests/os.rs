@@ -1,4 +1,4 @@
-//! The real file system.
+//! Tests of the real file system.
 
 use super::Directory;
 use crate::env::fs::{AccessPattern, File, Fs, Hold};
@@ -96,8 +96,9 @@ fn a_hole_frees_space_and_reads_as_zeroes() {
     assert!(file.is_empty().unwrap());
 }
 
-/// A file cut while another thread prepared it for appends was left mapped behind its end, and the
-/// next append ended the process by a signal. The two wait for each other now.
+/// Guards against a mapping behind the end of its file. Cutting a file while another thread
+/// prepared it for appends left such a mapping, and the next append ended the process by a signal.
+/// The two operations now exclude each other.
 #[test]
 fn a_file_can_be_cut_while_it_is_prepared_for_appends() {
     let (directory, fs) = (Directory::new(), os());
@@ -148,7 +149,8 @@ fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     let elsewhere = std::fs::File::open(&path).unwrap();
     for left in [first, second] {
-        // From here and from another process, which a descriptor of its own stands for.
+        // The lock is tried from here and from another process, for which a separate descriptor
+        // stands.
         let error = fs.lock(&path, Hold::Alone, "writer").err().unwrap();
         assert_eq!((error.kind(), &*error.to_string()), (io::ErrorKind::WouldBlock, who));
         assert!(elsewhere.try_lock().is_err());
@@ -176,8 +178,8 @@ fn a_lock_held_through_another_descriptor_is_respected() {
     fs.lock(&path, Hold::Alone, "me").unwrap();
 }
 
-/// Who can put a link or a pipe into a directory must not have others written to, nor make an
-/// opening wait for ever.
+/// Somebody who can put a link or a pipe into a directory must not be able to redirect writes to
+/// other files, nor to make an opening wait for ever.
 #[test]
 fn links_are_not_written_through_and_only_files_are_opened() {
     use crate::env::fs::NameKind;
@@ -216,7 +218,7 @@ fn an_open_directory_is_the_one_that_was_opened() {
     let taken = open.take(&file, "1".as_ref()).unwrap_err();
     assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
     std::fs::create_dir(sub.join("below")).unwrap();
-    // Somebody puts another in its place.
+    // Somebody puts another directory in its place.
     std::fs::rename(&sub, directory.path().join("moved")).unwrap();
     std::fs::create_dir(&other).unwrap();
     std::fs::write(other.join("1"), "precious").unwrap();

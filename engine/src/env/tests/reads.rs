@@ -1,4 +1,4 @@
-//! Parallel reads: every way of reading keeps the same promises.
+//! Parallel reads: every way of reading behaves the same.
 
 use super::Directory;
 use crate::env::batch_read::{BatchReader, OneByOne, ParallelReads, ReadRequest};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// All ways of reading that this build and kernel have.
+/// Returns all ways of reading that this build and kernel have.
 fn readers() -> Vec<Box<dyn BatchReader>> {
     let mut readers: Vec<Box<dyn BatchReader>> =
         vec![Box::new(OneByOne), Box::new(ThreadPool::new(1)), Box::new(ThreadPool::new(8))];
@@ -19,7 +19,7 @@ fn readers() -> Vec<Box<dyn BatchReader>> {
     readers
 }
 
-/// The ring, if the kernel has one.
+/// Returns the ring, if the kernel has one.
 #[cfg(all(target_os = "linux", feature = "io-uring"))]
 fn ring() -> Option<Box<dyn BatchReader>> {
     Some(Box::new(crate::env::uring::RingReader::new().ok()?))
@@ -30,7 +30,7 @@ fn ring() -> Option<Box<dyn BatchReader>> {
     None
 }
 
-/// A file whose byte at `n` is `n`, modulo 251.
+/// Creates a file whose byte at offset `n` is `n` modulo 251.
 fn patterned_file(directory: &Directory, len: usize) -> Arc<dyn File> {
     let fs = Env::os(&OsSettings::default()).fs;
     let file = fs.create(&directory.path().join("data")).unwrap();
@@ -109,7 +109,7 @@ fn many_batches_at_once_from_many_threads() {
                             request(file, offset, len)
                         });
                         let mut pending = reader.submit(requests.collect());
-                        // Some batches are given up half way.
+                        // Some batches are dropped half way.
                         for index in 0..if batch % 3 == 0 { 10 } else { 20 } {
                             let (offset, len) = place(index);
                             assert_eq!(pending.take(index).unwrap(), pattern(offset, len));
@@ -121,7 +121,7 @@ fn many_batches_at_once_from_many_threads() {
     }
 }
 
-/// A file whose reads tell that they have begun, and then wait to be let go on.
+/// A file whose reads report that they have begun, and then wait to be released.
 struct Gated {
     reads: AtomicUsize,
     begun: Mutex<Sender<()>>,
@@ -231,7 +231,7 @@ fn results_outlive_the_reader() {
 fn a_panic_in_a_read_is_an_error() {
     for reader in readers() {
         let (stall_controller, has_begun, _) = gated();
-        drop(has_begun); // telling that the read has begun now panics
+        drop(has_begun); // reporting that the read has begun now panics
         let file: Arc<dyn File> = stall_controller;
         let mut pending = reader.submit(vec![request(&file, 0, 1), request(&file, 0, 1)]);
         for index in [0, 1] {
@@ -241,7 +241,8 @@ fn a_panic_in_a_read_is_an_error() {
     }
 }
 
-/// A thread that died was missed by nobody: the reads that it would have made came one by one.
+/// Guards against the loss of a reader thread by a panic: the reads that it would have made then
+/// came one by one, and nobody noticed.
 #[test]
 fn a_panic_while_a_file_is_closed_does_not_cost_a_thread() {
     let pool = ThreadPool::new(1);

@@ -1,4 +1,4 @@
-//! The disk as processes see it: the same promises as the real file system.
+//! The disk as processes see it: it must behave as the real file system.
 
 use super::{durable, exists};
 use crate::env::Env;
@@ -81,7 +81,7 @@ fn a_second_lock_is_refused_until_the_process_ends() {
     assert_eq!(simulation.read_file("LOCK"), b"CleaveDB lock, held by third");
     let env = simulation.restart(Survivors::KeepAll);
     let held = env.fs.lock(path, Hold::Alone, "fourth").unwrap();
-    drop(left); // of a process that is gone
+    drop(left); // of a process that has ended
     assert!(env.fs.lock(path, Hold::Alone, "fifth").is_err());
     drop(held);
 }

@@ -6,7 +6,7 @@ use crate::env::sim::{Call, FaultPlan, Simulation, Survivors};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Writes a new version of a file as databases do; each `?` is a call that can fail.
+/// Replaces a file's content as databases do; each `?` is a call that can fail.
 fn replace(env: &Env, content: &[u8]) -> io::Result<()> {
     let (temporary, name) = (Path::new("/db/tmp"), Path::new("/db/name"));
     let file = env.fs.create(temporary)?;

@@ -1,4 +1,4 @@
-//! Tests of the simulation itself: what it may and may not let happen.
+//! Tests of the simulation itself: what it must and must not let happen.
 
 mod disk;
 mod faults;
@@ -10,7 +10,7 @@ use crate::env::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A file with durable content and name.
+/// Creates a file with durable content and name.
 fn durable(env: &Env, path: &str, content: &[u8]) -> Arc<dyn File> {
     let path = Path::new(path);
     let file = env.fs.create(path).unwrap();

@@ -1,5 +1,5 @@
-//! Threads in a simulation: their order comes from the seed, time jumps, waiting for ever is
-//! noticed.
+//! Threads in a simulation: their order comes from the seed, time jumps, and endless waiting is
+//! detected.
 
 use super::durable;
 use crate::env::Env;
@@ -15,7 +15,7 @@ fn spawn(env: &Env, name: &str, work: impl FnOnce() + Send + 'static) -> Box<dyn
     env.threads.spawn(name, Box::new(work)).unwrap()
 }
 
-/// Three threads that write, lock and wait; what was done in which order.
+/// Runs three threads that write, lock and wait; returns their order, the content and the trace.
 fn contention(seed: u64) -> (Vec<u64>, Vec<u8>, String) {
     let (env, simulation) = Env::simulated(seed);
     let order = simulation.run(|| {
@@ -177,13 +177,13 @@ fn readers_share_and_writers_do_not() {
     }
 }
 
-/// The text with which a run fails.
+/// Returns the text with which a run fails.
 fn failure<R>(simulation: &Simulation, work: impl FnOnce() -> R) -> String {
     let panic = catch_unwind(AssertUnwindSafe(|| simulation.run(work))).err();
     crate::env::threads::panic_text(&*panic.expect("the run fails"))
 }
 
-/// Two threads that take two locks in opposite order.
+/// Runs two threads that take two locks in opposite order.
 fn opposite_locks(seed: u64) -> Result<(), String> {
     let (env, simulation) = Env::simulated(seed);
     let work = || {
@@ -267,7 +267,7 @@ fn a_world_can_be_run_again_after_a_restart() {
     assert_eq!(length, Ok(()));
 }
 
-/// What a thread reads that asks the clock again and again, with nothing else in between.
+/// Returns the times that a thread reads from the clock with nothing else in between.
 fn readings(seed: u64) -> Vec<Duration> {
     let (env, simulation) = Env::simulated(seed);
     simulation.run(|| (0..1000).map(|_| env.clock.now()).collect())

@@ -1,4 +1,4 @@
-//! What a power failure may leave, policy by policy.
+//! What a power failure may leave, rule by rule.
 
 use super::{durable, exists};
 use crate::env::Env;
@@ -18,7 +18,7 @@ const POWER_FAILURES: [Survivors; 7] = [
     Survivors::KeepAll,
 ];
 
-/// What `look` sees after restarts that draw from many seeds.
+/// Returns all results of `look` after restarts that draw from many seeds.
 fn outcomes<T: Ord>(
     simulation: &Simulation,
     survivors: Survivors,
@@ -31,7 +31,7 @@ fn outcomes<T: Ord>(
     (0..400).map(after).collect()
 }
 
-/// One durable file that then got three writes, each in a sector of its own.
+/// Creates one durable file with three unsynced writes, each to a sector of its own.
 fn three_writes() -> (Simulation, Arc<dyn File>) {
     let (env, simulation) = Env::simulated(1);
     let file = durable(&env, "a", &[0; 512]);
@@ -41,7 +41,7 @@ fn three_writes() -> (Simulation, Arc<dyn File>) {
     (simulation, file)
 }
 
-/// The first byte of each sector.
+/// Returns the first byte of each sector.
 fn sectors(simulation: &Simulation) -> Vec<u8> {
     simulation.read_file("a").chunks(512).map(|sector| sector[0]).collect()
 }
@@ -279,7 +279,7 @@ fn survivors_depend_on_the_seed_alone() {
     assert!(all.len() > 10);
 }
 
-/// What is prepared for appends is a length of zeroes that may stay or go.
+/// The range prepared for appends reads as zeroes, and its length may survive or not.
 #[test]
 fn prepared_appends_may_survive_as_zeroes() {
     let (env, simulation) = Env::simulated(1);
