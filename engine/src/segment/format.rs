@@ -1,5 +1,5 @@
-//! The bytes of a segment, and of them the head; `frame.rs` and `record.rs` have the others.
-//! Encoding and decoding, nothing else.
+//! The format of a segment, and encoding and decoding of its head. Frame headers and records are
+//! encoded in `frame.rs` and `record.rs`.
 //!
 //! ```text
 //! file    = head | frame*            all integers little-endian; "varint" is LEB128, minimal
@@ -36,27 +36,28 @@
 //!               …  stored value
 //! ```
 //!
-//! A put is stored the same whether the tree will keep its value inline or point to it.
+//! A put is stored in the same way whether the tree keeps its value inline or points to it.
 //!
 //! **Validity.** A frame is valid if its header's checksum holds, its body lies within the file,
-//! and exactly the promised number of records fills the body, each with a good checksum and, in
-//! a log segment, with consecutive sequence numbers that begin with the header's. No checksum is
-//! ever zero, so zeroes never validate; the seeds hold the epoch and the offset, so neither the
-//! bytes of another file nor bytes moved within a file do.
+//! and exactly the promised number of records fills the body, each with a good checksum and, in a
+//! log segment, with consecutive sequence numbers that begin with the header's. No checksum is ever
+//! zero, so zeroes never validate. The seeds contain the epoch and the offset, so bytes of another
+//! file and bytes moved within a file do not validate either.
 //!
-//! **Readers.** *By pointer*: the record's `length` bytes at `offset`; the checksum is verified
-//! over all of them, then the fields must fill them exactly and name the right keyspace, key and
-//! sequence number. *By scan* of a segment whose final length is known (the head of the next one
-//! or the manifest says it): frames must be valid and end exactly there; anything else is
-//! corruption. *By scan of the tail*, the last log segment after a crash: at the first bad frame,
-//! at offset X, either X was reached by a sync (rot), or it was not (a torn write, after which
-//! any part of the unsynced rest may be there, whole later frames included). Whether it was is
-//! told by the frames that follow: if the rest of the file, searched byte by byte, holds a valid
-//! frame whose `durable` lies behind X, then X was on stable storage before that frame was even
-//! made, and this is corruption. Else, if only zeroes follow, they were prepared for appends and
-//! never written; if not, the tail from X on is torn and to be ignored. What this
-//! cannot tell is rot in the last synced frames of a crashed log that no later frame vouches
-//! for; after a clean close the manifest knows the length, and that reads as "by scan".
+//! **Readers.** *By pointer*: a reader fetches `length` bytes at `offset`, verifies the checksum
+//! over all of them, and then requires that the fields fill them exactly and name the right
+//! keyspace, key and sequence number. *By scan of a sealed segment*, whose final length is in the
+//! head of the next segment or in the manifest: all frames must be valid and the last must end
+//! exactly there; anything else is corruption. *By scan of the tail*, the last log segment after a
+//! crash: at the first bad frame, at offset X, there are two cases. If a sync reached X, this is
+//! corruption. If none did, this is a torn write, after which any part of the unsynced rest may be
+//! present, even whole later frames. The frames that follow decide: the rest of the file is
+//! searched byte by byte, and if it holds a valid frame whose `durable` is greater than X, then X
+//! was on stable storage before that frame was made, so this is corruption. Otherwise, if only
+//! zeroes follow, they were prepared for appends and never written; else the tail from X on is torn
+//! and is ignored. The rule cannot detect corruption of the last synced frames of a crashed log if
+//! no later frame was written after their sync. After a clean close the manifest holds the length,
+//! and the segment is read as sealed.
 
 use crate::base::checksum::checksum64;
 use crate::base::coding::Reader;
@@ -65,58 +66,58 @@ use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{MAX_SEQNO, SeqNo};
 use crate::base::pointer::{MAX_ID, SegmentId};
 
-/// The bytes that a [`SegmentHead`] takes; the first frame begins here.
+/// The length of an encoded [`SegmentHead`] in bytes; the first frame begins at this offset.
 pub const HEAD_BYTES: usize = HEADER_BYTES + 48;
 
-/// In which order a segment's records are. The numbers are persistent.
+/// The order of a segment's records. The numbers are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SegmentKind {
-    /// In the order of commits: a part of the log.
+    /// Commit order: the segment is a part of the log.
     Log = 1,
-    /// In key order: written by a flush or by value GC.
+    /// Key order: the segment was written by value GC or by a reorganizing compaction.
     Sorted = 2,
 }
 
-/// The first bytes of an activated segment.
+/// The decoded head of an activated segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHead {
-    /// The database it belongs to.
+    /// The id of the database that the segment belongs to.
     pub database: u64,
-    /// Its id, the same as in its name.
+    /// The segment's id, the same as in its file name.
     pub id: SegmentId,
-    /// The order of its records.
+    /// The order of the segment's records.
     pub kind: SegmentKind,
-    /// A random number that seeds every checksum of the file.
+    /// The random number that seeds every checksum of the file.
     pub epoch: u64,
     /// The sequence number of the first record; 0 in a sorted segment.
     pub first_seqno: SeqNo,
-    /// The log segment before this one.
+    /// The log segment before this one; `None` for the first and for sorted segments.
     pub previous: Option<SegmentId>,
-    /// The final length of that one; 0 if there is none.
+    /// The final length of the previous segment in bytes; 0 if there is none.
     pub previous_bytes: u64,
 }
 
-/// What the manifest knows of a segment, and what its head must say too.
+/// The fields that the manifest records for a segment and that its head must match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentIdentity {
-    /// The database it belongs to.
+    /// The id of the database that the segment belongs to.
     pub database: u64,
-    /// Its id, the same as in its name.
+    /// The segment's id, the same as in its file name.
     pub id: SegmentId,
-    /// The order of its records.
+    /// The order of the segment's records.
     pub kind: SegmentKind,
-    /// The seed of its checksums.
+    /// The seed of the segment's checksums.
     pub epoch: u64,
 }
 
 impl SegmentHead {
-    /// The part of it that the manifest knows.
+    /// Returns the fields that the manifest records too.
     pub fn identity(&self) -> SegmentIdentity {
         let SegmentHead { database, id, kind, epoch, .. } = *self;
         SegmentIdentity { database, id, kind, epoch }
     }
 
-    /// The bytes to write.
+    /// Returns the encoded head.
     pub fn encode(&self) -> [u8; HEAD_BYTES] {
         let previous = self.previous.map_or(0, |id| id.0);
         assert_eq!(previous == 0, self.previous.is_none(), "segment 0 does not exist");
@@ -133,7 +134,7 @@ impl SegmentHead {
         out
     }
 
-    /// Reads the head of segment `id` of `database`; any other is refused.
+    /// Decodes the head of segment `id` of `database`; the head of any other segment is an error.
     pub fn decode(bytes: &[u8], database: u64, id: SegmentId) -> Result<SegmentHead> {
         Header::decode_expected(bytes, FileKind::Segment, database, id.0)?;
         let mut reader = Reader::new(bytes.get(HEADER_BYTES..).unwrap_or_default());
@@ -144,7 +145,8 @@ impl SegmentHead {
         let first_seqno = reader.u64()?;
         let previous = reader.u64()?;
         let previous_bytes = reader.u64()?;
-        // I7: the epoch is needed for the checksum; nothing is used before it holds.
+        // I7: the epoch is needed for the checksum; no other field is used before the checksum
+        // holds.
         if reader.u64()? != checksum64(epoch, covered) {
             return Err(Error::corruption("the segment head's checksum does not match"));
         }
@@ -158,7 +160,7 @@ impl SegmentHead {
 }
 
 impl SegmentKind {
-    /// The kind with this persistent number.
+    /// Returns the kind with this persistent number.
     pub fn from_number(number: u64) -> Result<SegmentKind> {
         match number {
             1 => Ok(SegmentKind::Log),

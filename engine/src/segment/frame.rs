@@ -1,32 +1,33 @@
-//! The header of a frame, what one commit writes. Its bytes and the rule of a valid frame are at
-//! the top of `format.rs`.
+//! The header of a frame, which holds one commit. The format and the rule of validity are at the
+//! top of `format.rs`.
 //!
-//! I1: a frame is one or nothing: the header promises how many records fill the body, and
-//! `scan.rs` holds it to that. I7: its checksum comes first, then every field is bounded.
+//! I1: a frame is accepted whole or not at all: the header promises how many records fill the body,
+//! and `scan.rs` verifies it. I7: the checksum is verified first, then every field is bounded.
 
 use super::record::{MIN_RECORD_BYTES, RecordInput};
 use crate::base::checksum::{checksum32, seed};
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_SEQNO, SeqNo};
 
-/// The bytes of a frame before its body.
+/// The length of a frame's header in bytes.
 pub const FRAME_HEADER_BYTES: usize = 24;
 
-/// The fixed part of a frame.
+/// The decoded header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// The length of the body.
+    /// The length of the body in bytes.
     pub body_bytes: u32,
-    /// The number of records in it.
+    /// The number of records in the body.
     pub count: u32,
-    /// How many bytes of the segment were known to be synced when the frame was made.
+    /// How many bytes of the segment were known to be synced when the frame was made; `u32::MAX`
+    /// stands for that many or more.
     pub durable: u32,
     /// The sequence number of the first record; 0 in a sorted segment.
     pub first_seqno: SeqNo,
 }
 
 impl FrameHeader {
-    /// The bytes of the header of a frame at `offset`.
+    /// Encodes the header for a frame at `offset`.
     pub fn encode(&self, epoch: u64, offset: u64) -> [u8; FRAME_HEADER_BYTES] {
         let mut out = [0; FRAME_HEADER_BYTES];
         out[4..8].copy_from_slice(&self.body_bytes.to_le_bytes());
@@ -38,14 +39,15 @@ impl FrameHeader {
         out
     }
 
-    /// Reads the fields without believing them: they may be anything.
+    /// Decodes the fields without verifying them; they may have any value.
     pub fn peek(bytes: &[u8; FRAME_HEADER_BYTES]) -> FrameHeader {
         let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|i| bytes[at + i]));
         let first_seqno = u64::from_le_bytes(std::array::from_fn(|i| bytes[16 + i]));
         FrameHeader { body_bytes: u32_at(4), count: u32_at(8), durable: u32_at(12), first_seqno }
     }
 
-    /// Reads the header of a frame at `offset`, behind which `left` bytes of the file remain.
+    /// Decodes and verifies the header of a frame at `offset`; `left` bytes of the file follow the
+    /// header.
     pub fn decode(
         bytes: &[u8; FRAME_HEADER_BYTES],
         epoch: u64,
@@ -63,7 +65,7 @@ impl FrameHeader {
         Ok(header)
     }
 
-    /// True if the fields can be those of a frame behind whose header `left` bytes remain.
+    /// Returns true if a frame can have these fields when `left` bytes follow its header.
     pub fn is_plausible(&self, left: u64) -> bool {
         let records_fit = u64::from(self.count) * MIN_RECORD_BYTES as u64 <= self.body_bytes.into();
         let last = self.first_seqno.saturating_add(u64::from(self.count).saturating_sub(1));
@@ -71,8 +73,8 @@ impl FrameHeader {
     }
 }
 
-/// The length of the body of a frame of these records, numbered from `first_seqno` on; an error if
-/// no frame can hold it.
+/// Returns the length in bytes of the body of a frame that holds `records`, numbered from
+/// `first_seqno` on. It is an error if that exceeds a frame's limit of 4 GiB.
 pub fn body_bytes(first_seqno: SeqNo, records: &[RecordInput<'_>]) -> Result<u32> {
     let numbered = (first_seqno..).zip(records);
     let body: u64 = numbered.map(|(seqno, record)| record.record_bytes(seqno) as u64).sum();

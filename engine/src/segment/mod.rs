@@ -1,23 +1,24 @@
-//! Floor 3: segments, the files of records. The *log segments* in arrival order are the
-//! write-ahead log and the home of the values separated at write; *sorted segments*, in key order,
-//! hold what value GC moved out of others. Both have the same bytes.
+//! Floor 3: segments, the files of records. *Log segments* hold records in the order of commits:
+//! they are the write-ahead log and the home of values that were separated at write. *Sorted
+//! segments* hold, in the order of keys, the records that value GC moved out of others. Both have
+//! one format.
 //!
-//! The data's way: a commit group becomes frames in the [`SegmentWriter`], which returns a value
-//! pointer for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery
-//! and checking walk whole segments with [`scan()`]; value GC copies what is live to a
-//! [`SortedWriter`].
+//! Data flow: a commit group becomes frames in the [`SegmentWriter`], which returns a value pointer
+//! for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery and checks
+//! walk whole segments with [`scan()`]; value GC copies live records with a [`SortedWriter`].
 //!
-//! Invariants: **I1** a frame is believed whole or not at all (`scan.rs`). **I2** a torn tail
-//! is told from rot (there too). **I3** a pointer yields its value or an error that names file
-//! and offset (`reader.rs`). **I7** checksums and bounds come before meaning (`format.rs`,
-//! `frame.rs`, `record.rs`). **I8** a failed sync is never repeated (`tail.rs`). **I11** the
-//! head names the format.
+//! Invariants: **I1** a frame is accepted whole or not at all (`scan.rs`). **I2** a torn tail is
+//! distinguished from corruption (`scan.rs`). **I3** a pointer yields its value or an error that
+//! names file and offset (`reader.rs`). **I7** checksums and bounds are verified before any field
+//! is used (`format.rs`, `frame.rs`, `record.rs`). **I8** a failed sync is never repeated
+//! (`tail.rs`). **I11** the head names the format.
 //!
-//! Callers: commit writes; read, recovery and checking read. Which segments exist is
-//! the business of `version`.
+//! Callers: `commit` writes; `read`, recovery and checks read. `version` decides which segments
+//! exist.
 //!
-//! Locks: each live segment has one mutex around its write buffer (`tail.rs`), a leaf, under which
-//! no I/O is done; and one that makes its syncs one at a time, held during them.
+//! Locks: each live segment has two mutexes (`tail.rs`). One guards its write buffers; it is a
+//! leaf, and no I/O is done under it. The other makes its syncs one at a time and is held during
+//! them.
 
 mod format;
 mod frame;

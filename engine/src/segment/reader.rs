@@ -1,11 +1,11 @@
-//! One record by its pointer: from the file with one read, or from the write buffer while it is
-//! still there.
+//! Reads one record by its pointer: from the file with one read, or from the write buffer while the
+//! record is still there.
 //!
-//! I3: a pointer yields exactly the record it was made for, or an error that names the file and
-//! the offset. The checksum tells rot and holes; the keyspace, key and sequence number inside the
-//! record tell a pointer that names another record.
+//! I3: a pointer yields exactly the record it was made for, or an error that names the file and the
+//! offset. The checksum detects corruption and holes; the keyspace, key and sequence number inside
+//! the record detect a pointer that leads to another record.
 //!
-//! Locks: none for what is in the file, else the leaf lock of `tail.rs`.
+//! Locks: none for bytes in the file, else the leaf lock of `tail.rs`.
 
 use super::format::{HEAD_BYTES, SegmentIdentity, SegmentKind};
 use super::record::{MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView};
@@ -21,9 +21,9 @@ use crate::env::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Where a segment gets its open file from; a cache of open files in production.
+/// The source of a segment's open file; in production a cache of open files.
 pub trait FileSource: Send + Sync {
-    /// The open file.
+    /// Returns the open file.
     fn file(&self) -> Result<Arc<dyn File>>;
 }
 
@@ -33,7 +33,7 @@ impl FileSource for Arc<dyn File> {
     }
 }
 
-/// A segment to read from; live while a [`super::SegmentWriter`] appends to it.
+/// A readable segment; it is live while a [`super::SegmentWriter`] appends to it.
 pub struct Segment {
     identity: SegmentIdentity,
     path: PathBuf,
@@ -42,12 +42,13 @@ pub struct Segment {
 }
 
 impl Segment {
-    /// A segment that nobody writes to any more.
+    /// Creates a handle of a segment that is no longer written.
     pub fn open(identity: SegmentIdentity, path: PathBuf, source: Arc<dyn FileSource>) -> Segment {
         Segment { identity, path, source, tail: None }
     }
 
-    /// A segment that is going to be written: what its writer buffers can be read through it.
+    /// Creates a handle of a segment that is about to be written; its writer's buffer is read
+    /// through it.
     pub fn for_writing(
         identity: SegmentIdentity,
         path: PathBuf,
@@ -61,53 +62,54 @@ impl Segment {
         self.tail.as_ref()
     }
 
-    /// What it is.
+    /// Returns the identity that the head must match.
     pub fn identity(&self) -> SegmentIdentity {
         self.identity
     }
 
-    /// Its id.
+    /// Returns the segment's id.
     pub fn id(&self) -> SegmentId {
         self.identity.id
     }
 
-    /// The database it belongs to.
+    /// Returns the id of the database that the segment belongs to.
     pub fn database(&self) -> u64 {
         self.identity.database
     }
 
-    /// Bytes appended so far, if it is being written; else 0.
+    /// Returns the length in bytes with what is buffered, if the segment is being written; else 0.
     pub fn appended(&self) -> u64 {
         self.tail.as_ref().map_or(0, LiveTail::appended)
     }
 
-    /// The order of its records.
+    /// Returns the order of the segment's records.
     pub fn kind(&self) -> SegmentKind {
         self.identity.kind
     }
 
-    /// The seed of its checksums.
+    /// Returns the seed of the segment's checksums.
     pub fn epoch(&self) -> u64 {
         self.identity.epoch
     }
 
-    /// How far its file is written, while somebody writes it.
+    /// Returns how many bytes are in the file if the segment is being written; else `None`.
     pub fn written(&self) -> Option<u64> {
         self.tail.as_ref().map(LiveTail::written)
     }
 
-    /// Its file.
+    /// Returns the path of the segment's file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The keyspace of the record that `pointer` names, for salvage, where it is not known.
+    /// Returns the keyspace of the record that `pointer` leads to; salvage uses it when the
+    /// keyspace is unknown.
     pub fn keyspace_of(&self, pointer: ValuePointer) -> Result<KeyspaceId> {
         let buffer = self.fetch(pointer)?;
         self.decode(&buffer, pointer).map(|record| record.keyspace)
     }
 
-    /// Reads the value that `pointer` names, for an entry of this keyspace, key and sequence
+    /// Reads the value that `pointer` leads to, for an entry of this keyspace, key and sequence
     /// number; any other record there is corruption (I3).
     pub fn read_value(
         &self,
@@ -120,7 +122,8 @@ impl Segment {
         self.verify_value(buffer, pointer, keyspace, key, seqno)
     }
 
-    /// As [`Segment::read_value`], for who wants the bytes elsewhere: they are shown, not kept.
+    /// Does as [`Segment::read_value`], but passes the value's bytes to `take` instead of returning
+    /// an owned value.
     pub fn show_value<R>(
         &self,
         pointer: ValuePointer,
@@ -138,8 +141,8 @@ impl Segment {
         Ok(take(&value))
     }
 
-    /// The value in `buffer`, the bytes that a batch reader fetched for `pointer`; checked like
-    /// [`Segment::read_value`] does.
+    /// Returns the value in `buffer`, the bytes that a batch read fetched for `pointer`; verified
+    /// as in [`Segment::read_value`].
     pub fn verify_value(
         &self,
         buffer: Vec<u8>,
@@ -152,7 +155,7 @@ impl Segment {
         stored.into_value(buffer).map_err(|error| self.place(error, pointer))
     }
 
-    /// As [`Segment::verify_value`], of a record in the middle of other bytes; copies the value.
+    /// Does as [`Segment::verify_value`] for a borrowed record; copies the value.
     pub fn verify_slice(
         &self,
         record: &[u8],
@@ -165,7 +168,8 @@ impl Segment {
         stored.copy_value(record).map_err(|error| self.place(error, pointer))
     }
 
-    /// The record that `pointer` names as it is stored, checked like [`Segment::read_value`] does.
+    /// Reads the stored bytes of the record that `pointer` leads to; verified as in
+    /// [`Segment::read_value`].
     pub fn read_record(
         &self,
         pointer: ValuePointer,
@@ -178,7 +182,7 @@ impl Segment {
         Ok(buffer)
     }
 
-    /// Checks a record that somebody else read, like [`Segment::read_value`] does.
+    /// Verifies a record that the caller has read, as [`Segment::read_value`] does.
     pub fn check_slice(
         &self,
         record: &[u8],
@@ -190,7 +194,7 @@ impl Segment {
         self.check_record(record, pointer, keyspace, key, seqno).map(|_| ())
     }
 
-    /// I3: whatever is found there, it is never handed out as another entry's value.
+    /// I3: a record of another entry is an error and is never handed out as this entry's value.
     fn check_record(
         &self,
         bytes: &[u8],
@@ -212,8 +216,8 @@ impl Segment {
         Err(self.place(Error::corruption(what), pointer))
     }
 
-    /// The read that fetches the record, for a batch; `None` if part of it is still buffered, in
-    /// which case [`Segment::read_value`] costs no wait for the device.
+    /// Returns the read that fetches the record, for a batch read; `None` if part of the record is
+    /// still buffered, in which case [`Segment::read_value`] hardly waits for the device.
     pub fn read_request(&self, pointer: ValuePointer) -> Result<Option<ReadRequest>> {
         let end = self.check(pointer)?;
         if self.tail.as_ref().is_some_and(|tail| end > tail.written()) {
@@ -223,7 +227,8 @@ impl Segment {
         Ok(Some(ReadRequest { file, offset: pointer.offset, len: pointer.length as usize }))
     }
 
-    /// Bounds a pointer before memory is taken for it (I7); returns where its record ends.
+    /// Bounds a pointer before memory is allocated for it (I7); returns the offset where its record
+    /// ends.
     fn check(&self, pointer: ValuePointer) -> Result<u64> {
         let wrong = |why: &str| Err(self.place(Error::corruption(why), pointer));
         if pointer.segment != self.identity.id {
@@ -238,7 +243,7 @@ impl Segment {
         }
     }
 
-    /// The bytes of the record: one read, or none if the write buffer has them.
+    /// Fetches the bytes of the record: with one read, or with none if the write buffer has them.
     fn fetch(&self, pointer: ValuePointer) -> Result<Vec<u8>> {
         self.check(pointer)?;
         let len = pointer.length as usize;
@@ -284,10 +289,10 @@ impl Segment {
     }
 }
 
-/// What to do about a segment that does not hold what it promises.
+/// The advice in errors about a segment whose content is not valid.
 pub(super) const RESTORE: &str = "restore this file from a checkpoint, or repair the database";
 
-/// How the value lies at the end of a record.
+/// The extent and encoding of the value at the end of a record.
 struct ValueLayout {
     codec: Codec,
     raw_len: usize,
@@ -300,7 +305,7 @@ impl ValueLayout {
         ValueLayout { codec: record.codec, raw_len, stored_len }
     }
 
-    /// The value in `record`, without a copy where that is worth it.
+    /// Returns the value in `record`, without a copy if it is not compressed.
     fn into_value(self, record: Vec<u8>) -> Result<Value> {
         let range = record.len() - self.stored_len..record.len();
         if self.codec == Codec::None {

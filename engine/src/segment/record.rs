@@ -1,9 +1,9 @@
-//! The bytes of a record: a key and what becomes of it, with a checksum of its own. Their table is
-//! at the top of `format.rs`.
+//! The encoding of a record: one put or delete of a key, with its own checksum. The format is at
+//! the top of `format.rs`.
 //!
-//! I7: the checksum is verified over all bytes of a record before a field is believed, and every
-//! length is bounded. A reader by pointer knows the extent from the pointer; a reader of frames
-//! takes it from the fields, bounded by the limits and by the frame, before the same check.
+//! I7: the checksum is verified over all bytes of a record before a field is used, and every length
+//! is bounded. A read by pointer takes the extent from the pointer; a read of a frame takes it from
+//! the fields, bounded by the limits and by the frame, and then verifies the checksum.
 
 use crate::base::checksum::{checksum32, checksum32_of_two, seed};
 use crate::base::coding::{Reader, put_varint, varint_len};
@@ -12,60 +12,60 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_BYTES, MAX_SEQNO, MAX_VALUE_BYTES, SeqNo};
 use crate::base::pointer::{KeyspaceId, ValuePointer};
 
-/// No record is shorter.
+/// The least length of a record in bytes.
 pub const MIN_RECORD_BYTES: usize = ValuePointer::MIN_LENGTH as usize;
 
-/// No record is longer.
+/// The greatest length of a record in bytes.
 pub const MAX_RECORD_BYTES: usize = 64 + MAX_KEY_BYTES + MAX_VALUE_BYTES;
 
-/// The checksum at the front of a record.
+/// The length of the checksum at the front of a record, in bytes.
 pub(super) const CHECKSUM_BYTES: usize = 4;
 
-/// What a record says about its key. The numbers are persistent.
+/// The operation that a record describes. The numbers are persistent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordKind {
-    /// The key has no value from here on.
+    /// The key is deleted.
     Delete = 0,
-    /// The key has this value from here on.
+    /// The key gets a value.
     Put = 1,
 }
 
 /// A record to write.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordInput<'a> {
-    /// What it says.
+    /// Whether this is a put or a delete.
     pub kind: RecordKind,
-    /// The keyspace it belongs to.
+    /// The keyspace of the key.
     pub keyspace: KeyspaceId,
     /// How `value` is compressed.
     pub codec: Codec,
-    /// The length of the value once decompressed.
+    /// The length of the value in bytes once decompressed.
     pub raw_len: u32,
     /// The user key.
     pub key: &'a [u8],
-    /// The value as it is to be stored.
+    /// The value as it is to be stored, compressed by `codec`.
     pub value: &'a [u8],
 }
 
 impl<'a> RecordInput<'a> {
-    /// A put of a value that is stored as it is.
+    /// Returns a put of an uncompressed value.
     pub fn put(keyspace: KeyspaceId, key: &'a [u8], value: &'a [u8]) -> Self {
         let raw_len = value.len() as u32;
         RecordInput { kind: RecordKind::Put, keyspace, codec: Codec::None, raw_len, key, value }
     }
 
-    /// A delete.
+    /// Returns a delete.
     pub fn delete(keyspace: KeyspaceId, key: &'a [u8]) -> Self {
         RecordInput { kind: RecordKind::Delete, ..Self::put(keyspace, key, b"") }
     }
 
-    /// How many bytes the record takes under this sequence number.
+    /// Returns the length of the record in bytes under this sequence number.
     #[inline]
     pub fn record_bytes(&self, seqno: SeqNo) -> usize {
         self.prefix_bytes(seqno) + self.value.len()
     }
 
-    /// The part of [`RecordInput::record_bytes`] that lies before the stored value.
+    /// Returns the part of [`RecordInput::record_bytes`] that lies before the stored value.
     #[inline]
     fn prefix_bytes(&self, seqno: SeqNo) -> usize {
         let raw = if self.codec == Codec::None { 0 } else { varint_len(self.raw_len.into()) };
@@ -79,7 +79,7 @@ impl<'a> RecordInput<'a> {
             + self.key.len()
     }
 
-    /// Asserts what the layers above have promised to check.
+    /// Asserts the limits that the callers have checked.
     fn assert_within_limits(&self) {
         assert!(self.key.len() <= MAX_KEY_BYTES, "a key over the limit");
         assert!(self.value.len().max(self.raw_len as usize) <= MAX_VALUE_BYTES, "value too long");
@@ -87,7 +87,7 @@ impl<'a> RecordInput<'a> {
         assert!(self.kind == RecordKind::Put || self.value.is_empty(), "a delete with a value");
     }
 
-    /// Appends what lies before the stored value, with the checksum still open.
+    /// Appends everything before the stored value, with zeroes in place of the checksum.
     #[inline]
     fn put_prefix(&self, out: &mut Vec<u8>, seqno: SeqNo) {
         self.assert_within_limits();
@@ -103,7 +103,7 @@ impl<'a> RecordInput<'a> {
         out.extend_from_slice(self.key);
     }
 
-    /// Appends the record, which will lie at `offset` of the segment.
+    /// Appends the record as it is to lie at `offset` of the segment.
     #[inline]
     pub fn encode(&self, out: &mut Vec<u8>, epoch: u64, offset: u64, seqno: SeqNo) {
         let start = out.len();
@@ -113,7 +113,7 @@ impl<'a> RecordInput<'a> {
         open.copy_from_slice(&checksum32(seed(epoch, offset), covered).to_le_bytes());
     }
 
-    /// Appends the record up to its stored value, which the caller writes behind it.
+    /// Appends the record without its stored value, which the caller writes right behind it.
     pub fn encode_prefix(&self, out: &mut Vec<u8>, epoch: u64, offset: u64, seqno: SeqNo) {
         let start = out.len();
         self.put_prefix(out, seqno);
@@ -123,26 +123,26 @@ impl<'a> RecordInput<'a> {
     }
 }
 
-/// A verified record, borrowed from where it was read.
+/// A verified record that borrows the buffer it was read into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordView<'a> {
-    /// What it says.
+    /// Whether this is a put or a delete.
     pub kind: RecordKind,
-    /// The keyspace it belongs to.
+    /// The keyspace of the key.
     pub keyspace: KeyspaceId,
-    /// Its place in the commit order.
+    /// The sequence number: the position in the order of commits.
     pub seqno: SeqNo,
     /// How `value` is compressed.
     pub codec: Codec,
-    /// The length of the value once decompressed.
+    /// The length of the value in bytes once decompressed.
     pub raw_len: u32,
     /// The user key.
     pub key: &'a [u8],
-    /// The value as it is stored.
+    /// The value as it is stored, compressed by `codec`.
     pub value: &'a [u8],
-    /// Where the record lies in its segment.
+    /// The offset of the record in its segment.
     pub offset: u64,
-    /// The length of the whole record.
+    /// The length of the whole record in bytes.
     pub length: u32,
 }
 
@@ -160,7 +160,7 @@ fn nibbles(byte: u8) -> Result<(RecordKind, Codec)> {
 }
 
 impl<'a> RecordView<'a> {
-    /// Reads the record that fills `bytes` exactly: what a pointer names.
+    /// Decodes the record that fills `bytes` exactly, as a read by pointer fetches it.
     pub fn decode_exact(bytes: &'a [u8], epoch: u64, offset: u64) -> Result<Self> {
         // I7: the pointer gives the extent, so the checksum is verified before any field is read.
         verify(bytes, epoch, offset)?;
@@ -169,7 +169,7 @@ impl<'a> RecordView<'a> {
         Ok(view)
     }
 
-    /// Reads the record at the front of `bytes`, and returns what lies behind it.
+    /// Decodes the record at the front of `bytes`; returns it and the bytes behind it.
     pub fn decode_front(
         bytes: &'a [u8],
         epoch: u64,
@@ -180,7 +180,7 @@ impl<'a> RecordView<'a> {
         Ok((Self::decode_exact(record, epoch, offset)?, rest))
     }
 
-    /// The value as the user wrote it.
+    /// Returns the value as the user wrote it.
     pub fn raw_value(&self) -> Result<Vec<u8>> {
         decompress(self.codec, self.value, self.raw_len as usize)
     }
@@ -206,7 +206,8 @@ impl<'a> RecordView<'a> {
     }
 }
 
-/// How long the record at the front of `bytes` says it is, bounded by the limits and by `bytes`.
+/// Returns the length in bytes that the record at the front of `bytes` claims, bounded by the
+/// limits and by `bytes`.
 fn front_bytes(bytes: &[u8]) -> Result<usize> {
     let mut reader = Reader::new(bytes);
     reader.take(CHECKSUM_BYTES)?;

@@ -1,9 +1,9 @@
-//! Walking the frames of a segment from front to back: recovery replays the log with it,
-//! checking and the inspector read whole segments.
+//! Walks the frames of a segment from front to back: recovery replays the log with it; checks and
+//! the inspector read whole segments.
 //!
-//! The file is read in big pieces, and no more of it is held than one piece and one frame.
-//! Upholds I1 (a frame is handed out whole and verified, or not at all) and I2 (what is corrupt
-//! and what is a torn tail; the rule is at the top of `format.rs`). No locks.
+//! The file is read in large pieces, and at most one piece and one frame are held in memory.
+//! Upholds I1 (a frame is handed out whole and verified, or not at all) and I2 (corruption is
+//! distinguished from a torn tail; the rule is at the top of `format.rs`). No locks.
 
 use super::format::{HEAD_BYTES, SegmentHead, SegmentKind};
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
@@ -15,18 +15,18 @@ use crate::base::pointer::SegmentId;
 use crate::env::fs::{AccessPattern, File};
 use std::path::Path;
 
-/// The bytes that one read asks for.
+/// The size of one read in bytes.
 const PIECE_BYTES: usize = 1 << 20;
 
-/// A buffer that grew for a larger frame than this is given back behind it.
+/// A buffer that grew beyond this many bytes for a large frame is shrunk after it.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// What a scan knows about the end of the segment.
+/// What the caller knows about the end of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanMode {
-    /// The segment has exactly this many bytes; what lies behind does not count.
+    /// The segment has exactly this many bytes; anything behind them is ignored.
     Sealed(u64),
-    /// It is the last segment of the log, and nobody wrote down how it ended.
+    /// This is the last segment of the log, and its final length was not recorded.
     Tail,
 }
 
@@ -35,58 +35,58 @@ pub enum ScanMode {
 pub struct ScanStart {
     /// Offset of the first frame to read.
     pub offset: u64,
-    /// Its first sequence number, if known. Ignored for a sorted segment.
+    /// The first sequence number of that frame, if known. Ignored for a sorted segment.
     pub seqno: Option<SeqNo>,
 }
 
 impl ScanStart {
-    /// The first frame of a segment.
+    /// Returns the start at the first frame of a segment.
     pub fn first(head: &SegmentHead) -> ScanStart {
         ScanStart { offset: HEAD_BYTES as u64, seqno: Some(head.first_seqno) }
     }
 }
 
-/// A frame that was verified whole.
+/// A frame that was verified as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// Where it begins.
+    /// The offset where the frame begins.
     pub offset: u64,
-    /// Where the next one begins.
+    /// The offset where the next frame begins.
     pub end: u64,
-    /// Its header.
+    /// The frame's header.
     pub header: FrameHeader,
-    /// Its records, in order.
+    /// The frame's records, in order.
     pub records: Vec<RecordView<'a>>,
 }
 
-/// How the frames came to an end.
+/// What lies behind the last valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanTail {
-    /// With the last byte, or with zeroes only behind it: bytes that were prepared for appends.
+    /// Nothing, or only zeroes: bytes that were prepared for appends.
     Clean,
-    /// By a write that did not reach the disk whole: these bytes are not part of the log.
+    /// A write that did not reach the disk whole: these bytes are not part of the log.
     Torn {
-        /// Where they begin.
+        /// The offset where they begin.
         offset: u64,
-        /// How many there are.
+        /// The number of these bytes.
         bytes: u64,
     },
 }
 
-/// What a scan found at the end.
+/// The result of a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanEnd {
-    /// Where the last frame ends.
+    /// The offset where the last frame ends.
     pub end_offset: u64,
-    /// The sequence number behind the last record; `None` if no frame was read and none was
-    /// expected, or the segment is a sorted one.
+    /// The sequence number that follows the last record; `None` if no frame was read and none was
+    /// expected, or if the segment is sorted.
     pub next_seqno: Option<SeqNo>,
-    /// Whether bytes are left over.
+    /// Whether bytes are left over behind the last frame.
     pub tail: ScanTail,
 }
 
-/// Reads the head of segment `id`. `None` if it was never activated: the file is empty, or
-/// holds nothing but zeroes where the head would be.
+/// Reads the head of segment `id`. Returns `None` if the segment was never activated: the file is
+/// empty, or holds only zeroes where the head would be.
 pub fn read_head(
     file: &dyn File,
     path: &Path,
@@ -102,9 +102,9 @@ pub fn read_head(
     SegmentHead::decode(head, database, id).map(Some).map_err(|error| place(error, path, 0))
 }
 
-/// Hands every frame of `file` from `start` on to `each`, in order. `head` was read from it.
+/// Calls `each` with every frame of `file` from `start` on, in order. `head` was read from `file`.
 ///
-/// An error of `each` ends the scan and is returned as it is.
+/// An error of `each` ends the scan and is returned unchanged.
 pub fn scan(
     file: &dyn File,
     path: &Path,
@@ -145,7 +145,7 @@ pub fn scan(
             }
             Err(reason) => place(reason, path, offset),
         };
-        // A build that cannot read a record must not take it for torn (I11).
+        // I11: a record that this build cannot read must not be taken for torn.
         if matches!(mode, ScanMode::Sealed(_)) || reason.kind() != ErrorKind::Corruption {
             return Err(reason);
         }
@@ -163,8 +163,8 @@ pub fn scan(
     Ok(ScanEnd { end_offset: offset, next_seqno, tail: ScanTail::Clean })
 }
 
-/// How many bytes from `from` on lie before the zeroes at the end of the file: those were prepared
-/// for appends and never written.
+/// Returns how many bytes from `from` on lie before the trailing zeroes of the file, which were
+/// prepared for appends and never written.
 fn written_bytes(file: &dyn File, path: &Path, from: u64, end: u64) -> Result<u64> {
     let mut end = end;
     let mut piece = vec![0; PIECE_BYTES];
@@ -192,11 +192,11 @@ fn rotten(path: &Path, offset: u64, witness: u64) -> Error {
     place(Error::corruption(what), path, offset)
 }
 
-/// A part of a file, moved forward along it.
+/// A part of a file in memory, moved forward along the file.
 struct ScanBuffer<'f> {
     file: &'f dyn File,
     path: &'f Path,
-    /// Where the file ends as far as the scan is concerned.
+    /// The offset where the file ends as far as the scan is concerned.
     limit: u64,
     /// The file offset of the first byte of `buffer`.
     start: u64,
@@ -209,7 +209,7 @@ impl<'f> ScanBuffer<'f> {
         ScanBuffer { file, path, limit, start: 0, buffer: Vec::new(), filled: 0 }
     }
 
-    /// The `len` bytes at `offset`, which lie before the limit.
+    /// Returns the `len` bytes at `offset`, which must lie before the limit.
     fn bytes(&mut self, offset: u64, len: usize) -> Result<&[u8]> {
         assert!(len as u64 <= self.limit - offset, "a read over the limit");
         let end = offset + len as u64;
@@ -220,7 +220,8 @@ impl<'f> ScanBuffer<'f> {
         Ok(&self.buffer[from..from + len])
     }
 
-    /// Makes `offset` the start, and holds at least `len` bytes and as many as a read brings.
+    /// Moves the start to `offset` and reads at least `len` bytes, or a whole piece if the file has
+    /// it.
     fn move_to(&mut self, offset: u64, len: usize) -> Result<()> {
         let skipped = offset.checked_sub(self.start).map_or(self.filled, |skipped| {
             usize::try_from(skipped).unwrap_or(usize::MAX).min(self.filled)
@@ -243,7 +244,7 @@ impl<'f> ScanBuffer<'f> {
         Ok(())
     }
 
-    /// The frame at `offset`, or why there is none.
+    /// Returns the frame at `offset`, or as the inner error why there is none.
     fn frame(&mut self, head: &SegmentHead, offset: u64) -> Result<Result<Frame<'_>>> {
         let left = self.limit - offset;
         let Some(left) = left.checked_sub(FRAME_HEADER_BYTES as u64) else {
@@ -251,7 +252,7 @@ impl<'f> ScanBuffer<'f> {
         };
         let bytes = self.bytes(offset, FRAME_HEADER_BYTES)?.first_chunk();
         let bytes = bytes.expect("as many bytes as were asked for");
-        // I7: the checksum, then the bounds, then memory for the body.
+        // I7: verify the checksum, then the bounds, and only then allocate memory for the body.
         let header = match FrameHeader::decode(bytes, head.epoch, offset, left) {
             Ok(header) => header,
             Err(reason) => return Ok(Err(reason)),
@@ -267,8 +268,8 @@ impl<'f> ScanBuffer<'f> {
         }))
     }
 
-    /// Looks behind the bad frame at `bad` for a valid one that was made when `bad` was already
-    /// synced (I2), and returns where it is.
+    /// Searches behind the bad frame at `bad` for a valid frame that was made when `bad` was
+    /// already synced (I2); returns the offset of that frame.
     fn evidence_of_sync(
         &mut self,
         head: &SegmentHead,
@@ -276,8 +277,8 @@ impl<'f> ScanBuffer<'f> {
         next_seqno: Option<SeqNo>,
     ) -> Result<Option<u64>> {
         let least_seqno = next_seqno.unwrap_or(0);
-        // Chance makes a header check out once in 2^32 places; only a hostile file makes us
-        // verify bodies over and over.
+        // A header matches its checksum by accident once in 2^32 offsets, so only a hostile file
+        // can make us verify many bodies.
         let mut patience = 8 * (self.limit - bad) + PIECE_BYTES as u64;
         let mut at = bad + 1;
         while self.limit.saturating_sub(at) >= FRAME_HEADER_BYTES as u64 {
@@ -288,7 +289,7 @@ impl<'f> ScanBuffer<'f> {
                 let bytes: &[u8; FRAME_HEADER_BYTES] = bytes.first_chunk()?;
                 let header = FrameHeader::peek(bytes);
                 let offset = at + index as u64;
-                // Cheap tests first: of arbitrary bytes almost none pass.
+                // The cheap tests come first, since almost no arbitrary bytes pass them.
                 let vouches = u64::from(header.durable) > bad && header.first_seqno >= least_seqno;
                 let left = limit - offset - FRAME_HEADER_BYTES as u64;
                 let holds = vouches
@@ -314,14 +315,14 @@ impl<'f> ScanBuffer<'f> {
     }
 }
 
-/// The records of a frame at `offset`, all of them verified.
+/// Decodes and verifies the records of a frame at `offset`.
 fn records<'a>(
     head: &SegmentHead,
     offset: u64,
     header: &FrameHeader,
     body: &'a [u8],
 ) -> Result<Vec<RecordView<'a>>> {
-    // The header's fields were found plausible: so many records do fit the body.
+    // The header was found plausible, so this many records do fit the body.
     let mut records = Vec::with_capacity(header.count as usize);
     let mut rest = body;
     for number in 0..header.count {

@@ -1,11 +1,11 @@
-//! Writing a sorted segment: records that value GC copies from other segments, in key order.
+//! Writes a sorted segment: records that value GC copies from other segments, in key order.
 //!
-//! A record keeps its fields and so its length; its checksum is made anew, as the seed holds the
-//! segment's epoch and the record's offset. Records are gathered into frames of about
+//! A record keeps its fields and thus its length; its checksum is computed anew, because the seed
+//! contains the segment's epoch and the record's offset. Records are gathered into frames of about
 //! [`FRAME_BYTES`], so that a scan can verify the segment like any other.
 //!
-//! I5: nobody can reach the segment before the edit that names it, which comes after its sync; a
-//! crash before that leaves an orphan.
+//! I5: nobody can reach the segment before the edit that names it, which is published after the
+//! segment's sync; a crash before that leaves an orphan.
 
 use super::format::{HEAD_BYTES, SegmentHead, SegmentIdentity};
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
@@ -17,28 +17,28 @@ use crate::env::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A frame is written once its body has this many bytes.
+/// A frame is written once it has this many bytes.
 const FRAME_BYTES: usize = 256 << 10;
 
-/// What the system writes back at least, most often; if it is more, a little is written twice.
+/// Granularity of writeback in bytes. Where the system's page is larger, a little is written twice.
 const PAGE_BYTES: u64 = 4096;
 
-/// The one who writes a sorted segment.
+/// The only writer of a sorted segment.
 pub struct SortedWriter {
     file: Arc<dyn File>,
     path: PathBuf,
     identity: SegmentIdentity,
-    /// Where the frame in `frame` will begin.
+    /// The offset where the frame in `frame` will begin.
     start: u64,
-    /// Room for the frame's header, and the records so far.
+    /// Space for the frame's header, followed by the records so far.
     frame: Vec<u8>,
     records: u32,
-    /// How far writing back has begun.
+    /// The offset up to which writeback was started.
     written_back: u64,
 }
 
 impl SortedWriter {
-    /// Begins the segment in the empty `file` at `path`.
+    /// Begins the segment in the empty `file` at `path` by writing its head.
     pub fn create(
         file: Arc<dyn File>,
         path: &Path,
@@ -54,15 +54,16 @@ impl SortedWriter {
         Ok(SortedWriter { file, path, identity, start, frame, records: 0, written_back: 0 })
     }
 
-    /// Adds a copy of `record`, which was read from `offset` of another segment whose checksums
-    /// `epoch` seeds, and returns the pointer to it. A record that is damaged is refused and not
-    /// added: its new checksum would call the damage good.
+    /// Adds a copy of `record` and returns the pointer to the copy. `record` was read from `offset`
+    /// of another segment whose checksums `epoch` seeds. A damaged record is an error and is not
+    /// added, because its new checksum would make the damage look valid.
     pub fn copy(&mut self, record: &[u8], epoch: u64, offset: u64) -> Result<ValuePointer> {
         let copied = self.copy_if(record, epoch, offset, |_| true)?;
         Ok(copied.expect("every record is wanted"))
     }
 
-    /// As [`SortedWriter::copy`], if the verified record `is_wanted`.
+    /// Does as [`SortedWriter::copy`] if `is_wanted` accepts the verified record; else returns
+    /// `None`.
     pub fn copy_if(
         &mut self,
         record: &[u8],
@@ -91,7 +92,8 @@ impl SortedWriter {
             return Ok(());
         }
         let header = FrameHeader {
-            // A frame is closed at its first record over the bound, and no record has 2 GiB.
+            // A frame is closed at its first record over the bound, and every record is under 2
+            // GiB.
             body_bytes: (self.frame.len() - FRAME_HEADER_BYTES) as u32,
             count: self.records,
             durable: 0,
@@ -108,8 +110,9 @@ impl SortedWriter {
         Ok(())
     }
 
-    /// Writing back begins behind each frame: a read that comes in between waits for so much, not
-    /// for megabytes, and the sync has less to do. The last page waits for the rest of it.
+    /// Starts writeback of the whole pages written so far. It runs after each frame, so that a
+    /// concurrent read waits for one frame rather than megabytes, and the sync has less to do. The
+    /// last, partial page is left for the next call.
     fn begin_writeback(&mut self) {
         let whole = self.start - self.start % PAGE_BYTES;
         if whole > self.written_back {

@@ -1,5 +1,5 @@
-//! The end of a segment that is being written: bytes that the file does not have yet, and how
-//! far it is written and synced. Shared by the one writer and any number of readers.
+//! The end of a segment that is being written: bytes that are not in the file yet, and the offsets
+//! up to which it is written and synced. Shared by the one writer and any number of readers.
 //!
 //! ```text
 //!   file                                    │ writing         │ filling
@@ -7,11 +7,11 @@
 //!                                           │ the system      │ appended
 //! ```
 //!
-//! Two buffers take turns, so that readers never wait for a write: `writing` stays readable
-//! until its bytes are in the file. Readers of what lies before `written` take no lock.
+//! Two buffers alternate, so that readers never wait for a write: `writing` stays readable until
+//! its bytes are in the file. Readers of bytes before `written` take no lock.
 //!
-//! Locks: `buffers` is held for copying only. `sync_failure` is held during a sync; it comes
-//! before `buffers` and nothing else.
+//! Locks: `buffers` is held for copying only. `sync_failure` is held during a sync; `buffers` is
+//! the only lock that may be taken under it.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::env::fs::File;
@@ -22,22 +22,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 pub(super) struct LiveTail {
-    /// Everything before this offset was handed to the system.
+    /// Everything before this offset was handed to the operating system.
     written: AtomicU64,
-    /// The same, but where a frame ends: what a sync may promise. Were it in the middle of a
-    /// frame, later frames would call the first half of it synced and recovery would take the
-    /// loss of the second for rot.
+    /// The end of the last whole frame before `written`: how far a sync may claim durability. If it
+    /// were in the middle of a frame, later frames would declare the first half of that frame
+    /// synced, and recovery would take the loss of the second half for corruption.
     whole: AtomicU64,
     /// Everything before this offset is on stable storage.
     durable: AtomicU64,
     buffers: Mutex<Buffers>,
     sync_failure: Mutex<Option<Error>>,
-    /// True once `sync_failure` holds an error; so that asking does not wait for a sync.
+    /// True once `sync_failure` holds an error, so that a check does not wait for a sync.
     sync_failed: AtomicBool,
 }
 
 struct Buffers {
-    /// The file offset where `writing` begins; `filling` comes behind it.
+    /// The file offset where `writing` begins; `filling` follows it.
     start: u64,
     writing: Arc<Vec<u8>>,
     filling: Vec<u8>,
@@ -48,24 +48,24 @@ impl Buffers {
         self.start + (self.writing.len() + self.filling.len()) as u64
     }
 
-    /// The buffer that no write is using.
+    /// Returns `writing`, which no write may be using.
     fn idle(&mut self) -> &mut Vec<u8> {
         Arc::get_mut(&mut self.writing).expect("only a write in progress shares the buffer")
     }
 }
 
-/// Where a range of bytes is found.
+/// The result of [`LiveTail::find`].
 pub(super) enum BytesLocation {
-    /// In the file.
+    /// All bytes are in the file.
     File,
-    /// Nowhere: it ends behind what was appended.
+    /// The range ends behind the last appended byte.
     Nowhere,
-    /// In memory, except for the first `missing` bytes, which are in the file.
+    /// The bytes are in memory, except for the first `missing` bytes, which are in the file.
     Memory { bytes: Vec<u8>, missing: usize },
 }
 
 impl LiveTail {
-    /// The tail of a file that holds `written` bytes, none of them known to be synced.
+    /// Creates the tail of a file that holds `written` bytes, none of them known to be synced.
     pub(super) fn new(written: u64) -> Self {
         LiveTail {
             written: AtomicU64::new(written),
@@ -85,7 +85,7 @@ impl LiveTail {
         self.written.load(Ordering::Acquire)
     }
 
-    /// Where the appended bytes end, buffered or not.
+    /// Returns the offset where the appended bytes end, buffered or not.
     pub(super) fn appended(&self) -> u64 {
         self.buffers.lock().end()
     }
@@ -99,9 +99,8 @@ impl LiveTail {
         fill(&mut self.buffers.lock().filling)
     }
 
-    /// Hands all buffered bytes to `write`, without a lock held. If that fails they stay, can
-    /// still be read, and the call can be repeated; it then writes the same bytes to the same
-    /// place.
+    /// Hands all buffered bytes to `write`, without a lock held. If that fails, the bytes stay
+    /// readable and the call can be repeated; it then writes the same bytes to the same offset.
     pub(super) fn flush(&self, write: impl Fn(&[u8], u64) -> io::Result<()>) -> io::Result<()> {
         loop {
             let (bytes, start) = {
@@ -125,13 +124,13 @@ impl LiveTail {
         }
     }
 
-    /// Notes that all frames before `end`, and nothing else, were handed to the system.
+    /// Records that all frames before `end`, and nothing else, were handed to the operating system.
     pub(super) fn set_whole(&self, end: u64) {
         assert!(end <= self.written());
         self.whole.store(end, Ordering::Release);
     }
 
-    /// Notes that `len` bytes were written behind an empty buffer.
+    /// Records that `len` bytes were written to the file while the buffers were empty.
     pub(super) fn wrote_directly(&self, len: u64) {
         let mut buffers = self.buffers.lock();
         assert_eq!(buffers.end(), buffers.start, "a direct write overtook the buffer");
@@ -140,11 +139,11 @@ impl LiveTail {
 
     fn advance(&self, buffers: &mut Buffers, len: u64) {
         buffers.start += len;
-        // Release: whoever sees this offset also finds the bytes before it in the file.
+        // Release: a reader that sees this offset also finds the bytes before it in the file.
         self.written.store(buffers.start, Ordering::Release);
     }
 
-    /// Forgets buffered bytes at and behind offset `end`.
+    /// Discards buffered bytes at and behind offset `end`.
     pub(super) fn truncate(&self, end: u64) {
         let mut buffers = self.buffers.lock();
         let keep = end.saturating_sub(buffers.start) as usize;
@@ -153,7 +152,7 @@ impl LiveTail {
         buffers.idle().truncate(keep_writing);
     }
 
-    /// Gives back the memory of the buffers, which are empty.
+    /// Frees the memory of the buffers, which must be empty.
     pub(super) fn release(&self) {
         let mut buffers = self.buffers.lock();
         assert_eq!(buffers.end(), buffers.start, "a sealed segment has no buffered bytes");
@@ -161,7 +160,7 @@ impl LiveTail {
         buffers.filling = Vec::new();
     }
 
-    /// Finds `len` bytes at `offset`, and copies what is in memory.
+    /// Locates `len` bytes at `offset` and copies those that are in memory.
     pub(super) fn find(&self, offset: u64, len: usize) -> BytesLocation {
         let end = offset + len as u64;
         if end <= self.written() {
@@ -185,20 +184,21 @@ impl LiveTail {
         BytesLocation::Memory { bytes, missing }
     }
 
-    /// Makes durable what was handed to the system in whole frames.
+    /// Makes durable the whole frames that were handed to the operating system.
     pub(super) fn sync(&self, file: &dyn File, path: &Path) -> Result<()> {
         let whole = self.whole.load(Ordering::Acquire);
         let mut failure = self.sync_failure.lock();
-        // I8: a system reports a failed write-back once; the next sync would pretend. So syncs
-        // are made one at a time, and none after a failed one.
+        // I8: a system reports a failed writeback once, and the next sync would falsely succeed. So
+        // syncs run one at a time, and none runs after a failed one.
         if let Some(error) = &*failure {
             return Err(error.clone());
         }
         if self.durable() >= whole {
             return Ok(());
         }
-        // A crash before this returns leaves any part of the bytes behind `durable`; recovery
-        // takes the frames up to the first one that is not whole, and nobody was told more.
+        // A crash before this returns leaves any part of the bytes behind `durable`; recovery takes
+        // the frames up to the first one that is not whole, and no later frame was acknowledged as
+        // durable.
         match file.sync().doing("sync the segment", path) {
             Ok(()) => {
                 self.durable.fetch_max(whole, Ordering::AcqRel);
@@ -212,7 +212,7 @@ impl LiveTail {
         }
     }
 
-    /// The sync that failed, if one did.
+    /// Returns the error of the sync that failed, if one did.
     pub(super) fn sync_failure(&self) -> Option<Error> {
         let failed = self.sync_failed.load(Ordering::Acquire);
         failed.then(|| self.sync_failure.lock().clone()).flatten()

@@ -1,22 +1,22 @@
-//! Appending frames to a segment: through a buffer that readers share, in as few system calls
-//! as durability allows.
+//! Appends frames to a segment through a buffer that readers share, in as few system calls as
+//! durability allows.
 //!
-//! A commit group is: [`SegmentWriter::append`] once per commit, then, depending on the
-//! durability asked for, nothing, [`SegmentWriter::write_out`], or that and [`Syncer::sync`]. A
-//! full buffer is handed over early; values of [`DIRECT_VALUE_BYTES`] and more go to the file from
-//! the caller's memory.
+//! To write a commit group, call [`SegmentWriter::append`] once per commit and then, depending on
+//! the durability asked for, nothing, [`SegmentWriter::write_out`], or that and [`Syncer::sync`]. A
+//! full buffer is written early; values of [`DIRECT_VALUE_BYTES`] and more are written to the file
+//! straight from the caller's memory.
 //!
 //! **When a write fails** (I9: most often, the disk is full) the writer takes no more frames. The
-//! frames of the last successful `write_out` count, up to [`SegmentWriter::good_len`]. The
-//! buffered ones stay readable, and the commit room may drop those of the commit that failed
-//! ([`SegmentWriter::cut`]) and call `write_out` again until it succeeds, which saves what was
-//! acknowledged from the buffer. Then it goes on in a new segment whose head says
-//! `previous_bytes = good_len`, so that whatever lies behind is never read.
+//! frames of the last successful `write_out` count, up to [`SegmentWriter::good_len`]. The buffered
+//! ones stay readable. `commit` may drop the frames of the failed commit ([`SegmentWriter::cut`])
+//! and call `write_out` again until it succeeds, which saves the acknowledged frames that were
+//! still buffered. It then continues in a new segment whose head has `previous_bytes = good_len`,
+//! so that nothing behind that length is ever read.
 //!
-//! **When a sync fails** (I8) nothing may be assumed and nothing is repeated: the writer refuses
-//! everything from then on.
+//! **When a sync fails** (I8) the state of the file is unknown and the sync is not repeated: the
+//! writer refuses everything from then on.
 //!
-//! Locks: those of `tail.rs`. There is one writer per segment; what it owns needs none.
+//! Locks: those of `tail.rs`. There is one writer per segment; the state it owns needs no lock.
 
 use super::format::{HEAD_BYTES, SegmentHead, SegmentKind};
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader, body_bytes};
@@ -32,23 +32,24 @@ use std::sync::Arc;
 /// A stored value of at least this many bytes is written without being copied to the buffer.
 pub const DIRECT_VALUE_BYTES: usize = 256 << 10;
 
-/// How a segment is written.
+/// Sizes that control how a segment is written.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterSettings {
-    /// A buffer of this many bytes is handed to the system without being told to.
+    /// The buffer is written to the file once it holds this many bytes.
     pub buffer_bytes: usize,
-    /// Writing back is begun after each this many bytes, so that the next sync has less to do.
+    /// Writeback to the device is started after each this many bytes, so that the next sync has
+    /// less to do.
     pub writeback_bytes: u64,
-    /// The file is prepared for appends in steps of this many bytes, or of as many as it has, so
-    /// that a small database reserves little; 0 if it is not.
+    /// The file is prepared for appends in steps of this many bytes, or of the file's current
+    /// length if that is more, so that a small database reserves little; 0 disables preparation.
     pub prepare_bytes: u64,
-    /// The most bytes that it is prepared for at a time.
+    /// The limit, in bytes, of a step that follows the file's length.
     pub most_prepared_bytes: u64,
 }
 
 impl Default for WriterSettings {
-    /// 256 KiB, which stay in a core's cache; 8 MiB, as each time costs page faults in the part
-    /// that is still being filled; and 4 to 64 MiB.
+    /// 256 KiB for the buffer, which stay in a core's cache; 8 MiB between writebacks, because each
+    /// one causes page faults in the part that is still being filled; steps of 4 to 64 MiB.
     fn default() -> Self {
         WriterSettings {
             buffer_bytes: 256 << 10,
@@ -59,7 +60,7 @@ impl Default for WriterSettings {
     }
 }
 
-/// Makes a live segment durable while others append to it: what a sync thread holds.
+/// Syncs a live segment while its writer appends to it. A sync thread holds one.
 #[derive(Clone)]
 pub struct Syncer {
     segment: Arc<Segment>,
@@ -71,22 +72,22 @@ impl Syncer {
         self.segment.tail().expect("a segment with a writer is live")
     }
 
-    /// Makes everything durable that a [`SegmentWriter::write_out`] before the call handed to the
-    /// system. After a failure every later call fails alike (I8).
+    /// Makes durable everything that a [`SegmentWriter::write_out`] before this call handed to the
+    /// operating system. After a failure every later call returns the same error (I8).
     pub fn sync(&self) -> Result<()> {
         self.tail().sync(&*self.file, self.segment.path())
     }
 }
 
-/// Why the encoding of a frame stopped.
+/// The reason why the encoding of a frame stopped.
 enum Pause {
     Done,
     BufferFull,
-    /// The prefix of this record is in the buffer, its value is to be written behind it.
+    /// The prefix of this record is in the buffer; its value is to be written behind it.
     DirectValue(usize),
 }
 
-/// A frame half way into the buffer.
+/// The progress of a frame that is partly in the buffer.
 struct Encoding<'a> {
     records: &'a [RecordInput<'a>],
     first_seqno: SeqNo,
@@ -94,25 +95,25 @@ struct Encoding<'a> {
     offset: u64,
 }
 
-/// The one who writes a segment. Dropping it drops buffered bytes that were not written out.
+/// The only writer of a segment. Dropping it discards buffered bytes that were not written out.
 pub struct SegmentWriter {
     syncer: Syncer,
     settings: WriterSettings,
     epoch: u64,
-    /// Where the last whole frame ends, buffered or not.
+    /// The offset where the last whole frame ends, buffered or not.
     end: u64,
-    /// Where it ended when everything was last handed over.
+    /// The value of `end` at the last successful `write_out`.
     good: u64,
-    /// How far writing back was begun.
+    /// The offset up to which writeback was started.
     written_back: u64,
-    /// How far the file was prepared for appends.
+    /// The offset up to which the file was prepared for appends.
     prepared: u64,
     refusal: Option<Error>,
 }
 
 impl SegmentWriter {
-    /// Makes `segment` of the empty `file` by writing its head. Requires: the segment was made for
-    /// writing, and its existence is durable in the manifest.
+    /// Begins `segment` in the empty `file` by writing its head. Requires: the segment was created
+    /// with [`Segment::for_writing`], and its existence is durable in the manifest.
     pub fn activate(
         file: Arc<dyn File>,
         segment: Arc<Segment>,
@@ -121,8 +122,8 @@ impl SegmentWriter {
     ) -> Result<SegmentWriter> {
         assert!(segment.tail().is_some(), "the segment was not made for writing");
         assert_eq!(segment.identity(), head.identity(), "the head of another segment");
-        // A crash here leaves an empty file, or a head without frames, or a head that was never
-        // synced: nothing was acknowledged yet.
+        // A crash here leaves an empty file, a head without frames, or a head that was never
+        // synced; nothing was acknowledged yet.
         file.write_at(&head.encode(), 0).doing("write the segment's head", segment.path())?;
         let start = HEAD_BYTES as u64;
         Ok(SegmentWriter {
@@ -137,39 +138,39 @@ impl SegmentWriter {
         })
     }
 
-    /// The handle that readers use.
+    /// Returns the handle that readers use.
     pub fn segment(&self) -> &Arc<Segment> {
         &self.syncer.segment
     }
 
-    /// A handle that syncs without this writer, so that appending can go on meanwhile.
+    /// Returns a handle that syncs without this writer, so that appending can go on meanwhile.
     pub fn syncer(&self) -> Syncer {
         self.syncer.clone()
     }
 
-    /// Length of the segment in bytes, with what is still buffered.
+    /// Returns the length of the segment in bytes, including buffered bytes.
     pub fn len(&self) -> u64 {
         self.end
     }
 
-    /// The length up to which frames count if nothing more is written: that of the last
-    /// successful [`SegmentWriter::write_out`].
+    /// Returns the length up to which frames count if nothing more is written: the length after the
+    /// last successful [`SegmentWriter::write_out`].
     pub fn good_len(&self) -> u64 {
         self.good
     }
 
-    /// How many bytes are known to be synced.
+    /// Returns how many bytes are known to be synced.
     pub fn durable(&self) -> u64 {
         self.syncer.tail().durable()
     }
 
-    /// True once a write or sync has failed: no more frames are taken.
+    /// Returns true once a write or sync has failed; no more frames are taken then.
     pub fn is_failed(&self) -> bool {
         self.refusal.is_some()
     }
 
     /// Appends one frame to a log segment: `records`, numbered from `first_seqno` on. Pushes one
-    /// pointer for each. After an error the frame does not exist.
+    /// pointer for each record. After an error the frame does not exist.
     pub fn append(
         &mut self,
         first_seqno: SeqNo,
@@ -222,7 +223,7 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// Encodes records into `out` until it is full or a value is to be written directly.
+    /// Encodes records into `out` until the buffer is full or a value is to be written directly.
     fn encode_some(
         &self,
         encoding: &mut Encoding<'_>,
@@ -254,7 +255,7 @@ impl SegmentWriter {
         Pause::Done
     }
 
-    /// Hands buffered bytes to the system, be they whole frames or not.
+    /// Writes the buffered bytes to the file, whether or not they end with a whole frame.
     fn flush(&mut self) -> Result<()> {
         self.prepare_appends();
         let Syncer { segment, file } = &self.syncer;
@@ -264,8 +265,8 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// A process that ends here leaves zeroes behind the last frame; replay takes them for what
-    /// they are.
+    /// Reserves space behind the written part. A process that ends here leaves zeroes behind the
+    /// last frame; replay recognizes them as unwritten.
     fn prepare_appends(&mut self) {
         let Syncer { segment: _, file } = &self.syncer;
         let tail = self.syncer.tail();
@@ -302,8 +303,8 @@ impl SegmentWriter {
         self.refusal.get_or_insert(error).clone()
     }
 
-    /// Hands everything appended to the operating system: it survives a kill of this process.
-    /// After a failed write it may be called again (see the top of this file).
+    /// Hands everything appended to the operating system, so that it survives the end of this
+    /// process. May be called again after a failed write (see the top of this file).
     pub fn write_out(&mut self) -> Result<()> {
         if let Some(error) = self.syncer.tail().sync_failure() {
             return Err(self.refuse(error));
@@ -317,9 +318,9 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// After a failed write: forgets the frames at and behind offset `len`, a former
-    /// [`SegmentWriter::len`], so that a repeated [`SegmentWriter::write_out`] saves only those
-    /// before.
+    /// Discards, after a failed write, the frames at and behind offset `len`, a former
+    /// [`SegmentWriter::len`], so that a repeated [`SegmentWriter::write_out`] saves only the
+    /// frames before it.
     pub fn cut(&mut self, len: u64) {
         assert!(self.is_failed(), "frames are taken back only after a failure");
         assert!((self.good..=self.end).contains(&len), "{len} is not among the frames to be cut");
@@ -327,16 +328,16 @@ impl SegmentWriter {
         self.end = len;
     }
 
-    /// Ends the segment: writes out and syncs what counts, takes no more frames, and returns the
-    /// final length. Of a failed writer, that is [`SegmentWriter::good_len`]; its buffered bytes
-    /// stay readable as long as somebody holds the segment.
+    /// Seals the segment: writes out and syncs the frames that count, takes no more frames, and
+    /// returns the final length. For a failed writer that is [`SegmentWriter::good_len`]; its
+    /// buffered bytes stay readable as long as the segment is held.
     pub fn seal(&mut self) -> Result<u64> {
         let failed = self.good != self.end && self.is_failed();
         if !failed {
             self.write_out()?;
         }
-        // What was prepared and not needed; behind the final length nothing counts, so it does no
-        // harm if it stays.
+        // This drops space that was prepared and not needed. Nothing behind the final length
+        // counts, so a failure does no harm.
         let _ = self.syncer.file.set_len(self.good);
         self.syncer.sync().map_err(|error| self.refuse(error))?;
         if !failed {

@@ -1,5 +1,5 @@
-//! What a writer appends is read back by its pointers, from buffer and file, and what fails is
-//! taken back whole (I2, I3, I8, I9).
+//! Appended records are read back by their pointers, from buffer and file, and a failed commit
+//! leaves nothing behind (I2, I3, I8, I9).
 
 use super::*;
 use crate::base::compression::{Codec, compress};
@@ -7,7 +7,7 @@ use crate::base::error::ErrorKind;
 use crate::base::key::MAX_KEY_BYTES;
 use std::sync::atomic::AtomicBool;
 
-/// Bytes that no two offsets share for long.
+/// Returns pseudo-random bytes.
 fn noise(len: usize, salt: u64) -> Vec<u8> {
     let mut state = salt | 1;
     let step = |_| {
@@ -198,8 +198,8 @@ fn i8_a_sync_that_failed_elsewhere_stops_the_writer() {
     assert!(writer.is_failed());
 }
 
-/// Commits groups until one fails; then goes on as the commit room would. Returns the file, the
-/// writer and the keys of the groups that succeeded.
+/// Commits groups until one fails, then continues as `commit` would. Returns the file, the writer
+/// and the keys of the groups that succeeded.
 fn groups_until_failure(fail_from: u64) -> (Arc<MemoryFile>, SegmentWriter, Vec<Vec<u8>>) {
     let (file, mut writer) = start_with(SMALL, &head(SegmentKind::Log));
     file.fail_writes_from.store(fail_from, SeqCst);

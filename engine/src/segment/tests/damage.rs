@@ -1,9 +1,10 @@
-//! Damage: every flipped byte, hole and cut is corruption, and never another value (I2, I3).
+//! Damage: every flipped byte, hole and cut is reported as corruption and never yields another
+//! value (I2, I3).
 
 use super::*;
 use crate::base::error::ErrorKind;
 
-/// A small segment of synced frames, its pointers and its bytes.
+/// Returns a small segment of synced frames, and its pointers with their sequence numbers.
 fn small() -> (Vec<u8>, Vec<(ValuePointer, u64)>) {
     let (file, mut writer) = start();
     let (mut pointers, mut seqno) = (Vec::new(), 1);
@@ -79,7 +80,7 @@ fn i2_a_sealed_segment_ends_exactly_where_it_should() {
     let (end, found) = scan_bytes(&[&bytes[..], b"leftovers"].concat(), ScanMode::Sealed(len));
     assert_eq!((end.unwrap().end_offset, found.len()), (len, 10));
     for wrong in (89..len + 50).filter(|&wrong| wrong != len) {
-        // A length at which a frame happens to end is the only one that cannot be told.
+        // A wrong length at which a frame happens to end is the only one that cannot be detected.
         match scan_bytes(&bytes, ScanMode::Sealed(wrong)) {
             (Ok(end), found) => assert!([1, 3, 6].contains(&found.len()), "{end:?}"),
             (Err(error), _) => assert_eq!(error.kind(), ErrorKind::Corruption),
@@ -98,7 +99,7 @@ fn frames_of_another_epoch_or_place_never_validate() {
     let bytes_left = bytes.len() as u64 - 88;
     assert_eq!(end.unwrap().tail, ScanTail::Torn { offset: 88, bytes: bytes_left });
     assert!(found.is_empty());
-    // The first frame once more, right behind itself.
+    // The first frame is repeated right behind itself.
     let first = u32::from_le_bytes(bytes[92..96].try_into().unwrap()) as usize + 24;
     let moved = [&bytes[..88 + first], &bytes[88..88 + first]].concat();
     let (end, found) = scan_bytes(&moved, ScanMode::Tail);

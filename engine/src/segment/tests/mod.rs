@@ -1,4 +1,4 @@
-//! Tests of the room: what is written comes back, and nothing else ever does.
+//! Tests of segments: exactly what was written is read back.
 
 mod appending;
 mod damage;
@@ -17,16 +17,16 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 
-/// A file in memory that counts its calls and fails those it is told to.
+/// An in-memory file that counts calls and fails the writes and syncs that a test selects.
 #[derive(Default)]
 pub(super) struct MemoryFile {
     bytes: Mutex<Vec<u8>>,
     writes: AtomicU64,
     reads: AtomicU64,
     syncs: AtomicU64,
-    /// Offset and length of each.
+    /// Offset and length of each writeback.
     writebacks: Mutex<Vec<(u64, u64)>>,
-    /// Writes from this number on fail, after half of their bytes; 0 = none.
+    /// Writes from this number on fail after half of their bytes; 0 = none.
     fail_writes_from: AtomicU64,
     fail_syncs: AtomicU64,
 }
@@ -132,14 +132,14 @@ fn start() -> (Arc<MemoryFile>, SegmentWriter) {
     start_with(WriterSettings::default(), &head(SegmentKind::Log))
 }
 
-/// Appends a frame of one put; returns its pointer.
+/// Appends a frame of one put; returns the pointer to its record.
 fn put(writer: &mut SegmentWriter, seqno: u64, key: &[u8], value: &[u8]) -> Result<ValuePointer> {
     let mut pointers = Vec::new();
     writer.append(seqno, &[RecordInput::put(KS, key, value)], &mut pointers)?;
     Ok(pointers[0])
 }
 
-/// Hands everything to the system and makes it durable, as a commit with `Durability::Sync` does.
+/// Hands everything to the system and syncs it, as a commit with `Durability::Sync` does.
 fn sync(writer: &mut SegmentWriter) -> Result<()> {
     writer.write_out()?;
     writer.syncer().sync()

@@ -1,15 +1,16 @@
-//! Scans from front to back: whole frames only, and a torn tail told from rot (I1, I2).
+//! Scans from front to back: only whole frames are read, and a torn tail is distinguished from
+//! corruption (I1, I2).
 
 use super::*;
 use crate::base::error::{Error, ErrorKind};
 
-/// Where each frame of a segment begins, and where the last one ends.
+/// The bytes of a segment, the offset of each frame, and the offset where the last one ends.
 struct Frames {
     bytes: Vec<u8>,
     starts: Vec<usize>,
 }
 
-/// `count` frames of one put each; a sync follows the frames with the numbers in `synced`.
+/// Writes `count` frames of one put each and syncs after the frames with the numbers in `synced`.
 fn frames(count: u64, synced: &[u64]) -> Frames {
     let (file, mut writer) = start();
     let mut starts = vec![writer.len() as usize];
@@ -43,7 +44,7 @@ fn i2_a_tail_cut_at_any_byte_yields_the_exact_prefix() {
                 assert_eq!(keys_of(&found), (1..=whole as u64).collect::<Vec<_>>());
                 assert_eq!(end.end_offset, offset);
                 assert_eq!(end.next_seqno, Some(whole as u64 + 1));
-                // Zeroes at the end were prepared for appends; they are not part of what is torn.
+                // Zeroes at the end were prepared for appends; they do not count as torn bytes.
                 let written = cut.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
                 let bytes = (written as u64).saturating_sub(offset);
                 let torn = ScanTail::Torn { offset, bytes };
@@ -55,7 +56,8 @@ fn i2_a_tail_cut_at_any_byte_yields_the_exact_prefix() {
 
 #[test]
 fn i2_a_bad_frame_is_rot_exactly_if_a_later_one_vouches_for_it() {
-    // Frame 3 is synced before frame 4 is made, so frames 4 to 6 vouch for frames 1 to 3.
+    // Frame 3 is synced before frame 4 is made, so frames 4 to 6 prove that frames 1 to 3 were
+    // synced.
     let all = frames(6, &[3]);
     for bad in 1..=6u64 {
         let (from, to) = (all.starts[bad as usize - 1], all.starts[bad as usize]);
@@ -147,8 +149,8 @@ fn i1_a_frame_is_handed_out_whole_or_not_at_all() {
     assert_eq!(scan_bytes(&bytes, ScanMode::Tail).1.len(), 50);
 }
 
-/// A segment of one frame that is right in all checksums: records of these sequence numbers,
-/// then `extra` bytes in the body; and where the records are.
+/// Returns a segment of one frame whose checksums all hold, with records of these sequence numbers
+/// and then `extra` bytes in the body; and where the records are.
 fn forged_of(
     head: &SegmentHead,
     (first_seqno, count): (u64, u32),

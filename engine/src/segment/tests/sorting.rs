@@ -1,8 +1,8 @@
-//! Sorted segments: copies of records that are as good as the originals, or no copies at all.
+//! Sorted segments: a copy reads like the original, and a damaged record is not copied.
 
 use super::*;
 
-/// A log segment of `count` puts, and pointers to them.
+/// Returns a log segment of `count` puts, and the pointers to them.
 fn log_segment(count: u64, value: &[u8]) -> (Vec<u8>, Vec<ValuePointer>) {
     let (file, mut writer) = start();
     let keys = (1..=count).map(|seqno| (seqno, format!("key{seqno:06}")));
@@ -25,7 +25,7 @@ fn bytes_of(segment: &[u8], pointer: ValuePointer) -> &[u8] {
 
 #[test]
 fn copies_read_as_the_originals_did() {
-    // Several frames' worth, written in another order than they were committed in.
+    // The records fill several frames and are written in reverse order of their commits.
     let (bytes, pointers) = log_segment(1000, &[7; 1000]);
     let epoch = head(SegmentKind::Log).epoch;
     let (file, mut writer) = sorted();
