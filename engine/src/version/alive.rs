@@ -1,30 +1,30 @@
-//! Which versions somebody still holds, or works by. A job that began with a version may still
-//! install what it found in it, so some things can go only once every older version has gone.
+//! Tracks which versions are still held or worked by. A job that began with a version may still
+//! install results based on it, so some things can be removed only once every older version is
+//! dropped.
 
 use crate::env::sync::Mutex;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// What a version has in common with those who work by it, and may hold without the files that it
-/// names.
+/// A mark that a version shares with the jobs that work by it. Holding it keeps the version alive
+/// without keeping its files.
 #[derive(Default)]
 pub struct AliveMark(());
 
-/// The versions of one set whose marks have not been dropped by everybody, oldest first. Its lock
-/// is a leaf.
+/// The versions of one set whose marks are still held, oldest first. Its lock is a leaf.
 #[derive(Default)]
 pub(super) struct Alive(Mutex<VecDeque<(u64, Weak<AliveMark>)>>);
 
 impl Alive {
-    /// Takes in the version that comes next.
+    /// Adds the next version.
     pub(super) fn note(&self, number: u64, mark: &Arc<AliveMark>) {
         let mut alive = self.0.lock();
         alive.retain(|(_, weak)| weak.strong_count() > 0);
         alive.push_back((number, Arc::downgrade(mark)));
     }
 
-    /// The number of the oldest one. None of those before it can come back: a version that nobody
-    /// holds is nowhere to be taken from.
+    /// Returns the number of the oldest version alive. No version before it can become alive again,
+    /// because a version can be taken only from a holder.
     pub(super) fn oldest(&self) -> Option<u64> {
         let mut alive = self.0.lock();
         alive.retain(|(_, weak)| weak.strong_count() > 0);

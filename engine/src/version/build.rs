@@ -1,5 +1,5 @@
-//! Versions out of edits: what each change does to the set of live files. Pure but for the handles
-//! it makes, whose files are not touched; shared by recovery and by [`super::set::VersionSet`].
+//! Builds versions from edits: it applies each change to the set of live files. It does no I/O: the
+//! handles it creates open their files later. Shared by recovery and by [`super::set::VersionSet`].
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
@@ -10,18 +10,18 @@ use crate::version::levels::Levels;
 use crate::version::{Holes, KeyspaceVersion, LiveSegment, Version};
 use std::sync::Arc;
 
-/// Finds the order of a keyspace's keys by its recorded name.
+/// Returns the order of a keyspace's keys for its recorded comparator name.
 pub type ComparatorOf<'a> = &'a dyn Fn(&str) -> Result<KeyOrder>;
 
-/// Builds versions out of edits; shared by recovery and by [`VersionSet`].
+/// Builds versions from edits; shared by recovery and by [`VersionSet`].
 pub struct VersionBuilder<'a> {
-    /// What tables need to be opened.
+    /// The context that handles need to open files.
     pub tables: &'a Arc<TableContext>,
-    /// Known key orders.
+    /// The known comparators.
     pub comparator_of: ComparatorOf<'a>,
 }
 
-/// The files that an edit takes out of the version, to be marked once it is durable.
+/// The files that an edit removes from the version, to be marked once the edit is durable.
 #[derive(Default)]
 pub(super) struct Removed {
     tables: Vec<Arc<TableHandle>>,
@@ -30,7 +30,7 @@ pub(super) struct Removed {
 }
 
 impl Removed {
-    /// Says that no version names them any more.
+    /// Marks the files as named by no version any more.
     pub(super) fn mark_obsolete(&self) {
         self.tables.iter().for_each(|table| table.mark_obsolete());
         self.segments.iter().for_each(|segment| segment.mark_obsolete());
@@ -135,7 +135,7 @@ impl VersionBuilder<'_> {
                 let levels = edit_levels(version, *keyspace)?;
                 let order = levels.order().clone();
                 let handle = TableHandle::new(meta.clone(), order, self.tables.clone());
-                // A trivial move removes and adds the same file: keep the handle with its state.
+                // A trivial move removes and adds the same file; the handle is kept with its state.
                 let moved = removed.tables.iter().position(|table| table.meta.id == meta.id);
                 let handle = match moved {
                     Some(index) => removed.tables.swap_remove(index),
@@ -236,7 +236,7 @@ fn edit_levels(version: &mut Version, id: KeyspaceId) -> Result<&mut Levels> {
     Ok(Arc::make_mut(&mut edit_keyspace(version, id)?.levels))
 }
 
-/// The whole state of a version as one edit: what a new manifest begins with.
+/// Returns the whole state of a version as one edit, the first record of a new manifest.
 pub fn state_of(version: &Version, next_file: u64, last_seqno: SeqNo) -> Edit {
     let mut changes = vec![Change::NextFile(next_file), Change::LastSeqno(last_seqno)];
     for (&id, live) in version.segments.iter() {

@@ -1,7 +1,7 @@
-//! One change of the set of live files, and its bytes in the manifest.
+//! One change of the set of live files, and its encoding in the manifest.
 //!
 //! An edit is a list of changes that take effect together. Each change is a tag byte and its
-//! fields: varints, and byte strings behind their length. Tags are persistent.
+//! fields: varints, and byte strings preceded by their length. Tags are persistent.
 //!
 //! | tag | change | fields |
 //! |---|---|---|
@@ -21,8 +21,8 @@
 //! | 14 | relocation removed | freed segment |
 //! | 15 | holes of a segment, in place of its former ones | segment, holes |
 //!
-//! Holes are their count, and of each the gap from the end of the one before and the length, in
-//! units of 4 KiB, as varints.
+//! Holes are encoded as varints: their count, then for each hole the gap from the end of the
+//! previous one and the length, both in units of 4 KiB.
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::error::{Error, Result};
@@ -34,125 +34,125 @@ use crate::table::TableMeta;
 use crate::version::{HOLE_UNIT, Holes, LogPosition};
 use std::sync::Arc;
 
-/// One change.
+/// One change of the set of live files.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// A keyspace begins.
+    /// Creates a keyspace.
     AddKeyspace {
-        /// Its id, never used before.
+        /// The keyspace's id, never used before.
         id: KeyspaceId,
-        /// What users call it.
+        /// The keyspace's name in the API.
         name: String,
-        /// The name of its key order.
+        /// The name of the comparator of its keys.
         order: String,
-        /// Its settings as text.
-        settings: String,
-        /// Entries up to here are in tables.
-        flushed: SeqNo,
-    },
-    /// A keyspace's settings change.
-    SetKeyspace {
-        /// Which one.
-        id: KeyspaceId,
         /// The settings as text.
         settings: String,
+        /// Every entry up to this sequence number is in tables.
+        flushed: SeqNo,
     },
-    /// A keyspace and its tables end.
+    /// Changes a keyspace's settings.
+    SetKeyspace {
+        /// The id of the keyspace.
+        id: KeyspaceId,
+        /// The new settings as text.
+        settings: String,
+    },
+    /// Removes a keyspace and its tables.
     DropKeyspace {
-        /// Which one.
+        /// The id of the keyspace.
         id: KeyspaceId,
     },
-    /// A table becomes live.
+    /// Adds a table.
     AddTable {
-        /// Whose it is.
+        /// The keyspace of the table.
         keyspace: KeyspaceId,
-        /// Where it goes.
+        /// The level of the table.
         level: usize,
-        /// What it is.
+        /// The table's metadata.
         meta: Arc<TableMeta>,
     },
-    /// A table's contents are elsewhere now.
+    /// Removes a table, whose entries are in other tables now or not needed.
     RemoveTable {
-        /// Whose it is.
+        /// The keyspace of the table.
         keyspace: KeyspaceId,
-        /// Where it is.
+        /// The level of the table.
         level: usize,
-        /// Which one.
+        /// The id of the table.
         id: TableId,
     },
-    /// A segment exists from here on. Durable before anything in it is acknowledged.
+    /// Adds a segment. The edit is durable before anything in the segment is acknowledged.
     AddSegment {
-        /// Its id.
+        /// The segment's id.
         id: SegmentId,
-        /// In arrival or in key order.
+        /// The order of its records.
         kind: SegmentKind,
         /// The seed of its checksums.
         epoch: u64,
     },
-    /// A segment has its final length, all of it durable.
+    /// Records the final length of a segment, all of which is durable.
     SealSegment {
-        /// Which one.
+        /// The id of the segment.
         id: SegmentId,
-        /// Its length.
+        /// The final length in bytes.
         length: u64,
     },
-    /// A segment has nothing live any more.
+    /// Removes a segment without live records.
     RemoveSegment {
-        /// Which one.
+        /// The id of the segment.
         id: SegmentId,
     },
-    /// Replay starts here.
+    /// Moves the head of the log: replay starts there.
     Head(LogPosition),
-    /// Everything of a keyspace up to a sequence number is in tables.
+    /// Records that every entry of a keyspace up to a sequence number is in tables.
     Flushed {
-        /// Which keyspace.
+        /// The id of the keyspace.
         keyspace: KeyspaceId,
-        /// Up to where.
+        /// The greatest such sequence number.
         seqno: SeqNo,
     },
-    /// Ids of files and keyspaces below this one are taken.
+    /// Records that ids of files and keyspaces below this one are used.
     NextFile(u64),
-    /// No commit had a higher sequence number when this was written.
+    /// Records that no commit had a greater sequence number when this was written.
     LastSeqno(SeqNo),
-    /// The records of a freed segment are elsewhere now. Takes the place of the segment's former
-    /// relocation, if there is one.
+    /// Adds the relocation of a freed segment, in place of the segment's former relocation if there
+    /// is one.
     AddRelocation {
-        /// What it is.
+        /// The relocation's metadata.
         meta: Arc<RelocationMeta>,
     },
-    /// No table names a freed segment any more.
+    /// Removes the relocation of a freed segment that no table names any more.
     RemoveRelocation {
-        /// Which one.
+        /// The freed segment.
         segment: SegmentId,
     },
-    /// All ranges of a sealed segment that are punched, or are going to be.
+    /// Sets all ranges of a sealed segment that are punched or are going to be.
     Holes {
-        /// Which one.
+        /// The id of the segment.
         segment: SegmentId,
-        /// Where; takes the place of what was known before.
+        /// The holes, in place of those recorded before.
         holes: Holes,
     },
 }
 
-/// Changes that take effect together.
+/// A list of changes that take effect together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Edit {
-    /// In order.
+    /// The changes in the order they are applied.
     pub changes: Vec<Change>,
 }
 
 impl Edit {
-    /// An edit of these changes.
+    /// Creates an edit of these changes.
     pub fn new(changes: Vec<Change>) -> Self {
         Edit { changes }
     }
 
-    /// True if it changes nothing; such an edit is not written.
+    /// Returns true if the edit has no change; it is then not written.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty()
     }
 
-    /// The bytes for the manifest.
+    /// Returns the encoding for the manifest.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         for change in &self.changes {
@@ -161,7 +161,7 @@ impl Edit {
         out
     }
 
-    /// Reads what [`Edit::encode`] wrote, after its checksum was verified (I7).
+    /// Decodes the output of [`Edit::encode`], whose checksum was verified before (I7).
     pub fn decode(bytes: &[u8]) -> Result<Edit> {
         let mut reader = Reader::new(bytes);
         let mut changes = Vec::new();
@@ -293,7 +293,7 @@ fn put_holes(out: &mut Vec<u8>, holes: &[(u64, u64)]) {
 fn holes(reader: &mut Reader<'_>) -> Result<Holes> {
     let mut holes = Vec::new();
     let mut end = 0u64;
-    // Each takes at least a byte per field, which bounds the count.
+    // A hole takes at least one byte per field, which bounds the count.
     for _ in 0..reader.length(reader.rest().len() / 2)? {
         let units =
             reader.varint()?.checked_mul(HOLE_UNIT).zip(reader.varint()?.checked_mul(HOLE_UNIT));

@@ -1,6 +1,6 @@
-//! A view for those who walk entries and read no values, as a liveness scan does. It keeps
-//! memtables, tables and relocations, but no segment: what value GC frees meanwhile can be unlinked
-//! (I5).
+//! A view for jobs that walk entries and read no values, such as a liveness scan. It keeps
+//! memtables, tables and relocations, but no segment: segments that value GC frees meanwhile can be
+//! unlinked (I5).
 
 use crate::base::pointer::SegmentId;
 use crate::version::Version;
@@ -11,22 +11,23 @@ use crate::version::view::{LoggedMemtable, View};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The entries of a keyspace, and where their records are.
+/// The entries of a keyspace, and the places of their records.
 pub struct EntriesView {
     view: View,
     places: Places,
-    /// Those that were there.
+    /// The segments that existed when the view was taken.
     segments: BTreeSet<SegmentId>,
 }
 
 impl EntriesView {
-    /// Those of `view`.
+    /// Returns the entries of `view`.
     pub fn of(view: &View) -> EntriesView {
         EntriesView::with(view, view.levels.clone(), view.memtables())
     }
 
-    /// Those of the tables in `view` that reference one of these segments, and of the memtables
-    /// that lead there: a view from before a flush has no table for what it flushed.
+    /// Returns the entries of those tables in `view` that reference one of `segments`, and of the
+    /// memtables that point into one. Memtables are included because a view from before a flush has
+    /// no table for what it flushed.
     pub fn referencing(view: &View, segments: &BTreeSet<SegmentId>) -> EntriesView {
         let is_wanted = |table: &TableHandle| {
             table.meta.summary.segments.keys().any(|segment| segments.contains(segment))
@@ -59,19 +60,19 @@ impl EntriesView {
         }
     }
 
-    /// What iterators are made of. Pointers are not resolved by it.
+    /// Returns the view that iterators are made of. It must not be used to resolve pointers.
     pub fn view(&self) -> &View {
         &self.view
     }
 
-    /// Where records are, as far as relocations and holes tell.
+    /// Returns the places of records according to relocations and holes.
     pub(super) fn places(&self) -> &Places {
         &self.places
     }
 
-    /// True if this segment was there when the view was taken: in the version, or kept by one of
-    /// its memtables. Those pin a segment before they lead there, so of what was visible then
-    /// nothing leads elsewhere.
+    /// Returns true if this segment existed when the view was taken: in the version, or pinned by
+    /// one of its memtables. A memtable pins a segment before it points there, so no entry visible
+    /// at that time points to any other segment.
     pub(super) fn holds(&self, segment: SegmentId) -> bool {
         self.segments.contains(&segment)
     }

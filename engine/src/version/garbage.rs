@@ -1,30 +1,31 @@
-//! What the tables of a version reference in each segment: sums over the tables' properties, kept
-//! up to date by each edit and made anew from the tables at each opening, never stored. They say
-//! where nothing may be live any more; what is dead, `gc/dead.rs` asks the tables themselves (I4).
+//! The records and bytes that the tables of a version reference in each segment. The sums are taken
+//! over the tables' properties, updated by each edit, rebuilt from the tables at each opening and
+//! never stored. They only indicate where nothing may be live any more; `gc/dead.rs` checks the
+//! tables themselves before a segment is removed (I4).
 
 use crate::base::pointer::SegmentId;
 use crate::table::SegmentUse;
 use std::collections::BTreeMap;
 
-/// Records and bytes referenced per segment; segments that nothing references are absent.
+/// Records and bytes referenced per segment; segments without a reference are absent.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SegmentUses(BTreeMap<SegmentId, SegmentUse>);
 
 impl SegmentUses {
-    /// Counts what a new table references.
+    /// Adds the references of a new table.
     pub fn add(&mut self, uses: &BTreeMap<SegmentId, SegmentUse>) {
         for (&segment, used) in uses {
             let sum = self.0.entry(segment).or_default();
             sum.count += used.count;
-            // Bytes are what a table says of itself; a wrong sum delays GC, and no more.
+            // Bytes come from the table's own properties; a wrong sum can only delay GC.
             sum.bytes = sum.bytes.saturating_add(used.bytes);
         }
     }
 
-    /// Forgets what a removed table referenced.
+    /// Subtracts the references of a removed table.
     ///
     /// # Panics
-    /// If the table had not been added: our own books would be wrong.
+    /// If the table had not been added, which is a bug of this crate.
     pub fn remove(&mut self, uses: &BTreeMap<SegmentId, SegmentUse>) {
         for (segment, used) in uses {
             let sum = self.0.get_mut(segment).expect("a removed table was added before");
@@ -40,7 +41,7 @@ impl SegmentUses {
         }
     }
 
-    /// What is referenced in `segment`.
+    /// Returns what is referenced in `segment`; zero if nothing is.
     pub fn of(&self, segment: SegmentId) -> SegmentUse {
         self.0.get(&segment).copied().unwrap_or_default()
     }

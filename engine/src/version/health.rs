@@ -1,6 +1,6 @@
-//! Whether the database may still write. A failed sync is final (I8): what the kernel holds is
-//! unknown from then on, so the database turns read-only and names the error; only reopening,
-//! which reads what is really on disk, decides again.
+//! Whether the database may still write. A failed sync is final (I8): the state of the kernel's
+//! cache is unknown from then on, so the database turns read-only and reports the error. Only
+//! reopening, which reads what is really on disk, can make it writable again.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::sync::Mutex;
@@ -9,33 +9,33 @@ use crate::events::{Event, Events};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-/// The state of the whole database's right to write.
+/// Whether the whole database may still write, and why not.
 #[derive(Default)]
 pub struct Health {
     failed: OnceLock<Error>,
     paused: Mutex<Option<Error>>,
-    /// Whom to tell of what happens.
+    /// The listeners for events.
     pub events: Arc<Events>,
 }
 
 impl Health {
-    /// All is well.
+    /// Creates the healthy state.
     pub fn new(events: Arc<Events>) -> Self {
         Health { events, ..Health::default() }
     }
 
-    /// Says why background work can't go on for now (I9: a full disk), or that it can again.
-    /// Unlike [`Health::fail`] this passes.
+    /// Sets the reason why background work cannot go on for now (I9: a full disk), or clears it.
+    /// Unlike [`Health::fail`] this is not final.
     pub fn pause(&self, cause: Option<Error>) {
         *self.paused.lock() = cause;
     }
 
-    /// Why background work pauses, if it does.
+    /// Returns why background work pauses; `None` if it does not.
     pub fn paused(&self) -> Option<Error> {
         self.paused.lock().clone()
     }
 
-    /// Turns the database read-only for good; the first cause is kept. Returns the error that
+    /// Turns the database read-only for good and keeps the first cause. Returns the error that
     /// writers get from now on.
     pub fn fail(&self, cause: &Error) -> Error {
         // I8: nothing ever resets this.
@@ -45,12 +45,13 @@ impl Health {
         self.check().err().unwrap_or_else(|| cause.clone())
     }
 
-    /// Runs `work`. A panic in it, which a bug here can cause or code of the user's that is called
-    /// in it, ends writing for good but not the process: what it was doing is half done. The panic
-    /// is named by `what` and by its text in the error that everybody gets from then on.
+    /// Runs `work` and catches a panic in it, caused by a bug here or by user code that it calls. A
+    /// panic turns the database read-only, since the operation is half done, but does not end the
+    /// process. Writers then get an error that contains `what` and the panic's text.
     ///
-    /// What `work` shares with others is seen again after a panic. It has to be whole between any
-    /// two statements there, unless only writers look at it: they are refused from then on.
+    /// State that `work` shares with others is used again after a panic. It must be consistent
+    /// between any two statements of `work`, unless only writers use it: they are refused from then
+    /// on.
     pub fn guard<T, E: From<Error>>(
         &self,
         what: &str,
@@ -63,7 +64,7 @@ impl Health {
         })
     }
 
-    /// An error if the database has turned read-only.
+    /// Returns an error if the database has turned read-only.
     pub fn check(&self) -> Result<()> {
         match self.failed.get() {
             None => Ok(()),
@@ -75,7 +76,7 @@ impl Health {
         }
     }
 
-    /// The error that made it read-only, if any.
+    /// Returns the error that made the database read-only, if any.
     pub fn cause(&self) -> Option<&Error> {
         self.failed.get()
     }

@@ -1,4 +1,4 @@
-//! What every background job works with, be it a flush, a compaction or value GC.
+//! The context and result of every background job: flush, compaction or value GC.
 
 use crate::base::error::Error;
 use crate::env::Env;
@@ -9,22 +9,23 @@ use crate::version::set::VersionSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// What came of a background job: it was done, or why not.
+/// The result of a background job.
 pub type JobResult<T = ()> = std::result::Result<T, JobError>;
 
-/// Why a background job was not done. No kind of an [`Error`] tells the two apart: whatever kind a
-/// failure has, it is counted, told and tried again later.
+/// The reason why a background job was not done. It does not depend on the kind of [`Error`]: a
+/// failure of any kind is counted, reported and retried later.
 #[derive(Debug, Clone)]
 pub enum JobError {
-    /// Nobody wants it any more: the database closes, the keyspace was dropped, or what the job
-    /// was picked on has changed. Not a failure; whoever asked for it by hand gets the error.
+    /// The job is not needed any more: the database closes, the keyspace was dropped, or the facts
+    /// that the job was picked on have changed. This is not a failure; a caller that requested the
+    /// job gets the error.
     Obsolete(Error),
-    /// It could not be done.
+    /// The job failed.
     Failed(Error),
 }
 
 impl JobError {
-    /// The error, if it is a failure.
+    /// Returns the error if it is a failure; `None` if the job became obsolete.
     pub fn failure(&self) -> Option<&Error> {
         match self {
             JobError::Obsolete(_) => None,
@@ -47,33 +48,33 @@ impl From<JobError> for Error {
     }
 }
 
-/// What every job needs.
+/// The parts of a database that every job needs.
 #[derive(Clone)]
 pub struct JobContext {
-    /// Files, time, threads.
+    /// Files, clock and threads.
     pub env: Env,
-    /// The live version.
+    /// The set that holds the live version.
     pub set: Arc<VersionSet>,
-    /// The right to write.
+    /// Whether the database may still write.
     pub health: Arc<Health>,
-    /// What background work may write.
+    /// The budget of background I/O.
     pub budget: Arc<Budget>,
-    /// Set when the database closes: jobs end early.
+    /// Set when the database closes, so that jobs end early.
     pub closing: Arc<AtomicBool>,
 }
 
 impl JobContext {
-    /// Tells of an event.
+    /// Reports an event to the listeners.
     pub fn emit(&self, event: Event) {
         self.health.events.emit(event);
     }
 
-    /// True once the database is closing.
+    /// Returns true once the database is closing.
     pub fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Ends the job once the database is closing.
+    /// Returns [`JobError::Obsolete`] once the database is closing.
     pub fn check_closing(&self) -> JobResult {
         if self.is_closing() {
             return Err(JobError::Obsolete(Error::closed("the database is closing")));

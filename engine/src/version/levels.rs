@@ -1,5 +1,5 @@
-//! The tables of a keyspace: L0, where they overlap and the newest comes first,
-//! and L1 and below, each a sorted run of disjoint tables.
+//! The tables of a keyspace by level: in L0 tables overlap and the newest comes first; L1 and below
+//! are each a sorted run of disjoint tables.
 
 use super::files::TableHandle;
 use crate::base::error::{Error, Result};
@@ -9,46 +9,46 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// How many levels there are, L0 included. With a fan-out of ten, L6 is made for a hundred thousand
-/// times as much as L1; being the last, it takes whatever comes.
+/// The number of levels, L0 included. With a fan-out of ten, L6 is meant for a hundred thousand
+/// times as much as L1; as the last level it has no size limit.
 pub const LEVELS: usize = 7;
 
-/// The tables of one keyspace by level. Immutable.
+/// The immutable set of tables of one keyspace by level.
 #[derive(Clone)]
 pub struct Levels {
     order: KeyOrder,
     levels: [Vec<Arc<TableHandle>>; LEVELS],
 }
 
-/// The user keys a table spans, both ends included.
+/// Returns the least and the greatest user key of a table, both inclusive.
 pub fn bounds(table: &TableHandle) -> (&[u8], &[u8]) {
     (table.meta.summary.smallest_key(), table.meta.summary.largest_key())
 }
 
 impl Levels {
-    /// No tables.
+    /// Creates levels without tables.
     pub fn new(order: KeyOrder) -> Self {
         Levels { order, levels: Default::default() }
     }
 
-    /// The order of the keys.
+    /// Returns the order of the keys.
     pub fn order(&self) -> &KeyOrder {
         &self.order
     }
 
-    /// The same without the tables that `keep` says no to.
+    /// Returns a copy with only the tables for which `keep` returns true.
     pub fn filtered(&self, keep: impl Fn(&TableHandle) -> bool) -> Levels {
         let mut kept = self.clone();
         kept.levels.iter_mut().for_each(|tables| tables.retain(|table| keep(table)));
         kept
     }
 
-    /// The tables of one level.
+    /// Returns the tables of one level.
     pub fn level(&self, level: usize) -> &[Arc<TableHandle>] {
         &self.levels[level]
     }
 
-    /// Every table with its level, upper levels first.
+    /// Iterates over all tables with their levels, upper levels first.
     pub fn tables(&self) -> impl Iterator<Item = (usize, &Arc<TableHandle>)> {
         self.levels
             .iter()
@@ -56,17 +56,17 @@ impl Levels {
             .flat_map(|(level, tables)| tables.iter().map(move |t| (level, t)))
     }
 
-    /// Bytes of the tables of one level.
+    /// Returns the bytes of all tables of one level.
     pub fn bytes(&self, level: usize) -> u64 {
         self.levels[level].iter().map(|table| table.meta.bytes).sum()
     }
 
-    /// The deepest level that has tables.
+    /// Returns the deepest level that has tables.
     pub fn deepest(&self) -> Option<usize> {
         (0..LEVELS).rev().find(|&level| !self.levels[level].is_empty())
     }
 
-    /// In a level below L0: the only table that may hold `user_key`.
+    /// Returns the only table of a level below L0 that may hold `user_key`.
     pub fn find(&self, level: usize, user_key: &[u8]) -> Option<&Arc<TableHandle>> {
         let tables = &self.levels[level];
         let index =
@@ -74,7 +74,8 @@ impl Levels {
         tables.get(index).filter(|table| self.order.compare(bounds(table).0, user_key).is_le())
     }
 
-    /// The tables of `level` that overlap the user keys from `smallest` to `largest`.
+    /// Returns the tables of `level` that overlap the user keys from `smallest` to `largest`, both
+    /// inclusive.
     pub fn overlapping(
         &self,
         level: usize,
@@ -88,12 +89,12 @@ impl Levels {
         self.levels[level].iter().filter(hit).cloned().collect()
     }
 
-    /// True if a table at `level` or below may hold `user_key`.
+    /// Returns true if a table at `level` or below, which must be below L0, may hold `user_key`.
     pub fn may_hold_from(&self, level: usize, user_key: &[u8]) -> bool {
         (level..LEVELS).any(|level| self.find(level, user_key).is_some())
     }
 
-    /// Puts a table in its place.
+    /// Inserts a table at its place in the level.
     pub(super) fn add(&mut self, level: usize, table: Arc<TableHandle>) -> Result<()> {
         let tables = self.levels.get_mut(level).ok_or_else(|| {
             Error::corruption(format!("the manifest names level {level}, there are {LEVELS}"))
@@ -112,7 +113,7 @@ impl Levels {
         Ok(())
     }
 
-    /// Takes a table out; returns it.
+    /// Removes a table and returns it.
     pub(super) fn remove(&mut self, level: usize, id: TableId) -> Result<Arc<TableHandle>> {
         let tables = self.levels.get_mut(level);
         let found = tables.and_then(|tables| {
@@ -124,8 +125,8 @@ impl Levels {
         })
     }
 
-    /// I6: checks that deeper means older can be relied on: L0 newest first, deeper levels
-    /// disjoint by user key and sorted.
+    /// I6: checks that a deeper entry is always older: L0 has the newest table first, and deeper
+    /// levels are sorted and disjoint by user key.
     pub fn check(&self) -> Result<()> {
         for pair in self.levels[0].windows(2) {
             if pair[0].meta.summary.min_seqno <= pair[1].meta.summary.max_seqno {

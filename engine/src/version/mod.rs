@@ -1,13 +1,14 @@
-//! Floor 4: what is live. The only room that decides which files exist.
+//! Floor 4: the set of live files. Only this room decides which files exist.
 //!
 //! A [`Version`] is the immutable set of live tables and segments; an [`edit::Edit`] changes one
-//! into the next, through the manifest. A [`view::View`] is what a reader holds: the memtables of
-//! one keyspace and a version. Nothing a reader can reach is ever taken away under it: files go
-//! when the last version, memtable or view that names them is dropped (I5).
+//! version into the next, through the manifest. A [`view::View`] is what a reader holds: the
+//! memtables of one keyspace and a version. A file that a reader can reach is never removed: it is
+//! unlinked only after the last version, memtable or view that names it was dropped (I5).
 //!
 //! Locks, in the order they are taken: the set's `manifest`, held while an edit is written, since
-//! edits are serial; its `keyspaces`; a keyspace's `changing`. None is held during the I/O of a
-//! reader. Leaves, under which no other is taken: that of [`pins`] and that of the files to purge.
+//! edits are serial; its `keyspaces`; a keyspace's `view_update`. None is held during the I/O of a
+//! reader. Leaves, under which no other lock is taken: those of [`pins`], of the purge queue and of
+//! the versions alive. (`hard_links` of the set comes before all of them.)
 
 mod alive;
 pub mod build;
@@ -41,89 +42,90 @@ use levels::Levels;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A place in the log: a segment and a byte offset in it, at which a frame starts.
+/// A position in the log: a segment and a byte offset in it at which a frame starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct LogPosition {
-    /// The segment.
+    /// The id of the segment.
     pub segment: SegmentId,
-    /// Where in it; 0 stands for its first frame.
+    /// The byte offset in the segment; 0 stands for its first frame.
     pub offset: u64,
 }
 
-/// A keyspace as the manifest knows it.
+/// The state of a keyspace as the manifest records it.
 #[derive(Debug, Clone)]
 pub struct KeyspaceVersion {
-    /// The name users call it by.
+    /// The keyspace's name in the API.
     pub name: String,
-    /// The name of the order of its keys.
+    /// The name of the comparator of its keys.
     pub order: String,
-    /// Its settings as text, see [`settings::KeyspaceOptions`].
+    /// The settings as text, see [`settings::KeyspaceOptions`].
     pub settings: String,
-    /// Every entry up to here is in tables: replay skips it.
+    /// Every entry up to this sequence number is in tables; replay skips it.
     pub flushed: SeqNo,
-    /// The tables.
+    /// The tables by level.
     pub levels: Arc<Levels>,
 }
 
-/// A segment as the manifest knows it.
+/// The state of a segment as the manifest records it.
 #[derive(Clone)]
 pub struct LiveSegment {
-    /// The open file and its identity.
+    /// The handle through which the segment is read.
     pub handle: Arc<SegmentHandle>,
-    /// Its final length once sealed; every byte before is durable.
+    /// The final length in bytes once the segment is sealed, all of it durable; else `None`.
     pub sealed: Option<u64>,
-    /// Ranges that were, or are going to be, punched: nothing live is in them.
+    /// Ranges that were punched or are going to be; no live record is in them.
     pub holes: Holes,
 }
 
 impl LiveSegment {
-    /// True if any of these bytes is in a hole: what was there may be gone.
+    /// Returns true if any of these bytes lies in a hole, so that its content may be lost.
     pub fn is_punched(&self, offset: u64, length: u64) -> bool {
         is_punched(&self.holes, offset, length)
     }
 }
 
-/// True if any of `length` bytes from `offset` on is in one of `holes`.
+/// Returns true if any of `length` bytes from `offset` on lies in one of `holes`.
 pub fn is_punched(holes: &Holes, offset: u64, length: u64) -> bool {
     let end = offset.saturating_add(length);
     let next = holes.partition_point(|(hole, len)| hole + len <= offset);
     holes.get(next).is_some_and(|(hole, _)| *hole < end)
 }
 
-/// Ranges of a segment, each an offset and a length: ascending, disjoint, in whole units of
+/// The holes of a segment as pairs of offset and length: ascending, disjoint, in whole units of
 /// [`HOLE_UNIT`] bytes.
 pub type Holes = Arc<[(u64, u64)]>;
 
-/// What holes begin and end at multiples of.
+/// Holes begin and end at multiples of this many bytes.
 pub const HOLE_UNIT: u64 = 4 << 10;
 
-/// An immutable set of live files. Cloning shares what did not change.
+/// An immutable set of live files. Clones share the parts that did not change.
 #[derive(Clone, Default)]
 pub struct Version {
     /// The keyspaces by id.
     pub keyspaces: BTreeMap<KeyspaceId, Arc<KeyspaceVersion>>,
-    /// The segments by id, log and sorted ones.
+    /// The segments by id, both log and sorted ones.
     pub segments: Arc<BTreeMap<SegmentId, LiveSegment>>,
-    /// Where the records of freed segments went, by the freed segment, for as long as a table may
-    /// still name it.
+    /// The relocations by freed segment. Each says where that segment's records went, and stays for
+    /// as long as a table may still name the segment.
     pub relocations: Arc<BTreeMap<SegmentId, Arc<RelocationHandle>>>,
-    /// What the tables reference in each segment, exactly.
+    /// The exact number of records and bytes that the tables reference in each segment.
     pub uses: Arc<SegmentUses>,
-    /// Where replay starts.
+    /// The position at which replay starts.
     pub head: LogPosition,
-    /// How many edits since the opening led here; tells older versions from newer ones.
+    /// The number of edits since the opening that led to this version; newer versions have greater
+    /// numbers.
     pub number: u64,
-    /// As long as somebody holds this, the version counts as alive.
+    /// The version counts as alive for as long as this mark is held.
     pub mark: Arc<AliveMark>,
 }
 
 impl Version {
-    /// The tables of a keyspace; `None` if it was dropped.
+    /// Returns the state of a keyspace; `None` if it was dropped.
     pub fn keyspace(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceVersion>> {
         self.keyspaces.get(&id)
     }
 
-    /// Bytes of its files; `enough` if there are at least as many, which is found out quickly.
+    /// Returns the bytes of all files of this version, but at most `enough`; it stops adding there.
     pub fn bytes_up_to(&self, enough: u64) -> u64 {
         let segments = self
             .segments

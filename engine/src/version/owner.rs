@@ -1,6 +1,6 @@
-//! Whose a file is that has one of our names. Its name alone proves nothing: `OPTIONS` and `PROBE`
-//! are words that others use too, and a numbered file may be another database's. What is not ours
-//! is never replaced or removed.
+//! Decides whether a file with one of our names is ours. A name alone proves nothing: others use
+//! `OPTIONS` and `PROBE` too, and a numbered file may belong to another database. A file that is
+//! not ours is never replaced or removed.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
@@ -9,14 +9,15 @@ use crate::env::fs::NameKind;
 use crate::version::files::names::{self, FileName};
 use std::path::Path;
 
-/// What `OPTIONS` begins with.
+/// The first line of `OPTIONS`.
 pub const OPTIONS_HEAD: &str = "# The settings in force at the last opening.";
 const _: () = assert!(OPTIONS_HEAD.len() >= HEADER_BYTES, "as many bytes are read of any file");
 
-/// True if the file at `path` was written by us, for `database` if that is given, or was begun by
-/// us when a crash came: empty then, or cut short, or zeroes. Also if there is nothing.
+/// Returns true if the file at `path` was written by CleaveDB (for `database`, if that is given),
+/// or if CleaveDB had begun it when a crash came, so that it is empty, cut short or all zeroes.
+/// Returns true also if no file exists.
 ///
-/// The lock is asked when it is taken; here its name is enough.
+/// For `LOCK` the name is enough; its content is checked when it is locked.
 pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
     match env.fs.kind(path).doing("look at", path)? {
         None => return Ok(true),
@@ -51,13 +52,13 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
     Ok(found.kind == kind && is_named_so && database.is_none_or(|id| id == found.database))
 }
 
-/// True if `bytes` begin with `start`, as far as they go.
+/// Returns true if `bytes`, which may be cut short, begin with `start`, or if they are all zeroes.
 fn begins(bytes: &[u8], start: &[u8]) -> bool {
     let len = bytes.len().min(start.len());
     bytes.get(..len) == start.get(..len) || bytes.iter().all(|&byte| byte == 0)
 }
 
-/// Refuses to replace or remove a file that is somebody else's.
+/// Returns an error if the file at `path` exists and is not ours.
 pub fn check_ours(env: &Env, path: &Path) -> Result<()> {
     if is_ours(env, path, None)? {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Who holds on to the past: every open cursor, range iterator and snapshot, by name and age, so
-//! that space that can't come back yet can be put down to somebody.
+//! A registry of open cursors, range iterators and snapshots, by kind and age, so that space that
+//! cannot be freed yet can be attributed to a holder.
 //!
-//! Two things are held. A snapshot holds *versions of keys*: compaction and GC keep what it sees.
-//! A cursor holds *files*: those of the [`Version`] it walks stay, live or not, until it goes
-//! (I5). This registry only remembers; what stays is decided by [`super::snapshots`] and by the
-//! handles themselves. Hence it keeps weak references: it never holds anything itself.
+//! A snapshot keeps *versions of keys*: compaction and GC retain what it sees. A cursor keeps
+//! *files*: those of the [`Version`] it walks stay, live or not, until the cursor is dropped (I5).
+//! The registry only records holders; [`super::snapshots`] and the file handles decide what stays.
+//! It therefore has weak references and never keeps a version itself.
 //!
-//! Locks: one, a leaf, held to insert, note or take out an entry: once or twice in the life of a
+//! Locks: one, a leaf, held to insert, update or remove an entry: once or twice in the life of a
 //! cursor, never for a step of it.
 
 use crate::base::key::SeqNo;
@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// What somebody holds.
+/// The kind of a holder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PinKind {
     /// A snapshot of the whole database.
@@ -28,24 +28,24 @@ pub enum PinKind {
     Iterator,
 }
 
-/// Who holds something, and since when.
+/// The description of a holder and the time when it was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PinOwner {
-    /// What it is.
+    /// The kind of the holder.
     pub kind: PinKind,
-    /// What it walks; `None` for a snapshot, which sees all keyspaces.
+    /// The keyspace that is read; `None` for a snapshot, which sees all keyspaces.
     pub keyspace: Option<KeyspaceId>,
-    /// It sees everything at or below.
+    /// The holder sees every entry at or below this sequence number.
     pub seqno: SeqNo,
-    /// When it was made, by the clock of the environment.
+    /// The time of creation, by the clock of the environment.
     pub since: Duration,
 }
 
-/// One who holds on, as [`Pins::holders`] lists it.
+/// One holder with the versions it keeps, as [`Pins::holders`] lists it.
 pub struct Holder {
-    /// Who.
+    /// The description of the holder.
     pub owner: PinOwner,
-    /// The versions whose files it keeps.
+    /// The versions whose files the holder keeps.
     pub versions: Vec<Arc<Version>>,
 }
 
@@ -54,7 +54,7 @@ struct HeldVersions {
     versions: Vec<Weak<Version>>,
 }
 
-/// Everybody who holds on to the past of a database.
+/// The registry of all holders of a database.
 #[derive(Default)]
 pub struct Pins {
     state: Mutex<PinState>,
@@ -67,7 +67,7 @@ struct PinState {
 }
 
 impl Pins {
-    /// Notes that `owner` exists and keeps the files of `version`, until the pin is dropped.
+    /// Registers `owner` as a holder of the files of `version`, until the returned pin is dropped.
     pub fn register(self: &Arc<Self>, owner: PinOwner, version: Option<&Arc<Version>>) -> Pin {
         let versions = version.map(Arc::downgrade).into_iter().collect();
         let mut state = self.state.lock();
@@ -78,27 +78,28 @@ impl Pins {
         Pin { id, pins: self.clone() }
     }
 
-    /// Everybody, the oldest first.
+    /// Returns all holders, the oldest first.
     pub fn holders(&self) -> Vec<Holder> {
         let holder = |held: &HeldVersions| Holder {
             owner: held.owner,
             versions: held.versions.iter().filter_map(Weak::upgrade).collect(),
         };
-        // In the order of ids, so that the sort keeps those of one moment in theirs.
+        // Collected in the order of ids, so that the stable sort keeps holders of equal age in that
+        // order.
         let mut all: Vec<Holder> = self.state.lock().held.values().map(holder).collect();
         all.sort_by_key(|holder| holder.owner.since);
         all
     }
 }
 
-/// One entry of the registry; dropping it takes it out.
+/// One entry of the registry; dropping it removes the entry.
 pub struct Pin {
     id: u64,
     pins: Arc<Pins>,
 }
 
 impl Pin {
-    /// Notes that its owner keeps the files of `version`, too.
+    /// Records that the pin's owner also keeps the files of `version`.
     pub fn keeps(&self, version: &Arc<Version>) {
         let mut state = self.pins.state.lock();
         let held = state.held.get_mut(&self.id).expect("a pin is registered until it is dropped");
@@ -111,7 +112,8 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
-        // Taken out under the lock, dropped outside of it: the lock stays a leaf.
+        // The entry is removed under the lock and dropped outside of it, so that the lock stays a
+        // leaf.
         let _held = self.pins.state.lock().held.remove(&self.id);
     }
 }

@@ -1,10 +1,10 @@
-//! Where the records of many pointers are, found together: for a walk over all entries.
+//! Resolves many value pointers together, for a walk over all entries.
 //!
-//! One after the other, each pointer into a freed segment searches that segment's relocation anew;
-//! measured, that was a third of a liveness scan. Here pointers are gathered, and those into one
-//! freed segment are looked up in the order of their offsets, in one sweep over its relocation.
+//! Resolving pointers one by one searches the relocation anew for each pointer into a freed
+//! segment; that was measured as a third of a liveness scan. Here pointers are gathered, and those
+//! into one freed segment are looked up by ascending offset in one sweep over its relocation.
 //!
-//! I3: a pointer that leads nowhere is told apart, as in `resolve.rs`.
+//! I3: a pointer that leads nowhere is detected, as in `resolve.rs`.
 
 use super::entries::EntriesView;
 use super::files::RelocationHandle;
@@ -16,29 +16,29 @@ use crate::base::pointer::{SegmentId, ValuePointer};
 use rustc_hash::FxHashMap;
 use std::vec::Drain;
 
-/// Look-ups between two looks at whether to go on.
+/// The number of look-ups between two calls of `go_on`.
 const LOOK_UP_EVERY: usize = 512;
 
-/// Pointers that are gathered, and the places of their records.
+/// A batch of pointers and the places of their records.
 pub struct Placing<'a> {
     entries: &'a EntriesView,
-    /// What is known of the segments that pointers named so far.
+    /// A cache of what each segment named by a pointer is.
     named: FxHashMap<SegmentId, FileName<'a>>,
-    /// The segments that were found to hold records, with their holes.
+    /// The segments that were found to exist, with their holes.
     holding: FxHashMap<SegmentId, Option<&'a Holes>>,
     freed: Vec<FreedSegment<'a>>,
     places: Vec<Option<ValuePointer>>,
 }
 
-/// A segment that pointers name.
+/// The state of a segment that pointers name.
 #[derive(Clone, Copy)]
 enum FileName<'a> {
     Holding(Option<&'a Holes>),
-    /// An index into the list of freed ones.
+    /// The segment was freed; an index into `freed`.
     FreedSegment(usize),
 }
 
-/// A freed segment, and the pointers into it that wait for the sweep.
+/// A freed segment and the pointers into it that wait for the sweep.
 struct FreedSegment<'a> {
     segment: SegmentId,
     relocation: &'a RelocationHandle,
@@ -49,13 +49,13 @@ struct FreedSegment<'a> {
 struct PendingPointer {
     offset: u64,
     length: u32,
-    /// Which of the gathered pointers it is.
+    /// The index of the pointer in the batch.
     number: u32,
     may_be_gone: bool,
 }
 
 impl<'a> Placing<'a> {
-    /// Of pointers in entries of this view.
+    /// Creates an empty batch for pointers in entries of this view.
     pub fn new(entries: &'a EntriesView) -> Self {
         Placing {
             entries,
@@ -66,12 +66,12 @@ impl<'a> Placing<'a> {
         }
     }
 
-    /// How many pointers are gathered.
+    /// Returns the number of gathered pointers.
     pub fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Gathers one more. Unless it `may_be_gone`, it is corruption that its record is.
+    /// Adds a pointer to the batch. If its record is gone, that is corruption unless `may_be_gone`.
     pub fn add(&mut self, pointer: ValuePointer, may_be_gone: bool) -> Result<()> {
         let place = match self.named(pointer)? {
             FileName::Holding(holes) => unpunched(holes, pointer, pointer, may_be_gone)?,
@@ -91,15 +91,16 @@ impl<'a> Placing<'a> {
         Ok(())
     }
 
-    /// The direct pointers to the records of all that were gathered, in that order; `None` for one
-    /// that is gone. It begins anew, but after an error it is of no use any more. `go_on` is asked
-    /// every few hundred look-ups, each of which may read from the device; its error ends it.
+    /// Returns the direct pointers to the records of the batch in the order they were added, `None`
+    /// for a record that is gone, and empties the batch. After an error `self` must not be used any
+    /// more. `go_on` is called every few hundred look-ups, each of which may read from the device;
+    /// its error ends the call.
     pub fn finish(
         &mut self,
         go_on: &mut dyn FnMut() -> JobResult,
     ) -> JobResult<Drain<'_, Option<ValuePointer>>> {
         for index in 0..self.freed.len() {
-            // Its memory goes: others may be what the next ones lead into.
+            // The memory is freed here, since the next batch may lead into other segments.
             let waiting = std::mem::take(&mut self.freed[index].waiting);
             self.sweep(index, waiting, go_on)?;
         }
@@ -151,7 +152,7 @@ impl<'a> Placing<'a> {
         Ok(named)
     }
 
-    /// The holes of the segment that a direct pointer names, which has to be there.
+    /// Returns the holes of the segment that a direct pointer names; the segment must exist.
     fn holes_of(&mut self, place: ValuePointer) -> Result<Option<&'a Holes>> {
         if let Some(&holes) = self.holding.get(&place.segment) {
             return Ok(holes);
@@ -165,7 +166,7 @@ impl<'a> Placing<'a> {
     }
 }
 
-/// The place of a record, unless it lies in a hole.
+/// Returns `place` unless it lies in a hole.
 fn unpunched(
     holes: Option<&Holes>,
     place: ValuePointer,

@@ -1,7 +1,7 @@
-//! I3: what a version's tables and relocations name is there. A table names segments that are live
-//! or relocated; a relocation names live segments, one hop is all there ever is. An edit that would
-//! break that is refused before it is written: it would make values unreachable that the bytes on
-//! disk still hold.
+//! I3: every file that a version's tables and relocations name exists. A table names segments that
+//! are live or relocated; a relocation names live segments only, so one hop always suffices. An
+//! edit that would break this is refused before it is written, because it would make values
+//! unreachable that are still on disk.
 
 use crate::base::error::{Error, Result};
 use crate::base::pointer::SegmentId;
@@ -10,7 +10,7 @@ use crate::table::TableMeta;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 
-/// Checks what `edit`, which led to `version`, added and took away.
+/// Checks the changes of `edit`, which led to `version`.
 pub(super) fn check_edit(version: &Version, edit: &Edit) -> Result<()> {
     for change in &edit.changes {
         match change {
@@ -27,7 +27,7 @@ pub(super) fn check_edit(version: &Version, edit: &Edit) -> Result<()> {
     Ok(())
 }
 
-/// Checks all of a version.
+/// Checks every table and relocation of a version.
 pub fn check_all(version: &Version) -> Result<()> {
     for keyspace in version.keyspaces.values() {
         for (_, table) in keyspace.levels.tables() {
@@ -65,7 +65,7 @@ fn check_relocation(version: &Version, meta: &RelocationMeta) -> Result<()> {
     }
 }
 
-/// A segment that nothing holds the place of any more is named by no table.
+/// Checks that no table names a segment that is neither live nor relocated any more.
 fn check_gone(version: &Version, segment: SegmentId) -> Result<()> {
     if is_known(version, segment) || version.uses.of(segment).count == 0 {
         return Ok(());

@@ -1,11 +1,12 @@
-//! Where the record of a value pointer is now: in the segment it names, or, if value GC has freed
-//! that, in the one that the segment's relocation says.
+//! Resolves a value pointer to the current place of its record: in the segment that it names, or,
+//! if value GC has freed that segment, where the segment's relocation says.
 //!
-//! I3: a pointer that leads nowhere is told apart. Into a segment that is neither live nor
-//! relocated there are no pointers, so that is corruption. Of a relocated segment, a record without
-//! an entry was garbage when the segment was freed, and so was one with a byte in a hole when that
-//! was decided on: no reader can see a pointer to it (I6), a compaction may still meet one and
-//! drops it. A hole is never read, so its zeroes can't be taken for anything.
+//! I3: a pointer that leads nowhere is detected. No pointer exists into a segment that is neither
+//! live nor relocated, so such a pointer is corruption. If a relocation has no entry for a record,
+//! the record was garbage when the segment was freed; if a byte of a record lies in a hole, the
+//! record was garbage when the hole was decided on. No reader can see a pointer to garbage (I6); a
+//! compaction may still meet one and drops it. Holes are never read, so their zeroes are never
+//! taken for data.
 
 use crate::base::error::{Error, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
@@ -15,17 +16,17 @@ use crate::version::{Holes, LiveSegment, Version, is_punched};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What became of the record of a pointer.
+/// The result of resolving a pointer.
 pub enum Resolved {
-    /// It is in this segment, at this place.
+    /// The record is in this segment at this place.
     At(Arc<SegmentHandle>, ValuePointer),
-    /// It was garbage when its segment was freed, or when holes were made in this one where it
-    /// was.
+    /// The record was garbage when its segment was freed (`None`), or when this range of this
+    /// segment became a hole.
     Gone(Option<(Arc<SegmentHandle>, ValuePointer)>),
 }
 
 impl Resolved {
-    /// The place of a record that a reader can see: it can't be gone.
+    /// Returns the place of a record that a reader can see; it is corruption if the record is gone.
     pub fn place(self, pointer: ValuePointer) -> Result<(Arc<SegmentHandle>, ValuePointer)> {
         let hole = match self {
             Resolved::At(handle, pointer) => return Ok((handle, pointer)),
@@ -41,7 +42,7 @@ impl Resolved {
 
 const ADVICE: &str = "run `cleave check` and restore from a checkpoint";
 
-/// The error of a pointer that a reader can see, to a record that is gone.
+/// Returns the error for a pointer that a reader can see and whose record is gone.
 pub fn given_up(pointer: ValuePointer) -> Error {
     Error::corruption(format!(
         "a value pointer leads to offset {} of segment {}, whose record was given up as garbage \
@@ -52,7 +53,7 @@ pub fn given_up(pointer: ValuePointer) -> Error {
     .advise(ADVICE)
 }
 
-/// The error of a pointer into a segment that is neither live nor relocated.
+/// Returns the error for a pointer into a segment that is neither live nor relocated.
 pub(super) fn unknown(pointer: ValuePointer) -> Error {
     Error::corruption(format!(
         "a value pointer leads to offset {} of segment {}, which is not live",
@@ -73,8 +74,8 @@ impl LiveSegment {
 }
 
 impl Version {
-    /// Where the record of `pointer` is; `None` if its segment is neither live nor relocated. Costs
-    /// no I/O for a segment that is live, else at most one read of a block, through the cache.
+    /// Resolves `pointer`; `None` if its segment is neither live nor relocated. Costs no I/O if the
+    /// segment is live, else at most one read of a block, through the cache.
     pub(super) fn resolve(&self, pointer: ValuePointer) -> Result<Option<Resolved>> {
         if let Some(live) = self.segments.get(&pointer.segment) {
             return Ok(Some(live.at(pointer)));
@@ -89,7 +90,7 @@ impl Version {
         let Some(moved) = find(relocation, pointer)? else {
             return Ok(Resolved::Gone(None));
         };
-        // One hop is all there is: a target is live, or its relocation would have been composed.
+        // One hop suffices: a target is live, or its relocation would have been composed.
         match self.segments.get(&moved.segment) {
             Some(live) => Ok(live.at(moved)),
             None => Err(unknown(moved)),
@@ -97,7 +98,7 @@ impl Version {
     }
 }
 
-/// Where `relocation` says that the record of `pointer` is now; `None` if it was garbage.
+/// Returns where `relocation` says that the record of `pointer` is now; `None` if it was garbage.
 fn find(relocation: &RelocationHandle, pointer: ValuePointer) -> Result<Option<ValuePointer>> {
     let moved = relocation.find(pointer.offset)?;
     if let Some(moved) = moved {
@@ -106,7 +107,7 @@ fn find(relocation: &RelocationHandle, pointer: ValuePointer) -> Result<Option<V
     Ok(moved)
 }
 
-/// Refuses a pointer of another length than the record that was `moved`.
+/// Checks that `pointer` has the length of the record that was `moved`.
 pub(super) fn same_length(pointer: ValuePointer, moved: ValuePointer) -> Result<()> {
     if moved.length == pointer.length {
         return Ok(());
@@ -119,20 +120,20 @@ pub(super) fn same_length(pointer: ValuePointer, moved: ValuePointer) -> Result<
     .advise(ADVICE))
 }
 
-/// Where records are in a version, for a job that copies pointers and reads no values. It holds
-/// no segment: what value GC frees while the job runs can be unlinked at once.
+/// The places of records in a version, for a job that copies pointers and reads no values. It holds
+/// no segment: those that value GC frees while the job runs can be unlinked at once.
 pub struct Places {
     relocations: Arc<BTreeMap<SegmentId, Arc<RelocationHandle>>>,
-    /// Of the segments that have any.
+    /// The holes of the segments that have any.
     holes: BTreeMap<SegmentId, Holes>,
-    /// I3: until what the job writes is installed. A relocation stays as long as a version from
-    /// before it became needless is alive, so pointers that this resolved can be resolved again
-    /// when they are read.
+    /// I3: held until the job's output is installed. A relocation stays for as long as a version
+    /// from before it became needless is alive, so pointers that were resolved here can be resolved
+    /// again when they are read.
     _alive: Arc<AliveMark>,
 }
 
 impl Places {
-    /// Those of `version`.
+    /// Returns the places in `version`.
     pub fn of(version: &Version) -> Places {
         let segments = version.segments.iter().filter(|(_, live)| !live.holes.is_empty());
         Places {
@@ -142,12 +143,13 @@ impl Places {
         }
     }
 
-    /// True if every pointer is direct, and its record there.
+    /// Returns true if there are neither relocations nor holes: every pointer is direct and its
+    /// record present.
     pub fn are_plain(&self) -> bool {
         self.relocations.is_empty() && self.holes.is_empty()
     }
 
-    /// The direct pointer to the record of `pointer`; `None` if it is gone.
+    /// Returns the direct pointer to the record of `pointer`; `None` if the record is gone.
     pub fn place(&self, pointer: ValuePointer) -> Result<Option<ValuePointer>> {
         let place = match self.relocations.get(&pointer.segment) {
             Some(relocation) => find(relocation, pointer)?,
@@ -156,12 +158,12 @@ impl Places {
         Ok(place.filter(|place| !self.is_punched(place)))
     }
 
-    /// The relocation of a freed segment.
+    /// Returns the relocation of a freed segment; `None` if it has none.
     pub(super) fn relocation(&self, segment: SegmentId) -> Option<&RelocationHandle> {
         self.relocations.get(&segment).map(|relocation| &**relocation)
     }
 
-    /// The holes of a segment, if it has any.
+    /// Returns the holes of a segment; `None` if it has none.
     pub(super) fn holes(&self, segment: SegmentId) -> Option<&Holes> {
         self.holes.get(&segment)
     }

@@ -1,5 +1,5 @@
-//! Applies edits, one at a time: the manifest first, then the readers' views, then the files that
-//! nobody can reach any more are unlinked (I5). The only file that publishes or deletes files.
+//! Applies edits one at a time: first to the manifest, then to the readers' views; then files that
+//! nobody can reach any more are unlinked (I5). Only this file publishes or deletes files.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{KeyOrder, SeqNo};
@@ -21,31 +21,31 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The memtables that an edit made durable, by keyspace.
+/// The memtables of a keyspace that an edit made durable in tables.
 pub type Flushed = (KeyspaceId, Vec<Arc<LoggedMemtable>>);
 
-/// Finds the order of a keyspace's keys, for as long as a database is open.
+/// Returns the order of a keyspace's keys for a comparator's name, while the database is open.
 pub type KnownComparators = Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>;
 
-/// Everything that a [`VersionSet`] is made of.
+/// The parts of a [`VersionSet`].
 pub struct VersionSetParts {
-    /// Files, time and threads.
+    /// Files, clock and threads.
     pub env: Env,
-    /// What tables need to be opened.
+    /// The context that handles need to open files.
     pub tables: Arc<TableContext>,
-    /// The right to write.
+    /// Whether the database may still write.
     pub health: Arc<Health>,
-    /// The version recovered.
+    /// The recovered version.
     pub version: Version,
     /// The next free file id.
     pub next_file: u64,
-    /// The newest sequence number recovered.
+    /// The newest recovered sequence number.
     pub last_seqno: SeqNo,
-    /// Known key orders.
+    /// The known comparators.
     pub comparator_of: KnownComparators,
 }
 
-/// The live version and the manifest behind it.
+/// The live version and the manifest that records it.
 pub struct VersionSet {
     env: Env,
     tables: Arc<TableContext>,
@@ -55,29 +55,29 @@ pub struct VersionSet {
     last_seqno: AtomicU64,
     current: ArcSwap<Version>,
     alive: Alive,
-    /// Held while an edit is applied.
+    /// Serializes edits; held while one is applied.
     manifest: Mutex<Manifest>,
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     manifest_bytes: AtomicU64,
     unnamed_bytes: AtomicU64,
-    /// Held while files get second names, and while one without is punched (I5). Before all
-    /// others.
+    /// Held while files get second hard links, and while a file without one is punched (I5). Taken
+    /// before all other locks.
     hard_links: Mutex<()>,
 }
 
-/// Where edits go.
+/// The destination of edits.
 enum Manifest {
-    /// Nowhere: the database is read-only or closed.
+    /// No destination: the database is read-only or closed.
     Closed,
-    /// The first edit begins a new manifest, in place of the one that the opening has read. A
-    /// session that changes nothing leaves that one in force.
+    /// The manifest that the opening has read. The first edit begins a new one in its place; a
+    /// session without an edit leaves it in force.
     Read {
-        /// Its id.
+        /// The manifest's id.
         id: u64,
-        /// Its length in bytes.
+        /// The manifest's length in bytes.
         length: u64,
     },
-    /// To a manifest of this opening.
+    /// A manifest begun by this opening.
     Begun(ManifestWriter),
 }
 
@@ -96,7 +96,7 @@ fn closed() -> Error {
 }
 
 impl VersionSet {
-    /// A set over a recovered version, which is read-only.
+    /// Creates a set over a recovered version. It takes no edits yet.
     pub fn new(parts: VersionSetParts) -> Self {
         let current = Arc::new(parts.version);
         let alive = Alive::default();
@@ -118,18 +118,19 @@ impl VersionSet {
         }
     }
 
-    /// For a checkpoint: no file is punched while this is held.
+    /// Takes the lock for a checkpoint: no file is punched while it is held.
     pub fn keep_from_punching(&self) -> MutexGuard<'_, ()> {
         self.hard_links.lock()
     }
 
-    /// For punching: no file gets a second name while this is held. `None` while one may.
+    /// Takes the lock for punching: no file gets a second hard link while it is held. Returns
+    /// `None` if a checkpoint or another punch holds it.
     pub fn lock_hard_links_if_free(&self) -> Option<MutexGuard<'_, ()>> {
         self.hard_links.try_lock()
     }
 
     /// Takes edits from now on. The first of them begins a manifest in place of the one that was
-    /// read, which has this id and length.
+    /// read, which has this id and length in bytes.
     pub fn open_for_edits(&self, id: u64, length: u64) {
         *self.manifest.lock() = Manifest::Read { id, length };
     }
@@ -148,9 +149,9 @@ impl VersionSet {
         let new = ManifestWriter::create(&self.env, dir, database, id, &state)?;
         self.manifest_bytes.fetch_add(new.length(), Ordering::Relaxed);
         *manifest = Manifest::Begun(new);
-        // I5: CURRENT names the new one durably. A crash before the unlink leaves an orphan, which
-        // the next opening removes. The state is in force already, so a failure here is not its
-        // own: the background tries again.
+        // I5: CURRENT durably names the new manifest. A crash before the unlink leaves an orphan,
+        // which the next opening removes. The new manifest is already in force, so a failed unlink
+        // is not an error here: the background retries it.
         let old = names::manifest(dir, old);
         if self.unlink(&old).is_err() {
             self.tables.purge.put_back(vec![old]);
@@ -158,19 +159,19 @@ impl VersionSet {
         Ok(())
     }
 
-    /// True if there was an edit since the opening.
+    /// Returns true if there was an edit since the opening.
     pub fn is_changed(&self) -> bool {
         matches!(*self.manifest.lock(), Manifest::Begun(_))
     }
 
-    /// Ends all edits: whoever comes later, or waits for its turn, is refused. The manifest may
-    /// be another process's to replace from then on.
+    /// Refuses all edits from now on, waiting ones included. After this, another process may
+    /// replace the manifest.
     pub fn close(&self) {
         *self.manifest.lock() = Manifest::Closed;
     }
 
-    /// An id never used before in this database, for a file or a keyspace.
-    /// Fails once all of them are used up, which takes more of them than anybody can write.
+    /// Returns an id never used before in this database, for a file or a keyspace. It is an error
+    /// if all ids are used up, which no workload reaches.
     pub fn allocate(&self) -> Result<u64> {
         let next = |id: u64| (id < MAX_ID).then_some(id + 1);
         self.next_file.fetch_update(Ordering::SeqCst, Ordering::SeqCst, next).map_err(|_| {
@@ -180,72 +181,72 @@ impl VersionSet {
         })
     }
 
-    /// The present version.
+    /// Returns the current version.
     pub fn current(&self) -> Arc<Version> {
         self.current.load_full()
     }
 
-    /// The number of the oldest version that somebody still holds: a reader, or a job that began
-    /// when it was the present one.
+    /// Returns the number of the oldest version that is still held, by a reader or by a job that
+    /// began when it was current.
     pub fn oldest_alive(&self) -> u64 {
         self.alive.oldest().unwrap_or_else(|| self.current.load().number)
     }
 
-    /// What tables and segments of this database are made with.
+    /// Returns the context that tables and segments of this database are opened with.
     pub fn tables(&self) -> &Arc<TableContext> {
         &self.tables
     }
 
-    /// Length of the manifest in force, in bytes.
+    /// Returns the length of the manifest in force, in bytes.
     pub fn manifest_length(&self) -> u64 {
         self.manifest.lock().length()
     }
 
-    /// Bytes written to manifests since the opening.
+    /// Returns the bytes written to manifests since the opening.
     pub fn manifest_bytes(&self) -> u64 {
         self.manifest_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of tables that jobs are writing and that no version names yet.
+    /// Returns the bytes of tables that jobs are writing and that no version names yet.
     pub fn unnamed_bytes(&self) -> u64 {
         self.unnamed_bytes.load(Ordering::Relaxed)
     }
 
-    /// Counts what a job wrote to a table that no version names yet.
+    /// Adds bytes that a job wrote to a table that no version names yet.
     pub fn add_unnamed(&self, bytes: u64) {
         self.unnamed_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// The job's tables are named now, or discarded: so many bytes of them were counted.
+    /// Subtracts `bytes`, which a job had added, because its tables are now named or discarded.
     pub fn end_unnamed(&self, bytes: u64) {
         self.unnamed_bytes.fetch_sub(bytes, Ordering::Relaxed);
     }
 
-    /// Notes the newest sequence number, for the next manifest.
+    /// Records the newest sequence number for the next manifest.
     pub fn note_seqno(&self, seqno: SeqNo) {
         self.last_seqno.fetch_max(seqno, Ordering::SeqCst);
     }
 
-    /// Lets a keyspace's readers see new versions from now on.
+    /// Registers an open keyspace, so that its view follows new versions.
     pub fn register(&self, keyspace: Arc<KeyspaceState>) {
         self.keyspaces.lock().insert(keyspace.id, keyspace);
     }
 
-    /// The opposite of [`VersionSet::register`].
+    /// Undoes [`VersionSet::register`].
     pub fn forget(&self, id: KeyspaceId) {
         self.keyspaces.lock().remove(&id);
     }
 
-    /// The open keyspaces, by id.
+    /// Returns the open keyspaces in the order of their ids.
     pub fn keyspaces(&self) -> Vec<Arc<KeyspaceState>> {
         self.keyspaces.lock().values().cloned().collect()
     }
 
-    /// Makes an edit durable, then visible. `plan` sees the version the edit will apply to and
-    /// makes the edit, all in one serial step, so that no two edits remove the same file.
+    /// Makes an edit durable, then visible. `plan` gets the version that the edit will apply to and
+    /// returns the edit, all in one serial step, so that no two edits remove the same file.
     ///
-    /// `segments` are handles of segments that the edit adds; `flushed` the memtables whose
-    /// entries it made durable in tables.
+    /// `segments` are handles of segments that the edit adds; `flushed` names the memtables whose
+    /// entries the edit made durable in tables.
     pub fn apply(
         &self,
         plan: impl FnOnce(&Version) -> Result<Edit>,
@@ -266,7 +267,7 @@ impl VersionSet {
         references::check_edit(&version, &edit)?;
         edit.changes.push(Change::NextFile(self.next_file.load(Ordering::SeqCst)));
         if edit.changes.iter().any(|change| matches!(change, Change::Head(_))) {
-            // I6: what lies before the head may be the last that tells of these numbers.
+            // I6: the log before the head may be the only record of these sequence numbers.
             edit.changes.push(Change::LastSeqno(self.last_seqno.load(Ordering::SeqCst)));
         }
         self.persist(&mut manifest, &edit, &version)?;
@@ -274,10 +275,10 @@ impl VersionSet {
         self.alive.note(version.number, &version.mark);
         self.current.store(version.clone());
         self.show(&version, flushed);
-        // I5: the edit is durable; each file goes when its last reader does.
+        // I5: the edit is durable; each file is unlinked after its last reader is gone.
         removed.mark_obsolete();
         if matches!(&*manifest, Manifest::Begun(writer) if writer.is_outgrown()) {
-            // The edit itself is done: no room for a new manifest is not its failure.
+            // The edit itself is done: failing to write a new manifest does not undo it.
             if let Err(error) = self.rewrite(&mut manifest, &version) {
                 self.rewrite_failed(&error)?;
             }
@@ -285,12 +286,13 @@ impl VersionSet {
         Ok(version)
     }
 
-    /// Makes an edit durable that leads to `version`.
+    /// Makes the edit that leads to `version` durable.
     fn persist(&self, manifest: &mut Manifest, edit: &Edit, version: &Version) -> Result<()> {
         let Manifest::Begun(writer) = manifest else {
-            // The manifest that was read may be in the page cache only, or end in a torn record:
+            // The manifest that was read may be only in the page cache, or end in a torn record, so
             // nothing is appended to it. The edit takes effect with the first record of the new
-            // one. A crash before CURRENT names that leaves the old one in force, and an orphan.
+            // manifest. A crash before CURRENT names the new one leaves the old one in force, and
+            // an orphan.
             let begun = self.rewrite(manifest, version);
             return begun.or_else(|error| match error.kind() {
                 ErrorKind::Closed => Err(error),
@@ -304,12 +306,13 @@ impl VersionSet {
                 Ok(())
             }
             Err(AppendError::Undone(error)) => Err(error),
-            // I8: whether the edit is durable is unknown; nothing may be built on either answer.
+            // I8: it is unknown whether the edit is durable; nothing may rely on either case.
             Err(AppendError::Unknown(error)) => Err(self.health.fail(&error)),
         }
     }
 
-    /// A manifest that could not be rewritten stays in force, unless CURRENT is in doubt.
+    /// Handles a failed rewrite: the old manifest stays in force unless CURRENT is in doubt. A full
+    /// disk never leaves CURRENT in doubt.
     fn rewrite_failed(&self, error: &Error) -> Result<()> {
         if error.kind() == ErrorKind::DiskFull {
             return Ok(());
@@ -325,7 +328,8 @@ impl VersionSet {
         }
     }
 
-    /// Unlinks files whose last user is gone. Called by the background, after its jobs.
+    /// Unlinks files whose last user is gone, and returns how many. Called by background work after
+    /// its jobs.
     pub fn purge(&self) -> Result<usize> {
         let paths = self.tables.purge.take();
         if paths.is_empty() || self.health.check().is_err() {
@@ -344,28 +348,28 @@ impl VersionSet {
         Ok(count)
     }
 
-    /// Removes a file and lets go of its descriptor, as one operation: a deleted file that a
-    /// cache keeps open still fills the disk.
+    /// Removes a file and closes its cached descriptor as one operation, because a deleted file
+    /// that is still open keeps its disk space.
     fn unlink(&self, path: &Path) -> Result<()> {
-        // I5: no durable version names it. A crash before or after leaves an orphan or nothing;
-        // the next opening removes orphans.
+        // I5: no durable version names it. A crash before leaves an orphan, which the next opening
+        // removes; a crash after leaves nothing.
         self.tables.files.remove(path)
     }
 
     /// Removes files that a job wrote and whose edit did not take effect.
     pub fn discard(&self, files: &[PathBuf]) {
         if self.health.check().is_err() {
-            // Whether an edit names them is unknown (I8): the next opening decides.
+            // I8: it is unknown whether an edit names them; the next opening decides.
             return;
         }
         for path in files {
-            // One that stays is an orphan for the next opening.
+            // A file that cannot be removed is an orphan for the next opening.
             let _ = self.unlink(path);
         }
     }
 }
 
-/// I6: the levels an edit touched keep their order.
+/// I6: checks the order of tables in the levels that the edit touched.
 fn check_levels(version: &Version, edit: &Edit) -> Result<()> {
     let mut touched: Vec<KeyspaceId> = Vec::new();
     for change in &edit.changes {

@@ -1,12 +1,12 @@
-//! The settings of one keyspace. They are kept in the manifest as text, so that a keyspace keeps
-//! them over reopenings and the inspector can show them.
+//! The settings of one keyspace. The manifest keeps them as text, so that they persist over
+//! reopenings and the inspector can show them.
 
 use crate::base::compression::Codec;
 use crate::base::error::{Error, Result};
 use std::fmt::Write;
 use std::str::FromStr;
 
-/// When large values leave the tree.
+/// When large values are separated from the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Separation {
@@ -17,8 +17,8 @@ pub enum Separation {
     Off,
 }
 
-/// The settings of a keyspace. Changing them on an existing keyspace is always safe: they say how
-/// new files are written, and every file says of itself how it was.
+/// The settings of a keyspace. Changing them on an existing keyspace is always safe: they only
+/// control how new files are written, and every file records how it was written.
 ///
 /// ```
 /// use cleavedb::{KeyspaceOptions, Separation};
@@ -28,30 +28,31 @@ pub enum Separation {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyspaceOptions {
-    /// When large values leave the tree. Default: at write. `Off` suits keyspaces that are mostly
+    /// When large values are separated. Default: at write. `Off` suits keyspaces that are mostly
     /// scanned in short ranges.
     pub separation: Separation,
     /// Values of at least this many bytes are separated. Default 1024. 0 separates every value;
     /// smaller thresholds save compaction work and cost scan speed.
     pub separation_threshold: usize,
-    /// Codec of single separated values. Default: none; lz4 is cheap, zstd needs its feature.
+    /// The codec of separated values, each compressed alone. Default: none. lz4 is cheap; zstd
+    /// needs the feature of that name.
     pub value_codec: Codec,
-    /// Separated values smaller than this many bytes are not compressed. Default 512.
+    /// Separated values of fewer bytes than this are not compressed. Default 512.
     pub value_compression_min_bytes: usize,
-    /// Codec of table blocks. Default: lz4.
+    /// The codec of table blocks. Default: lz4.
     pub block_codec: Codec,
-    /// Target size of a block before compression, in bytes. Default 4096. Larger blocks compress
-    /// better and make point reads dearer.
+    /// Target size of a table block before compression, in bytes. Default 4096. Larger blocks
+    /// compress better and make point reads more expensive.
     pub block_bytes: usize,
     /// Bits of filter per key. Default 12, about half a percent of false positives; 0 writes no
     /// filter.
     pub filter_bits_per_key: u32,
     /// Target size of a table below L0, in bytes. Default 4 MiB.
     pub table_bytes: u64,
-    /// A memtable of this many bytes is flushed. Default 64 MiB. Larger ones save compaction
-    /// work and cost memory.
+    /// A memtable is flushed once it has this many bytes. Default 64 MiB. Larger memtables save
+    /// compaction work and cost memory.
     pub memtable_bytes: u64,
-    /// How many tables in L0 start a compaction. Default 4.
+    /// The number of tables in L0 that starts a compaction. Default 4.
     pub level0_trigger: usize,
     /// Target size of L1, in bytes. Default 64 MiB; each deeper level is ten times larger.
     pub level_base_bytes: u64,
@@ -155,7 +156,7 @@ fn codec(name: &str) -> Result<Codec> {
 }
 
 impl KeyspaceOptions {
-    /// True if a value of `bytes` bytes is kept outside of the tree.
+    /// Returns true if a value of `bytes` bytes is separated.
     pub fn separates(&self, bytes: usize) -> bool {
         self.separation == Separation::AtWrite && bytes >= self.separation_threshold
     }
@@ -219,8 +220,8 @@ impl KeyspaceOptions {
         text
     }
 
-    /// Reads [`KeyspaceOptions::to_text`]; what is not mentioned has its default, what is not
-    /// known is an error.
+    /// Parses the output of [`KeyspaceOptions::to_text`]. Absent settings have their defaults; an
+    /// unknown setting is an error.
     pub fn from_text(text: &str) -> Result<Self> {
         let mut options = KeyspaceOptions::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {
@@ -263,7 +264,7 @@ impl KeyspaceOptions {
     }
 }
 
-/// The value of the setting `name`.
+/// Parses the value of the setting `name`.
 pub fn parsed<T: FromStr>(name: &str, value: &str) -> Result<T> {
     value.parse().map_err(|_| wrong(name, value))
 }

@@ -1,4 +1,4 @@
-//! Pinned sequence numbers. What a live snapshot can see, compaction keeps.
+//! Pinned sequence numbers. Compaction keeps every entry that a live snapshot can see.
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
@@ -12,39 +12,39 @@ use std::time::Duration;
 /// The live snapshots of a database, and the newest visible sequence number.
 #[derive(Default)]
 pub struct Snapshots {
-    /// Every entry at or below is visible. Written by the commit leader alone.
+    /// Every entry at or below this sequence number is visible. Only the commit leader writes it.
     visible: AtomicU64,
     live: Mutex<BTreeMap<SeqNo, SnapshotGroup>>,
-    /// Who holds on to the past, snapshots or files, by name and age.
+    /// The registry of holders of snapshots and files, by kind and age.
     pub pins: Arc<Pins>,
 }
 
-/// The snapshots of one sequence number.
+/// The snapshots that share one sequence number.
 struct SnapshotGroup {
     count: usize,
     oldest: Duration,
 }
 
 impl Snapshots {
-    /// The newest sequence number that reads may see.
+    /// Returns the newest sequence number that reads may see.
     pub fn visible(&self) -> SeqNo {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// Makes everything up to `seqno` visible at once (I1): the memtables hold it already.
+    /// Makes every entry up to `seqno` visible at once (I1); the memtables must hold them already.
     pub fn publish(&self, seqno: SeqNo) {
         self.visible.store(seqno, Ordering::Release);
     }
 
-    /// Pins the present. `now` is kept to tell its age.
+    /// Pins the visible sequence number. `now` is kept to report the snapshot's age.
     ///
-    /// The number is read under the lock, so that a job that lists the snapshots either sees
-    /// this one or started from a state that this one includes.
+    /// The number is read under the lock, so that a job that lists the snapshots either sees this
+    /// one or started from a state that this one includes.
     pub fn take(self: &Arc<Self>, now: Duration) -> SnapshotPin {
         self.take_for(PinKind::Snapshot, None, now)
     }
 
-    /// As [`Snapshots::take`], for an iterator over a keyspace.
+    /// Does as [`Snapshots::take`] for a holder of another kind, over one keyspace or all.
     pub fn take_for(
         self: &Arc<Self>,
         kind: PinKind,
@@ -62,12 +62,13 @@ impl Snapshots {
         SnapshotPin { seqno, taken: now, pin, snapshots: self.clone() }
     }
 
-    /// The pinned sequence numbers, ascending.
+    /// Returns the pinned sequence numbers in ascending order.
     pub fn list(&self) -> Vec<SeqNo> {
         self.live.lock().keys().copied().collect()
     }
 
-    /// How many snapshots are live, and since when the oldest is.
+    /// Returns the number of live snapshots, and the time when the oldest was taken, if there is
+    /// one.
     pub fn summary(&self) -> (usize, Option<Duration>) {
         let live = self.live.lock();
         let count = live.values().map(|taken| taken.count).sum();
@@ -75,13 +76,13 @@ impl Snapshots {
     }
 }
 
-/// One pinned sequence number; dropping it lets go.
+/// One pinned sequence number; dropping it removes the pin.
 pub struct SnapshotPin {
-    /// What it sees: everything at or below.
+    /// The snapshot sees every entry at or below this sequence number.
     pub seqno: SeqNo,
-    /// When it was taken, by the clock of the environment.
+    /// The time when it was taken, by the clock of the environment.
     pub taken: Duration,
-    /// Its entry in the registry of who holds on.
+    /// Its entry in the registry of holders.
     pub pin: Pin,
     snapshots: Arc<Snapshots>,
 }

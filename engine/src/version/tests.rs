@@ -1,4 +1,4 @@
-//! Versions with relocated segments: what edits make of them, and where pointers lead.
+//! Versions with relocated segments: the effect of edits, and the resolution of pointers.
 
 use super::build::{VersionBuilder, state_of};
 use super::edit::{Change, Edit};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 const DATABASE: u64 = 7;
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
-/// A directory in memory.
+/// A database directory in memory.
 struct Place {
     fs: Arc<MemoryFs>,
     tables: Arc<TableContext>,
@@ -45,7 +45,7 @@ impl Place {
         Place { fs, tables: Arc::new(tables) }
     }
 
-    /// The version after `changes`, and what the check of references says of them.
+    /// Returns the version after `changes`, and the result of the check of references.
     fn after(&self, version: &Version, changes: Vec<Change>) -> (Version, Result<()>) {
         let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
         let builder = VersionBuilder { tables: &self.tables, comparator_of: &comparator_of };
@@ -70,7 +70,8 @@ impl Place {
         assert!(error.to_string().contains(why), "{error}");
     }
 
-    /// A relocation of segment `freed` with a file: (old offset, target, new offset, length).
+    /// Returns the addition of a relocation of segment `freed` with a file of these moves: (old
+    /// offset, target, new offset, length).
     fn relocation(&self, id: u64, freed: u64, moves: &[(u64, u64, u64, u32)]) -> Change {
         let id = RelocationId(id);
         let path = names::relocation(&self.tables.dir, id);
@@ -128,7 +129,7 @@ fn remove_table(id: u64) -> Change {
     Change::RemoveTable { keyspace: KEYSPACE, level: 0, id: TableId(id) }
 }
 
-/// Segments 1 to 3; table 11 references segments 1 and 2.
+/// Returns a version with segments 1 to 3, whose table 11 references segments 1 and 2.
 fn start(place: &Place) -> Version {
     let (order, settings, name) = (String::new(), String::new(), "default".to_owned());
     let mut changes = vec![Change::AddKeyspace { id: KEYSPACE, name, order, settings, flushed: 0 }];
@@ -141,7 +142,7 @@ fn pointer(segment: u64, offset: u64) -> ValuePointer {
     ValuePointer { segment: SegmentId(segment), offset, length: 100 }
 }
 
-/// Where a pointer leads: segment and offset; `None` if its record is gone.
+/// Resolves a pointer to segment and offset; `None` if its record is gone.
 fn lead(version: &Version, pointer: ValuePointer) -> Result<Option<(u64, u64)>> {
     let found = match resolve(version, pointer)? {
         Resolved::At(handle, at) => {
@@ -158,7 +159,7 @@ fn lead(version: &Version, pointer: ValuePointer) -> Result<Option<(u64, u64)>> 
     Ok(found)
 }
 
-/// Where pointers lead that are looked up together; with each, whether its record may be gone.
+/// Resolves pointers together; each comes with whether its record may be gone.
 fn place_all(
     version: &Version,
     pointers: &[(ValuePointer, bool)],
@@ -175,7 +176,7 @@ fn place_all(
     pointers.iter().try_for_each(|&(pointer, may_be_gone)| placing.add(pointer, may_be_gone))?;
     assert_eq!(placing.len(), pointers.len());
     let places: Vec<_> = placing.finish(&mut || Ok(()))?.collect();
-    // What was learned serves for more of them.
+    // The cached state of the segments serves a second batch.
     pointers.iter().try_for_each(|&(pointer, may_be_gone)| placing.add(pointer, may_be_gone))?;
     assert!(placing.finish(&mut || Ok(()))?.eq(places.iter().copied()));
     Ok(places)
@@ -223,7 +224,8 @@ fn i03_pointers_are_placed_together_as_one_by_one() {
     changes.push(add_table(12, &[4]));
     changes.push(Change::Holes { segment: SegmentId(2), holes: [(4096, 4096)].into() });
     let version = place.good(&version, changes);
-    // Into three segments by turns, some to what is gone, not in the order of offsets.
+    // The pointers lead into three segments by turns, some to gone records, and not by ascending
+    // offset.
     let pointers: Vec<_> = (0..9000u64)
         .map(|number| {
             let offset = 88 + (number * 2477 % 3100) * 200;
@@ -259,7 +261,7 @@ fn i05_a_replaced_relocation_goes_with_its_last_reader() {
     let mut changes = vec![remove_segment(1), place.relocation(20, 1, &[(88, 2, 500, 100)])];
     let first = place.good(&start(&place), changes);
     changes = vec![remove_segment(2), place.relocation(21, 2, &[(500, 3, 88, 100)])];
-    // Composed: one hop is all there is.
+    // The relocation is composed: one hop suffices.
     changes.push(place.relocation(22, 1, &[(88, 3, 88, 100)]));
     let second = place.good(&first, changes);
     assert_eq!(place.purged(), ["00000001.seg"], "nobody holds the version with it any more");

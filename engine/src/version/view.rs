@@ -1,5 +1,5 @@
-//! What a reader of one keyspace holds: its memtables and a version. Taking a view takes no
-//! lock; everything in it stays readable for as long as it is held.
+//! The view that a reader of one keyspace holds: its memtables and a version. Taking a view takes
+//! no lock; everything in it stays readable for as long as it is held.
 //!
 //! Order matters: a reader takes the view first and the visible sequence number second. The
 //! memtables of the view then hold every entry up to that number that was published before the
@@ -19,28 +19,28 @@ use arc_swap::ArcSwap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A memtable with what ties it to the log.
+/// A memtable with its position in the log and the segments that it pins.
 pub struct LoggedMemtable {
     /// The entries.
     pub table: Arc<Memtable>,
-    /// Where its first entry is in the log; the head may not move past it before its flush.
+    /// The position of its first entry in the log; the head must not move past it before its flush.
     first: OnceLock<LogPosition>,
-    /// Bytes of log written since the opening when its first entry came.
+    /// Bytes of log written since the opening when its first entry was inserted.
     first_bytes: AtomicU64,
-    /// The segment that holds its newest entries.
+    /// The id of the segment that holds its newest entries.
     last_segment: AtomicU64,
     last_seqno: AtomicU64,
-    /// Segments its pointers lead to: they stay while the memtable does.
+    /// The segments that its pointers lead to; they stay for as long as the memtable does.
     pins: Mutex<Vec<Arc<SegmentHandle>>>,
 }
 
 impl LoggedMemtable {
-    /// An empty one.
+    /// Creates an empty memtable.
     pub fn new(order: KeyOrder) -> Self {
         LoggedMemtable::of(Arc::new(Memtable::new(order)))
     }
 
-    /// These entries, without a tie to the log.
+    /// Wraps these entries without a position in the log and without pins.
     fn of(table: Arc<Memtable>) -> Self {
         LoggedMemtable {
             table,
@@ -52,8 +52,8 @@ impl LoggedMemtable {
         }
     }
 
-    /// Notes, before entries are inserted, which frame they come from. Called by the commit
-    /// leader and by replay only.
+    /// Records which frame the entries come from, before they are inserted. Called only by the
+    /// commit leader and by replay.
     pub fn note(
         &self,
         at: LogPosition,
@@ -71,33 +71,33 @@ impl LoggedMemtable {
         self.last_seqno.store(last_seqno, Ordering::Relaxed);
     }
 
-    /// Bytes of memory it takes.
+    /// Returns the bytes of memory that the memtable uses.
     pub fn bytes(&self) -> u64 {
         self.table.bytes() as u64
     }
 
-    /// Where its first entry is in the log; `None` while it is empty.
+    /// Returns the position of its first entry in the log; `None` while it is empty.
     pub fn first(&self) -> Option<LogPosition> {
         self.first.get().copied()
     }
 
-    /// Bytes of log written since the opening when its first entry came; `None` while it is
-    /// empty.
+    /// Returns the bytes of log written since the opening when its first entry was inserted; `None`
+    /// while it is empty.
     pub fn first_bytes(&self) -> Option<u64> {
         self.first.get().map(|_| self.first_bytes.load(Ordering::Relaxed))
     }
 
-    /// The sequence number of its newest entry.
+    /// Returns the sequence number of its newest entry.
     pub fn last_seqno(&self) -> SeqNo {
         self.last_seqno.load(Ordering::Relaxed)
     }
 
-    /// The same entries, without what keeps the segments that they lead to.
+    /// Returns a memtable with the same entries that pins no segments.
     pub(super) fn unpinned(&self) -> LoggedMemtable {
         LoggedMemtable::of(self.table.clone())
     }
 
-    /// The segments that it keeps.
+    /// Returns the ids of the segments that the memtable pins.
     pub(super) fn pins(&self) -> Vec<SegmentId> {
         self.pins.lock().iter().map(|handle| handle.id()).collect()
     }
@@ -107,29 +107,28 @@ impl LoggedMemtable {
     }
 }
 
-/// The state of one keyspace at one moment. Immutable but for what is inserted into the active
-/// memtable.
+/// The state of one keyspace at one moment. Only the active memtable still changes, by insertions.
 pub struct View {
-    /// Whose view it is.
+    /// The keyspace of the view.
     pub keyspace: KeyspaceId,
     /// The live files of the whole database.
     pub version: Arc<Version>,
     /// The tables of this keyspace in that version.
     pub levels: Arc<Levels>,
-    /// The memtable that commits go to.
+    /// The memtable that commits are inserted into.
     pub active: Arc<LoggedMemtable>,
-    /// Memtables that wait for their flush, newest first.
+    /// The immutable memtables, which wait for their flush, newest first.
     pub immutables: Vec<Arc<LoggedMemtable>>,
 }
 
 impl View {
-    /// Every memtable, newest first.
+    /// Iterates over all memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<LoggedMemtable>> {
         std::iter::once(&self.active).chain(&self.immutables)
     }
 
-    /// Where the record of a pointer of this view is. The version holds the segments that tables
-    /// point to, or their relocations; the memtables hold those that they point to (I3).
+    /// Resolves a pointer of this view. The version holds the segments that tables point to, or
+    /// their relocations; the memtables pin the segments that they point to (I3).
     pub fn resolve(&self, pointer: ValuePointer) -> Result<Resolved> {
         if let Some(resolved) = self.version.resolve(pointer)? {
             return Ok(resolved);
@@ -138,7 +137,7 @@ impl View {
         pinned.map(|handle| Resolved::At(handle, pointer)).ok_or_else(|| unknown(pointer))
     }
 
-    /// Where the record of a pointer is that a reader can see; one that leads nowhere is
+    /// Returns the place of a record that a reader can see; a pointer that leads nowhere is
     /// corruption.
     pub fn place(&self, pointer: ValuePointer) -> Result<(Arc<SegmentHandle>, ValuePointer)> {
         self.resolve(pointer)?.place(pointer)
@@ -147,21 +146,21 @@ impl View {
 
 /// One open keyspace.
 pub struct KeyspaceState {
-    /// Its id in the manifest.
+    /// The keyspace's id in the manifest.
     pub id: KeyspaceId,
-    /// What users call it.
+    /// The keyspace's name in the API.
     pub name: String,
     /// The order of its keys.
     pub order: KeyOrder,
     options: ArcSwap<KeyspaceOptions>,
     view: ArcSwap<View>,
-    /// Serializes changes of the view; held only to swap pointers.
+    /// Serializes changes of the view; held only while the new view is built and swapped in.
     view_update: Mutex<()>,
     dropped: AtomicBool,
 }
 
 impl KeyspaceState {
-    /// A keyspace whose tables are in `version`, with an empty memtable.
+    /// Creates a keyspace whose tables are in `version`, with an empty memtable.
     pub fn new(
         id: KeyspaceId,
         name: String,
@@ -186,28 +185,28 @@ impl KeyspaceState {
         }
     }
 
-    /// Its settings in force.
+    /// Returns the settings in force.
     pub fn options(&self) -> arc_swap::Guard<Arc<KeyspaceOptions>> {
         self.options.load()
     }
 
-    /// Changes its settings; they count for what is written from now on.
+    /// Changes the settings; they apply to everything written from now on.
     pub fn set_options(&self, options: KeyspaceOptions) {
         self.options.store(Arc::new(options));
     }
 
-    /// The present view.
+    /// Returns the current view.
     pub fn view(&self) -> Arc<View> {
         self.view.load_full()
     }
 
-    /// The present view for the length of one call, without counting a reference.
+    /// Returns the current view for the duration of one call, without counting a reference.
     pub fn peek(&self) -> arc_swap::Guard<Arc<View>> {
         self.view.load()
     }
 
-    /// An error once it was dropped. Whoever reads asks once there is a view; whoever writes, while
-    /// holding the log.
+    /// Returns an error if the keyspace was dropped. A reader checks this after it has a view; a
+    /// writer, while it holds the log.
     pub fn check(&self) -> Result<()> {
         if !self.dropped.load(Ordering::Acquire) {
             return Ok(());
@@ -215,8 +214,8 @@ impl KeyspaceState {
         Err(Error::keyspace_dropped(&self.name))
     }
 
-    /// Seals the active memtable and starts an empty one. Called by whoever holds the log, so
-    /// that no commit is torn between the two. An empty memtable stays.
+    /// Seals the active memtable and starts an empty one; returns false if the active one is empty.
+    /// The caller holds the log, so that no commit is split between the two.
     pub fn rotate_memtable(&self) -> bool {
         let _view_update = self.view_update.lock();
         let old = self.view.load_full();
@@ -235,8 +234,8 @@ impl KeyspaceState {
         true
     }
 
-    /// Shows readers a new version, in the same moment without the memtables that it made
-    /// durable in tables. A version without this keyspace ends it.
+    /// Publishes a new version to readers and at the same moment drops the memtables in `flushed`,
+    /// whose entries it has in tables. If `version` lacks this keyspace, the keyspace ends.
     pub fn install(&self, version: &Arc<Version>, flushed: &[Arc<LoggedMemtable>]) {
         let _view_update = self.view_update.lock();
         let old = self.view.load_full();
@@ -256,9 +255,10 @@ impl KeyspaceState {
         }));
     }
 
-    /// It was dropped. Handles that are kept hold no memory, no file and no version any more.
+    /// Marks the keyspace as dropped. Handles that are kept hold no memtable, file or version any
+    /// more.
     fn end(&self) {
-        // First, so that nobody takes what follows for what is in the keyspace.
+        // This comes first, so that no reader takes the empty view for the keyspace's content.
         self.dropped.store(true, Ordering::Release);
         self.view.store(Arc::new(View {
             keyspace: self.id,
