@@ -1,4 +1,5 @@
-//! Writes a sorted segment: records that value GC copies from other segments, in key order.
+//! Writes a sorted segment: records copied from other segments, in key order, by value GC or by a
+//! compaction job.
 //!
 //! A record keeps its fields and thus its length; its checksum is computed anew, because the seed
 //! contains the segment's epoch and the record's offset. Records are gathered into frames of about

@@ -39,14 +39,14 @@ impl Removed {
 }
 
 impl VersionBuilder<'_> {
-    /// Applies `edit` to a version that nobody else has: nothing of it is copied, so that replay
-    /// costs as much as the edits have changes. After an error the version is of no use.
+    /// Applies `edit` to a version that is not shared. Nothing is copied, so the cost of replay is
+    /// proportional to the number of changes. After an error the version must not be used.
     pub fn apply_to(&self, version: &mut Version, edit: &Edit) -> Result<()> {
         self.change(version, edit, &[]).map(|_| ())
     }
 
-    /// The version after `edit`, and what the edit took out. Handles of new segments may be given;
-    /// others are made.
+    /// Returns the version after `edit` and the files that the edit removed. A new segment uses its
+    /// handle in `segments` if there is one, else a new handle.
     pub(super) fn apply_tracking(
         &self,
         base: &Version,

@@ -1,5 +1,5 @@
-//! Open files of a version and their end: a table, segment or relocation that no version names
-//! any more is unlinked when the last reader lets go of it, never earlier (I5).
+//! Handles of a version's files and their removal: a table, segment or relocation that no version
+//! names any more is unlinked after its last reader is gone, never earlier (I5).
 
 use crate::base::error::{Error, Result};
 use crate::base::key::KeyOrder;
@@ -15,47 +15,47 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// Names of the files in a database directory.
+/// The names of the files in a database directory.
 pub mod names {
     use super::{MAX_ID, Path, PathBuf, RelocationId, SegmentId, TableId};
 
-    /// The lock that keeps a second opener out.
+    /// The lock file that excludes a second opener.
     pub const LOCK: &str = "LOCK";
-    /// Which manifest is in force.
+    /// The file that names the manifest in force.
     pub const CURRENT: &str = "CURRENT";
     /// A new CURRENT before it is renamed.
     pub const CURRENT_NEW: &str = "CURRENT.new";
-    /// The settings in force, as text for people.
+    /// The settings in force as text for people.
     pub const OPTIONS: &str = "OPTIONS";
-    /// A scratch file of value GC, there for a moment only.
+    /// A scratch file of value GC that exists only for a moment.
     pub const PROBE: &str = "PROBE";
 
-    /// A table's file.
+    /// Returns the path of a table.
     pub fn table(dir: &Path, id: TableId) -> PathBuf {
         dir.join(format!("{:08}.tbl", id.0))
     }
 
-    /// A segment's file.
+    /// Returns the path of a segment.
     pub fn segment(dir: &Path, id: SegmentId) -> PathBuf {
         dir.join(format!("{:08}.seg", id.0))
     }
 
-    /// The file of a relocation that has one.
+    /// Returns the path of a relocation that has a file.
     pub fn relocation(dir: &Path, id: RelocationId) -> PathBuf {
         dir.join(format!("{:08}.rel", id.0))
     }
 
-    /// A manifest's file.
+    /// Returns the path of a manifest.
     pub fn manifest(dir: &Path, id: u64) -> PathBuf {
         dir.join(format!("{id:08}.man"))
     }
 
-    /// Where bytes cut off a segment's torn tail are kept.
+    /// Returns the path of the file that keeps the bytes cut off a segment's torn tail.
     pub fn aside(dir: &Path, id: SegmentId) -> PathBuf {
         dir.join(format!("{:08}.cut", id.0))
     }
 
-    /// What a name stands for.
+    /// The meaning of a file name.
     #[derive(Debug, Clone, Copy, PartialEq, Eq)]
     pub enum FileName {
         /// A table.
@@ -66,16 +66,16 @@ pub mod names {
         Relocation(RelocationId),
         /// A manifest.
         Manifest(u64),
-        /// Bytes cut off a segment.
+        /// Bytes cut off a segment's torn tail.
         Aside(SegmentId),
-        /// One of the files without a number.
+        /// One of the fixed names.
         Fixed,
-        /// Not ours.
+        /// Not a name that CleaveDB uses.
         Foreign,
     }
 
     impl FileName {
-        /// The number in the name; `None` if it has none.
+        /// Returns the number in the name; `None` if it has none.
         pub fn number(self) -> Option<u64> {
             match self {
                 FileName::Table(id) => Some(id.0),
@@ -87,8 +87,8 @@ pub mod names {
         }
     }
 
-    /// Reads a file name; only exactly what this module writes is ours, so a number above
-    /// [`MAX_ID`] is somebody else's.
+    /// Parses a file name. Only names exactly as this module writes them are accepted, so a number
+    /// above [`MAX_ID`] is foreign.
     pub fn parse(path: &Path) -> FileName {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return FileName::Foreign;
@@ -116,8 +116,8 @@ pub mod names {
     }
 }
 
-/// Files that no version names any more: those that somebody still reads, and those whose last
-/// user is gone, waiting to be unlinked by the background.
+/// Files that no version names any more: those that still have a reader, and those without one,
+/// which wait for background work to unlink them.
 #[derive(Default)]
 pub struct PurgeQueue {
     waiting: Mutex<ObsoleteFiles>,
@@ -125,9 +125,9 @@ pub struct PurgeQueue {
 
 #[derive(Default)]
 struct ObsoleteFiles {
-    /// Held by a reader.
+    /// Files that still have a reader.
     read: BTreeSet<PathBuf>,
-    /// Held by nobody.
+    /// Files without a reader.
     free: Vec<PathBuf>,
 }
 
@@ -142,33 +142,33 @@ impl PurgeQueue {
         waiting.free.push(path);
     }
 
-    /// Takes everything that can be unlinked.
+    /// Takes all files that can be unlinked.
     pub fn take(&self) -> Vec<PathBuf> {
         std::mem::take(&mut self.waiting.lock().free)
     }
 
-    /// Puts back what could not be unlinked yet.
+    /// Puts back files that could not be unlinked yet.
     pub fn put_back(&self, paths: Vec<PathBuf>) {
         self.waiting.lock().free.extend(paths);
     }
 
-    /// True if nothing can be unlinked.
+    /// Returns true if no file can be unlinked.
     pub fn is_empty(&self) -> bool {
         self.waiting.lock().free.is_empty()
     }
 
-    /// Files that wait for their last reader, sorted.
+    /// Returns the files that wait for their last reader, sorted.
     pub fn still_read(&self) -> Vec<PathBuf> {
         self.waiting.lock().read.iter().cloned().collect()
     }
 
-    /// Files that wait to be unlinked, as nobody reads them any more.
+    /// Returns the files without a reader that wait to be unlinked.
     pub fn unread(&self) -> Vec<PathBuf> {
         self.waiting.lock().free.clone()
     }
 }
 
-/// Ties a file's end to the end of its last user.
+/// Queues an obsolete file for removal when its last handle is dropped.
 struct FileLifetime {
     path: PathBuf,
     obsolete: AtomicBool,
@@ -181,7 +181,7 @@ impl FileLifetime {
     }
 
     fn mark(&self) {
-        // Whoever marks holds the handle, so its end comes behind this.
+        // The caller holds the handle, so it is dropped after this.
         self.purge.expect(&self.path);
         self.obsolete.store(true, Ordering::Release);
     }
@@ -189,35 +189,34 @@ impl FileLifetime {
 
 impl Drop for FileLifetime {
     fn drop(&mut self) {
-        // I5: nobody holds the handle any more, so nobody can reach the file.
+        // I5: no handle is left, so nobody can reach the file.
         if *self.obsolete.get_mut() {
             self.purge.push(std::mem::take(&mut self.path));
         }
     }
 }
 
-/// What tables need to be opened; shared by all of a database.
+/// The context that tables, relocations and segments need to be opened; one per database.
 pub struct TableContext {
     /// The database directory.
     pub dir: PathBuf,
-    /// The database's id, part of every file's head.
+    /// The database's id, which every file's head contains.
     pub database: u64,
-    /// Open files, bounded.
+    /// The bounded cache of open files.
     pub files: Arc<OpenFiles>,
-    /// Blocks in memory.
+    /// The cache of blocks.
     pub cache: Arc<BlockCache>,
     /// Counters of table reads.
     pub stats: Arc<TableStats>,
-    /// Where files go whose last user is gone.
+    /// The queue for obsolete files.
     pub purge: Arc<PurgeQueue>,
-    /// Makes and asks filters in place of the engine's.
+    /// The user's filter policy in place of the engine's; `None` for the engine's.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
 }
 
-/// A live table. It is opened at its first use, so that opening a database costs no I/O per
-/// table.
+/// A live table. It is opened at its first use, so that opening a database costs no I/O per table.
 pub struct TableHandle {
-    /// What the manifest says about it.
+    /// The metadata from the manifest.
     pub meta: Arc<TableMeta>,
     order: KeyOrder,
     context: Arc<TableContext>,
@@ -226,14 +225,14 @@ pub struct TableHandle {
 }
 
 impl TableHandle {
-    /// A handle; the file is not touched yet.
+    /// Creates a handle without touching the file.
     pub fn new(meta: Arc<TableMeta>, order: KeyOrder, context: Arc<TableContext>) -> Self {
         let path = names::table(&context.dir, meta.id);
         let ending = FileLifetime::new(path, context.purge.clone());
         TableHandle { meta, order, context, opened: OnceLock::new(), ending }
     }
 
-    /// The open table: reads its head, index and filter the first time.
+    /// Returns the open table; the first call reads its head, index and filter.
     pub fn table(&self) -> Result<&Arc<Table>> {
         if let Some(table) = self.opened.get() {
             return Ok(table);
@@ -252,26 +251,26 @@ impl TableHandle {
         Ok(self.opened.get_or_init(|| table))
     }
 
-    /// Bytes of memory that its index and filter pin.
+    /// Returns the bytes of memory that the table's index and filter pin.
     pub fn pinned_bytes(&self) -> u64 {
         self.opened.get().map_or(0, |table| table.pinned_bytes() as u64)
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.ending.path
     }
 
-    /// Says that no version names it any more; the edit that says so is durable.
+    /// Marks the table as named by no version any more; the edit that removed it is durable.
     pub(super) fn mark_obsolete(&self) {
         self.ending.mark();
     }
 }
 
-/// The relocation of a freed segment. Like a table it is opened at its first use; one without
-/// entries has no file.
+/// The relocation of a freed segment. It is opened at its first use like a table; a relocation
+/// without entries has no file.
 pub struct RelocationHandle {
-    /// What the manifest says about it.
+    /// The metadata from the manifest.
     pub meta: Arc<RelocationMeta>,
     context: Arc<TableContext>,
     opened: OnceLock<Arc<RelocationTable>>,
@@ -279,7 +278,7 @@ pub struct RelocationHandle {
 }
 
 impl RelocationHandle {
-    /// A handle; the file is not touched yet.
+    /// Creates a handle without touching the file.
     pub fn new(meta: Arc<RelocationMeta>, context: Arc<TableContext>) -> Self {
         let ending = meta.has_file().then(|| {
             FileLifetime::new(names::relocation(&context.dir, meta.id), context.purge.clone())
@@ -287,7 +286,8 @@ impl RelocationHandle {
         RelocationHandle { meta, context, opened: OnceLock::new(), ending }
     }
 
-    /// The open relocation: reads its directory the first time. `None` if there is no file.
+    /// Returns the open relocation, or `None` if it has no file; the first call reads its
+    /// directory.
     pub fn table(&self) -> Result<Option<&Arc<RelocationTable>>> {
         let Some(ending) = &self.ending else {
             return Ok(None);
@@ -306,7 +306,7 @@ impl RelocationHandle {
         Ok(Some(self.opened.get_or_init(|| Arc::new(table))))
     }
 
-    /// Where the record is now that was at `old_offset`; `None` if it was garbage.
+    /// Returns where the record that was at `old_offset` is now; `None` if it was garbage.
     pub fn find(&self, old_offset: u64) -> Result<Option<ValuePointer>> {
         match self.table()? {
             Some(table) => table.find(old_offset),
@@ -314,7 +314,7 @@ impl RelocationHandle {
         }
     }
 
-    /// Where records are now whose old offsets ascend, in the same order; see
+    /// Calls `each` with the current places of records whose old offsets ascend, in that order; see
     /// [`RelocationTable::find_ascending`].
     pub fn find_ascending<E: From<Error>>(
         &self,
@@ -327,17 +327,17 @@ impl RelocationHandle {
         }
     }
 
-    /// Bytes of memory that its directory pins.
+    /// Returns the bytes of memory that the relocation's directory pins.
     pub fn pinned_bytes(&self) -> u64 {
         self.opened.get().map_or(0, |table| table.pinned_bytes() as u64)
     }
 
-    /// Where its file is, if it has one.
+    /// Returns the path of the file, if there is one.
     pub fn path(&self) -> Option<&Path> {
         self.ending.as_ref().map(|ending| ending.path.as_path())
     }
 
-    /// Says that no version names it any more; the edit that says so is durable.
+    /// Marks the relocation as named by no version any more; the edit that removed it is durable.
     pub(super) fn mark_obsolete(&self) {
         if let Some(ending) = &self.ending {
             ending.mark();
@@ -345,7 +345,7 @@ impl RelocationHandle {
     }
 }
 
-/// A file by its path, opened when needed and kept open for a while.
+/// A file by its path; the cache of open files opens it when needed.
 struct PathSource {
     files: Arc<OpenFiles>,
     path: PathBuf,
@@ -357,20 +357,20 @@ impl FileSource for PathSource {
     }
 }
 
-/// A live segment.
+/// A live segment and its file's lifetime.
 pub struct SegmentHandle {
-    /// The reader of its records.
+    /// The reader of the segment's records.
     pub segment: Arc<Segment>,
     ending: FileLifetime,
 }
 
 impl SegmentHandle {
-    /// A handle on a segment that nobody writes to any more.
+    /// Creates a handle of a segment that is no longer written.
     pub fn open(id: SegmentId, kind: SegmentKind, epoch: u64, context: &TableContext) -> Self {
         Self::make(id, kind, epoch, context, Segment::open)
     }
 
-    /// A handle on a segment that is going to be written.
+    /// Creates a handle of a segment that is about to be written.
     pub fn for_writing(
         id: SegmentId,
         kind: SegmentKind,
@@ -394,17 +394,17 @@ impl SegmentHandle {
         SegmentHandle { segment, ending: FileLifetime::new(path, context.purge.clone()) }
     }
 
-    /// Its id.
+    /// Returns the segment's id.
     pub fn id(&self) -> SegmentId {
         self.segment.id()
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.ending.path
     }
 
-    /// Says that no version names it any more; the edit that says so is durable.
+    /// Marks the segment as named by no version any more; the edit that removed it is durable.
     pub(super) fn mark_obsolete(&self) {
         self.ending.mark();
     }

@@ -8,13 +8,13 @@
 //! ```
 //!
 //! The first record is the whole state as one edit. Each record is synced before its edit takes
-//! effect, and so before the next one is written. Validity: a record counts if its length fits
-//! the file and its checksum holds. Reader: take records until one does not count. If nothing
-//! valid follows, that was an edit cut short by a crash, which never took effect; if something
-//! does, the record had been synced and has rotted since: corruption.
+//! effect, and thus before the next one is written. A record is valid if its length fits the file
+//! and its checksum holds. A reader takes records up to the first invalid one. If nothing valid
+//! follows, that was an edit cut short by a crash, which never took effect; if a valid record
+//! follows, the invalid one had been synced and was damaged since: corruption.
 //!
-//! A manifest is never appended to after a restart: each opening writes a new one, and so does an
-//! edit that finds the file grown to several times its state.
+//! A manifest is never appended to after a restart. The first edit of each opening begins a new
+//! one, and so does an edit after which the file has grown to several times its state.
 
 use crate::base::checksum::{checksum32, seed};
 use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
@@ -30,11 +30,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub(super) const RECORD_HEAD: usize = 8;
-/// An edit larger than this is not one of ours.
+/// The greatest length of an edit in bytes; a longer record is invalid.
 pub(super) const MAX_EDIT_BYTES: usize = 1 << 30;
-/// A manifest is rewritten once it is this many times larger than its first record...
+/// A manifest is rewritten once it is this many times larger than its first record, and larger than
+/// [`MIN_REWRITE_BYTES`].
 const GROWTH: u64 = 4;
-/// ...and at least this large, in bytes.
+/// The size in bytes up to which a manifest is never rewritten for its growth.
 const MIN_REWRITE_BYTES: u64 = 256 << 10;
 
 fn frame(manifest: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
@@ -45,7 +46,7 @@ fn frame(manifest: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A manifest open for appending.
+/// A manifest that is open for appending.
 pub struct ManifestWriter {
     id: u64,
     path: PathBuf,
@@ -54,21 +55,22 @@ pub struct ManifestWriter {
     state_bytes: u64,
 }
 
-/// Why an edit could not be appended, and whether the manifest can still be trusted.
+/// The error of an append, with whether the manifest can still be trusted.
 pub enum AppendError {
     /// The file is as it was before; the edit did not take effect.
     Undone(Error),
-    /// What is on disk is unknown (I8).
+    /// The content on disk is unknown (I8).
     Unknown(Error),
 }
 
 impl ManifestWriter {
-    /// Writes manifest `id` with the whole `state` as its first record and puts it in force.
+    /// Writes manifest `id` with the whole `state` as its first record, and puts it in force.
     pub fn create(env: &Env, dir: &Path, database: u64, id: u64, state: &Edit) -> Result<Self> {
         let path = names::manifest(dir, id);
         let written = Self::write_new(env, &path, database, id, state);
         let (file, length) = written.inspect_err(|_| {
-            // Nothing names it: what stays of it is an orphan for the next opening.
+            // CURRENT does not name it; if it cannot be removed, it is an orphan for the next
+            // opening.
             let _ = env.fs.remove(&path);
         })?;
         set_current(env, dir, database, id)?;
@@ -87,35 +89,35 @@ impl ManifestWriter {
         let record = frame(id, bytes.len() as u64, &state.encode());
         bytes.extend_from_slice(&record);
         file.write_at(&bytes, 0).doing("write the manifest", path)?;
-        // A crash before the rename in `set_current` leaves a manifest that nothing names; the
-        // next opening removes it.
+        // A crash before the rename in `set_current` leaves a manifest that CURRENT does not name;
+        // the next opening removes it.
         file.sync().doing("sync the manifest", path)?;
         Ok((file, bytes.len() as u64))
     }
 
-    /// The id in its name.
+    /// Returns the id in the manifest's file name.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// Bytes in the file.
+    /// Returns the length of the file in bytes.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// True once it has outgrown the state it describes.
+    /// Returns true if the file has grown enough beyond the state it describes to be rewritten.
     pub fn is_outgrown(&self) -> bool {
         self.length > MIN_REWRITE_BYTES && self.length > GROWTH * self.state_bytes
     }
 
-    /// Makes `edit` durable.
+    /// Appends `edit` and makes it durable.
     pub fn append(&mut self, edit: &Edit) -> Result<(), AppendError> {
         let record = frame(self.id, self.length, &edit.encode());
         if let Err(error) = self.file.write_at(&record, self.length) {
             return Err(self.undo(Error::io("write the manifest", &self.path, error)));
         }
-        // A crash before this sync ends may keep the edit or lose it. Either is fine: what it
-        // adds is durable already, what it removes is unlinked only afterwards.
+        // A crash before this sync ends may keep the edit or lose it. Either is fine: files it adds
+        // are durable already, and files it removes are unlinked only afterwards.
         if let Err(error) = self.file.sync() {
             return Err(AppendError::Unknown(Error::io("sync the manifest", &self.path, error)));
         }
@@ -123,8 +125,8 @@ impl ManifestWriter {
         Ok(())
     }
 
-    /// Takes back a record that was written in part: it must not come true after a crash, since
-    /// the caller is about to delete the files it would name.
+    /// Cuts off a record that was written in part. It must not become valid after a crash, since
+    /// the caller is about to delete the files that it would name.
     fn undo(&self, error: Error) -> AppendError {
         let undone = self.file.set_len(self.length).and_then(|()| self.file.sync());
         match undone {
@@ -134,7 +136,7 @@ impl ManifestWriter {
     }
 }
 
-/// Puts manifest `id` in force, atomically.
+/// Puts manifest `id` in force atomically.
 fn set_current(env: &Env, dir: &Path, database: u64, id: u64) -> Result<()> {
     let new = dir.join(names::CURRENT_NEW);
     let current = dir.join(names::CURRENT);
@@ -146,27 +148,27 @@ fn set_current(env: &Env, dir: &Path, database: u64, id: u64) -> Result<()> {
     let head = Header::new(FileKind::Current, database, id).encode();
     file.write_at(&head, 0).doing("write", &new)?;
     file.sync().doing("sync", &new)?;
-    // The names of the new manifest and of all files its state names are durable before CURRENT
-    // can name it. A crash before the rename is durable leaves the old manifest in force, whose
-    // files still exist, as nothing is unlinked before.
+    // This makes the names of the new manifest and of all files in its state durable before CURRENT
+    // can name it. A crash before the rename is durable leaves the old manifest in force; its files
+    // still exist, because nothing is unlinked before.
     env.fs.sync_dir(dir).doing("sync the directory", dir)?;
     env.fs.rename(&new, &current).map_err(|error| in_doubt(&current, error))?;
     env.fs.sync_dir(dir).map_err(|error| in_doubt(&current, error))
 }
 
-/// From the rename on, an error of any kind leaves open which manifest is in force; so a full
-/// disk is not told apart here, as writing could not simply resume (I8).
+/// Returns the error for a failure at or after the rename, which leaves open which manifest is in
+/// force. A full disk is not distinguished here, because writing could not simply resume (I8).
 fn in_doubt(current: &Path, error: std::io::Error) -> Error {
     Error::new(ErrorKind::Io, format!("cannot put a new manifest in force: {error}"))
         .in_file(current)
 }
 
-/// What CURRENT says.
+/// The content of CURRENT.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Current {
     /// The database's id.
     pub database: u64,
-    /// The manifest in force.
+    /// The id of the manifest in force.
     pub manifest: u64,
 }
 
@@ -175,7 +177,7 @@ pub fn read_current(env: &Env, dir: &Path) -> Result<Current> {
     let path = dir.join(names::CURRENT);
     let file = env.fs.open(&path).doing("open", &path)?;
     let len = file.len().doing("measure", &path)?;
-    // One byte more tells a longer file, however long that is.
+    // One byte more is read to detect a longer file, however long it is.
     let mut bytes = vec![0; usize::try_from(len).unwrap_or(usize::MAX).min(HEADER_BYTES + 1)];
     file.read_exact_at(&mut bytes, 0).doing("read", &path)?;
     let header = Header::decode(&bytes).in_file(&path)?;
@@ -189,15 +191,16 @@ pub fn read_current(env: &Env, dir: &Path) -> Result<Current> {
     Ok(Current { database: header.database, manifest: header.file })
 }
 
-/// How the file of a manifest ends.
+/// The end of a manifest's file.
 pub struct ManifestEnd {
-    /// Length of the file in bytes.
+    /// The length of the file in bytes.
     pub length: u64,
-    /// True if it ends in a record that a crash cut short, whose edit never took effect.
+    /// True if the file ends in a record that a crash cut short, whose edit never took effect.
     pub is_torn: bool,
 }
 
-/// Hands the edits of manifest `id` of `database` to `each`, the whole state first.
+/// Calls `each` with the edits of manifest `id` of `database`, in order; the first is the whole
+/// state.
 pub fn read_manifest(
     env: &Env,
     dir: &Path,
@@ -214,8 +217,8 @@ pub fn read_manifest(
         each(edit).in_file(&path)
     })?;
     if count == 0 || reader.find_record(end + 1)?.is_some() {
-        // The first record was synced before CURRENT named the file, and any record before the
-        // next one was written: neither can be a crash's doing.
+        // Neither can be caused by a crash: the first record was synced before CURRENT named the
+        // file, and every record is synced before the next one is written.
         return Err(Error::corruption("an edit in the manifest does not match its checksum")
             .in_file(&path)
             .at(end)
@@ -225,27 +228,28 @@ pub fn read_manifest(
     Ok(ManifestEnd { length, is_torn: end < length })
 }
 
-/// Makes manifest `id` durable, and the name under which CURRENT names it: after the end of a
-/// process the page cache alone may hold what an opening has read. Changes no file.
+/// Syncs manifest `id` and the directory entry of its name. If the former process was killed, what
+/// the opening has read may be only in the page cache. Changes no file.
 pub fn sync_manifest(env: &Env, dir: &Path, id: u64) -> Result<()> {
     let path = names::manifest(dir, id);
-    // I2: a power cut after this takes nothing back that the opening shows. One before it may
-    // take the last edit back, as if its writer had been cut off a moment earlier.
+    // I2: a power failure after this loses nothing that the opening has shown. One before it may
+    // lose the last edit, as if its writer had been stopped a moment earlier.
     env.fs.open_write(&path).doing("open", &path)?.sync().doing("sync the manifest", &path)?;
     env.fs.sync_dir(dir).doing("sync the directory", dir)
 }
 
-/// What can be read of a manifest that may be damaged.
+/// The readable part of a manifest that may be damaged.
 #[derive(Debug, Default)]
 pub struct Salvaged {
-    /// In the order in which they were written.
+    /// The edits in the order in which they were written.
     pub edits: Vec<Edit>,
-    /// How many of them come before any damage.
+    /// The number of these edits that come before any damage.
     pub unbroken: usize,
 }
 
-/// Every edit that can be read of a manifest of `database`, also behind damage: each record names
-/// its place by its checksum. None if the manifest is another database's.
+/// Returns every readable edit of a manifest of `database`, even behind damage: a record's checksum
+/// is seeded by its offset, so records can be searched for. Returns no edits if the manifest
+/// belongs to another database.
 pub fn salvage(env: &Env, path: &Path, database: u64) -> Result<Salvaged> {
     let mut reader = ManifestReader::open(env, path)?;
     let mut found = Salvaged::default();
@@ -253,7 +257,7 @@ pub fn salvage(env: &Env, path: &Path, database: u64) -> Result<Salvaged> {
         return Ok(found);
     }
     let (mut next, mut is_unbroken) = (HEADER_BYTES as u64, true);
-    // A search that fails ends what can be saved.
+    // If the search fails, the edits found before it are all that can be saved.
     while let Ok(Some((offset, payload))) = reader.find_record(next) {
         is_unbroken &= offset == next;
         next = offset + (RECORD_HEAD + payload.len()) as u64;

@@ -1,8 +1,8 @@
-//! Reading a manifest, record by record.
+//! Reads a manifest record by record.
 //!
-//! Nothing in a file is believed before its checksum holds, and that includes lengths: a sparse
-//! file can claim any. So a record is hashed piece by piece first, and memory for all of it is
-//! taken only once its checksum was found to hold. Besides that record one piece is held.
+//! Nothing in a file is used before its checksum holds, not even a length: a sparse file can claim
+//! any length. So a record is hashed piece by piece first, and memory for all of it is allocated
+//! only after its checksum was verified. At most one record and one piece are held.
 
 use crate::base::checksum::{RunningHash, seed};
 use crate::base::coding::Reader;
@@ -16,28 +16,29 @@ use crate::version::manifest::{MAX_EDIT_BYTES, RECORD_HEAD};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Bytes that are read at a time.
+/// The size of one read in bytes.
 const PIECE_BYTES: usize = 256 << 10;
-/// No manifest is longer: it is rewritten once it has several times the bytes of its first record.
+/// The greatest length of a manifest in bytes. None is longer, because a manifest is rewritten once
+/// it is several times as large as its first record.
 const MAX_MANIFEST_BYTES: u64 = 8 << 30;
-/// Bytes that a search hashes in vain before it gives up. After a crash less than one record is
-/// searched, which takes a small part of this.
+/// The bytes that a search hashes in vain before it gives up. After a crash less than one record is
+/// searched, which needs a small part of this.
 const PATIENCE_BYTES: u64 = 4 << 30;
 
-/// A manifest open for reading.
+/// A manifest that is open for reading.
 pub struct ManifestReader {
     file: Arc<dyn File>,
     path: PathBuf,
     header: Header,
     len: u64,
     piece: Vec<u8>,
-    /// Where the piece begins.
+    /// The offset where the piece begins.
     piece_at: u64,
     patience: u64,
 }
 
 impl ManifestReader {
-    /// Opens the manifest at `path`. Its header is valid; whose it is, the caller compares.
+    /// Opens the manifest at `path` and verifies its header. The caller checks the header's ids.
     pub fn open(env: &Env, path: &Path) -> Result<ManifestReader> {
         let file = env.fs.open(path).doing("open", path)?;
         let len = file.len().doing("measure", path)?;
@@ -53,18 +54,18 @@ impl ManifestReader {
         Ok(ManifestReader { file, path, header, len, piece, piece_at: 0, patience })
     }
 
-    /// Length of the file in bytes.
+    /// Returns the length of the file in bytes.
     pub fn length(&self) -> u64 {
         self.len
     }
 
-    /// The header.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Hands every edit and its place to `each`, up to the first record that is not valid; returns
-    /// where that would be.
+    /// Calls `each` with the offset and edit of every record up to the first invalid one; returns
+    /// the offset of that one.
     pub fn for_each(&mut self, mut each: impl FnMut(u64, Edit) -> Result<()>) -> Result<u64> {
         let mut offset = HEADER_BYTES as u64;
         while let Some(payload) = self.record_at(offset)? {
@@ -76,7 +77,7 @@ impl ManifestReader {
         Ok(offset)
     }
 
-    /// The payload of the record at `offset`, if it is valid.
+    /// Returns the payload of the record at `offset` if the record is valid.
     pub fn record_at(&mut self, offset: u64) -> Result<Option<Vec<u8>>> {
         let Some((start, length)) = self.valid_at(offset)? else { return Ok(None) };
         let mut payload = zeroed(length).map_err(|error| error.in_file(&self.path))?;
@@ -87,7 +88,7 @@ impl ManifestReader {
         Ok(Some(payload))
     }
 
-    /// The first valid record at `from` or behind it: its place and its payload.
+    /// Returns the offset and payload of the first valid record at or behind `from`.
     pub fn find_record(&mut self, from: u64) -> Result<Option<(u64, Vec<u8>)>> {
         let mut offset = from;
         while offset < self.len {
@@ -99,7 +100,8 @@ impl ManifestReader {
         Ok(None)
     }
 
-    /// Where the payload of the record at `offset` begins and how long it is, if it is valid.
+    /// Returns the offset and length of the payload of the record at `offset` if the record is
+    /// valid.
     fn valid_at(&mut self, offset: u64) -> Result<Option<(u64, u64)>> {
         let Some(head) = self.bytes(offset, RECORD_HEAD)? else { return Ok(None) };
         let mut head = Reader::new(head);
@@ -129,7 +131,8 @@ impl ManifestReader {
         Ok(None)
     }
 
-    /// At most [`PIECE_BYTES`] from `offset` on; `None` if the file has not as many.
+    /// Returns `len` bytes (at most [`PIECE_BYTES`]) at `offset`; `None` if the file ends before
+    /// them.
     fn bytes(&mut self, offset: u64, len: usize) -> Result<Option<&[u8]>> {
         if offset.checked_add(len as u64).is_none_or(|end| end > self.len) {
             return Ok(None);

@@ -76,7 +76,7 @@ impl Default for KeyspaceOptions {
     }
 }
 
-/// A number among the settings, and the values that it may have.
+/// A numeric setting and its allowed range.
 struct Range {
     name: &'static str,
     low: u64,
@@ -130,7 +130,7 @@ const RANGES: [Range; 6] = [
     },
 ];
 
-/// An error unless the setting `name` is from `low` to `high`.
+/// Returns an error unless the setting `name` is from `low` to `high`, both inclusive.
 pub fn within(name: &str, value: u64, low: u64, high: u64) -> Result<()> {
     if (low..=high).contains(&value) {
         return Ok(());
@@ -176,10 +176,10 @@ impl KeyspaceOptions {
         Ok(())
     }
 
-    /// Reads the settings that the manifest has. A number out of its range takes the nearest one
-    /// that is allowed, and is noted: another build allowed it, and settings say only how new files
-    /// are written, so they keep nobody from opening a database. A codec that this build lacks
-    /// stays as it is; new files are written without it.
+    /// Parses the settings from the manifest; returns them and notes about changed ones. A number
+    /// out of its range, which another build allowed, is replaced by the nearest allowed one:
+    /// settings only control how new files are written, so they never prevent opening a database. A
+    /// codec that this build lacks is kept; new files are written without it.
     pub fn from_manifest(text: &str) -> Result<(Self, Vec<String>)> {
         let mut options = Self::from_text(text)?;
         let mut notes = Vec::new();
@@ -194,7 +194,7 @@ impl KeyspaceOptions {
         Ok((options, notes))
     }
 
-    /// The settings as lines of `name = value`.
+    /// Returns the settings as lines of `name = value`.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let separation = match self.separation {
