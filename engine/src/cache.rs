@@ -1,13 +1,13 @@
-//! Floor 2: what reads keep at hand: decoded blocks of tables and relocations, and open files.
+//! Floor 2: the caches of the read path: decoded blocks of tables and relocations, and open files.
 //!
-//! Place in the data's way: `table/reader.rs` and `relocation/reader.rs` ask [`BlockCache`] before
-//! they read a block and [`OpenFiles`] for the file to read it from. Neither knows what the bytes
-//! mean.
+//! Place in the data's way: `table/reader.rs` and `relocation/reader.rs` look a block up in
+//! [`BlockCache`] before they read it, and get the file to read from [`OpenFiles`]. Both caches
+//! treat blocks and files as opaque bytes.
 //!
-//! Invariants: a block is cached only after its checksum held and it was decompressed (I7), so
-//! that a hit needs no check. File ids are never used twice, so a cached block can't go stale.
-//! A file is unlinked and let go in one step, [`OpenFiles::remove`] (I5): a deleted file that a
-//! cache kept open would hold its space on disk.
+//! Invariants: a block is cached only after its checksum held and it was decompressed (I7), so that
+//! a hit needs no check. File ids are never used twice, so a cached block cannot become stale. A
+//! file is unlinked and closed in one step, [`OpenFiles::remove`] (I5), because a deleted file that
+//! a cache kept open would hold its space on disk.
 //!
 //! Locks: one mutex per shard of the open files, held while a file is opened or unlinked; no other
 //! lock is taken under it. The block cache locks its shards inside single calls, which never wait
@@ -33,17 +33,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The verified and decompressed bytes of a block.
 pub type BlockBytes = Arc<Vec<u8>>;
 
-/// Names a block: the file that holds it, and its byte offset there.
+/// The key of a block: the file that holds it, and its byte offset there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockKey {
-    /// The id of the file, a table or a relocation: no two files of a database have the same.
+    /// The id of the file, a table or a relocation. No two files of a database have the same id.
     pub file: u64,
-    /// Where it begins.
+    /// The byte offset at which the block begins.
     pub offset: u64,
 }
 
 impl BlockKey {
-    /// The same in every run, so that what is evicted replays from a seed.
+    /// Returns the hash of the key. It has no random seed, so evictions are the same in every run
+    /// and a simulation can be replayed.
     #[inline]
     fn mix(self) -> u64 {
         const ODD: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xd6e8_feb8_6659_fd93];
@@ -58,7 +59,7 @@ impl Hash for BlockKey {
     }
 }
 
-/// Passes on the hash that [`BlockKey`] has computed already.
+/// A hasher that returns the hash that [`BlockKey`] has already computed.
 #[derive(Clone, Default)]
 struct Mixed(u64);
 
@@ -87,7 +88,8 @@ impl BuildHasher for Unseeded {
     }
 }
 
-/// What a cached block costs besides its bytes: two allocations and the cache's own entry.
+/// The memory in bytes that a cached block takes beyond its own bytes: two allocations and the
+/// cache's entry.
 const OVERHEAD_BYTES: u64 = 120;
 
 #[derive(Clone)]
@@ -102,7 +104,8 @@ impl Weighter<BlockKey, BlockBytes> for ByBytes {
 type BlockMap =
     Cache<BlockKey, BlockBytes, ByBytes, Unseeded, DefaultLifecycle<BlockKey, BlockBytes>>;
 
-/// Counters on a cache line of their own; threads that read different blocks rarely share one.
+/// One shard of the hit and miss counters, on a cache line of its own. Threads that read different
+/// blocks rarely share a shard.
 #[repr(align(64))]
 #[derive(Default)]
 struct CacheCounterShard {
@@ -119,31 +122,34 @@ pub struct BlockCache {
     lanes: [CacheCounterShard; CACHE_COUNTER_SHARDS],
 }
 
-/// What a [`BlockCache`] did and holds.
+/// The statistics and content of a [`BlockCache`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockCacheStats {
-    /// Lookups that found the block.
+    /// The number of lookups that found the block.
     pub hits: u64,
-    /// Lookups that did not.
+    /// The number of lookups that did not find the block.
     pub misses: u64,
-    /// Blocks held.
+    /// The number of blocks held.
     pub blocks: u64,
-    /// Bytes held, overhead included.
+    /// The bytes held, overhead included.
     pub bytes: u64,
-    /// Bytes it may hold.
+    /// The capacity in bytes.
     pub capacity_bytes: u64,
 }
 
 impl BlockCache {
-    /// The most shards; more than threads that read at once.
+    /// The largest number of shards: more than the threads that read at once.
     const MAX_SHARDS: u64 = 64;
-    /// A shard holds at most its share, so it must be large against a block.
+    /// The least capacity of a shard in bytes. A shard holds no more than its share of the
+    /// capacity, so the share must be large against a block.
     const MIN_SHARD_BYTES: u64 = 1 << 20;
-    /// A guess at the size of a block, for sizing the memory of recently evicted ones.
+    /// The largest estimated number of blocks. The estimate sizes the record of recently evicted
+    /// ones.
     const MAX_ESTIMATED_ITEMS: u64 = 1 << 20;
+    /// The assumed size of a block in bytes, for that estimate.
     const TYPICAL_BLOCK_BYTES: u64 = 4 << 10;
 
-    /// A cache of at most `capacity_bytes`; zero switches it off.
+    /// Makes a cache of at most `capacity_bytes`. Zero switches the cache off.
     pub fn new(capacity_bytes: u64) -> Self {
         let lanes = Default::default();
         if capacity_bytes == 0 {
@@ -151,10 +157,12 @@ impl BlockCache {
         }
         let shards = (capacity_bytes / Self::MIN_SHARD_BYTES).clamp(1, Self::MAX_SHARDS);
         let shards = 1 << shards.ilog2();
-        // Room for this many is taken at once; an estimate far too low costs little.
+        // Memory for this many items is allocated at once. An estimate that is far too low costs
+        // little.
         let items = capacity_bytes / Self::TYPICAL_BLOCK_BYTES;
         let items = items.clamp(32 * shards, Self::MAX_ESTIMATED_ITEMS);
-        // The number of shards is given, so that it does not depend on the machine's cores.
+        // The number of shards is set explicitly, so that it does not depend on the machine's
+        // cores.
         let options = OptionsBuilder::new()
             .shards(shards as usize)
             .estimated_items_capacity(items as usize)
@@ -165,7 +173,8 @@ impl BlockCache {
         BlockCache { blocks: Some(blocks), capacity: capacity_bytes, lanes }
     }
 
-    /// The block, if it is held; counts and makes it worth keeping.
+    /// Returns the block, or `None` if it is not held. Counts the lookup and refreshes the block's
+    /// recency.
     pub fn get(&self, key: BlockKey) -> Option<BlockBytes> {
         let found = self.blocks.as_ref()?.get(&key);
         let lane = &self.lanes[(key.mix() >> 60) as usize % CACHE_COUNTER_SHARDS];
@@ -174,19 +183,20 @@ impl BlockCache {
         found
     }
 
-    /// The block, if it is held, without leaving a trace: for passes over everything.
+    /// Returns the block, or `None` if it is not held. The lookup is not counted and does not
+    /// refresh the block's recency; full passes use it.
     pub fn peek(&self, key: BlockKey) -> Option<BlockBytes> {
         self.blocks.as_ref()?.peek(&key)
     }
 
-    /// Takes in a block, unless it is too large for a shard.
+    /// Inserts a block, unless it is too large for a shard.
     pub fn insert(&self, key: BlockKey, block: BlockBytes) {
         if let Some(blocks) = &self.blocks {
             blocks.insert(key, block);
         }
     }
 
-    /// What it did and holds.
+    /// Returns the statistics and the content counts.
     pub fn stats(&self) -> BlockCacheStats {
         let sum = |of: fn(&CacheCounterShard) -> &AtomicU64| {
             self.lanes.iter().map(|lane| of(lane).load(Ordering::Relaxed)).sum()
@@ -212,7 +222,8 @@ struct OpenFile {
     last_used: u64,
 }
 
-/// Some of the open files. Each use gets the next tick, so the least one is never ambiguous.
+/// One shard of the open files. Each use gets the next tick, so no two files have the same
+/// `last_used`.
 #[derive(Default)]
 struct OpenFileShard {
     files: BTreeMap<OsString, OpenFile>,
@@ -229,8 +240,9 @@ impl OpenFileShard {
         Some(Arc::clone(&open.file))
     }
 
-    /// Takes out the least recently used file. A shard is small and opening a file is slow, so
-    /// looking at all of them here is cheaper than keeping them in order at each use.
+    /// Removes and returns the least recently used file, or `None` if there is none. A shard is
+    /// small and opening a file is slow, so a scan here is cheaper than keeping the files in order
+    /// at each use.
     fn take_oldest(&mut self) -> Option<OpenFile> {
         let oldest = self.files.iter().min_by_key(|(_, open)| open.last_used)?.0.clone();
         self.evicted += 1;
@@ -238,33 +250,34 @@ impl OpenFileShard {
     }
 }
 
-/// Files opened for reading, at most a fixed number of them; the least recently used is closed
-/// for a new one, once the last reader in the middle of a read lets go.
+/// A cache of at most a fixed number of files that are open for reading. A new file evicts the
+/// least recently used one, which is closed when its last reader has finished.
 ///
-/// Files are advised to expect reads at random places: who reads in sequence reads large pieces.
+/// The kernel is advised to expect random reads, because sequential readers read large pieces
+/// themselves.
 pub struct OpenFiles {
     fs: Arc<dyn Fs>,
     shards: Vec<Mutex<OpenFileShard>>,
     max_per_shard: usize,
 }
 
-/// What [`OpenFiles`] did and holds.
+/// The statistics and content of [`OpenFiles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct OpenFilesStats {
-    /// Files held open.
+    /// The number of files held open.
     pub open: u64,
-    /// Files opened since the start.
+    /// The number of files opened since the start.
     pub opened: u64,
-    /// Files closed to make room for others since the start.
+    /// The number of files closed since the start to make room for others.
     pub evicted: u64,
 }
 
 impl OpenFiles {
     const MAX_SHARDS: usize = 16;
-    /// Fewer files than this are not worth a shard; with one shard the order of use is exact.
+    /// The least number of files for each shard. With one shard the order of use is exact.
     const MIN_SHARD_FILES: usize = 16;
 
-    /// Keeps at most `max` files of `fs` open (at least one).
+    /// Makes a cache that keeps at most `max` files of `fs` open (at least one).
     pub fn new(fs: Arc<dyn Fs>, max: usize) -> Self {
         let shards = (max / Self::MIN_SHARD_FILES).clamp(1, Self::MAX_SHARDS);
         let max_per_shard = (max / shards).max(1);
@@ -277,10 +290,11 @@ impl OpenFiles {
         work(&mut shard.lock())
     }
 
-    /// The open file; opens it if it is not.
+    /// Returns the open file at `path`, and opens it if it is not open yet.
     pub fn get(&self, path: &Path) -> Result<Arc<dyn File>> {
-        // The lock is held while opening: else `remove` could come between opening and keeping,
-        // and a deleted file would stay open. What is evicted is closed after the lock is let go.
+        // The lock is held while the file is opened. Otherwise `remove` could run between opening
+        // and inserting, and a deleted file would stay open. The evicted file is closed after the
+        // lock is released.
         let (file, _evicted) = self.with_shard(path, |shard| -> Result<_> {
             if let Some(file) = shard.touch(path.as_os_str()) {
                 return Ok((file, None));
@@ -297,20 +311,21 @@ impl OpenFiles {
         Ok(file)
     }
 
-    /// I5: unlinks a file and lets go of it, in one step: no reader can open it in between and
-    /// have it kept. The caller has made sure that nobody can reach it any more. A crash here
-    /// leaves the file or not, and at open a file that no version names is deleted.
+    /// I5: unlinks and closes a file in one step, so that no reader can open it in between and
+    /// leave it in the cache. The caller has made sure that nobody can reach the file any more.
+    /// After a crash here the file exists or not; if it does, the next open deletes it because no
+    /// version names it.
     pub fn remove(&self, path: &Path) -> Result<()> {
         let (_closed_unlocked, removed) = self
             .with_shard(path, |shard| (shard.files.remove(path.as_os_str()), self.fs.remove(path)));
         match removed {
-            // Somebody did it by hand: what was wanted is so.
+            // The file was removed by other means, so the wanted state holds.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
             removed => removed.doing("remove", path),
         }
     }
 
-    /// Every file held open, with its path, sorted.
+    /// Returns every file held open with its path, sorted by path.
     pub fn held(&self) -> Vec<(PathBuf, Arc<dyn File>)> {
         let mut held = Vec::new();
         for shard in &self.shards {
@@ -321,7 +336,7 @@ impl OpenFiles {
         held
     }
 
-    /// What it did and holds.
+    /// Returns the statistics and the content counts.
     pub fn stats(&self) -> OpenFilesStats {
         let mut sum = OpenFilesStats::default();
         for shard in &self.shards {

@@ -1,4 +1,4 @@
-//! Files in memory for unit tests: what tables and caches need of a file system, and no more.
+//! An in-memory file system for unit tests, with only what tables and caches need.
 
 use crate::env::fs::{AccessPattern, Directory, File, Fs, Hold, Lock, NameKind};
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-/// A file in memory that remembers the sizes of its writes.
+/// An in-memory file that records the sizes of its writes.
 #[derive(Default)]
 pub(crate) struct MemoryFile {
     bytes: Mutex<Vec<u8>>,
@@ -74,7 +74,7 @@ impl File for MemoryFile {
     }
 }
 
-/// Named files in memory. What tests of this floor never call is `Unsupported`.
+/// Named in-memory files. Methods that tests of this floor never call return `Unsupported`.
 #[derive(Default)]
 pub(crate) struct MemoryFs {
     files: Mutex<BTreeMap<PathBuf, Arc<MemoryFile>>>,
@@ -85,7 +85,7 @@ impl MemoryFs {
         self.files.lock().unwrap().get(path).expect("the test created it").clone()
     }
 
-    /// Puts a file of these bytes in the place of what was there.
+    /// Replaces the file at `path` by a new file with these bytes.
     pub(crate) fn put(&self, path: &Path, bytes: Vec<u8>) {
         let file = MemoryFile { bytes: Mutex::new(bytes), ..MemoryFile::default() };
         self.files.lock().unwrap().insert(path.to_path_buf(), Arc::new(file));

@@ -1,33 +1,33 @@
-//! Storage that grows without ever moving: items are found by a 32-bit number, appended by one
-//! thread and read by any.
+//! An append-only arena whose items never move. One thread appends; any thread reads an item by its
+//! 32-bit number.
 //!
-//! Items lie in chunks; the high bits of a number name the chunk, the low ones the place in it.
-//! Chunks double in size up to 2^13 items, stay so for about a million items, so that making one
-//! takes microseconds, and then grow again slowly, so that there are never many. All items of a
-//! chunk are made at once, empty; whoever appends one fills it in through atomics and publishes
-//! its number afterwards.
+//! Items lie in chunks. The high bits of a number name the chunk, the low bits the place in it.
+//! Chunks double in size up to 2^13 items and keep that size for about a million items, so that
+//! making one takes microseconds. Then they grow again slowly, so that there are never many chunks.
+//! All items of a chunk are created at once, empty. The thread that appends an item fills it in
+//! through atomics and publishes its number afterwards.
 
 use std::sync::OnceLock;
 
-/// The bits of a number that tell the place in the chunk; the others tell the chunk.
+/// The low bits of a number, which are the place in the chunk. The other bits are the chunk.
 const PLACE_BITS: u32 = 24;
 const CHUNKS: u32 = 1 << (u32::BITS - PLACE_BITS);
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 
 const FIRST_BITS: u32 = 6;
 const MIDDLE_BITS: u32 = 13;
-/// Up to this chunk, sizes stay at the middle one.
+/// The first chunk that is larger than the middle size.
 const MIDDLE_CHUNKS: u32 = 128;
-/// Behind that, this many chunks are of one size.
+/// The number of consecutive chunks of one size beyond [`MIDDLE_CHUNKS`].
 const LARGE_CHUNKS: u32 = 8;
 
-/// How many items a chunk has.
+/// Returns the number of items in a chunk.
 fn chunk_items(chunk: u32) -> u32 {
     let larger = (chunk + LARGE_CHUNKS).saturating_sub(MIDDLE_CHUNKS) / LARGE_CHUNKS;
     1 << ((FIRST_BITS + chunk).min(MIDDLE_BITS) + larger).min(PLACE_BITS)
 }
 
-/// The storage.
+/// An append-only arena of items.
 pub(super) struct Arena<T> {
     chunks: Box<[OnceLock<Box<[T]>>; CHUNKS as usize]>,
 }
@@ -37,15 +37,16 @@ impl<T: Default> Arena<T> {
         Arena { chunks: Box::new([const { OnceLock::new() }; CHUNKS as usize]) }
     }
 
-    /// An item whose number [`Arena::append`] has returned.
+    /// Returns the item whose number [`Arena::append`] has returned.
     #[inline]
     pub(super) fn get(&self, number: u32) -> &T {
         let chunk = self.chunks[(number >> PLACE_BITS) as usize].get();
         &chunk.expect("an item is published after its chunk")[(number & PLACE_MASK) as usize]
     }
 
-    /// Appends `count` items, at most as many as the first chunk has, behind the last ones, which
-    /// end at `end`. Returns the number of the first one; the others follow it.
+    /// Appends `count` items after the last ones, which end at `end`, and advances `end`. `count`
+    /// is at most the size of the first chunk. Returns the number of the first item; the others
+    /// follow it.
     pub(super) fn append(&self, end: &mut u32, count: u32) -> u32 {
         assert!(count <= 1 << FIRST_BITS, "{count} items in a row");
         let (mut chunk, mut place) = (*end >> PLACE_BITS, *end & PLACE_MASK);

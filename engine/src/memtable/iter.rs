@@ -1,4 +1,4 @@
-//! Walking a memtable in order, in both directions, while it grows.
+//! The iterator over a memtable, in both directions, while the memtable grows.
 
 use super::node::{Node, ShortKey};
 use super::{HEAD, Memtable, SearchKey, split};
@@ -9,17 +9,17 @@ use crate::base::key::{EntryKind, Trailer};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
-/// An iterator over the entries of a memtable; sees those inserted before each of its steps.
+/// An iterator over the entries of a memtable. Each step sees all entries inserted before it.
 pub struct MemtableIter {
     table: Arc<Memtable>,
-    /// The entry it stands on; [`HEAD`] = none.
+    /// The number of the current entry; [`HEAD`] if there is none.
     at: u32,
     short_key: ShortKey,
     pointer: Vec<u8>,
 }
 
 impl Memtable {
-    /// An iterator over all entries.
+    /// Returns an iterator over all entries, which stands on no entry yet.
     pub fn iter(self: &Arc<Self>) -> MemtableIter {
         let table = Arc::clone(self);
         MemtableIter { table, at: HEAD, short_key: ShortKey::default(), pointer: Vec::new() }
@@ -32,7 +32,8 @@ impl MemtableIter {
         self.table.nodes.get(self.at)
     }
 
-    /// Stands on entry `number`, and spells out what the list has in other forms.
+    /// Moves to entry `number`, and decodes into bytes what the node stores in another form: a
+    /// short key and its value pointer.
     fn stand_on(&mut self, number: u32) -> Result<()> {
         self.at = number;
         if number == HEAD {
@@ -82,7 +83,7 @@ impl EntryIter for MemtableIter {
     }
 
     fn prev(&mut self) -> Result<()> {
-        // There are no links backwards: the entry before is searched for.
+        // The list has no backward links, so the previous entry is searched for.
         let target = SearchKey::new(self.user_key(), self.trailer());
         let before = self.table.search(&target, |_, _| {}).0;
         self.stand_on(before)

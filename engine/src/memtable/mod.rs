@@ -1,19 +1,19 @@
-//! Floor 2: the memtable, where a keyspace keeps its newest entries until they are flushed: an
-//! ordered map from (user key, sequence number) to a value, a value pointer or a tombstone.
+//! Floor 2: the memtable, which holds the newest entries of a keyspace until they are flushed. It
+//! is an ordered map from (user key, sequence number) to a value, a value pointer or a tombstone.
 //!
-//! The data's way: the commit room inserts what is in the log; reads ask it before any table; a
-//! flush walks it once, in order, and writes a table. Nothing is ever removed from it.
+//! The data's way: the commit room inserts entries that are in the log; reads search the memtable
+//! before any table; a flush walks it once, in order, and writes a table. No entry is ever removed.
 //!
-//! It is a skip list. One thread inserts at a time; any number read meanwhile, without locks and
-//! without waiting. Entries, links and bytes live in append-only arenas (`arena.rs`) and name
-//! each other by 32-bit numbers; an entry is written in full and then published with a release
-//! store of its number in the lowest level, which a reader's acquire load pairs with. So a
-//! reader that sees an entry sees all of it, and having seen one insertion it sees all before.
-//! A search touches one cache line per entry it passes (`node.rs`).
+//! It is a skip list. One thread inserts at a time; any number of threads read meanwhile, without
+//! locks and without waiting. Entries, links and bytes live in append-only arenas (`arena.rs`) and
+//! refer to each other by 32-bit numbers. An entry is written in full and then published by a
+//! release store of its number in the lowest level, which pairs with the acquire load of a reader.
+//! So a reader that sees an entry sees all of it, and also sees all earlier insertions. A search
+//! touches one cache line per entry that it passes (`node.rs`).
 //!
 //! Invariants: I6 (an entry that was inserted is found until the memtable is dropped).
 //!
-//! Locks: `inserter`, a leaf; taken by insertions only.
+//! Locks: `inserter`, a leaf lock, taken by insertions and [`Memtable::hidden`] only.
 
 mod arena;
 mod iter;
@@ -37,18 +37,18 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-/// The number of the list's head, which is no entry; as a link it means "none".
+/// The number of the list's head, which is no entry. As a link it means that no entry follows.
 const HEAD: u32 = 0;
 
-/// Levels of the list. Each has half of the entries of the one below, so this is enough for tens
-/// of millions. (A quarter would save links, but a search would pass more entries, and each
-/// costs a cache line.)
+/// The number of levels of the list. Each level has half of the entries of the one below, so 24 are
+/// enough for tens of millions. (A quarter would save links, but a search would pass more entries,
+/// and each of them costs a cache line.)
 const MAX_LEVELS: usize = 24;
 
-/// What an allocation costs besides its bytes, about.
+/// The approximate overhead of an allocation in bytes.
 const ALLOCATION_BYTES: usize = 16;
 
-/// A value pointer, in a form that can be written while shared.
+/// A value pointer made of atomics, so that it can be written through a shared reference.
 #[derive(Default)]
 struct PointerCell {
     segment: AtomicU64,
@@ -56,32 +56,32 @@ struct PointerCell {
     length: AtomicU32,
 }
 
-/// An ordered map of entries; see the top of this file.
+/// A concurrent ordered map of entries; the module documentation describes it.
 pub struct Memtable {
     order: KeyOrder,
     nodes: Arena<Node>,
-    /// The links of the levels that nodes have no room for.
+    /// The links on levels above [`NODE_LEVELS`], for which nodes have no room.
     towers: Arena<AtomicU32>,
-    /// The pointers of short keys.
+    /// The value pointers of entries with short keys.
     pointers: Arena<PointerCell>,
-    /// Values of short keys; long keys with their payloads.
+    /// The inline values of entries with short keys, and long keys with their payloads.
     bytes: Arena<OnceLock<Box<[u8]>>>,
-    /// How many levels have entries; a search starts at the highest.
+    /// The number of levels that have entries. A search starts at the highest of them.
     levels: AtomicU32,
     entries: AtomicU64,
     used_bytes: AtomicU64,
     inserter: Mutex<Inserter>,
 }
 
-/// What only the inserting thread needs.
+/// The state of insertions, guarded by [`Memtable::inserter`].
 struct Inserter {
-    /// On each level, the last entry before the one that was inserted last, or that one itself:
-    /// the place where the next one goes if keys come in order.
+    /// For each level, the entry inserted last or the last entry before it. The next entry goes
+    /// there if keys arrive in order.
     before: [u32; MAX_LEVELS],
     random: u64,
-    /// Bytes of records that newer entries hide, by their segment.
+    /// The bytes of records whose entries newer entries hide, by segment.
     hidden: BTreeMap<SegmentId, u64>,
-    /// Where the arenas end.
+    /// The ends of the arenas.
     nodes: u32,
     towers: u32,
     pointers: u32,
@@ -89,7 +89,7 @@ struct Inserter {
 }
 
 impl Inserter {
-    /// Draws on how many levels an entry appears: on one more with a chance of a half each.
+    /// Draws the number of levels for an entry: each further level has a probability of one half.
     fn draw_levels(&mut self) -> usize {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -98,7 +98,7 @@ impl Inserter {
     }
 }
 
-/// What a search looks for.
+/// The target of a search.
 struct SearchKey<'a> {
     words: Words,
     key: &'a [u8],
@@ -112,11 +112,11 @@ impl<'a> SearchKey<'a> {
 }
 
 impl Memtable {
-    /// An empty memtable of a keyspace that is ordered so.
+    /// Makes an empty memtable of a keyspace with this key order.
     pub fn new(order: KeyOrder) -> Self {
         let inserter = Inserter {
             before: [HEAD; MAX_LEVELS],
-            // Fixed, so that the same insertions always make the same list.
+            // The seed is fixed, so that the same insertions always make the same list.
             random: 0x9e37_79b9_7f4a_7c15,
             hidden: BTreeMap::new(),
             nodes: 0,
@@ -142,23 +142,23 @@ impl Memtable {
         table
     }
 
-    /// How many entries it has.
+    /// Returns the number of entries.
     pub fn entries(&self) -> u64 {
         self.entries.load(Acquire)
     }
 
-    /// True if it has no entry.
+    /// Returns true if there is no entry.
     pub fn is_empty(&self) -> bool {
         self.entries() == 0
     }
 
-    /// The memory that its entries take, in bytes.
+    /// Returns the memory that the entries take, in bytes.
     pub fn bytes(&self) -> usize {
         self.used_bytes.load(Relaxed) as usize
     }
 
-    /// Adds an entry. Requires: `trailer` has the kind of `slot`, and no entry has this key and
-    /// sequence number yet.
+    /// Adds an entry. Requires: `trailer` has the kind of `slot`, and no entry has the same key and
+    /// sequence number.
     pub fn insert(&self, user_key: &[u8], trailer: Trailer, slot: Slot<'_>) {
         assert_eq!(trailer.0 as u8, slot.kind() as u8, "the trailer tells the kind of the slot");
         let target = SearchKey::new(user_key, trailer);
@@ -174,12 +174,13 @@ impl Memtable {
         self.link(&mut inserter, number, node, levels);
         let tower_bytes = levels.saturating_sub(NODE_LEVELS) * size_of::<AtomicU32>();
         let bytes = size_of::<Node>() + tower_bytes + payload_bytes;
-        // Only the holder of the lock writes these.
+        // Only the holder of the lock writes these counters.
         self.used_bytes.store(self.used_bytes.load(Relaxed) + bytes as u64, Relaxed);
         self.entries.store(self.entries.load(Relaxed) + 1, Release);
     }
 
-    /// Finds the newest entry of `user_key` at or below `seqno` and hands it to `found`.
+    /// Calls `found` with the newest entry of `user_key` at or below `seqno` and returns the
+    /// result, or `None` if there is no such entry.
     pub fn get<R>(
         &self,
         user_key: &[u8],
@@ -196,13 +197,14 @@ impl Memtable {
         is_same.then(|| found(node.trailer(), self.slot(node)))
     }
 
-    /// The last entry before `target` and the first at or behind it. Tells `descends` the last
-    /// entry before on each level.
+    /// Returns the last entry before `target` and the first at or after it. Calls `descends` for
+    /// each level, from the highest to the lowest, with the last entry before `target` on that
+    /// level.
     #[inline]
     fn search(&self, target: &SearchKey<'_>, mut descends: impl FnMut(usize, u32)) -> (u32, u32) {
         let mut level = self.levels.load(Acquire) as usize - 1;
         let (mut at, mut node) = (HEAD, self.nodes.get(HEAD));
-        // What the level above stopped at; it need not be compared again.
+        // The entry at which the level above stopped; it need not be compared again.
         let mut behind = HEAD;
         loop {
             let next = self.next(node, level).load(Acquire);
@@ -222,7 +224,7 @@ impl Memtable {
         }
     }
 
-    /// The last entry of all.
+    /// Returns the last entry of the list, or [`HEAD`] if the list is empty.
     fn last(&self) -> u32 {
         let mut level = self.levels.load(Acquire) as usize - 1;
         let mut at = HEAD;
@@ -269,7 +271,7 @@ impl Memtable {
         }
     }
 
-    /// Makes `inserter.before` the entries that the target goes behind on each level.
+    /// Sets `inserter.before` to the entries after which the target is inserted on each level.
     fn find_neighbours(&self, inserter: &mut Inserter, target: &SearchKey<'_>) {
         let last = inserter.before[0];
         let is_next = |next: u32| next == HEAD || !self.is_before(self.nodes.get(next), target);
@@ -292,9 +294,9 @@ impl Memtable {
         );
     }
 
-    /// Counts what the target is about to hide: the entry that it goes in front of, if that is of
-    /// the same key. Out of order, behind a newer one, it would be hidden itself; that is not
-    /// counted.
+    /// Adds the record that the target is about to hide to `inserter.hidden`: the record of the
+    /// next entry, if that has the same key. A target that arrives out of order, after a newer
+    /// entry, would be hidden itself; that case is not counted.
     fn count_hidden(&self, inserter: &mut Inserter, target: &SearchKey<'_>) {
         let next = self.nodes.get(inserter.before[0]).next[0].load(Relaxed);
         if next == HEAD {
@@ -308,13 +310,13 @@ impl Memtable {
         }
     }
 
-    /// Bytes of records that only snapshots can see any more, as newer entries of this memtable
-    /// hide them, by their segment.
+    /// Returns, by segment, the bytes of records that only snapshots can see, because newer entries
+    /// of this memtable hide them.
     pub fn hidden(&self) -> BTreeMap<SegmentId, u64> {
         self.inserter.lock().hidden.clone()
     }
 
-    /// Gives a node room for its links above [`NODE_LEVELS`].
+    /// Allocates the links of a node above [`NODE_LEVELS`].
     fn raise_tower(&self, inserter: &mut Inserter, node: &Node, levels: usize) {
         if levels > NODE_LEVELS {
             let links = (levels - NODE_LEVELS) as u32;
@@ -322,7 +324,7 @@ impl Memtable {
         }
     }
 
-    /// Stores the payload, and a long key with it; returns how many bytes that takes.
+    /// Stores the payload and, if the key is long, the key. Returns the number of bytes taken.
     fn fill_payload(
         &self,
         inserter: &mut Inserter,
@@ -355,7 +357,8 @@ impl Memtable {
         }
     }
 
-    /// Publishes a node: on the lowest level first, which alone decides what is in the list.
+    /// Links a node into its levels, the lowest first. The lowest level alone decides what is in
+    /// the list, so linking it publishes the node.
     fn link(&self, inserter: &mut Inserter, number: u32, node: &Node, levels: usize) {
         if levels > self.levels.load(Relaxed) as usize {
             self.levels.store(levels as u32, Release);
@@ -363,7 +366,7 @@ impl Memtable {
         for (level, before) in inserter.before.iter_mut().enumerate().take(levels) {
             let link = self.next(self.nodes.get(*before), level);
             self.next(node, level).store(link.load(Relaxed), Relaxed);
-            // Release: whoever loads this number sees the node, its bytes and its links.
+            // Release: a thread that loads this number sees the node, its bytes and its links.
             link.store(number, Release);
             *before = number;
         }
@@ -374,7 +377,7 @@ impl Memtable {
         bytes.expect("bytes are kept before their node is published")
     }
 
-    /// The key of a node that has no room for it.
+    /// Returns the key of a node whose key is too long to live in the node.
     fn long_key(&self, node: &Node) -> &[u8] {
         split(self.kept(node)).0
     }
@@ -400,7 +403,7 @@ impl Memtable {
     }
 }
 
-/// A long key and its payload in one allocation: the length of the key, the key, the payload.
+/// Joins a long key and its payload in one allocation: the length of the key, the key, the payload.
 fn join(key: &[u8], slot: Slot<'_>) -> Box<[u8]> {
     let payload_len = match &slot {
         Slot::Delete => 0,
@@ -414,7 +417,7 @@ fn join(key: &[u8], slot: Slot<'_>) -> Box<[u8]> {
     out.into_boxed_slice()
 }
 
-/// What [`join`] joined: key and payload.
+/// Splits the bytes that [`join`] made into key and payload.
 fn split(joined: &[u8]) -> (&[u8], &[u8]) {
     let (len, rest) = joined.split_first_chunk().expect("a joined key begins with its length");
     rest.split_at(u32::from_le_bytes(*len) as usize)

@@ -1,27 +1,29 @@
-//! One entry of the skip list, in one cache line: the key, the trailer, the lower links.
+//! The node of the skip list: one entry in one cache line, with the key, the trailer and the lower
+//! links.
 //!
-//! Safe Rust lets shared memory be written through atomics only, so a key is kept as four
-//! numbers. That is also the fastest way to compare keys: 31 bytes of the key, filled up with
-//! zeroes, and its length, read as big-endian numbers, are ordered as the keys are. (If the
-//! bytes are the same, the shorter key is the other one without some zeroes at its end.)
+//! Safe Rust can write shared memory through atomics only, so a key is stored as four numbers. That
+//! is also the fastest way to compare keys: the first 31 bytes of the key, padded with zeroes, and
+//! its length, read as big-endian numbers, sort like the keys. (If the padded bytes are equal, the
+//! shorter key is the longer one without some zeroes at its end.)
 
 use crate::base::key::Trailer;
 use std::cmp::Ordering;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
-/// Keys of at most this many bytes live in the node.
+/// The length of the longest key that lives in the node, in bytes.
 pub(super) const SHORT_KEY_BYTES: usize = 31;
 
-/// What stands in the place of the length of a key that does not fit the node.
+/// The value that replaces the length of a key that does not fit the node.
 const LONG: u64 = 32;
 
-/// The links that live in the node; those of higher levels are elsewhere.
+/// The number of levels whose links live in the node. The links of higher levels are in an arena of
+/// the memtable.
 pub(super) const NODE_LEVELS: usize = 4;
 
-/// The start of a key, or all of it, as numbers in the order of keys.
+/// The start of a key, or all of it, as numbers that sort like the keys.
 pub(super) type Words = [u64; 4];
 
-/// The numbers of `key`.
+/// Returns the numbers of `key`.
 #[inline]
 pub(super) fn words_of(key: &[u8]) -> Words {
     let mut bytes = [0; SHORT_KEY_BYTES + 1];
@@ -35,7 +37,7 @@ pub(super) fn words_of(key: &[u8]) -> Words {
     words
 }
 
-/// A key that fitted a node, as bytes again.
+/// The bytes of a key that lives in its node.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ShortKey([u8; SHORT_KEY_BYTES + 1]);
 
@@ -46,19 +48,19 @@ impl ShortKey {
     }
 }
 
-/// An entry. Everything but the links is written before its number is published, and never
-/// again; so plain (relaxed) loads are enough.
+/// The node of an entry. Everything but the links is written before its number is published and
+/// never again, so relaxed loads are enough.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct Node {
     key: [AtomicU64; 4],
     trailer: AtomicU64,
-    /// The next entry on each of the lower levels; 0 = none.
+    /// The next entry on each of the lower levels; 0 if there is none.
     pub(super) next: [AtomicU32; NODE_LEVELS],
-    /// Where the links of the higher levels begin.
+    /// The number of the first link of the higher levels in the towers arena.
     pub(super) tower: AtomicU32,
-    /// Short key: number of the bytes that hold the value, or of the pointer. Long key: number
-    /// of the bytes that hold key and payload.
+    /// The number of the payload in its arena. For a short key it names the inline value or the
+    /// value pointer, for a long key the bytes that hold key and payload.
     pub(super) payload: AtomicU32,
 }
 
@@ -80,7 +82,8 @@ impl Node {
         self.key[3].load(Relaxed) as u8 == LONG as u8
     }
 
-    /// Compares what the node has of its key; equal long keys must be compared in full.
+    /// Compares the key words of the node. Long keys whose words are equal must be compared in
+    /// full.
     #[inline]
     pub(super) fn compare_words(&self, words: &Words) -> Ordering {
         for (cell, word) in self.key.iter().zip(words) {
@@ -92,7 +95,7 @@ impl Node {
         Ordering::Equal
     }
 
-    /// The key; requires that it is a short one.
+    /// Returns the key. Requires: the key is a short one.
     #[inline]
     pub(super) fn short_key(&self) -> ShortKey {
         let mut key = ShortKey::default();

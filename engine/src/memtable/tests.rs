@@ -1,4 +1,4 @@
-//! The memtable against an ordered map, alone and with readers beside the writer (I6).
+//! Tests of the memtable against an ordered map, alone and with readers beside the writer (I6).
 
 use super::iter::MemtableIter;
 use super::*;
@@ -28,7 +28,7 @@ impl Random {
         (self.0 >> 33) % limit
     }
 
-    /// Keys of all lengths around those that matter, many of them with long common prefixes.
+    /// Draws a key of a length near a boundary; many keys have long common prefixes.
     fn key(&mut self) -> Vec<u8> {
         let len = [0, 1, 8, 16, 30, 31, 32, 33, 40, 100][self.below(10) as usize];
         let mut key = vec![b'k'; len];
@@ -78,7 +78,7 @@ impl Owned {
     }
 }
 
-/// A memtable and what should be in it, in order.
+/// A memtable and the entries that it should hold, in order.
 struct Pair {
     table: Arc<Memtable>,
     entries: Vec<(Vec<u8>, Trailer, Owned)>,
@@ -89,7 +89,7 @@ fn filled(order: KeyOrder, count: u64, seed: u64) -> Pair {
     let table = Arc::new(Memtable::new(order.clone()));
     let mut entries = Vec::new();
     for i in 0..count {
-        // Sequence numbers neither ascending nor descending, but all different.
+        // The sequence numbers are neither ascending nor descending, but all distinct.
         let seqno = i * 7919 % 1_000_003 + 1;
         let (key, payload) = (random.key(), Owned::draw(&mut random));
         let trailer = Trailer::new(seqno, payload.slot().kind());
@@ -185,7 +185,7 @@ fn gets_the_newest_entry_at_or_below_a_sequence_number() {
 fn keys_in_order_go_where_they_belong() {
     let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
     let key = |i: u64| format!("{i:08}").into_bytes();
-    // Upwards, from an end and from the middle, then backwards.
+    // Keys arrive upwards from an end and from the middle, then backwards.
     let numbers = (0..3000).chain(6000..9000).chain(3000..6000).chain((9000..9999).rev());
     for (seqno, i) in numbers.enumerate() {
         table.insert(&key(i), Trailer::new(seqno as u64 + 1, EntryKind::Delete), Slot::Delete);
@@ -200,7 +200,7 @@ fn keys_in_order_go_where_they_belong() {
     assert!(!iter.valid());
 }
 
-/// Orders keys by bytes, and counts how often it is asked.
+/// Orders keys by bytes and counts the comparisons.
 #[derive(Default)]
 struct Counting(AtomicU64);
 
@@ -265,7 +265,7 @@ fn i6_a_sequence_number_is_not_used_twice() {
     table.insert(b"key", Trailer::new(1, EntryKind::Put), Slot::Inline(b""));
 }
 
-/// The key of the `i`-th insertion: scattered, and long ones among them.
+/// Returns the key of the `i`-th insertion. The keys are scattered, and some are long.
 fn scattered(i: u64) -> Vec<u8> {
     let scattered = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     let mut key = scattered.to_be_bytes().to_vec();
@@ -274,14 +274,14 @@ fn scattered(i: u64) -> Vec<u8> {
 }
 
 fn check_prefix(table: &Arc<Memtable>, known: u64) {
-    // Everything that was there before we looked is found, with its value.
+    // Every entry that was inserted before the check began is found with its value.
     for i in (0..known).rev().step_by(1 + known as usize / 50) {
         let right = table.get(&scattered(i), MAX_SEQNO, |trailer, slot| {
             trailer.seqno() == i + 1 && slot == Slot::Inline(&i.to_le_bytes())
         });
         assert_eq!(right, Some(true), "entry {i} of {known}");
     }
-    // What a walk finds is in order, whole, and all that was there before.
+    // A walk finds entries in order and whole, and all that were inserted before it began.
     let (mut iter, mut last, mut seen) = (table.iter(), None, 0);
     iter.seek_to_first().unwrap();
     while iter.valid() {

@@ -1,36 +1,37 @@
-//! One block of a relocation: entries in groups, each of which can be decoded by itself, so that a
-//! look-up searches the groups and decodes one of them. The bytes are told in `format.rs`.
+//! The blocks of a relocation. Their entries are in groups that can be decoded independently, so
+//! that a lookup searches the groups and decodes only one. `format.rs` describes the bytes.
 //!
-//! I7: the block's checksum was verified before it is parsed; every offset is bounded all the same.
+//! I7: a block is parsed only after its checksum was verified, and every offset is still bounded.
 
 use super::format::BLOCK_BYTES;
 use crate::base::coding::{Reader, put_varint};
 use crate::base::error::{Error, Result};
 
-/// A group begins at every so many entries.
+/// The number of entries in a group. Only the last group of a block may have fewer.
 const GROUP_ENTRIES: usize = 16;
-/// No entry is larger: three varints of 64 bits and one of 32.
+/// The size of the largest entry in bytes: three varints of 64 bits and one of 32.
 const MAX_ENTRY_BYTES: usize = 35;
-/// The start of a group, and the count of groups.
+/// The size in bytes of the start of a group, and of the count of groups.
 const START_BYTES: usize = 2;
 
-/// One move of a record.
+/// One entry of a relocation: the move of one record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RelocationEntry {
     pub(super) old_offset: u64,
-    /// Index into the directory's targets.
+    /// The index of the target segment in the directory's targets.
     pub(super) target: usize,
     pub(super) new_offset: u64,
     pub(super) length: u32,
 }
 
 impl RelocationEntry {
-    /// Where the record ended in the freed segment; making and decoding check that it fits.
+    /// Returns the offset at which the record ended in the freed segment. Writer and decoder check
+    /// that it does not overflow.
     pub(super) fn old_end(&self) -> u64 {
         self.old_offset.saturating_add(self.length.into())
     }
 
-    /// Appends it behind an entry whose record ended at `end`; 0 at the start of a group.
+    /// Appends the entry after one whose record ended at `end`, which is 0 at the start of a group.
     fn encode(&self, out: &mut Vec<u8>, end: u64) {
         put_varint(out, self.old_offset - end);
         put_varint(out, self.target as u64);
@@ -38,7 +39,8 @@ impl RelocationEntry {
         put_varint(out, self.length.into());
     }
 
-    /// Reads what [`RelocationEntry::encode`] wrote behind a record that ended at `end`.
+    /// Reads an entry that [`RelocationEntry::encode`] wrote after a record that ended at `end`.
+    /// `targets` is the number of targets in the directory.
     fn decode(reader: &mut Reader<'_>, end: u64, targets: usize) -> Result<RelocationEntry> {
         let gap = reader.varint()?;
         let target = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
@@ -56,7 +58,7 @@ impl RelocationEntry {
     }
 }
 
-/// Gathers the entries of a block.
+/// Builds blocks of entries, one after the other.
 #[derive(Default)]
 pub(super) struct BlockWriter {
     bytes: Vec<u8>,
@@ -70,13 +72,13 @@ impl BlockWriter {
         self.entries == 0
     }
 
-    /// True if one more entry fits.
+    /// Returns true if one more entry fits.
     pub(super) fn has_room(&self) -> bool {
         let starts = (self.starts.len() + 2) * START_BYTES;
         self.bytes.len() + MAX_ENTRY_BYTES + starts <= BLOCK_BYTES
     }
 
-    /// Adds an entry behind those before. Requires: it has room.
+    /// Adds the next entry. Requires: the block has room.
     pub(super) fn add(&mut self, entry: &RelocationEntry) {
         if self.entries.is_multiple_of(GROUP_ENTRIES) {
             self.starts.push(self.bytes.len() as u16);
@@ -98,7 +100,7 @@ impl BlockWriter {
     }
 }
 
-/// A block that was read.
+/// A parsed block.
 #[derive(Clone, Copy)]
 pub(super) struct RelocationBlock<'a> {
     entries: &'a [u8],
@@ -107,7 +109,7 @@ pub(super) struct RelocationBlock<'a> {
 }
 
 impl<'a> RelocationBlock<'a> {
-    /// Of a file with that many targets.
+    /// Parses a block of a file with `targets` targets.
     pub(super) fn parse(bytes: &'a [u8], targets: usize) -> Result<Self> {
         let wrong = || Error::corruption("a block's groups are not where it says");
         let (rest, count) = bytes.split_last_chunk::<START_BYTES>().ok_or_else(wrong)?;
@@ -116,7 +118,8 @@ impl<'a> RelocationBlock<'a> {
         let (entries, starts) = rest.split_at_checked(entries_len).ok_or_else(wrong)?;
         let (starts, _) = starts.as_chunks::<START_BYTES>();
         let block = RelocationBlock { entries, starts, targets };
-        // Every group begins where the one before ended: the walk checks that too.
+        // The first group begins at 0. That each other group begins where the one before ends is
+        // checked by [`RelocationBlock::entries`].
         if block.start(0) != Some(0) {
             return Err(wrong());
         }
@@ -127,30 +130,30 @@ impl<'a> RelocationBlock<'a> {
         self.starts.get(group).map(|&start| usize::from(u16::from_le_bytes(start)))
     }
 
-    /// The bytes from the start of a group on.
+    /// Returns the bytes from the start of a group to the end of the entries.
     fn behind_start(&self, group: usize) -> Result<&'a [u8]> {
         let start = self.start(group).and_then(|start| self.entries.get(start..));
         start.ok_or_else(|| Error::corruption("a group begins behind the end of its block"))
     }
 
-    /// The bytes of a group's entries.
+    /// Returns the bytes of a group's entries.
     fn group(&self, group: usize) -> Result<&'a [u8]> {
         let end = self.start(group + 1).unwrap_or(self.entries.len());
         let bytes = self.start(group).and_then(|start| self.entries.get(start..end));
         bytes.ok_or_else(|| Error::corruption("a group ends before it begins"))
     }
 
-    /// The old offset that a group begins with.
+    /// Returns the old offset of the first entry of a group.
     fn first_of(&self, group: usize) -> Result<u64> {
         Reader::new(self.behind_start(group)?).varint()
     }
 
-    /// The old offset that the block begins with.
+    /// Returns the old offset of the first entry of the block.
     pub(super) fn first(&self) -> Result<u64> {
         self.first_of(0)
     }
 
-    /// The entry of exactly this old offset.
+    /// Returns the entry with exactly this old offset, or `None`.
     pub(super) fn find(&self, old_offset: u64) -> Result<Option<RelocationEntry>> {
         let (mut low, mut high) = (0, self.starts.len());
         while high - low > 1 {
@@ -173,13 +176,13 @@ impl<'a> RelocationBlock<'a> {
         Ok(None)
     }
 
-    /// Looks up offsets that ascend.
+    /// Returns a lookup for offsets that are asked for in ascending order.
     pub(super) fn ascending(self) -> Result<Ascending<'a>> {
         let reader = Reader::new(self.group(0)?);
         Ok(Ascending { block: self, group: 0, reader, end: 0, entry: None })
     }
 
-    /// All entries, checked against each other and the starts of the groups.
+    /// Returns all entries. Checks that they are in order and agree with the starts of the groups.
     pub(super) fn entries(&self) -> Result<Vec<RelocationEntry>> {
         let mut reader = Reader::new(self.entries);
         let (mut found, mut end, mut group) = (Vec::new(), 0, 0);
@@ -202,21 +205,23 @@ impl<'a> RelocationBlock<'a> {
     }
 }
 
-/// Looks offsets up that ascend: each from where the one before was found, so that many of them
-/// take one walk over the block.
+/// A lookup of ascending offsets. Each search goes on where the one before ended, so that many
+/// lookups take one walk over the block.
 pub(super) struct Ascending<'a> {
     block: RelocationBlock<'a>,
-    /// The group that the reader is in, up to its end.
+    /// The group whose entries the reader reads.
     group: usize,
     reader: Reader<'a>,
-    /// Where the record of the entry before the reader ended; 0 at the start of a group.
+    /// The offset at which the record of the entry before the reader ended; 0 at the start of a
+    /// group.
     end: u64,
-    /// The entry before the reader, while it may be asked for.
+    /// The entry before the reader; `None` at the start of a group.
     entry: Option<RelocationEntry>,
 }
 
 impl Ascending<'_> {
-    /// The entry of exactly this old offset, which is no less than the one asked for before.
+    /// Returns the entry with exactly this old offset, or `None`. The offset must not be less than
+    /// the one of the call before.
     pub(super) fn find(&mut self, old_offset: u64) -> Result<Option<RelocationEntry>> {
         self.skip_groups(old_offset)?;
         loop {
@@ -224,7 +229,7 @@ impl Ascending<'_> {
                 return Ok((entry.old_offset == old_offset).then_some(entry));
             }
             if self.reader.is_empty() {
-                // The next group begins behind the offset.
+                // The next group begins after the offset.
                 return Ok(None);
             }
             let entry = RelocationEntry::decode(&mut self.reader, self.end, self.block.targets)?;
@@ -277,7 +282,8 @@ mod tests {
                 for other in [entry.old_offset - 1, entry.old_offset + 1, u64::MAX] {
                     assert_eq!(block.find(other).unwrap(), None);
                 }
-                // In steps of all lengths, with offsets between and twice the same.
+                // Lookups in steps of all lengths, with offsets in between and the same offset
+                // twice.
                 let mut ascending = block.ascending().unwrap();
                 for entry in all.iter().step_by(number + 1) {
                     assert_eq!(ascending.find(entry.old_offset - 1).unwrap(), None);

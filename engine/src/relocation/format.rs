@@ -1,4 +1,4 @@
-//! The bytes of a relocation file.
+//! The format of a relocation file.
 //!
 //! ```text
 //! 40 bytes   header (base/header.rs), kind "RELO", file id = relocation id
@@ -6,9 +6,9 @@
 //! …          directory
 //! 32 bytes   footer
 //! ```
-//! There is no byte between them. Behind each block, and behind the directory, lies its
-//! checksum32, seeded by (database, relocation, offset of the block). All integers are
-//! little-endian; a varint is LEB128, minimal.
+//! These parts adjoin. Each block and the directory is followed by its checksum32, seeded by
+//! (database, relocation, offset of the block). All integers are little-endian; a varint is
+//! minimal LEB128.
 //!
 //! ```text
 //! block        entries, back to back, in groups of 16, the last one of fewer; of each, as varints:
@@ -35,15 +35,14 @@
 //! Validity: the file is exactly as long as the manifest says; header, footer and directory
 //! validate; the directory ends at the footer and the blocks lie back to back from the header to
 //! it; old offsets ascend and the records of the entries do not overlap; there is at least one
-//! entry; targets are distinct and not the freed segment;
-//! the directory says what the manifest says. A block is valid if its
-//! checksum holds and its first entry is where the directory says. That the numbers are those of
-//! the entries is checked by whoever reads all of them.
+//! entry; targets are distinct and not the freed segment; the directory agrees with the manifest.
+//! A block is valid if its checksum holds and its first entry is the one that the directory names.
+//! Only a pass over all entries checks that the directory's numbers are those of the entries.
 //!
-//! Reader: length, header, footer; then the directory, which stays in memory; from then on one read
-//! per block, through the cache. An old offset is looked up in the directory's blocks, then among
-//! the groups of the one block that may have it, then in one group. No entry of exactly that
-//! offset: the record was garbage when the segment was freed.
+//! Reader: length, header, footer, then the directory, which stays in memory; after that one read
+//! per block, through the cache. An old offset is searched for in the directory's blocks, then
+//! among the groups of the one block that may have it, then in one group. If no entry has exactly
+//! that offset, the record was garbage when the segment was freed.
 
 use super::meta::TargetUse;
 use crate::base::checksum::{RunningHash, checksum32, checksum64, seed};
@@ -53,18 +52,18 @@ use crate::base::header::HEADER_BYTES;
 use crate::base::pointer::{RelocationId, SegmentId};
 use std::collections::BTreeSet;
 
-/// No block is larger, without its checksum.
+/// The size of the largest block in bytes, without its checksum.
 pub(super) const BLOCK_BYTES: usize = 4 << 10;
-/// Bytes of the checksum behind a block.
+/// The size of the checksum after a block, in bytes.
 pub(super) const CHECKSUM_BYTES: usize = 4;
-/// Bytes of the footer.
+/// The size of the footer in bytes.
 pub(super) const FOOTER_BYTES: usize = 32;
-/// Where the first block begins.
+/// The file offset of the first block.
 pub(super) const BLOCKS_START: u64 = HEADER_BYTES as u64;
 
 const MAGIC: &[u8; 8] = b"CLVRELOC";
 
-/// What binds the checksums of a file to it.
+/// The seed that binds the checksums of a file to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RelocationFileSeed(u64);
 
@@ -78,13 +77,14 @@ impl RelocationFileSeed {
     }
 }
 
-/// Appends the checksum of what lies in `out` from `start` on, and will lie at `offset`.
+/// Appends the checksum of the block that starts at `start` in `out` and will lie at `offset` in
+/// the file.
 pub(super) fn seal(out: &mut Vec<u8>, start: usize, seed: RelocationFileSeed, offset: u64) {
     let sum = checksum32(seed.at(offset), &out[start..]);
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
-/// I7: what [`seal`] closed, without its checksum, once that holds.
+/// Returns the bytes of a sealed block without its checksum. I7: the checksum is verified first.
 pub(super) fn unseal(seed: RelocationFileSeed, offset: u64, sealed: &[u8]) -> Result<&[u8]> {
     let (covered, sum) = sealed
         .split_last_chunk::<CHECKSUM_BYTES>()
@@ -95,45 +95,45 @@ pub(super) fn unseal(seed: RelocationFileSeed, offset: u64, sealed: &[u8]) -> Re
     Ok(covered)
 }
 
-/// Where a block is and with which old offset it begins.
+/// The place of a block and the old offset of its first entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockAt {
     pub(super) first: u64,
     pub(super) offset: u64,
-    /// Bytes in the file, checksum included.
+    /// The size in the file in bytes, checksum included.
     pub(super) len: u32,
 }
 
 impl BlockAt {
-    /// The offset behind it; decoding has checked that there is one.
+    /// Returns the offset after the block. Decoding has checked that it does not overflow.
     pub(super) fn end(&self) -> u64 {
         self.offset.saturating_add(self.len.into())
     }
 }
 
-/// Tells relocations apart whose numbers are alike.
+/// The fingerprint of a relocation, which distinguishes relocations with the same numbers.
 #[derive(Default)]
 pub(super) struct RelocationFingerprint(RunningHash);
 
 impl RelocationFingerprint {
-    /// Takes in the sealed block that comes next; `bytes` may hold others before it.
+    /// Adds the next sealed block, which ends `bytes`; earlier blocks may precede it.
     pub(super) fn add(&mut self, bytes: &[u8]) {
         self.0.update(&bytes[bytes.len().saturating_sub(CHECKSUM_BYTES)..]);
     }
 
-    /// The fingerprint of what was taken in.
+    /// Returns the fingerprint of all blocks added.
     pub(super) fn value(&self) -> u64 {
         self.0.hash()
     }
 }
 
-/// What stays in memory of a relocation.
+/// The directory of a relocation, which stays in memory while the relocation is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct RelocationDirectory {
     pub(super) segment: SegmentId,
     pub(super) entries: u64,
     pub(super) fingerprint: u64,
-    /// By the index that entries use.
+    /// The targets and their use. Entries refer to them by index.
     pub(super) targets: Vec<(SegmentId, TargetUse)>,
     pub(super) blocks: Vec<BlockAt>,
 }
@@ -158,7 +158,7 @@ impl RelocationDirectory {
         }
     }
 
-    /// Reads the directory at `offset`, to which the blocks must reach.
+    /// Decodes the directory at `offset`. The blocks must reach up to that offset.
     pub(super) fn decode(bytes: &[u8], offset: u64) -> Result<RelocationDirectory> {
         let mut reader = Reader::new(bytes);
         let segment = SegmentId::decode(&mut reader)?;
@@ -179,7 +179,7 @@ impl RelocationDirectory {
     ) -> Result<Vec<(SegmentId, TargetUse)>> {
         let mut targets: Vec<(SegmentId, TargetUse)> = Vec::new();
         let mut seen = BTreeSet::from([freed]);
-        // Each takes at least a byte per field, which bounds the count.
+        // A target takes at least one byte per field, which bounds the count.
         for _ in 0..reader.length(reader.rest().len() / 3)? {
             let segment = SegmentId::decode(reader)?;
             let used = TargetUse { count: reader.varint()?, bytes: reader.varint()? };
@@ -199,7 +199,7 @@ impl RelocationDirectory {
             let first = blocks.last().map_or(Some(step), |last| {
                 last.first.checked_add(step).filter(|first| *first > last.first)
             });
-            // An entry has at least four bytes.
+            // An entry takes at least four bytes.
             let bounds = CHECKSUM_BYTES + 4..=CHECKSUM_BYTES + BLOCK_BYTES;
             let possible = bounds.contains(&(len as usize));
             let (Some(first), true) = (first, possible) else {
@@ -215,16 +215,16 @@ impl RelocationDirectory {
     }
 }
 
-/// Where the directory is.
+/// The footer, which says where the directory is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RelocationFooter {
     pub(super) directory: u64,
-    /// With its checksum.
+    /// The length of the directory in bytes, checksum included.
     pub(super) len: u64,
 }
 
 impl RelocationFooter {
-    /// Appends the footer that will lie at `offset`.
+    /// Appends the footer, which will lie at `offset`.
     pub(super) fn encode(&self, out: &mut Vec<u8>, seed: RelocationFileSeed, offset: u64) {
         let start = out.len();
         out.extend_from_slice(&self.directory.to_le_bytes());
@@ -234,7 +234,7 @@ impl RelocationFooter {
         out.extend_from_slice(MAGIC);
     }
 
-    /// Reads the footer that lies at `offset`, and checks that the directory ends there.
+    /// Decodes the footer that lies at `offset`, and checks that the directory ends there.
     pub(super) fn decode(
         bytes: &[u8],
         seed: RelocationFileSeed,

@@ -1,60 +1,61 @@
-//! What the manifest says about a relocation.
+//! The description of a relocation in the manifest.
 //!
 //! ```text
 //! meta   relocation id, freed segment, bytes of the file, entries (varints), fingerprint (u64)
 //!        count of targets (varint), then by ascending id, per target: id, entries, bytes of
 //!        records (varints)
 //! ```
-//! Validity: as many entries as its targets have together. A relocation without entries, which
-//! says that all of the segment was garbage, has no file: id, bytes and fingerprint are 0 then.
+//! Validity: a relocation has as many entries as its targets have together. A relocation without
+//! entries means that all of the segment was garbage. It has no file, and its id, bytes and
+//! fingerprint are 0.
 //!
-//! The fingerprint is why an older file in the place of a relocation is refused even if it was
-//! valid once and has the same id and numbers, as with tables.
+//! Because of the fingerprint, an older file in the place of a relocation is refused even if it was
+//! valid once and has the same id and numbers. Tables have one for the same reason.
 
 use crate::base::coding::{Reader, put_varint};
 use crate::base::error::{Error, Result};
 use crate::base::pointer::{RelocationId, SegmentId};
 use std::collections::BTreeMap;
 
-/// What a relocation leads to in one segment.
+/// The use of one target segment by a relocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TargetUse {
-    /// How many of its records.
+    /// The number of records that moved to the segment.
     pub count: u64,
-    /// How many bytes these take, with their headers and keys.
+    /// The bytes of these records, headers and keys included.
     pub bytes: u64,
 }
 
-/// What the manifest says about the relocation of one freed segment.
+/// The description of the relocation of one freed segment in the manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RelocationMeta {
-    /// Its id, the same as in its file's name and header; 0 if there is no file.
+    /// The id, the same as in the name and header of the file; 0 if there is no file.
     pub id: RelocationId,
     /// The freed segment.
     pub segment: SegmentId,
-    /// Length of the file in bytes; 0 if there is none.
+    /// The length of the file in bytes; 0 if there is no file.
     pub bytes: u64,
-    /// How many records were moved.
+    /// The number of records that were moved.
     pub entries: u64,
-    /// What tells its file from others of the same numbers: a hash of all its entries.
+    /// A hash of all entries, which distinguishes the file from others with the same numbers.
     pub fingerprint: u64,
-    /// Where they are now.
+    /// The segments that hold the moved records now.
     pub targets: BTreeMap<SegmentId, TargetUse>,
 }
 
 impl RelocationMeta {
-    /// Of a segment in which nothing was live: no file, no entries.
+    /// Makes the description for a segment without live records: no file, no entries.
     pub fn empty(segment: SegmentId) -> Self {
         let (id, targets) = (RelocationId(0), BTreeMap::new());
         RelocationMeta { id, segment, bytes: 0, entries: 0, fingerprint: 0, targets }
     }
 
-    /// True if it has a file; it has none if it has no entries.
+    /// Returns true if the relocation has a file, that is, if it has entries.
     pub fn has_file(&self) -> bool {
         self.entries > 0
     }
 
-    /// Appends its bytes.
+    /// Appends the encoded description.
     pub fn encode(&self, out: &mut Vec<u8>) {
         for number in [self.id.0, self.segment.0, self.bytes, self.entries] {
             put_varint(out, number);
@@ -68,7 +69,7 @@ impl RelocationMeta {
         }
     }
 
-    /// Reads what [`RelocationMeta::encode`] wrote, from verified bytes (I7).
+    /// Reads a description that [`RelocationMeta::encode`] wrote, from verified bytes (I7).
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let meta = RelocationMeta {
             id: RelocationId::decode(reader)?,
@@ -95,7 +96,7 @@ impl RelocationMeta {
 
 fn decode_targets(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, TargetUse>> {
     let mut targets = BTreeMap::new();
-    // Each takes at least a byte per field, which bounds the count.
+    // A target takes at least one byte per field, which bounds the count.
     for _ in 0..reader.length(reader.rest().len() / 3)? {
         let segment = SegmentId::decode(reader)?;
         let used = TargetUse { count: reader.varint()?, bytes: reader.varint()? };

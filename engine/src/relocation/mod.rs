@@ -1,26 +1,26 @@
-//! Floor 3: relocations, the files that say where the live records of a freed segment went. One
-//! relocation belongs to one freed segment; it is written once, front to back, by value GC, and
-//! never changes.
+//! Floor 3: relocations, the files that map the live records of a freed segment to their new
+//! places. Each relocation belongs to one freed segment. Value GC writes it once, front to back,
+//! and it never changes.
 //!
-//! Place in the data's way: value GC moves live records into sorted segments and notes each move
-//! in a [`RelocationWriter`]; the manifest records the [`RelocationMeta`] that comes out. A pointer
-//! into the freed segment is resolved by [`RelocationTable::find`] for as long as a table still
-//! holds it: the tree is not rewritten for it.
+//! Place in the data's way: value GC moves live records into sorted segments and adds each move to
+//! a [`RelocationWriter`]; the manifest records the resulting [`RelocationMeta`]. As long as a
+//! table still holds a pointer into the freed segment, [`RelocationTable::find`] resolves it: the
+//! tree is not rewritten.
 //!
-//! Invariants: I3 (an entry names the whole new place, and a record that has no entry was garbage:
-//! what is read is still proven by the record itself), I7 (every block is checked against its
-//! checksum, seeded by database, file and offset, before it is parsed; every length is bounded),
-//! I11 (the header names kind and version). Errors name file and offset.
+//! Invariants: I3 (an entry names the whole new place; a record without an entry was garbage; the
+//! record that is read still proves itself by its key and checksum), I7 (every block is checked
+//! against its checksum, seeded by database, file and offset, before it is parsed; every length is
+//! bounded), I11 (the header names kind and version). Errors name file and offset.
 //!
-//! This room takes no lock of its own; those of [`crate::cache`] are taken and let go inside
-//! single calls. A relocation may be read by any number of threads.
+//! This room has no locks of its own; those of [`crate::cache`] are taken and released inside
+//! single calls. Any number of threads may read a relocation.
 //!
 //! | file | what |
 //! |---|---|
-//! | `format.rs` | the bytes of a relocation file |
-//! | `meta.rs` | what the manifest says about one |
-//! | `writer.rs` | moves, in order of old offset, to a file |
-//! | `reader.rs` | one move, or all of them |
+//! | `format.rs`, `block.rs` | the bytes of a relocation file and of its blocks |
+//! | `meta.rs` | the description of a relocation in the manifest |
+//! | `writer.rs` | writes moves, in order of old offset, to a file |
+//! | `reader.rs` | reads one move, many, or all of them |
 
 mod block;
 mod format;

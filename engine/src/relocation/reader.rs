@@ -1,11 +1,12 @@
-//! An open relocation: where one record went, or all of them.
+//! An open relocation, which maps old offsets to new places: one record, many, or all of them.
 //!
 //! Place in the data's way: `version` resolves a pointer into a freed segment through
-//! [`RelocationTable::find`]: the directory in memory, one block through the cache; a liveness
-//! scan, many of them at once through [`RelocationTable::find_ascending`]. Value GC composes
-//! chains, and checks verify, with [`RelocationTable::for_each`].
+//! [`RelocationTable::find`], which searches the directory in memory and reads one block through
+//! the cache. A liveness scan resolves many pointers at once through
+//! [`RelocationTable::find_ascending`]. Value GC composes chains, and checks verify the file, with
+//! [`RelocationTable::for_each`].
 //!
-//! Invariants: I7 (what is read is checked before it is parsed or cached). Errors name the file and
+//! Invariants: I7 (bytes are verified before they are parsed or cached). Errors name the file and
 //! the offset of the block. The file is opened through [`OpenFiles`] at each read.
 
 use super::block::{RelocationBlock, RelocationEntry};
@@ -24,7 +25,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A pass over everything reads at least this much at a time, if there is as much.
+/// The least number of bytes that a pass over the whole file reads at a time, unless fewer are left
+/// or a single block is larger.
 const WINDOW_BYTES: u64 = 256 << 10;
 
 /// A relocation that is open for reading, by any number of threads.
@@ -38,8 +40,8 @@ pub struct RelocationTable {
 }
 
 impl RelocationMeta {
-    /// What the manifest would say about relocation `id`, read from the file itself: for the
-    /// inspector and for repairs.
+    /// Reads the description of relocation `id` from the file itself, for the inspector and for
+    /// repairs.
     pub fn read(
         file: &dyn File,
         path: &Path,
@@ -80,7 +82,7 @@ fn read_directory(
 }
 
 fn read_at(file: &dyn File, path: &Path, offset: u64, len: u64) -> Result<Vec<u8>> {
-    // No more than the file has: the caller has compared with its length.
+    // `len` is bounded: callers have compared it with the length of the file.
     let mut bytes = zeroed(len)?;
     file.read_exact_at(&mut bytes, offset).doing("read", path).map_err(|error| error.at(offset))?;
     Ok(bytes)
@@ -94,7 +96,7 @@ fn advise(error: Error) -> Error {
 }
 
 impl RelocationTable {
-    /// Opens the relocation at `path` that `meta` describes; one that differs from it is refused.
+    /// Opens the relocation at `path`. A file that differs from `meta` is refused.
     pub fn open(
         files: Arc<OpenFiles>,
         path: PathBuf,
@@ -115,15 +117,15 @@ impl RelocationTable {
         Ok(RelocationTable { files, path, meta, cache, seed, directory })
     }
 
-    /// Bytes of memory that it takes as long as it is open.
+    /// Returns the bytes of memory that the relocation takes while it is open.
     pub fn pinned_bytes(&self) -> usize {
         std::mem::size_of::<Self>()
             + self.directory.targets.capacity() * std::mem::size_of::<(SegmentId, TargetUse)>()
             + self.directory.blocks.capacity() * std::mem::size_of::<BlockAt>()
     }
 
-    /// Where the record is now that was at `old_offset` of the freed segment; `None` if it was
-    /// garbage. Reads at most one block.
+    /// Returns the new place of the record that was at `old_offset` of the freed segment, or `None`
+    /// if the record was garbage. Reads at most one block.
     pub fn find(&self, old_offset: u64) -> Result<Option<ValuePointer>> {
         let blocks = &self.directory.blocks;
         let behind = blocks.partition_point(|block| block.first <= old_offset);
@@ -135,9 +137,9 @@ impl RelocationTable {
         found.map_err(|error| self.place(error, at))
     }
 
-    /// Looks up many records, whose old offsets ascend, and hands what [`RelocationTable::find`]
-    /// says of each to `each`, in the same order; its first error ends it. Reads each block at most
-    /// once.
+    /// Looks up many records, whose old offsets ascend, and calls `each` with the result of each
+    /// lookup as [`RelocationTable::find`] returns it, in the same order. The first error of `each`
+    /// ends it. Reads each block at most once.
     pub fn find_ascending<E: From<Error>>(
         &self,
         old_offsets: impl Iterator<Item = u64>,
@@ -171,7 +173,8 @@ impl RelocationTable {
         Ok(found.map(|entry| self.moved(entry)))
     }
 
-    /// The block that lies `at` there.
+    /// Parses the block at `at` and checks that its first entry is the one that the directory
+    /// names.
     fn parse<'a>(&self, block: &'a [u8], at: &BlockAt) -> Result<RelocationBlock<'a>> {
         let block = RelocationBlock::parse(block, self.directory.targets.len())?;
         if block.first()? != at.first {
@@ -185,9 +188,9 @@ impl RelocationTable {
         ValuePointer { segment, offset: entry.new_offset, length: entry.length }
     }
 
-    /// Hands every move to `each`, in order of the old offsets: old offset, target, new offset,
-    /// length; its first error ends it. Reads everything from the file again, and checks what the
-    /// directory says against the entries. Leaves no trace in the cache.
+    /// Calls `each` with every move in order of old offset: old offset, target, new offset, length.
+    /// The first error of `each` ends it. Reads the whole file again, and checks the directory
+    /// against the entries. The pass does not use the cache.
     pub fn for_each(
         &self,
         mut each: impl FnMut(u64, SegmentId, u64, u32) -> Result<()>,
@@ -222,7 +225,7 @@ impl RelocationTable {
         Ok(())
     }
 
-    /// The entries of a block as it lies in the file.
+    /// Verifies a block as it lies in the file and returns its entries.
     fn check_block(
         &self,
         at: &BlockAt,
@@ -248,7 +251,7 @@ impl RelocationTable {
         Ok(found)
     }
 
-    /// The entries of a block, from the cache or the file.
+    /// Returns the bytes of a block, without its checksum, from the cache or the file.
     fn block(&self, at: &BlockAt) -> Result<BlockBytes> {
         let key = BlockKey { file: self.meta.id.0, offset: at.offset };
         if let Some(block) = self.cache.get(key) {
@@ -268,7 +271,7 @@ impl RelocationTable {
     }
 }
 
-/// What has been seen of a relocation.
+/// The numbers that a pass over a relocation has found so far.
 #[derive(Default)]
 struct RelocationCheck {
     fingerprint: RelocationFingerprint,

@@ -1,4 +1,4 @@
-//! Relocations as a whole: what is written comes back, by both ways of reading, and nothing else.
+//! Tests of whole relocations: both ways of reading return what was written and nothing else.
 
 use super::{RelocationMeta, RelocationTable, RelocationWriter, TargetUse};
 use crate::base::coding::Reader;
@@ -13,7 +13,7 @@ use std::sync::Arc;
 const DATABASE: u64 = 0xfeed;
 const FREED: SegmentId = SegmentId(3);
 
-/// Old offset, target, new offset, length.
+/// A move: old offset, target, new offset, length.
 type Move = (u64, SegmentId, u64, u32);
 
 struct Place {
@@ -60,14 +60,14 @@ impl Place {
         self.fs.file(&Self::path(id)).bytes()
     }
 
-    /// Puts other bytes in the place of a file, and forgets its blocks.
+    /// Replaces the bytes of a file, and drops its cached blocks.
     fn replace(&mut self, id: u64, bytes: Vec<u8>) {
         self.files.remove(&Self::path(id)).unwrap();
         self.fs.put(&Self::path(id), bytes);
         self.cache = Arc::new(BlockCache::new(32 << 20));
     }
 
-    /// Everything that a file yields, by both ways of reading.
+    /// Reads a whole file in both ways and expects `moves`.
     fn read_all(&self, meta: &Arc<RelocationMeta>, moves: &[Move]) -> Result<()> {
         let table = self.open(meta)?;
         let mut walked = Vec::new();
@@ -86,7 +86,7 @@ impl Place {
     }
 }
 
-/// Looks these up in one go, and offsets beside them that are of no move.
+/// Looks up these moves in one call, together with offsets near them that belong to no move.
 fn expect_ascending<'a>(
     table: &RelocationTable,
     moves: impl Iterator<Item = &'a Move>,
@@ -110,7 +110,7 @@ fn expect_ascending<'a>(
     Ok(())
 }
 
-/// `count` moves with gaps, to three targets.
+/// Returns `count` moves with gaps, to three targets.
 fn moves(count: u64) -> Vec<Move> {
     let mut old = 88;
     (0..count)
@@ -255,7 +255,7 @@ fn a_file_in_the_place_of_another_is_refused() {
     assert!(place.open(&meta).unwrap_err().to_string().contains("says"), "another id");
     place.write(7, &there);
     assert!(place.open(&meta).unwrap_err().to_string().contains("not the one"));
-    // The same numbers and id, other entries.
+    // The forged relocation has the same id and numbers, but other entries.
     let turned: Vec<Move> = here.iter().map(|it| (it.0, it.1, it.2 + 1, it.3)).collect();
     let forged = place.write(7, &turned);
     let same_numbers = RelocationMeta { fingerprint: meta.fingerprint, ..(*forged).clone() };

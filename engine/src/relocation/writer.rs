@@ -1,6 +1,6 @@
-//! Moves of records, in order of their old offsets, to a relocation file.
+//! The writer of relocation files. Moves are added in order of old offset.
 //!
-//! Place in the data's way: value GC creates the file, adds what it moved, and gets a
+//! Place in the data's way: value GC creates the file, adds each record that it moved, and gets a
 //! [`RelocationMeta`] for the manifest. The file is written front to back in large pieces.
 //!
 //! Nothing is synced here: the caller syncs file and directory before its manifest edit. A crash
@@ -19,35 +19,35 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Written at once as soon as this much has come together.
+/// The number of finished bytes from which on they are written to the file.
 const PIECE_BYTES: usize = 512 << 10;
 
-/// Writes one relocation.
+/// A writer of one relocation.
 pub struct RelocationWriter {
     file: Arc<dyn File>,
     path: PathBuf,
     id: RelocationId,
     seed: RelocationFileSeed,
     directory: RelocationDirectory,
-    /// Index of each target in the directory.
+    /// The index of each target in the directory.
     indexes: BTreeMap<SegmentId, usize>,
     fingerprint: RelocationFingerprint,
-    /// The block being filled, the old offset of its first entry, and where the record of its last
-    /// one ended.
+    /// The block being filled. `first` is the old offset of its first entry, `old_end` the end of
+    /// the record added last.
     block: BlockWriter,
     first: u64,
     old_end: u64,
-    /// Finished bytes that are not written yet, and where they go.
+    /// Finished bytes that are not written yet; they go to offset `written`.
     pending: Vec<u8>,
     written: u64,
 }
 
 impl RelocationWriter {
-    /// Begins relocation `id` of the freed `segment` of `database` in an empty `file`; `path` is
-    /// for messages.
+    /// Begins relocation `id` of the freed `segment` of `database` in an empty `file`. `path` is
+    /// used in error messages.
     ///
     /// # Panics
-    /// If the id is 0, which stands for no file.
+    /// Panics if the id is 0, which stands for no file.
     pub fn create(
         file: Arc<dyn File>,
         path: PathBuf,
@@ -73,12 +73,13 @@ impl RelocationWriter {
         }
     }
 
-    /// Notes that the record of `length` bytes at `old_offset` of the freed segment lies at
-    /// `new_offset` of `target` now. After a failed write the relocation can't be finished any
-    /// more: drop the writer and remove the file.
+    /// Adds a move: the record of `length` bytes at `old_offset` of the freed segment now lies at
+    /// `new_offset` of `target`. After a failed write the relocation cannot be finished: drop the
+    /// writer and remove the file.
     ///
     /// # Panics
-    /// If the record is not behind the one before, has no bytes, or went to where it came from.
+    /// Panics if the record is not after the one before, has no bytes, or went to the segment that
+    /// it came from.
     pub fn add(
         &mut self,
         old_offset: u64,
@@ -104,7 +105,7 @@ impl RelocationWriter {
         Ok(())
     }
 
-    /// Counts a record that went to `target`; returns the target's index.
+    /// Counts a record that moved to `target`, and returns the index of the target.
     fn count(&mut self, target: SegmentId, bytes: u64) -> usize {
         let targets = &mut self.directory.targets;
         let index = *self.indexes.entry(target).or_insert_with(|| {
@@ -117,11 +118,11 @@ impl RelocationWriter {
         index
     }
 
-    /// Writes the rest and says what the relocation holds. Does not sync.
+    /// Writes the rest of the file and returns its description. Does not sync.
     ///
     /// # Panics
-    /// If nothing was added: a relocation without entries has no file, see
-    /// [`RelocationMeta::empty`].
+    /// Panics if nothing was added, because a relocation without entries has no file (see
+    /// [`RelocationMeta::empty`]).
     pub fn finish(mut self) -> Result<RelocationMeta> {
         assert!(self.directory.entries > 0, "relocation {} has no entry", self.id);
         self.finish_block()?;
@@ -139,7 +140,7 @@ impl RelocationWriter {
         Ok(self.directory.meta(self.id, self.written))
     }
 
-    /// Where the next block goes.
+    /// Returns the file offset of the next block.
     fn end(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
@@ -167,7 +168,7 @@ impl RelocationWriter {
 }
 
 impl RelocationDirectory {
-    /// What the manifest says about a file with this directory.
+    /// Returns the description in the manifest of a file with this directory.
     pub(super) fn meta(&self, id: RelocationId, bytes: u64) -> RelocationMeta {
         RelocationMeta {
             id,

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The counters of value GC of one open database.
 #[derive(Debug, Default)]
 pub struct GcCounters {
-    /// The number of rounds that freed at least one segment.
+    /// The number of rounds that relocated or punched at least one segment.
     pub rounds: Counter,
     /// The number of liveness scans: walks over the tree that find what is live.
     pub liveness_scans: Counter,
@@ -60,7 +60,7 @@ impl GcCounters {
 /// The statistics of value GC since the database was opened.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcStats {
-    /// The number of rounds that freed at least one segment.
+    /// The number of rounds that relocated or punched at least one segment.
     pub rounds: u64,
     /// The number of liveness scans: walks over the tree that find what is live.
     pub liveness_scans: u64,

@@ -100,7 +100,7 @@ pub struct Counters {
     pub log_syncs: Counter,
     /// The number of log segments begun.
     pub log_rotations: Counter,
-    /// The number of memtables written to L0.
+    /// The number of flushes; each writes the sealed memtables of a keyspace to L0.
     pub flushes: Counter,
     /// The bytes of tables that flushes wrote.
     pub flush_bytes_written: Counter,
