@@ -12,7 +12,7 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     step("tidy", "cargo xtask tidy"),
     step("format", "cargo fmt --all --check"),
     step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
@@ -32,6 +32,7 @@ const STEPS: [Step; 10] = [
         "golden stores, all codecs",
         "cargo test -p cleavedb --all-features --test golden --locked",
     ),
+    step("fuzzing, briefly", "cargo xtask fuzz --seconds 5"),
     // With real nodes: it takes the longest.
     step("Cassandra module", "cassandra/test"),
 ];
