@@ -1,5 +1,5 @@
-//! A flush: the memtables of one keyspace that wait become a table in L0, and the head of the
-//! log moves on.
+//! The flush: the immutable memtables of one keyspace become a table in L0, and the head of the log
+//! moves on.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
@@ -18,18 +18,18 @@ use crate::version::set::VersionSet;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use std::sync::Arc;
 
-/// What a flush did.
+/// The result of a flush.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct FlushReport {
     /// Bytes of the table written.
     pub bytes: u64,
-    /// Entries dropped, as nobody could see them.
+    /// Entries dropped because no reader could see them.
     pub dropped: u64,
 }
 
-/// Where the head may move once `flushed` are in tables: to the oldest entry that is not, and
-/// never behind `log_end`, up to where the log is durable. What was committed after that is in
-/// other memtables.
+/// Returns where the head may move once `flushed` are in tables: to the oldest entry that is in no
+/// table, and at most to `log_end`, up to which the log is durable. Later commits are in other
+/// memtables.
 pub fn next_head(
     set: &VersionSet,
     log_end: LogPosition,
@@ -45,16 +45,16 @@ pub fn next_head(
     head
 }
 
-/// Moves the head of the log over what no memtable holds any more: a flush does it on its way, but
-/// none comes when all memtables are empty. True if it moved.
+/// Moves the head of the log past everything that no memtable holds any more; returns true if it
+/// moved. A flush moves the head too, but none runs while all memtables are empty.
 ///
-/// I3, as in a flush: what is before the new head is durable, and in tables. A crash before the
-/// edit replays a log that has nothing new; behind it, one that begins later.
+/// I3, as in a flush: everything before the new head is durable and in tables. A crash before the
+/// edit replays a log that has nothing new; after it, one that begins later.
 pub fn move_head(context: &JobContext, committer: &Committer) -> Result<bool> {
     move_head_to(context, committer.sync()?)
 }
 
-/// As [`move_head`], where the log is known to end at `log_end` and to be durable.
+/// Does as [`move_head`] for a log that ends at `log_end` and is durable up to there.
 pub fn move_head_to(context: &JobContext, log_end: LogPosition) -> Result<bool> {
     let mut moved = false;
     let plan = |version: &crate::version::Version| {
@@ -66,7 +66,7 @@ pub fn move_head_to(context: &JobContext, log_end: LogPosition) -> Result<bool> 
     Ok(moved)
 }
 
-/// Writes the memtables of `keyspace` that wait to L0. `snapshots` lists the live snapshots.
+/// Writes the immutable memtables of `keyspace` to L0. `snapshots` returns the live snapshots.
 pub fn run(
     context: &JobContext,
     committer: &Committer,
@@ -77,15 +77,15 @@ pub fn run(
     let Some(newest) = waiting.first() else {
         return Ok(FlushReport::default());
     };
-    // I6: the memtables first. One that was sealed behind the list could hold what a snapshot in
-    // between sees together with what was written over it since.
+    // I6: the memtables are taken first. A memtable sealed after the list was made could hold an
+    // entry that a snapshot in between sees, together with a newer version of the same key.
     let snapshots = snapshots();
-    // I3: the table's pointers lead into the log, and I1, I2: its entries must not survive a
-    // crash that takes away earlier commits, or other parts of their batches.
+    // I3: the table's pointers lead into the log. I1, I2: the table's entries must not survive a
+    // crash that loses earlier commits, or other parts of their batches.
     let log_end = committer.sync()?;
     let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
-    // Older entries may be in any table: tombstones stay.
+    // Older entries may be in any table, so tombstones stay.
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
     let options = keyspace.options().clone();
     let mut output = TableOutput::new(context, keyspace, &options, u64::MAX, IoPriority::Flush);

@@ -1,13 +1,13 @@
-//! Puts together what short sessions leave. A session that writes leaves a segment of the log,
-//! however little it wrote, and none of them comes near the sizes at which the head moves. So, once
-//! there are more than [`MAX_SMALL_SEGMENTS`] of them, their memtables are flushed, merged with the
-//! small tables on top of L0, and the values in small segments are copied to one sorted segment:
-//! one table and one segment stand for all that was small. Each grows with every fold until it is
-//! no longer small, so an entry is written again at most some dozen times, and the files stay as
-//! few as the data needs.
+//! Merges the small files that short sessions leave. Every session that writes leaves a log
+//! segment, however little it wrote, and none of them comes near the sizes at which the head moves.
+//! Once there are more than [`MAX_SMALL_SEGMENTS`] of them, a fold flushes the waiting memtables,
+//! merges them with the small tables on top of L0, and copies the values in small segments to one
+//! sorted segment: one table and at most one segment replace them all. Both grow with every fold
+//! until they are no longer small, so an entry is rewritten at most some dozen times, and there are
+//! no more files than the data needs.
 //!
-//! It runs on the thread that opens or closes the database, while no other job does: a session may
-//! be too short for the background to come to anything.
+//! It runs on the thread that opens or closes the database, while no other job runs, because a
+//! session may be too short for background work to finish anything.
 
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
@@ -32,16 +32,17 @@ use crate::version::{LogPosition, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// So many small segments of the log may wait to be put together.
+/// The greatest number of small log segments that may wait for a fold.
 pub const MAX_SMALL_SEGMENTS: usize = 8;
-/// A segment is small if it is shorter than this, half of what the smallest full one has...
+/// A segment is small if it is shorter than this many bytes, half of the smallest full one, and
+/// shorter than the part that `SMALL_SEGMENT_PART` gives.
 const SMALL_SEGMENT_BYTES: u64 = 2 << 20;
-/// ...and than this part of a full one, where those are set to be smaller.
+/// A segment is small if it is shorter than one part in this many of a full one.
 const SMALL_SEGMENT_PART: u64 = 2;
-/// A table is small if it is shorter than this part of a full one.
+/// A table is small if it is shorter than one part in this many of a full one.
 const SMALL_TABLE_PART: u64 = 2;
 
-/// Segments of `version` that are closed and short, where full ones have `segment_bytes`.
+/// Returns the sealed segments of `version` that are small if full ones have `segment_bytes`.
 fn small_segments(version: &Version, segment_bytes: u64) -> BTreeSet<SegmentId> {
     let bound = SMALL_SEGMENT_BYTES.min(segment_bytes / SMALL_SEGMENT_PART);
     let is_small = |length: u64| length < bound;
@@ -49,7 +50,7 @@ fn small_segments(version: &Version, segment_bytes: u64) -> BTreeSet<SegmentId> 
     segments.filter(|(_, live)| live.sealed.is_some_and(is_small)).map(|(&id, _)| id).collect()
 }
 
-/// The small tables on top of L0, newest first: nothing else holds anything newer.
+/// Returns the small tables on top of L0, newest first; every other table is older.
 fn small_tables(view: &View, table_bytes: u64) -> &[Arc<TableHandle>] {
     let tables = view.levels.level(0);
     let bound = table_bytes / SMALL_TABLE_PART;
@@ -57,8 +58,8 @@ fn small_tables(view: &View, table_bytes: u64) -> &[Arc<TableHandle>] {
     &tables[..large.unwrap_or(tables.len())]
 }
 
-/// True if there are so many small segments of the log that [`run`] could make one of, that it is
-/// worth it. Pure.
+/// Returns true if a fold is worthwhile: [`run`] could replace more than [`MAX_SMALL_SEGMENTS`]
+/// small log segments. Pure.
 pub fn is_due(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_bytes: u64) -> bool {
     let small = small_segments(version, segment_bytes);
     if small.len() <= MAX_SMALL_SEGMENTS {
@@ -78,9 +79,9 @@ pub fn is_due(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_bytes
     small.iter().filter(waits).count() > MAX_SMALL_SEGMENTS
 }
 
-/// Makes one table, and one segment at most, of the memtables of `keyspace` that wait, of its small
-/// tables and of the values in small segments. `log_end` is where the log ends: all before it is
-/// durable. Nobody writes meanwhile, and no other job runs.
+/// Makes one table and at most one segment from the waiting memtables of `keyspace`, its small
+/// tables and the values in small segments. `log_end` is the end of the log, everything before
+/// which is durable. The caller ensures that nobody writes and no other job runs.
 pub fn run(
     context: &JobContext,
     keyspace: &Arc<KeyspaceState>,
@@ -95,7 +96,7 @@ pub fn run(
     if waiting.is_empty() && tables.len() < 2 {
         return Ok(FlushReport::default());
     }
-    // I6: what is older is in L0 below the small tables, or deeper.
+    // I6: older entries are in L0 below the small tables, or deeper.
     let is_all = tables.len() == view.levels.level(0).len();
     let is_bottom = |key: &[u8]| is_all && !view.levels.may_hold_from(1, key);
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
@@ -143,15 +144,15 @@ pub fn run(
         Ok(Edit::new(changes))
     };
     context.set.note_seqno(waiting.first().map_or(0, |newest| newest.last_seqno()));
-    // I3, I5: the new table and segment are durable before the edit that names them and lets go of
-    // what they replace. A crash before it leaves orphans.
+    // I3, I5: the new table and segment are durable before the edit that names them and removes the
+    // files they replace. A crash before the edit leaves orphans.
     context.set.apply(plan, &handles, Some((keyspace.id, waiting.clone())))?;
     values.keep();
     output.keep();
     Ok(report)
 }
 
-/// In L0, `new` tables in the place of `old` ones.
+/// Returns the changes that replace `old` tables of L0 by `new` ones.
 fn replaced(keyspace: KeyspaceId, old: &[Arc<TableHandle>], new: &[Arc<TableMeta>]) -> Vec<Change> {
     let level = 0;
     let remove =

@@ -1,5 +1,5 @@
-//! Runs a picked compaction: merges the inputs, drops what nobody sees, writes the outputs, and
-//! installs them with one edit.
+//! Runs a picked compaction: merges the inputs, drops entries that no reader sees, writes the
+//! outputs, and installs them with one edit.
 
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
@@ -21,25 +21,25 @@ use crate::version::levels::{LEVELS, Levels};
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 
-/// What a compaction did.
+/// The result of a compaction.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct CompactionReport {
     /// Bytes of the inputs.
     pub bytes_read: u64,
     /// Bytes of the tables written.
     pub bytes_written: u64,
-    /// Bytes of values written, in the order of their keys.
+    /// Bytes of values written to a sorted segment.
     pub values_written: u64,
-    /// Entries dropped, as nobody could see them.
+    /// Entries dropped because no reader could see them.
     pub dropped: u64,
     /// True if the tables were moved without being read.
     pub moved: bool,
 }
 
-/// A closing database is noticed after this many entries.
+/// The number of entries between two checks whether the database is closing.
 const LOOK_UP_EVERY: u32 = 4096;
 
-/// Copies what has to stay from `input` to `output`.
+/// Copies the entries that must be kept from `input` to `output`.
 pub fn copy<B: FnMut(&[u8]) -> bool>(
     context: &JobContext,
     input: &mut MergeIter,
@@ -66,7 +66,7 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     Ok(())
 }
 
-/// What `pick` reads, merged.
+/// Returns the inputs of `pick`, merged.
 pub fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     let order = levels.order().clone();
     let mode = ReadMode::FullScan;
@@ -82,7 +82,7 @@ pub fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     Ok(MergeIter::new(order, inputs))
 }
 
-/// Runs `pick`, which was made on the tables `levels` of `keyspace`.
+/// Runs `pick`, which was made for the tables `levels` of `keyspace`.
 pub fn run(
     context: &JobContext,
     keyspace: &Arc<KeyspaceState>,
@@ -95,8 +95,8 @@ pub fn run(
         install(context, keyspace, pick, &metas, Default::default())?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
-    // I6: what is older than the inputs is below the output level, or was there when the job was
-    // picked; nothing older can arrive meanwhile, as no other job may touch these keys in the
+    // I6: entries older than the inputs are below the output level, or were there when the job was
+    // picked; nothing older can arrive meanwhile, because no other job may touch these keys in the
     // two levels.
     let is_bottom = |key: &[u8]| {
         pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
@@ -119,8 +119,8 @@ pub fn run(
     })
 }
 
-/// Puts `tables` in the place of the inputs, with one edit that begins with the changes given, of
-/// segments that are new.
+/// Replaces the inputs of `pick` by `tables` with one edit, which begins with the given changes
+/// that add new segments.
 pub fn install(
     context: &JobContext,
     keyspace: &KeyspaceState,

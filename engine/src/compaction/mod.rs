@@ -1,9 +1,10 @@
-//! Floor 7: memtables to L0, tables to deeper tables. Each job has three steps: *pick* is pure and
-//! cheap, *run* does the I/O and holds no lock, *install* is one edit.
+//! Floor 7: jobs that turn memtables into tables of L0, and tables into tables of deeper levels.
+//! Each job has three steps: *pick* is pure and cheap, *run* does the I/O and holds no lock,
+//! *install* is one edit.
 //!
-//! What a job upholds: I3 (segments are synced before an edit makes pointers into them durable),
-//! I6 (only what nobody can see is dropped), I5 (inputs go after the edit, with their last
-//! reader).
+//! Invariants that a job upholds: I3 (segments are synced before an edit makes pointers into them
+//! durable), I6 (only entries that no reader can see are dropped), I5 (inputs are unlinked after
+//! the edit, once their last reader is gone).
 
 pub mod flush;
 pub mod fold;

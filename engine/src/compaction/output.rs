@@ -1,5 +1,5 @@
-//! Writes the tables of a flush or compaction: splits between user keys, syncs each, and takes
-//! back everything if the job fails.
+//! Writes the tables of a flush or compaction: it splits between user keys, syncs each table, and
+//! removes all of them if the job fails.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, Trailer};
@@ -13,7 +13,7 @@ use crate::version::view::KeyspaceState;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The budget is asked once for so many bytes.
+/// The granularity in bytes in which writes are charged to the I/O budget.
 const SPEND_BYTES: u64 = 1 << 20;
 
 /// The tables that a job writes.
@@ -25,9 +25,9 @@ pub struct TableOutput<'a> {
     /// A table is closed at the first new user key once it has this many bytes.
     split_bytes: u64,
     priority: IoPriority,
-    /// Bytes of the open table that were reported to the budget.
+    /// Bytes of the open table that were charged to the budget.
     spent: u64,
-    /// Bytes that no version names yet, as they were counted.
+    /// Bytes that were added to the set's count of bytes that no version names yet.
     unnamed: u64,
     open: Option<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)>,
     last_key: Vec<u8>,
@@ -37,7 +37,7 @@ pub struct TableOutput<'a> {
 }
 
 impl<'a> TableOutput<'a> {
-    /// Nothing written yet of tables of `keyspace`, laid out by `options`.
+    /// Creates an empty output for tables of `keyspace` with the layout in `options`.
     pub fn new(
         context: &'a JobContext,
         keyspace: &KeyspaceState,
@@ -67,10 +67,10 @@ impl<'a> TableOutput<'a> {
         }
     }
 
-    /// Adds the next entry.
+    /// Adds the next entry; entries come in table order.
     pub fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> JobResult {
         let full = self.open.as_ref().is_some_and(|(w, ..)| w.file_bytes() >= self.split_bytes);
-        // I6: all entries of a user key stay in one table, so that a later compaction can't take
+        // I6: all entries of a user key stay in one table, so that a later compaction cannot move
         // the newer ones deeper than the older ones.
         if full && self.order.compare(user_key, &self.last_key).is_ne() {
             self.close_table()?;
@@ -91,8 +91,8 @@ impl<'a> TableOutput<'a> {
         Ok(())
     }
 
-    /// Says what was written: to the budget, and to value GC, which holds the space target over all
-    /// files, with those that a crash here would leave as orphans.
+    /// Charges written bytes to the budget and reports them to value GC, which keeps the space
+    /// target over all files, including those that a crash here would leave as orphans.
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
         self.context.set.add_unnamed(bytes);
@@ -122,10 +122,10 @@ impl<'a> TableOutput<'a> {
             let meta = writer.finish()?;
             let unspent = meta.bytes.saturating_sub(std::mem::take(&mut self.spent));
             self.spend(unspent);
-            // A crash from here to the edit leaves an orphan.
+            // A crash between here and the edit leaves an orphan.
             if let Err(error) = file.sync() {
                 let error = Error::io("sync a table", &path, error);
-                // I8: what the device holds is unknown, of this file and perhaps of others.
+                // I8: the content on the device is unknown, of this file and perhaps of others.
                 return Err(self.context.health.fail(&error));
             }
             self.done.push(Arc::new(meta));
@@ -133,19 +133,20 @@ impl<'a> TableOutput<'a> {
         Ok(())
     }
 
-    /// Closes the last table and makes the names of all durable: the edit may name them now.
+    /// Closes the last table and makes the names of all tables durable, so that an edit may name
+    /// them.
     pub fn finish(&mut self) -> Result<Vec<Arc<TableMeta>>> {
         self.close_table()?;
         if !self.created.is_empty() {
             let dir = &self.context.set.tables().dir;
             let synced = self.context.env.fs.sync_dir(dir).doing("sync the directory", dir);
-            // I8: as with the tables themselves, what is durable is unknown now.
+            // I8: as with the tables themselves, it is now unknown what is durable.
             synced.map_err(|error| self.context.health.fail(&error))?;
         }
         Ok(std::mem::take(&mut self.done))
     }
 
-    /// The edit that names the tables took effect: they stay.
+    /// Keeps the tables, because the edit that names them took effect.
     pub fn keep(mut self) {
         self.kept = true;
     }

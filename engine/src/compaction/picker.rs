@@ -1,10 +1,10 @@
-//! Which tables to compact next: a pure function of the levels, the settings and what is being
-//! compacted already.
+//! Picks the tables to compact next: a pure function of the levels, the settings and the running
+//! compactions.
 //!
-//! Leveled: L0 scores by its number of tables, each deeper level by its bytes over its target;
-//! the highest score from one on wins. A level's tables take turns, so that work spreads over
-//! the keys. A job owns its tables and the user keys they span, in both of its levels, until it
-//! is installed.
+//! Leveled compaction: L0 scores by its number of tables, each deeper level by its bytes over its
+//! target; the highest score of at least one wins. The tables of a level take turns, so that work
+//! spreads over the keys. A job owns its tables and the range of user keys that they span, in both
+//! of its levels, until it is installed.
 
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, TableId};
@@ -14,40 +14,40 @@ use crate::version::settings::KeyspaceOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Each level is this many times larger than the one above.
+/// The ratio of the target size of a level to that of the level above.
 pub const FAN_OUT: u64 = 10;
 
-/// A job to do.
+/// The inputs and the output level of a compaction.
 #[derive(Clone)]
 pub struct Pick {
-    /// Where the inputs are.
+    /// The level of `inputs`.
     pub level: usize,
-    /// Where the outputs go: the level below, or the same one to drop what nobody sees.
+    /// The level of the outputs: the level below, or the same one to drop entries no reader sees.
     pub output_level: usize,
     /// The tables of `level`.
     pub inputs: Vec<Arc<TableHandle>>,
-    /// The tables of `output_level` that overlap them.
+    /// The tables of `output_level` that overlap `inputs`.
     pub below: Vec<Arc<TableHandle>>,
 }
 
 impl Pick {
-    /// Bytes of all inputs.
+    /// Returns the bytes of all input tables.
     pub fn bytes(&self) -> u64 {
         self.tables().map(|table| table.meta.bytes).sum()
     }
 
-    /// Bytes of the separated values that the inputs name.
+    /// Returns the bytes of the separated values that the inputs reference.
     pub fn value_bytes(&self) -> u64 {
         self.tables().map(value_bytes).fold(0, u64::saturating_add)
     }
 
-    /// All input tables.
+    /// Iterates over all input tables.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableHandle>> {
         self.inputs.iter().chain(&self.below)
     }
 
-    /// True if the inputs can go down as they are: nothing to merge with, and no sense in
-    /// rewriting. A table much larger than its level wants is split on this occasion.
+    /// Returns true if this is a trivial move: there is nothing to merge with, and no reason to
+    /// rewrite the table. A table of more than twice `table_bytes` is rewritten, to be split.
     pub fn is_move(&self, table_bytes: u64) -> bool {
         self.below.is_empty()
             && self.output_level > self.level
@@ -60,13 +60,13 @@ impl Pick {
     }
 }
 
-/// Bytes of the separated values that `table` names.
+/// Returns the bytes of the separated values that `table` references.
 pub fn value_bytes(table: &Arc<TableHandle>) -> u64 {
     let segments = table.meta.summary.segments.values();
     segments.map(|used| used.bytes).fold(0, u64::saturating_add)
 }
 
-/// The user keys that tables span together.
+/// Returns the least and the greatest user key of the tables; `None` if there are none.
 pub fn span<'a>(
     order: &KeyOrder,
     tables: impl Iterator<Item = &'a Arc<TableHandle>>,
@@ -81,14 +81,14 @@ pub fn span<'a>(
     })
 }
 
-/// What a running job owns.
+/// The levels and keys that a running job owns.
 struct Claim {
     keyspace: KeyspaceId,
     levels: (usize, usize),
     span: (Vec<u8>, Vec<u8>),
 }
 
-/// The running jobs.
+/// The running compactions and what they own.
 #[derive(Default)]
 pub struct RunningCompactions {
     next: u64,
@@ -97,7 +97,7 @@ pub struct RunningCompactions {
 }
 
 impl RunningCompactions {
-    /// Marks a job as running; `None` if one that runs owns part of it.
+    /// Registers a job as running; returns `None` if a running job owns part of it.
     pub fn claim(&mut self, keyspace: KeyspaceId, order: &KeyOrder, pick: &Pick) -> Option<u64> {
         if !self.is_free(keyspace, order, pick) {
             return None;
@@ -110,7 +110,7 @@ impl RunningCompactions {
         Some(self.next)
     }
 
-    /// The job is over.
+    /// Removes a job that is over.
     pub fn release(&mut self, claim: u64, pick: &Pick) {
         self.claims.remove(&claim);
         for table in pick.tables() {
@@ -118,7 +118,7 @@ impl RunningCompactions {
         }
     }
 
-    /// True if no running job is in the way of `pick`.
+    /// Returns true if no running job conflicts with `pick`.
     pub fn is_free(&self, keyspace: KeyspaceId, order: &KeyOrder, pick: &Pick) -> bool {
         if pick.tables().any(|table| self.tables.contains_key(&table.meta.id)) {
             return false;
@@ -134,21 +134,21 @@ impl RunningCompactions {
         })
     }
 
-    /// True if a job works on L0 of this keyspace.
+    /// Returns true if a job runs on L0 of this keyspace.
     fn owns_level0(&self, keyspace: KeyspaceId) -> bool {
         self.claims.values().any(|claim| claim.keyspace == keyspace && claim.levels.0 == 0)
     }
 }
 
-/// Where the next job of each level starts: behind the keys of the one before.
+/// The user key of each level behind which its next job starts; `None` for the first table.
 pub type CompactionCursors = [Option<Vec<u8>>; LEVELS];
 
-/// How large a level may grow, in bytes.
+/// Returns the target size of a level in bytes.
 pub fn target_bytes(level: usize, options: &KeyspaceOptions) -> u64 {
     (1..level).fold(options.level_base_bytes, |bytes, _| bytes.saturating_mul(FAN_OUT))
 }
 
-/// How urgent a compaction of each level is; from one on it is due.
+/// Returns how urgent a compaction of each level is; it is due from 1.0 on.
 pub fn scores(levels: &Levels, options: &KeyspaceOptions) -> [f64; LEVELS] {
     let mut scores = [0.0; LEVELS];
     scores[0] = levels.level(0).len() as f64 / options.level0_trigger as f64;
@@ -158,7 +158,7 @@ pub fn scores(levels: &Levels, options: &KeyspaceOptions) -> [f64; LEVELS] {
     scores
 }
 
-/// The most urgent job that can run beside those that do.
+/// Picks the most urgent job that does not conflict with running jobs.
 pub fn pick(
     keyspace: KeyspaceId,
     levels: &Levels,
@@ -181,12 +181,12 @@ fn with_below(levels: &Levels, level: usize, inputs: Vec<Arc<TableHandle>>) -> O
     Some(Pick { level, output_level: level + 1, inputs, below })
 }
 
-/// One table of a level below L0, into the next level.
+/// Picks one table of a level below L0 to go into the next level.
 pub fn pick_table(levels: &Levels, level: usize, table: &Arc<TableHandle>) -> Option<Pick> {
     with_below(levels, level, vec![table.clone()])
 }
 
-/// All of L0: its tables overlap, and the older must not stay above the newer.
+/// Picks all of L0: its tables overlap, and an older one must not stay above a newer one.
 pub fn pick_level0(
     keyspace: KeyspaceId,
     levels: &Levels,
@@ -218,8 +218,8 @@ fn pick_level(
     })
 }
 
-/// For a manual compaction: everything of `level` that overlaps the user keys from `low` to
-/// `high`, into the level below; or, with `in_place`, into the same level.
+/// Picks, for a manual compaction, all tables of `level` that overlap the user keys from `low` to
+/// `high` to go into the level below or, with `in_place`, into the same level.
 pub fn pick_range(
     levels: &Levels,
     level: usize,
@@ -237,7 +237,7 @@ pub fn pick_range(
         return None;
     }
     if level == 0 {
-        // The older tables of L0 must not stay above the newer: all of them go.
+        // An older table of L0 must not stay above a newer one, so all of them are picked.
         inputs = levels.level(0).to_vec();
     }
     if in_place {

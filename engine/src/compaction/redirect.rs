@@ -1,9 +1,9 @@
-//! Pointers on their way through a compaction: one that leads through a relocation is replaced by
-//! the direct one, and one whose record value GC has proven garbage takes its entry along.
+//! Resolves pointers that pass through a compaction: a pointer that leads through a relocation is
+//! replaced by the direct one, and an entry whose record value GC has proven garbage is dropped.
 //!
-//! Such an entry is hidden by a durable newer one, for every reader there is or will be
-//! (`gc/liveness_scan.rs`), so that dropping it shows nothing older (I6): whoever looks for the key
-//! meets the newer one first, in this table or above.
+//! Such an entry is hidden by a durable newer one for every present and future reader
+//! (`gc/liveness_scan.rs`), so dropping it exposes nothing older (I6): a reader of the key meets
+//! the newer entry first, in this table or above.
 
 use crate::base::coding::Reader;
 use crate::base::error::Result;
@@ -12,28 +12,28 @@ use crate::base::pointer::ValuePointer;
 use crate::version::Version;
 use crate::version::resolve::Places;
 
-/// Resolves the pointers that a job copies. Held until the job is installed.
+/// Resolves the pointers that a job copies. It is held until the job is installed.
 pub struct Redirect {
     places: Places,
     payload: Vec<u8>,
     dropped: u64,
 }
 
-/// What becomes of an entry.
+/// The decision about an entry.
 pub enum Redirected<'a> {
-    /// It stays, with this payload.
+    /// The entry is kept with this payload.
     Stays(&'a [u8]),
-    /// Nobody will see it again.
+    /// The entry is garbage: no reader will see it again.
     Garbage,
 }
 
 impl Redirect {
-    /// Resolves by the relocations and holes of `version`.
+    /// Creates a resolver with the relocations and holes of `version`.
     pub fn new(version: &Version) -> Self {
         Redirect { places: Places::of(version), payload: Vec::new(), dropped: 0 }
     }
 
-    /// What becomes of the entry with this trailer and payload.
+    /// Decides about the entry with this trailer and payload.
     pub fn entry<'a>(&'a mut self, trailer: Trailer, payload: &'a [u8]) -> Result<Redirected<'a>> {
         if self.places.are_plain() || trailer.kind()? != EntryKind::PutPointer {
             return Ok(Redirected::Stays(payload));
@@ -51,7 +51,7 @@ impl Redirect {
         Ok(Redirected::Stays(&self.payload))
     }
 
-    /// How many entries were garbage.
+    /// Returns how many entries were garbage.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

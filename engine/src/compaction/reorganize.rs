@@ -1,9 +1,9 @@
-//! A compaction that brings values into the order of keys too: it copies each separated value that
-//! stays into a new sorted segment, so that a scan reads them one behind the other.
+//! A compaction that also brings values into key order: it copies each separated value that is kept
+//! into a new sorted segment, so that a scan reads them sequentially.
 //!
-//! Values are fetched a window at a time, sorted by place and in parallel, like a scan does
-//! (WiscKey, section 3.3.1). The segments are synced before the edit that names them, together
-//! with the tables that point into them (I3); a crash before it leaves orphans.
+//! Values are fetched a window at a time, sorted by place and in parallel, as in a scan (WiscKey,
+//! section 3.3.1). The segment is synced before the edit that names it together with the tables
+//! that point into it (I3); a crash before the edit leaves orphans.
 
 use crate::base::entry::Slot;
 use crate::base::error::{IoContext, Result};
@@ -26,10 +26,11 @@ use crate::version::view::{KeyspaceState, View};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// So many values, or as many as take so many bytes, are fetched at a time.
+/// The number of entries, and the number of bytes, that a window of fetched values holds at most.
 const WINDOW: (usize, u64) = (4096, 16 << 20);
 
-/// The next tables of `level`, behind the user key `after`, whose values take about a segment.
+/// Picks the next tables of `level`, behind the user key `after`, whose values fill about one
+/// segment.
 pub fn pick(
     levels: &Levels,
     level: usize,
@@ -57,7 +58,7 @@ pub fn pick(
     (!inputs.is_empty()).then_some(Pick { level, output_level: level, inputs, below })
 }
 
-/// Runs `pick`, made on the tables `levels` of `keyspace`.
+/// Runs `pick`, which was made for the tables `levels` of `keyspace`.
 pub fn run(
     context: &JobContext,
     keyspace: &Arc<KeyspaceState>,
@@ -103,12 +104,12 @@ pub fn run(
     })
 }
 
-/// An entry on its way.
+/// An entry that waits for its value to be copied.
 struct PendingEntry {
     key: Vec<u8>,
     trailer: Trailer,
     payload: Vec<u8>,
-    /// Which of the values that are fetched is its own.
+    /// The index of its value in the window; `None` if its value is not copied.
     value: Option<usize>,
 }
 
@@ -119,10 +120,10 @@ struct OpenSegment {
     file: Arc<dyn crate::env::fs::File>,
 }
 
-/// Which segments values are copied from.
+/// Returns true for the segments from which values are copied.
 pub type Moves = Box<dyn Fn(SegmentId) -> bool>;
 
-/// Entries on their way to a table whose values are copied to a segment, in the order of the keys.
+/// Copies the values of entries on their way to a table into one segment, in key order.
 pub struct InOrder<'a> {
     context: &'a JobContext,
     view: Arc<View>,
@@ -138,10 +139,10 @@ pub struct InOrder<'a> {
 }
 
 impl<'a> InOrder<'a> {
-    /// Copies the values that `view` finds in segments for which `moves` says yes; the pointers to
-    /// others stay.
+    /// Creates a copier of the values that `view` has in segments for which `moves` returns true;
+    /// other pointers stay.
     pub fn new(context: &'a JobContext, view: Arc<View>, moves: Moves) -> Self {
-        // Its reads are no user's: they are not counted as such.
+        // These reads have counters of their own, because they are not a user's reads.
         let fetcher = Fetcher::new(context.env.reader.clone(), Arc::default());
         let (window, wants, created) = (Vec::new(), Vec::new(), Vec::new());
         let (open, done, installed) = (None, None, false);
@@ -161,7 +162,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// Takes the next entry, whose pointer leads through no relocation.
+    /// Adds the next entry, whose pointer must be direct.
     pub fn add(
         &mut self,
         key: &[u8],
@@ -186,7 +187,7 @@ impl<'a> InOrder<'a> {
         Ok(())
     }
 
-    /// Hands on the entries that wait, with their values.
+    /// Copies the values of the waiting entries and adds the entries to `output`.
     pub fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
         self.context.check_closing()?;
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
@@ -223,30 +224,30 @@ impl<'a> InOrder<'a> {
         Ok(OpenSegment { writer, handle, file })
     }
 
-    /// Makes the segment durable; its name becomes so with those of the tables.
+    /// Writes out and syncs the segment; its name becomes durable with those of the tables.
     pub fn finish(&mut self) -> Result<()> {
         let Some(OpenSegment { writer, handle, file }) = self.open.take() else {
             return Ok(());
         };
         let length = writer.finish()?;
-        // I3: before the edit. I8: a failure leaves unknown what the device holds.
+        // I3: before the edit. I8: after a failure the content on the device is unknown.
         let synced = file.sync().doing("sync a sorted segment", handle.path());
         synced.map_err(|error| self.context.health.fail(&error))?;
         self.done = Some((handle, length));
         Ok(())
     }
 
-    /// Bytes of the segment.
+    /// Returns the length of the segment in bytes; 0 if there is none.
     pub fn written(&self) -> u64 {
         self.done.as_ref().map_or(0, |(_, length)| *length)
     }
 
-    /// Handles of the new segment.
+    /// Returns the handle of the new segment, if there is one.
     pub fn handles(&self) -> Vec<Arc<SegmentHandle>> {
         self.done.iter().map(|(handle, _)| handle.clone()).collect()
     }
 
-    /// What the edit says of it.
+    /// Returns the changes that add the segment to an edit.
     pub fn changes(&self) -> Vec<Change> {
         let segment = self.done.iter().flat_map(|(handle, length)| {
             let (id, segment) = (handle.id(), &handle.segment);
@@ -256,7 +257,7 @@ impl<'a> InOrder<'a> {
         segment.collect()
     }
 
-    /// The edit that names the segment took effect: it stays.
+    /// Keeps the segment, because the edit that names it took effect.
     pub fn keep(mut self) {
         self.installed = true;
     }

@@ -1,20 +1,20 @@
-//! Keep or drop: which entries somebody can still see (I6).
+//! Decides which entries are kept: those that a reader can still see (I6).
 //!
-//! The live snapshots cut the commit order into strata. Of one key, the newest entry of each
-//! stratum is what the snapshot above it sees (or, on top, what readers see now); the others
-//! nobody can see. A tombstone in the lowest stratum hides older entries only; where nothing
-//! older can exist below, it hides nothing, and goes.
+//! The live snapshots divide the commit order into strata. Of one key, the newest entry of each
+//! stratum is what the snapshot above it sees (or, in the top stratum, what current readers see);
+//! no reader sees the others. A tombstone in the lowest stratum hides older entries only; if no
+//! older entry can exist below, it hides nothing and is dropped.
 
 use crate::base::error::Result;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 
-/// Decides entry by entry, in table order: keys ascending, newest first.
+/// Decides entry by entry, in table order: keys ascending, newest entry first.
 pub struct Retain<B> {
     order: KeyOrder,
-    /// Live snapshots, ascending, as they were when the job began. Later ones see no less than
-    /// the newest entry of each key, which is always kept.
+    /// The live snapshots when the job began, ascending. Later snapshots see the newest entry of
+    /// each key, which is always kept.
     snapshots: Vec<SeqNo>,
-    /// True if nothing older than this job's inputs can exist for a key.
+    /// Returns true if no entry older than this job's inputs can exist for a key.
     is_bottom: B,
     key: Vec<u8>,
     stratum: Option<usize>,
@@ -22,13 +22,13 @@ pub struct Retain<B> {
 }
 
 impl<B: FnMut(&[u8]) -> bool> Retain<B> {
-    /// For a job over keys in this order.
+    /// Creates the decider for a job over keys in this order.
     pub fn new(order: KeyOrder, snapshots: Vec<SeqNo>, is_bottom: B) -> Self {
         debug_assert!(snapshots.is_sorted());
         Retain { order, snapshots, is_bottom, key: Vec::new(), stratum: None, dropped: 0 }
     }
 
-    /// True if the entry has to stay.
+    /// Returns true if the entry must be kept.
     pub fn keep(&mut self, user_key: &[u8], trailer: Trailer) -> Result<bool> {
         let same_key = self.stratum.is_some() && self.order.compare(user_key, &self.key).is_eq();
         if !same_key {
@@ -44,7 +44,7 @@ impl<B: FnMut(&[u8]) -> bool> Retain<B> {
         Ok(!needless)
     }
 
-    /// How many entries were dropped.
+    /// Returns how many entries were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -54,7 +54,8 @@ impl<B: FnMut(&[u8]) -> bool> Retain<B> {
 mod tests {
     use super::*;
 
-    /// Entries are written `a5` (put) or `a5x` (delete), newest first.
+    /// Returns the entries that are kept. Each is written `a5` (put) or `a5x` (delete), newest
+    /// first.
     fn kept(snapshots: &[SeqNo], bottom: bool, entries: &str) -> String {
         let mut retain = Retain::new(KeyOrder::Bytewise, snapshots.to_vec(), |_| bottom);
         let mut out = Vec::new();
@@ -71,7 +72,7 @@ mod tests {
     #[test]
     fn i6_only_what_nobody_sees_goes() {
         let entries = "a9 a7 a5x a3 b8x b2 c4x";
-        // snapshots, bottom?, what stays
+        // Snapshots, whether the job is at the bottom, and the entries that are kept.
         let cases: [(&[SeqNo], bool, &str); 8] = [
             (&[], false, "a9 b8x c4x"),
             (&[], true, "a9"),

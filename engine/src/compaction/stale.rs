@@ -1,12 +1,12 @@
-//! Tables that are worth a compaction for what they hold, not for how much: mostly tombstones, or
-//! mostly pointers that lead through relocations. And L0 before it is full, on a disk that is.
-//! Pure.
+//! Picks tables that are worth a compaction for their content, not their size: mostly tombstones,
+//! or mostly pointers that lead through relocations. On a nearly full disk it also picks L0 before
+//! that is due. Pure.
 //!
-//! A tombstone goes down, level by level, until nothing older can be below it, and vanishes there:
-//! so the space of deleted keys comes back though nothing new is written. A table full of indirect
-//! pointers is rewritten where it is, which makes them direct and drops entries that value GC has
-//! proven garbage. Each such job brings its table nearer to its end, so there is no going round in
-//! circles.
+//! A tombstone moves down level by level until no older entry can be below it, and is dropped
+//! there, so the space of deleted keys is freed even if nothing new is written. A table full of
+//! indirect pointers is rewritten in place, which makes them direct and drops entries that value GC
+//! has proven garbage. Each such job brings its table nearer to a final state, so jobs cannot
+//! repeat forever.
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
@@ -16,22 +16,23 @@ use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
 use std::sync::Arc;
 
-/// Tables with fewer entries than this are left until their level is full.
+/// Tables with fewer entries than this are left until their level is due.
 const MIN_ENTRIES: u64 = 64;
 
-/// What is known beside the tables.
+/// Facts that the levels do not contain.
 pub struct StaleFacts<'a> {
-    /// The oldest live snapshot: tombstones it may see cannot vanish.
+    /// The oldest live snapshot, if any; tombstones that it may see cannot be dropped.
     pub oldest_snapshot: Option<SeqNo>,
-    /// True for segments that were relocated.
+    /// Returns true for segments that were relocated.
     pub is_relocated: &'a dyn Fn(SegmentId) -> bool,
-    /// True if there is nothing better to do.
+    /// True if there is no other work.
     pub idle: bool,
-    /// From so many bytes in L0 on a merge is worth the space that it frees.
+    /// L0 is merged from this many bytes on for the space that the merge frees.
     pub level0_bytes: u64,
 }
 
-/// The first table that is worth it, deepest first: what is gained there is gained for good.
+/// Picks the first worthwhile table, deepest level first, because what is freed there is not
+/// rewritten again.
 pub fn pick(
     keyspace: KeyspaceId,
     levels: &Levels,
@@ -73,7 +74,7 @@ fn pick_stale(
         let seen = known.oldest_snapshot.is_some_and(|oldest| oldest < summary.max_seqno);
         return (!seen).then(|| in_place(level, table));
     }
-    // A rewrite costs writes that the next compaction of the level would save.
+    // Under load it is left to the next compaction of the level, which saves the extra writes.
     (known.idle && is_mostly_indirect(summary, known)).then(|| in_place(level, table))
 }
 

@@ -1,9 +1,9 @@
-//! The user's cursor: walks keys in both directions; values come lazily, and ahead of time once
-//! the walk is steady.
+//! The user's cursor: it walks keys in both directions. Values are fetched on demand, and ahead of
+//! time once the walk is steady.
 //!
-//! It begins by stepping the merged iterator directly. After a few steps in one direction whose
-//! separated values were asked for, it opens a [`Window`]: the iterator runs ahead, and the
-//! values of the entries it passes are read in parallel while the user works on the first.
+//! At first it steps the merged iterator directly. After a few steps in one direction whose
+//! separated values were asked for, it opens a [`Window`]: the iterator runs ahead, and the values
+//! of the entries that it passes are read in parallel while the user works on the first.
 
 use crate::base::entry::Slot;
 use crate::base::error::{Error, Result};
@@ -19,10 +19,11 @@ use crate::version::levels::LEVELS;
 use crate::version::view::View;
 use std::sync::Arc;
 
-/// Steps in one direction, each with its value asked for, after which values are read ahead.
+/// The number of steps in one direction, each with its value asked for, after which values are read
+/// ahead.
 const STEADY_STEPS: u32 = 2;
 
-/// Everything in a view as one sorted iterator.
+/// Returns all entries of a view as one sorted iterator.
 pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
     let order = view.levels.order().clone();
     let mut inputs = Vec::new();
@@ -41,13 +42,13 @@ pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
     Ok(MergeIter::new(order, inputs))
 }
 
-/// How a cursor reads.
+/// The settings of a cursor.
 pub struct CursorSettings {
-    /// Keys between these ends.
+    /// The range of keys that the cursor walks.
     pub bounds: Bounds,
     /// True if values may be read ahead.
     pub prefetch: bool,
-    /// True if blocks are kept in the cache.
+    /// True if blocks that are read are added to the cache.
     pub fill_cache: bool,
 }
 
@@ -70,7 +71,7 @@ pub struct TreeCursor {
 }
 
 impl TreeCursor {
-    /// A cursor that stands nowhere yet.
+    /// Creates a cursor without a position.
     pub fn new(
         view: Arc<View>,
         seqno: SeqNo,
@@ -93,12 +94,12 @@ impl TreeCursor {
         })
     }
 
-    /// True if it stands on an entry.
+    /// Returns true if the cursor is on an entry.
     pub fn valid(&self) -> bool {
         self.window.is_open() || self.iter.valid() && !self.ran_ahead()
     }
 
-    /// True if the inner iterator is not where the user is.
+    /// Returns true if the inner iterator is ahead of the cursor's current entry.
     fn ran_ahead(&self) -> bool {
         self.steady == u32::MAX
     }
@@ -110,31 +111,31 @@ impl TreeCursor {
         self.asked = false;
     }
 
-    /// Stands on the first key.
+    /// Moves to the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.jump();
         self.iter.seek_to_first()
     }
 
-    /// Stands on the last key.
+    /// Moves to the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.jump();
         self.iter.seek_to_last()
     }
 
-    /// Stands on the first key at or behind `key`.
+    /// Moves to the first key at or after `key`.
     pub fn seek(&mut self, key: &[u8]) -> Result<()> {
         self.jump();
         self.iter.seek(key)
     }
 
-    /// Stands on the last key at or before `key`.
+    /// Moves to the last key at or before `key`.
     pub fn seek_for_prev(&mut self, key: &[u8]) -> Result<()> {
         self.jump();
         self.iter.seek_for_prev(key)
     }
 
-    /// The key it stands on. Requires: valid.
+    /// Returns the current key. Requires: [`TreeCursor::valid`].
     pub fn key(&self) -> &[u8] {
         match self.window.front() {
             Some(item) => &item.key,
@@ -142,12 +143,12 @@ impl TreeCursor {
         }
     }
 
-    /// Steps to the next key. Does nothing if it stands nowhere.
+    /// Moves to the next key; does nothing without a current entry.
     pub fn next(&mut self) -> Result<()> {
         self.step(Direction::Forward)
     }
 
-    /// Steps to the key before. Does nothing if it stands nowhere.
+    /// Moves to the previous key; does nothing without a current entry.
     pub fn prev(&mut self) -> Result<()> {
         self.step(Direction::Backward)
     }
@@ -182,7 +183,7 @@ impl TreeCursor {
         Ok(self.iter.trailer().kind()? == crate::base::key::EntryKind::PutPointer)
     }
 
-    /// Gives the window up and puts the iterator where the user is.
+    /// Drops the window and moves the iterator back to the current entry.
     fn come_back(&mut self) -> Result<()> {
         self.steady = 0;
         self.asked = false;
@@ -195,7 +196,8 @@ impl TreeCursor {
         self.iter.seek(&key)
     }
 
-    /// Lets the iterator run ahead, and the values it passes be read.
+    /// Lets the iterator run ahead and starts to fetch the values that it passes, if the window
+    /// wants more.
     fn read_ahead(&mut self) -> Result<()> {
         let count = self.window.wanted();
         if count == 0 || !self.iter.valid() {
@@ -235,7 +237,7 @@ impl TreeCursor {
         Ok(())
     }
 
-    /// The entry under the iterator, for the window; with the bytes its value will take.
+    /// Returns the iterator's entry for the window, and the length of its value in bytes.
     fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<(WindowEntry, u64)> {
         let trailer = self.iter.trailer();
         let key = self.iter.user_key().to_vec();
@@ -254,7 +256,8 @@ impl TreeCursor {
         Ok((WindowEntry { key, value }, bytes))
     }
 
-    /// The value it stands on. An error concerns this entry only: the walk can go on.
+    /// Returns the value of the current entry. An error concerns this entry only: the walk can go
+    /// on.
     pub fn value(&mut self) -> Result<Value> {
         if !self.valid() {
             return Err(Error::wrong_state("the cursor stands on no entry"));

@@ -1,5 +1,5 @@
-//! Pointers to values: one, or many at once. The only place where a value pointer becomes a value
-//! for a user, and where its record proves that it is the right one (I3).
+//! Fetches the values of pointers, one or many at once. Only here does a value pointer become a
+//! value for a user, and here its record is verified to be the right one (I3).
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
@@ -12,18 +12,20 @@ use crate::version::files::SegmentHandle;
 use crate::version::view::View;
 use std::sync::Arc;
 
-/// Records at most this far apart are read in one go: less than what a read costs anyway.
+/// The greatest gap in bytes between two records that are read together; reading the gap costs less
+/// than another read.
 const MAX_GAP_BYTES: u64 = 4 << 10;
-/// One read of several records is at most this large, so that reads still go in parallel.
+/// The greatest length in bytes of one read of several records, so that reads still run in
+/// parallel.
 const MAX_RUN_BYTES: u64 = 256 << 10;
 
-/// A separated value that somebody wants.
+/// A request for a separated value.
 pub struct Want {
-    /// Where it is.
+    /// The pointer to the value.
     pub pointer: ValuePointer,
-    /// Whose value it must be.
+    /// The user key that the record must have.
     pub key: Vec<u8>,
-    /// Which version of it.
+    /// The sequence number that the record must have.
     pub seqno: SeqNo,
 }
 
@@ -35,17 +37,17 @@ pub struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher that reads many values through `reader`.
+    /// Creates a fetcher that reads batches through `reader`.
     pub fn new(reader: Arc<dyn BatchReader>, counters: Arc<Counters>) -> Self {
         Fetcher { reader, counters }
     }
 
-    /// Counts values that are fetched before anybody asked.
+    /// Counts values that are fetched before they are asked for.
     pub fn note_prefetched(&self, count: usize) {
         self.counters.prefetched_values.add(count as u64);
     }
 
-    /// One value, by one read.
+    /// Returns one value, with one read.
     pub fn value(
         &self,
         view: &View,
@@ -58,7 +60,8 @@ impl Fetcher {
         handle.segment.read_value(pointer, view.keyspace, key, seqno)
     }
 
-    /// As [`Fetcher::value`], for who wants the bytes elsewhere.
+    /// Does as [`Fetcher::value`], but passes the value's bytes to `take` instead of returning an
+    /// owned value.
     pub fn show<R>(
         &self,
         view: &View,
@@ -77,7 +80,7 @@ impl Fetcher {
         self.counters.value_bytes_read.add(u64::from(pointer.length));
     }
 
-    /// Starts to read many values: sorted by place, neighbours together, the rest in parallel.
+    /// Starts to fetch many values: sorted by place, neighbours in one read, the reads in parallel.
     pub fn many(&self, view: &Arc<View>, wants: Vec<Want>) -> Fetching {
         let places: Vec<_> = wants.iter().map(|want| view.place(want.pointer)).collect();
         let mut order: Vec<usize> = (0..wants.len()).collect();
@@ -98,16 +101,16 @@ impl Fetcher {
     }
 }
 
-/// Where a value is: its segment and its place there, which need not be those of its pointer.
+/// The segment of a value and its place there; both may differ from its pointer's.
 type ValueLocation = (Arc<SegmentHandle>, ValuePointer);
 
-/// How one value of a batch is got.
+/// How one value of a batch is fetched.
 enum FetchWay {
-    /// From the run of this number.
+    /// As a part of the read with this index.
     ReadRun(usize),
-    /// By itself: it may still be in the write buffer.
+    /// By itself, because it may still be in the write buffer.
     Alone,
-    /// Not at all.
+    /// Not at all, because of this error.
     Lost(Error),
 }
 
@@ -118,7 +121,8 @@ struct ReadPlan {
 }
 
 impl ReadPlan {
-    /// Adds the next pointer in order of place: to the last run if it is near, else to its own.
+    /// Adds the next pointer in the order of places: to the last read if it is near, else to a new
+    /// one.
     fn add(&mut self, segment: &Segment, pointer: ValuePointer) -> FetchWay {
         let request = match segment.read_request(pointer) {
             Ok(Some(request)) => request,
@@ -142,11 +146,11 @@ impl ReadPlan {
 
 enum ReadRun {
     Pending,
-    /// `None` if the read failed.
+    /// The bytes, or `None` if the read failed.
     Read(Option<Vec<u8>>),
 }
 
-/// Values that are being read. Dropping it cancels the reads that have not begun.
+/// A batch of values that are being read. Dropping it cancels the reads that have not begun.
 pub struct Fetching {
     view: Arc<View>,
     wants: Vec<Want>,
@@ -157,16 +161,16 @@ pub struct Fetching {
     reads: Box<dyn PendingReads>,
 }
 
-/// A record that was fetched.
+/// A record of a batch.
 enum Fetched<'a> {
-    /// It is among the bytes of a run.
+    /// The record is among the bytes of a read.
     Slice(&'a [u8]),
-    /// It has to be read by itself.
+    /// The record has to be read by itself.
     Alone,
 }
 
 impl Fetching {
-    /// Waits for value number `index`. An error concerns this value only.
+    /// Waits for value number `index` and returns it. An error concerns this value only.
     pub fn take(&mut self, index: usize) -> Result<Value> {
         self.wait(index)?;
         let (want, keyspace) = (&self.wants[index], self.view.keyspace);
@@ -179,8 +183,8 @@ impl Fetching {
         }
     }
 
-    /// Waits for value number `index` and shows `copy` its whole record as it is stored, with what
-    /// tells the record's checksum: the epoch of its segment and its offset there.
+    /// Waits for value number `index` and passes its whole stored record to `copy`, with the epoch
+    /// of its segment and its offset there, which seed the record's checksum.
     pub fn record<R>(
         &mut self,
         index: usize,
@@ -207,7 +211,7 @@ impl Fetching {
         Ok((&handle.segment, *pointer))
     }
 
-    /// Waits for the run of value number `index`, if it is part of one.
+    /// Waits for the read that contains value number `index`, if there is one.
     fn wait(&mut self, index: usize) -> Result<()> {
         match &self.ways[index] {
             FetchWay::Lost(error) => Err(error.clone()),
@@ -222,12 +226,13 @@ impl Fetching {
         }
     }
 
-    /// What [`Fetching::wait`] waited for.
+    /// Returns the record for which [`Fetching::wait`] has waited.
     fn fetched(&self, index: usize) -> Result<Fetched<'_>> {
         let FetchWay::ReadRun(run) = self.ways[index] else {
             return Ok(Fetched::Alone);
         };
-        // What went wrong with a run may concern a neighbour only: each value has its own chance.
+        // The read may have failed because of a neighbour, so each of its values is tried by
+        // itself.
         let ReadRun::Read(Some(bytes)) = &self.runs[run] else {
             return Ok(Fetched::Alone);
         };

@@ -1,5 +1,5 @@
-//! The point read: memtables, then the tables that may hold the key, newest first. The first
-//! entry found at or below the sequence number is the answer.
+//! The point read: it searches the memtables, then the tables that may hold the key, newest first.
+//! The first entry at or below the sequence number decides.
 
 use crate::base::entry::Slot;
 use crate::base::error::Result;
@@ -8,14 +8,14 @@ use crate::base::pointer::ValuePointer;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
 
-/// What a point read found in the tree.
+/// The result of a point read in the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lookup {
-    /// No value: never written, or deleted.
+    /// The key has no value: it was never written, or it was deleted.
     Nothing,
-    /// The value was inline.
+    /// The value is inline.
     Inline(Vec<u8>),
-    /// The value is separated; the sequence number proves the record later (I3).
+    /// The value is separated; its record is later verified against the sequence number (I3).
     Pointer(ValuePointer, SeqNo),
 }
 
@@ -32,17 +32,17 @@ fn decoded(trailer: Trailer, payload: &[u8]) -> Result<Lookup> {
     Ok(owned(trailer, Slot::decode(kind, payload)?))
 }
 
-/// The newest entry of `user_key` at or below `seqno`.
+/// Returns the newest entry of `user_key` at or below `seqno`.
 ///
-/// Costs no I/O where filters, indexes and blocks are in memory; else one block read for each
-/// sorted run whose filter does not rule the key out.
+/// Costs no I/O if filters, indexes and blocks are in memory; else one block read for each sorted
+/// run whose filter does not exclude the key.
 pub fn get(view: &View, user_key: &[u8], seqno: SeqNo, fill_cache: bool) -> Result<Lookup> {
     for memtable in view.memtables() {
         if let Some(found) = memtable.table.get(user_key, seqno, owned) {
             return Ok(found);
         }
     }
-    // I6: L0 newest first, then deeper levels: deeper means older, so the first hit decides.
+    // I6: L0 newest first, then deeper levels: a deeper entry is older, so the first hit decides.
     let order = view.levels.order();
     for handle in view.levels.level(0) {
         let (low, high) = crate::version::levels::bounds(handle);

@@ -1,8 +1,8 @@
-//! What is merged: a memtable, a table, or a level below L0.
+//! The inputs of a merge: a memtable, a table, or a level below L0.
 //!
-//! Place in the data's way: `merge.rs` merges these, for cursors, liveness scans, flushes and
-//! compactions. The kinds are told apart by a branch, which is predicted, and not by a call
-//! through a table of functions: walks over keys take an entry every few dozen nanoseconds.
+//! `merge.rs` merges these for cursors, liveness scans, flushes and compactions. The kind of input
+//! is dispatched by a branch, which is predicted, rather than by a virtual call: walks over keys
+//! take an entry every few dozen nanoseconds.
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
@@ -11,11 +11,11 @@ use crate::memtable::MemtableIter;
 use crate::read::level_iter::LevelIter;
 use crate::table::TableIter;
 
-/// One sorted run of entries.
+/// An iterator over one sorted run.
 pub enum SortedRunIter {
     /// A memtable.
     Memtable(MemtableIter),
-    /// One table, as those of L0 are.
+    /// One table of L0.
     Table(TableIter),
     /// A level below L0.
     Level(LevelIter),

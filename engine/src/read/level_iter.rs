@@ -1,5 +1,5 @@
-//! An iterator over one level below L0: its tables one behind the other, each opened when the
-//! walk gets there.
+//! An iterator over one level below L0: it walks the tables one after the other and opens each when
+//! the walk reaches it.
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
@@ -10,19 +10,19 @@ use crate::version::files::TableHandle;
 use crate::version::levels::bounds;
 use std::sync::Arc;
 
-/// How tables are read.
+/// How the blocks of tables are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadMode {
     /// Block by block, through the cache.
     Cached,
-    /// Block by block; what is not in the cache does not go there.
+    /// Block by block; blocks that are not in the cache are not added to it.
     Uncached,
-    /// One pass over everything: far ahead, past the cache.
+    /// One pass over all blocks, with long readahead and bypassing the cache.
     FullScan,
 }
 
 impl ReadMode {
-    /// An iterator over one table.
+    /// Returns an iterator over one table.
     pub fn iter(self, table: &Arc<Table>) -> TableIter {
         match self {
             ReadMode::Cached => table.iter(true),
@@ -32,7 +32,7 @@ impl ReadMode {
     }
 }
 
-/// Walks disjoint, sorted tables.
+/// An iterator over disjoint, sorted tables.
 pub struct LevelIter {
     order: KeyOrder,
     tables: Vec<Arc<TableHandle>>,
@@ -41,12 +41,12 @@ pub struct LevelIter {
 }
 
 impl LevelIter {
-    /// An iterator over `tables`, sorted by key and disjoint.
+    /// Creates an iterator over `tables`, which must be sorted by key and disjoint.
     pub fn new(order: KeyOrder, tables: Vec<Arc<TableHandle>>, mode: ReadMode) -> Self {
         LevelIter { order, tables, mode, open: None }
     }
 
-    /// Opens table `index`, unless it is open; false if there is none.
+    /// Opens table `index` unless it is open; returns false if there is no such table.
     fn open(&mut self, index: Option<usize>) -> Result<bool> {
         let Some(handle) = index.and_then(|index| self.tables.get(index)) else {
             self.open = None;
@@ -64,7 +64,7 @@ impl LevelIter {
         &mut self.open.as_mut().expect("a table is open").1
     }
 
-    /// At the end of a table: goes on with the next ones.
+    /// Moves from the end of a table to the first entry of the next table that has one.
     fn skip_forward(&mut self) -> Result<()> {
         while let Some((index, iter)) = &self.open {
             if iter.valid() {

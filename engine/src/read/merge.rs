@@ -1,6 +1,6 @@
-//! Several sorted iterators as one. With few inputs, as here, looking at each of them to find the
-//! next is faster than a heap; with many the heap's logarithm would win, so the current and the
-//! runner-up are kept: most steps need one comparison.
+//! Merges several sorted iterators into one. With as few inputs as here, comparing all of them to
+//! find the next entry is faster than a heap. The runner-up is remembered, so that most steps need
+//! one comparison.
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
@@ -8,26 +8,26 @@ use crate::base::key::{KeyOrder, Trailer};
 use crate::read::input::SortedRunIter;
 use std::cmp::Ordering;
 
-/// Which way the inputs stand.
+/// The direction in which the inputs are positioned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MergeDirection {
     Forward,
     Backward,
 }
 
-/// A merge of iterators. Every (user key, trailer) is in one input only, as sequence numbers are
+/// A merging iterator. Every (user key, trailer) is in one input only, because sequence numbers are
 /// never used twice (I6).
 pub struct MergeIter {
     order: KeyOrder,
     inputs: Vec<SortedRunIter>,
     direction: MergeDirection,
     current: Option<usize>,
-    /// The input that stands closest behind the current one; `None` if there is no other.
+    /// The input whose entry follows the current one; `None` if there is none or it is unknown.
     second: Option<usize>,
 }
 
 impl MergeIter {
-    /// A merge of these inputs.
+    /// Creates a merge of these inputs.
     pub fn new(order: KeyOrder, inputs: Vec<SortedRunIter>) -> Self {
         MergeIter { order, inputs, direction: MergeDirection::Forward, current: None, second: None }
     }
@@ -36,7 +36,7 @@ impl MergeIter {
         (self.inputs[index].user_key(), self.inputs[index].trailer())
     }
 
-    /// True if input `a` comes before input `b` in the present direction.
+    /// Returns true if input `a` comes before input `b` in the current direction.
     fn before(&self, a: usize, b: usize) -> bool {
         let ordering = self.order.compare_entries(self.at(a), self.at(b));
         match self.direction {
@@ -65,7 +65,7 @@ impl MergeIter {
         (self.current, self.second) = (first, second);
     }
 
-    /// After the current input moved on: it often still comes before all others.
+    /// Restores `current` after that input has moved; it often still comes before all others.
     fn repick(&mut self, moved: usize) {
         let still_first = self.inputs[moved].valid()
             && self.second.is_none_or(|second| self.before(moved, second));
@@ -74,7 +74,7 @@ impl MergeIter {
         }
     }
 
-    /// Turns every input to the other side of the current entry.
+    /// Moves every other input to the other side of the current entry.
     fn turn(&mut self, direction: MergeDirection) -> Result<()> {
         let Some(current) = self.current else {
             return Ok(());
@@ -109,7 +109,7 @@ impl MergeIter {
     fn step(&mut self, direction: MergeDirection) -> Result<()> {
         if self.direction != direction {
             self.turn(direction)?;
-            // The others stand elsewhere now; only the current one is known to be first.
+            // The other inputs have moved, so the runner-up is unknown.
             self.second = None;
         }
         let Some(current) = self.current else {
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(here(&iter), *expected);
             iter.prev().unwrap();
         }
-        // Turn at every place, in both directions.
+        // The direction is reversed at every entry, from both directions.
         for turn in 0..all.len() {
             iter.seek_to_first().unwrap();
             (0..turn).for_each(|_| iter.next().unwrap());

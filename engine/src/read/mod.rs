@@ -1,7 +1,7 @@
-//! Floor 5: the way out. Point reads and cursors over one [`crate::version::view::View`], and the
-//! only place where a value pointer becomes a value for a user.
+//! Floor 5: point reads and cursors over one [`crate::version::view::View`], and the only place
+//! where a value pointer becomes a value for a user.
 //!
-//! Nothing here takes a lock that a writer needs, and nothing a reader holds is ever taken away
+//! Nothing here takes a lock that a writer needs, and nothing that a reader holds is ever removed.
 //! under it.
 
 pub mod cursor;

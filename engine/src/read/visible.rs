@@ -1,27 +1,28 @@
-//! What a reader at one sequence number sees of a walk over entries: the newest entry of each
-//! key, tombstones hidden, within bounds.
+//! The entries that a reader at one sequence number sees in a walk over entries: the newest entry
+//! of each key within bounds, without tombstones.
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use std::cmp::Ordering;
 
-/// Keys between two ends.
+/// A range of keys.
 #[derive(Debug, Clone, Default)]
 pub struct Bounds {
-    /// Where it begins.
+    /// The lower end; `None` if the range has none.
     pub lower: Option<Vec<u8>>,
-    /// Where it ends.
+    /// The upper end; `None` if the range has none.
     pub upper: Option<Vec<u8>>,
-    /// True if `lower` itself does not belong to it; else it does.
+    /// True if `lower` itself is excluded; else it is included.
     pub open_lower: bool,
-    /// True if `upper` itself belongs to it; else it does not. In an order of the user's there
-    /// may be no key behind a key, so neither can be told by another key.
+    /// True if `upper` itself is included; else it is excluded. Both flags are needed because in a
+    /// user's order there may be no key right after another key that could be given as the end
+    /// instead.
     pub closed_upper: bool,
 }
 
 impl Bounds {
-    /// True of a key in front of it.
+    /// Returns true if `key` is before the range.
     pub fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.lower.as_ref().is_some_and(|lower| match order.compare(key, lower) {
             Ordering::Less => true,
@@ -30,7 +31,7 @@ impl Bounds {
         })
     }
 
-    /// True of a key behind it.
+    /// Returns true if `key` is behind the range.
     pub fn is_behind(&self, order: &KeyOrder, key: &[u8]) -> bool {
         self.upper.as_ref().is_some_and(|upper| match order.compare(key, upper) {
             Ordering::Less => false,
@@ -42,9 +43,9 @@ impl Bounds {
 
 /// Walks user keys with their newest visible entry.
 ///
-/// Going forward the inner iterator stands on the current entry. Going backward it stands before
-/// all entries of the current key, which is kept aside, since the newest entry of a key is the
-/// last one met on the way.
+/// Going forward, the inner iterator is on the current entry. Going backward, it is before all
+/// entries of the current key; the visible entry is copied, because the newest entry of a key is
+/// the last one met on the way.
 pub struct VisibleIter<I> {
     inner: I,
     order: KeyOrder,
@@ -64,7 +65,7 @@ enum VisibleState {
 }
 
 impl<I: EntryIter> VisibleIter<I> {
-    /// What is visible at `seqno` of `inner`, within `bounds`.
+    /// Creates an iterator over the entries of `inner` that are visible at `seqno` within `bounds`.
     pub fn new(inner: I, order: KeyOrder, seqno: SeqNo, bounds: Bounds) -> Self {
         VisibleIter {
             inner,
@@ -78,27 +79,27 @@ impl<I: EntryIter> VisibleIter<I> {
         }
     }
 
-    /// True if it stands on a key.
+    /// Returns true if the iterator is on a key.
     pub fn valid(&self) -> bool {
         self.state != VisibleState::Invalid
     }
 
-    /// The key it stands on.
+    /// Returns the current key.
     pub fn user_key(&self) -> &[u8] {
         if self.state == VisibleState::Backward { &self.key } else { self.inner.user_key() }
     }
 
-    /// The sequence number and kind of the visible entry.
+    /// Returns the sequence number and kind of the visible entry.
     pub fn trailer(&self) -> Trailer {
         if self.state == VisibleState::Backward { self.trailer } else { self.inner.trailer() }
     }
 
-    /// The stored payload of the visible entry.
+    /// Returns the stored payload of the visible entry.
     pub fn payload(&self) -> &[u8] {
         if self.state == VisibleState::Backward { &self.payload } else { self.inner.payload() }
     }
 
-    /// Stands on the first key.
+    /// Moves to the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.state = VisibleState::Invalid;
         match self.bounds.lower.clone() {
@@ -109,7 +110,7 @@ impl<I: EntryIter> VisibleIter<I> {
         self.settle_forward(false)
     }
 
-    /// Stands on the last key.
+    /// Moves to the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.state = VisibleState::Invalid;
         match self.bounds.upper.clone() {
@@ -122,7 +123,7 @@ impl<I: EntryIter> VisibleIter<I> {
         self.settle_backward()
     }
 
-    /// Stands on the first key at or behind `user_key`.
+    /// Moves to the first key at or after `user_key`.
     pub fn seek(&mut self, user_key: &[u8]) -> Result<()> {
         if self.bounds.is_before(&self.order, user_key) {
             return self.seek_to_first();
@@ -132,19 +133,19 @@ impl<I: EntryIter> VisibleIter<I> {
         self.settle_forward(false)
     }
 
-    /// Stands on the last key at or before `user_key`.
+    /// Moves to the last key at or before `user_key`.
     pub fn seek_for_prev(&mut self, user_key: &[u8]) -> Result<()> {
         if self.bounds.is_behind(&self.order, user_key) {
             return self.seek_to_last();
         }
         self.state = VisibleState::Invalid;
-        // Everything of `user_key` itself sorts at or before this place, but for its last
-        // conceivable entry, which can't exist: sequence numbers start at one.
+        // All entries of `user_key` sort before this place, except for the last conceivable one,
+        // which cannot exist because sequence numbers start at one.
         self.inner.seek_before(user_key, Trailer::LAST)?;
         self.settle_backward()
     }
 
-    /// Steps to the next key. Requires: valid.
+    /// Moves to the next key; does nothing without a current key.
     pub fn next(&mut self) -> Result<()> {
         match self.state {
             VisibleState::Invalid => Ok(()),
@@ -155,7 +156,7 @@ impl<I: EntryIter> VisibleIter<I> {
                 self.settle_forward(true)
             }
             VisibleState::Backward => {
-                // The inner iterator stands before the entries of the current key.
+                // The inner iterator is before the entries of the current key.
                 self.state = VisibleState::Invalid;
                 let key = std::mem::take(&mut self.key);
                 self.inner.seek(&key, Trailer::LAST)?;
@@ -165,7 +166,7 @@ impl<I: EntryIter> VisibleIter<I> {
         }
     }
 
-    /// Steps to the key before. Requires: valid.
+    /// Moves to the previous key; does nothing without a current key.
     pub fn prev(&mut self) -> Result<()> {
         if self.state == VisibleState::Forward {
             self.state = VisibleState::Invalid;
@@ -181,7 +182,7 @@ impl<I: EntryIter> VisibleIter<I> {
         self.inner.next().inspect_err(|_| self.state = VisibleState::Invalid)
     }
 
-    /// From where the inner iterator stands, finds the next visible key; with `skip`, one that is
+    /// Finds the next visible key from the inner iterator's position on; with `skip`, one that is
     /// not `self.key`.
     fn settle_forward(&mut self, mut skip: bool) -> Result<()> {
         self.state = VisibleState::Invalid;
@@ -206,8 +207,8 @@ impl<I: EntryIter> VisibleIter<I> {
         Ok(())
     }
 
-    /// From where the inner iterator stands, walks back over the entries of one key after the
-    /// other until one has a visible value; keeps that aside.
+    /// Walks back from the inner iterator's position, key by key, until one has a visible value,
+    /// and copies that entry.
     fn settle_backward(&mut self) -> Result<()> {
         self.state = VisibleState::Invalid;
         while self.inner.valid() {
@@ -222,9 +223,9 @@ impl<I: EntryIter> VisibleIter<I> {
         Ok(())
     }
 
-    /// Walks back over all entries of the key the inner iterator stands on; true if the newest
-    /// visible one is a value, which is then kept aside. Steps at least once: an order of the
-    /// user's by which a key is not even equal to itself must not hold the walk.
+    /// Walks back over all entries of the key under the inner iterator. Returns true if the newest
+    /// visible entry is a value, which is then copied. It steps at least once, so that a user's
+    /// order by which a key is not even equal to itself cannot stop the walk.
     fn collect_newest(&mut self) -> Result<bool> {
         self.key.clear();
         self.key.extend_from_slice(self.inner.user_key());
@@ -232,7 +233,7 @@ impl<I: EntryIter> VisibleIter<I> {
         loop {
             let trailer = self.inner.trailer();
             if trailer.seqno() <= self.seqno {
-                // Oldest first: the last one taken is the newest visible.
+                // Oldest first: the last one taken is the newest visible entry.
                 found = trailer.kind()? != EntryKind::Delete;
                 if found {
                     self.trailer = trailer;

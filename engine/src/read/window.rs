@@ -1,42 +1,42 @@
-//! What a cursor has read ahead: entries in walking order, their separated values on the way
-//! (WiscKey, section 3.3.1).
+//! The entries that a cursor has read ahead, in the order of its walk, with their separated values
+//! being fetched (WiscKey, section 3.3.1).
 
 use crate::base::error::{Error, Result};
 use crate::base::value::Value;
 use crate::read::fetch::Fetching;
 use std::collections::VecDeque;
 
-/// The first window holds this many values; each next one twice as many...
+/// The number of values in the first window; each next one has twice as many.
 const FIRST_WINDOW: usize = 4;
-/// ...up to this many...
+/// The greatest number of values in a window.
 const MAX_WINDOW: usize = 128;
-/// ...or this many bytes, but at least one value.
+/// A window gets no more values once it has this many bytes; it has at least one value.
 pub const MAX_WINDOW_BYTES: u64 = 4 << 20;
-/// A cursor whose last values were not asked for, this many in a row, stops fetching ahead.
+/// A cursor stops reading ahead when this many values in a row were not asked for.
 const PATIENCE: usize = 16;
 
 /// One entry read ahead.
 pub struct WindowEntry {
-    /// Its key.
+    /// The entry's key.
     pub key: Vec<u8>,
-    /// Its value, or where it will come from.
+    /// The entry's value, or where it will come from.
     pub value: WindowValue,
 }
 
-/// The value of an [`WindowEntry`].
+/// The value of a [`WindowEntry`].
 pub enum WindowValue {
-    /// Here it is; or the error that its fetch ended with.
+    /// The value, or the error with which its fetch ended.
     Ready(Result<Value>),
-    /// Value number so-and-so of batch number so-and-so.
+    /// The value is still in a batch of fetched values.
     Fetched {
-        /// Counted from the cursor's first batch.
+        /// The number of the batch, counted from the cursor's first one.
         batch: u64,
-        /// Its number in the batch.
+        /// The index of the value in the batch.
         index: usize,
     },
 }
 
-/// Entries ahead of a cursor; the first is the one it stands on.
+/// The entries ahead of a cursor; the first is the cursor's current entry.
 #[derive(Default)]
 pub struct Window {
     items: VecDeque<WindowEntry>,
@@ -46,34 +46,34 @@ pub struct Window {
     size: usize,
     unasked: usize,
     asked: bool,
-    /// What reading further ahead ended with; delivered when the cursor gets there.
+    /// The error that ended reading ahead; it is returned when the cursor gets there.
     error: Option<Error>,
 }
 
 impl Window {
-    /// Forgets everything; reads not begun are cancelled.
+    /// Drops all entries and batches; reads that have not begun are cancelled.
     pub fn clear(&mut self) {
         *self = Window { size: self.size, ..Window::default() };
     }
 
-    /// Starts small again: the walk was interrupted.
+    /// Resets the window to its first size, because the walk was interrupted.
     pub fn reset_size(&mut self) {
         self.size = 0;
     }
 
-    /// True if the cursor stands on an entry of the window.
+    /// Returns true if the cursor's current entry is in the window.
     pub fn is_open(&self) -> bool {
         !self.items.is_empty()
     }
 
-    /// The entry the cursor stands on.
+    /// Returns the cursor's current entry; `None` if the window is closed.
     pub fn front(&self) -> Option<&WindowEntry> {
         self.items.front()
     }
 
-    /// How many values the next batch should hold; 0 if enough is on the way.
+    /// Returns how many values the next batch should hold; 0 if enough are being fetched.
     pub fn wanted(&mut self) -> usize {
-        // Late rather than early: what is read ahead of a short scan's end is read in vain.
+        // A batch starts late, because values read ahead beyond the end of a short scan are wasted.
         if self.error.is_some() || self.items.len() > self.size / 4 {
             return 0;
         }
@@ -81,19 +81,21 @@ impl Window {
         self.size
     }
 
-    /// The number that the next batch will have.
+    /// Returns the number that the next batch will have.
     pub fn next_batch(&self) -> u64 {
         self.first_batch + self.batches.len() as u64
     }
 
-    /// Adds what was read ahead.
+    /// Adds entries that were read ahead, their batch, and the error that ended reading ahead, if
+    /// any.
     pub fn extend(&mut self, items: Vec<WindowEntry>, batch: Fetching, error: Option<Error>) {
         self.items.extend(items);
         self.batches.push_back(batch);
         self.error = error;
     }
 
-    /// Steps to the next entry. The error of reading ahead is delivered in its place.
+    /// Steps to the next entry; returns the error of reading ahead when the entries before it are
+    /// used up.
     pub fn pop(&mut self) -> Result<()> {
         if let Some(item) = self.items.pop_front() {
             self.unasked = if self.asked { 0 } else { self.unasked + 1 };
@@ -110,7 +112,7 @@ impl Window {
         }
     }
 
-    /// Lets go of batches that no entry waits for.
+    /// Drops batches that no entry needs any more.
     fn drop_finished(&mut self) {
         let needed = self.items.iter().find_map(|item| match item.value {
             WindowValue::Fetched { batch, .. } => Some(batch),
@@ -122,12 +124,12 @@ impl Window {
         }
     }
 
-    /// True if the last values were fetched in vain.
+    /// Returns true if the last values were fetched without being asked for.
     pub fn is_in_vain(&self) -> bool {
         self.unasked >= PATIENCE
     }
 
-    /// The value of the entry the cursor stands on; waits for it if it is on the way.
+    /// Returns the value of the current entry; waits for it if it is still being fetched.
     pub fn value(&mut self) -> Result<Value> {
         self.asked = true;
         let Some(item) = self.items.front_mut() else {

@@ -74,7 +74,7 @@ pub const HEAD_BYTES: usize = HEADER_BYTES + 48;
 pub enum SegmentKind {
     /// Commit order: the segment is a part of the log.
     Log = 1,
-    /// Key order: the segment was written by value GC or by a reorganizing compaction.
+    /// Key order: the segment holds values copied by value GC or by a compaction job.
     Sorted = 2,
 }
 

@@ -351,8 +351,8 @@ impl VersionSet {
     /// Removes a file and closes its cached descriptor as one operation, because a deleted file
     /// that is still open keeps its disk space.
     fn unlink(&self, path: &Path) -> Result<()> {
-        // I5: no durable version names it. A crash before leaves an orphan, which the next opening
-        // removes; a crash after leaves nothing.
+        // I5: no durable version names it. A crash before or after leaves an orphan, which the next
+        // opening removes, or nothing.
         self.tables.files.remove(path)
     }
 
