@@ -51,12 +51,13 @@ pub fn seed(a: u64, b: u64) -> u64 {
 pub struct RunningHash(Xxh3);
 
 impl RunningHash {
-    /// Of nothing yet, bound to `seed`.
+    /// Makes the hash of no bytes yet, bound to `seed`.
     pub fn with_seed(seed: u64) -> Self {
         RunningHash(Xxh3::with_seed(seed))
     }
 
-    /// The [`checksum32`] of all bytes so far, bound to the seed it began with.
+    /// Returns the [`checksum32`] of all bytes added so far, bound to the seed that this hash was
+    /// made with.
     pub fn checksum32(&self) -> u32 {
         (self.hash() as u32).max(1)
     }

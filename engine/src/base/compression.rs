@@ -57,12 +57,12 @@ pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
     pays(raw.len(), compressed.len()).then_some((codec, compressed))
 }
 
-/// The most bytes that one byte of LZ4 can stand for.
+/// The largest number of bytes that one byte of LZ4 can decompress to.
 const LZ4_MOST: usize = 255;
 
 /// Decompresses `stored` bytes, whose checksum has been verified, into exactly `raw_len` bytes. The
-/// caller has bounded `raw_len` (I7); no memory is taken for a length that cannot come out of
-/// `stored`.
+/// caller has bounded `raw_len` (I7); no memory is allocated for a length that `stored` cannot
+/// decompress to.
 pub fn decompress(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>> {
     let wrong = |why: String| Error::corruption(format!("cannot decompress: {why}"));
     let raw = match codec {
@@ -80,7 +80,7 @@ pub fn decompress(codec: Codec, stored: &[u8], raw_len: usize) -> Result<Vec<u8>
         }
         #[cfg(feature = "zstd")]
         Codec::Zstd => {
-            // Each frame of ours says how long its content is.
+            // Each frame that the engine writes states the length of its content.
             let said = zstd::zstd_safe::get_frame_content_size(stored).ok().flatten();
             if said != Some(raw_len as u64) {
                 return Err(wrong(format!("{said:?} bytes are said to be in {raw_len}")));
@@ -133,12 +133,13 @@ mod tests {
 
     #[test]
     fn i7_a_length_that_cannot_come_out_takes_no_memory() {
-        // The longest run that lz4 can say, so the ratio is as high as it gets.
+        // This is the longest run that LZ4 can encode, so the compression ratio is as high as
+        // possible.
         let zeroes = vec![0; 1 << 20];
         let (codec, small) = compress(Codec::Lz4, &zeroes).unwrap();
         assert!(small.len() * (LZ4_MOST + 1) > zeroes.len());
         assert_eq!(decompress(codec, &small, zeroes.len()).unwrap(), zeroes);
-        // More than a process can have: taking it would end this one.
+        // A process cannot have this much memory: allocating it would abort the test.
         let error = decompress(codec, &small, isize::MAX as usize).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corruption);
         assert!(error.to_string().contains("lz4 can't become"), "{error}");

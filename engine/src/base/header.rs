@@ -163,7 +163,7 @@ impl Header {
         Self::decode(bytes)?.check(kind, database, file)
     }
 
-    /// Checks that it is the one expected.
+    /// Checks that kind, database and file id are the expected ones.
     pub fn check(&self, kind: FileKind, database: u64, file: u64) -> Result<()> {
         let header = self;
         if header.kind != kind {

@@ -1,9 +1,9 @@
-//! Memory for lengths that come from a disk.
+//! Allocation of memory for lengths that come from a disk.
 
 use super::error::{Error, ErrorKind, Result};
 
-/// So many zero bytes. Where there is no memory for them that is an error, and not the end of the
-/// process. The caller has checked that the length is plausible (I7).
+/// Returns `len` zero bytes. If there is no memory for them, returns an error instead of aborting
+/// the process. The caller has checked that the length is plausible (I7).
 pub fn zeroed(len: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let enough = usize::try_from(len).ok().filter(|len| bytes.try_reserve_exact(*len).is_ok());

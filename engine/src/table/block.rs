@@ -1,4 +1,4 @@
-//! A block of entries: data blocks, and the index block.
+//! The format of a block of entries, which data blocks and the index block share.
 //!
 //! ```text
 //! entry*         each: shared (varint)    bytes of key taken over from the entry before
@@ -8,13 +8,13 @@
 //! restart*       u32 each: offset of an entry that shares nothing, ascending, the first one zero
 //! restart count  u32, at least one
 //! ```
-//! The key is the *internal* key: the user key followed by its eight trailer bytes; sharing runs
-//! into the trailer where user keys are equal. Data blocks restart every 16 entries, the index at
-//! each.
+//! The key is the *internal* key: the user key followed by its eight trailer bytes. If user keys
+//! are equal, the shared bytes extend into the trailer. Data blocks restart every 16 entries, the
+//! index at each entry.
 //!
-//! Reader: binary search over the restarts, whose keys lie in one piece, then forward from the last
-//! one before the target. Bytes come here only after their checksum held, and yet no bytes can
-//! make this code panic or run for ever: whatever does not fit is corruption (I7).
+//! Reader: binary search over the restarts, whose keys are stored in full, then forward from the
+//! last one before the target. Bytes come here only after their checksum was verified. Even so, no
+//! bytes can make this code panic or loop for ever: whatever does not fit is corruption (I7).
 
 use crate::base::coding::{Reader, put_varint};
 use crate::base::error::{Error, Result};
@@ -22,7 +22,7 @@ use crate::base::key::{KeyOrder, MAX_KEY_BYTES, Trailer, push_internal, split_in
 use crate::cache::BlockBytes;
 use std::ops::Range;
 
-/// How many entries of a data block follow a restart before the next.
+/// The number of entries of a data block from one restart to the next.
 pub(super) const RESTART_INTERVAL: usize = 16;
 
 const COUNT_BYTES: usize = 4;
@@ -31,14 +31,14 @@ pub(super) fn broken(what: &str) -> Error {
     Error::corruption(format!("the block is malformed: {what}"))
 }
 
-/// Where the parts of one entry lie in the block.
+/// The places of the parts of one entry in the block.
 pub(super) struct RawEntry {
     pub(super) shared: usize,
     pub(super) key: Range<usize>,
     pub(super) payload: Range<usize>,
 }
 
-/// Reads the entry at `at`; everything it names lies within `entries`.
+/// Decodes the entry at offset `at`. Returns `None` if a part of it would lie outside `entries`.
 #[inline]
 pub(super) fn decode_entry(entries: &[u8], at: usize) -> Option<RawEntry> {
     let rest = entries.get(at..)?;
@@ -66,7 +66,7 @@ fn long_lengths(rest: &[u8]) -> Option<(usize, usize, usize, usize)> {
     Some((shared, unshared, payload, rest.len() - reader.rest().len()))
 }
 
-/// The decoded bytes of a block, and where its restarts are. Cheap to clone.
+/// A decoded block and the place of its restarts. It is cheap to clone.
 #[derive(Clone, Default)]
 pub(super) struct Block {
     bytes: BlockBytes,
@@ -75,7 +75,7 @@ pub(super) struct Block {
 }
 
 impl Block {
-    /// Looks at the end of the block, where the restarts are.
+    /// Makes a block from its decoded bytes, and locates the restarts at its end.
     pub(super) fn new(bytes: BlockBytes) -> Result<Block> {
         let (before, count) =
             bytes.split_last_chunk::<COUNT_BYTES>().ok_or_else(|| broken("it is too short"))?;
@@ -88,23 +88,23 @@ impl Block {
         Ok(Block { bytes, entries_end, restarts })
     }
 
-    /// The bytes of its entries.
+    /// Returns the bytes of the entries.
     #[inline]
     pub(super) fn entries(&self) -> &[u8] {
         self.bytes.get(..self.entries_end).unwrap_or_default()
     }
 
-    /// How many restarts it has.
+    /// Returns the number of restarts.
     pub(super) fn restarts(&self) -> usize {
         self.restarts
     }
 
-    /// Bytes of memory.
+    /// Returns the memory that the block takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes.capacity()
     }
 
-    /// Where restart number `number` points.
+    /// Returns the offset that restart `number` points to.
     #[inline]
     pub(super) fn restart(&self, number: usize) -> Result<usize> {
         let field = self.entries_end + 4 * number;
@@ -114,7 +114,7 @@ impl Block {
         }
     }
 
-    /// The internal key and the payload at a restart.
+    /// Returns the internal key and the payload of the entry at restart `number`.
     #[inline]
     pub(super) fn restart_entry(&self, number: usize) -> Result<(&[u8], &[u8])> {
         let entries = self.entries();
@@ -125,8 +125,9 @@ impl Block {
         Ok((key, entries.get(entry.payload).unwrap_or_default()))
     }
 
-    /// How many restarts have keys before the target; those before the range `unclear` have, those
-    /// behind it have not.
+    /// Returns the number of restarts whose keys are before the target. Only the restarts in
+    /// `unclear` are compared: the caller has found that those before it are before the target, and
+    /// those after it are not.
     #[inline]
     pub(super) fn restarts_before(
         &self,
@@ -149,7 +150,7 @@ impl Block {
     }
 }
 
-/// Builds one block after the other.
+/// A builder of blocks, one after the other.
 pub(super) struct BlockBuilder {
     bytes: Vec<u8>,
     restarts: Vec<u32>,
@@ -160,7 +161,7 @@ pub(super) struct BlockBuilder {
 }
 
 impl BlockBuilder {
-    /// A builder of blocks that restart every `interval` entries.
+    /// Makes a builder of blocks that restart every `interval` entries.
     pub(super) fn new(interval: usize) -> Self {
         BlockBuilder {
             bytes: Vec::new(),
@@ -172,22 +173,22 @@ impl BlockBuilder {
         }
     }
 
-    /// True if the block has no entry yet.
+    /// Returns true if the block has no entry yet.
     pub(super) fn is_empty(&self) -> bool {
         self.restarts.is_empty()
     }
 
-    /// Bytes that the block would take if it were finished now.
+    /// Returns the size in bytes that the block would have if it were finished now.
     pub(super) fn size(&self) -> usize {
         self.bytes.len() + 4 * self.restarts.len() + COUNT_BYTES
     }
 
-    /// The internal key added last, in this block or one before.
+    /// Returns the internal key added last, in this block or an earlier one.
     pub(super) fn last_key(&self) -> &[u8] {
         &self.last_key
     }
 
-    /// Appends an entry; the caller keeps the order and the block below 4 GiB.
+    /// Appends an entry. Requires: entries come in order, and the block stays below 4 GiB.
     pub(super) fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) {
         self.next_key.clear();
         push_internal(&mut self.next_key, user_key, trailer);
@@ -209,7 +210,7 @@ impl BlockBuilder {
         std::mem::swap(&mut self.last_key, &mut self.next_key);
     }
 
-    /// Hands the finished block to `take` and begins the next.
+    /// Finishes the block, returns the result of `take` on its bytes, and begins the next block.
     pub(super) fn finish<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
         for restart in &self.restarts {
             self.bytes.extend_from_slice(&restart.to_le_bytes());
@@ -223,7 +224,7 @@ impl BlockBuilder {
     }
 }
 
-/// How many bytes `a` and `b` have in common at their start.
+/// Returns the length of the common prefix of `a` and `b`.
 pub(super) fn common_prefix(a: &[u8], b: &[u8]) -> usize {
     a.iter().zip(b).take_while(|(a, b)| a == b).count()
 }

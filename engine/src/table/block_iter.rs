@@ -1,41 +1,41 @@
-//! Walking the entries of one block, in both directions, without an allocation per entry.
+//! The iterator over the entries of one block, in both directions, without an allocation per entry.
 //!
-//! Place in the data's way: `reader.rs` seeks once with it, `iter.rs` walks block after block.
-//! The key is put together in a buffer that lives as long as the iterator; payloads stay where they
-//! are. Upholds I7 with `block.rs`: no bytes make it panic or loop.
+//! Place in the data's way: `reader.rs` seeks once with it; `iter.rs` walks block after block. Each
+//! key is assembled in a buffer that lives as long as the iterator; payloads are not copied.
+//! Upholds I7 together with `block.rs`: no bytes make it panic or loop for ever.
 
 use super::block::{Block, broken, decode_entry};
 use crate::base::error::Result;
 use crate::base::key::{KeyOrder, MAX_KEY_BYTES, Trailer, split_internal};
 use std::ops::Range;
 
-/// Stands on an entry of a block, or on none.
+/// An iterator that stands on an entry of a block or on none.
 #[derive(Default)]
 pub(super) struct BlockIter {
     block: Block,
     valid: bool,
-    /// Offset of the entry it stands on, and of the one behind.
+    /// `at` is the offset of the current entry, `next` that of the entry after it.
     at: usize,
     next: usize,
-    /// The internal key it stands on.
+    /// The internal key of the current entry.
     key: Vec<u8>,
     trailer: u64,
     payload: Range<usize>,
 }
 
 impl BlockIter {
-    /// An iterator over `block`, on no entry yet.
+    /// Makes an iterator over `block`, which stands on no entry yet.
     pub(super) fn new(block: Block) -> Self {
         BlockIter { block, ..BlockIter::default() }
     }
 
-    /// Goes over to another block, on no entry yet; keeps its buffer.
+    /// Switches to another block, on no entry yet. The key buffer is reused.
     pub(super) fn reset(&mut self, block: Block) {
         self.block = block;
         self.valid = false;
     }
 
-    /// Stands on no entry.
+    /// Makes the iterator invalid.
     pub(super) fn leave(&mut self) {
         self.valid = false;
     }
@@ -65,8 +65,8 @@ impl BlockIter {
         self.block.entries().get(self.payload.clone()).unwrap_or_default()
     }
 
-    /// Stands on the entry at `self.next`, whose predecessor's key is in the buffer; on none if
-    /// the entries end there.
+    /// Moves to the entry at `self.next`, whose predecessor's key is in the buffer, or to no entry
+    /// if the entries end there.
     #[inline]
     fn step(&mut self) -> Result<()> {
         self.valid = false;
@@ -94,7 +94,7 @@ impl BlockIter {
         Ok(())
     }
 
-    /// Stands on the entry of a restart.
+    /// Moves to the entry of restart `restart`.
     fn jump(&mut self, restart: usize) -> Result<()> {
         self.valid = false;
         self.key.clear();
@@ -118,7 +118,7 @@ impl BlockIter {
         Ok(())
     }
 
-    /// Stands on the first entry at or behind the target; on none if all are before it.
+    /// Moves to the first entry at or after the target, or to no entry if all are before it.
     pub(super) fn seek(
         &mut self,
         order: &KeyOrder,
@@ -137,7 +137,7 @@ impl BlockIter {
         Ok(())
     }
 
-    /// Stands on the last entry strictly before the target; on none if there is none.
+    /// Moves to the last entry strictly before the target, or to no entry if there is none.
     pub(super) fn seek_before(
         &mut self,
         order: &KeyOrder,
@@ -154,7 +154,8 @@ impl BlockIter {
         self.step()
     }
 
-    /// Goes back to the last restart before, and forward again up to here.
+    /// Moves to the previous entry: goes back to the last restart before the current entry, and
+    /// forward from there.
     pub(super) fn prev(&mut self) -> Result<()> {
         debug_assert!(self.valid);
         self.valid = false;

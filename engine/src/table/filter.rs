@@ -1,16 +1,16 @@
-//! The filter: which user keys are certainly not in the table. A split-block Bloom filter (Putze,
-//! Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters"), so that a question costs
-//! one cache line.
+//! The filter of a table, which rules out absent user keys. It is a split-block Bloom filter
+//! (Putze, Sanders, Singler: "Cache-, Hash- and Space-Efficient Bloom Filters"), so that a lookup
+//! costs one cache line.
 //!
 //! ```text
 //! group*   32 bytes: eight lanes, u32 little-endian
 //! ```
-//! A key with hash h = `base::checksum::key_hash(user key)` belongs to group
-//! ((h >> 32) × groups) >> 32 and sets in each lane i the bit ((low half of h) × ODD\[i\]) >> 27,
-//! products modulo 2³². Nothing else is stored. All of it is part of the table format.
+//! A key with hash h = `base::checksum::key_hash(user key)` belongs to group ((h >> 32) × groups)
+//! >> 32. In each lane i it sets the bit ((low half of h) × ODD\[i\]) >> 27, where the product is
+//! modulo 2³². Nothing else is stored. All of this is part of the table format.
 //!
-//! At 10 bits per key about 1.2 % of absent keys pass. There is no filter where a comparator may
-//! call keys equal whose bytes, and so hashes, differ.
+//! At 10 bits per key about 1.2 % of absent keys pass. There is no filter if a comparator orders
+//! the keys, because it may call keys equal whose bytes, and therefore hashes, differ.
 
 use super::format::MAX_BLOCK_BYTES;
 use crate::base::error::{Error, Result};
@@ -30,14 +30,14 @@ const ODD: [u32; LANES] = [
     0xb55a_4f09,
 ];
 
-/// The bits of one group; never straddles a cache line.
+/// One group of the filter. It never straddles a cache line.
 #[derive(Clone, Copy, Default)]
 #[repr(align(32))]
 struct Group([u32; LANES]);
 
 #[inline]
 fn group_of(hash: u64, groups: usize) -> usize {
-    // The product of two numbers below 2^32.
+    // Both factors are below 2^32, so the product fits 64 bits.
     (((hash >> 32) * groups as u64) >> 32) as usize
 }
 
@@ -46,13 +46,13 @@ fn bits_of(hash: u64) -> [u32; LANES] {
     ODD.map(|odd| 1 << ((hash as u32).wrapping_mul(odd) >> 27))
 }
 
-/// The filter of an open table.
+/// The Bloom filter of an open table.
 pub(super) struct Filter {
     groups: Vec<Group>,
 }
 
 impl Filter {
-    /// Reads a filter block.
+    /// Decodes a filter block.
     pub(super) fn decode(bytes: &[u8]) -> Result<Filter> {
         let (groups, rest) = bytes.as_chunks::<GROUP_BYTES>();
         if groups.is_empty() || !rest.is_empty() {
@@ -68,7 +68,7 @@ impl Filter {
         Ok(Filter { groups: groups.iter().map(decode).collect() })
     }
 
-    /// False if no key with this hash is in the table.
+    /// Returns false if certainly no key with this hash is in the table.
     #[inline]
     pub(super) fn may_contain(&self, hash: u64) -> bool {
         let Some(group) = self.groups.get(group_of(hash, self.groups.len())) else {
@@ -81,13 +81,13 @@ impl Filter {
         missing == 0
     }
 
-    /// Bytes of memory.
+    /// Returns the memory that the filter takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.groups.capacity() * GROUP_BYTES
     }
 }
 
-/// Collects the hashes of keys.
+/// A builder of a filter, which collects the hashes of the keys.
 pub(super) struct FilterBuilder {
     hashes: Vec<u64>,
     bits_per_key: u32,
@@ -107,12 +107,12 @@ impl FilterBuilder {
         bits.div_ceil(8 * GROUP_BYTES).clamp(1, MAX_GROUPS)
     }
 
-    /// Bytes that the filter will take.
+    /// Returns the size in bytes that the filter will have.
     pub(super) fn size(&self) -> usize {
         self.groups() * GROUP_BYTES
     }
 
-    /// The filter block.
+    /// Returns the filter block.
     pub(super) fn finish(self) -> Vec<u8> {
         let mut groups = vec![Group::default(); self.groups()];
         for &hash in &self.hashes {

@@ -1,4 +1,4 @@
-//! The bytes of a table file.
+//! The format of a table file.
 //!
 //! ```text
 //! 40 bytes   header (base/header.rs), kind "TABL", file id = table id
@@ -8,7 +8,7 @@
 //! …          properties block
 //! 64 bytes   footer
 //! ```
-//! There is no byte between them. Every block is followed by its trailer:
+//! These parts adjoin. Every block is followed by its trailer:
 //!
 //! ```text
 //! offset  bytes  what
@@ -31,14 +31,14 @@
 //!
 //! Validity: the file is exactly as long as the manifest says; header and footer validate; filter,
 //! index and properties lie back to back and end at the footer; the index's handles lie back to
-//! back from the header to them; the properties say what the manifest says. A block is valid if
-//! its checksum holds, its length fits [`MAX_BLOCK_BYTES`] and what comes out of decompression is
-//! exactly that long. Since a checksum is seeded by the place, a block or file that was swapped
-//! with another never validates.
+//! back from the header to them; the properties agree with the manifest. A block is valid if its
+//! checksum holds, its length is at most [`MAX_BLOCK_BYTES`] and decompression yields exactly that
+//! length. Because each checksum is seeded by the place, a block or file that was swapped with
+//! another never validates.
 //!
 //! Reader: length, header, footer; then filter, index and properties in one read, which stay in
-//! memory; from then on one read per data block. What blocks hold: `block.rs` (data), `index.rs`,
-//! `filter.rs`, `properties.rs`.
+//! memory; after that one read per data block. The contents of the blocks are described in
+//! `block.rs` (data), `index.rs`, `filter.rs` and `properties.rs`.
 
 use crate::base::checksum::{RunningHash, checksum32, checksum64, seed};
 use crate::base::coding::{Reader, put_varint};
@@ -48,27 +48,28 @@ use crate::base::header::HEADER_BYTES;
 use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::base::pointer::TableId;
 
-/// Bytes behind every block.
+/// The size of the trailer after every block, in bytes.
 pub(super) const TRAILER_BYTES: usize = 9;
-/// Bytes of the footer.
+/// The size of the footer in bytes.
 pub(super) const FOOTER_BYTES: usize = 64;
-/// The largest block before compression: the largest entry, and room for lengths and restarts.
+/// The size of the largest block before compression, in bytes: the largest entry plus room for
+/// lengths and restarts.
 pub(super) const MAX_BLOCK_BYTES: usize = MAX_VALUE_BYTES + MAX_KEY_BYTES + (2 << 20);
-/// Where the first data block begins.
+/// The file offset of the first data block.
 pub(super) const DATA_START: u64 = HEADER_BYTES as u64;
 
 const MAGIC: &[u8; 8] = b"CLVTABLE";
 
-/// Where a block is.
+/// The place of a block in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BlockHandle {
     pub(super) offset: u64,
-    /// Bytes in the file, trailer included.
+    /// The size in the file in bytes, trailer included.
     pub(super) len: u32,
 }
 
 impl BlockHandle {
-    /// The offset behind it; decoding has checked that there is one.
+    /// Returns the offset after the block. Decoding has checked that it does not overflow.
     pub(super) fn end(self) -> u64 {
         self.offset.saturating_add(u64::from(self.len))
     }
@@ -91,7 +92,7 @@ impl BlockHandle {
     }
 }
 
-/// What binds the checksums of a file to it.
+/// The seed that binds the checksums of a file to it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FileSeed(u64);
 
@@ -105,7 +106,8 @@ impl FileSeed {
     }
 }
 
-/// Appends `raw` as a block that will lie at `offset`, compressed where it pays.
+/// Appends `raw` to `out` as a block that will lie at `offset` in the file. The block is compressed
+/// if that saves enough. Returns its handle.
 pub(super) fn seal(
     out: &mut Vec<u8>,
     seed: FileSeed,
@@ -141,7 +143,7 @@ struct SealedBlock<'a> {
     body: &'a [u8],
 }
 
-/// I7: nothing of a block is looked at before its checksum holds.
+/// I7: splits a sealed block into its parts, only after its checksum was verified.
 fn check(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<SealedBlock<'_>> {
     let short = || Error::corruption("the block is shorter than its trailer");
     let (covered, sum) = sealed.split_last_chunk::<4>().ok_or_else(short)?;
@@ -158,7 +160,8 @@ fn check(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<SealedBlock<'_>> 
     Ok(SealedBlock { codec, raw_len, body })
 }
 
-/// The bytes of the block at `offset` that `sealed` holds; no copy if it is not compressed.
+/// Verifies the sealed block at `offset` and returns its decompressed bytes. They are not copied if
+/// the block is not compressed.
 pub(super) fn unseal(seed: FileSeed, offset: u64, mut sealed: Vec<u8>) -> Result<Vec<u8>> {
     let found = check(seed, offset, &sealed)?;
     if found.codec == Codec::None {
@@ -168,31 +171,32 @@ pub(super) fn unseal(seed: FileSeed, offset: u64, mut sealed: Vec<u8>) -> Result
     decompress(found.codec, found.body, found.raw_len)
 }
 
-/// The same from bytes that hold other blocks as well.
+/// Does the same as [`unseal`] for a slice of a buffer that holds other blocks as well.
 pub(super) fn unseal_slice(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<Vec<u8>> {
     let found = check(seed, offset, sealed)?;
     decompress(found.codec, found.body, found.raw_len)
 }
 
-/// Tells tables apart whose numbers are alike: XXH3-64 over the checksums of all data blocks, as
-/// they lie in the file, in order.
+/// The fingerprint of a table, which distinguishes tables with the same numbers: XXH3-64 over the
+/// checksums of all data blocks in file order.
 #[derive(Default)]
 pub(super) struct Fingerprint(RunningHash);
 
 impl Fingerprint {
-    /// Takes in the sealed block that comes next; `bytes` may hold others before it.
+    /// Adds the next sealed block, which ends `bytes`; earlier blocks may precede it.
     pub(super) fn add(&mut self, bytes: &[u8]) {
-        // Its checksum comes last. What is too short to have one does not unseal either.
+        // The checksum is at the end of the block. A block too short to have one does not unseal
+        // either.
         self.0.update(&bytes[bytes.len().saturating_sub(4)..]);
     }
 
-    /// The fingerprint of what was taken in.
+    /// Returns the fingerprint of all blocks added.
     pub(super) fn value(&self) -> u64 {
         self.0.hash()
     }
 }
 
-/// Where the blocks behind the data are.
+/// The footer, which says where the blocks after the data are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
     pub(super) filter: Option<BlockHandle>,
@@ -201,12 +205,12 @@ pub(super) struct Footer {
 }
 
 impl Footer {
-    /// Where the data blocks end.
+    /// Returns the offset at which the data blocks end.
     pub(super) fn data_end(&self) -> u64 {
         self.filter.map_or(self.index.offset, |filter| filter.offset)
     }
 
-    /// Appends the footer that will lie at `offset`.
+    /// Appends the footer, which will lie at `offset`.
     pub(super) fn encode(&self, out: &mut Vec<u8>, seed: FileSeed, offset: u64) {
         let start = out.len();
         for handle in [self.filter, Some(self.index), Some(self.properties)] {
@@ -219,7 +223,7 @@ impl Footer {
         out.extend_from_slice(MAGIC);
     }
 
-    /// Reads the footer that lies at `offset`, and checks that what it names ends there.
+    /// Decodes the footer that lies at `offset`, and checks that its blocks end there.
     pub(super) fn decode(bytes: &[u8], seed: FileSeed, offset: u64) -> Result<Footer> {
         let mut reader = Reader::new(bytes);
         let covered = reader.take(FOOTER_BYTES - 16)?;

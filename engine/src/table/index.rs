@@ -1,18 +1,18 @@
-//! The index: which data block may hold a key.
+//! The index of a table, which names the data block that may hold a key.
 //!
-//! It is a block (`block.rs`) that restarts at each entry, one entry per data block:
+//! The index is a block (`block.rs`) that restarts at each entry, with one entry per data block:
 //!
 //! ```text
 //! key      a *bound*: at or behind every entry of the block, before every entry of the next
 //! payload  handle of the block: offset (varint), length with trailer (varint)
 //! ```
-//! The bound is the block's last internal key, or, where keys are ordered by bytes, a shorter user
-//! key strictly between the last of this block and the first of the next, with the trailer that
-//! sorts first. So a search for (key, sequence number) ends in one block: a bound that is no entry
-//! has a user key that no entry has.
+//! The bound is the block's last internal key. If keys are in byte order, it may instead be a
+//! shorter user key, strictly between the last of this block and the first of the next, with the
+//! trailer that sorts first. So a search for (key, sequence number) ends in one block, because a
+//! bound that is no entry has a user key that no entry has.
 //!
-//! In memory, where keys are ordered by bytes, eight bytes of each bound are kept in an array of
-//! numbers besides ([`Heads`]): nearly all of a search happens there.
+//! If keys are in byte order, memory also holds eight bytes of each bound in an array of numbers
+//! ([`Heads`]), where nearly all of a search happens.
 //!
 //! Validity: the handles lie back to back from the header to the end of the data; the last bound is
 //! the table's largest key.
@@ -26,14 +26,15 @@ use crate::cache::BlockBytes;
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// The index of an open table.
+/// The index of an open table, which finds the data block that may hold a key.
 pub(super) struct Index {
     block: Block,
     heads: Option<Heads>,
 }
 
-/// Of each bound's user key, the eight bytes behind what all of them begin with, as a number that
-/// sorts like them. A shorter one is padded with zeros, which can make heads equal, never misorder.
+/// The heads of all bounds: of each user key, the eight bytes after the prefix that all of them
+/// share, as a number that sorts like them. Shorter keys are padded with zeros, which can make
+/// heads equal but never misorders them.
 struct Heads {
     prefix: Vec<u8>,
     heads: Vec<u64>,
@@ -50,8 +51,8 @@ impl Heads {
         Ok(Heads { prefix, heads })
     }
 
-    /// The bounds before the range are before `user_key`, those behind it are behind; of those in
-    /// it their heads do not tell.
+    /// Returns the range of bounds whose heads do not decide. Bounds before the range sort before
+    /// `user_key`, and bounds after the range sort after it.
     #[inline]
     fn range(&self, user_key: &[u8]) -> Range<usize> {
         let len = self.prefix.len().min(user_key.len());
@@ -82,7 +83,7 @@ fn head(rest: &[u8]) -> u64 {
 }
 
 impl Index {
-    /// Reads an index and checks that its handles cover the data, which ends at `data_end`.
+    /// Decodes an index and checks that its handles cover the data, which ends at `data_end`.
     pub(super) fn new(bytes: BlockBytes, data_end: u64, order: &KeyOrder) -> Result<Index> {
         let block = Block::new(bytes)?;
         let heads = match order {
@@ -109,19 +110,19 @@ impl Index {
         Ok(index)
     }
 
-    /// How many data blocks there are.
+    /// Returns the number of data blocks.
     pub(super) fn len(&self) -> usize {
         self.block.restarts()
     }
 
-    /// Bytes of memory.
+    /// Returns the memory that the index takes, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let heads = self.heads.as_ref().map_or(0, |heads| 8 * heads.heads.capacity());
         self.block.bytes() + heads
     }
 
-    /// The number of the block where a search for the first entry at or behind the target starts;
-    /// `None` if all entries are before it.
+    /// Returns the number of the block in which a search for the first entry at or after the target
+    /// starts, or `None` if all entries are before it.
     #[inline]
     pub(super) fn block_for(
         &self,
@@ -137,7 +138,7 @@ impl Index {
         Ok((number < self.len()).then_some(number))
     }
 
-    /// Where block `number` is.
+    /// Returns the handle of block `number`.
     #[inline]
     pub(super) fn handle(&self, number: usize) -> Result<BlockHandle> {
         let mut reader = Reader::new(self.block.restart_entry(number)?.1);
@@ -146,16 +147,16 @@ impl Index {
         Ok(handle)
     }
 
-    /// The bound of block `number`, an internal key.
+    /// Returns the bound of block `number`, an internal key.
     pub(super) fn bound(&self, number: usize) -> Result<&[u8]> {
         Ok(self.block.restart_entry(number)?.0)
     }
 }
 
-/// Collects the bounds and handles of the blocks as they are written.
+/// A builder of the index, which collects the bounds and handles of the blocks as they are written.
 pub(super) struct IndexBuilder {
     block: BlockBuilder,
-    /// The block written last, whose bound depends on the key that follows.
+    /// The block written last, while its bound is open because it depends on the next key.
     open: Option<BlockHandle>,
     payload: Vec<u8>,
 }
@@ -165,18 +166,19 @@ impl IndexBuilder {
         IndexBuilder { block: BlockBuilder::new(1), open: None, payload: Vec::new() }
     }
 
-    /// Bytes that the index takes so far.
+    /// Returns the size in bytes that the index has so far.
     pub(super) fn size(&self) -> usize {
         self.block.size()
     }
 
-    /// Notes that a block was written.
+    /// Adds a block that was written.
     pub(super) fn wrote(&mut self, handle: BlockHandle) {
         debug_assert!(self.open.is_none());
         self.open = Some(handle);
     }
 
-    /// Notes the last key of the block written last, if that is new, and the first one behind.
+    /// Closes the block written last, if it is still open, with a bound between its last key and
+    /// the next user key.
     pub(super) fn goes_on(&mut self, order: &KeyOrder, last: &[u8], next_user_key: &[u8]) {
         if self.open.is_some() {
             let (user_key, trailer) = bound(order, last, next_user_key);
@@ -192,7 +194,8 @@ impl IndexBuilder {
         }
     }
 
-    /// Notes the table's last key and hands over the finished index.
+    /// Closes the last block with the table's last key, and returns the result of `take` on the
+    /// finished index.
     pub(super) fn finish<R>(&mut self, last: &[u8], take: impl FnOnce(&[u8]) -> R) -> R {
         let (user_key, trailer) = split_internal(last);
         self.close(user_key, trailer);
@@ -200,7 +203,8 @@ impl IndexBuilder {
     }
 }
 
-/// The shortest bound between a block's last key and the next block's first one.
+/// Returns a bound between a block's last key and the next block's first one: the last key, or a
+/// shorter user key.
 fn bound<'a>(order: &KeyOrder, last: &'a [u8], next_user_key: &'a [u8]) -> (&'a [u8], Trailer) {
     let (last_user_key, last_trailer) = split_internal(last);
     let len = common_prefix(last_user_key, next_user_key) + 1;

@@ -1,8 +1,8 @@
-//! Walking a table in both directions.
+//! The iterator over a table, in both directions.
 //!
-//! Place in the data's way: a cursor or a compaction merges these with others. An iterator keeps
-//! its table, and with it the memory of index and filter; it holds one block, and reads ahead
-//! (`read_ahead.rs`) once it goes from block to block.
+//! Place in the data's way: a cursor or a compaction merges it with other iterators. An iterator
+//! keeps its table alive, and with it the memory of index and filter. It holds one block, and reads
+//! ahead (`read_ahead.rs`) once it moves from block to block.
 
 use super::block_iter::BlockIter;
 use super::read_ahead::ReadAhead;
@@ -12,25 +12,25 @@ use crate::base::iter::EntryIter;
 use crate::base::key::Trailer;
 use std::sync::Arc;
 
-/// Stands on an entry of a table, or on none.
+/// An iterator that stands on an entry of a table or on none.
 pub struct TableIter {
     table: Arc<Table>,
     fill_cache: bool,
     ahead: ReadAhead,
-    /// The number of the block that `block` walks.
+    /// The number of the block that `block` iterates over; `None` if no block is loaded.
     number: Option<usize>,
     block: BlockIter,
 }
 
 impl Table {
-    /// An iterator for a cursor, on no entry yet. Blocks come from the cache and, with
-    /// `fill_cache`, go there.
+    /// Returns an iterator for a cursor, on no entry yet. Blocks are read through the cache; with
+    /// `fill_cache` they are also inserted there.
     pub fn iter(self: &Arc<Self>, fill_cache: bool) -> TableIter {
         TableIter::new(Arc::clone(self), fill_cache, ReadAhead::default())
     }
 
-    /// An iterator for one pass over everything, such as a compaction's: reads far ahead from the
-    /// start and leaves the cache as it is.
+    /// Returns an iterator for one pass over everything, such as a compaction's. It reads far ahead
+    /// from the start and does not change the cache.
     pub fn full_scan(self: &Arc<Self>) -> TableIter {
         TableIter::new(Arc::clone(self), false, ReadAhead::whole_pass())
     }
@@ -41,7 +41,7 @@ impl TableIter {
         TableIter { table, fill_cache, ahead, number: None, block: BlockIter::default() }
     }
 
-    /// Goes over to block `number`, on no entry yet.
+    /// Loads block `number` unless it is loaded already.
     fn enter(&mut self, number: usize) -> Result<()> {
         if self.number == Some(number) {
             return Ok(());
@@ -57,12 +57,12 @@ impl TableIter {
         Ok(())
     }
 
-    /// Becomes invalid; the block at hand stays for a seek that needs it.
+    /// Makes the iterator invalid. The loaded block is kept for a seek that needs it.
     fn leave(&mut self) {
         self.block.leave();
     }
 
-    /// Names the place of an error inside the block at hand, and makes the iterator invalid.
+    /// Adds the place of the loaded block to an error, and makes the iterator invalid on error.
     fn placed(&mut self, result: Result<()>) -> Result<()> {
         result.map_err(|error| {
             self.leave();
@@ -78,7 +78,7 @@ impl TableIter {
         }
     }
 
-    /// Stands on the first entry of the block behind, if there is one.
+    /// Moves to the first entry of the next block, or to no entry if there is none.
     fn next_block(&mut self) -> Result<()> {
         let behind = self.number.map_or(0, |number| number + 1);
         self.leave();
@@ -90,7 +90,7 @@ impl TableIter {
         self.placed(stood)
     }
 
-    /// Stands on the last entry of the block before, if there is one.
+    /// Moves to the last entry of the previous block, or to no entry if there is none.
     fn prev_block(&mut self) -> Result<()> {
         self.leave();
         let Some(before) = self.number.and_then(|number| number.checked_sub(1)) else {

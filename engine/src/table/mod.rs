@@ -1,29 +1,29 @@
-//! Floor 3: sorted tables, the files that a tree is made of. A table is written once, front to
-//! back, by a flush or a compaction, and never changes.
+//! Floor 3: sorted tables, the files that make up the tree. A flush or a compaction writes a table
+//! once, front to back, and it never changes.
 //!
 //! Place in the data's way: `compaction/output.rs` writes entries in order through
-//! [`TableWriter`]; the manifest records the [`TableMeta`] that comes out; `read` opens a
-//! [`Table`], asks it for one key ([`Table::get`]) or walks it ([`TableIter`]).
+//! [`TableWriter`]; the manifest records the resulting [`TableMeta`]; `read` opens a [`Table`] and
+//! reads one key ([`Table::get`]) or iterates over it ([`TableIter`]).
 //!
-//! Invariants: I3 (a table says per segment what it references, exactly), I7 (every block is
+//! Invariants: I3 (a table states exactly what it references per segment), I7 (every block is
 //! checked against its checksum, seeded by database, table and offset, before it is parsed; every
 //! length is bounded), I11 (the header names kind and version). Errors name file and offset.
 //!
-//! This room takes no lock of its own; those of [`crate::cache`] are taken and let go inside
-//! single calls. A table may be read by any number of threads.
+//! This room has no locks of its own; those of [`crate::cache`] are taken and released inside
+//! single calls. Any number of threads may read a table.
 //!
 //! | file | what |
 //! |---|---|
-//! | `format.rs` | the bytes of a table file: blocks and their trailers, the footer |
-//! | `block.rs`, `block_iter.rs` | the bytes of a block of entries; walking them |
-//! | `index.rs` | which block may hold a key |
-//! | `filter.rs`, `policy.rs` | which keys are certainly not here; as the user knows it |
-//! | `properties.rs` | what is in the table, in numbers; what the manifest says about it |
-//! | `writer.rs` | sorted entries to a file |
-//! | `tail.rs`, `reader.rs` | opening a table; one key |
-//! | `iter.rs`, `read_ahead.rs` | many keys |
-//! | `verify.rs` | the whole table against itself |
-//! | `stats.rs` | what reading cost |
+//! | `format.rs` | the format of a table file: blocks and their trailers, the footer |
+//! | `block.rs`, `block_iter.rs` | the format of a block of entries; the iterator over it |
+//! | `index.rs` | finds the block that may hold a key |
+//! | `filter.rs`, `policy.rs` | rule out absent keys: the engine's filter; the user's filter |
+//! | `properties.rs` | the content of a table in numbers; its description in the manifest |
+//! | `writer.rs` | writes sorted entries to a file |
+//! | `tail.rs`, `reader.rs` | open a table; read one key |
+//! | `iter.rs`, `read_ahead.rs` | read many keys |
+//! | `verify.rs` | verifies the whole table |
+//! | `stats.rs` | counts what reading costs |
 
 mod block;
 mod block_iter;

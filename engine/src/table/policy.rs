@@ -1,27 +1,29 @@
-//! Filters made by the user instead of the engine: bytes that only the policy understands.
+//! Filter policies: filters that the user makes instead of the engine, as bytes that only the
+//! policy understands.
 //!
-//! Place in the data's way: `writer.rs` hands all user keys of a table to the policy and stores
-//! what it makes as the filter block, with the policy's name in the properties; `reader.rs` asks
-//! the policy before it looks for a key. A table whose filter is of another policy, or of one that
-//! was not given, is read as if it had none.
+//! Place in the data's way: `writer.rs` passes all user keys of a table to the policy and stores
+//! the result as the filter block, with the policy's name in the properties. `reader.rs` calls the
+//! policy before it searches for a key. A table whose filter was made by another policy, or whose
+//! policy was not given, is read as if it had no filter.
 
 use std::sync::Arc;
 
-/// Makes and asks filters for the tables of a database.
+/// A user-defined filter for the tables of a database.
 ///
-/// It may never deny a key that is there: such a key would not be found. Called by background
-/// threads and by readers, at the same time.
+/// It must never deny a key that is present, because such a key would not be found. Background
+/// threads and readers call it at the same time.
 pub trait FilterPolicy: Send + Sync {
-    /// Recorded with each table; a filter is only shown to the policy of the same name. Change it
-    /// with the meaning of the bytes.
+    /// Returns the name of the policy. It is recorded with each table, and a filter is only passed
+    /// to the policy of the same name. Change the name when the meaning of the bytes changes.
     fn name(&self) -> &str;
-    /// The filter of these keys, which are in order and without repetition. At most 1 GiB.
+    /// Returns the filter of these keys, which are in order and distinct. A filter is at most 1
+    /// GiB.
     fn create(&self, keys: &[&[u8]]) -> Vec<u8>;
-    /// False if `key` was certainly not among the keys that `filter` was created of.
+    /// Returns false if `key` was certainly not among the keys that `filter` was created from.
     fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool;
 }
 
-/// Collects the keys of a table for its policy.
+/// A builder of a policy's filter, which collects the keys of a table.
 pub(super) struct PolicyBuilder {
     policy: Arc<dyn FilterPolicy>,
     bytes: Vec<u8>,
@@ -42,7 +44,7 @@ impl PolicyBuilder {
         self.ends.push(self.bytes.len());
     }
 
-    /// The filter block.
+    /// Returns the filter block that the policy makes.
     pub(super) fn finish(&self) -> Vec<u8> {
         let starts = std::iter::once(0).chain(self.ends.iter().copied());
         let keys: Vec<&[u8]> =
@@ -51,7 +53,7 @@ impl PolicyBuilder {
     }
 }
 
-/// A policy and what it made of one table.
+/// A policy and the filter that it made for one table.
 pub(super) struct PolicyFilter {
     pub(super) policy: Arc<dyn FilterPolicy>,
     pub(super) bytes: Vec<u8>,

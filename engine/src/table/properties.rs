@@ -1,4 +1,4 @@
-//! What is in a table, in numbers: its properties block, and what the manifest says about it.
+//! The content of a table in numbers: its properties block, and its description in the manifest.
 //!
 //! ```text
 //! properties   table id (varint), keyspace id (varint), keyspace name (length, bytes),
@@ -13,19 +13,20 @@
 //!              count of segments (varint), then by ascending id, per segment: id, records
 //!              referenced, bytes referenced (varints)
 //! ```
-//! Validity: one entry to 2^48 of them; no more tombstones and references together than entries;
-//! keys of possible length and kind; sequence numbers in order and within 56 bits. The properties
-//! and the meta of a table have the same summary; [`super::Table::verify`] compares it with the
-//! content.
+//! Validity: there are 1 to 2^48 entries, and no more tombstones and references together than
+//! entries; keys have a possible length and kind; sequence numbers are in order and within 56 bits.
+//! The properties and the meta of a table have the same summary; [`super::Table::verify`] compares
+//! it with the content.
 //!
-//! The keyspace is there for repairs: without a manifest, nothing else says whose a table is.
+//! The keyspace is recorded for repairs: without a manifest, nothing else says to which keyspace a
+//! table belongs.
 //!
-//! The fingerprint is why an older file in the place of a table is refused even if it was valid
-//! once, has the same id and length, and the same numbers: one brought back by a backup, or by a
-//! checkpoint that has gone its own way since.
+//! Because of the fingerprint, an older file in the place of a table is refused even if it was
+//! valid once and has the same id, length and numbers. Such a file can come from a backup, or from
+//! a checkpoint that was written to since.
 //!
-//! I3, I4: `gc/dead.rs` asks these counts whether any table still references a segment, so they
-//! are exact: counted as entries are written, from the very pointers written.
+//! I3, I4: `gc/dead.rs` decides by these counts whether any table still references a segment, so
+//! they are exact: they are counted while entries are written, from the pointers that are written.
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::compression::Codec;
@@ -38,28 +39,29 @@ use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// More entries than any table has. So the numbers of all tables can be summed up.
+/// The bound on the entries of a table. With it the numbers of all tables can be summed up without
+/// overflow.
 const MAX_ENTRIES: u64 = 1 << 48;
 
-/// What a table references of one segment.
+/// The use of one segment by a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SegmentUse {
-    /// How many of its records.
+    /// The number of records of the segment that the table references.
     pub count: u64,
-    /// How many bytes these take, with their headers and keys.
+    /// The bytes of these records, headers and keys included.
     pub bytes: u64,
 }
 
 /// The content of a table in numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Summary {
-    /// Entries, tombstones and older versions included.
+    /// The number of entries, tombstones and older versions included.
     pub entries: u64,
-    /// Entries that delete their key.
+    /// The number of tombstones.
     pub tombstones: u64,
-    /// Bytes of all user keys.
+    /// The bytes of all user keys.
     pub key_bytes: u64,
-    /// Bytes of all payloads: inline values and encoded pointers.
+    /// The bytes of all payloads: inline values and encoded pointers.
     pub payload_bytes: u64,
     /// The first internal key.
     pub smallest: Vec<u8>,
@@ -69,17 +71,17 @@ pub struct Summary {
     pub min_seqno: SeqNo,
     /// The largest sequence number.
     pub max_seqno: SeqNo,
-    /// What tells it from tables of the same numbers: a hash of all its entries, with the values
-    /// that are inline and the pointers to the others.
+    /// A hash of all entries, inline values and pointers included, which distinguishes the table
+    /// from others with the same numbers.
     pub fingerprint: u64,
-    /// What is referenced, per segment.
+    /// The records that the table references, per segment.
     pub segments: BTreeMap<SegmentId, SegmentUse>,
 }
 
 impl Summary {
-    /// Takes in one more entry; the caller sets the largest key and the fingerprint once, behind
-    /// the last one. A payload that is not what its kind says is corruption, and leaves the summary
-    /// as it was.
+    /// Counts one more entry. The caller sets the largest key and the fingerprint once, after the
+    /// last entry. A payload that does not fit its kind is corruption, and leaves the summary
+    /// unchanged.
     pub(super) fn count(
         &mut self,
         user_key: &[u8],
@@ -106,12 +108,12 @@ impl Summary {
         Ok(())
     }
 
-    /// The user key of the first entry.
+    /// Returns the user key of the first entry.
     pub fn smallest_key(&self) -> &[u8] {
         split_internal(&self.smallest).0
     }
 
-    /// The user key of the last entry.
+    /// Returns the user key of the last entry.
     pub fn largest_key(&self) -> &[u8] {
         split_internal(&self.largest).0
     }
@@ -173,7 +175,7 @@ fn decode_key(reader: &mut Reader<'_>) -> Result<Vec<u8>> {
 
 fn decode_segments(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, SegmentUse>> {
     let mut segments = BTreeMap::new();
-    // Each takes at least a byte per field, which bounds the count.
+    // A segment takes at least one byte per field, which bounds the count.
     for _ in 0..reader.length(reader.rest().len() / 3)? {
         let segment = SegmentId::decode(reader)?;
         let used = SegmentUse { count: reader.varint()?, bytes: reader.varint()? };
@@ -186,7 +188,7 @@ fn decode_segments(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, Segmen
     Ok(segments)
 }
 
-/// The keyspace that a table is of, as the table itself says.
+/// The keyspace of a table, as the table itself records it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableOwner {
     /// The id of the keyspace.
@@ -195,20 +197,20 @@ pub struct TableOwner {
     pub name: String,
 }
 
-/// What a table says about itself.
+/// The properties block of a table: what the table says about itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Properties {
     /// Its id.
     pub id: TableId,
-    /// The keyspace that it is of.
+    /// The keyspace of the table.
     pub owner: TableOwner,
-    /// The name of the order of its keys.
+    /// The name of the comparator of its keys.
     pub comparator: String,
-    /// How its blocks were compressed, where that paid.
+    /// The codec of the blocks that compressed well enough.
     pub codec: Codec,
-    /// Its content in numbers.
+    /// The content of the table in numbers.
     pub summary: Arc<Summary>,
-    /// The name of the policy that made its filter; `None` for the engine's own, or none.
+    /// The name of the policy that made the filter; `None` if the engine made it or there is none.
     pub filter_policy: Option<String>,
 }
 
@@ -250,26 +252,26 @@ impl Properties {
     }
 }
 
-/// What the manifest says about a table. Cheap to clone.
+/// The description of a table in the manifest. It is cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TableMeta {
-    /// Its id, the same as in its file's name and header.
+    /// The id, the same as in the name and header of the file.
     pub id: TableId,
-    /// Length of the file in bytes.
+    /// The length of the file in bytes.
     pub bytes: u64,
-    /// Its content in numbers.
+    /// The content of the table in numbers.
     pub summary: Arc<Summary>,
 }
 
 impl TableMeta {
-    /// Appends its bytes.
+    /// Appends the encoded description.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.id.0);
         put_varint(out, self.bytes);
         self.summary.encode(out);
     }
 
-    /// Reads what [`TableMeta::encode`] wrote, from verified bytes (I7).
+    /// Reads a description that [`TableMeta::encode`] wrote, from verified bytes (I7).
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let id = TableId::decode(reader)?;
         let bytes = reader.varint()?;

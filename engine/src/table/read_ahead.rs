@@ -1,9 +1,10 @@
-//! Reading blocks in sequence by larger and larger pieces.
+//! Read-ahead: blocks that are read in sequence come from the file in larger and larger pieces.
 //!
-//! Place in the data's way: each iterator has one, behind the cache. A pass over everything reads
-//! [`MAX_WINDOW_BYTES`] from the first block on; a cursor reads single blocks until it has taken
-//! two neighbours from the file, in either direction, and then doubles from [`MIN_WINDOW_BYTES`].
-//! The kernel does not read ahead for us: our files are advised to expect random reads.
+//! Place in the data's way: each iterator has one, which is used if a block is not in the cache. A
+//! pass over everything reads [`MAX_WINDOW_BYTES`] at once from the first block on. A cursor reads
+//! single blocks until it has read two neighbours from the file, in either direction; then the
+//! window starts at [`MIN_WINDOW_BYTES`] and doubles. The kernel does not read ahead, because the
+//! files are advised to expect random reads.
 
 use super::block::Block;
 use super::format::{BlockHandle, DATA_START};
@@ -14,25 +15,25 @@ use std::borrow::Cow;
 const MIN_WINDOW_BYTES: usize = 16 << 10;
 const MAX_WINDOW_BYTES: usize = 256 << 10;
 
-/// Takes blocks of one table from its file, several with one read where they are read in sequence.
+/// Reads blocks of one table from its file, several in one read if they are read in sequence.
 #[derive(Default)]
 pub(super) struct ReadAhead {
     whole_pass: bool,
-    /// How much is read at once; zero: one block.
+    /// The number of bytes read at once; zero means one block.
     window: usize,
-    /// The number of the block taken last.
+    /// The number of the block read last.
     last: Option<usize>,
     buffer: Vec<u8>,
     buffer_start: u64,
 }
 
 impl ReadAhead {
-    /// For a pass over everything.
+    /// Makes a read-ahead for a pass over everything.
     pub(super) fn whole_pass() -> Self {
         ReadAhead { whole_pass: true, window: MAX_WINDOW_BYTES, ..Self::default() }
     }
 
-    /// Block `number`, which lies at `handle`.
+    /// Reads, verifies and returns block `number`, which lies at `handle`.
     pub(super) fn load(
         &mut self,
         table: &Table,
@@ -43,7 +44,7 @@ impl ReadAhead {
         table.adopt(handle, self.sealed(table, number, handle)?, fill_cache)
     }
 
-    /// The same as it lies in the file, not checked yet.
+    /// Returns block `number` as it lies in the file, not verified yet.
     pub(super) fn sealed(
         &mut self,
         table: &Table,
@@ -67,13 +68,14 @@ impl ReadAhead {
         Ok(Cow::Borrowed(self.buffered(handle).unwrap_or_default()))
     }
 
-    /// The block as it lies in the buffer, if it does wholly.
+    /// Returns the sealed block from the buffer, or `None` if the buffer does not hold all of it.
     fn buffered(&self, handle: BlockHandle) -> Option<&[u8]> {
         let from = handle.offset.checked_sub(self.buffer_start)?;
         self.buffer.get(usize::try_from(from).ok()?..)?.get(..handle.len as usize)
     }
 
-    /// Reads a window that begins with the block, or that ends with it. The block fits into it.
+    /// Reads a window that begins with the block or, if `backward`, ends with it. Requires: the
+    /// block fits the window.
     fn fill(&mut self, table: &Table, handle: BlockHandle, backward: bool) -> Result<()> {
         let window = self.window as u64;
         let (start, end) = if backward {

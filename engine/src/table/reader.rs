@@ -1,12 +1,12 @@
-//! An open table: one key, or one block.
+//! An open table: reads one key or one block.
 //!
-//! Place in the data's way: `read/get.rs` asks candidate tables, newest first, through
-//! [`Table::get`]: filter, index, one block through the cache. `iter.rs` asks for block after
+//! Place in the data's way: `read/get.rs` searches candidate tables, newest first, through
+//! [`Table::get`]: filter, index, then one block through the cache. `iter.rs` reads block after
 //! block.
 //!
-//! Invariants: I7 (what is read is checked before it is parsed or cached). Errors name the file and
-//! the offset of the block. Index and filter stay in memory as long as the table is open; the file
-//! itself is opened through [`OpenFiles`] at each read, and may be closed in between.
+//! Invariants: I7 (bytes are verified before they are parsed or cached). Errors name the file and
+//! the offset of the block. Index and filter stay in memory as long as the table is open. The file
+//! is opened through [`OpenFiles`] at each read, and may be closed in between.
 
 use super::block::Block;
 use super::block_iter::BlockIter;
@@ -41,14 +41,14 @@ pub struct Table {
     pub(super) index: Index,
     filter: Option<Filter>,
     policy_filter: Option<PolicyFilter>,
-    /// Of a policy that was not given yet.
+    /// The filter bytes of a policy that was not given yet.
     unread_filter: Option<Vec<u8>>,
     properties: Properties,
     pub(super) data_end: u64,
 }
 
 impl Table {
-    /// Opens the table at `path` that `meta` describes; one that differs from it is refused.
+    /// Opens the table at `path`. A file that differs from `meta` is refused.
     pub fn open(
         files: Arc<OpenFiles>,
         path: PathBuf,
@@ -85,8 +85,7 @@ impl Table {
         })
     }
 
-    /// Reads the filter, if it was made by a policy, with this one; one of another name is left
-    /// alone.
+    /// Attaches the policy that made the table's filter. A filter of another policy is ignored.
     #[must_use]
     pub fn with_policy(mut self, policy: Option<&Arc<dyn FilterPolicy>>) -> Table {
         let bytes = self.unread_filter.take();
@@ -98,25 +97,25 @@ impl Table {
         self
     }
 
-    /// Its file.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many data blocks it has.
+    /// Returns the number of data blocks.
     pub fn blocks(&self) -> usize {
         self.index.len()
     }
 
-    /// Bytes of memory that it takes as long as it is open: index and filter.
+    /// Returns the bytes of memory that the table takes while it is open: index and filter.
     pub fn pinned_bytes(&self) -> usize {
         let filter = self.filter.as_ref().map_or(0, Filter::bytes);
         let of_policy = self.policy_filter.as_ref().map_or(0, |filter| filter.bytes.capacity());
         std::mem::size_of::<Self>() + self.index.bytes() + filter + of_policy
     }
 
-    /// The key's hash if the filter lets it pass; zero where there is no filter. `None`: there is
-    /// certainly no entry of the key.
+    /// Returns the key's hash if the filter lets the key pass, or zero if the engine's filter is
+    /// absent. Returns `None` if there is certainly no entry of the key.
     fn passes_filter(&self, user_key: &[u8]) -> Option<u64> {
         let Some(filter) = &self.filter else {
             let policy = self.policy_filter.as_ref();
@@ -129,8 +128,8 @@ impl Table {
         passes.then_some(hash)
     }
 
-    /// Hands the newest entry of `user_key` with a sequence number of at most `seqno` to `found`,
-    /// tombstones included; `None` if there is none here. Reads at most one block.
+    /// Calls `found` with the newest entry of `user_key` at or below `seqno`, tombstones included,
+    /// and returns the result, or `None` if the table has no such entry. Reads at most one block.
     pub fn get<R>(
         &self,
         user_key: &[u8],
@@ -148,7 +147,8 @@ impl Table {
         match entry {
             Some(entry) => Ok(Some(found(entry.trailer(), entry.payload()))),
             None => {
-                // Of an earlier point in time it may be that there are only newer versions.
+                // For an earlier point in time, the table may have only newer versions of the key;
+                // then the filter was right.
                 if self.filter.is_some() && seqno >= self.meta.summary.max_seqno {
                     self.stats.count_false_positive(hash);
                 }
@@ -157,8 +157,9 @@ impl Table {
         }
     }
 
-    /// Stands on the first entry of `user_key` at or behind `trailer`, if there is one. By the
-    /// rule of bounds (`index.rs`) it can be in no block but the one that the index names.
+    /// Returns an iterator on the first entry of `user_key` at or after `trailer`, or `None` if
+    /// there is no such entry. By the rule of bounds (`index.rs`) only the block that the index
+    /// names can hold it.
     fn find(
         &self,
         user_key: &[u8],
@@ -179,14 +180,14 @@ impl Table {
         Ok(hit.then_some(entry))
     }
 
-    /// The block where a search starts; see [`Index::block_for`].
+    /// Returns the number of the block in which a search starts; see [`Index::block_for`].
     pub(super) fn block_for(&self, user_key: &[u8], trailer: Trailer) -> Result<Option<usize>> {
         let number = self.index.block_for(&self.order, user_key, trailer);
         number.map_err(|error| error.in_file(&self.path))
     }
 
-    /// About where in the file the first entry at or behind the target is: the start of its
-    /// block. Costs no I/O.
+    /// Returns the approximate file offset of the first entry at or after the target: the start of
+    /// its block, or the end of the data if there is no such entry. Costs no I/O.
     pub fn approximate_offset(&self, user_key: &[u8], trailer: Trailer) -> Result<u64> {
         match self.block_for(user_key, trailer)? {
             Some(number) => Ok(self.handle(number)?.offset),
@@ -198,7 +199,7 @@ impl Table {
         self.index.handle(number).map_err(|error| error.in_file(&self.path))
     }
 
-    /// Names the place of a block in an error.
+    /// Adds the place of a block to an error.
     pub(super) fn at(&self, error: Error, handle: BlockHandle) -> Error {
         error.in_file(&self.path).at(handle.offset)
     }
@@ -207,27 +208,28 @@ impl Table {
         BlockKey { file: self.meta.id.0, offset: handle.offset }
     }
 
-    /// The block from the cache, if it is there. Who does not fill the cache does not warm it.
+    /// Returns the block from the cache, or `None` if it is not there. A read with `fill_cache =
+    /// false` does not refresh the block's recency either.
     pub(super) fn cached(&self, handle: BlockHandle, fill_cache: bool) -> Result<Option<Block>> {
         let key = self.key(handle);
         let bytes = if fill_cache { self.cache.get(key) } else { self.cache.peek(key) };
         bytes.map(Block::new).transpose().map_err(|error| self.at(error, handle))
     }
 
-    /// The block from the file.
+    /// Reads the block from the file, without looking into the cache.
     pub(super) fn load(&self, handle: BlockHandle, fill_cache: bool) -> Result<Block> {
         self.adopt(handle, Cow::Owned(self.sealed(handle)?), fill_cache)
     }
 
-    /// The block as it lies in the file, not checked yet.
+    /// Reads the block as it lies in the file, not verified yet.
     pub(super) fn sealed(&self, handle: BlockHandle) -> Result<Vec<u8>> {
-        // The length was checked against the file's when the index was.
+        // The index bounded the length by the length of the file.
         let mut sealed = zeroed(handle.len.into())?;
         self.read(&mut sealed, handle.offset)?;
         Ok(sealed)
     }
 
-    /// Checks and unseals a block, and caches it.
+    /// Verifies and unseals a block, and caches it if `fill_cache`.
     pub(super) fn adopt(
         &self,
         handle: BlockHandle,
@@ -246,7 +248,7 @@ impl Table {
         Ok(block)
     }
 
-    /// Fills `buffer` from the file.
+    /// Fills `buffer` from the file at `offset`.
     pub(super) fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
         let file: Arc<dyn File> = self.files.get(&self.path)?;
         file.read_exact_at(buffer, offset)

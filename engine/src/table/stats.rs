@@ -1,8 +1,9 @@
-//! What reading tables cost. Counters only; nothing decides by them.
+//! Counters of what reading tables costs. No decision depends on them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Counters on a cache line of their own; threads that ask for different keys rarely share one.
+/// One shard of the counters, on a cache line of its own. Threads that look up different keys
+/// rarely share a shard.
 #[repr(align(64))]
 #[derive(Default)]
 struct TableCounterShard {
@@ -15,7 +16,7 @@ struct TableCounterShard {
 
 const TABLE_COUNTER_SHARDS: usize = 8;
 
-/// Counts what reads of tables do; shared by as many tables as the caller likes.
+/// The counters of reads of tables. Any number of tables can share them.
 #[derive(Default)]
 pub struct TableStats {
     lanes: [TableCounterShard; TABLE_COUNTER_SHARDS],
@@ -24,15 +25,16 @@ pub struct TableStats {
 /// The counts of a [`TableStats`] at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TableCounts {
-    /// Reads of data blocks from files, several adjoining ones at once counting as one.
+    /// The number of reads of data blocks from files. A read of several adjoining blocks counts as
+    /// one.
     pub block_reads: u64,
-    /// Bytes of these.
+    /// The bytes of these reads.
     pub block_read_bytes: u64,
-    /// Questions to filters.
+    /// The number of filter lookups.
     pub filter_checks: u64,
-    /// Those that saved a look into the table.
+    /// The number of filter lookups that ruled the table out.
     pub filter_useful: u64,
-    /// Those that did not although the table has no version of the key.
+    /// The number of filter lookups that let a key pass although the table has no version of it.
     pub filter_false_positives: u64,
 }
 
@@ -59,7 +61,7 @@ impl TableStats {
         self.lane(hash).filter_false_positives.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The sums.
+    /// Returns the sums over all shards.
     pub fn counts(&self) -> TableCounts {
         let sum = |of: fn(&TableCounterShard) -> &AtomicU64| {
             self.lanes.iter().map(|lane| of(lane).load(Ordering::Relaxed)).sum()

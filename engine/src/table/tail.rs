@@ -1,5 +1,5 @@
-//! What a table's file holds besides data: read and checked when it is opened, and again when it is
-//! verified.
+//! The tail of a table file: everything after the data. It is read and checked when the table is
+//! opened, and again when the table is verified.
 
 use super::filter::Filter;
 use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Footer, unseal_slice};
@@ -14,16 +14,17 @@ use crate::env::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-/// A filter as it is in the file.
+/// A filter as it is stored in the file.
 pub(super) enum StoredFilter {
-    /// The engine's.
+    /// A filter of the engine.
     Own(Filter),
-    /// Bytes that only the policy named in the properties understands.
+    /// The filter of a user's policy, which the properties name; only the policy understands the
+    /// bytes.
     OfPolicy(Vec<u8>),
 }
 
 impl StoredFilter {
-    /// False if the engine's filter denies the key with this hash.
+    /// Returns false if the engine's filter denies the key with this hash.
     pub(super) fn may_contain(&self, hash: u64) -> bool {
         match self {
             StoredFilter::Own(filter) => filter.may_contain(hash),
@@ -32,7 +33,8 @@ impl StoredFilter {
     }
 }
 
-/// What stays in memory of an open table, and where its data ends.
+/// The part of a table that stays in memory while it is open, and the offset at which its data
+/// ends.
 pub(super) struct TableTail {
     pub(super) index: Index,
     pub(super) filter: Option<StoredFilter>,
@@ -41,7 +43,8 @@ pub(super) struct TableTail {
 }
 
 impl TableTail {
-    /// Reads and checks everything but the data. Errors name the file, and the offset where known.
+    /// Reads and checks everything but the data. Errors name the file, and the offset if it is
+    /// known.
     pub(super) fn read(
         file: &dyn File,
         path: &Path,
@@ -81,7 +84,7 @@ impl TableTail {
         let footer =
             Footer::decode(&footer, seed, footer_at).map_err(|error| error.at(footer_at))?;
         let data_end = footer.data_end();
-        // `footer` has checked that its blocks lie between the header and itself.
+        // Decoding the footer has checked that its blocks lie between the header and the footer.
         let blocks = MetaBlocks {
             bytes: read(file, path, data_end, footer_at - data_end)?,
             start: data_end,
@@ -111,8 +114,8 @@ impl TableTail {
 }
 
 impl TableMeta {
-    /// What the manifest would say about table `id`, read from the table itself: for the
-    /// inspector and for repairs.
+    /// Reads the description of table `id` from the table itself, for the inspector and for
+    /// repairs.
     pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<TableMeta> {
         let summary = Properties::read(file, path, database, id)?.summary;
         let bytes = file.len().doing("get the length of", path)?;
@@ -121,7 +124,7 @@ impl TableMeta {
 }
 
 impl Properties {
-    /// What table `id` says about itself.
+    /// Reads the properties of table `id`.
     pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<Properties> {
         let bytes = file.len().doing("get the length of", path)?;
         if bytes < DATA_START + FOOTER_BYTES as u64 {
@@ -141,7 +144,7 @@ impl Properties {
 }
 
 fn read(file: &dyn File, path: &Path, offset: u64, len: u64) -> Result<Vec<u8>> {
-    // No more than the file has: the caller has compared with its length.
+    // `len` is bounded: callers have compared it with the length of the file.
     let mut bytes = zeroed(len)?;
     file.read_exact_at(&mut bytes, offset).doing("read", path).map_err(|error| error.at(offset))?;
     Ok(bytes)
@@ -164,7 +167,8 @@ impl MetaBlocks {
     }
 }
 
-/// The table says what the manifest and the keyspace say: it is the one that is meant.
+/// Checks that the table's properties agree with the manifest and the keyspace, that is, that it is
+/// the table that the manifest means.
 fn check_identity(properties: &Properties, meta: &TableMeta, order: &KeyOrder) -> Result<()> {
     if properties.comparator != order.name() {
         return Err(Error::invalid_option(format!(

@@ -1,4 +1,4 @@
-//! Tables as a whole: what is written comes back, by every way of reading, and nothing else does.
+//! Tests of whole tables: every way of reading returns what was written and nothing else.
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
@@ -25,7 +25,7 @@ use std::sync::Arc;
 
 const DATABASE: u64 = 0xfeed;
 
-/// Numbers that are the same in every run (xorshift).
+/// A random generator (xorshift) whose numbers are the same in every run.
 pub(super) struct Rng(u64);
 
 impl Rng {
@@ -40,7 +40,7 @@ impl Rng {
         (self.0 >> 16) % bound
     }
 
-    /// Up to `max` letters of `alphabet`.
+    /// Returns up to `max` letters of `alphabet`.
     pub(super) fn bytes_of(&mut self, alphabet: &[u8], max: u64) -> Vec<u8> {
         let len = self.below(max + 1);
         (0..len).map(|_| alphabet[self.below(alphabet.len() as u64) as usize]).collect()
@@ -69,7 +69,7 @@ fn delete(key: &[u8], seqno: SeqNo) -> Entry {
     (key.to_vec(), Trailer::new(seqno, EntryKind::Delete), Vec::new())
 }
 
-/// A place for tables, with what they share.
+/// A directory for tables, with what the tables share.
 struct Place {
     fs: Arc<MemoryFs>,
     files: Arc<OpenFiles>,
@@ -129,7 +129,7 @@ impl Place {
         self.open(&self.write(id, settings, entries)).unwrap()
     }
 
-    /// Puts other bytes in the place of a table's file.
+    /// Replaces the bytes of a table's file.
     fn replace(&self, id: u64, bytes: Vec<u8>) {
         self.files.remove(&Self::path(id)).unwrap();
         self.fs.put(&Self::path(id), bytes);
@@ -222,7 +222,8 @@ fn what_is_written_comes_back() {
     }
 }
 
-/// Keys of few letters, each repeated: the longer they are drawn, the more they begin alike.
+/// The settings of random keys: few letters, each repeated. The more each letter is repeated, the
+/// longer the common prefixes are.
 #[derive(Clone, Copy)]
 struct Keys {
     letters: &'static [u8],
@@ -254,7 +255,8 @@ fn versions(rng: &mut Rng, count: usize, keys: Keys) -> Vec<Entry> {
     all.into_iter().map(|((key, _), (trailer, payload))| (key, trailer, payload)).collect()
 }
 
-/// Where an iterator over sorted `entries` must stand after a seek.
+/// Returns the index of the entry on which an iterator over sorted `entries` must stand after a
+/// seek.
 fn behind(order: &KeyOrder, entries: &[Entry], key: &[u8], trailer: Trailer) -> usize {
     entries.partition_point(|e| order.compare_entries((&e.0, e.1), (key, trailer)).is_lt())
 }
@@ -335,7 +337,7 @@ fn reads_like_a_sorted_map() {
     }
 }
 
-/// Orders backward, and takes letters of either case for the same.
+/// Orders keys backward and ignores case.
 struct Backward;
 
 impl Comparator for Backward {
@@ -370,7 +372,7 @@ fn a_comparator_orders_keys_and_says_which_are_equal() {
     }
 }
 
-/// A table of few bytes in several blocks, in a place that caches nothing.
+/// Returns a small table of several blocks, in a place without a block cache.
 fn small() -> (Place, Arc<TableMeta>, Vec<Entry>) {
     let mut place = Place::new(KeyOrder::Bytewise);
     place.cache = Arc::new(BlockCache::new(0));
@@ -420,7 +422,7 @@ fn i07_every_truncation_is_noticed() {
     let (place, meta, _) = small();
     let good = place.bytes(1);
     for len in 0..good.len() {
-        // What the manifest says, and what a manifest that was wrong as well would say.
+        // The length in the manifest, and the length that an equally wrong manifest would have.
         for bytes in [meta.bytes, len as u64] {
             let meta = Arc::new(TableMeta { bytes, ..(*meta).clone() });
             place.replace(1, good[..len].to_vec());
@@ -447,7 +449,7 @@ fn i07_a_table_in_the_place_of_another_is_noticed() {
     for meta in [&one, &two] {
         assert!(place.open(meta).unwrap_err().to_string().contains("its name says"));
     }
-    // Single blocks of the other table, in the right place.
+    // Single blocks of the other table are put at their right offsets.
     let mut mixed = one_bytes.clone();
     mixed[40..200].copy_from_slice(&two_bytes[40..200]);
     place.replace(1, mixed);
@@ -482,7 +484,8 @@ fn i07_a_stale_table_of_the_same_numbers_is_noticed() {
     table.verify(|_, _, _| Ok(())).unwrap();
     let error = place.open(&meant).unwrap_err();
     assert!(error.to_string().contains("their contents differ"), "{error}");
-    // Old blocks in front of the right end of the file: only reading all of them can tell.
+    // Old data blocks are put in front of the right tail: only a pass over all blocks can notice
+    // that.
     let data = table.data_end as usize;
     let mixed = [&place.bytes(1)[..data], &meant_bytes[data..]].concat();
     place.replace(1, mixed);
@@ -490,11 +493,11 @@ fn i07_a_stale_table_of_the_same_numbers_is_noticed() {
     assert!(error.message().contains("fingerprint"), "{error}");
 }
 
-/// Assembles a table by hand, each part as it is told.
+/// The parts of a table that a test assembles by hand, valid or not.
 struct Parts {
     blocks: Vec<Vec<Entry>>,
     bounds: Vec<Vec<u8>>,
-    /// Its fingerprint is added to the right one.
+    /// The summary to write. Its fingerprint is added to the right one, so zero leaves that right.
     summary: Summary,
     filtered: Vec<Vec<u8>>,
 }
@@ -638,7 +641,7 @@ fn files_are_written_in_large_pieces() {
     let (last, rest) = writes.split_last().unwrap();
     assert!(rest.iter().all(|len| (256 << 10..=1 << 20).contains(len)), "{rest:?}");
     assert!(rest.len() >= 5 && *last <= 1 << 20);
-    // An entry larger than a write is written in pieces as well.
+    // An entry larger than the largest write is written in pieces too.
     place.write(2, settings(4096, Codec::None), &[put(b"k", 1, &vec![1; 5 << 20])]);
     assert!(
         place.fs.file(&Place::path(2)).writes.lock().unwrap().iter().all(|&len| len <= 1 << 20)
@@ -660,7 +663,7 @@ fn passes_read_ahead_and_leave_the_cache_alone() {
         assert!(after.block_read_bytes - before.block_read_bytes < data + data / 10);
     }
     assert_eq!((place.cache.stats().blocks, place.cache.stats().misses), (0, 0));
-    // A cursor starts with single blocks and gets there as well.
+    // A cursor starts with single blocks and then reads ahead too.
     let before = place.stats.counts().block_reads;
     assert!(walk(table.iter(true), false) == entries);
     let reads = place.stats.counts().block_reads - before;
@@ -703,7 +706,7 @@ fn versions_of_a_key_count_once_in_the_filter() {
     entries.push(put(b"b", 1, b""));
     let table = place.table(1, settings(1 << 20, Codec::None), &entries);
     assert!(table.pinned_bytes() < size_of::<Table>() + 200, "{}", table.pinned_bytes());
-    // That there is none as of then is no fault of the filter.
+    // The key has no version as of that moment, which is no false positive of the filter.
     assert_eq!(get(&table, b"a", 500).unwrap(), None);
     let counts = place.stats.counts();
     assert_eq!((counts.filter_checks, counts.filter_false_positives), (1, 0));

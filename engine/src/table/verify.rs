@@ -1,5 +1,5 @@
-//! The whole table against itself, for `check` and for tests: every byte is read from the file
-//! again, whatever is in memory.
+//! Verification of a whole table, for `check` and for tests. Every byte is read from the file
+//! again, even if it is in memory.
 
 use super::block_iter::BlockIter;
 use super::format::Fingerprint;
@@ -12,9 +12,9 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{Trailer, split_internal};
 
 impl Table {
-    /// Reads everything, and checks the order of the entries, the bounds of the blocks, the numbers
-    /// and the fingerprint of the properties, and that the filter denies no key. Each entry is
-    /// handed to `each`, whose first error ends it. Errors name file and offset.
+    /// Reads the whole file. Checks the order of the entries, the bounds of the blocks, the numbers
+    /// and the fingerprint of the properties, and that the filter denies no key. Calls `each` with
+    /// each entry; its first error ends the pass. Errors name file and offset.
     pub fn verify(&self, mut each: impl FnMut(&[u8], Trailer, &[u8]) -> Result<()>) -> Result<()> {
         let file = self.files.get(&self.path)?;
         let tail = TableTail::read(&*file, &self.path, &self.meta, self.database, &self.order)?;
@@ -40,7 +40,7 @@ impl Table {
     }
 }
 
-/// What has been seen of a table.
+/// The state of a verification: what it has found so far.
 struct TableVerifier<'a> {
     table: &'a Table,
     tail: TableTail,
@@ -72,8 +72,8 @@ impl TableVerifier<'_> {
         Ok(())
     }
 
-    /// The rule of bounds: the one of the block before lies before this block's first entry, and
-    /// unless it is an entry itself, its user key is no entry's.
+    /// Checks the rule of bounds: the bound of the previous block sorts before this block's first
+    /// entry, and if the bound is no entry itself, no entry has its user key.
     fn check_start(&self, before: usize, first: &BlockIter) -> Result<()> {
         let order = &self.table.order;
         let bound = self.tail.index.bound(before)?;

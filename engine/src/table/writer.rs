@@ -1,13 +1,13 @@
-//! Sorted entries to a table file.
+//! The writer of table files. Entries are added in order.
 //!
 //! Place in the data's way: a flush or a compaction creates the file, adds entries in order, and
-//! gets a [`TableMeta`] for the manifest. The file is written front to back in large pieces, and
-//! the kernel is asked to begin writing each one back, so that the sync at the end is short.
+//! gets a [`TableMeta`] for the manifest. The file is written front to back in large pieces. The
+//! kernel is told to start writing each piece back, so that the sync at the end is short.
 //!
 //! Nothing is synced here: the caller syncs file and directory before its manifest edit. A crash
 //! before that edit leaves a file that no version names, which the next open deletes.
 //!
-//! Upholds I3: the references per segment are counted from the very payloads written.
+//! Upholds I3: the references per segment are counted from the payloads that are written.
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
@@ -25,25 +25,26 @@ use crate::env::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The largest [`TableSettings::block_bytes`].
+/// The largest value of [`TableSettings::block_bytes`], in bytes.
 pub const MAX_BLOCK_TARGET_BYTES: usize = 1 << 20;
 
-/// Written at once as soon as this much has come together.
+/// The number of finished bytes from which on they are written to the file.
 const PIECE_BYTES: usize = 512 << 10;
-/// No write is larger, however large the entry.
+/// The size of the largest single write in bytes, however large the entry.
 const MAX_WRITE_BYTES: usize = 1 << 20;
 
-/// How a table is laid out. What it was written with does not matter to readers.
+/// The layout settings of a table. Readers do not depend on the settings that a table was written
+/// with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TableSettings {
-    /// A block is closed before the entry that would make it larger, in bytes before compression;
-    /// at most [`MAX_BLOCK_TARGET_BYTES`]. 4096 by default: one page of most disks. Larger blocks
-    /// compress better and make point reads dearer.
+    /// The target size of a block before compression, in bytes. A block is closed before the entry
+    /// that would make it larger. At most [`MAX_BLOCK_TARGET_BYTES`]; 4096 by default, one page of
+    /// most disks. Larger blocks compress better and make point reads more expensive.
     pub block_bytes: usize,
-    /// How blocks are compressed, where that pays; lz4 by default.
+    /// The codec for blocks that compress well enough; LZ4 by default.
     pub codec: Codec,
-    /// Bits of filter per user key; 10 by default: one absent key in eighty passes. Zero: no
-    /// filter. There is none either where a comparator orders the keys.
+    /// The bits of the filter per user key; 10 by default, which lets one absent key in eighty
+    /// pass. Zero means no filter. The engine makes none either if a comparator orders the keys.
     pub filter_bits_per_key: u32,
 }
 
@@ -53,7 +54,7 @@ impl Default for TableSettings {
     }
 }
 
-/// Writes one table.
+/// A writer of one table.
 pub struct TableWriter {
     file: Arc<dyn File>,
     path: PathBuf,
@@ -68,17 +69,17 @@ pub struct TableWriter {
     fingerprint: Fingerprint,
     policy: Option<PolicyBuilder>,
     summary: Summary,
-    /// Finished bytes that are not written yet, and where they go.
+    /// Finished bytes that are not written yet; they go to offset `written`.
     pending: Vec<u8>,
     written: u64,
 }
 
 impl TableWriter {
-    /// Begins table `id` of `database` and the keyspace `owner` in an empty `file`; `path` is for
-    /// messages.
+    /// Begins table `id` of `database` and the keyspace `owner` in an empty `file`. `path` is used
+    /// in error messages.
     ///
     /// # Panics
-    /// If the settings are out of range.
+    /// Panics if the settings are out of range.
     pub fn create(
         file: Arc<dyn File>,
         path: PathBuf,
@@ -109,7 +110,7 @@ impl TableWriter {
         })
     }
 
-    /// The filter is made by this policy instead of the engine.
+    /// Sets the policy that makes the filter instead of the engine; `None` changes nothing.
     #[must_use]
     pub fn with_policy(mut self, policy: Option<&Arc<dyn FilterPolicy>>) -> Self {
         if let Some(policy) = policy {
@@ -119,12 +120,13 @@ impl TableWriter {
         self
     }
 
-    /// Adds the entry that comes next in order. A payload that is not what its kind says is
-    /// corruption of where it came from, and not added. After a failed write the table can't be
-    /// finished any more: drop the writer and remove the file.
+    /// Adds the next entry in order. A payload that does not fit its kind is corruption of its
+    /// source, and the entry is not added. After a failed write the table cannot be finished: drop
+    /// the writer and remove the file.
     ///
     /// # Panics
-    /// If the entry does not sort strictly behind the one before, or is larger than entries are.
+    /// Panics if the entry does not sort strictly after the one before, or exceeds the size limits
+    /// of keys and values.
     pub fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
         assert!(
             user_key.len() <= MAX_KEY_BYTES && payload.len() <= MAX_VALUE_BYTES,
@@ -143,7 +145,7 @@ impl TableWriter {
         );
         let new_key = first || last.0 != user_key;
         self.summary.count(user_key, trailer, payload)?;
-        // Lengths and a restart take some bytes more; they don't matter to a target.
+        // Lengths and a restart take a few more bytes, which do not matter to a target size.
         let grown = self.block.size() + user_key.len() + Trailer::BYTES + payload.len();
         if grown > self.settings.block_bytes && !self.block.is_empty() {
             self.finish_block()?;
@@ -159,17 +161,17 @@ impl TableWriter {
         Ok(())
     }
 
-    /// Bytes the file would have if it were finished now, nearly.
+    /// Returns the approximate size in bytes that the file would have if it were finished now.
     pub fn file_bytes(&self) -> u64 {
         let filter = self.filter.as_ref().map_or(0, FilterBuilder::size);
         let tail = self.block.size() + self.index.size() + filter + FOOTER_BYTES;
         self.end() + tail as u64
     }
 
-    /// Writes the rest and says what the table holds. Does not sync.
+    /// Writes the rest of the file and returns the description of the table. Does not sync.
     ///
     /// # Panics
-    /// If nothing was added: an empty table is never made.
+    /// Panics if nothing was added, because an empty table is never made.
     pub fn finish(mut self) -> Result<TableMeta> {
         assert!(self.summary.entries > 0, "table {} has no entry", self.id);
         self.finish_block()?;
@@ -199,7 +201,7 @@ impl TableWriter {
         Ok(TableMeta { id: self.id, bytes: self.written, summary })
     }
 
-    /// Where the next block goes.
+    /// Returns the file offset of the next block.
     fn end(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
