@@ -90,7 +90,7 @@ pub use db::{DEFAULT_KEYSPACE, Db};
 pub use env::batch_read::ParallelReads;
 pub use events::{Event, EventListener, OperationKind};
 pub use gc::settings::GcOptions;
-pub use stats::{GcStats, StallReason};
+pub use stats::{GcStats, Latencies, LatencyStats, StallReason};
 pub use table::FilterPolicy;
 pub use version::settings::{KeyspaceOptions, Separation};
 

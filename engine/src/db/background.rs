@@ -296,6 +296,7 @@ impl Background {
         let begun = context.env.clock.now();
         let report = flush::run(context, &place.committer, keyspace, snapshots)?;
         let took = context.env.clock.since(begun);
+        place.counters.latencies.flush.add(took);
         let (keyspace, bytes_written) = (name.clone(), report.bytes);
         context.emit(Event::FlushEnded { keyspace, bytes_written, took });
         place.counters.flushes.add(1);
@@ -347,13 +348,15 @@ impl Background {
         context.emit(Event::CompactionBegun { keyspace: name.clone(), level, bytes });
         let begun = context.env.clock.now();
         let report = run(context, keyspace, levels, pick, snapshots)?;
+        let took = context.env.clock.since(begun);
+        place.counters.latencies.compaction.add(took);
         context.emit(Event::CompactionEnded {
             keyspace: name.clone(),
             level,
             bytes_read: report.bytes_read,
             bytes_written: report.bytes_written + report.values_written,
             moved: report.moved,
-            took: context.env.clock.since(begun),
+            took,
         });
         if report.moved {
             place.counters.trivial_moves.add(1);

@@ -2,6 +2,7 @@
 
 use crate::base::error::Result;
 use crate::base::key::SeqNo;
+use crate::base::pointer::KeyspaceId;
 use crate::base::value::Value;
 use crate::db::Core;
 use crate::db::read_options::ReadOptions;
@@ -50,6 +51,9 @@ use std::sync::Arc;
 pub struct Cursor {
     core: Arc<Core>,
     inner: TreeCursor,
+    keyspace: KeyspaceId,
+    /// Steps made; one of some is timed.
+    steps: u64,
     /// Kept so that compaction keeps what the cursor sees, should it outlive its view.
     _snapshot: Option<Snapshot>,
     /// Says that it is there; `None` if an iterator, which says so itself, walks with it.
@@ -82,8 +86,9 @@ impl Cursor {
     ) -> Result<Self> {
         let settings =
             CursorSettings { bounds, prefetch: options.read_ahead, fill_cache: options.fill_cache };
+        let keyspace = view.keyspace;
         let inner = TreeCursor::new(view, seqno, core.fetcher.clone(), settings)?;
-        Ok(Cursor { core, inner, _snapshot: None, _pin: None })
+        Ok(Cursor { core, inner, keyspace, steps: 0, _snapshot: None, _pin: None })
     }
 
     /// True if it stands on a key.
@@ -122,13 +127,15 @@ impl Cursor {
     )]
     pub fn next(&mut self) -> Result<()> {
         self.core.check_open()?;
-        self.inner.next()
+        self.steps += 1;
+        self.core.time_step(self.keyspace, self.steps, || self.inner.next())
     }
 
     /// Steps to the key before; before the first one it stands nowhere.
     pub fn prev(&mut self) -> Result<()> {
         self.core.check_open()?;
-        self.inner.prev()
+        self.steps += 1;
+        self.core.time_step(self.keyspace, self.steps, || self.inner.prev())
     }
 
     /// The key it stands on.

@@ -76,7 +76,9 @@ impl Keyspace {
             batch.put(&self.state, key, value)?;
             Ok(batch)
         };
-        self.core.committer.commit(frame, self.core.durability(options)?, own).map(|_| ())
+        let durability = self.core.durability(options)?;
+        let commit = || self.core.committer.commit(frame, durability, own);
+        self.core.time_write(self.state.id, commit).map(|_| ())
     }
 
     /// Deletes a key. Deleting what is not there is fine.
@@ -98,7 +100,9 @@ impl Keyspace {
             batch.delete(&self.state, key)?;
             Ok(batch)
         };
-        self.core.committer.commit(frame, self.core.durability(options)?, own).map(|_| ())
+        let durability = self.core.durability(options)?;
+        let commit = || self.core.committer.commit(frame, durability, own);
+        self.core.time_write(self.state.id, commit).map(|_| ())
     }
 
     /// Writes the memtable to a table and waits for it.

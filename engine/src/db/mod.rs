@@ -31,6 +31,7 @@ pub mod space;
 pub mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
+mod timing;
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
@@ -68,7 +69,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
 
 /// The keyspace that every database has.
 pub const DEFAULT_KEYSPACE: &str = "default";
@@ -309,22 +309,6 @@ impl Core {
         }
     }
 
-    /// Counts a point read. One of 64 is timed: then its beginning comes back.
-    #[inline]
-    pub(crate) fn begin_get(&self) -> Option<Duration> {
-        let number = self.counters.gets.next();
-        number.is_multiple_of(64).then(|| self.env.clock.now())
-    }
-
-    /// Counts what the read found; a timed one tells the background whether it is in the way.
-    #[inline]
-    pub(crate) fn end_get(&self, begun: Option<Duration>) {
-        self.counters.gets_found.add(1);
-        if let Some(begun) = begun {
-            self.budget.note_read(self.env.clock.since(begun));
-        }
-    }
-
     pub(crate) fn states(&self) -> Vec<Arc<KeyspaceState>> {
         self.keyspaces.read().values().cloned().collect()
     }
@@ -500,7 +484,9 @@ impl Db {
             return Ok(());
         }
         let durability = self.core.durability(options)?;
-        self.core.committer.commit_batch(batch, durability).map(|_| ())
+        let keyspace = batch.keyspaces().next().map_or(KeyspaceId(0), |keyspace| keyspace.id);
+        let commit = || self.core.committer.commit_batch(batch, durability);
+        self.core.time_write(keyspace, commit).map(|_| ())
     }
 
     /// Pins what all keyspaces hold now. Cheap; may be dropped in any order. A live snapshot

@@ -57,6 +57,10 @@ pub struct Options {
     pub parallel_reads: ParallelReads,
     /// Threads for parallel reads, started when first needed. Default 32; from 1 to 1024.
     pub read_threads: usize,
+    /// An operation that takes at least this long is told of by an
+    /// [`Event::SlowOperation`](crate::Event::SlowOperation). Default: none is, and one of 16
+    /// operations is timed; with a limit every one is, which costs a put about a hundredth.
+    pub slow_operation: Option<Duration>,
     /// Create the database if there is none. Default true.
     pub create_if_missing: bool,
     /// Refuse to open a database that exists. Default false.
@@ -88,6 +92,7 @@ impl Default for Options {
             background_bytes_per_second: None,
             parallel_reads: ParallelReads::Auto,
             read_threads: 32,
+            slow_operation: None,
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,

@@ -53,7 +53,7 @@ impl Keyspace {
                 self.core.fetcher.value(&view, pointer, key, seqno)?
             }
         };
-        self.core.end_get(begun);
+        self.core.end_get(self.state.id, begun);
         Ok(Some(value))
     }
 
@@ -95,7 +95,7 @@ impl Keyspace {
                 self.core.fetcher.show(&view, pointer, key, seqno, read)?
             }
         };
-        self.core.end_get(begun);
+        self.core.end_get(self.state.id, begun);
         Ok(Some(made))
     }
 

@@ -441,6 +441,7 @@ impl Collector {
         let freed = report.bytes_freed.saturating_sub(kept);
         counters.bytes_freed.add(freed);
         state.freed.note(freed, time);
+        self.parts.counters.latencies.relocation.add(time);
     }
 
     /// What was overwritten since the liveness scan; see there for the order.

@@ -2,8 +2,10 @@
 //! and reports them as statistics.
 
 mod gc;
+mod latency;
 
 pub use gc::{GcCounters, GcStats};
+pub use latency::{Latencies, LatencyHistograms, LatencyStats};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -134,6 +136,8 @@ pub struct Counters {
     pub writes_refused_for_space: Counter,
     /// The counters of value GC.
     pub gc: GcCounters,
+    /// How long work took.
+    pub latencies: LatencyHistograms,
     stalls: [StallCounter; StallReason::ALL.len()],
 }
 
@@ -143,6 +147,7 @@ impl Counters {
         let counter = &self.stalls[reason as usize];
         counter.count.add(1);
         counter.nanos.add_time(time);
+        self.latencies.stall.add(time);
     }
 
     /// Returns the number and total time of write stalls for each reason.

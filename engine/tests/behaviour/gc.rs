@@ -1,7 +1,7 @@
 //! Value GC: what is dead comes back, what is live stays as it was, whoever looks and whenever.
 
 use crate::common;
-use cleavedb::{Db, GcOptions, Options};
+use cleavedb::{Db, GcOptions, Options, StallReason};
 use std::path::Path;
 
 const KEYS: usize = 400;
@@ -209,7 +209,7 @@ fn writers_of_a_store_just_opened_are_not_held_up() {
     }
     let stats = db.stats();
     assert_eq!(stats.gc.liveness_scans, 0, "there is no need for one yet");
-    let stall = stats.stalls.iter().find(|stall| stall.reason == "space_target").unwrap();
+    let stall = stats.stalls.iter().find(|stall| stall.reason == StallReason::Space).unwrap();
     assert_eq!(stall.count, 0);
 }
 

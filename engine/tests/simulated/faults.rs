@@ -333,12 +333,12 @@ fn value_gc_goes_on_beside_a_segment_that_cannot_be_read() {
             let relocated = db.stats().gc.segments_relocated;
             assert!(relocated > 3, "{call:?} {relocated}");
             assert!(env.fs.exists(&first).unwrap(), "{call:?}: what is live in it is nowhere else");
-            let told = db.stats().background_error;
+            let told = db.stats().background_error.map(|error| error.to_string());
             assert!(told.as_ref().is_some_and(|told| told.contains(name)), "{call:?} {told:?}");
             simulation.clear_faults();
             env.threads.sleep(Duration::from_secs(300));
             assert!(!env.fs.exists(&first).unwrap(), "{call:?}: it was tried again");
-            assert_eq!(db.stats().background_error, None);
+            assert!(db.stats().background_error.is_none());
             assert_filled(&db);
             db.close().unwrap();
         });
@@ -383,7 +383,7 @@ fn value_gc_goes_on_beside_a_relocation_that_cannot_be_read() {
         assert!(relocated > 2, "{relocated}, then {error}");
         simulation.clear_faults();
         assert!(db.gc().unwrap().segments_freed > 0, "whoever asks has it tried again at once");
-        assert_eq!(db.stats().background_error, None);
+        assert!(db.stats().background_error.is_none());
         assert_values('a', 16);
         assert_values('b', 2);
         assert!(db.check().unwrap().is_clean());
@@ -421,7 +421,7 @@ fn i04_value_gc_says_what_damage_keeps_it_from_working() {
                 let stats = db.stats();
                 let told =
                     stats.background_error.unwrap_or_else(|| panic!("{suffix} {}", stats.gc));
-                assert!(told.contains(suffix), "{told}");
+                assert!(told.to_string().contains(suffix), "{told}");
             }
             match db.space() {
                 Ok(space) => {

@@ -119,7 +119,7 @@ fn i1_a_panic_in_the_leading_writer_ends_writing_and_nobody_waits() {
             assert_names_the_panic(keyspace.put("more", "1"));
             assert_names_the_panic(db.flush());
             assert_names_the_panic(db.checkpoint("copy"));
-            assert!(db.stats().read_only_because.unwrap().contains(TEXT));
+            assert!(db.stats().read_only_because.unwrap().to_string().contains(TEXT));
             (0..3).for_each(|writer| check(&db, writer, done[writer], 0));
             assert_names_the_panic(db.close());
             done
@@ -166,7 +166,7 @@ fn panics_on(thread: &'static str, seed: u64) -> bool {
             return false;
         }
         assert_names_the_panic(outcome);
-        assert!(db.stats().read_only_because.unwrap().contains(TEXT), "{thread}");
+        assert!(db.stats().read_only_because.unwrap().to_string().contains(TEXT), "{thread}");
         assert_names_the_panic(db.flush());
         assert!(keyspace.get("00").unwrap().is_some());
         assert_names_the_panic(db.close());

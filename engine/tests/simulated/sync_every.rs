@@ -32,7 +32,7 @@ fn i2_what_was_written_long_enough_ago_survives_a_power_cut() {
             }
             env.threads.sleep(MILLISECOND + LATE);
             let stats = db.stats();
-            assert_eq!(stats.background_error, None, "seed {seed}");
+            assert!(stats.background_error.is_none(), "seed {seed}");
             let errors = stats.numbers().find(|(name, _)| *name == "background_errors");
             assert_eq!(errors, Some(("background_errors", 0)), "seed {seed}");
             simulation.crash();

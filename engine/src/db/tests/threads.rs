@@ -58,8 +58,8 @@ fn the_death_of_a_thread_is_told() {
     db.core.background.live("cleave-test", || panic!("what went wrong"));
     let wanted = "thread cleave-test panicked: what went wrong";
     let stats = db.stats();
-    assert!(stats.background_error.unwrap().contains(wanted));
-    assert!(stats.read_only_because.unwrap().contains(wanted));
+    assert!(stats.background_error.unwrap().to_string().contains(wanted));
+    assert!(stats.read_only_because.unwrap().to_string().contains(wanted));
     assert_eq!(db.core.counters.background_errors.get(), 1);
     let refused = [keyspace.put("after", "2"), db.flush(), db.wait_idle()];
     for outcome in refused {

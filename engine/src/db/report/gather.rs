@@ -1,0 +1,148 @@
+//! The statistics of an open database, gathered from the rooms below.
+
+use super::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
+use crate::db::Db;
+use crate::stats::{Counters, StallReason};
+use crate::version::levels::LEVELS;
+use std::time::Duration;
+
+impl Db {
+    /// What the database did since it was opened, and what it is now. Costs no I/O.
+    pub fn stats(&self) -> Stats {
+        let core = &self.core;
+        let tables = core.set.tables().stats.counts();
+        let cache = core.set.tables().cache.stats();
+        let (snapshots, oldest) = core.snapshots.summary();
+        let now = core.env.clock.now();
+        let reserve = &core.stall_controller.reserve;
+        let (counters, version) = (&core.counters, core.set.current());
+        let recovery = &core.recovered;
+        Stats {
+            keyspaces: self.keyspace_stats(),
+            segments: self.segment_stats(),
+            stalls: stall_stats(counters.stalls()),
+            background_error: core.background.error(),
+            low_on_space: reserve.is_low().then(|| reserve.describe()),
+            read_only_because: core.health.cause().cloned(),
+            parallel_reads: core.env.reader.name(),
+            oldest_snapshot: oldest.map_or(Duration::ZERO, |taken| now.saturating_sub(taken)),
+            manifest_bytes_written: core.set.manifest_bytes(),
+            block_reads: tables.block_reads,
+            block_bytes_read: tables.block_read_bytes,
+            disk_reserve_bytes: reserve.found().reserve(),
+            replay_bytes: core.stall_controller.backlog(),
+            pinned_bytes: self.pinned_bytes(),
+            cache_bytes: cache.bytes,
+            relocations: version.relocations.len() as u64,
+            relocation_bytes: version.relocations.values().map(|it| it.meta.bytes).sum(),
+            snapshots: snapshots as u64,
+            recovery_replayed_records: recovery.replayed_records,
+            recovery_replayed_bytes: recovery.replayed_bytes,
+            recovery_torn_bytes: recovery.torn_bytes,
+            recovery_orphans_removed: recovery.orphans_removed,
+            background_limit_bytes_per_second: core.budget.limit().unwrap_or(0),
+            cache_hits: cache.hits,
+            cache_misses: cache.misses,
+            cache_capacity_bytes: core.options.cache_bytes,
+            memtable_capacity_bytes: self.memtable_capacity_bytes(),
+            filter_checks: tables.filter_checks,
+            filter_useful: tables.filter_useful,
+            filter_false_positives: tables.filter_false_positives,
+            ..counted(counters)
+        }
+    }
+
+    /// What the memtables of all keyspaces may take together before writers wait.
+    fn memtable_capacity_bytes(&self) -> u64 {
+        let count = 1 + self.core.options.max_immutable_memtables as u64;
+        self.core.states().iter().map(|keyspace| keyspace.options().memtable_bytes * count).sum()
+    }
+
+    fn pinned_bytes(&self) -> u64 {
+        let pinned = |keyspace: &std::sync::Arc<crate::version::view::KeyspaceState>| -> u64 {
+            keyspace.view().levels.tables().map(|(_, table)| table.pinned_bytes()).sum()
+        };
+        let version = self.core.set.current();
+        let relocations: u64 = version.relocations.values().map(|it| it.pinned_bytes()).sum();
+        relocations + self.core.states().iter().map(pinned).sum::<u64>()
+    }
+
+    fn keyspace_stats(&self) -> Vec<KeyspaceStats> {
+        let mut all = Vec::new();
+        for keyspace in self.core.states() {
+            let view = keyspace.view();
+            let options = keyspace.options().clone();
+            let scores = crate::compaction::picker::scores(&view.levels, &options);
+            let level = |level: usize| LevelStats {
+                tables: view.levels.level(level).len() as u64,
+                bytes: view.levels.bytes(level),
+                score: scores[level],
+            };
+            let sum = |count: fn(&crate::table::Summary) -> u64| {
+                view.levels.tables().map(|(_, table)| count(&table.meta.summary)).sum()
+            };
+            all.push(KeyspaceStats {
+                name: keyspace.name.clone(),
+                levels: (0..LEVELS).map(level).collect(),
+                table_entries: sum(|summary| summary.entries),
+                tombstones: sum(|summary| summary.tombstones),
+                memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
+                immutable_memtables: view.immutables.len() as u64,
+            });
+        }
+        all
+    }
+
+    fn segment_stats(&self) -> Vec<SegmentStats> {
+        let version = self.core.set.current();
+        let segment = |(id, live): (&crate::base::pointer::SegmentId, _)| {
+            let live: &crate::version::LiveSegment = live;
+            let used = version.uses.of(*id);
+            SegmentStats {
+                id: id.0,
+                bytes: live.sealed.unwrap_or(0),
+                sealed: live.sealed.is_some(),
+                referenced_records: used.count,
+                referenced_bytes: used.bytes,
+            }
+        };
+        version.segments.iter().map(segment).collect()
+    }
+}
+
+/// What is only counted.
+fn counted(counters: &Counters) -> Stats {
+    Stats {
+        latencies: counters.latencies.read(),
+        gc: counters.gc.read(),
+        commits: counters.commits.get(),
+        entries_written: counters.entries_written.get(),
+        deletes_written: counters.deletes_written.get(),
+        put_bytes_stored: counters.put_bytes_stored.get(),
+        user_bytes_written: counters.user_bytes_written.get(),
+        log_bytes_written: counters.log_bytes_written.get(),
+        log_syncs: counters.log_syncs.get(),
+        log_rotations: counters.log_rotations.get(),
+        flushes: counters.flushes.get(),
+        flush_bytes_written: counters.flush_bytes_written.get(),
+        compactions: counters.compactions.get(),
+        trivial_moves: counters.trivial_moves.get(),
+        compaction_bytes_read: counters.compaction_bytes_read.get(),
+        compaction_bytes_written: counters.compaction_bytes_written.get(),
+        entries_dropped: counters.entries_dropped.get(),
+        gets: counters.gets.get(),
+        gets_found: counters.gets_found.get(),
+        value_reads: counters.value_reads.get(),
+        value_bytes_read: counters.value_bytes_read.get(),
+        prefetched_values: counters.prefetched_values.get(),
+        segments_dropped: counters.segments_dropped.get(),
+        files_removed: counters.files_removed.get(),
+        writes_refused_for_space: counters.writes_refused_for_space.get(),
+        background_errors: counters.background_errors.get(),
+        ..Stats::default()
+    }
+}
+
+fn stall_stats(stalls: impl Iterator<Item = (StallReason, u64, Duration)>) -> Vec<StallStats> {
+    stalls.map(|(reason, count, time)| StallStats { reason, count, time }).collect()
+}

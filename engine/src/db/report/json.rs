@@ -1,0 +1,113 @@
+//! Statistics as JSON.
+
+use super::{KeyspaceStats, LevelStats, Stats};
+use crate::base::error::Error;
+use crate::stats::LatencyStats;
+use std::fmt::Write;
+use std::time::Duration;
+
+impl Stats {
+    /// As one JSON object.
+    pub fn to_json(&self) -> String {
+        let mut json = String::from("{");
+        for (name, value) in self.numbers() {
+            let _ = write!(json, "{}:{value},", quoted(name));
+        }
+        let _ = write!(json, "\"write_amplification\":{:.4},", self.write_amplification());
+        let _ = write!(json, "\"parallel_reads\":{},", quoted(self.parallel_reads));
+        let text = |text: Option<String>| text.map_or("null".into(), |text| quoted(&text));
+        let error = |error: &Option<Error>| text(error.as_ref().map(Error::to_string));
+        let _ = write!(json, "\"background_error\":{},", error(&self.background_error));
+        let _ = write!(json, "\"low_on_space\":{},", text(self.low_on_space.clone()));
+        let _ = write!(json, "\"read_only_because\":{},", error(&self.read_only_because));
+        let stalls = self.stalls.iter().map(|stall| {
+            let seconds = stall.time.as_secs_f64();
+            format!(
+                "{}:{{\"count\":{},\"seconds\":{seconds:.6}}}",
+                quoted(stall.reason.name()),
+                stall.count
+            )
+        });
+        let _ = write!(json, "\"stalls\":{{{}}},", joined(stalls));
+        let latencies = self.latencies.all().map(latency_json);
+        let _ = write!(json, "\"latencies\":{{{}}},", joined(latencies));
+        let keyspaces = self.keyspaces.iter().map(keyspace_json);
+        let _ = write!(json, "\"keyspaces\":[{}],", joined(keyspaces));
+        let segments = self.segments.iter().map(|segment| {
+            format!(
+                "{{\"id\":{},\"bytes\":{},\"sealed\":{},\"referenced_records\":{},\
+                 \"referenced_bytes\":{}}}",
+                segment.id,
+                segment.bytes,
+                segment.sealed,
+                segment.referenced_records,
+                segment.referenced_bytes
+            )
+        });
+        let _ = write!(json, "\"segments\":[{}]}}", joined(segments));
+        json
+    }
+}
+/// A latency in microseconds.
+fn latency_json((name, latency): (&'static str, &LatencyStats)) -> String {
+    let micros = |time: Duration| time.as_secs_f64() * 1e6;
+    format!(
+        "{}:{{\"count\":{},\"mean\":{:.3},\"p50\":{:.3},\"p99\":{:.3},\"p999\":{:.3},\
+         \"max\":{:.3}}}",
+        quoted(name),
+        latency.count(),
+        micros(latency.mean()),
+        micros(latency.quantile(0.5)),
+        micros(latency.quantile(0.99)),
+        micros(latency.quantile(0.999)),
+        micros(latency.max())
+    )
+}
+
+fn keyspace_json(keyspace: &KeyspaceStats) -> String {
+    let levels = keyspace.levels.iter().map(|level| {
+        let LevelStats { tables, bytes, score } = level;
+        format!("{{\"tables\":{tables},\"bytes\":{bytes},\"score\":{score:.3}}}")
+    });
+    format!(
+        "{{\"name\":{},\"table_entries\":{},\"tombstones\":{},\"memtable_bytes\":{},\
+         \"immutable_memtables\":{},\"levels\":[{}]}}",
+        quoted(&keyspace.name),
+        keyspace.table_entries,
+        keyspace.tombstones,
+        keyspace.memtable_bytes,
+        keyspace.immutable_memtables,
+        joined(levels)
+    )
+}
+
+pub(in crate::db) fn joined(parts: impl Iterator<Item = String>) -> String {
+    parts.collect::<Vec<_>>().join(",")
+}
+
+/// A JSON string.
+pub(in crate::db) fn quoted(text: &str) -> String {
+    let mut out = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' => out.push_str("\\\""),
+            '\\' => out.push_str("\\\\"),
+            letter if letter.is_control() => {
+                let _ = write!(out, "\\u{:04x}", letter as u32);
+            }
+            letter => out.push(letter),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_strings_are_escaped() {
+        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
+    }
+}

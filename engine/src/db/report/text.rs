@@ -1,0 +1,101 @@
+//! Statistics as text for people.
+
+use super::{LevelStats, StallStats, Stats};
+use crate::base::size::sized;
+use std::fmt;
+
+impl fmt::Display for StallStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let StallStats { reason, count, time } = self;
+        let reason = reason.name();
+        write!(f, "stall {reason}: {count} times, {:.3} s", time.as_secs_f64())
+    }
+}
+
+impl fmt::Display for Stats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for keyspace in &self.keyspaces {
+            writeln!(
+                f,
+                "keyspace {}: {} entries in tables ({} tombstones), memtables {} ({} waiting)",
+                keyspace.name,
+                keyspace.table_entries,
+                keyspace.tombstones,
+                sized(keyspace.memtable_bytes),
+                keyspace.immutable_memtables
+            )?;
+            for (number, level) in keyspace.levels.iter().enumerate() {
+                if level.tables > 0 {
+                    let bytes = sized(level.bytes);
+                    let LevelStats { tables, score, .. } = level;
+                    writeln!(f, "  L{number}  {tables:>6} tables  {bytes:>10}  score {score:.2}")?;
+                }
+            }
+        }
+        let closed = self.segments.iter().filter(|segment| segment.sealed).count();
+        let referenced: u64 = self.segments.iter().map(|segment| segment.referenced_bytes).sum();
+        writeln!(
+            f,
+            "segments: {closed} closed, {}, of which tables reference {}; {} to replay",
+            sized(self.segment_bytes()),
+            sized(referenced),
+            sized(self.replay_bytes)
+        )?;
+        writeln!(
+            f,
+            "written: {} by users, {} log, {} flush, {} compaction, {} value GC, {} manifest: \
+             amplification {:.2}",
+            sized(self.user_bytes_written),
+            sized(self.log_bytes_written),
+            sized(self.flush_bytes_written),
+            sized(self.compaction_bytes_written),
+            sized(self.gc.bytes_written()),
+            sized(self.manifest_bytes_written),
+            self.write_amplification()
+        )?;
+        writeln!(
+            f,
+            "read: {} values ({}), {} table blocks ({}), {} by compaction; parallel reads: {}",
+            self.value_reads,
+            sized(self.value_bytes_read),
+            self.block_reads,
+            sized(self.block_bytes_read),
+            sized(self.compaction_bytes_read),
+            self.parallel_reads
+        )?;
+        writeln!(
+            f,
+            "memory: cache {}, filters and indexes {}; {} snapshots, the oldest {:.1} s old",
+            sized(self.cache_bytes),
+            sized(self.pinned_bytes),
+            self.snapshots,
+            self.oldest_snapshot.as_secs_f64()
+        )?;
+        writeln!(f, "value GC: {}", self.gc)?;
+        self.fmt_exceptions(f)
+    }
+}
+
+impl Stats {
+    /// What is there to tell in some databases only.
+    fn fmt_exceptions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.relocations > 0 {
+            let (count, bytes) = (self.relocations, sized(self.relocation_bytes));
+            writeln!(f, "relocations: {count} freed segments are still named, {bytes}")?;
+        }
+        for (name, latency) in self.latencies.all().filter(|(_, it)| it.count() > 0) {
+            writeln!(f, "latency of {}: {latency}", name.replace('_', " "))?;
+        }
+        self.stalls.iter().try_for_each(|stall| writeln!(f, "{stall}"))?;
+        if let Some(error) = &self.background_error {
+            writeln!(f, "background work waits: {error}")?;
+        }
+        if let Some(matter) = &self.low_on_space {
+            writeln!(f, "puts are refused: {matter}")?;
+        }
+        if let Some(cause) = &self.read_only_because {
+            writeln!(f, "read-only: {cause}")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,243 @@
+//! Latencies as histograms that any thread can add to without a lock. A library's histogram would
+//! need one, and floor 0 has none.
+
+use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Each power of two is divided into this many buckets, as a power of two: a quantile is at most
+/// one sixteenth above the truth.
+const PRECISION_BITS: u32 = 4;
+const PER_OCTAVE: usize = 1 << PRECISION_BITS;
+/// Longer latencies than 2^40 ns, 18 minutes, are counted as that.
+const MAX_BITS: u32 = 40;
+const BUCKETS: usize = (MAX_BITS - PRECISION_BITS + 1) as usize * PER_OCTAVE;
+
+/// A histogram that is being filled. Adding costs three relaxed atomic additions.
+pub struct LatencyHistogram {
+    buckets: Box<[AtomicU64]>,
+    nanos: AtomicU64,
+    max: AtomicU64,
+}
+
+impl Default for LatencyHistogram {
+    fn default() -> Self {
+        let buckets = (0..BUCKETS).map(|_| AtomicU64::new(0)).collect();
+        LatencyHistogram { buckets, nanos: AtomicU64::new(0), max: AtomicU64::new(0) }
+    }
+}
+
+impl fmt::Debug for LatencyHistogram {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(f)
+    }
+}
+
+/// The bucket of a latency in nanoseconds.
+fn bucket_of(nanos: u64) -> usize {
+    let nanos = nanos.min((1 << MAX_BITS) - 1);
+    if nanos < PER_OCTAVE as u64 {
+        return nanos as usize;
+    }
+    let shift = nanos.ilog2() - PRECISION_BITS;
+    shift as usize * PER_OCTAVE + (nanos >> shift) as usize
+}
+
+/// The largest latency of a bucket, in nanoseconds.
+fn upper_bound(bucket: usize) -> u64 {
+    if bucket < 2 * PER_OCTAVE {
+        return bucket as u64;
+    }
+    let shift = bucket / PER_OCTAVE - 1;
+    let first = (bucket % PER_OCTAVE + PER_OCTAVE) as u64;
+    ((first + 1) << shift) - 1
+}
+
+impl LatencyHistogram {
+    /// Adds one latency.
+    pub fn add(&self, took: Duration) {
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
+        self.buckets[bucket_of(nanos)].fetch_add(1, Ordering::Relaxed);
+        self.nanos.fetch_add(nanos, Ordering::Relaxed);
+        // Most latencies are below the maximum: a load is cheaper than an exchange.
+        if nanos > self.max.load(Ordering::Relaxed) {
+            self.max.fetch_max(nanos, Ordering::Relaxed);
+        }
+    }
+
+    /// The latencies so far. While others add, the numbers may be one sample apart.
+    pub fn read(&self) -> LatencyStats {
+        let buckets: Vec<u64> = self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect();
+        LatencyStats {
+            count: buckets.iter().sum(),
+            total: Duration::from_nanos(self.nanos.load(Ordering::Relaxed)),
+            max: Duration::from_nanos(self.max.load(Ordering::Relaxed)),
+            buckets,
+        }
+    }
+}
+
+/// The latencies of one kind of work since the database was opened.
+///
+/// Point reads, writes and scan steps are sampled: one of [`LatencyStats::SAMPLED`] is timed, or
+/// every one if [`Options::slow_operation`](crate::Options::slow_operation) is set.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("latency-stats");
+/// let db = cleavedb::open(&dir)?;
+/// let keyspace = db.default_keyspace();
+/// (0..1000u32).try_for_each(|n| keyspace.put(n.to_be_bytes(), "value"))?;
+/// let writes = &db.stats().latencies.write;
+/// assert!(writes.count() > 0 && writes.quantile(0.5) <= writes.quantile(0.99));
+/// println!("{writes}");
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct LatencyStats {
+    count: u64,
+    total: Duration,
+    max: Duration,
+    buckets: Vec<u64>,
+}
+
+impl LatencyStats {
+    /// One of this many point reads, writes and scan steps is timed.
+    pub const SAMPLED: u64 = 16;
+
+    /// How many latencies were taken.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// Their sum.
+    pub fn total(&self) -> Duration {
+        self.total
+    }
+
+    /// The longest of them.
+    pub fn max(&self) -> Duration {
+        self.max
+    }
+
+    /// Their mean; zero if there are none.
+    pub fn mean(&self) -> Duration {
+        let nanos = self.total.as_nanos() / u128::from(self.count.max(1));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+
+    /// The latency that this part of them does not exceed, such as 0.99; at most a sixteenth too
+    /// large, and zero if there are none.
+    pub fn quantile(&self, part: f64) -> Duration {
+        let wanted = (part.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
+        let mut passed = 0;
+        let reaches = |count: &u64| {
+            passed += count;
+            passed >= wanted
+        };
+        let bucket = self.buckets.iter().position(reaches);
+        bucket.map_or(Duration::ZERO, |it| Duration::from_nanos(upper_bound(it)).min(self.max))
+    }
+}
+
+impl fmt::Display for LatencyStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "mean {:.1?}, p50 {:.1?}, p99 {:.1?}, p99.9 {:.1?}, max {:.1?} ({} timed)",
+            self.mean(),
+            self.quantile(0.5),
+            self.quantile(0.99),
+            self.quantile(0.999),
+            self.max,
+            self.count
+        )
+    }
+}
+
+/// Buckets are many; the quantiles say what they hold.
+impl fmt::Debug for LatencyStats {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "LatencyStats({self})")
+    }
+}
+
+macro_rules! latencies {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// The histograms of one open database.
+        #[derive(Debug, Default)]
+        pub struct LatencyHistograms {
+            $($(#[$doc])* pub $name: LatencyHistogram,)*
+        }
+
+        /// The latencies of a database since it was opened, by kind of work.
+        #[derive(Debug, Clone, Default, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub struct Latencies {
+            $($(#[$doc])* pub $name: LatencyStats,)*
+        }
+
+        impl LatencyHistograms {
+            /// All of them as they are now.
+            pub fn read(&self) -> Latencies {
+                Latencies { $($name: self.$name.read(),)* }
+            }
+        }
+
+        impl Latencies {
+            /// All of them by name.
+            pub fn all(&self) -> impl Iterator<Item = (&'static str, &LatencyStats)> {
+                [$((stringify!($name), &self.$name),)*].into_iter()
+            }
+        }
+    };
+}
+
+latencies! {
+    /// Point reads that found a value, single ones.
+    get,
+    /// Puts, deletions and batches, with the time that write stalls hold them up.
+    write,
+    /// Steps of cursors and iterators, values not included.
+    scan_step,
+    /// Flushes.
+    flush,
+    /// Compactions, those that only move a table included.
+    compaction,
+    /// Relocations by value GC.
+    relocation,
+    /// Waits and delays of writers.
+    stall,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_in_order_and_within_a_sixteenth() {
+        let mut last = None;
+        for nanos in (0..5000).chain((13..40).flat_map(|bits| [(1 << bits) - 1, 1 << bits])) {
+            let bucket = bucket_of(nanos);
+            assert!(last.is_none_or(|last| bucket >= last), "{nanos}");
+            last = Some(bucket);
+            let bound = upper_bound(bucket);
+            assert!(bound >= nanos && bound <= nanos + nanos / 16, "{nanos} {bound}");
+        }
+        assert_eq!(bucket_of(u64::MAX), BUCKETS - 1);
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_samples() {
+        let histogram = LatencyHistogram::default();
+        assert_eq!(histogram.read().quantile(0.99), Duration::ZERO);
+        (1..=1000).for_each(|micros| histogram.add(Duration::from_micros(micros)));
+        let stats = histogram.read();
+        assert_eq!((stats.count(), stats.max()), (1000, Duration::from_millis(1)));
+        assert_eq!(stats.mean(), Duration::from_nanos(500_500));
+        for (part, micros) in [(0.5, 500), (0.99, 990), (1.0, 1000)] {
+            let found = stats.quantile(part).as_micros();
+            assert!((micros..=micros + micros / 16).contains(&found), "{part}: {found}");
+        }
+        assert_eq!(stats.quantile(0.0), Duration::from_nanos(upper_bound(bucket_of(1000))));
+    }
+}
