@@ -211,7 +211,9 @@ pub fn find_leftovers(
                 continue;
             }
         };
-        if !live && id >= known.next_file.saturating_add(MAX_UNKNOWN_IDS) {
+        // Bytes put aside are kept, but no edit names them.
+        let is_named = live && !matches!(names::parse(&path), FileName::Aside(_));
+        if !is_named && id >= known.next_file.saturating_add(MAX_UNKNOWN_IDS) {
             found.foreign += 1;
             continue;
         }

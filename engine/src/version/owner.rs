@@ -46,7 +46,14 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
     let head = head.get(..HEADER_BYTES).unwrap_or(head);
     let Ok(found) = Header::decode(head) else {
         let is_short = head.len() < HEADER_BYTES;
-        return Ok(is_short && begins(head, Header::MAGIC) || head.iter().all(|&byte| byte == 0));
+        let is_begun =
+            is_short && begins(head, Header::MAGIC) || head.iter().all(|&byte| byte == 0);
+        // A crash may leave the length of a CURRENT.new without its bytes; what was on the device
+        // before shows then. Nobody else's file has this name and just this length, and refusing
+        // it would keep the database from opening.
+        let is_torn_current =
+            kind == FileKind::Current && file.len().doing("measure", path)? == HEADER_BYTES as u64;
+        return Ok(is_begun || is_torn_current);
     };
     let is_named_so = names::parse(path).number().is_none_or(|number| number == found.file);
     Ok(found.kind == kind && is_named_so && database.is_none_or(|id| id == found.database))
@@ -86,6 +93,8 @@ mod tests {
                 ("CURRENT.new", current[..20].to_vec(), true),
                 ("CURRENT.new", current[..3].to_vec(), true),
                 ("CURRENT.new", vec![0; 40], true),
+                ("CURRENT.new", vec![0xa7; 40], true),
+                ("CURRENT.new", vec![0xa7; 41], false),
                 ("CURRENT.new", b"MANIFEST-000004\n".to_vec(), false),
                 ("CURRENT.new", table.clone(), false),
                 ("PROBE", [head(FileKind::Probe, 0), vec![0xcd; 99]].concat(), true),

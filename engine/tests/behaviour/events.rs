@@ -1,11 +1,9 @@
-//! What a database tells while it works: to a listener of the program's, and to `tracing`.
+//! What a database tells a listener of the program's while it works.
 
 use crate::common::dir;
 use cleavedb::{Db, Event, EventListener, LatencyStats, OperationKind, Options};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tracing::field::{Field, Visit};
-use tracing::span;
 
 #[derive(Default)]
 struct Recorder(Mutex<Vec<Event>>);
@@ -94,43 +92,4 @@ fn latencies_are_sampled_and_those_of_jobs_are_complete() {
     assert!(latencies.scan_step.count() >= 19, "{:?}", latencies.scan_step);
     assert_eq!(latencies.flush.count(), 1);
     assert!(latencies.compaction.count() >= 1);
-}
-
-/// Notes the messages of events on this thread.
-#[derive(Clone, Default)]
-struct Messages(Arc<Mutex<Vec<String>>>);
-
-impl Visit for Messages {
-    fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
-        if field.name() == "message" {
-            self.0.lock().unwrap().push(format!("{value:?}"));
-        }
-    }
-}
-
-impl tracing::Subscriber for Messages {
-    fn enabled(&self, metadata: &tracing::Metadata<'_>) -> bool {
-        metadata.target() == "cleavedb"
-    }
-    fn new_span(&self, attributes: &span::Attributes<'_>) -> span::Id {
-        self.0.lock().unwrap().push(format!("span {}", attributes.metadata().name()));
-        span::Id::from_u64(1)
-    }
-    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
-    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
-    fn event(&self, event: &tracing::Event<'_>) {
-        event.record(&mut self.clone());
-    }
-    fn enter(&self, _: &span::Id) {}
-    fn exit(&self, _: &span::Id) {}
-}
-
-#[test]
-fn tracing_is_told_too() {
-    let dir = dir();
-    let messages = Messages::default();
-    tracing::subscriber::with_default(messages.clone(), || {
-        cleavedb::open(dir.path()).unwrap().close().unwrap();
-    });
-    assert_eq!(*messages.0.lock().unwrap(), ["span open", "opened", "closed"]);
 }
