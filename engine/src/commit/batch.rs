@@ -1,4 +1,4 @@
-//! What is to be written: checked, compressed where it pays, and ready for a frame.
+//! The operations of a commit: checked, compressed where it pays, and ready for a frame.
 
 use crate::base::compression::{Codec, compress};
 use crate::base::error::{Error, Result};
@@ -8,13 +8,13 @@ use crate::version::view::KeyspaceState;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The most bytes of keys and values that one batch may hold: a frame's length has 32 bits.
+/// The greatest number of bytes of keys and values in one batch; a frame's length has 32 bits.
 pub const MAX_BATCH_BYTES: usize = 2 << 30;
 
-/// The most operations in one batch.
+/// The greatest number of operations in one batch.
 pub const MAX_BATCH_OPERATIONS: usize = 1 << 26;
 
-/// Checks the size of a key.
+/// Returns an error if the key is over the limit of 64 KiB.
 pub fn check_key(key: &[u8]) -> Result<()> {
     if key.len() <= MAX_KEY_BYTES {
         return Ok(());
@@ -26,7 +26,7 @@ pub fn check_key(key: &[u8]) -> Result<()> {
     .advise("use a shorter key, such as a hash of it"))
 }
 
-/// Checks the size of a value.
+/// Returns an error if the value is over the limit of 1 GiB.
 pub fn check_value(value: &[u8]) -> Result<()> {
     if value.len() <= MAX_VALUE_BYTES {
         return Ok(());
@@ -38,7 +38,7 @@ pub fn check_value(value: &[u8]) -> Result<()> {
     .advise("split it over several keys"))
 }
 
-/// Where a record goes besides the log.
+/// The destination of a record besides the log.
 #[derive(Clone, Copy)]
 pub struct RecordTarget<'a> {
     /// The keyspace whose memtable takes the entry.
@@ -47,36 +47,36 @@ pub struct RecordTarget<'a> {
     pub separated: bool,
 }
 
-/// One commit, borrowed: the records of its frame and where each goes.
+/// One commit, borrowed: the records of its frame and the target of each.
 #[derive(Clone, Copy)]
 pub struct CommitFrame<'a> {
-    /// What the log takes.
+    /// The records for the log.
     pub records: &'a [RecordInput<'a>],
-    /// What the memtables take; as long as `records`.
+    /// The target of each record, in the same order.
     pub targets: &'a [RecordTarget<'a>],
-    /// Bytes of keys and values, as users count them.
+    /// Bytes of keys and uncompressed values.
     pub user_bytes: u64,
 }
 
 impl CommitFrame<'_> {
-    /// True if it only deletes.
+    /// Returns true if all records are deletions.
     pub fn only_deletes(&self) -> bool {
         self.records.iter().all(|record| record.kind == RecordKind::Delete)
     }
 }
 
-/// A value as the log will hold it.
+/// A value in the form in which the log stores it.
 pub struct StoredValue {
     codec: Codec,
     compressed: Option<Vec<u8>>,
     raw_len: u32,
-    /// True if the memtable takes a pointer.
+    /// True if the memtable takes a pointer to the value.
     pub separated: bool,
 }
 
 impl StoredValue {
-    /// Decides where `value` goes and compresses it if that pays. Inline values are left to the
-    /// compression of blocks.
+    /// Decides whether `value` is separated, and compresses it if that pays. Inline values are left
+    /// to the compression of blocks.
     pub fn prepare(keyspace: &KeyspaceState, value: &[u8]) -> Result<Self> {
         check_value(value)?;
         let options = keyspace.options();
@@ -90,7 +90,7 @@ impl StoredValue {
         Ok(StoredValue { codec, compressed, raw_len: value.len() as u32, separated })
     }
 
-    /// The record for the log.
+    /// Returns the record for the log.
     pub fn record<'a>(
         &'a self,
         keyspace: &KeyspaceState,
@@ -108,7 +108,7 @@ impl StoredValue {
     }
 }
 
-/// The record of a deletion.
+/// Returns the record of a deletion.
 pub fn deletion<'a>(keyspace: &KeyspaceState, key: &'a [u8]) -> RecordInput<'a> {
     RecordInput::delete(keyspace.id, key)
 }
@@ -123,7 +123,7 @@ struct BatchOperation {
     value: Range<usize>,
 }
 
-/// Several operations that become visible together, or not at all (I1). Owns its bytes.
+/// Several operations that become visible together or not at all (I1). It owns its bytes.
 #[derive(Default)]
 pub struct Batch {
     operations: Vec<BatchOperation>,
@@ -132,7 +132,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds a value under a key.
+    /// Adds a put of a value under a key.
     pub fn put(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], value: &[u8]) -> Result<()> {
         check_key(key)?;
         let stored = StoredValue::prepare(keyspace, value)?;
@@ -181,44 +181,44 @@ impl Batch {
         Ok(())
     }
 
-    /// How many operations it holds.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.operations.len()
     }
 
-    /// True if it holds none.
+    /// Returns true if the batch has no operations.
     pub fn is_empty(&self) -> bool {
         self.operations.is_empty()
     }
 
-    /// True if it only deletes.
+    /// Returns true if all operations are deletions.
     pub fn only_deletes(&self) -> bool {
         self.operations.iter().all(|operation| operation.kind == RecordKind::Delete)
     }
 
-    /// Bytes of keys and values it holds in memory.
+    /// Returns the bytes of keys and values that the batch holds in memory.
     pub fn bytes(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Bytes of keys and values as the user passed them.
+    /// Returns the bytes of keys and values as the user passed them.
     pub fn user_bytes(&self) -> u64 {
         self.user_bytes
     }
 
-    /// Forgets all operations; keeps the memory.
+    /// Removes all operations; keeps the memory.
     pub fn clear(&mut self) {
         self.operations.clear();
         self.bytes.clear();
         self.user_bytes = 0;
     }
 
-    /// The keyspaces written to, as often as there are operations.
+    /// Iterates over the keyspace of each operation, in order; a keyspace may come many times.
     pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceState>> {
         self.operations.iter().map(|operation| &operation.keyspace)
     }
 
-    /// The records and targets of its frame.
+    /// Returns the records and targets of the batch's frame.
     pub fn records(&self) -> (Vec<RecordInput<'_>>, Vec<RecordTarget<'_>>) {
         let record = |operation: &BatchOperation| RecordInput {
             kind: operation.kind,

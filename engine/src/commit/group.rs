@@ -1,7 +1,7 @@
-//! Group commit: the first writer to come leads; those who come while it works wait, and the
+//! Group commit: the first writer to arrive leads. Writers that arrive while it works wait, and the
 //! next leader commits all of them with one write and at most one sync.
 //!
-//! An alone writer pays for none of this: it finds the log free, and its bytes go from the
+//! A lone writer pays for none of this: it finds the log free, and its bytes are copied from the
 //! caller's slices straight into the frame.
 
 use crate::base::entry::Slot;
@@ -23,23 +23,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// When a commit is acknowledged: how much it survives.
+/// How far a write has come when it is acknowledged, and thus what it survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// It is in a buffer of this process: lost with the process. Fastest.
+    /// The write is in a buffer of this process and is lost with the process. Fastest.
     Buffered,
-    /// It was handed to the operating system: survives the end of the process, not a power cut.
-    /// The default, as in LevelDB and RocksDB.
+    /// The write was handed to the operating system: it survives the end of the process, but not a
+    /// power failure. The default, as in LevelDB and RocksDB.
     #[default]
     Os,
-    /// It is on the device: survives a power cut. Writers that come together share one sync.
+    /// The write is on the device and survives a power failure. Concurrent writers share one sync.
     Sync,
     /// As `Os`, and on the device at most this much later.
     SyncEvery(Duration),
 }
 
-/// Groups larger than this are split, so that the first of a group does not wait for all.
+/// The greatest size of a group in bytes; a larger one would make its first writer wait for all.
 const MAX_GROUP_BYTES: u64 = 1 << 20;
 
 struct Request {
@@ -53,53 +53,53 @@ struct Request {
 enum RequestOutcome {
     #[default]
     Waiting,
-    /// The log is yours: lead the next group, which you head.
+    /// The writer of this request now leads and must commit the next group, which it heads.
     Lead,
     Done(Result<SeqNo>),
 }
 
 impl Request {
-    /// Tells whoever waits for it what came of it.
+    /// Sets the outcome and wakes the waiting writer.
     fn end(&self, outcome: Result<SeqNo>) {
         *self.outcome.lock() = RequestOutcome::Done(outcome);
         self.changed.notify_one();
     }
 }
 
-/// What the committer is made of.
+/// The parts of a [`Committer`].
 pub struct CommitParts {
     /// The shared part of the log.
     pub log: Arc<LogShared>,
-    /// Rules that hold writers up.
+    /// The rules that hold writers up.
     pub stall_controller: Arc<WriteStallController>,
-    /// The right to write.
+    /// Whether the database may still write.
     pub health: Arc<Health>,
-    /// Publishes sequence numbers.
+    /// The publisher of sequence numbers.
     pub snapshots: Arc<Snapshots>,
-    /// What is counted.
+    /// The statistics of the database.
     pub counters: Arc<Counters>,
-    /// Keyspaces whose memtables have waited for this many log bytes are flushed.
+    /// A memtable is flushed once this many bytes of log were written since its first entry.
     pub flush_after_log_bytes: u64,
     /// Wakes the background.
     pub wake: Box<dyn Fn() + Send + Sync>,
-    /// Asks for a sync within this time.
+    /// Requests a sync within this time.
     pub sync_within: Box<dyn Fn(Duration) + Send + Sync>,
-    /// All open keyspaces.
+    /// Returns all open keyspaces.
     pub keyspaces: Box<dyn Fn() -> Vec<Arc<KeyspaceState>> + Send + Sync>,
 }
 
-/// The way in for every write.
+/// Commits every write of a database.
 pub struct Committer {
     parts: CommitParts,
     log: Mutex<Log>,
     queue: Mutex<VecDeque<Arc<Request>>>,
     queued: AtomicUsize,
-    /// True while somebody leads or was told to.
+    /// True while a writer leads or was chosen to.
     led: AtomicBool,
 }
 
 impl Committer {
-    /// A committer that goes on at `log`.
+    /// Creates a committer that continues at `log`.
     pub fn new(parts: CommitParts, log: Log) -> Self {
         Committer {
             parts,
@@ -110,12 +110,12 @@ impl Committer {
         }
     }
 
-    /// The shared part of the log.
+    /// Returns the shared part of the log.
     pub fn log(&self) -> &Arc<LogShared> {
         &self.parts.log
     }
 
-    /// Commits one frame whose bytes the caller holds. `own` makes it a batch if it has to wait
+    /// Commits one frame whose bytes the caller holds. `own` copies it to a batch if it has to wait
     /// in the queue.
     pub fn commit(
         &self,
@@ -164,7 +164,7 @@ impl Committer {
             queue.push_back(request.clone());
             self.queued.fetch_add(1, Ordering::AcqRel);
         }
-        // The leader may have looked at the queue just before: then nobody leads now.
+        // The leader may have checked the queue just before, so that now nobody leads.
         if !self.led.swap(true, Ordering::AcqRel) {
             self.pass_on();
         }
@@ -182,7 +182,7 @@ impl Committer {
         }
     }
 
-    /// Called by whoever leads: hands the lead to the head of the queue, or gives it up.
+    /// Passes the lead to the head of the queue, or gives it up. The caller leads.
     fn pass_on(&self) {
         loop {
             let head = self.queue.lock().front().cloned();
@@ -192,14 +192,14 @@ impl Committer {
                 return;
             }
             self.led.store(false, Ordering::Release);
-            // Somebody may have queued up between the look and giving up.
+            // A writer may have queued between the check and giving up.
             if self.queued.load(Ordering::Acquire) == 0 || self.led.swap(true, Ordering::AcqRel) {
                 return;
             }
         }
     }
 
-    /// Commits a group from the front of the queue, the caller's own request first.
+    /// Commits a group from the front of the queue; the caller's own request is the first.
     fn lead(&self) {
         let mut log = self.log.lock();
         let group = self.take_group();
@@ -214,7 +214,8 @@ impl Committer {
         self.pass_on();
     }
 
-    /// Commits those of a group whose keyspaces are there still; what came of each request.
+    /// Commits the requests of a group whose keyspaces still exist; returns the outcome of each
+    /// request.
     fn commit_requests(&self, log: &mut Log, group: &[Arc<Request>]) -> Vec<Result<SeqNo>> {
         let refused: Vec<_> =
             group.iter().map(|request| check_all(request.batch.keyspaces()).err()).collect();
@@ -252,17 +253,17 @@ impl Committer {
         outcome
     }
 
-    /// Runs what the leader does with the log, which it holds, so that the lead is passed on
-    /// whatever happens. A panic in it, in a comparator of the user's for one, ends writing before
-    /// anybody else gets the log: the write buffer may end in the midst of a frame, and memtables
-    /// may hold a part of a batch. I1: its sequence numbers are never published, and no memtable is
-    /// flushed any more. What the next opening finds in the log is whole frames: what was
-    /// acknowledged, and perhaps batches of the group that panicked.
+    /// Runs the leader's work on the log, whose lock it holds, so that the lead is passed on in any
+    /// case. A panic in it, for example in a user's comparator, turns the database read-only before
+    /// another writer gets the log: the write buffer may end in the middle of a frame, and
+    /// memtables may hold a part of a batch. I1: the sequence numbers of that group are never
+    /// published, and no memtable is flushed any more. The next opening finds whole frames in the
+    /// log: all that was acknowledged, and perhaps batches of the group that panicked.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.parts.health.guard("a commit", work)
     }
 
-    /// Takes the lead if nobody has it and nobody waits.
+    /// Takes the lead if nobody leads and nobody waits; returns whether it did.
     fn take_lead(&self) -> bool {
         self.queued.load(Ordering::Acquire) == 0 && !self.led.swap(true, Ordering::AcqRel)
     }
@@ -282,7 +283,7 @@ impl Committer {
         group
     }
 
-    /// Writes the frames of a group, makes them as durable as asked, and shows them.
+    /// Writes the frames of a group, makes them as durable as asked, and makes them visible.
     fn commit_group(
         &self,
         log: &mut Log,
@@ -306,8 +307,8 @@ impl Committer {
         let mut pointers = Vec::with_capacity(count);
         let start = log.writer.as_ref().map_or(0, SegmentWriter::len);
         if let Err(error) = self.append(log, frames, &mut pointers, durability) {
-            // None of the group counts. What was acknowledged from the buffer before stays there
-            // until it can be written out, which beginning the next segment waits for.
+            // None of the group counts. Frames that were acknowledged from the buffer before stay
+            // there until they can be written out; the next segment is begun only after that.
             if let Some(writer) = log.writer.as_mut().filter(|writer| writer.is_failed()) {
                 writer.cut(start.max(writer.good_len()));
             }
@@ -319,7 +320,7 @@ impl Committer {
         Ok(log.next_seqno - 1)
     }
 
-    /// I9: after a write found no space, the GC thread looks whether there is some again.
+    /// I9: after a write failed for lack of space, the GC thread checks when there is space again.
     fn failed(&self, log: &mut Log, error: Error) -> Error {
         if error.kind() == ErrorKind::DiskFull && self.look_at_disk(log) {
             (self.parts.wake)();
@@ -327,8 +328,8 @@ impl Committer {
         error
     }
 
-    /// Appends the frames to the log. On an error the writer refuses to go on behind them, and the
-    /// next segment's head says where the last good frame ended.
+    /// Appends the frames to the log. After an error the writer takes no more frames, and the next
+    /// segment's head records the end of the last good one.
     fn append(
         &self,
         log: &mut Log,
@@ -345,21 +346,22 @@ impl Committer {
             seqno += frame.records.len() as u64;
         }
         match durability {
-            // A full buffer is handed over by itself.
+            // A full buffer is written out without a call.
             Durability::Buffered => {}
             Durability::Os => writer.write_out()?,
             Durability::SyncEvery(time) => {
                 writer.write_out()?;
                 (parts.sync_within)(time);
             }
-            // Before the frames are shown, so that nobody reads what a crash takes back.
+            // The sync comes before the frames become visible, so that nobody reads what a crash
+            // may lose.
             Durability::Sync => parts.log.sync_writer(writer)?,
         }
         parts.counters.log_bytes_written.add(writer.len() - start);
         Ok(())
     }
 
-    /// Puts the entries into the memtables, then makes all of them visible at once (I1).
+    /// Inserts the entries into the memtables, then makes all of them visible at once (I1).
     fn show(
         &self,
         log: &mut Log,
@@ -440,8 +442,8 @@ impl Committer {
         }
     }
 
-    /// Looks at how full the disk is, and whether puts have to leave what is left to others (I9).
-    /// Then what waits in memory is flushed, which takes the less the earlier it is done. Returns
+    /// Checks the free space of the disk and whether puts have to leave the rest to others (I9). If
+    /// so, memtables are sealed for a flush, which needs less space the earlier it is done. Returns
     /// true if there is work for the background.
     fn look_at_disk(&self, log: &mut Log) -> bool {
         let parts = &self.parts;
@@ -462,26 +464,26 @@ impl Committer {
         wake
     }
 
-    /// Looks at the disk out of turn: something was freed, or a write has failed.
+    /// Checks the disk out of turn, because space was freed or a write has failed.
     pub fn look_at_disk_now(&self) {
         if self.look_at_disk(&mut self.log.lock()) {
             (self.parts.wake)();
         }
     }
 
-    /// Seals what replay left in memtables that hold the head of the log back: writers may have to
-    /// wait for that, and then no commit would come to do it.
+    /// Seals memtables filled by replay that hold the head of the log back. Without it, writers
+    /// might have to wait for their flush, and then no commit would come to seal them.
     pub fn seal_held_back(&self) {
         self.rotate_memtables(&mut self.log.lock(), &[], false);
     }
 
-    /// Holds up all commits while the caller changes what they go to.
+    /// Holds up all commits until the guard is dropped.
     pub fn hold(&self) -> MutexGuard<'_, Log> {
         self.log.lock()
     }
 
     /// Makes everything committed so far durable, without holding writers up during the sync.
-    /// Returns where the log ended.
+    /// Returns the end of the log at that time.
     pub fn sync(&self) -> Result<LogPosition> {
         let (syncer, end) = {
             let mut log = self.log.lock();
@@ -506,13 +508,13 @@ impl Committer {
     }
 }
 
-/// An error if one of these was dropped. Asked while holding the log, as keyspaces are dropped
-/// between two commits: nothing is acknowledged that nobody can ever read.
+/// Returns an error if one of these keyspaces was dropped. It is called under the lock of the log,
+/// and keyspaces are dropped between two commits, so no write is acknowledged that cannot be read.
 fn check_all<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>) -> Result<()> {
     each_run(keyspaces).try_for_each(|keyspace| keyspace.check())
 }
 
-/// These keyspaces, but one that comes several times in a row once.
+/// Iterates over the keyspaces, with several equal ones in a row only once.
 fn each_run<'a>(
     keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>,
 ) -> impl Iterator<Item = &'a Arc<KeyspaceState>> {
@@ -522,7 +524,7 @@ fn each_run<'a>(
     })
 }
 
-/// The stronger of two durabilities: a group gets the strongest that one of it asked for.
+/// Returns the stronger of two durabilities; a group gets the strongest that is asked for in it.
 fn stronger(a: Durability, b: Durability) -> Durability {
     let rank = |durability| match durability {
         Durability::Buffered => 0,

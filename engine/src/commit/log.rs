@@ -1,12 +1,12 @@
-//! The log: the active segment, its successor, and what is durable.
+//! The log: the active segment, the next ones, and their durability.
 //!
-//! No segment is begun before the first write: a session that only reads leaves none behind.
+//! No segment is begun before the first write, so a session that only reads leaves none behind.
 //!
-//! The next one is begun in two steps, so that writers seldom wait: once the active segment is half
-//! full the background creates an empty file and makes its existence durable in the manifest (a
-//! *spare*); when the active segment is full, the leader syncs it and writes the head of the spare,
-//! which tells where the old one ended. The manifest learns that length later; until then recovery
-//! takes it from that head.
+//! The next segment is begun in two steps, so that writers seldom wait. Once the active segment is
+//! half full, the background creates an empty file and makes its existence durable in the manifest
+//! (a *spare*). When the active segment is full, the leader syncs it and writes the head of the
+//! spare, which contains the old segment's length. The manifest gets that length later; until then
+//! recovery takes it from that head.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
@@ -26,80 +26,82 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A segment whose existence is durable and which holds nothing yet.
+/// A segment whose existence is durable and that holds nothing yet.
 pub struct Spare {
     handle: Arc<SegmentHandle>,
     file: Arc<dyn crate::env::fs::File>,
 }
 
-/// Where a segment ended; the manifest does not know yet.
+/// The length of a sealed segment that the manifest does not have yet.
 pub struct SealedLength {
-    /// The segment.
+    /// The id of the segment.
     pub id: SegmentId,
-    /// Its length; all of it is durable.
+    /// The length in bytes, all of it durable.
     pub length: u64,
 }
 
-/// The end of the log; owned by whoever holds its lock.
+/// The state at the end of the log; it belongs to the holder of the log's lock.
 pub struct Log {
-    /// Writes frames to the active segment. `None` before the first write, and between the end of
-    /// a segment and the next write.
+    /// The writer of the active segment; `None` before the first write, and between the end of a
+    /// segment and the next write.
     pub writer: Option<SegmentWriter>,
-    /// The active segment, as long as there is a writer.
+    /// The active segment; `None` when there is no writer.
     pub active: Option<Arc<SegmentHandle>>,
     /// The next sequence number.
     pub next_seqno: SeqNo,
-    /// The segment before the next one to be begun, and its length.
+    /// The last sealed segment and its length in bytes, which the next segment's head will name.
     pub previous: Option<(SegmentId, u64)>,
-    /// Once this many bytes of log were written, memtables are looked at that hold the head back.
+    /// Bytes of log written at which memtables are checked next for holding the head back.
     pub next_look: u64,
-    /// The same for a look at how full the disk is.
+    /// Bytes of log written at which the free space of the disk is checked next.
     pub next_disk_look: u64,
-    /// The active segment is closed once it has this many bytes.
+    /// The active segment is sealed once it has this many bytes.
     pub segment_limit: u64,
-    /// Once it has this many the next one is prepared.
+    /// The next segment is prepared once the active one has this many bytes.
     pub next_spare: u64,
-    /// Set by a clean close: the manifest knows where the log ends, so it may not go on.
+    /// Set by a clean close. The manifest then has the end of the log, so nothing may be appended.
     pub closed: bool,
 }
 
-/// No store is so small that its segments were smaller than this, unless they are set to be.
+/// The least size of a segment in bytes, unless `segment_bytes` is smaller.
 const LEAST_SEGMENT_BYTES: u64 = 4 << 20;
-/// Segments are this part of the store: space comes back by whole ones, each of which is copied
-/// before it goes, so the smaller they are the less of the space target is in use meanwhile.
+/// A segment's size is the store's divided by this. Space is freed by whole segments, each of which
+/// is copied before it is removed, so smaller segments use less of the space target meanwhile.
 const SEGMENT_OF_STORE: u64 = 64;
-/// A segment's file is prepared for at most this part of its size at a time.
+/// A segment's file is prepared for at most its size divided by this at a time.
 const PREPARED_PART: u64 = 4;
 
-/// How large segments are in a store of so many bytes. Space comes back by whole segments, and the
-/// active one can't be collected, so in a small store full-sized ones would be too coarse for any
-/// space target.
+/// Returns the size of segments in a store of `store` bytes. Space is freed by whole segments, and
+/// the active one cannot be collected, so in a small store full-sized segments would be too coarse
+/// for any space target.
 fn segment_limit(store: u64, segment_bytes: u64) -> u64 {
     (store / SEGMENT_OF_STORE).max(LEAST_SEGMENT_BYTES).min(segment_bytes)
 }
 
-/// Everything about the log that is shared.
+/// The part of the log that is shared between threads.
 pub struct LogShared {
     env: Env,
     set: Arc<VersionSet>,
     health: Arc<Health>,
     counters: Arc<Counters>,
-    /// A segment of a large store is closed once it has this many bytes.
+    /// The size in bytes at which a segment of a large store is sealed.
     segment_bytes: u64,
     buffer_bytes: usize,
-    /// Held while a spare is made, as segments are begun in the order of their ids and there must
-    /// never be two; and while lengths are recorded. Taken after the lock of the log.
+    /// Held while a spare is created, because segments are begun in the order of their ids and
+    /// there must never be two spares; and while lengths are recorded. Taken after the lock of the
+    /// log.
     spare_creation: Mutex<()>,
-    /// Spares in the order of their ids. There is more than one only after a head could not be
-    /// written: its segment comes first again, or its torn head would lie in the middle of the log.
+    /// The spares in the order of their ids. There is more than one only after a head could not be
+    /// written: that segment must be used first, or its torn head would lie in the middle of the
+    /// log.
     spares: Mutex<VecDeque<Spare>>,
-    /// True once the active segment is so full that a spare is worth a file.
+    /// True once the active segment is full enough for a spare to be created.
     is_spare_wanted: AtomicBool,
     sealed: Mutex<Vec<SealedLength>>,
 }
 
 impl LogShared {
-    /// The shared part of a log whose segments hold about `segment_bytes` each.
+    /// Creates the shared part of a log whose segments hold about `segment_bytes` each.
     pub fn new(
         env: Env,
         set: Arc<VersionSet>,
@@ -122,9 +124,9 @@ impl LogShared {
         }
     }
 
-    /// Creates the next segment ahead of its use and tells the manifest, together with the
-    /// lengths of those that were sealed since. A background job; returns false if there was
-    /// nothing to do.
+    /// Creates the next segment ahead of its use and records it in the manifest, together with the
+    /// lengths of the segments sealed since. A background job; returns false if there was nothing
+    /// to do.
     pub fn prepare_spare(&self) -> Result<bool> {
         let _spare_creation = self.spare_creation.lock();
         if !self.wants_spare() {
@@ -143,8 +145,8 @@ impl LogShared {
         let tables = self.set.tables();
         let path = names::segment(&tables.dir, id);
         let file = self.env.fs.create(&path).doing("create a log segment", &path)?;
-        // The name is durable before the manifest says that the segment exists. A crash in
-        // between leaves an empty file that nothing names: an orphan.
+        // The name is durable before the manifest names the segment. A crash in between leaves an
+        // empty file that the manifest does not name: an orphan.
         let synced = self.env.fs.sync_dir(&tables.dir).doing("sync the directory", &tables.dir);
         synced.map_err(|error| self.health.fail(&error))?;
         let epoch = self.env.random.next_u64();
@@ -152,9 +154,9 @@ impl LogShared {
         Ok(Spare { handle: Arc::new(handle), file })
     }
 
-    /// Tells the manifest the length of every segment that was closed since. Waits for whoever is
-    /// at it: a checkpoint that did not would take a version without the lengths in between, and
-    /// leave those segments out.
+    /// Records in the manifest the length of every segment that was sealed since. Waits for a
+    /// concurrent call: a checkpoint that did not wait would take a version without these lengths,
+    /// and leave those segments out.
     pub fn record_sealed(&self) -> Result<()> {
         let _spare_creation = self.spare_creation.lock();
         self.record(None)
@@ -185,7 +187,7 @@ impl LogShared {
         applied.map(|_| ())
     }
 
-    /// True if the background should prepare a spare or record sealed lengths.
+    /// Returns true if the background should create a spare or record sealed lengths.
     pub fn wants_spare(&self) -> bool {
         self.lacks_spare() || !self.sealed.lock().is_empty()
     }
@@ -194,7 +196,7 @@ impl LogShared {
         self.is_spare_wanted.load(Ordering::Relaxed) && self.spares.lock().is_empty()
     }
 
-    /// Has the next segment prepared once the active one is half full.
+    /// Requests a spare once the active segment is half full.
     pub fn look_ahead(&self, log: &mut Log) {
         if log.writer.as_ref().is_some_and(|writer| writer.len() >= log.next_spare) {
             log.next_spare = u64::MAX;
@@ -202,8 +204,8 @@ impl LogShared {
         }
     }
 
-    /// Makes sure that the active segment can take a frame: begins the next one if it is full,
-    /// or if a write to it failed.
+    /// Ensures that the active segment can take a frame: begins the next segment if there is none,
+    /// if it is full, or if a write to it failed.
     pub fn make_room(&self, log: &mut Log) -> Result<()> {
         if let Some(writer) = &log.writer
             && !writer.is_failed()
@@ -214,13 +216,13 @@ impl LogShared {
         self.rotate(log)
     }
 
-    /// Syncs and closes the active segment, if there is one. The next write begins another.
+    /// Syncs and seals the active segment, if there is one. The next write begins another.
     pub fn end_active(&self, log: &mut Log) -> Result<()> {
         let (Some(writer), Some(active)) = (log.writer.as_mut(), log.active.as_ref()) else {
             return Ok(());
         };
-        // I2: the old segment is durable before the new one can acknowledge anything, so
-        // whatever of the new one survives a crash has all of the old one before it.
+        // I2: the old segment is durable before the new one can acknowledge anything, so whatever
+        // survives a crash in the new one has all of the old one before it.
         let length = self.end_segment(writer)?;
         let id = active.id();
         log.previous = Some((id, length));
@@ -230,18 +232,17 @@ impl LogShared {
         Ok(())
     }
 
-    /// Syncs and closes the active segment, if any, and begins the next one.
+    /// Syncs and seals the active segment, if any, and begins the next one.
     fn rotate(&self, log: &mut Log) -> Result<()> {
         if log.closed {
             return Err(Error::closed("the database was closed"));
         }
-        // I1: the buffer may end in the midst of a frame if a commit panicked.
+        // I1: the buffer may end in the middle of a frame if a commit panicked.
         self.health.check()?;
         let spare = self.take_spare()?;
         if let Err(error) = self.begin(log, &spare) {
             if self.health.check().is_ok() {
-                // Nothing was written to it, or nothing that counts: its head is rewritten by
-                // the next try.
+                // Nothing that counts was written to it; the next try rewrites its head.
                 self.spares.lock().push_front(spare);
             }
             return Err(error);
@@ -249,9 +250,10 @@ impl LogShared {
         Ok(())
     }
 
-    /// The spare; made here if the background has not come to it, or awaited if it is at it.
+    /// Returns the spare; creates it if the background has not, or waits if the background is
+    /// creating it.
     fn take_spare(&self) -> Result<Spare> {
-        // Bound to a name, so that the lock is not held while a spare is made.
+        // Bound to a name, so that the lock is not held while a spare is created.
         let ready = self.spares.lock().pop_front();
         if let Some(spare) = ready {
             return Ok(spare);
@@ -266,12 +268,13 @@ impl LogShared {
         Ok(spare)
     }
 
-    /// Bytes of the store, as far as they matter for the size of anything.
+    /// Returns the bytes of the store, up to the amount from which sizes no longer depend on it.
     fn store_bytes(&self) -> u64 {
         self.set.current().bytes_up_to(self.segment_bytes.saturating_mul(SEGMENT_OF_STORE))
     }
 
-    /// Looks at how full the disk is. `None` if that can't be told: then writes will.
+    /// Checks the free space of the disk. Returns `None` if it cannot be determined; then a full
+    /// disk shows only when a write fails.
     pub fn look_at_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<DiskSpace> {
         let free = self.env.fs.free_space(&self.set.tables().dir).ok()?;
         let base = base_bytes(self.store_bytes(), self.segment_bytes);
@@ -323,8 +326,8 @@ impl LogShared {
         self.sync(&writer.syncer())
     }
 
-    /// Makes a segment durable for good; returns its final length. After a failed write that is
-    /// where the last good frame ends: what was acknowledged from the buffer is written out
+    /// Makes a segment durable for good; returns its final length. After a failed write that is the
+    /// end of the last good frame: acknowledged frames that are still buffered are written out
     /// first, and if that fails again, so does this (I9).
     fn end_segment(&self, writer: &mut SegmentWriter) -> Result<u64> {
         self.sync_writer(writer)?;
@@ -335,21 +338,22 @@ impl LogShared {
     pub fn sync(&self, syncer: &Syncer) -> Result<()> {
         self.counters.log_syncs.add(1);
         // Syncs of a segment are serial, and a failed one is remembered: the kernel reports a
-        // failed write-back once, and somebody else's sync may have got the report.
+        // failed writeback once, perhaps to another thread's sync.
         syncer.sync().map_err(|error| self.health.fail(&error))?;
         self.health.check()
     }
 
-    /// Where the log ends while no segment is active: all before is durable.
+    /// Returns the end of the log while no segment is active; everything before it is durable.
     pub fn end(&self, log: &Log) -> LogPosition {
-        // Behind the whole segment rather than at its end, so that the head can move past it.
+        // The position is the start of the next id rather than the end of the segment, so that the
+        // head can move past the segment.
         let end =
             |(id, _): (SegmentId, u64)| LogPosition { segment: SegmentId(id.0 + 1), offset: 0 };
         log.previous.map_or(self.set.current().head, end)
     }
 
-    /// At a clean close: syncs the log, tells the manifest where it ends, and gives up the spares,
-    /// so that the next opening finds nothing to settle.
+    /// Closes the log cleanly: syncs it, records its end in the manifest, and removes the spares,
+    /// so that the next opening has nothing to repair.
     pub fn seal(&self, log: &mut Log) -> Result<()> {
         log.closed = true;
         self.end_active(log)?;

@@ -1,13 +1,13 @@
-//! The rule of the space target (I10): as space nears it, each write is delayed by its bytes, more
-//! and more, so that value GC keeps up. It never stops anybody.
+//! The rule of the space target (I10): as space nears the target, each write is delayed in
+//! proportion to its bytes, more and more, so that value GC keeps up. It never stops a writer.
 //!
-//! Value GC sets from where on and how steeply; between two such settings the delay follows the
-//! bytes of log that were written, so a burst of writes slows itself down. While nothing is due
-//! this is one load that nobody writes to.
+//! Value GC sets where delays begin and how steeply they grow; between two such settings the delay
+//! follows the bytes of log written, so a burst of writes slows itself down. While no delay is due,
+//! the check is one load of memory that nobody writes to.
 //!
-//! The delay is a rate: all writers share one queue in time, in which each takes a place as long
-//! as its bytes, and a writer waits for the place before its own to end. Waits too short for a
-//! clock to keep are left to those who come later.
+//! The delay is a rate: all writers share one queue in time. Each takes a place in it whose length
+//! is proportional to its bytes, and waits until its place ends. Waits too short to be timed are
+//! added to later ones.
 
 use crate::env::clock::Clock;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -15,31 +15,35 @@ use std::time::Duration;
 
 /// The longest delay of a commit.
 const LONGEST: Duration = Duration::from_millis(20);
-/// A wait shorter than this is left for later.
+/// A shorter wait is skipped and added to later ones.
 const SHORTEST: Duration = Duration::from_micros(250);
-/// Delays grow with the square of the way from the soft bound on; half-way it is a quarter.
+/// The factor of the delay at `soft_bytes + width_bytes`: the delay grows with the square of the
+/// distance from `soft_bytes`, and at half the width the factor is 1.
 const AT_FULL_WIDTH: f64 = 4.0;
-/// However space grows, a byte is delayed no more than this times the time GC takes to free one.
+/// The greatest factor: however space grows, a byte is delayed by at most this times the time that
+/// GC needs to free one.
 const LARGEST: f64 = 8.0;
 
-/// From where on writers are held up, and how much.
+/// Where delays of writers begin, and how they grow.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpacePace {
-    /// Where delays begin, as bytes of log written since the opening; below zero if that was
-    /// before.
+    /// Where delays begin, in bytes of log written since the opening; negative if that was before
+    /// the opening.
     pub soft_bytes: i64,
-    /// So many bytes later they are four times what they are half-way.
+    /// Width of the ramp in bytes: at `soft_bytes + width_bytes` the delay is four times the delay
+    /// at half the width.
     pub width_bytes: u64,
-    /// The delay half-way, in nanoseconds for each byte: what value GC needs to free one.
+    /// The delay at half the width in nanoseconds per byte: the time that value GC needs to free a
+    /// byte.
     pub nanos_per_byte: f64,
 }
 
 impl SpacePace {
-    /// Nobody is held up.
+    /// The pace without any delay.
     pub const NONE: SpacePace =
         SpacePace { soft_bytes: i64::MAX, width_bytes: 1, nanos_per_byte: 0.0 };
 
-    /// The delay for each byte once the log is this long, in nanoseconds.
+    /// Returns the delay in nanoseconds per byte when `log_bytes` of log were written.
     pub fn at(&self, log_bytes: u64) -> f64 {
         let over = log_position(log_bytes).saturating_sub(self.soft_bytes).max(0) as f64;
         let part = over / self.width_bytes.max(1) as f64;
@@ -47,13 +51,13 @@ impl SpacePace {
     }
 }
 
-/// What writers read of it.
+/// The current pace and the queue in time, which writers share.
 pub struct PaceMaker {
     soft_bytes: AtomicI64,
     width_bytes: AtomicU64,
-    /// The bits of a float.
+    /// The bits of an `f64`.
     nanos_per_byte: AtomicU64,
-    /// Until when the places in the queue are taken, in nanoseconds of the clock.
+    /// The time until which places in the queue are taken, in nanoseconds of the clock.
     taken_until: AtomicU64,
 }
 
@@ -71,14 +75,14 @@ impl Default for PaceMaker {
 }
 
 impl PaceMaker {
-    /// Sets the pace. A writer that looks meanwhile may mix the old and the new: harmless.
+    /// Sets the pace. A concurrent writer may read a mix of the old and the new, which is harmless.
     pub fn set(&self, pace: SpacePace) {
         self.width_bytes.store(pace.width_bytes, Ordering::Relaxed);
         self.nanos_per_byte.store(pace.nanos_per_byte.to_bits(), Ordering::Relaxed);
         self.soft_bytes.store(pace.soft_bytes, Ordering::Relaxed);
     }
 
-    /// The pace as it is set.
+    /// Returns the current pace.
     pub fn get(&self) -> SpacePace {
         SpacePace {
             soft_bytes: self.soft_bytes.load(Ordering::Relaxed),
@@ -87,13 +91,13 @@ impl PaceMaker {
         }
     }
 
-    /// True if writers are held up when the log is this long.
+    /// Returns true if writers are delayed when `log_bytes` of log were written.
     #[inline]
     pub fn is_on(&self, log_bytes: u64) -> bool {
         log_position(log_bytes) > self.soft_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes a place for `bytes` in the queue; returns until when to wait, if at all.
+    /// Takes a place for `bytes` in the queue; returns the time until which to wait, or `None`.
     pub fn place(&self, bytes: u64, log_bytes: u64, clock: &dyn Clock) -> Option<Duration> {
         let cost = (self.get().at(log_bytes) * bytes as f64).min(LONGEST.as_nanos() as f64) as u64;
         let now = nanos(clock.now());
@@ -170,7 +174,7 @@ mod tests {
                     clock.0.store(nanos(until), Ordering::Relaxed);
                 }
             }
-            // 10 ns a byte; what is not yet worth a wait may be open.
+            // The delay is 10 ns per byte; at most one wait too short to be timed is left over.
             let expected = Duration::from_nanos(total * 10);
             assert!(clock.now() <= expected && clock.now() + SHORTEST > expected);
         }

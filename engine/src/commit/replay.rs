@@ -1,11 +1,10 @@
-//! Reads back what the log holds behind the head: a prefix of the commit order, each frame whole
-//! (I1, I2).
+//! Replays the log behind the head: a prefix of the commit order, each frame whole (I1, I2).
 //!
-//! Which segment ended where is known for all but the last: from the manifest, or from the head
-//! of the next one, which is written after the one before was synced. So everything in them has
-//! to be there, and what is not is corruption. Only the last one may end in a torn tail.
+//! The length of every segment but the last is known: from the manifest, or from the head of the
+//! next one, which is written after the former was synced. So all of their content must be there,
+//! and anything missing is corruption. Only the last segment may end in a torn tail.
 //!
-//! One file is open at a time, however many there are: first for its head, then for its frames.
+//! Each file is opened twice, first for its head and then for its frames, and only one at a time.
 
 use crate::base::error::{Error, InFile, IoContext, Result};
 use crate::base::key::SeqNo;
@@ -21,39 +20,39 @@ use std::sync::Arc;
 
 /// One record behind the head.
 pub struct Replayed<'a> {
-    /// The segment it is in.
+    /// The segment of the record.
     pub segment: &'a Arc<SegmentHandle>,
-    /// Where its frame begins.
+    /// The position of the record's frame.
     pub at: LogPosition,
-    /// Bytes of log replayed before its frame.
+    /// Bytes of log replayed before that frame.
     pub log_bytes: u64,
-    /// The record.
+    /// The record itself.
     pub record: &'a RecordView<'a>,
 }
 
 /// Bytes at the end of the log that are no part of it: a write that a crash cut short.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TornTail {
-    /// The segment.
+    /// The id of the segment.
     pub segment: SegmentId,
-    /// Where they begin.
+    /// The offset where the bytes begin.
     pub offset: u64,
-    /// How many there are; 0 if there are only zeroes that were prepared for appends.
+    /// The number of bytes; 0 if there are only zeroes that were prepared for appends.
     pub bytes: u64,
 }
 
-/// What replay found out.
+/// The result of a replay.
 #[derive(Debug, Default)]
 pub struct ReplayReport {
-    /// The newest sequence number in the log, if it holds any behind the head.
+    /// The newest sequence number in the log behind the head; 0 if there is none.
     pub last_seqno: SeqNo,
-    /// The last segment that was begun, and where its last good frame ends.
+    /// The last segment that was begun, and the offset where its last good frame ends.
     pub last: Option<(SegmentId, u64)>,
-    /// Segments whose length the manifest does not know.
+    /// Segments whose length the manifest lacks, with that length in bytes.
     pub sealed: Vec<(SegmentId, u64)>,
     /// Segments that were never begun.
     pub never_begun: Vec<SegmentId>,
-    /// Torn bytes.
+    /// The torn tail, if there is one, and a head that was never written whole.
     pub torn: Vec<TornTail>,
     /// Bytes of log replayed.
     pub bytes: u64,
@@ -61,13 +60,13 @@ pub struct ReplayReport {
     pub records: u64,
 }
 
-/// A segment of the log that was begun.
+/// A segment of the log whose head was written.
 struct Begun {
     live: LiveSegment,
     head: SegmentHead,
 }
 
-/// Hands every record behind the head of `version` to `each`, in commit order.
+/// Calls `each` with every record behind the head of `version`, in commit order.
 pub fn replay(
     env: &Env,
     version: &Version,
@@ -96,7 +95,8 @@ pub fn replay(
     Ok(report)
 }
 
-/// Reads the heads of the segments that replay, or the manifest, has to know more about.
+/// Reads the heads of the log segments from the head of the log on, and of those before it whose
+/// length the manifest lacks.
 fn find_begun(env: &Env, version: &Version, report: &mut ReplayReport) -> Result<Vec<Begun>> {
     let mut begun: Vec<Begun> = Vec::new();
     let mut unreadable: Option<(TornTail, Error)> = None;
@@ -110,7 +110,7 @@ fn find_begun(env: &Env, version: &Version, report: &mut ReplayReport) -> Result
         let file = env.fs.open(path).doing("open a log segment", path)?;
         match read_head(&*file, path, segment.database(), id) {
             Ok(Some(head)) => {
-                // A head was synced before the next one was written.
+                // A head is synced before the next one is written.
                 if let Some((_, error)) = unreadable {
                     return Err(error);
                 }
@@ -118,7 +118,7 @@ fn find_begun(env: &Env, version: &Version, report: &mut ReplayReport) -> Result
             }
             Ok(None) if live.sealed.is_none() => report.never_begun.push(id),
             Ok(None) => return Err(lost_content(path)),
-            // Only the last one can be torn: its head had not been synced.
+            // Only the last head can be torn, because it had not been synced.
             Err(error) if live.sealed.is_some() || unreadable.is_some() => return Err(error),
             Err(error) => {
                 let bytes = file.len().doing("measure", path)?;
@@ -139,7 +139,8 @@ fn lost_content(path: &std::path::Path) -> Error {
         .advise("restore the database from a checkpoint")
 }
 
-/// Where a segment ends: from the manifest, else from the next one's head; unknown for the last.
+/// Returns the length of a segment: from the manifest, else from the next segment's head; `None`
+/// for a last segment whose length the manifest lacks.
 fn known_length(segment: &Begun, next: Option<&Begun>) -> Result<Option<u64>> {
     let Some(next) = next else {
         return Ok(segment.live.sealed);
@@ -206,7 +207,7 @@ fn read_segment(
     if let ScanTail::Torn { offset, bytes } = end.tail {
         report.torn.push(TornTail { segment: head.id, offset, bytes });
     } else if length.is_none() && end.end_offset < file.len().doing("measure", path)? {
-        // Zeroes that were prepared for appends: nothing to keep, but to be cut.
+        // Zeroes that were prepared for appends: they are cut off, and nothing is kept aside.
         report.torn.push(TornTail { segment: head.id, offset: end.end_offset, bytes: 0 });
     }
     report.last = Some((head.id, end.end_offset));

@@ -1,50 +1,54 @@
-//! The reserve: the last free space of the file system, which puts leave to what makes room (I9).
+//! The reserve: the last free space of the file system, which puts leave to work that frees space
+//! (I9).
 //!
-//! On a file system without any space nothing comes back: the log takes no deletion, no flush lets
-//! the log's head move on, no live value can be moved out of a segment that is mostly dead. So puts
-//! are refused while less is free than
+//! On a completely full file system no space can be freed: the log takes no deletion, no flush can
+//! move the log's head, and no live value can be moved out of a mostly dead segment. So puts are
+//! refused while less is free than the sum of
 //!
-//! - the *base*, an eighth of the store, for deletions, the manifest, compaction and value GC, and
-//! - what the memtables hold, as flushing them takes about that much at most, and
-//! - what L0 and L1 hold, unless L0 is empty, as a merge of both may write them anew. It is small
-//!   where values are separated; where they are not, it is where the garbage is.
+//! - the *base*, an eighth of the store, for deletions, the manifest, compaction and value GC,
+//! - the bytes in memtables, because flushing them writes about as much at most, and
+//! - the bytes in L0 and L1, unless L0 is empty, because a merge of both may rewrite them. They are
+//!   few where values are separated; where they are not, the garbage is there.
 //!
-//! When it comes to that, memtables are flushed and L0 is merged, so most of it is free for puts
-//! again. Deletions go on until an eighth of the base is left besides what flushing takes. Flushes,
-//! edits of the manifest, compaction and value GC write until there is nothing left.
+//! When the reserve is reached, memtables are flushed and L0 is merged, which makes most of it
+//! available to puts again. Deletions go on until an eighth of the base is left besides what
+//! flushing needs. Flushes, edits of the manifest, compaction and value GC write until nothing is
+//! left.
 //!
-//! How much is free is looked at by whoever holds the log, the more often the less there is, and by
-//! the GC thread while puts are refused; never once for each put, which costs one load here. Others
-//! fill the same disk: the reserve is no promise, and without it writes fail as the disk says.
+//! The free space is checked by the holder of the log, more often the less there is, and by the GC
+//! thread while puts are refused, but never for each put, which costs one load here. Other programs
+//! fill the same disk, so the reserve is not a guarantee; without it writes fail when the disk is
+//! full.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::size::sized;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// The base of the reserve is this part of the store...
+/// The base of the reserve is the store's bytes divided by this.
 const BASE_PART: u64 = 8;
-/// ...but at least so many bytes...
+/// The least base in bytes.
 const LEAST_BASE: u64 = 4 << 20;
-/// ...and at most so many segments of full size.
+/// The greatest base, in segments of full size.
 const MOST_SEGMENTS: u64 = 2;
-/// Deletions leave this part of the base.
+/// Deletions leave the base divided by this, besides what flushing needs.
 const DELETES_LEAVE_PART: u64 = 8;
-/// Puts go on once this part of the base is free besides the reserve: not for each freed block.
+/// Puts resume once the base divided by this is free besides the reserve, so that they do not
+/// resume for each freed block.
 const RESUME_PART: u64 = 4;
-/// Memtables are flushed early, and L0 is merged, once they have this part of the base.
+/// Memtables are flushed early and L0 is merged once they have the base divided by this.
 const NOTABLE_PART: u64 = 4;
-/// The disk is looked at after so many bytes of log at the latest...
+/// The disk is checked after at most this many bytes of log.
 const LOOK_AT_LATEST: u64 = 16 << 20;
-/// ...and never more often than after this part of the base.
+/// The disk is checked after at least this many bytes of log: the base divided by this.
 const LOOK_PART: u64 = 16;
 
-/// The base of the reserve for a store of so many bytes.
+/// Returns the base of the reserve for a store of `store` bytes.
 pub fn base_bytes(store: u64, segment_bytes: u64) -> u64 {
     (store / BASE_PART).max(LEAST_BASE).min(MOST_SEGMENTS * segment_bytes)
 }
 
-/// What was found at a look at the disk.
+/// The result of a check of the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DiskSpace {
     /// Bytes that can still be written to the file system.
@@ -58,35 +62,35 @@ pub struct DiskSpace {
 }
 
 impl DiskSpace {
-    /// Puts are refused with less than this.
+    /// Returns the reserve in bytes: puts are refused while less is free.
     pub fn reserve(&self) -> u64 {
         self.base + self.unflushed + self.unmerged
     }
 
-    /// Deletions are refused with less than this.
+    /// Returns the bytes below which deletions are refused.
     fn least_for_deletes(&self) -> u64 {
         self.base / DELETES_LEAVE_PART + self.unflushed
     }
 
-    /// True if puts are to be refused, if they were or were not before.
+    /// Returns true if puts are to be refused; `was_low` says whether they were before.
     fn is_low(&self, was_low: bool) -> bool {
         let margin = if was_low { self.base / RESUME_PART } else { 0 };
         self.free < self.reserve() + margin
     }
 
-    /// From so many bytes on a flush, or a merge of L0, makes the reserve notably smaller.
+    /// Returns from how many bytes on a flush, or a merge of L0, makes the reserve notably smaller.
     pub fn notable(&self) -> u64 {
         self.base / NOTABLE_PART
     }
 
-    /// After so many bytes of log the disk should be looked at again.
+    /// Returns after how many bytes of log the disk should be checked again.
     pub fn next_look(&self) -> u64 {
         let least = (self.base / LOOK_PART).max(1);
         (self.free.saturating_sub(self.reserve()) / 2).clamp(least, LOOK_AT_LATEST.max(least))
     }
 }
 
-/// Knows whether puts are refused.
+/// The result of the last check of the disk, and whether puts are refused.
 pub struct Reserve {
     dir: PathBuf,
     low: AtomicBool,
@@ -97,7 +101,7 @@ pub struct Reserve {
 }
 
 impl Reserve {
-    /// The reserve of the database in `dir`; nothing is known of the disk yet.
+    /// Creates the reserve of the database in `dir`, before any check of the disk.
     pub fn new(dir: PathBuf) -> Self {
         Reserve {
             dir,
@@ -109,13 +113,13 @@ impl Reserve {
         }
     }
 
-    /// True while puts are refused.
+    /// Returns true while puts are refused.
     #[inline]
     pub fn is_low(&self) -> bool {
         self.low.load(Ordering::Relaxed)
     }
 
-    /// Takes note of a look at the disk; true if puts are refused from now on, or no longer.
+    /// Records a check of the disk; returns true if it changed whether puts are refused.
     pub fn note(&self, found: DiskSpace) -> bool {
         self.free.store(found.free, Ordering::Relaxed);
         self.base.store(found.base, Ordering::Relaxed);
@@ -127,7 +131,7 @@ impl Reserve {
         low != was_low
     }
 
-    /// What the last look found. One that is made meanwhile may be mixed in: harmless.
+    /// Returns the result of the last check. A concurrent check may be mixed in, which is harmless.
     pub fn found(&self) -> DiskSpace {
         DiskSpace {
             free: self.free.load(Ordering::Relaxed),
@@ -137,12 +141,13 @@ impl Reserve {
         }
     }
 
-    /// Of `free` bytes, those that one job may fill: the rest keeps the log and the manifest going.
+    /// Returns how many of `free` bytes one job may fill; the rest keeps the log and the manifest
+    /// going.
     pub fn usable(&self, free: u64) -> u64 {
         free.saturating_sub(self.base.load(Ordering::Relaxed) / DELETES_LEAVE_PART)
     }
 
-    /// An error if a write has to leave the space that there is to others.
+    /// Returns an error if a write is refused because of the reserve.
     #[cold]
     pub fn admit(&self, only_deletes: bool) -> Result<()> {
         let found = self.found();
@@ -154,7 +159,7 @@ impl Reserve {
             .advise("delete keys, or free space on this file system; writing then resumes"))
     }
 
-    /// What is the matter, in words.
+    /// Returns the message of that error.
     pub fn describe(&self) -> String {
         let found = self.found();
         format!(

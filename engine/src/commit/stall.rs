@@ -1,7 +1,7 @@
-//! The named rules that delay a writer (I10), and what makes them wait no longer.
+//! The named rules that delay a writer (I10), and the events that end its wait.
 //!
 //! Writers are held up before they join a commit group, so nobody waits while holding the log.
-//! With a full disk background work can't make room, so writers get that error instead of
+//! While the disk is full, background work cannot make room, so writers get that error instead of
 //! waiting (I9).
 
 use crate::base::error::{Error, Result};
@@ -17,36 +17,36 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The bounds that writers are held to.
+/// The limits of the tree and the log at which writers are held up.
 #[derive(Debug, Clone)]
 pub struct StallLimits {
-    /// This many memtables of a keyspace may wait for their flush.
+    /// Writes wait while this many memtables of a keyspace wait for their flush.
     pub immutables: usize,
-    /// From this many tables in L0 each write is delayed.
+    /// From this many tables in L0 on, each write is delayed.
     pub level0_slow: usize,
-    /// At this many tables in L0 writes wait.
+    /// From this many tables in L0 on, writes wait.
     pub level0_full: usize,
-    /// At this many bytes of log since the head writes wait.
+    /// From this many bytes of log behind the head on, writes wait.
     pub replay_bytes: u64,
 }
 
-/// How long one write is delayed when L0 is just over its bound; more the fuller it is.
+/// The delay of a write at `level0_slow` tables in L0; each further table adds as much.
 const SLOW_STEP: Duration = Duration::from_micros(100);
-/// Waiting writers look again at least this often, should a wake-up be missed.
+/// Waiting writers check the rules at least this often, in case a wake-up is missed.
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
-/// The rules that a look at the tree and the log decides on.
+/// The rules that depend on the tree and the log.
 const OF_THE_TREE: [StallReason; 4] =
     [StallReason::Memtables, StallReason::Level0Slow, StallReason::Level0Full, StallReason::Replay];
 
-/// What the writer has to do before it may go on.
+/// The decision about a writer.
 enum Verdict {
     Go,
     Delay(Duration),
     Wait(StallReason),
 }
 
-/// Holds writers up.
+/// Decides, from facts alone, whether a write goes on, is delayed or waits.
 pub struct WriteStallController {
     limits: StallLimits,
     counters: Arc<Counters>,
@@ -54,20 +54,20 @@ pub struct WriteStallController {
     clock: Arc<dyn Clock>,
     /// Bytes of log written since the opening.
     pub log_bytes: AtomicU64,
-    /// The same at the oldest entry that is not in a table.
+    /// The value of `log_bytes` at the oldest entry that is not in a table.
     pub head_bytes: AtomicU64,
-    /// The rule of the space target, set by value GC.
+    /// The rule of the space target, which value GC sets.
     pub space: PaceMaker,
     /// The last space of the disk, which puts leave to others.
     pub reserve: Reserve,
-    /// What was told of as begun.
+    /// The stalls that were reported as begun.
     open_stalls: OpenStalls,
     closed: Mutex<bool>,
     changed: Condvar,
 }
 
 impl WriteStallController {
-    /// A write stall controller with these bounds.
+    /// Creates a controller with these limits.
     pub fn new(
         limits: StallLimits,
         counters: Arc<Counters>,
@@ -90,13 +90,13 @@ impl WriteStallController {
         }
     }
 
-    /// At how many tables in L0 writes wait.
+    /// Returns the number of tables in L0 at which writes wait.
     pub fn level0_stop(&self) -> usize {
         self.limits.level0_full
     }
 
-    /// Refuses a write that has to leave the last space of the disk to others (I9). While there
-    /// is enough of it this costs one load.
+    /// Refuses a write that has to leave the last space of the disk to others (I9). Costs one load
+    /// while there is enough space.
     #[inline]
     pub fn admit_space(&self, only_deletes: impl FnOnce() -> bool) -> Result<()> {
         if !self.reserve.is_low() {
@@ -107,7 +107,7 @@ impl WriteStallController {
         admitted
     }
 
-    /// Lets a writer to `keyspace` pass, later or never if a rule says so.
+    /// Returns once a writer to `keyspace` may go on, or an error if it never may.
     #[inline]
     pub fn admit(&self, keyspace: &KeyspaceState) -> Result<()> {
         self.health.check()?;
@@ -139,7 +139,7 @@ impl WriteStallController {
         Verdict::Go
     }
 
-    /// Bytes of log that recovery would have to replay now.
+    /// Returns the bytes of log that recovery would have to replay now.
     pub fn backlog(&self) -> u64 {
         let head = self.head_bytes.load(Ordering::Relaxed);
         self.log_bytes.load(Ordering::Relaxed).saturating_sub(head)
@@ -175,14 +175,14 @@ impl WriteStallController {
             if *closed {
                 return Err(Error::closed("the database was closed"));
             }
-            // I9: no room will come by waiting.
+            // I9: waiting would not make room.
             if let Some(cause) = self.health.paused() {
                 return Err(cause);
             }
             self.health.check()?;
             keyspace.check()?;
             drop(closed);
-            // A listener is called without the lock.
+            // The listener is called without the lock.
             self.begin_stall(reason);
             let closed = self.closed.lock();
             if !*closed && matches!(self.judge(&keyspace.peek()), Verdict::Wait(_)) {
@@ -192,7 +192,7 @@ impl WriteStallController {
         }
     }
 
-    /// Delays a commit of `bytes` bytes if space nears its target. Costs a look otherwise.
+    /// Delays a commit of `bytes` bytes if space nears its target; else costs a few loads.
     #[inline]
     pub fn pace(&self, bytes: u64) {
         let log_bytes = self.log_bytes.load(Ordering::Relaxed);
@@ -211,7 +211,7 @@ impl WriteStallController {
         self.begin_stall(StallReason::Space);
         let begun = self.clock.now();
         let mut closed = self.closed.lock();
-        // Wake-ups are for others, unless the rule went off meanwhile.
+        // Wake-ups are for other rules, unless this rule was switched off meanwhile.
         while !*closed && self.space.is_on(self.log_bytes.load(Ordering::Relaxed)) {
             let left = self.clock.left(until);
             let timed_out;
@@ -224,13 +224,13 @@ impl WriteStallController {
         self.counters.stall(StallReason::Space, self.clock.since(begun));
     }
 
-    /// Says that something changed that writers may be waiting for.
+    /// Wakes waiting writers, because a fact that a rule depends on may have changed.
     pub fn notify(&self) {
         let _closed = self.closed.lock();
         self.changed.notify_all();
     }
 
-    /// Sends waiting writers away.
+    /// Ends all waits because the database closes; waiting writers get an error.
     pub fn close(&self) {
         *self.closed.lock() = true;
         self.changed.notify_all();
@@ -300,7 +300,8 @@ mod tests {
         }
     }
 
-    /// A thousand delayed writes are one write stall, which ends with a write that is not delayed.
+    /// Guards that a thousand delayed writes are reported as one stall, which ends with a write
+    /// that is not delayed.
     #[test]
     fn i10_a_stall_is_told_of_once_when_it_begins_and_once_when_it_ends() {
         let (env, simulation) = Env::simulated(3);
@@ -337,7 +338,7 @@ mod tests {
                 nanos_per_byte: 1e6,
             });
             stall_controller.pace(1 << 20);
-            // No wait, only the readings of a clock that moves with each.
+            // There is no wait; the simulated clock only advances with each reading.
             assert!(space_stalls(&stall_controller).1 < Duration::from_millis(2));
         });
     }

@@ -1,5 +1,5 @@
-//! When a rule begins and ends to hold writers up, as events: many writers are delayed by one rule
-//! at a time, and each of them many times, but it is one write stall.
+//! Events for the begin and end of write stalls. A rule delays many writers, and each of them many
+//! times, but this is reported as one write stall.
 
 use crate::env::clock::Clock;
 use crate::events::{Event, Events};
@@ -7,28 +7,29 @@ use crate::stats::StallReason;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The write stalls that were told of as begun, one slot for each reason: 0, or the nanosecond
-/// since the clock's start at which it began, plus one.
+/// The write stalls that were reported as begun, one slot for each reason: 0 if there is none, else
+/// one plus the begin in nanoseconds since the clock's start.
 #[derive(Default)]
 pub struct OpenStalls {
     begun: [AtomicU64; StallReason::ALL.len()],
 }
 
 impl OpenStalls {
-    /// A writer is held up for this reason.
+    /// Records that a writer is held up for this reason; reports a stall unless one has begun.
     pub fn begin(&self, reason: StallReason, clock: &dyn Clock, events: &Events) {
         let slot = &self.begun[reason as usize];
         if slot.load(Ordering::Relaxed) != 0 {
             return;
         }
         let now = u64::try_from(clock.now().as_nanos()).unwrap_or(u64::MAX - 1) + 1;
-        // Of writers that come together, one tells.
+        // Of concurrent writers, only one reports it.
         if slot.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             events.emit(Event::StallBegun { reason });
         }
     }
 
-    /// A writer was not held up for any of these reasons. Costs a load for each.
+    /// Records that a writer was not held up for these reasons; reports the end of their stalls.
+    /// Costs one load for each reason.
     #[inline]
     pub fn end(&self, reasons: &[StallReason], clock: &dyn Clock, events: &Events) {
         for &reason in reasons {
