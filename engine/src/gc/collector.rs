@@ -1,16 +1,16 @@
-//! Value GC as a whole: one round after the other, each of a liveness scan, a pick, and relocations
-//! of a few segments at a time.
+//! The collector runs value GC in rounds. A round is a liveness scan, a pick, and relocations of a
+//! few segments at a time.
 //!
-//! A liveness scan serves several relocations: what it found dead stays dead (I6), what it found
-//! live may have died since, which costs moving it once for nothing. So it is taken anew only when
-//! enough was written to make another choice likely; for segments of the log that were closed
-//! meanwhile a look at the tables that reference them is enough. Relocations are small, so that the
-//! space they take before they free any stays small too. While users write another thread takes the
-//! liveness scan, and what the one before found is freed meanwhile.
+//! A liveness scan serves several relocations. What it found dead stays dead (I6); what it found
+//! live may have died since, and then moving it is wasted. So a new one is taken only when enough
+//! was written to make another choice likely. For log segments that were closed meanwhile a look at
+//! the tables that reference them is enough. Relocations are small, so that the space they take
+//! before they free any stays small, too. While users write, another thread takes the liveness
+//! scan, and the findings of the previous one are freed meanwhile.
 //!
-//! Locks: `state` is held for the length of a step, so steps are serial, and nothing but a step
-//! frees segments that are not dead as a whole or ends a relocation. `quarantine` is a leaf, held
-//! for moments: who asks what is wrong does not wait for a step.
+//! Locks: `state` is held for the length of a step. So steps are serial, and nothing but a step
+//! removes relocations or frees segments that are not dead as a whole. `quarantine` is a leaf, held
+//! for moments, so that reading the warnings does not wait for a step.
 
 mod beside;
 mod count;
@@ -48,43 +48,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// One relocation moves about this part of what is live...
+/// One relocation moves at most this part (one in this many) of the live bytes, or one segment.
 const GROUP_PART: u64 = 128;
-/// ...but at most this many bytes, or one segment.
+/// One relocation moves at most this many bytes, or one segment.
 const MAX_GROUP_BYTES: u64 = 64 << 20;
 
-/// What a step did.
+/// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CollectorStep {
     /// There was nothing to do.
     Rested,
-    /// Something; there may be more.
+    /// Some work was done; there may be more.
     Worked,
     /// A flush is needed before space comes back.
     Flush(LogTailAdvice),
 }
 
-/// What the collector works with.
+/// The parts of the database that the collector uses.
 pub struct CollectorParts {
-    /// What every job needs.
+    /// The context of every job.
     pub context: JobContext,
-    /// The way in, whose log is synced before anything counts as newer.
+    /// The writer of the log, which is synced before any entry counts as newer.
     pub committer: Arc<Committer>,
-    /// What readers see.
+    /// The visible sequence number and the live snapshots.
     pub snapshots: Arc<Snapshots>,
-    /// Where writers are held up.
+    /// The controller that holds writers up.
     pub stall_controller: Arc<WriteStallController>,
-    /// What is counted.
+    /// The counters of the statistics.
     pub counters: Arc<Counters>,
-    /// The settings.
+    /// The settings of value GC.
     pub options: GcOptions,
 }
 
-/// Frees the space of dead values.
+/// The collector, which frees the space of dead values.
 pub struct Collector {
     parts: CollectorParts,
     state: Mutex<CollectorState>,
-    /// What keeps it from working.
+    /// The reasons that keep the collector from freeing segments.
     quarantine: Mutex<Quarantine>,
     paused: AtomicBool,
 }
@@ -92,19 +92,19 @@ pub struct Collector {
 #[derive(Default)]
 struct CollectorState {
     knowledge: Knowledge,
-    /// True once there was a liveness scan.
+    /// True once a liveness scan has succeeded.
     is_counted: bool,
-    /// True if something was freed since the last one began.
+    /// True if anything was freed since the last liveness scan began.
     has_freed: bool,
-    /// One that another thread takes.
+    /// The liveness scan that another thread runs, if there is one.
     counting: Option<BackgroundLivenessScan>,
-    /// How long the last look at new segments took.
+    /// Duration of the last look at new segments.
     look_time: Duration,
-    /// How often entries were walked.
+    /// Number of walks over entries so far.
     walks: u64,
-    /// The snapshots that the last liveness scan kept something for.
+    /// The snapshots for which the last liveness scan may have kept entries live.
     snapshots: Vec<SeqNo>,
-    /// What is live by now, most likely.
+    /// The estimate of live bytes.
     live: LiveEstimate,
     freed: FreeingRate,
     puncher: Puncher,
@@ -112,13 +112,13 @@ struct CollectorState {
 }
 
 impl CollectorState {
-    /// Gives up the liveness scan that another thread takes.
+    /// Gives up the liveness scan that another thread runs.
     fn give_up_liveness_scan(&mut self) {
-        // What it would have forgotten is still to be found.
+        // Its beginning cleared the flag, but it will not list what the freed memory has room for.
         self.has_freed |= self.counting.take().is_some();
     }
 
-    /// Victims whose records the last liveness scan had no memory to list.
+    /// Returns the victims whose records the last liveness scan had no memory to list.
     fn given_up(&self, plan: &GcPlan) -> impl Iterator<Item = SegmentId> {
         let segments = &self.knowledge.liveness_scan.segments;
         let is_given_up = |id: &SegmentId| segments.get(id).is_some_and(|live| live.is_given_up);
@@ -127,28 +127,29 @@ impl CollectorState {
 }
 
 impl Collector {
-    /// Nothing is known yet.
+    /// Creates a collector without any knowledge.
     pub fn new(parts: CollectorParts) -> Self {
         let (state, quarantine) = (Mutex::default(), Mutex::default());
         Collector { parts, state, quarantine, paused: AtomicBool::new(false) }
     }
 
-    /// True while the user wants it to rest, be it in the midst of a liveness scan.
+    /// Returns the flag that is true while the user pauses GC; it also ends a liveness scan under
+    /// way.
     pub fn paused(&self) -> &AtomicBool {
         &self.paused
     }
 
-    /// What keeps it from freeing something, for as long as that lasts.
+    /// Returns the error that keeps the collector from freeing something, for as long as it lasts.
     pub fn quarantined(&self) -> Option<Error> {
         self.troubles_now().error().cloned()
     }
 
-    /// The same of all that keeps it, as sentences.
+    /// Returns a sentence for each reason that keeps the collector from freeing something.
     pub fn warnings(&self) -> Vec<String> {
         self.troubles_now().warnings()
     }
 
-    /// Those that last.
+    /// Returns the quarantine without the entries that have expired.
     fn troubles_now(&self) -> MutexGuard<'_, Quarantine> {
         let (version, now) = (self.parts.context.set.current(), self.parts.context.env.clock.now());
         let mut quarantine = self.quarantine.lock();
@@ -156,17 +157,17 @@ impl Collector {
         quarantine
     }
 
-    /// What keeps it from freeing this segment now.
+    /// Returns the reason why this segment can't be freed now, if there is one.
     pub fn fault(&self, segment: SegmentId) -> Option<SegmentFault> {
         self.quarantine.lock().fault(segment, self.parts.context.env.clock.now())
     }
 
-    /// I4: true if nobody can tell what is live. Nothing is freed by a guess.
+    /// Returns true if it cannot be determined what is live. I4: nothing is freed by a guess.
     fn is_blind(&self) -> bool {
         self.quarantine.lock().blinding().is_some()
     }
 
-    /// Does the next piece of work, and sets the pace of writers.
+    /// Does the next piece of work and sets the pace of writers.
     pub fn step(&self, mode: Mode) -> JobResult<CollectorStep> {
         let mut state = self.state.lock();
         let tidied = state.tidy.run(&self.parts.context.set)?;
@@ -184,14 +185,14 @@ impl Collector {
             return punched.map(|_| CollectorStep::Rested);
         }
         match (self.advance(&mut state, mode)?, punched) {
-            // Holes that can't be made keep nothing else from being done.
+            // Holes that can't be punched keep nothing else from being done.
             (CollectorStep::Rested, Err(error)) => Err(error),
             (CollectorStep::Rested, Ok(punched)) if tidied || punched => Ok(CollectorStep::Worked),
             (step, _) => Ok(step),
         }
     }
 
-    /// Counts or frees something, where it is known how.
+    /// Counts or frees something, as far as the knowledge allows.
     fn advance(&self, state: &mut CollectorState, mode: Mode) -> JobResult<CollectorStep> {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
             self.end_liveness_scan(state, counting)?;
@@ -228,7 +229,7 @@ impl Collector {
         })
     }
 
-    /// True if a step would free something, or count to find out.
+    /// Returns true if a step would free something, or count to find out.
     pub fn is_due(&self, mode: Mode) -> Result<bool> {
         let mut state = self.state.lock();
         if self.is_blind() {
@@ -244,12 +245,12 @@ impl Collector {
             || self.wants_liveness_scan(&state, &facts, &plan, mode))
     }
 
-    /// Gives up the liveness scan that another thread takes, and with it the views that it holds.
+    /// Gives up the liveness scan that another thread runs, and with it the views that it holds.
     pub fn give_up_liveness_scan(&self) {
         self.state.lock().give_up_liveness_scan();
     }
 
-    /// True if holes are recorded that can be punched now.
+    /// Returns true if there are recorded holes that can be punched now.
     pub fn owes_holes(&self) -> bool {
         self.state.lock().puncher.is_due(&self.parts.context)
     }
@@ -258,11 +259,11 @@ impl Collector {
     pub fn collect(&self) -> JobResult<MoveReport> {
         let mut state = self.state.lock();
         state.tidy.run(&self.parts.context.set)?;
-        // A liveness scan from now on says more.
+        // A liveness scan that begins now finds more than the one under way.
         state.counting = None;
         self.quarantine.lock().end_rests(self.parts.context.env.clock.now());
         let (facts, _) = self.plan(&state, Mode::Manual)?;
-        // What is closed from now on does not count: beside writers there would be no end.
+        // Segments that are closed from now on do not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
         let mut unlisted = usize::MAX;
         self.count_up_to(newest, &mut state, &facts)?;
@@ -276,7 +277,7 @@ impl Collector {
             if !group.is_empty() {
                 match self.relocate(&mut state, group) {
                     Ok(report) => sum.add(&report),
-                    // The others first.
+                    // The other segments are freed first; the error is returned at the end.
                     Err(failure) if !failure.segments.is_empty() => failed = Some(failure.error),
                     Err(failure) => return Err(failure.error),
                 }
@@ -314,7 +315,7 @@ impl Collector {
         Ok((facts, plan))
     }
 
-    /// Has the picker pass over what can't be freed, and not count on it.
+    /// Marks the segments that can't be freed, so that the picker leaves them out.
     fn mark_faults(&self, facts: &mut SpaceFacts) {
         let now = self.parts.context.env.clock.now();
         let quarantine = self.troubles_now();
@@ -323,7 +324,7 @@ impl Collector {
         }
     }
 
-    /// What users wrote since the opening.
+    /// Returns what users wrote since the opening.
     fn written(&self) -> Written {
         let counters = &self.parts.counters;
         Written {
@@ -332,8 +333,7 @@ impl Collector {
         }
     }
 
-    /// Says how much writers are held up, in a mode in which a liveness scan begins now, or none
-    /// does.
+    /// Sets how much writers are held up. `counts` is true if a liveness scan begins now.
     fn set_pace(
         &self,
         state: &mut CollectorState,
@@ -344,25 +344,25 @@ impl Collector {
         let (stall_controller, now) =
             (&self.parts.stall_controller, self.parts.context.env.clock.now());
         if matches!(mode, Mode::Off | Mode::Paused) {
-            // Waiting would help nobody.
+            // No space would come back, so delays would be useless.
             state.freed.pass(now, false);
             self.parts.context.budget.press(Pressure::Space, false);
             return stall_controller.space.set(SpacePace::NONE);
         }
         let ratio = self.parts.options.max_space_amplification;
-        // Holes that are only recorded take their blocks still: nothing is to be picked for them,
-        // but writers wait for them as well, unless a reader holds them up.
+        // Holes that are only recorded still take their blocks. Nothing is to be picked for them,
+        // but writers wait for them as well, unless a reader delays them.
         let pending = state.puncher.due_bytes(&self.parts.context);
         let allocated = facts.allocated() + pending;
         let over = allocated > SpaceTarget::new(facts.live_bytes, ratio).start();
         let presses = (over || mode == Mode::Low) && plan.winnable + pending > 0;
         self.parts.context.budget.press(Pressure::Space, presses);
         let advised = plan.advice.map_or(0, LogTailAdvice::garbage);
-        // Before the first liveness scan nothing is known of what is live; writers don't wait for
+        // Before the first liveness scan it is unknown what is live, and writers don't wait for
         // that.
         let looked_next = if state.is_counted { plan.after_look } else { 0 };
-        // What a liveness scan under way will find is not known, but there is something to wait
-        // for.
+        // The findings of a liveness scan under way are unknown; one byte stands for them, so that
+        // writers wait.
         let found_next = u64::from(state.is_counted && (counts || state.counting.is_some()));
         let winnable = plan.winnable + looked_next + found_next + pending + advised;
         state.freed.pass(now, over && winnable > 0);
@@ -377,7 +377,7 @@ impl Collector {
         }));
     }
 
-    /// The next victims, with what is live in them.
+    /// Returns the next victims to relocate, with their live records.
     fn group(
         &self,
         state: &mut CollectorState,
@@ -392,7 +392,7 @@ impl Collector {
             let Some(live) = liveness_scan.segments.get_mut(&victim.id) else {
                 continue;
             };
-            // What does not fit may do so once others are freed.
+            // A segment that does not fit now may fit once others are freed.
             if relocated_bytes(live.bytes, live.records) > room {
                 continue;
             }
@@ -410,15 +410,15 @@ impl Collector {
         group
     }
 
-    /// Bytes that a relocation may write before it frees any.
+    /// Returns the bytes that a relocation may write before it frees any.
     fn room(&self) -> u64 {
         let context = &self.parts.context;
         let free = context.env.fs.free_space(&context.set.tables().dir);
-        // If that can't be told, the disk will tell.
+        // If the free space can't be determined, a full disk will show as an error.
         free.map_or(u64::MAX, |free| self.parts.stall_controller.reserve.usable(free))
     }
 
-    /// True if a victim of `plan` can be freed by what the liveness scan listed.
+    /// Returns true if a victim of `plan` can be freed by means of the lists of the liveness scan.
     fn has_work(&self, state: &CollectorState, plan: &GcPlan) -> bool {
         let segments = &state.knowledge.liveness_scan.segments;
         let listed = |victim: &picker::Victim| {
@@ -444,7 +444,7 @@ impl Collector {
         self.parts.counters.latencies.relocation.add(time);
     }
 
-    /// What was overwritten since the liveness scan; see there for the order.
+    /// Collects what was overwritten since the liveness scan; `overwritten.rs` explains the order.
     fn overwritten(&self, state: &CollectorState) -> JobResult<Overwritten> {
         let seqno = self.parts.snapshots.visible();
         let snapshots = self.parts.snapshots.list();
@@ -478,7 +478,8 @@ impl Collector {
                 if let Some(target) = report.target {
                     state.knowledge.moved_since.insert(target, report.bytes_moved);
                 }
-                // Not left to the threads that compact: while those are at it, space would grow.
+                // Files are removed here, not by the threads that compact: while those are busy,
+                // space would grow.
                 let removed = self.parts.context.set.purge()?;
                 self.parts.counters.files_removed.add(removed as u64);
                 Ok(report)
@@ -490,8 +491,9 @@ impl Collector {
                         quarantine.note(segment, error, clock.now());
                     }
                 }
-                // I9: nothing was freed, and perhaps nothing can be written that would make
-                // another liveness scan due. What this one found stays right.
+                // I9: nothing was freed, and perhaps nothing can be written that would make another
+                // liveness scan due. The findings of this one stay right, so the lists are put
+                // back.
                 state.knowledge.put_back(group);
                 Err(failure)
             }

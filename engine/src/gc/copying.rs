@@ -1,5 +1,5 @@
-//! Copies live records of some segments into one sorted segment: reads them in the order of place,
-//! in few large reads, and writes them in the order of keys.
+//! Copies live records of some segments into one sorted segment. It reads them in the order of
+//! place, in few large reads, and writes them in the order of keys.
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
@@ -13,49 +13,49 @@ use crate::version::files::SegmentHandle;
 use crate::version::job::{JobContext, JobError};
 use std::sync::Arc;
 
-/// Records are read at least this many bytes at a time, which are held in memory; more of them
-/// make fewer and longer reads. Log segments of the default size fit.
+/// Bytes of records that are read at a time and held in memory, except for the last chunk. A larger
+/// number makes fewer and longer reads; log segments of the default size fit.
 const CHUNK_BYTES: u64 = 64 << 20;
 
-/// One read asks for at most this much, unless one record is longer.
+/// The most bytes of one read, unless one record is longer.
 const READ_BYTES: usize = 1 << 20;
 
-/// The budget is asked once for so many bytes.
+/// The number of bytes written between two calls of the I/O budget.
 const SPEND_BYTES: u64 = 1 << 20;
 
-/// Reading over a gap of this many bytes takes less than another read.
+/// The longest gap in bytes that is read over, because that takes less time than another read.
 const MAX_GAP_BYTES: u64 = 64 << 10;
 
 /// A segment to be freed, open for reading.
 pub struct VictimReader<'a> {
-    /// Which one.
+    /// The handle of the segment.
     pub handle: Arc<SegmentHandle>,
     file: Arc<dyn File>,
     list: &'a [LiveRecord],
-    /// Where each record is now, in the order of keys.
+    /// The old and new place of each record that was moved, in the order of keys.
     pub moved: Vec<Moved>,
 }
 
-/// A record's old and new place.
+/// The old and the new place of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moved {
-    /// Offset in the segment that it was in.
+    /// Offset in the old segment.
     pub from: u64,
-    /// Where it is now.
+    /// Pointer to the record's new place.
     pub to: ValuePointer,
 }
 
-/// What went wrong, and with which of the segments, if others would do better.
+/// An error of a relocation, with the segments that caused it; none if others would fail, too.
 #[derive(Debug)]
 pub struct Failure {
-    /// Those that could not be read, or that something leads to that could not be.
+    /// The segments that could not be read, or to which a relocation leads that could not be read.
     pub segments: Vec<SegmentId>,
-    /// Why.
+    /// The error itself.
     pub error: JobError,
 }
 
 impl Failure {
-    /// One that is put down to these segments.
+    /// Creates a failure that is caused by these segments.
     pub fn of(segments: Vec<SegmentId>, mut error: Error) -> Failure {
         if is_damage(&error) && error.advice().is_none() {
             error = error.advise("run `cleave check`; restore this file, or repair the database");
@@ -83,7 +83,7 @@ impl From<Error> for Failure {
 }
 
 impl<'a> VictimReader<'a> {
-    /// Opens the file of `handle`, whose live records `list` has in the order of keys.
+    /// Opens the file of `handle`; `list` has its live records in the order of keys.
     pub fn open(
         context: &JobContext,
         handle: Arc<SegmentHandle>,
@@ -91,7 +91,8 @@ impl<'a> VictimReader<'a> {
     ) -> Result<VictimReader<'a>, Failure> {
         let path = handle.path();
         let fs = &context.env.fs;
-        // What users wrote lately is in the system's cache still; what value GC did, need not be.
+        // Log segments are read through the page cache, which may still hold what users wrote
+        // lately; sorted ones are read around it.
         let opened = match handle.segment.kind() {
             SegmentKind::Log => fs.open(path),
             SegmentKind::Sorted => fs.open_direct(path),
@@ -103,7 +104,7 @@ impl<'a> VictimReader<'a> {
         Ok(VictimReader { handle, file, list, moved })
     }
 
-    /// True if nothing in it is live.
+    /// Returns true if nothing in the segment is live.
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
@@ -114,15 +115,15 @@ impl<'a> VictimReader<'a> {
     }
 }
 
-/// Which record of which source.
+/// A record, and the index of its source.
 #[derive(Clone, Copy)]
 struct RecordToMove {
     source: usize,
     record: LiveRecord,
 }
 
-/// Copies the records of `sources`, but those that died since they were listed, in the order of
-/// keys; returns how many bytes were read.
+/// Copies the records of `sources` in the order of keys, except those that died since they were
+/// listed. Returns the number of bytes read.
 pub fn copy(
     context: &JobContext,
     sources: &mut [VictimReader<'_>],
@@ -143,8 +144,8 @@ pub fn copy(
         for (item, record) in chunk.iter().zip(loaded.records()) {
             let source = &mut sources[item.source];
             let epoch = source.handle.segment.epoch();
-            // A table that can't be read hides nothing here, and moving the dead is no damage; who
-            // reads it, compacts it or counts in it tells.
+            // If a table can't be read, it hides nothing here: moving a dead record does no harm.
+            // Reads, compactions and liveness scans of the table report the error.
             let is_wanted = |view: &RecordView<'_>| !overwritten.hides(view).unwrap_or(false);
             let to = match writer.copy_if(record, epoch, item.record.offset, is_wanted) {
                 Ok(Some(to)) => to,
@@ -166,7 +167,7 @@ pub fn copy(
     Ok(read)
 }
 
-/// How many records make a chunk.
+/// Returns the number of records in the next chunk.
 fn chunk_len(items: &[RecordToMove]) -> usize {
     let mut bytes = 0;
     let full = items.iter().position(|item| {
@@ -179,7 +180,7 @@ fn chunk_len(items: &[RecordToMove]) -> usize {
 /// The records of a chunk in memory.
 struct Loaded {
     bytes: Vec<u8>,
-    /// Where each record of the chunk lies in `bytes`.
+    /// The start and length of each record of the chunk in `bytes`.
     places: Vec<(usize, usize)>,
     read: u64,
 }
@@ -209,7 +210,7 @@ impl Loaded {
         Ok(loaded)
     }
 
-    /// Reads neighbours with one read and keeps what of it is live.
+    /// Reads neighbouring records with one read and keeps the live bytes of it.
     fn read_run(
         &mut self,
         sources: &[VictimReader<'_>],
@@ -236,7 +237,7 @@ impl Loaded {
     }
 }
 
-/// How many of the records in `order` are read in one go.
+/// Returns the number of records in `order` that one read covers.
 fn run_len(chunk: &[RecordToMove], order: &[usize]) -> usize {
     let first = &chunk[order[0]];
     let mut end = first.record.offset;

@@ -1,11 +1,11 @@
-//! Segments in which nothing is live any more, dropped as a whole.
+//! Drops segments in which nothing is live any more, as a whole.
 //!
-//! A segment is dead once it is sealed, behind the head (so no replay needs it and no memtable
-//! points into it; of a sorted one this is always so), no table of the version references a record
-//! in it, and no relocation leads to it, through which a table could. The sums of references say
-//! where to look; the tables themselves decide (I4), as tables keep what live snapshots can see.
-//! Older versions of the tree that a reader still holds keep the file: it is unlinked only when the
-//! last of them is dropped (I5).
+//! A segment is dead if all of this holds: it is sealed; it is behind the head, so that no replay
+//! needs it and no memtable points into it (always so for a sorted one); no table of the version
+//! references a record in it; and no relocation leads to it, through which a table could. The sums
+//! of references say where to look, and the tables themselves decide (I4), as tables keep what live
+//! snapshots can see. Older versions that a reader still holds keep the file: it is unlinked only
+//! when the last of them is dropped (I5).
 
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
@@ -14,7 +14,7 @@ use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::set::VersionSet;
 
-/// The segments of a version that are dead. Pure.
+/// Returns the segments of a version that are dead. Pure.
 pub fn pick(version: &Version) -> Vec<SegmentId> {
     let seems_dead = |id: &SegmentId| {
         let closed = version.segments.get(id).is_some_and(|live| {
@@ -23,27 +23,27 @@ pub fn pick(version: &Version) -> Vec<SegmentId> {
         });
         closed && version.uses.of(*id).count == 0
     };
-    // I4: a sum that is wrong costs this look at the tables, or space, but never data. Few
-    // segments come this far, and each only once.
+    // I4: a wrong sum costs this look at the tables, or space, but never data. Few segments come
+    // this far, and each only once.
     let candidates = version.segments.keys().copied().filter(seems_dead);
     candidates.filter(|id| !is_target(version, *id) && !is_referenced(version, *id)).collect()
 }
 
-/// True if a relocation leads to a record in `segment`.
+/// Returns true if a relocation leads to a record in `segment`.
 fn is_target(version: &Version, segment: SegmentId) -> bool {
     version.relocations.values().any(|relocation| relocation.meta.targets.contains_key(&segment))
 }
 
-/// What the tree says: true if a table references a record in `segment`.
+/// Returns true if a table references a record in `segment`; here the tree decides.
 fn is_referenced(version: &Version, segment: SegmentId) -> bool {
     let mut tables = version.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
     tables.any(|(_, table)| table.meta.summary.segments.contains_key(&segment))
 }
 
-/// Drops what is dead; returns how many segments that were.
+/// Drops the dead segments; returns how many there were.
 pub fn run(set: &VersionSet) -> Result<usize> {
     let mut count = 0;
-    // Picked again inside the serial step: what was dead stays dead, and nothing goes twice.
+    // Picked again inside the serial step: what was dead stays dead, and nothing is removed twice.
     let plan = |version: &Version| {
         let dead = pick(version);
         count = dead.len();

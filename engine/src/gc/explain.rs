@@ -1,62 +1,62 @@
-//! Why value GC takes a segment or leaves it, for people.
+//! The reasons why value GC takes a segment or leaves it, as text for people.
 
 use crate::base::size::sized;
 use crate::gc::facts::SegmentFault;
 use std::fmt;
 
-/// The reason for one segment.
+/// The reason for taking or leaving one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {
-    /// Taken: what is live is moved, the file goes.
+    /// Taken: its live records are moved, and the file is removed.
     Relocated {
         /// Bytes that come back.
         won: u64,
-        /// Bytes moved for that.
+        /// Bytes that are moved for that.
         moved: u64,
     },
-    /// Taken: what is dead becomes holes.
+    /// Taken: its dead bytes become holes.
     Punched {
         /// Bytes that come back.
         won: u64,
     },
-    /// The log is written to it.
+    /// Left: the log is being written to it.
     Active,
-    /// Recovery may have to replay it, and memtables may point into it.
+    /// Left: recovery may have to replay it, and memtables may point into it.
     Replay,
-    /// Nothing leads into it any more.
+    /// Left to be dropped as a whole: nothing leads into it any more.
     Dead,
-    /// Something keeps it from being freed.
+    /// Left: something keeps it from being freed.
     SegmentFault(SegmentFault),
-    /// It was closed after the last liveness scan.
+    /// Left: it was sealed after the last liveness scan, which could not count it.
     NotCounted,
-    /// Too little would be won.
+    /// Left: too little would be won.
     TooLive {
-        /// How much of it is live.
+        /// Live share of the segment, in percent.
         live_percent: u32,
         /// Bytes that would come back.
         won: u64,
         /// Bytes that would have to be moved.
         moved: u64,
     },
-    /// Punching would pay, but a checkpoint shares the file.
+    /// Left: punching would pay, but a checkpoint shares the file.
     Shared,
-    /// It would be worth it, but there is no need.
+    /// Left: freeing it would pay, but the space target holds.
     TargetHolds {
         /// Bytes that would come back.
         won: u64,
         /// Bytes that would have to be moved.
         moved: u64,
     },
-    /// Others win more per byte moved, and fill this round.
+    /// Left for a later round: other segments win more per byte moved, and fill this round.
     LaterRound {
         /// Bytes that will come back.
         won: u64,
         /// Bytes that will have to be moved.
         moved: u64,
     },
-    /// Automatic GC is switched off.
+    /// Left: automatic GC is switched off.
     Off,
-    /// GC is paused.
+    /// Left: GC is paused.
     Paused,
 }
 

@@ -1,29 +1,29 @@
-//! How fast space comes back, as far as that can be learned: what writers are held up by.
+//! The measured rate at which space comes back; it decides how much writers are held up.
 
 use std::time::Duration;
 
-/// Bytes freed, and the time that took. The past fades slowly: there are about as many rounds
-/// between two liveness scans as count.
+/// The bytes freed and the time that took. Both decay by a sixteenth with each round, so that about
+/// as many rounds count as there are between two liveness scans.
 #[derive(Debug, Default)]
 pub struct FreeingRate {
     bytes: u64,
     time: Duration,
-    /// How much of the time since that was noted last went into freeing.
+    /// Time spent on freeing since the last call of `pass`.
     worked: Duration,
-    /// When that was, if writers waited for space then.
+    /// The time of the last call of `pass`, if writers waited for space then; otherwise `None`.
     awaited_since: Option<Duration>,
 }
 
 impl FreeingRate {
-    /// Notes what a round freed.
+    /// Adds the bytes that a round freed and the time it took.
     pub fn note(&mut self, bytes: u64, time: Duration) {
         self.bytes = self.bytes / 16 * 15 + bytes;
         self.time = self.time / 16 * 15 + time;
         self.worked += time;
     }
 
-    /// Notes that time has passed. That in which writers waited for space counts whole, also what
-    /// went into counting, or into waiting for a flush.
+    /// Adds the time since the last call, if writers waited for space then. All of it counts, also
+    /// the time that went into counting or into waiting for a flush.
     pub fn pass(&mut self, now: Duration, is_awaited: bool) {
         if let Some(since) = self.awaited_since.take() {
             self.time += now.saturating_sub(since).saturating_sub(self.worked);
@@ -32,7 +32,7 @@ impl FreeingRate {
         self.awaited_since = is_awaited.then_some(now);
     }
 
-    /// Bytes a second; 0 if there was nothing to learn from.
+    /// Returns the rate in bytes per second; 0 if nothing was measured yet.
     pub fn per_second(&self) -> u64 {
         (self.bytes as f64 / self.time.as_secs_f64().max(1e-9)) as u64
     }

@@ -1,19 +1,20 @@
-//! A liveness scan: a walk over the tree that finds what is live in each segment.
+//! The liveness scan: a walk over the tree that finds what is live in each segment.
 //!
-//! Of each key the newest entry is live, and of the older ones those that a live snapshot sees:
-//! the newest at or below each. Everything else is garbage, also while a table still names it. So
-//! garbage is found that hides behind a lazy compaction (I4: the tree alone decides).
+//! Of each key the newest entry is live, and of the older ones those that a live snapshot sees: for
+//! each snapshot the newest at or below it. Everything else is garbage, even while a table still
+//! names it. So the scan also finds garbage that a lazy compaction still keeps in tables (I4: the
+//! tree alone decides).
 //!
 //! **Only what is durable counts as newer.** The order is: the visible sequence number S, the live
-//! snapshots, a sync of the log, the views. Entries behind S are passed over, as if they had not
-//! been written: their loss in a crash must not take an older value with it, whose bytes are gone.
-//! A snapshot that is taken later sees S or more, so it sees no less than what was found live
-//! (I6: what is garbage here never comes into view again).
+//! snapshots, a sync of the log, the views. Entries newer than S are passed over, as if they had
+//! not been written: if a crash loses them, the older value is needed, and its bytes must not be
+//! gone. A snapshot that is taken later sees S or more, so it sees nothing that was found dead (I6:
+//! what is garbage here never comes into view again).
 //!
-//! Cost: one pass over the tables, which hold keys and pointers mostly; for values of 1 KiB that
-//! is about a thirtieth of the data. No lock is held; views keep what they name, but no segment:
-//! what an earlier liveness scan found can be freed while this one is under way. Where it says that
-//! something is live in a segment, that is so as long as the segment exists.
+//! Cost: one pass over the tables, which hold mostly keys and pointers; for values of 1 KiB that is
+//! about a thirtieth of the data. No lock is held. Views keep the tables that they name, but no
+//! segment, so what an earlier liveness scan found can be freed while this one is under way. A
+//! finding that something is live in a segment holds for as long as the segment exists.
 
 use crate::base::entry::Slot;
 use crate::base::error::Result;
@@ -29,55 +30,55 @@ use crate::version::placing::Placing;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Every record has at least as many bytes besides its key and value.
+/// Least bytes of a record besides its key and value.
 const RECORD_HEADER_BYTES: u64 = MIN_RECORD_BYTES as u64;
 
 /// A live record of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LiveRecord {
-    /// Its place in the order of keyspaces and keys, among all records of the liveness scan.
+    /// Its rank in the order of keyspaces and keys, among all records of the liveness scan.
     pub rank: u32,
-    /// The length of the record.
+    /// Length of the record in bytes.
     pub length: u32,
-    /// Where it is in the segment.
+    /// Offset in the segment.
     pub offset: u64,
 }
 
-/// What is live in one segment.
+/// The live records of one segment.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Live {
-    /// How many records.
+    /// Number of live records.
     pub records: u64,
-    /// Bytes of those.
+    /// Bytes of live records.
     pub bytes: u64,
-    /// The records in the order of keys, if they were asked for and there was room.
+    /// The records in the order of keys; `None` if they were not asked for or there was no room.
     pub list: Option<Vec<LiveRecord>>,
-    /// True if they were asked for, and there was no room.
+    /// True if the list was asked for, but there was no room.
     pub is_given_up: bool,
-    /// Which walk found them: ranks of one do not compare with those of another.
+    /// The number of the walk that found them; ranks of different walks do not compare.
     pub walk: u64,
 }
 
-/// What a liveness scan found.
+/// The result of a liveness scan.
 #[derive(Debug, Clone, Default)]
 pub struct LivenessScan {
-    /// What was visible when it began: it knows of nothing behind.
+    /// The sequence number that was visible when it began; newer entries are not in it.
     pub seqno: SeqNo,
-    /// Live records, by segment; segments that a memtable may lead to can have more.
+    /// Live records by segment. Segments that a memtable may point into can have more.
     pub segments: BTreeMap<SegmentId, Live>,
-    /// The segments that were closed and behind the head before the liveness scan began. Of these
-    /// alone it knows everything: what it did not find live in them is garbage.
+    /// The segments that were closed and behind the head before the liveness scan began. Only for
+    /// these it is complete: what it did not find live in them is garbage.
     pub counted: BTreeSet<SegmentId>,
-    /// Live keys and values that are kept in tables, in bytes.
+    /// Bytes of live keys and values that are kept in tables.
     pub inline_bytes: u64,
-    /// Live entries, those with values in segments included.
+    /// Number of live entries, including those with values in segments.
     pub entries: u64,
-    /// Entries passed by.
+    /// Number of entries that the walk passed.
     pub walked: u64,
 }
 
 impl LivenessScan {
-    /// Bytes of all live keys and values, without what a record adds to them.
+    /// Returns the bytes of all live keys and values, without the headers of records.
     pub fn live_bytes(&self) -> u64 {
         let heads = |live: &Live| live.records.saturating_mul(RECORD_HEADER_BYTES);
         let bytes = self.segments.values().map(|live| live.bytes.saturating_sub(heads(live)));
@@ -85,30 +86,31 @@ impl LivenessScan {
     }
 }
 
-/// What a liveness scan looks at.
+/// The input of a liveness scan.
 pub struct Scope<'a> {
-    /// The visible sequence number, read before all else here; the log is synced up to it.
+    /// The visible sequence number, read before everything else here; the log is synced up to it.
     pub seqno: SeqNo,
     /// The live snapshots, ascending, listed after `seqno` was read.
     pub snapshots: &'a [SeqNo],
     /// A view of every keyspace, taken after both.
     pub views: &'a [EntriesView],
-    /// Segments that were closed and behind the head before `seqno` was read, so that nothing
-    /// leads to them but what is in the tables of the views. Their records are listed one by one,
-    /// those of the first with the least risk of being given up.
+    /// Segments that were closed and behind the head before `seqno` was read, so that only the
+    /// tables of the views lead to them. Their records are listed one by one; lists of the last
+    /// segments are given up first.
     pub wanted: &'a [SegmentId],
-    /// True if nothing else counts, and the views are of what leads to the wanted segments alone.
-    /// What other tables and memtables hide is then found live; of a record that is gone it is not
-    /// told whether it should be there.
+    /// True if only the wanted segments count, and the views have only the tables that lead to
+    /// them. Entries that other tables and memtables hide are then found live, and a record that is
+    /// missing is not reported as an error.
     pub wanted_only: bool,
-    /// How many records may be listed in all. Lists of the least wanted segments are given up
-    /// when there are more, but for one.
+    /// The most records listed in all. If there are more, lists of the least wanted segments are
+    /// given up, except for the first segment's.
     pub max_listed: usize,
-    /// A number that no walk had before.
+    /// The number of this walk, which no other walk has.
     pub walk: u64,
 }
 
-/// Takes the liveness scan. `go_on` is asked every few milliseconds; its error ends the walk.
+/// Takes the liveness scan. It calls `go_on` every few milliseconds; an error of that ends the
+/// walk.
 pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> JobResult) -> JobResult<LivenessScan> {
     let mut walk = LivenessWalk::new(scope);
     for view in scope.views {
@@ -118,21 +120,21 @@ pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> JobResult) -> JobResul
     Ok(walk.liveness_scan)
 }
 
-/// Entries between two looks at whether to go on.
+/// Number of entries between two calls of `go_on`.
 const LOOK_UP_EVERY: u64 = 4096;
 
-/// Pointers whose places are found together: some MiB of memory, and enough for each block of a
-/// relocation to be asked about many of them.
+/// Number of pointers whose places are found together: they take some MiB of memory, and are enough
+/// for each block of a relocation to resolve many of them.
 const PLACED_TOGETHER: usize = if cfg!(test) { 50 } else { 128 << 10 };
 
 struct LivenessWalk<'a> {
     scope: &'a Scope<'a>,
     liveness_scan: LivenessScan,
-    /// What is live in each segment found so far.
+    /// The live records of each segment found so far.
     segments: Vec<(SegmentId, Live)>,
-    /// Where a segment is among those.
+    /// Index of each segment in `segments`.
     known: FxHashMap<SegmentId, usize>,
-    /// How many of the wanted segments are listed still.
+    /// Number of wanted segments that still have a list.
     listed_segments: usize,
     listed_records: usize,
     rank: u32,
@@ -149,7 +151,7 @@ impl<'a> LivenessWalk<'a> {
                 counted: scope.wanted.iter().copied().collect(),
                 ..LivenessScan::default()
             },
-            // In this order: the number of a wanted segment is the same in both.
+            // The order is the same in both, so the index of a wanted segment is the same, too.
             segments: scope.wanted.iter().map(list).collect(),
             known: scope.wanted.iter().enumerate().map(|(number, &id)| (id, number)).collect(),
             listed_segments: scope.wanted.len(),
@@ -169,9 +171,10 @@ impl<'a> LivenessWalk<'a> {
         let mut iter = merged(view, ReadMode::FullScan)?;
         let mut placing = Placing::new(entries);
         let mut key: Vec<u8> = Vec::new();
-        // The stratum between two snapshots in which the newest entry of `key` was found last.
+        // The stratum between two snapshots in which the last live entry of `key` was found; `None`
+        // before the first key.
         let mut seen: Option<usize> = None;
-        // True if there is a newer entry of `key`, be it one behind S that was passed over.
+        // True if there is a newer entry of `key`, even one after S that was passed over.
         let mut is_hidden = false;
         iter.seek_to_first()?;
         while iter.valid() {
@@ -202,9 +205,10 @@ impl<'a> LivenessWalk<'a> {
         self.place(&mut placing, go_on)
     }
 
-    /// Counts an entry that seems live. If its record was given up, then the entry that hid it may
-    /// have been dropped since, for a newer one (`is_hidden`) that is behind S, or that was behind
-    /// a snapshot which went before the views were taken: then it is as dead as it was.
+    /// Counts an entry that seems live. Its record may have been freed as garbage. Then the entry
+    /// that hid it may have been dropped since, in favour of a newer one (`is_hidden`) that lies
+    /// after S, or after a snapshot that was released before the views were taken. In that case the
+    /// entry is still dead.
     fn live(
         &mut self,
         key: &[u8],
@@ -229,7 +233,7 @@ impl<'a> LivenessWalk<'a> {
         Ok(())
     }
 
-    /// Counts the records that pointers lead to.
+    /// Counts the records that the collected pointers lead to.
     fn place(
         &mut self,
         placing: &mut Placing<'_>,
@@ -262,8 +266,8 @@ impl<'a> LivenessWalk<'a> {
         }
     }
 
-    /// Forgets the records of the least wanted segment. The most wanted one keeps its list, or
-    /// with too little memory none could ever be freed.
+    /// Gives up the list of the least wanted segment. The most wanted one keeps its list: otherwise
+    /// no segment could ever be freed with too little memory.
     fn give_up_a_list(&mut self) {
         while self.listed_segments > 1 {
             self.listed_segments -= 1;

@@ -1,29 +1,30 @@
-//! The tail of the log: segments that replay may need, which no pick can touch. Hot overwrites
-//! leave most of their garbage there. A flush moves the log's head past them; this says when
-//! that is worth it.
+//! The tail of the log: segments that replay may need, so that no pick can touch them. Hot
+//! overwrites leave most of their garbage there. A flush moves the log's head past them; this file
+//! decides when a flush is worth it.
 
 use crate::gc::facts::{Gain, How, SegmentFacts, SpaceFacts};
 use crate::gc::picker::{Mode, Policy};
 use crate::gc::target::SpaceTarget;
 use crate::segment::SegmentKind;
 
-/// What would free garbage in the tail of the log, which no pick can touch.
+/// The advice by which garbage in the tail of the log becomes collectable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogTailAdvice {
     /// Flush: the head moves past closed segments with this much garbage.
     FlushFirst {
-        /// Bytes.
+        /// Garbage in bytes.
         garbage: u64,
     },
-    /// Close the active segment, then flush: that also frees this much garbage for GC.
+    /// Close the active segment, then flush: GC can then free this much garbage, including that of
+    /// the active segment.
     SealActive {
-        /// Bytes.
+        /// Garbage in bytes.
         garbage: u64,
     },
 }
 
 impl LogTailAdvice {
-    /// Bytes of garbage that following it makes collectable.
+    /// Returns the bytes of garbage that become collectable by following the advice.
     pub fn garbage(self) -> u64 {
         match self {
             LogTailAdvice::FlushFirst { garbage } | LogTailAdvice::SealActive { garbage } => {
@@ -33,35 +34,40 @@ impl LogTailAdvice {
     }
 }
 
-/// Databases smaller than this are not flushed for the sake of their space.
+/// Databases of fewer bytes than this are not flushed for the sake of their space.
 const TINY_BYTES: u64 = 16 << 20;
-/// Nor is any for less garbage than this, or, when idle...
+/// Least garbage, in bytes, that justifies a flush under load.
 const LEAST_FLUSH_BYTES: u64 = 4 << 20;
-/// ...than this...
+/// Least garbage, in bytes, that justifies a flush while the database is idle.
 const LEAST_IDLE_FLUSH_BYTES: u64 = 1 << 20;
-/// ...or than this part of its size.
+/// Least part (one in this many) of all allocated bytes that justifies a flush under load; the
+/// larger of this and `LEAST_FLUSH_BYTES` counts.
 const LEAST_FLUSH_PART: u64 = 50;
-/// Garbage that costs less to free than what a pick could take has to be this part of all space:
-/// each flush makes compaction write the keys anew.
+/// Least part (one in this many) of all allocated bytes for a flush that is only cheaper than a
+/// pick. It is larger than `LEAST_FLUSH_PART`, because each flush makes compaction rewrite the
+/// keys.
 const LEAST_OFFERED_PART: u64 = 24;
-/// Without room for more, this part of its size is worth a flush, as is what is when idle.
+/// Least part (one in this many) of all allocated bytes that justifies a flush when the disk is
+/// almost full; never more than `LEAST_IDLE_FLUSH_BYTES`.
 const LEAST_LOW_FLUSH_PART: u64 = 128;
-/// A tail of this part of what is live is too long if there is garbage in it: no pick can touch it,
-/// so in a small store the collectable rest alone would have to hold the target...
+/// A tail longer than this part (one in this many) of the live bytes is too long. No pick can touch
+/// it, so in a small store the collectable rest alone would have to hold the target.
 const LONG_TAIL_PART: u64 = 4;
-/// ...unless less than this part of it is garbage, as the frames around small records are...
+/// A long tail is left alone if less than this part (one in this many) of it is garbage, as the
+/// frames around small records are.
 const LEAST_GARBAGE_PART: u64 = 8;
-/// ...or it is shorter than this: then flushes would be many and small.
+/// Least bytes of a tail that counts as too long; below it flushes would be many and small.
 const LEAST_LONG_TAIL: u64 = 16 << 20;
-/// The tail of the log is in the way once this part of all garbage is in it.
+/// The tail is in the way once this part (one in this many) of all garbage is in it.
 const TAIL_PART: u64 = 3;
 
-/// What no pick can touch before the log's head has moved past it.
+/// The sizes of the tail of the log, which no pick can touch until the log's head has moved past
+/// it.
 #[derive(Default)]
 pub struct LogTail {
     /// Bytes written to closed segments, and to the active one.
     written: [u64; 2],
-    /// How much of them is garbage.
+    /// Garbage in closed segments, and in the active one, in bytes.
     garbage: [u64; 2],
 }
 
@@ -69,7 +75,7 @@ const CLOSED: usize = 0;
 const ACTIVE: usize = 1;
 
 impl LogTail {
-    /// Sums it up.
+    /// Sums up the segments of the tail.
     pub fn of(facts: &SpaceFacts) -> Self {
         let mut tail = LogTail::default();
         let is_tail = |s: &&SegmentFacts| s.kind == SegmentKind::Log && !s.is_collectable();
@@ -85,7 +91,7 @@ impl LogTail {
         self.garbage.iter().sum()
     }
 
-    /// What collecting brings once the advice was followed.
+    /// Returns what collecting brings once the advice was followed.
     pub fn gain(&self, advice: LogTailAdvice) -> Gain {
         let (won, written) = match advice {
             LogTailAdvice::FlushFirst { garbage } => (garbage, self.written[CLOSED]),
@@ -96,8 +102,8 @@ impl LogTail {
     }
 }
 
-/// What could be done about the tail if picks alone would cost more: the garbage in its closed
-/// segments is worth a flush.
+/// Returns the advice to flush if the garbage in the closed segments of the tail justifies it. The
+/// picker follows it only if picks alone would cost more.
 pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<LogTailAdvice> {
     let garbage = tail.garbage[CLOSED];
     let least = LEAST_FLUSH_BYTES.max(facts.allocated() / LEAST_OFFERED_PART);
@@ -106,7 +112,8 @@ pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<LogT
         .then_some(LogTailAdvice::FlushFirst { garbage })
 }
 
-/// Whether the tail of the log is what keeps the space, and worth a flush.
+/// Returns the advice to flush if the tail of the log is what keeps the space and its garbage
+/// justifies a flush.
 pub fn advise(
     facts: &SpaceFacts,
     policy: &Policy,
@@ -122,7 +129,7 @@ pub fn advise(
         _ if allocated < TINY_BYTES => return None,
         _ => least,
     };
-    // Picks alone don't reach the goal, or would have to take what is much more alive.
+    // Picks alone don't reach the goal, or would have to take segments that are much more live.
     let garbage = allocated.saturating_sub(facts.live_bytes);
     let is_in_the_way = allocated.saturating_sub(winnable) > target.low()
         || tail.all_garbage() >= garbage / TAIL_PART;

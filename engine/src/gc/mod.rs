@@ -1,15 +1,22 @@
-//! Floor 7: segments to freed space. Like every background work: pick, run, install.
+//! Floor 7: value GC, which turns segments with dead values into free space. Like all background
+//! work it goes in three stages: pick, run, install.
 //!
-//! The deciding parts are pure: [`facts`] say where the space is, [`picker`] what to free next,
-//! and [`explain`] why; [`log_tail`] when a flush has to come first, [`target`] when to begin,
-//! [`pace`] when to count what is live, and how much writers are held up meanwhile, by how fast
-//! space comes back (`freed`). A [`liveness_scan`] finds what is live, [`relocate`] moves it or
-//! [`punch`] frees what lies between, [`collector`] goes from one to the next; [`dead`] and
-//! [`tidy`] end what nothing leads to any more; [`quarantine`] keep what can't be freed, and why.
+//! The deciding parts are pure:
 //!
-//! What the room upholds: I4 (the tree alone decides what is live), I5 (segments go, and holes are
-//! made, after the edit that says so, with the last reader from before), I6 (what is freed as
-//! garbage is hidden for good), I3 (what an edit points to is durable before it).
+//! - [`facts`] describe where the space is, [`picker`] decides what to free next, and [`explain`]
+//!   gives the reasons.
+//! - [`log_tail`] decides when a flush has to come first, [`target`] when GC begins.
+//! - [`pace`] decides when to count what is live, and how much writers are held up meanwhile, from
+//!   how fast space comes back (`freed`).
+//!
+//! A [`liveness_scan`] finds what is live. [`relocate`] moves it, or [`punch`] frees what lies
+//! between; [`collector`] leads from one step to the next. [`dead`] and [`tidy`] remove what
+//! nothing leads to any more. [`quarantine`] keeps the segments that can't be freed, with the
+//! reason.
+//!
+//! The room upholds I4 (the tree alone decides what is live), I5 (segments are removed, and holes
+//! punched, only after the edit that records it and after the last reader from before), I6 (what is
+//! freed as garbage is hidden for good) and I3 (what an edit points to is durable before the edit).
 
 pub mod collector;
 pub mod copying;

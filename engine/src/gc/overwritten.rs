@@ -1,13 +1,13 @@
-//! What was overwritten or deleted since a liveness scan: known from the newest entries alone,
-//! those in memtables and in tables flushed since. A record that died meanwhile is not moved;
-//! moving the dead costs their bytes twice, once to write and once more as garbage where they went.
+//! Finds records that were overwritten or deleted since a liveness scan, from the newest entries
+//! alone: those in memtables and in tables flushed since. Such a record is not moved: moving dead
+//! bytes costs twice, once to write them and once more as garbage in their new place.
 //!
-//! The same rules as in `liveness_scan.rs`, in the same order: the visible sequence number, the
+//! The rules and their order are those of `liveness_scan.rs`: the visible sequence number, the
 //! snapshots, a sync of the log, the views. So a newer entry found here is durable (I4), and no
-//! snapshot sees the older record, nor will one that is taken later (I6).
+//! snapshot sees the older record, now or later (I6).
 //!
 //! Cost: a look-up in each memtable for each record that is about to be moved, and in the tables
-//! flushed since, whose filters spare most of it.
+//! flushed since, where filters spare most of the work.
 
 use crate::base::error::Result;
 use crate::base::key::{SeqNo, Trailer};
@@ -25,16 +25,16 @@ pub struct Overwritten {
     keyspaces: BTreeMap<KeyspaceId, Recent>,
 }
 
-/// Those of one keyspace.
+/// The newest entries of one keyspace.
 struct Recent {
     view: Arc<View>,
-    /// Tables with entries behind the liveness scan, newest first.
+    /// Tables with entries newer than the liveness scan, newest first.
     flushed: Vec<Arc<TableHandle>>,
 }
 
 impl Overwritten {
-    /// What is newer than `since`. `seqno` was read first and everything up to it is durable;
-    /// `snapshots`, ascending, were listed behind that, `views` taken last.
+    /// Collects what is newer than `since`. `seqno` was read first, and everything up to it is
+    /// durable; `snapshots`, ascending, were listed after that, and `views` taken last.
     pub fn new(
         since: SeqNo,
         seqno: SeqNo,
@@ -49,8 +49,8 @@ impl Overwritten {
         Overwritten { seqno, snapshots, keyspaces: views.into_iter().map(recent).collect() }
     }
 
-    /// True if nobody sees `record` any more, now or later. False may also mean that the newer
-    /// entry is elsewhere; the next liveness scan will find it.
+    /// Returns true if nobody sees `record` any more, now or later. False may also mean that the
+    /// newer entry is elsewhere; the next liveness scan will find it.
     pub fn hides(&self, record: &RecordView<'_>) -> Result<bool> {
         let Some(recent) = self.keyspaces.get(&record.keyspace) else {
             return Ok(false);
@@ -59,7 +59,8 @@ impl Overwritten {
         Ok(newest.is_some_and(|newest| !self.is_seen(record.seqno, newest)))
     }
 
-    /// True if a snapshot sees what was written at `older`, as it does not see `newer`.
+    /// Returns true if a snapshot sees what was written at `older`, because it does not see
+    /// `newer`.
     fn is_seen(&self, older: SeqNo, newer: SeqNo) -> bool {
         let next = self.snapshots.partition_point(|&snapshot| snapshot < older);
         self.snapshots.get(next).is_some_and(|&snapshot| snapshot < newer)
@@ -67,7 +68,7 @@ impl Overwritten {
 }
 
 impl Recent {
-    /// The newest entry of `key` at or below `seqno`.
+    /// Returns the sequence number of the newest entry of `key` at or below `seqno`.
     fn newest(&self, key: &[u8], seqno: SeqNo) -> Result<Option<SeqNo>> {
         for memtable in self.view.memtables() {
             if let Some(found) = memtable.table.get(key, seqno, |trailer, _| trailer.seqno()) {

@@ -1,44 +1,44 @@
-//! How much is live between two liveness scans, when the next one is due, and how much writers are
-//! held up meanwhile. Pure.
+//! Estimates how much is live between two liveness scans, when the next one is due, and how much
+//! writers are held up meanwhile. Pure.
 //!
-//! Only a liveness scan knows how much is live. From then on puts may be inserts, which are live
-//! besides all else, or overwrites, which are live instead of something else. Two estimates follow:
-//! by the share of inserts before the last liveness scan, to judge by; and by none at all, which
-//! can't be too high, to see when it is time to count again.
+//! Only a liveness scan determines how much is live. From then on puts may be inserts, which add
+//! live bytes, or overwrites, which replace others. There are two estimates. One uses the share of
+//! inserts before the last liveness scan; it is the likely one, and the marks of space are judged
+//! by it. The other assumes no inserts, so it can't be too high; it decides when to count again.
 
 use crate::commit::pace::SpacePace;
 use crate::gc::target::SpaceTarget;
 
-/// What a liveness scan found, and the counters when it did.
+/// The result of a liveness scan, with what was written until then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LiveCount {
-    /// Live keys and values as they are stored, in bytes.
+    /// Bytes of live keys and values as they are stored.
     pub live_bytes: u64,
-    /// How many keys.
+    /// Number of live keys.
     pub live_records: u64,
-    /// What was written until then.
+    /// The counters of writes when the scan began.
     pub written: Written,
 }
 
-/// What users wrote since the opening.
+/// The counters of user writes since the opening.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Keys and values put, as stored, in bytes.
+    /// Bytes of keys and values put, as stored.
     pub put_bytes: u64,
-    /// Deletions.
+    /// Number of deletions.
     pub deletes: u64,
 }
 
-/// An estimate of what is live.
+/// The estimate of what is live.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LiveEstimate {
     last: Option<LiveCount>,
-    /// The share of the bytes put that were inserts, once two liveness scans have told.
+    /// The share of the bytes put that were inserts; `None` until two liveness scans have shown it.
     insert_share: Option<f64>,
 }
 
-/// Between two liveness scans at least this part of the live bytes has to be put, or the share of
-/// inserts is left as it was: deletions of keys that do not exist would say more than the puts.
+/// Least part (one in this many) of the live bytes that has to be put between two liveness scans to
+/// measure the share of inserts. With fewer puts, deletions of keys that do not exist would decide.
 const LEAST_SAMPLE_PART: u64 = 100;
 
 impl LiveEstimate {
@@ -53,33 +53,33 @@ impl LiveEstimate {
         }
     }
 
-    /// The share of the bytes put that are taken for inserts: all, as long as nothing is known.
+    /// Returns the share of the bytes put that count as inserts: all, until it was measured.
     pub fn insert_share(&self) -> f64 {
         self.insert_share.unwrap_or(1.0)
     }
 
-    /// Live bytes, if puts are inserts as often as before the last liveness scan.
+    /// Returns the live bytes if puts are inserts as often as before the last liveness scan.
     pub fn likely(&self, written: Written) -> u64 {
         self.with_share(self.insert_share(), written)
     }
 
-    /// Live bytes, if every put was an overwrite.
+    /// Returns the live bytes if every put was an overwrite.
     pub fn at_least(&self, written: Written) -> u64 {
         self.with_share(0.0, written)
     }
 
     fn with_share(&self, share: f64, written: Written) -> u64 {
-        // Without a liveness scan only what was written since the opening is known of.
+        // Without a liveness scan only what was written since the opening is counted.
         let last = self.last.unwrap_or_default();
         let Since { puts, deleted } = last.since(written);
         (last.live_bytes + (share * puts as f64) as u64).saturating_sub(deleted)
     }
 }
 
-/// What was written since a liveness scan.
+/// The writes since a liveness scan.
 struct Since {
     puts: u64,
-    /// Bytes deleted, if every deletion hit a mean record.
+    /// Bytes deleted, if every deletion removed a record of mean length.
     deleted: u64,
 }
 
@@ -94,31 +94,31 @@ impl LiveCount {
     }
 }
 
-/// What decides when to count again.
+/// The facts that decide when the next liveness scan is due.
 #[derive(Debug, Clone, Copy)]
 pub struct LivenessScanNeed {
     /// Allocated bytes of all files.
     pub allocated: u64,
-    /// The space target.
+    /// The space target as a ratio.
     pub max_space_amplification: f64,
-    /// What was written until now.
+    /// The counters of user writes.
     pub written: Written,
-    /// True if nobody writes or reads: a liveness scan is in nobody's way.
+    /// True if nobody writes or reads, so that a liveness scan disturbs nobody.
     pub idle: bool,
-    /// True if nothing is left to take that the last liveness scan found.
+    /// True if nothing is left to free of what the last liveness scan found.
     pub exhausted: bool,
 }
 
-/// While its findings last, a liveness scan serves until this part of the live bytes was
-/// rewritten...
+/// While its findings last, a liveness scan serves until this part (one in this many) of the live
+/// bytes was rewritten.
 const RENEW_PART: u64 = 8;
-/// ...and until this part once they are used up, or while nobody is in the way.
+/// The same once its findings are used up, or while the database is idle.
 const HURRY_PART: u64 = 64;
 
 impl LiveEstimate {
-    /// True if it is time for a liveness scan: space may be over the target, and enough was written
-    /// since the last one to find more than that one did. The time counting takes stays in
-    /// proportion to what is written.
+    /// Returns true if a liveness scan is due: space may be over the target, and enough was written
+    /// since the last one to find more. The time that counting takes stays in proportion to what is
+    /// written.
     pub fn is_liveness_scan_due(&self, need: &LivenessScanNeed) -> bool {
         let Some(last) = self.last else {
             return true;
@@ -131,8 +131,9 @@ impl LiveEstimate {
         }
         let at_least = self.at_least(need.written);
         let target = SpaceTarget::new(at_least, need.max_space_amplification);
-        // While no share of inserts was learned, space may be over the target unseen; writers that
-        // overwrite would be far over it by the time a liveness scan is done that begins there.
+        // Until a share of inserts was measured, space may exceed the target unnoticed. If a scan
+        // began only at the target, overwriting writers would be far above it by the end of the
+        // scan.
         let mark = match self.insert_share {
             Some(_) => target.start(),
             None => target.half_way(),
@@ -141,41 +142,41 @@ impl LiveEstimate {
     }
 }
 
-/// What decides how much writers are held up.
+/// The facts that decide how much writers are held up.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceFacts {
-    /// Allocated bytes of all files, less what GC is writing just now.
+    /// Allocated bytes of all files, and of recorded holes that are due.
     pub allocated: u64,
-    /// The space target.
+    /// The space target as a ratio.
     pub max_space_amplification: f64,
-    /// Live bytes, as is likely.
+    /// The likely estimate of live bytes.
     pub live: u64,
-    /// The share of the bytes put that are taken for inserts.
+    /// The share of the bytes put that count as inserts.
     pub insert_share: f64,
     /// Bytes of log written since the opening.
     pub log_bytes: u64,
-    /// Bytes that GC can win, after a flush or at once. While that is nothing, or while GC is
-    /// off or paused, holding writers up would help nobody.
+    /// Bytes that GC can win, at once or after a flush. While there are none, or GC is off or
+    /// paused, delays of writers would be useless.
     pub winnable: u64,
-    /// Bytes a second that GC frees while it works; 0 if it has not yet.
+    /// Bytes per second that GC frees while it works; 0 if that was not measured yet.
     pub freed_per_second: u64,
 }
 
-/// Databases may exceed their live bytes by this much before writers are held up: that is a
-/// few flushes and segments, and no ratio means much below.
+/// Databases may exceed their live bytes by this many bytes before writers are held up: that is a
+/// few flushes and segments, and below it no ratio means much.
 const SMALL_BYTES: u64 = 16 << 20;
-/// The least way from no delay to the longest.
+/// Least width in bytes of the ramp from no delay to the longest.
 const LEAST_WIDTH: u64 = 4 << 20;
-/// What GC is taken to free before it was measured.
+/// The rate of freeing, in bytes per second, that is assumed until it was measured.
 const USUAL_RATE: u64 = 64 << 20;
-/// Rates out of this range are of bad measurements.
+/// The least and the highest rate, in bytes per second; values outside come from bad measurements.
 const RATES: (u64, u64) = (4 << 20, 2 << 30);
-/// Space that hardly grows by writing is taken to grow by this part of it.
+/// Least growth of space per byte written; it replaces a smaller computed one.
 const LEAST_GROWTH: f64 = 0.05;
 
-/// From where on writers are to be held up, and how much. In the language of the log's length,
-/// which writers know: each byte that is put adds itself to the space, and its share of inserts,
-/// times the target, to what may be taken.
+/// Returns from where on writers are held up, and how much. The marks are positions of the log's
+/// length, which writers can read: each byte that is put adds one byte to the space, and its share
+/// of inserts, times the target, to the space that is allowed.
 pub fn pace(facts: &PaceFacts) -> SpacePace {
     if facts.winnable == 0 {
         return SpacePace::NONE;

@@ -1,10 +1,11 @@
-//! Which segments to free next, and how: a pure function of where the space is.
+//! The picker: decides which segments to free next, and how. It is a pure function of where the
+//! space is.
 //!
-//! Most bytes won per byte moved first, until space is below the target again, and never more
-//! moved in a round than asked for. What would not shrink is never taken, whatever the target
-//! says: then the space is elsewhere (in tables, under snapshots, in the tail of the log), and
-//! moving live bytes about would only wear the device. For the tail of the log the answer is
-//! advice to the caller: flush, so that the head moves on.
+//! It takes the segments with most bytes won per byte moved first, until space is below the target
+//! again, and never moves more in a round than the policy allows. A segment that would not shrink
+//! is never taken, whatever the target says: then the space is elsewhere (in tables, under
+//! snapshots, in the tail of the log), and moving live bytes would only wear the device. For the
+//! tail of the log the picker returns advice to the caller: flush, so that the head moves on.
 
 use crate::base::pointer::SegmentId;
 use crate::gc::explain::Reason;
@@ -14,33 +15,33 @@ use crate::gc::target::SpaceTarget;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
-/// What GC is to do.
+/// The task of value GC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Nothing: it is switched off.
+    /// Do nothing, because automatic GC is switched off.
     Off,
-    /// Nothing for now.
+    /// Do nothing for now.
     Paused,
     /// Hold the space target.
     Busy,
-    /// Hold it, and use the quiet to take what is discardable.
+    /// Hold the space target, and use the idle time to free discardable segments.
     Idle,
-    /// Take everything that is worth it: the disk is almost full.
+    /// Free everything that is worth it, because the disk is almost full.
     Low,
-    /// Take everything that is worth it: somebody asked for that.
+    /// Free everything that is worth it, because the user requested it.
     Manual,
 }
 
 /// The rules of a pick.
 #[derive(Debug, Clone)]
 pub struct Policy {
-    /// What is to be done.
+    /// The task of value GC.
     pub mode: Mode,
-    /// The space target.
+    /// The space target as a ratio.
     pub max_space_amplification: f64,
-    /// Segments with at least this share of garbage are taken when idle.
+    /// Segments with at least this share of garbage are freed when idle.
     pub discardable_ratio: f64,
-    /// What punching costs; `None` if the file system can't.
+    /// The cost of punching; `None` if it is unknown or the file system can't punch.
     pub punch: Option<PunchCost>,
     /// Bytes that could be moved in the time that a look at new segments takes.
     pub look_cost: u64,
@@ -49,8 +50,9 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// The smallest share of what is touched that has to be won. A quarter of the garbage that
-    /// an average segment has at the target: less is not worth a write.
+    /// Returns the least share that the bytes won must have of the bytes won and moved: a quarter
+    /// of the share of garbage that an average segment has at the target. Less is not worth a
+    /// write.
     fn least_share(&self) -> f64 {
         (1.0 - 1.0 / self.max_space_amplification) / 4.0
     }
@@ -73,42 +75,42 @@ impl Policy {
 /// A segment to free.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Victim {
-    /// Which one.
+    /// The segment's id.
     pub id: SegmentId,
-    /// How, and what that brings.
+    /// The way it is freed, and the gain.
     pub gain: Gain,
 }
 
-/// What to do.
+/// The result of a pick.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GcPlan {
     /// Segments to free, in this order.
     pub victims: Vec<Victim>,
-    /// What to do about the tail of the log.
+    /// Advice about the tail of the log, if a flush is worth it.
     pub advice: Option<LogTailAdvice>,
-    /// Bytes that a look at new segments is to win: so much less would have to be moved that it
-    /// pays.
+    /// Bytes that can be won after a look at new segments; 0 if the look would not save more than
+    /// it costs.
     pub after_look: u64,
-    /// Bytes that all segments together would win that are worth it, taken or not.
+    /// Bytes that all segments that are worth it would win, taken or not.
     pub winnable: u64,
-    /// For each segment why it is taken or not.
+    /// The reason for each segment why it is taken or not.
     pub reasons: BTreeMap<SegmentId, Reason>,
 }
 
 #[cfg(test)]
 impl GcPlan {
-    /// Bytes that the victims win.
+    /// Returns the bytes that the victims win.
     pub fn won(&self) -> u64 {
         self.victims.iter().map(|victim| victim.gain.won).sum()
     }
 
-    /// Bytes that have to be moved for that.
+    /// Returns the bytes that have to be moved for that.
     pub fn moved(&self) -> u64 {
         self.victims.iter().map(|victim| victim.gain.moved).sum()
     }
 }
 
-/// Decides what to free.
+/// Decides which segments to free.
 pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
     let mut plan = GcPlan::default();
@@ -151,18 +153,19 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     if awaited.won == 0 || awaited.pays(policy) {
         return waiting;
     }
-    // Looking costs more than it saves.
+    // The look costs more than it saves.
     promises.retain(|promise| !matches!(promise.after, After::Look));
     take(&mut plan, &candidates, &promises, need);
     plan
 }
 
-/// Why each segment is taken or not.
+/// Returns the reason for each segment why it is taken or not.
 pub fn explain(facts: &SpaceFacts, policy: &Policy) -> BTreeMap<SegmentId, Reason> {
     pick(facts, policy).reasons
 }
 
-/// What this segment alone would bring, or why it must or should stay.
+/// Returns the segment as a victim if freeing it is worth it, and otherwise the reason why it
+/// stays.
 fn judge(segment: &SegmentFacts, policy: &Policy) -> Result<Victim, Reason> {
     if !segment.sealed {
         return Err(Reason::Active);
@@ -209,21 +212,21 @@ struct Promise {
     after: After,
 }
 
-/// What has to come first.
+/// The step that has to come before a promise can be kept.
 #[derive(Clone, Copy)]
 enum After {
     Flush(LogTailAdvice),
     Look,
 }
 
-/// What a round is to reach.
+/// The goal and the limits of a round.
 #[derive(Clone, Copy)]
 struct Need {
-    /// Bytes now.
+    /// Allocated bytes, less those that are won already.
     allocated: u64,
-    /// Bytes wanted.
+    /// Allocated bytes to reach.
     goal: u64,
-    /// True if it is time to do something about that.
+    /// True if space is over the mark at which GC begins.
     is_due: bool,
     /// The most bytes to move.
     budget: u64,
@@ -240,21 +243,21 @@ impl Need {
     }
 }
 
-/// What is left to a look at new segments, and what would be done instead.
+/// The gain of a look at new segments, and the cost of winning the same without it.
 #[derive(Clone, Copy, Default)]
 struct PendingLookGain {
     won: u64,
     /// Bytes to be moved after the look.
     moved: u64,
-    /// Bytes to be moved to win the same without...
+    /// Bytes to be moved to win the same, or less, without the look.
     instead: u64,
-    /// ...or less than that by so many bytes.
+    /// Bytes by which the gain without the look falls short of that with it.
     missed: u64,
 }
 
 impl PendingLookGain {
-    /// True if the look saves more than it costs. What can't be won without it is taken to cost
-    /// as much as the worst that would be worth it.
+    /// Returns true if the look saves more than it costs. Bytes that can't be won without it are
+    /// priced like those of the worst segment that is still worth it.
     fn pays(&self, policy: &Policy) -> bool {
         let share = policy.least_share();
         let instead = self.instead as f64 + self.missed as f64 * (1.0 - share) / share;
@@ -262,8 +265,8 @@ impl PendingLookGain {
     }
 }
 
-/// Takes candidates, the best first, until the goal is reached. Those that are discardable or
-/// cost nothing are taken even beyond; those that a promise beats wait for it.
+/// Takes candidates, the best first, until the goal is reached. Discardable ones and those that
+/// cost nothing are taken even beyond it. Candidates that a promise beats wait for the promise.
 fn take(
     plan: &mut GcPlan,
     candidates: &[(Victim, bool)],
@@ -289,7 +292,7 @@ fn take(
 }
 
 impl GcPlan {
-    /// Waits for what is promised, if it is needed.
+    /// Counts on a promise, if it is needed to reach the goal.
     fn rely_on(&mut self, promise: &Promise, need: &mut Need, awaited: &mut PendingLookGain) {
         if !need.is_left() {
             return;
@@ -304,7 +307,7 @@ impl GcPlan {
         }
     }
 
-    /// Takes a candidate, or says why not.
+    /// Takes a candidate, or returns the reason why not.
     fn consider(&mut self, victim: &Victim, is_discardable: bool, need: &mut Need) -> Reason {
         let Gain { how, won, moved, cost } = victim.gain;
         let is_wanted = need.is_left() && need.is_due || is_discardable || cost == 0;

@@ -1,11 +1,11 @@
-//! What keeps value GC from working, and why: so that it goes on with what it can do, and so that
-//! the reason can be seen for as long as it lasts.
+//! The quarantine: the reasons that keep value GC from freeing segments. It lets GC go on with the
+//! others, and shows the reasons for as long as they last.
 //!
-//! Where the tree can't be walked nothing is freed by a guess (I4): GC rests until the database is
-//! opened anew, or until somebody asks and a liveness scan succeeds.
+//! If the tree can't be walked, nothing is freed by a guess (I4): GC rests until the database is
+//! opened anew, or until a collection that the user requests takes a successful liveness scan.
 //!
 //! Damage of a segment does not pass: it is left alone until the database is opened anew, restored
-//! or repaired. Other failures may: the segment rests for a while and is tried again.
+//! or repaired. Other failures may pass: the segment rests for a while and is tried again.
 
 use crate::base::error::{Error, ErrorKind};
 use crate::base::pointer::SegmentId;
@@ -15,56 +15,56 @@ use std::error::Error as _;
 use std::io;
 use std::time::Duration;
 
-/// After a failure that may pass a segment rests for so long, after another one twice as long...
+/// The rest of a segment after a first failure that may pass; each further failure doubles it.
 const FIRST_REST: Duration = Duration::from_secs(60);
-/// ...up to this.
+/// The longest rest of a segment.
 const LONGEST_REST: Duration = Duration::from_secs(3600);
 
-/// So many segments are told of; the others are counted.
+/// The number of segments that get a warning of their own; the others are only counted.
 const MAX_TOLD: usize = 8;
 
-/// What is wrong.
+/// The errors that keep value GC from freeing something.
 #[derive(Default)]
 pub struct Quarantine {
-    /// What keeps a liveness scan from telling what is live.
+    /// The error that keeps liveness scans from finding what is live.
     liveness_scan: Option<Error>,
     segments: BTreeMap<SegmentId, QuarantinedSegment>,
-    /// What keeps holes from being punched.
+    /// The error that keeps holes from being punched.
     holes: Option<Error>,
 }
 
-/// What is wrong with one segment.
+/// The error of one segment.
 struct QuarantinedSegment {
     error: Error,
-    /// How long it rests after the last failure; nothing if it is damaged.
+    /// How long it rests after the last failure; `None` if it is damaged.
     rest: Option<Duration>,
     until: Duration,
 }
 
 impl Quarantine {
-    /// Notes how a liveness scan ended, or a look at new segments.
+    /// Records the error of a liveness scan, or of a look at new segments, if it is damage.
     pub fn note_walk(&mut self, error: &Error) {
         if is_damage(error) {
             self.liveness_scan = Some(error.clone());
         }
     }
 
-    /// Notes that a liveness scan succeeded: it passed by everything.
+    /// Records that a liveness scan succeeded, which reads every entry of the tree.
     pub fn note_liveness_scan(&mut self) {
         self.liveness_scan = None;
     }
 
-    /// What keeps a liveness scan from telling what is live.
+    /// Returns the error that keeps liveness scans from finding what is live.
     pub fn blinding(&self) -> Option<&Error> {
         self.liveness_scan.as_ref()
     }
 
-    /// Notes what keeps holes from being punched, if anything does.
+    /// Records the error that keeps holes from being punched, or that there is none.
     pub fn note_holes(&mut self, error: Option<&Error>) {
         self.holes = error.cloned();
     }
 
-    /// Notes that a segment could not be freed, at the time `now`.
+    /// Records that a segment could not be freed, at the time `now`.
     pub fn note(&mut self, segment: SegmentId, error: &Error, now: Duration) {
         let before = self.segments.get(&segment).and_then(|trouble| trouble.rest);
         let longer = before.map_or(FIRST_REST, |rest| (rest * 2).min(LONGEST_REST));
@@ -73,8 +73,8 @@ impl Quarantine {
         self.segments.insert(segment, QuarantinedSegment { error: error.clone(), rest, until });
     }
 
-    /// Forgets segments that are gone: they were freed, or died as a whole. And those that nobody
-    /// has tried again for as long as they had rested: their space was not needed.
+    /// Removes segments that no longer exist. It also removes those that nobody has tried again for
+    /// as long as they had rested, because their space was not needed.
     pub fn forget(&mut self, is_there: impl Fn(SegmentId) -> bool, now: Duration) {
         self.segments.retain(|id, trouble| {
             let lasts = trouble.rest.is_none_or(|rest| now < trouble.until + rest);
@@ -82,14 +82,14 @@ impl Quarantine {
         });
     }
 
-    /// Those that rest are tried again at once: somebody asked for that.
+    /// Ends all rests, so that those segments are tried again at once; the user requested that.
     pub fn end_rests(&mut self, now: Duration) {
         for trouble in self.segments.values_mut() {
             trouble.until = trouble.until.min(now);
         }
     }
 
-    /// What keeps `segment` from being freed at the time `now`.
+    /// Returns the reason why `segment` can't be freed at the time `now`, if there is one.
     pub fn fault(&self, segment: SegmentId, now: Duration) -> Option<SegmentFault> {
         let blind = self.liveness_scan.as_ref().map(|_| SegmentFault::Uncountable);
         let Some(trouble) = self.segments.get(&segment) else {
@@ -101,7 +101,7 @@ impl Quarantine {
         }
     }
 
-    /// One error that keeps it from working now, or from freeing a segment: what won't pass first.
+    /// Returns one error that keeps GC from working or from freeing a segment; damage comes first.
     pub fn error(&self) -> Option<&Error> {
         let all = || self.segments.values();
         let first = || all().find(|trouble| trouble.rest.is_none()).or_else(|| all().next());
@@ -109,7 +109,7 @@ impl Quarantine {
         self.blinding().or_else(segment).or(self.holes.as_ref())
     }
 
-    /// All of it, as sentences.
+    /// Returns all errors as sentences.
     pub fn warnings(&self) -> Vec<String> {
         let what = "value GC rests, as it can't know what is live";
         let blinding = self.blinding().map(|error| format!("{what}: {error}"));
@@ -128,8 +128,8 @@ impl Quarantine {
     }
 }
 
-/// True if bytes are not there any more as they were written: trying again won't help. A file that
-/// is missing or ends early is damaged too.
+/// Returns true if bytes are no longer as they were written, so that trying again won't help. A
+/// file that is missing or ends early is damaged, too.
 pub fn is_damage(error: &Error) -> bool {
     let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>());
     let is_cut = |cause: &io::Error| {
@@ -227,8 +227,8 @@ mod tests {
         assert_eq!(quarantine.fault(SEGMENT, minutes(63)), None, "it was freed");
     }
 
-    /// A segment that could not be read once was told of until the next opening, if its space was
-    /// never needed again.
+    /// Guards against a warning that stays for ever: a segment that could not be read once was
+    /// reported until the next opening, if its space was never needed again.
     #[test]
     fn what_nobody_tries_again_is_forgotten() {
         let mut quarantine = Quarantine::default();

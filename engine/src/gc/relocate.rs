@@ -1,18 +1,20 @@
-//! Relocation: what is live in some segments moves to a new sorted segment, and the old ones are
-//! freed. The tree is not written: a relocation per freed segment says where its records are.
+//! Relocation: the live records of some segments move to a new sorted segment, and the old segments
+//! are freed. The tree is not written: for each freed segment a relocation file says where its
+//! records are.
 //!
 //! Run (no lock): copy, sync, write the relocations, sync, sync the directory. Install: one edit
 //! adds the new segment, removes the old ones and adds their relocations. A crash before the edit
-//! leaves orphans; a crash behind it, segments that nothing names, which the next opening removes
-//! too (I5: they are unlinked here only once no reader holds them).
+//! leaves orphans. A crash after it leaves segments that nothing names, which the next opening
+//! removes, too (I5: they are unlinked here only once no reader holds them).
 //!
-//! One hop: older relocations that lead into a freed segment are written anew, so that each leads
-//! straight to where its records are now. What was garbage there is left out of them: from then on
-//! "relocated, but not listed" proves that an entry is hidden for good, by what the liveness scan
-//! found durable (I4, I6).
+//! One hop: older relocations that lead into a freed segment are rewritten, so that each leads
+//! straight to the present place of its records. Garbage in that segment is left out of them. From
+//! then on "relocated, but not listed" proves that an entry is hidden for good, because the
+//! liveness scan found it hidden by durable entries (I4, I6).
 //!
-//! Nobody waits: writers never touch closed segments, readers hold theirs, compactions go on (what
-//! they install is resolved by relocations, which stay while an older version is alive).
+//! Nobody waits: writers never touch closed segments, readers hold theirs, and compactions go on
+//! (the pointers that they install are resolved by relocations, which stay while an older version
+//! is alive).
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
@@ -30,41 +32,41 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A segment to free, with its live records in the order of keys. What is not in the list is lost
-/// with it: the list must be that of a liveness scan that counted the segment.
+/// A segment to free, with its live records in the order of keys. Records that are not in the list
+/// are lost: the list must be that of a liveness scan that counted the segment.
 #[derive(Debug, Clone)]
 pub struct VictimRecords {
-    /// Which one.
+    /// The id of the segment.
     pub id: SegmentId,
-    /// What a liveness scan found live in it.
+    /// The records that a liveness scan found live in it.
     pub list: Vec<LiveRecord>,
 }
 
-/// What a relocation did.
+/// The results of relocations and of declared holes, as counts.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct MoveReport {
-    /// The segment that the live records are in now, if there were any.
+    /// The segment that the live records moved to; `None` if there were none.
     pub target: Option<SegmentId>,
-    /// Segments freed.
+    /// Number of segments freed.
     pub segments: u64,
-    /// Bytes of those, without what was in holes already.
+    /// Bytes of the freed segments, without those that were in holes already.
     pub bytes_freed: u64,
-    /// Segments in which holes are made instead.
+    /// Number of segments in which holes are made instead.
     pub segments_punched: u64,
     /// Bytes of those holes; they come back once nobody reads an older version.
     pub bytes_punched: u64,
-    /// Records that moved.
+    /// Number of records moved.
     pub records: u64,
     /// Bytes written to the new segment.
     pub bytes_moved: u64,
-    /// Bytes read from the old ones.
+    /// Bytes read from the old segments.
     pub bytes_read: u64,
-    /// Bytes of relocations written.
+    /// Bytes of relocation files written.
     pub relocation_bytes: u64,
 }
 
 impl MoveReport {
-    /// Adds what another one did.
+    /// Adds the counts of `other`; its target replaces this one.
     pub fn add(&mut self, other: &MoveReport) {
         self.target = other.target;
         self.segments += other.segments;
@@ -78,7 +80,7 @@ impl MoveReport {
     }
 }
 
-/// Frees the victims that are still there. What is `overwritten` by now is not moved.
+/// Frees the victims that still exist. Records that are `overwritten` by now are not moved.
 pub fn run(
     context: &JobContext,
     victims: &[VictimRecords],
@@ -88,7 +90,7 @@ pub fn run(
     let mut job = Job::new(context, &version);
     let mut sources = Vec::new();
     for victim in victims {
-        // One that died as a whole meanwhile needs no moving.
+        // A segment that died as a whole meanwhile is skipped.
         let live = version.segments.get(&victim.id).filter(|live| live.sealed.is_some());
         if let Some(live) = live {
             let length = live.sealed.unwrap_or_default();
@@ -107,15 +109,15 @@ pub fn run(
     Ok(job.install()?)
 }
 
-/// A relocation on its way.
+/// A relocation under way.
 struct Job<'a> {
     context: &'a JobContext,
     version: &'a Version,
     target: Option<(Arc<SegmentHandle>, u64)>,
     freed: Vec<SegmentId>,
-    /// The relocations of the freed segments, and those that are written anew.
+    /// The relocations of the freed segments, and the rewritten ones.
     metas: Vec<RelocationMeta>,
-    /// The ones that are replaced.
+    /// The older relocations that are replaced.
     replaced: Vec<Arc<RelocationHandle>>,
     created: Vec<PathBuf>,
     report: MoveReport,
@@ -137,7 +139,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Copies what is live, if anything is, and makes the copy durable.
+    /// Copies the live records, if there are any, and makes the copy durable.
     fn copy(
         &mut self,
         sources: &mut [VictimReader<'_>],
@@ -158,7 +160,7 @@ impl<'a> Job<'a> {
         self.report.bytes_read = copying::copy(self.context, sources, overwritten, &mut writer)?;
         self.report.records = sources.iter().map(|source| source.moved.len() as u64).sum();
         if self.report.records == 0 {
-            // All of them died meanwhile.
+            // All records died meanwhile.
             self.context.set.discard(&std::mem::take(&mut self.created));
             return Ok(());
         }
@@ -171,10 +173,11 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// I3: what the edit will point to is durable before the edit. A crash here leaves an orphan.
+    /// Syncs a file. I3: what the edit points to is durable before the edit. A crash here leaves an
+    /// orphan.
     fn sync(&self, file: &dyn crate::env::fs::File, path: &std::path::Path) -> Result<()> {
         let synced = file.sync().doing("sync what was relocated", path);
-        // I8: what the device holds is unknown, of this file and perhaps of others.
+        // I8: it is unknown what the device holds of this file, and perhaps of others.
         synced.map_err(|error| self.context.health.fail(&error))
     }
 
@@ -208,8 +211,9 @@ impl<'a> Job<'a> {
         synced.map_err(|error| self.context.health.fail(&error).into())
     }
 
-    /// Writes an older relocation anew: what led to a freed segment leads to where it is now. If it
-    /// can't be read, those that it leads to can't be freed; others can.
+    /// Rewrites an older relocation: entries that led to a freed segment lead to the present place
+    /// of their records. If it can't be read, the segments that it leads to can't be freed, but
+    /// others can.
     fn compose(
         &mut self,
         older: &RelocationHandle,
@@ -231,7 +235,7 @@ impl<'a> Job<'a> {
             written = to.map_or(Ok(()), |to| output.add(from, to));
             written.clone()
         });
-        // A disk without room is nobody's fault.
+        // An error of writing, such as a full disk, is not attributed to a segment.
         written?;
         read(walked, older, moved)?;
         Ok(self.end(output)?)
@@ -267,7 +271,7 @@ impl<'a> Job<'a> {
         let (freed, replaced) = (&self.freed, &self.replaced);
         let plan = |version: &Version| {
             check_unchanged(version, replaced)?;
-            // One that died as a whole meanwhile is gone already; its relocation is needless.
+            // A segment that died as a whole meanwhile is gone already; its relocation is needless.
             let there = freed.iter().filter(|id| version.segments.contains_key(id));
             changes.extend(there.map(|&id| Change::RemoveSegment { id }));
             Ok(Edit::new(changes))
@@ -279,7 +283,7 @@ impl<'a> Job<'a> {
     }
 }
 
-/// Puts an error of reading an older relocation down to the freed segments that it leads to.
+/// Attributes an error of reading an older relocation to the freed segments that it leads to.
 fn read<T>(
     outcome: Result<T>,
     older: &RelocationHandle,
@@ -291,7 +295,8 @@ fn read<T>(
     })
 }
 
-/// Relocations end by this room's jobs only, of which one runs at a time.
+/// Checks that the older relocations did not change: only jobs of this room remove relocations, and
+/// one of them runs at a time.
 fn check_unchanged(version: &Version, replaced: &[Arc<RelocationHandle>]) -> Result<()> {
     let same = replaced.iter().all(|older| {
         let now = version.relocations.get(&older.meta.segment);

@@ -4,7 +4,7 @@ use crate::base::error::{Error, Result};
 use crate::version::settings::{parsed, within};
 use std::fmt::Write;
 
-/// How much space the database may take, and what value GC may spend on that.
+/// Settings for how much space the database may take, and what value GC may spend on that.
 ///
 /// ```
 /// use cleavedb::{GcOptions, Options};
@@ -17,26 +17,26 @@ use std::fmt::Write;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct GcOptions {
-    /// Free the space of dead separated values in the background. Default true. Without it only
-    /// segments in which nothing is live come back by themselves.
+    /// Whether to free the space of dead separated values in the background. Default true. Without
+    /// it only segments in which nothing is live come back by themselves.
     pub automatic: bool,
-    /// The space target: all files of the database together take at most this many times the
-    /// bytes of its live keys and values, counted in blocks of the file system. Default 1.3, at
-    /// least 1.05. It is held by freeing, and by slowing writers down from the target on; those
-    /// that are faster than GC can push space some hundredths beyond, as can what compaction and
-    /// GC write before they free what it replaces. Smaller values cost device writes: about
-    /// 1 / (1 - 1 / target) bytes for each that is overwritten at random.
+    /// The space target: all files of the database together take at most this many times the bytes
+    /// of its live keys and values, counted in blocks of the file system. Default 1.3, at least
+    /// 1.05. GC holds it by freeing space and, from the target on, by slowing writers down. Writers
+    /// that are faster than GC can push space some hundredths beyond, and so can the output of
+    /// compaction and GC before its input is removed. Smaller targets cost device writes: about 1 /
+    /// (1 - 1 / target) bytes for each byte that is overwritten at random.
     pub max_space_amplification: f64,
-    /// When the database is idle, segments with at least this share of garbage are collected
-    /// even if the target holds. Default 0.5, from 0.05 to 1.
+    /// The least share of garbage of segments that are collected while the database is idle, even
+    /// if the target holds. Default 0.5, from 0.05 to 1.
     pub discardable_ratio: f64,
-    /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB.
-    /// One liveness scan lists records in half of it, 16 bytes each, while those of the one before
-    /// are still in use. With less, more rounds are needed for the same work.
+    /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB. One
+    /// liveness scan lists records in half of it, 16 bytes each, while the lists of the previous
+    /// one are still in use. With less memory, more rounds are needed for the same work.
     pub memory_bytes: u64,
-    /// Free what is dead by holes in files where the file system can and that is cheaper than
-    /// moving what is live: for values from about 16 KiB on. Default true. Without it, files are
-    /// whole, and everything is moved.
+    /// Whether to free dead bytes by punching holes into files, where the file system can do that
+    /// and it is cheaper than moving what is live: for values from about 16 KiB on. Default true.
+    /// Without it files stay whole, and everything is moved.
     pub punch: bool,
 }
 
@@ -71,7 +71,7 @@ impl GcOptions {
         within("memory_bytes", self.memory_bytes, 64 << 10, 1 << 40)
     }
 
-    /// The settings as lines of `name = value`.
+    /// Returns the settings as lines of `name = value`.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let rows: [(&str, String); 5] = [
@@ -87,9 +87,9 @@ impl GcOptions {
         text
     }
 
-    /// Reads [`GcOptions::to_text`] from among other lines, as in the file `OPTIONS` beside a
-    /// database, which tells what its last opening was set to. What is not mentioned has its
-    /// default. Fails on a value that can't be one.
+    /// Reads the lines of [`GcOptions::to_text`] from among other lines, as in the file `OPTIONS`
+    /// beside a database, which records the options of its last opening. A setting that is missing
+    /// has its default. Fails on an invalid value.
     ///
     /// ```
     /// let gc = cleavedb::GcOptions::from_text("durability = os\ngc.punch = false\n")?;

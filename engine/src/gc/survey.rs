@@ -1,4 +1,5 @@
-//! Where the space is, from the version and the last liveness scan: what the picker decides by.
+//! The survey of the space, from the version and the last liveness scan: the facts that the picker
+//! decides by.
 
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
@@ -12,39 +13,39 @@ use crate::version::job::JobContext;
 use crate::version::{LiveSegment, Version};
 use std::collections::BTreeMap;
 
-/// Files take whole blocks.
+/// The unit in bytes in which files take space.
 const BLOCK_BYTES: u64 = 4096;
-/// Records shorter than this leave no gaps between them that are worth punching.
+/// Mean length in bytes below which live records leave no gaps that are worth punching.
 const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
 
-/// What is known of the bytes in segments.
+/// The knowledge about the bytes in segments.
 #[derive(Default)]
 pub struct Knowledge {
     /// The last liveness scan.
     pub liveness_scan: LivenessScan,
-    /// How much was written to each segment when that began.
+    /// Bytes that each segment had when that liveness scan began.
     pub written_then: BTreeMap<SegmentId, u64>,
-    /// Bytes of the segments that were filled with live records since.
+    /// Live bytes of the segments that relocations wrote since.
     pub moved_since: BTreeMap<SegmentId, u64>,
 }
 
 impl Knowledge {
-    /// Takes the results of a liveness scan that began when `facts` were gathered. What was learned
-    /// since of segments of `version`, the present one, that were new then is kept: what is dead
-    /// there stays dead (I6).
+    /// Replaces the results by those of a liveness scan that began when `facts` were gathered.
+    /// `version` is the present one. Findings of looks at segments that were new at that time are
+    /// kept, because what is dead there stays dead (I6).
     pub fn renew(&mut self, liveness_scan: LivenessScan, facts: &SpaceFacts, version: &Version) {
         let written_then = facts.segments.iter().map(|segment| (segment.id, segment.written));
         let written_before = std::mem::replace(&mut self.written_then, written_then.collect());
         let LivenessScan { mut segments, counted, .. } =
             std::mem::replace(&mut self.liveness_scan, liveness_scan);
-        // Segments made meanwhile are not in the liveness scan.
+        // Segments that were created during the scan are not in it.
         self.moved_since.retain(|id, _| !self.liveness_scan.counted.contains(id));
         for id in counted.into_iter().filter(|id| version.segments.contains_key(id)) {
             let (Some(live), Some(&written)) = (segments.remove(&id), written_before.get(&id))
             else {
                 continue;
             };
-            // A later walk found less alive, and what it did not may be in a hole by now.
+            // A later walk found less live, and what it did not find live may be in a hole by now.
             let is_later = |found: &Live| live.walk > found.walk;
             if self.liveness_scan.segments.get(&id).is_none_or(is_later) {
                 self.learn(id, live, written);
@@ -53,8 +54,8 @@ impl Knowledge {
         self.leave_out_holes(version);
     }
 
-    /// Holes that were declared while the liveness scan was under way: what is there was dead by
-    /// then.
+    /// Removes records from the lists that lie in holes which were declared during the scan: they
+    /// were dead by then.
     fn leave_out_holes(&mut self, version: &Version) {
         for (id, live) in &mut self.liveness_scan.segments {
             let segment = version.segments.get(id).filter(|segment| !segment.holes.is_empty());
@@ -64,7 +65,7 @@ impl Knowledge {
         }
     }
 
-    /// Adds what a look at new segments found. Those whose lists were given up stay new.
+    /// Adds the findings of a look at new segments. Those whose lists were given up stay new.
     pub fn add(&mut self, mut found: LivenessScan, facts: &SpaceFacts) {
         for segment in &facts.segments {
             let live = found.segments.remove(&segment.id).filter(|live| live.list.is_some());
@@ -74,7 +75,7 @@ impl Knowledge {
         }
     }
 
-    /// How many records are listed.
+    /// Returns the number of listed records.
     pub fn listed(&self) -> usize {
         self.liveness_scan
             .segments
@@ -90,7 +91,7 @@ impl Knowledge {
         self.written_then.insert(id, written);
     }
 
-    /// Takes back the lists of victims that were not freed.
+    /// Puts back the lists of victims that were not freed.
     pub fn put_back(&mut self, victims: Vec<VictimRecords>) {
         for VictimRecords { id, list } in victims {
             if let Some(live) = self.liveness_scan.segments.get_mut(&id) {
@@ -99,7 +100,7 @@ impl Knowledge {
         }
     }
 
-    /// Live bytes in a segment with so many written: never less than what is live.
+    /// Returns the estimate of live bytes in a segment of `written` bytes; it is never too low.
     fn live_in(&self, id: SegmentId, written: u64) -> u64 {
         if let Some(&moved) = self.moved_since.get(&id) {
             return moved;
@@ -110,9 +111,9 @@ impl Knowledge {
     }
 }
 
-/// The facts of `version`. `live_bytes` is the best estimate of all that is live; with
-/// `no_snapshots` what newer entries hide is dead; `punch` is what punching costs, where it can be
-/// done.
+/// Returns the facts of `version`. `live_bytes` is the best estimate of all live bytes. With
+/// `no_snapshots`, what newer entries hide is dead. `punch` is the cost of punching, or `None`
+/// where it can't be done.
 pub fn survey(
     context: &JobContext,
     version: &Version,
@@ -132,7 +133,8 @@ pub fn survey(
         let counted = liveness_scan.segments.get(&id);
         segment.counted = liveness_scan.counted.contains(&id);
         segment.live_records = counted.map_or(0, |live| live.records);
-        // What came of it since the liveness scan: no table names it, or a memtable holds newer.
+        // Live bytes shrink since the scan when tables drop references, or memtables hold newer
+        // entries.
         let at_most = match segment.is_collectable() {
             true => segment.referenced,
             false => segment.written.saturating_sub(hidden.get(&id).copied().unwrap_or_default()),
@@ -148,7 +150,7 @@ pub fn survey(
         let bytes = keyspace.levels.tables().map(|(_, table)| blocks(table.meta.bytes));
         facts.table_bytes += bytes.sum::<u64>();
     }
-    // While a compaction is at it, its keys are on the disk twice.
+    // The output of running compactions is on the disk in addition to their inputs.
     facts.table_bytes += context.set.unnamed_bytes();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
     facts.other_bytes = relocations.sum::<u64>() + blocks(context.set.manifest_length());
@@ -159,14 +161,14 @@ fn blocks(bytes: u64) -> u64 {
     bytes.next_multiple_of(BLOCK_BYTES)
 }
 
-/// True if the file has another name: a checkpoint shares it, and may see what is dead here. So may
-/// it if that can't be told, which keeps nobody from freeing others.
+/// Returns true if the file has a second name: a checkpoint shares it and may see what is dead
+/// here. An error counts as true for this segment only, so it keeps no other from being freed.
 fn is_linked(context: &JobContext, live: &LiveSegment) -> bool {
     let file = context.set.tables().files.get(live.handle.path());
     !file.is_ok_and(|file| file.links().is_ok_and(|links| links <= 1))
 }
 
-/// Bytes of records in each segment that newer entries in memtables hide from all but snapshots.
+/// Returns the bytes in each segment that newer entries in memtables hide from all but snapshots.
 fn hidden_bytes(context: &JobContext, no_snapshots: bool) -> BTreeMap<SegmentId, u64> {
     let mut bytes = BTreeMap::new();
     if no_snapshots {
@@ -181,7 +183,8 @@ fn hidden_bytes(context: &JobContext, no_snapshots: bool) -> BTreeMap<SegmentId,
     bytes
 }
 
-/// What relocations say of each segment that they lead to: at least as much as is live there.
+/// Returns the bytes that relocations list in each target segment: at least as much as is live
+/// there.
 fn target_bytes<'a>(
     relocations: impl Iterator<Item = &'a RelocationMeta>,
 ) -> BTreeMap<SegmentId, u64> {
@@ -194,7 +197,7 @@ fn target_bytes<'a>(
     bytes
 }
 
-/// What the file system and the version say of a segment.
+/// Returns the facts about a segment that the file system and the version give.
 fn physical(
     context: &JobContext,
     id: SegmentId,
@@ -202,11 +205,12 @@ fn physical(
     version: &Version,
 ) -> Result<SegmentFacts> {
     let segment = &live.handle.segment;
-    // Those that wait to be punched count as well: they are to be had without freeing the segment.
+    // Recorded holes count even before they are punched: they come back without freeing the
+    // segment.
     let holes = total(&live.holes);
     let (allocated, written) = match live.sealed {
         Some(length) => (blocks(length).saturating_sub(holes), length - holes.min(length)),
-        // It is being written, and prepared for more.
+        // The segment is being written, and its file may be preallocated.
         None => {
             let path = segment.path();
             let file = context.set.tables().files.get(path)?;
@@ -230,7 +234,8 @@ fn physical(
     })
 }
 
-/// The runs of dead bytes that are worth a call, if records are long enough for runs to matter.
+/// Returns the runs of dead bytes that are worth a call, if the live records are long enough for
+/// punching.
 fn runs_to_punch(list: &[LiveRecord], live: &LiveSegment, cost: &PunchCost) -> Option<DeadRuns> {
     if !are_long(list) {
         return None;
@@ -242,7 +247,7 @@ fn runs_to_punch(list: &[LiveRecord], live: &LiveSegment, cost: &PunchCost) -> O
     Some(DeadRuns { count: runs.len() as u64, bytes: runs.iter().map(|run| run.fresh).sum() })
 }
 
-/// True if the live records are so long that dead ones of their kind leave room for holes.
+/// Returns true if the live records are so long that dead ones of that kind leave room for holes.
 pub fn are_long(list: &[LiveRecord]) -> bool {
     let bytes: u64 = list.iter().map(|record| u64::from(record.length)).sum();
     bytes >= LEAST_PUNCHED_RECORD * list.len().max(1) as u64

@@ -1,17 +1,17 @@
 //! The space target in bytes: the marks at which value GC begins, ends, and holds writers up.
 //!
-//! The marks lie as close to the target as they can, because slack is what makes collecting cheap:
-//! with a spare share p of garbage, freeing a byte costs about (1 - p) / p bytes moved. Measured
-//! with random overwrites at 1.3, two hundredths of space are a seventh of what is moved.
+//! The marks are as close to the target as possible, because slack makes collecting cheap: with a
+//! spare share p of garbage, freeing a byte costs about (1 - p) / p bytes moved. Measured with
+//! random overwrites at a target of 1.3, two hundredths of space are a seventh of the bytes moved.
 
-/// GC begins at the target and goes on until space is this share of the target below...
+/// GC goes on until space is this share of the target below the target.
 const LOW_BELOW: f64 = 0.01;
-/// ...but a narrow target gives up at most this share of its slack to the margin.
+/// For a narrow target, that margin is at most this share of the target's slack.
 const MARGIN_OF_SLACK: f64 = 0.0625;
 /// Writers are held up most once space is this share above the target.
 const HARD_ABOVE: f64 = 0.02;
 
-/// A target for a number of live bytes.
+/// The space target for a number of live bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpaceTarget {
     live: u64,
@@ -19,33 +19,33 @@ pub struct SpaceTarget {
 }
 
 impl SpaceTarget {
-    /// At most `ratio` times `live` bytes.
+    /// Creates the target of at most `ratio` times `live` bytes.
     pub fn new(live: u64, ratio: f64) -> Self {
         SpaceTarget { live, ratio }
     }
 
-    /// Bytes that may be garbage at the target.
+    /// Returns the bytes that may be garbage at the target.
     pub fn slack(&self) -> u64 {
         ((self.ratio - 1.0) * self.live as f64) as u64
     }
 
-    /// Above this GC begins, and soft delays of writers are allowed.
+    /// Returns the bytes above which GC begins and soft delays of writers are allowed.
     pub fn start(&self) -> u64 {
         self.times(self.ratio)
     }
 
-    /// Here half of what may be garbage at the target may be there.
+    /// Returns the bytes at which half of the target's slack is used.
     pub fn half_way(&self) -> u64 {
         self.live + self.slack() / 2
     }
 
-    /// Once it has begun GC goes on down to here.
+    /// Returns the bytes down to which GC goes on once it has begun.
     pub fn low(&self) -> u64 {
         let margin = (self.ratio * LOW_BELOW).min((self.ratio - 1.0) * MARGIN_OF_SLACK);
         self.times(self.ratio - margin)
     }
 
-    /// From here on delays of writers are at their longest.
+    /// Returns the bytes from which on delays of writers are at their longest.
     pub fn hard(&self) -> u64 {
         self.times(self.ratio * (1.0 + HARD_ABOVE))
     }

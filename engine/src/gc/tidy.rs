@@ -1,8 +1,9 @@
-//! Relocations that are needed no more: no table names their segment.
+//! Removal of needless relocations: those of segments that no table references any more.
 //!
-//! A compaction that began earlier may still install pointers into that segment: it resolved
-//! others through a relocation that was composed since. So a relocation goes once no version is
-//! alive from before it became needless; jobs hold theirs until they are installed (I3).
+//! A compaction that began earlier may still install pointers into such a segment, which it
+//! resolved through a relocation that was composed since. So a relocation is removed only when no
+//! version from before it became needless is alive. Jobs hold their versions until they are
+//! installed (I3).
 
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
@@ -11,20 +12,20 @@ use crate::version::edit::{Change, Edit};
 use crate::version::set::VersionSet;
 use std::collections::BTreeMap;
 
-/// Which relocations no table names, and since which version.
+/// The relocations that no table needs, each with the version since which that is so.
 #[derive(Default)]
 pub struct Tidy {
     needless_since: BTreeMap<SegmentId, u64>,
 }
 
 impl Tidy {
-    /// Drops what nobody can need; true if something was.
+    /// Removes the relocations that nobody can need; returns true if there were any.
     pub fn run(&mut self, set: &VersionSet) -> Result<bool> {
         let over = self.over(set);
         if over.is_empty() {
             return Ok(false);
         }
-        // Asked again in the serial step: a job may have named one meanwhile.
+        // Checked again in the serial step, because a job may have referenced one meanwhile.
         let plan = |version: &Version| {
             let still = over.iter().filter(|id| is_needless(version, **id));
             Ok(Edit::new(still.map(|&segment| Change::RemoveRelocation { segment }).collect()))
@@ -34,12 +35,12 @@ impl Tidy {
         Ok(true)
     }
 
-    /// True if there is something to drop.
+    /// Returns true if there are relocations to remove.
     pub fn is_due(&mut self, set: &VersionSet) -> bool {
         !self.over(set).is_empty()
     }
 
-    /// The segments whose relocations nobody can need.
+    /// Returns the segments whose relocations nobody can need.
     fn over(&mut self, set: &VersionSet) -> Vec<SegmentId> {
         self.look(&set.current());
         let oldest = set.oldest_alive();

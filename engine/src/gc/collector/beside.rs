@@ -1,7 +1,7 @@
-//! Work on a thread of its own beside that of value GC, which goes on meanwhile: a liveness scan.
-//! It has the priority of the thread that begins it, which has given way already.
+//! Work, such as a liveness scan, on a thread beside that of value GC, which goes on meanwhile. The
+//! new thread has the priority of the thread that starts it, which was lowered already.
 //!
-//! Lock: `state` here, a leaf, held for moments only.
+//! Lock: `state`, a leaf, held for moments only.
 
 use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::{Join, Threads};
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What the two threads share.
+/// The state that the two threads share.
 struct SideTaskShared<T> {
     state: Mutex<SideTaskState<T>>,
     ended: Condvar,
@@ -19,11 +19,11 @@ struct SideTaskShared<T> {
 
 struct SideTaskState<T> {
     is_over: bool,
-    /// `None` once it is over: it panicked.
+    /// The result of the work; `None` until it ends, and for good if it panicked.
     outcome: Option<T>,
 }
 
-/// Says that it is over, also after a panic.
+/// Marks the work as over when dropped, also after a panic.
 struct EndOnDrop<T>(Arc<SideTaskShared<T>>);
 
 impl<T> Drop for EndOnDrop<T> {
@@ -33,15 +33,16 @@ impl<T> Drop for EndOnDrop<T> {
     }
 }
 
-/// Work under way. Dropped, it is given up, and has ended: it never outlives whoever began it.
+/// Work under way on another thread. Dropping it gives the work up and waits for its end, so it
+/// never outlives its owner.
 pub(super) struct Beside<T> {
     shared: Arc<SideTaskShared<T>>,
     thread: Option<Box<dyn Join>>,
 }
 
 impl<T: Send + 'static> Beside<T> {
-    /// Begins it; it is to end early once its flag says that it is given up. Fails if the system
-    /// has no thread left.
+    /// Begins the work, which must end early once its flag says that it is given up. Fails if the
+    /// system has no thread left.
     pub(super) fn begin(
         threads: &Arc<dyn Threads>,
         name: &str,
@@ -61,7 +62,7 @@ impl<T: Send + 'static> Beside<T> {
         Ok(Beside { shared, thread: Some(thread) })
     }
 
-    /// Waits for at most so long; true once it is over.
+    /// Waits for at most `time`; returns true if the work is over.
     pub(super) fn is_over_within(&self, time: Duration) -> bool {
         let state = self.shared.state.lock();
         if state.is_over || time.is_zero() {
@@ -70,10 +71,10 @@ impl<T: Send + 'static> Beside<T> {
         self.shared.ended.wait_timeout(state, time).0.is_over
     }
 
-    /// What came of it, once it is over. A panic there becomes one here.
+    /// Returns the result of the work, which must be over. A panic of the work panics here.
     pub(super) fn outcome(mut self) -> T {
         if let Some(Err(text)) = self.thread.take().map(Join::join) {
-            // As if it had happened on this thread, whose guard ends writing.
+            // The panic counts as if it had happened on this thread, whose guard ends writing.
             panic!("a thread beside value GC panicked: {text}");
         }
         self.shared.state.lock().outcome.take().expect("it ended without a panic")
@@ -84,8 +85,8 @@ impl<T> Drop for Beside<T> {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.shared.is_given_up.store(true, Ordering::Relaxed);
-            // Nobody wants to know what came of it; it only reads, so a panic would say nothing
-            // about what is written.
+            // Nobody needs the result. The work only reads, so even a panic means nothing for what
+            // is written.
             let _ = thread.join();
         }
     }
@@ -101,7 +102,7 @@ mod tests {
         Env::os(&OsSettings::default()).threads
     }
 
-    /// Work that goes on until it is given up, and then says so.
+    /// Begins work that goes on until it is given up, and then sets `said`.
     fn until_given_up(said: &Arc<AtomicBool>) -> Beside<()> {
         let said = said.clone();
         let work = move |is_given_up: &AtomicBool| {

@@ -1,4 +1,4 @@
-//! When the collector counts, and how: a liveness scan, or a look at what is new.
+//! The collector's counting: when and how it takes a liveness scan or a look at new segments.
 
 use super::beside::Beside;
 use super::task::{Task, TimedLivenessScan};
@@ -20,12 +20,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// While a liveness scan is under way and there is nothing to free, it is looked for so often.
+/// Time between two checks for the end of a liveness scan, while there is nothing to free.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
-/// For a liveness scan that nobody gives up.
+/// The flag of a liveness scan that nobody gives up.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// A liveness scan that another thread takes.
+/// A liveness scan that another thread runs.
 pub(super) struct BackgroundLivenessScan {
     taking: Beside<JobResult<TimedLivenessScan>>,
     start: Start,
@@ -37,7 +37,7 @@ impl BackgroundLivenessScan {
     }
 }
 
-/// What was so when a liveness scan began.
+/// The state of the database when a liveness scan began.
 struct Start {
     facts: SpaceFacts,
     written: Written,
@@ -45,7 +45,7 @@ struct Start {
 }
 
 impl Collector {
-    /// Whether what is known is too old, or too little, to decide by.
+    /// Returns true if the knowledge is too old, or too little, to decide by.
     pub(super) fn wants_liveness_scan(
         &self,
         state: &CollectorState,
@@ -59,7 +59,7 @@ impl Collector {
         let target = self.parts.options.max_space_amplification;
         let written = self.written();
         if !state.is_counted {
-            // What tables reference is live at most; a process that came to read counts nothing.
+            // At most what tables reference is live. A process that only reads counts nothing.
             let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
             let start = SpaceTarget::new(at_most + facts.table_bytes, target).start();
             let part = if mode == Mode::Idle { 64 } else { 16 };
@@ -69,7 +69,7 @@ impl Collector {
                 || written.deletes > 0 && mode == Mode::Idle;
         }
         if plan.after_look > 0 {
-            // There is no room for what a look would list.
+            // A look has no room for its lists, so a new liveness scan is needed.
             return true;
         }
         let is_over = facts.allocated() > SpaceTarget::new(facts.live_bytes, target).start();
@@ -87,20 +87,22 @@ impl Collector {
             })
     }
 
-    /// True if the last liveness scan had no memory for the list of a victim, which the next one
-    /// may have, as what it listed was freed since. Otherwise it would list the same again.
+    /// Returns true if the last liveness scan had no memory for the list of a victim, and the next
+    /// one may have it, because segments that it listed were freed since. Otherwise it would list
+    /// the same ones again.
     fn wants_lists(&self, state: &CollectorState, plan: &GcPlan) -> bool {
         state.has_freed && state.given_up(plan).next().is_some()
     }
 
-    /// True if a snapshot is gone that kept something live in the last liveness scan.
+    /// Returns true if a snapshot is gone that may have kept entries live in the last liveness
+    /// scan.
     fn is_released(&self, state: &CollectorState) -> bool {
         let now = self.parts.snapshots.list();
         state.snapshots.iter().any(|seqno| now.binary_search(seqno).is_err())
     }
 
-    /// Begins to count anew. Where `mode` is to hold the space target another thread does that, as
-    /// what the last liveness scan found can be freed meanwhile; else it is done on return.
+    /// Begins a liveness scan. When idle, and for the first scan, it is done on return. Otherwise
+    /// another thread runs it, so that the findings of the last one can be freed meanwhile.
     pub(super) fn begin_liveness_scan(
         &self,
         state: &mut CollectorState,
@@ -114,7 +116,8 @@ impl Collector {
         }
         let task = Arc::new(task);
         let (counted, threads) = (task.clone(), &self.parts.context.env.threads);
-        // Guarded there, so that a panic is told even if nobody asks any more what came of it.
+        // The guard is inside the thread's work, so that a panic is reported even if nobody takes
+        // the result.
         let work = move |is_given_up: &AtomicBool| {
             counted.context.health.guard("a liveness scan", || counted.run(is_given_up))
         };
@@ -123,13 +126,13 @@ impl Collector {
                 state.counting = Some(BackgroundLivenessScan { taking, start });
                 Ok(())
             }
-            // The system has no thread left.
+            // The system has no thread left, so the scan runs on this one.
             Err(_) => self.take_unless_paused(state, &task, start),
         }
     }
 
-    /// Counts anew on this thread, for whoever asked to have the segments up to `newest` freed.
-    /// Nothing is listed of others: they would take the memory, and their lists come with a look.
+    /// Runs a liveness scan on this thread to free the segments up to `newest`. Others are not
+    /// listed: they would take the memory, and a look can list them later.
     pub(super) fn count_up_to(
         &self,
         newest: Option<SegmentId>,
@@ -142,7 +145,8 @@ impl Collector {
         self.take(state, task.run(&NEVER), start)
     }
 
-    /// A liveness scan that begins now, and lists what is live in the `wanted` segments.
+    /// Prepares a liveness scan that begins now and lists the live records of the `wanted`
+    /// segments.
     fn start(
         &self,
         state: &mut CollectorState,
@@ -156,7 +160,7 @@ impl Collector {
         Ok((task, start))
     }
 
-    /// Takes the liveness scan on this thread, and gives it up if value GC is paused meanwhile.
+    /// Runs the liveness scan on this thread, and gives it up if value GC is paused meanwhile.
     fn take_unless_paused(
         &self,
         state: &mut CollectorState,
@@ -164,7 +168,7 @@ impl Collector {
         start: Start,
     ) -> JobResult {
         let taken = task.run(&self.paused);
-        // What failed is a failure still.
+        // Only a scan that was given up is passed over; a failure is returned.
         let is_given_up = matches!(taken, Err(JobError::Obsolete(_)));
         if is_given_up && self.paused.load(Ordering::Relaxed) {
             state.has_freed = true;
@@ -173,7 +177,7 @@ impl Collector {
         self.take(state, taken, start)
     }
 
-    /// Takes what a liveness scan found that is over.
+    /// Takes the result of a liveness scan that is over.
     pub(super) fn end_liveness_scan(
         &self,
         state: &mut CollectorState,
@@ -183,8 +187,8 @@ impl Collector {
         self.take(state, taking.outcome(), start)
     }
 
-    /// Waits a little for the liveness scan under way, as there is nothing to free; false if none
-    /// is.
+    /// Waits a little for the liveness scan under way, as there is nothing to free. Returns false
+    /// if there is none.
     pub(super) fn await_liveness_scan(&self, state: &CollectorState) -> bool {
         if let Some(counting) = &state.counting {
             counting.taking.is_over_within(LOOK_AGAIN);
@@ -215,7 +219,7 @@ impl Collector {
         let (live_bytes, live_records) = (liveness_scan.live_bytes(), liveness_scan.entries);
         state.live.count(LiveCount { live_bytes, live_records, written });
         state.is_counted = true;
-        // One from behind the count kept nothing alive in it.
+        // A snapshot at or after the scan's sequence number kept nothing live in it.
         state.snapshots = snapshots.into_iter().filter(|&it| it < liveness_scan.seqno).collect();
         let mut lists = liveness_scan.segments.values().filter_map(|live| live.list.as_ref());
         let is_unknown = self.parts.options.punch && state.puncher.costs.is_unknown();
@@ -229,7 +233,8 @@ impl Collector {
         Ok(())
     }
 
-    /// What a liveness scan that begins now looks at, or a look at the `wanted` segments alone.
+    /// Prepares a liveness scan that begins now, or, with `wanted_only`, a look at the `wanted`
+    /// segments.
     fn task(
         &self,
         state: &mut CollectorState,
@@ -238,7 +243,7 @@ impl Collector {
     ) -> JobResult<Task> {
         let seqno = self.parts.snapshots.visible();
         let snapshots = self.parts.snapshots.list();
-        // I4: what was written over counts as dead only once the newer version is durable.
+        // I4: an overwritten entry counts as dead only once the newer one is durable.
         self.parts.committer.sync()?;
         let segments = wanted.iter().copied().collect();
         let entries = |view: &Arc<View>| match wanted_only {
@@ -254,17 +259,17 @@ impl Collector {
         Ok(Task { context, seqno, snapshots, views, wanted, wanted_only, max_listed, walk })
     }
 
-    /// True if segments of the log that were closed since the liveness scan are worth a look, and
-    /// there is room for what it lists.
+    /// Returns true if log segments that were closed since the liveness scan are worth a look, and
+    /// there is room for the lists.
     pub(super) fn wants_look(&self, state: &CollectorState, plan: &GcPlan) -> bool {
         let has_room = || state.knowledge.listed() < self.max_listed();
         state.is_counted && plan.after_look > 0 && has_room()
     }
 
-    /// Lists what is live in the segments of the log that were closed since the liveness scan. Only
-    /// what leads to them is read, where a liveness scan would read all: they are behind the head,
-    /// so that is few tables, the last flushes mostly. What others hide is listed too, and is not
-    /// moved if it is known by then to be overwritten.
+    /// Lists the live records of log segments that were closed since the liveness scan. It reads
+    /// only the tables that lead to them, where a liveness scan would read all. The segments are
+    /// behind the head, so these are few tables, mostly the last flushes. Records that other tables
+    /// hide are listed, too; they are not moved if they are known by then to be overwritten.
     pub(super) fn look_at_new(&self, state: &mut CollectorState, facts: &SpaceFacts) -> JobResult {
         let new = facts.segments.iter().filter(|segment| segment.is_new());
         let task = self.task(state, wanted(new), true)?;
@@ -278,24 +283,25 @@ impl Collector {
         Ok(())
     }
 
-    /// Remembers what keeps entries from being walked.
+    /// Records an error that keeps entries from being walked.
     fn note_walk(&self, error: &JobError) {
         if let Some(error) = error.failure() {
             self.quarantine.lock().note_walk(error);
         }
     }
 
-    /// Records that a liveness scan may list: half of the memory, as the lists of the last one are
-    /// in use until it is taken.
+    /// Returns the number of records that a liveness scan may list: those that fit in half of the
+    /// memory, because the lists of the last scan are in use until it ends.
     fn max_listed(&self) -> usize {
         self.parts.options.memory_bytes as usize / 2 / size_of::<LiveRecord>()
     }
 
-    /// A view of each keyspace that has tables. One that is just being created has none.
+    /// Returns a view of each keyspace that has tables. One that is just being created has none.
     pub(super) fn views(&self) -> JobResult<Vec<Arc<View>>> {
         let set = &self.parts.context.set;
         let views: Vec<Arc<View>> = set.keyspaces().iter().map(|state| state.view()).collect();
-        // Behind the views, so that one that is dropped meanwhile is not missed.
+        // The version is read after the views, so that a keyspace that is dropped meanwhile is not
+        // missed.
         let version = set.current();
         for (id, keyspace) in &version.keyspaces {
             let seen = views.iter().any(|view| view.keyspace == *id);
@@ -308,8 +314,8 @@ impl Collector {
     }
 }
 
-/// Segments whose records a liveness scan is to list: those with most garbage for what is live
-/// first, as far as is known, and last those that can't be freed now.
+/// Returns the segments whose records a liveness scan is to list. Those with the largest known
+/// share of garbage come first, those that can't be freed now last.
 fn wanted<'a>(candidates: impl Iterator<Item = &'a SegmentFacts>) -> Vec<SegmentId> {
     let mut candidates: Vec<_> = candidates.collect();
     candidates.sort_by_key(|segment| {

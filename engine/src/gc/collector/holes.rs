@@ -1,4 +1,4 @@
-//! Holes instead of relocations: recorded first, made later, a few calls in each step.
+//! Holes instead of relocations: they are recorded first and punched later, a few calls per step.
 
 use super::{Collector, CollectorState};
 use crate::base::error::Result;
@@ -9,11 +9,11 @@ use crate::gc::relocate::VictimRecords;
 use crate::version::job::JobResult;
 use std::time::Duration;
 
-/// After so many failures there will be more.
+/// The number of failures after which `punch_all` stops, as more are to be expected.
 const MAX_FAILURES: u32 = 16;
 
 impl Collector {
-    /// Punches some of what was recorded; true if there may be more.
+    /// Punches some of the recorded holes; returns true if there may be more.
     pub(super) fn punch_pending(&self, state: &mut CollectorState) -> JobResult<bool> {
         let counters = &self.parts.counters.gc;
         let begun = self.parts.context.env.clock.now();
@@ -23,8 +23,8 @@ impl Collector {
         worked
     }
 
-    /// Punches all that is due. A few segments that fail keep nothing from the others; where
-    /// more do, the rest is left to the background.
+    /// Punches all holes that are due. Some failing segments do not keep others from being punched;
+    /// after `MAX_FAILURES` the rest is left to the background.
     pub(super) fn punch_all(&self, state: &mut CollectorState) -> JobResult {
         let (mut failures, mut outcome) = (0, Ok(()));
         while failures < MAX_FAILURES {
@@ -38,7 +38,7 @@ impl Collector {
         outcome
     }
 
-    /// Records the holes of those victims that are to be punched; calls are made later.
+    /// Records the holes of those victims that are to be punched; the calls are made later.
     pub(super) fn declare_holes(
         &self,
         state: &mut CollectorState,
@@ -50,13 +50,13 @@ impl Collector {
         let mut victims = Vec::new();
         for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Punch) {
             let live = state.knowledge.liveness_scan.segments.get_mut(&victim.id);
-            // Used once: what is dead by the next time, the next liveness scan finds.
+            // A list is used once: what dies later is found by the next liveness scan.
             let list = live.and_then(|live| live.list.take());
             victims.extend(list.map(|list| VictimRecords { id: victim.id, list }));
         }
         let declared = state.puncher.declare(&self.parts.context, &victims, &cost);
         if declared.is_err() {
-            // I9: what the liveness scan found stays right.
+            // I9: the findings of the liveness scan stay right, so the lists are put back.
             state.knowledge.put_back(victims);
         }
         let declared = declared?;

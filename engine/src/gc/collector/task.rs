@@ -1,6 +1,5 @@
-//! A liveness scan that can be taken by any thread: it looks at views that were taken before it
-//! began, and holds tables, memtables and relocations, but no segment (I5). So value GC can go on
-//! meanwhile.
+//! A liveness scan that any thread can run. It reads views that were taken before it began, and
+//! holds tables, memtables and relocations, but no segment (I5), so value GC can go on meanwhile.
 
 use crate::base::error::Error;
 use crate::base::key::SeqNo;
@@ -11,7 +10,7 @@ use crate::version::job::{JobContext, JobError, JobResult};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What a liveness scan looks at, for whoever takes it; see [`Scope`].
+/// The input of a liveness scan, for the thread that runs it; see [`Scope`].
 pub(super) struct Task {
     pub(super) context: JobContext,
     pub(super) seqno: SeqNo,
@@ -23,15 +22,16 @@ pub(super) struct Task {
     pub(super) walk: u64,
 }
 
-/// A liveness scan that was taken.
+/// The result of a liveness scan.
 pub(super) struct TimedLivenessScan {
     pub(super) liveness_scan: LivenessScan,
-    /// How long that took.
+    /// The duration of the scan.
     pub(super) time: Duration,
 }
 
 impl Task {
-    /// Takes the liveness scan on this thread, unless the database closes or it `is_given_up`.
+    /// Runs the liveness scan on this thread. It ends early if the database closes or `is_given_up`
+    /// becomes true.
     pub(super) fn run(&self, is_given_up: &AtomicBool) -> JobResult<TimedLivenessScan> {
         let scope = Scope {
             seqno: self.seqno,

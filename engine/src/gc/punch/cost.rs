@@ -1,9 +1,9 @@
-//! What punching costs on this file system, and what moving a byte does.
+//! The costs of punching and of moving bytes on this file system.
 //!
-//! A call's cost is measured once per opening, before the first use, on a scratch file beside the
-//! segments: it differs by a factor of a hundred between file systems. From then on real calls
-//! count, which take longer beside writers: 80 µs became 2 ms on ext4. That of moving is what the
-//! relocations of this opening took, and a guess before there were any.
+//! The cost of a call is measured once per opening, before the first use, on a scratch file beside
+//! the segments: it differs by a factor of a hundred between file systems. From then on real calls
+//! count, which take longer beside writers: 80 µs became 2 ms on ext4. The cost of moving is that
+//! of the relocations of this opening, and a guess before there were any.
 
 use crate::base::header::{FileKind, Header};
 use crate::gc::facts::PunchCost;
@@ -15,22 +15,22 @@ use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
-/// How many calls are timed; the median counts, so that one that had to wait does not.
+/// The number of calls that are timed. Their median counts, so that one that had to wait does not.
 const PROBES: u64 = 5;
-/// What each of them punches, and leaves behind it.
+/// Bytes that each of them punches, and bytes of data between two of them.
 const PROBED_BYTES: u64 = 4 * HOLE_UNIT;
-/// A call takes at least this long, whatever a coarse clock says, and at most this long.
+/// The least and the most nanoseconds of a call; the least guards against a coarse clock.
 const CALL_NANOS: (u64, u64) = (1_000, 20_000_000);
-/// Moving a MiB takes so long until it is known...
+/// Nanoseconds for moving one MiB, until they are measured.
 const MOVE_NANOS: u64 = 4_000_000;
-/// ...from at least so many bytes moved.
+/// Least bytes moved for a measurement of the cost of moving.
 const LEAST_MOVED: u64 = 8 << 20;
-/// What came before so many bytes says less with each relocation.
+/// Bytes moved from which on older measurements decay with each relocation.
 const FADING_MOVED: u64 = 64 << 20;
-/// It is never taken to be less or more than this.
+/// The least and the most nanoseconds for moving one MiB.
 const MOVE_NANOS_BOUNDS: (u64, u64) = (200_000, 50_000_000);
 
-/// What is known of costs.
+/// The measured costs.
 #[derive(Debug, Default)]
 pub struct Costs {
     call: PunchCall,
@@ -47,7 +47,7 @@ enum PunchCall {
 }
 
 impl Costs {
-    /// What punching costs; `None` while that is unknown, and where it can't be done.
+    /// Returns the cost of punching; `None` while it is unknown, and where punching can't be done.
     pub fn get(&self) -> Option<PunchCost> {
         let PunchCall::Nanos(call_nanos) = self.call else {
             return None;
@@ -55,23 +55,23 @@ impl Costs {
         Some(PunchCost { call_nanos, move_nanos_per_mib: self.move_nanos_per_mib() })
     }
 
-    /// Bytes that could have been moved in so much time.
+    /// Returns the number of bytes that could have been moved in `time`.
     pub fn movable_in(&self, time: Duration) -> u64 {
         let bytes = (time.as_nanos() << 20) / u128::from(self.move_nanos_per_mib());
         u64::try_from(bytes).unwrap_or(u64::MAX)
     }
 
-    /// True if nobody has tried yet.
+    /// Returns true if the cost of a call was not measured yet.
     pub fn is_unknown(&self) -> bool {
         self.call == PunchCall::Unknown
     }
 
-    /// The file system can't, after all.
+    /// Records that the file system can't punch holes.
     pub fn give_up(&mut self) {
         self.call = PunchCall::Unsupported;
     }
 
-    /// Notes what some calls took. The past counts half as much each time.
+    /// Adds the time of some calls. Each time the past counts half as much.
     pub fn note_calls(&mut self, calls: u64, time: Duration) {
         if let (PunchCall::Nanos(before), true) = (self.call, calls > 0) {
             let (least, most) = CALL_NANOS;
@@ -80,7 +80,7 @@ impl Costs {
         }
     }
 
-    /// Notes what a relocation took. The past fades slowly.
+    /// Adds the time of a relocation. The past decays slowly.
     pub fn note_move(&mut self, bytes: u64, time: Duration) {
         if self.moved_bytes >= FADING_MOVED {
             self.moved_bytes = self.moved_bytes / 16 * 15;
@@ -99,33 +99,32 @@ impl Costs {
         u64::try_from(nanos).unwrap_or(most).clamp(least, most)
     }
 
-    /// Finds out what a call costs. If that fails it stays unknown and nothing is punched: a
-    /// scratch file that can't be written says nothing of the database. The next time may be
-    /// better.
+    /// Measures the cost of a call. If that fails, the cost stays unknown and nothing is punched: a
+    /// scratch file that can't be written is no error of the database. The next call may succeed.
     pub fn probe(&mut self, context: &JobContext) {
         let path = context.set.tables().dir.join(names::PROBE);
-        // A file of somebody else's stays. Then nothing is measured, and nothing is punched.
+        // A file that is not ours stays. Then nothing is measured, and nothing is punched.
         if !is_ours(&context.env, &path, None).unwrap_or(false) {
             return;
         }
         if let Ok(call) = probe(context, &path) {
             self.call = call;
         }
-        // One that stays, after a crash or else, is an orphan for the next opening.
+        // If the file stays, after a crash or an error, it is an orphan for the next opening.
         context.set.discard(&[path]);
     }
 }
 
 fn probe(context: &JobContext, path: &Path) -> std::io::Result<PunchCall> {
-    // One that an earlier try could not remove is in the way.
+    // A file that an earlier try could not remove would be in the way.
     context.set.discard(&[path.to_path_buf()]);
     let file = context.env.fs.create(path)?;
     let mut bytes = vec![0xcd; (2 * PROBES * PROBED_BYTES) as usize];
-    // I5: whoever finds it after a crash knows whose it is, and may remove it.
+    // I5: the header identifies the file as ours after a crash, so that it may be removed.
     let head = Header::new(FileKind::Probe, context.set.tables().database, 0).encode();
     bytes[..head.len()].copy_from_slice(&head);
     file.write_at(&bytes, 0)?;
-    // Else there would be no blocks yet, and giving none back is cheap.
+    // Without a sync there would be no blocks yet, and freeing none is cheap.
     file.sync()?;
     let mut times = Vec::new();
     for at in (0..PROBES).map(|probe| (2 * probe + 1) * PROBED_BYTES) {

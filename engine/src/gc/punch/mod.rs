@@ -1,26 +1,25 @@
-//! Punching: what is dead in a segment becomes holes in its file. No byte is rewritten and no
-//! pointer changes; the length stays, the blocks go back to the file system.
+//! Punching: dead bytes of a segment become holes in its file. No byte is rewritten and no pointer
+//! changes; the length stays, and the blocks go back to the file system.
 //!
-//! Run and install are the other way round here, as what is punched can't be taken back (I5):
+//! Install comes before run here, as punching can't be undone (I5):
 //!
 //! 1. The holes are recorded in the manifest. From then on pointers into them lead nowhere
 //!    ([`crate::version::resolve`]), so that nobody can take zeroes for a record. A crash before
-//!    leaves nothing; a crash behind it leaves holes that are not punched.
+//!    the edit leaves nothing; a crash after it leaves holes that are not punched.
 //! 2. They wait until no version from before the edit is alive: its readers may still see what
 //!    was overwritten since, and its compactions read it.
 //! 3. They are punched, a few calls at a time, while no checkpoint can link the file, and only if
-//!    none has. A crash in between leaves some punched and some not, or all not: a file system
-//!    may lose a hole that was not synced, but never the data beside it.
+//!    none has. A crash in between leaves any number of them punched: a file system may lose a
+//!    hole that was not synced, but never the data beside it.
 //!
-//! Each opening compares what a file takes with what it should, and punches again if it takes
-//! more. So nothing here has to be synced. What could not be done is tried again after a while: a
-//! full disk may refuse a hole, which splits an extent, until there is room.
+//! Each opening compares what a file takes with what it should, and punches again if it takes more.
+//! So nothing here has to be synced. A call that failed is tried again after a while: a full disk
+//! may refuse a hole, which splits an extent, until there is room.
 //!
-//! What is dead is known from a liveness scan, as for relocations: hidden by what is durable (I4,
-//! I6).
+//! A liveness scan determines what is dead, as for relocations: what durable entries hide (I4, I6).
 //!
-//! Locks: that against sharing, taken only if it is free, so that a checkpoint that copies holds
-//! up nobody here.
+//! Lock: `hard_links`, taken only if it is free, so that a checkpoint that copies delays nobody
+//! here.
 
 pub mod cost;
 pub mod runs;
@@ -43,51 +42,52 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// So many calls are made before somebody else may have the collector.
+/// The number of calls in one step, after which other work of the collector may go first.
 const CALLS_PER_STEP: u64 = 64;
-/// After so long a file that had a second name, or could not be punched, is looked at again.
+/// The time after which a file that had a second name, or could not be punched, is tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// Files take whole blocks.
+/// Block size in bytes; files take whole blocks.
 const BLOCK_BYTES: u64 = 4096;
 
-/// Punches, and remembers what is to be punched.
+/// The puncher, which punches holes and keeps the list of those that are pending.
 #[derive(Default)]
 pub struct Puncher {
-    /// What it costs.
+    /// The measured costs of punching and moving.
     pub costs: Costs,
-    /// By segment; recorded in the manifest.
+    /// The holes to punch, by segment; they are recorded in the manifest.
     pending: BTreeMap<SegmentId, Pending>,
-    /// True once it was seen what earlier openings have left.
+    /// True once the holes that earlier openings left were looked for.
     is_resumed: bool,
 }
 
-/// Holes on their way.
+/// The recorded holes of one segment that are not punched yet.
 #[derive(Debug)]
 struct Pending {
-    /// The version that has them first.
+    /// The first version that has the holes.
     since: u64,
-    /// What is left to do, ascending.
+    /// The ranges still to punch as offset and length, ascending.
     ranges: VecDeque<(u64, u64)>,
-    /// Not before this time.
+    /// The earliest time of the next call.
     not_before: Duration,
-    /// Why the last call failed.
+    /// The error of the last call, if it failed.
     error: Option<Error>,
 }
 
-/// What was recorded to be punched.
+/// The amount of holes that were recorded.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Declared {
-    /// In how many segments.
+    /// Number of segments.
     pub segments: u64,
-    /// How many calls it takes.
+    /// Number of calls to punch them.
     pub calls: u64,
     /// Bytes that come back.
     pub bytes: u64,
 }
 
 impl Puncher {
-    /// Records that what is dead in the victims is going to be punched. What is not in their
-    /// lists is lost with that: they must be those of a liveness scan that counted the segments.
+    /// Records that the dead bytes of the victims are going to be punched. All records that are not
+    /// in their lists are lost: the lists must be those of a liveness scan that counted the
+    /// segments.
     pub fn declare(
         &mut self,
         context: &JobContext,
@@ -95,7 +95,8 @@ impl Puncher {
         cost: &PunchCost,
     ) -> Result<Declared> {
         let (mut declared, mut found) = (Declared::default(), Vec::new());
-        // In the serial step: one that died as a whole meanwhile is not there any more.
+        // This runs in the serial step, where a segment that died as a whole meanwhile is no longer
+        // there.
         let plan = |version: &Version| {
             found = find(version, victims, cost.least_run());
             let change = |(id, runs): &(SegmentId, Vec<PunchRange>)| {
@@ -127,14 +128,14 @@ impl Puncher {
         pending.ranges.extend(ranges);
     }
 
-    /// Makes some of the calls that are due; true if there may be more at once.
+    /// Makes some of the calls that are due; returns true if more may be due at once.
     pub fn run(&mut self, context: &JobContext, counters: &GcCounters) -> JobResult<bool> {
         if !self.is_resumed {
             self.resume(context);
             self.is_resumed = true;
         }
         let version = context.set.current();
-        // One that was freed in another way needs nothing any more.
+        // A segment that was freed in another way needs no holes.
         self.pending.retain(|id, _| version.segments.contains_key(id));
         let Some(id) = self.next(context) else {
             return Ok(false);
@@ -145,19 +146,19 @@ impl Puncher {
         if let Some(pending) = self.pending.get_mut(&id) {
             pending.error = outcome.as_ref().err().and_then(JobError::failure).cloned();
             if pending.error.is_some() {
-                // Its blocks count as free already, so it has to be done some time.
+                // Its blocks count as free already, so it has to be tried again.
                 pending.not_before = context.env.clock.now() + LOOK_AGAIN;
             }
         }
         outcome
     }
 
-    /// Why holes that are recorded can't be punched now.
+    /// Returns the error that keeps recorded holes from being punched.
     pub fn error(&self) -> Option<&Error> {
         self.pending.values().find_map(|pending| pending.error.as_ref())
     }
 
-    /// Bytes that still take blocks and wait for nothing but a call.
+    /// Returns the bytes of recorded holes that still take blocks and are due.
     pub fn due_bytes(&self, context: &JobContext) -> u64 {
         if self.pending.is_empty() {
             return 0;
@@ -167,7 +168,7 @@ impl Puncher {
         due.flat_map(|pending| &pending.ranges).map(|&(_, len)| len).sum()
     }
 
-    /// True if a call is due.
+    /// Returns true if a call is due.
     pub fn is_due(&self, context: &JobContext) -> bool {
         let has_holes =
             |version: &Version| version.segments.values().any(|live| !live.holes.is_empty());
@@ -175,7 +176,7 @@ impl Puncher {
         unknown || self.next(context).is_some()
     }
 
-    /// The next segment whose holes nobody can need any more.
+    /// Returns the next segment whose holes are due.
     fn next(&self, context: &JobContext) -> Option<SegmentId> {
         if self.pending.is_empty() {
             return None;
@@ -184,9 +185,10 @@ impl Puncher {
         self.pending.iter().find(|(_, pending)| pending.is_due(now, oldest)).map(|(&id, _)| id)
     }
 
-    /// Looks at what an earlier opening recorded and did not do, or a crash undid: then a file
-    /// takes more than its length without the holes, by one of them at least. Where the file
-    /// system compresses, less than that may show; then some blocks stay until the segment goes.
+    /// Looks for holes that an earlier opening recorded and did not punch, or that a crash undid.
+    /// Such a file takes more than its length without the holes, by at least the shortest of them.
+    /// Where the file system compresses, the difference may be smaller; then some blocks stay until
+    /// the segment goes.
     fn resume(&mut self, context: &JobContext) {
         let version = context.set.current();
         for (&id, live) in version.segments.iter() {
@@ -195,7 +197,7 @@ impl Puncher {
             let file = context.set.tables().files.get(live.handle.path());
             let allocated = file.ok().and_then(|file| file.allocated().ok());
             let wanted = length.next_multiple_of(BLOCK_BYTES).saturating_sub(total(&live.holes));
-            // Where it can't be told, punching once more does no harm, or says what is wrong.
+            // If the space can't be determined, punching again does no harm, or reports the error.
             if allocated.is_none_or(|allocated| allocated >= wanted + least) {
                 self.wait_for(&version, id, live.holes.iter().copied());
             }
@@ -216,7 +218,7 @@ impl Puncher {
         let path = handle.path();
         let file = context.env.fs.open_write(path).doing("open a segment to punch", path)?;
         let Some(unshared) = context.set.lock_hard_links_if_free() else {
-            // Soon, not at once: linking takes a while, copying more.
+            // The next try comes soon, but not at once: linking takes a while, copying longer.
             pending.not_before = context.env.clock.now() + LOOK_AGAIN / 100;
             return Ok(false);
         };
@@ -253,8 +255,8 @@ impl Puncher {
 }
 
 impl Pending {
-    /// I5: a reader, or a job, that holds a version from before may need what is going to be
-    /// punched; whoever comes later can't find it.
+    /// Returns true if the holes can be punched now. I5: a reader or a job that holds a version
+    /// from before the edit may need these bytes; later ones can't find them.
     fn is_due(&self, now: Duration, oldest_alive: u64) -> bool {
         self.since <= oldest_alive && self.not_before <= now
     }
@@ -269,7 +271,7 @@ impl Pending {
             if *calls == CALLS_PER_STEP || context.is_closing() {
                 break;
             }
-            // A crash before or after leaves the hole or not: the next opening looks.
+            // A crash before or after this call leaves the hole or not; the next opening checks.
             file.punch(offset, len)?;
             self.ranges.pop_front();
             *calls += 1;
@@ -278,7 +280,7 @@ impl Pending {
     }
 }
 
-/// What is to be punched in those of the victims that are there still.
+/// Returns the ranges to punch in those victims that still exist.
 fn find(
     version: &Version,
     victims: &[VictimRecords],

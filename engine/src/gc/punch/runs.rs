@@ -1,29 +1,29 @@
-//! Which ranges of a segment are worth punching: what lies between its live records, in whole
-//! blocks. Pure.
+//! Finds the ranges of a segment that are worth punching: what lies between its live records, in
+//! whole blocks. Pure.
 //!
-//! I5: a range touches no block that a live record has a byte in, nor the segment's head. What is
-//! joined to one call is dead from end to end: only an earlier hole may lie in it.
+//! I5: a range touches neither a block that holds a byte of a live record nor the segment's head. A
+//! range for one call is dead from end to end: only earlier holes may lie in it.
 
 use crate::gc::liveness_scan::LiveRecord;
 use crate::version::{HOLE_UNIT, Holes};
 
-/// A segment with more holes is moved instead: each one is an extent for the file system to keep,
-/// and some bytes for every manifest.
+/// The most holes of a segment; one that would have more is moved instead. Each hole is an extent
+/// for the file system to keep, and some bytes in every manifest.
 pub const MAX_HOLES: usize = 1024;
 
 /// A range to punch by one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PunchRange {
-    /// Where it begins.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Its bytes.
+    /// Length in bytes.
     pub len: u64,
-    /// Those of them that are in no hole yet.
+    /// Number of its bytes that are in no hole yet.
     pub fresh: u64,
 }
 
-/// The dead ranges of a segment of `sealed` bytes whose live records `list` has, each with at
-/// least `least` bytes that are in none of `holes`; ascending.
+/// Returns the dead ranges of a segment of `sealed` bytes whose live records are in `list`,
+/// ascending. Each range has at least `least` bytes that are in none of `holes`.
 pub fn dead_runs(list: &[LiveRecord], sealed: u64, holes: &Holes, least: u64) -> Vec<PunchRange> {
     let mut live: Vec<(u64, u64)> =
         list.iter().map(|it| (it.offset, it.offset + u64::from(it.length))).collect();
@@ -40,7 +40,7 @@ pub fn dead_runs(list: &[LiveRecord], sealed: u64, holes: &Holes, least: u64) ->
     runs
 }
 
-/// The part of a dead range from its first byte that is in no hole to its last.
+/// Returns the part of a dead range from its first to its last byte that is in no hole.
 fn fresh_run(first: u64, last: u64, holes: &Holes) -> Option<PunchRange> {
     let (mut at, mut fresh, mut span) = (first, 0, None);
     let begin = holes.partition_point(|&(offset, len)| offset + len <= first);
@@ -58,7 +58,7 @@ fn fresh_run(first: u64, last: u64, holes: &Holes) -> Option<PunchRange> {
     span.map(|(start, end)| PunchRange { offset: start, len: end - start, fresh })
 }
 
-/// All holes, when `runs` are added to those there are.
+/// Returns the union of `holes` and `runs`, ascending, with adjacent holes joined.
 pub fn union(holes: &Holes, runs: &[PunchRange]) -> Holes {
     let new = runs.iter().map(|run| (run.offset, run.len));
     let mut all: Vec<(u64, u64)> = holes.iter().copied().chain(new).collect();
@@ -75,7 +75,7 @@ pub fn union(holes: &Holes, runs: &[PunchRange]) -> Holes {
     joined.into()
 }
 
-/// How many bytes all holes have together.
+/// Returns the bytes of all holes together.
 pub fn total(holes: &Holes) -> u64 {
     holes.iter().map(|&(_, len)| len).sum()
 }

@@ -1,4 +1,4 @@
-//! Tests of what value GC decides.
+//! Tests of the decisions of value GC.
 
 mod pace;
 mod picker;

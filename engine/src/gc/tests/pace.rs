@@ -1,4 +1,4 @@
-//! Estimates of what is live, and the pace of writers.
+//! Estimates of live bytes, and the pace of writers.
 
 use crate::commit::pace::SpacePace;
 use crate::gc::pace::{LiveCount, LiveEstimate, LivenessScanNeed, PaceFacts, Written, pace};
@@ -21,11 +21,11 @@ fn puts_are_taken_for_inserts_until_a_liveness_scan_proves_otherwise() {
     live.count(counted(100, written(100, 0)));
     assert_eq!(live.likely(written(120, 0)), 120 * MIB);
     assert_eq!(live.at_least(written(120, 0)), 100 * MIB);
-    // Half of them were.
+    // Half of the bytes put were inserts.
     live.count(counted(120, written(140, 0)));
     assert_eq!(live.insert_share(), 0.5);
     assert_eq!(live.likely(written(160, 0)), 130 * MIB);
-    // None of them was.
+    // None of the bytes put were inserts.
     live.count(counted(120, written(200, 0)));
     assert_eq!(live.likely(written(900, 0)), 120 * MIB);
     assert_eq!(live.at_least(written(900, 0)), 120 * MIB);
@@ -136,15 +136,16 @@ fn nobody_is_held_up_without_need_or_without_use() {
 
 #[test]
 fn delays_follow_the_log_between_two_settings() {
-    // 24 MiB below the soft bound: so much can be overwritten before the first delay.
+    // The database is 24 MiB below the soft mark: so much can be overwritten before the first
+    // delay.
     let overwriting = pace(&facts(1276, 1000));
     assert_eq!(overwriting.at(523 * MIB), 0.0);
     assert!(overwriting.at(526 * MIB) > 0.0);
-    // With half of it inserts, what may be taken grows as well.
+    // With half of the bytes inserts, the allowed space grows as well.
     let mixed = pace(&PaceFacts { insert_share: 0.5, ..facts(1276, 1000) });
     assert_eq!(mixed.at(560 * MIB), 0.0);
     assert!(mixed.at(572 * MIB) > 0.0);
-    // What it is now does not depend on how it will grow.
+    // The present delay does not depend on the share of inserts from now on.
     let now = |share| pace(&PaceFacts { insert_share: share, ..facts(1326, 1000) }).at(500 * MIB);
     assert!((now(0.0) - now(1.0)).abs() < 0.01 * now(0.0));
 }
@@ -156,9 +157,9 @@ fn a_reopened_log_is_short_and_its_pace_is_the_same() {
     assert!(at_once > 0.0 && (at_once - later).abs() < 0.01 * later);
 }
 
-/// A writer that would overwrite `write` MiB a second, and a GC that frees `free` MiB a second
-/// while it is over its mark: the highest space, in percent of live, and the share of the wish
-/// that the writer got.
+/// Runs a writer that would overwrite `write` MiB per second against a GC that frees `free` MiB per
+/// second while space is over its mark. Returns the highest space as a multiple of the live bytes,
+/// and the share of its wish that the writer got.
 fn run(write: f64, free: f64) -> (f64, f64) {
     let live = 1000.0 * MIB as f64;
     let (mut allocated, mut log) = (1.2 * live, 0.0);
@@ -193,7 +194,7 @@ fn space_stays_under_the_target_and_five_percent() {
         for write in [1.0, 20.0, 100.0, 400.0, 1000.0] {
             let (highest, share) = run(write, free);
             assert!(highest < 1.35, "{write} against {free}: {highest}");
-            // As much as GC frees, or all of it.
+            // The writer gets about as much as GC frees, or all of its wish.
             let possible = (free / write).min(1.0);
             assert!(share > 0.85 * possible, "{write} against {free}: {share}");
         }

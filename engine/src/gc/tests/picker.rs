@@ -1,4 +1,4 @@
-//! The picker by cases, and its reasons.
+//! Cases of the picker, with its reasons.
 
 use super::script::run_file;
 

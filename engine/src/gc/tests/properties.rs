@@ -1,4 +1,4 @@
-//! What holds for every pick, on random stores.
+//! Properties of every pick, on random stores.
 
 use crate::base::pointer::SegmentId;
 use crate::env::random::Random;
@@ -9,7 +9,7 @@ use crate::gc::target::SpaceTarget;
 use crate::segment::SegmentKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Chance that repeats itself.
+/// A source of randomness that repeats itself.
 struct Chance(AtomicU64);
 
 impl Random for Chance {
@@ -140,8 +140,8 @@ fn a_round_keeps_to_its_budget() {
     });
 }
 
-/// Any order that reaches the goal moves at least as much as the best first would without its
-/// last victim: that one alone may overshoot.
+/// Guards the order of the picker: any order that reaches the goal moves at least as much as the
+/// best-first order without its last victim, which alone may overshoot.
 #[test]
 fn the_best_first_is_never_worse_than_by_age() {
     let mut compared = 0;
@@ -151,7 +151,7 @@ fn the_best_first_is_never_worse_than_by_age() {
         (policy.mode, policy.move_budget, policy.punch) = (Mode::Busy, u64::MAX, None);
         let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
         let best = pick(&facts, &policy);
-        // All that may be taken, the oldest first.
+        // All segments that may be freed, the oldest first.
         policy.mode = Mode::Manual;
         let mut by_age = pick(&facts, &policy).victims;
         by_age.sort_by_key(|victim| victim.id);

@@ -1,8 +1,8 @@
-//! Cases as text: the facts, a line `----`, and what comes of them. Cases are parted by empty
+//! Golden cases as text: the facts, a line `----`, and the result. Cases are separated by empty
 //! lines; lines that begin with `#` belong to the case below.
 //!
-//! `REWRITE=1 cargo test -p cleavedb --lib gc` writes what came of them into the files, for
-//! review as a diff.
+//! `REWRITE=1 cargo test -p cleavedb --lib gc` writes the results into the files, for review as a
+//! diff.
 
 use crate::base::pointer::SegmentId;
 use crate::base::size::sized;
@@ -32,7 +32,7 @@ pub fn run_file(name: &str) {
     assert_eq!(text.trim_end().len(), results.trim_end().len(), "{name}: lines are missing");
 }
 
-/// The case with what came of it.
+/// Returns the case with its result.
 fn run(case: &str) -> String {
     let input = case.split("\n----").next().unwrap_or_default();
     let lines = input.lines().filter(|line| !line.starts_with('#'));
@@ -66,7 +66,7 @@ fn pair(word: &str) -> (&str, &str) {
     word.split_once('=').unwrap_or((word, ""))
 }
 
-/// A number with a unit: `12k`, `3M`, `1G`.
+/// Parses a number with a unit: `12k`, `3M`, `1G`.
 fn number(text: &str) -> u64 {
     let units = [("k", 10), ("M", 20), ("G", 30)];
     let unit = units.iter().find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
@@ -96,7 +96,7 @@ fn rule(policy: &mut Policy, word: &str) {
         ("discardable", value) => policy.discardable_ratio = value.parse().unwrap(),
         ("look", value) => policy.look_cost = number(value),
         ("budget", value) => policy.move_budget = number(value),
-        // As measured on ext4: a call costs about as much as moving a megabyte.
+        // These are the costs measured on ext4: a call costs about as much as moving a megabyte.
         ("punch", _) => {
             policy.punch = Some(PunchCost { call_nanos: 1_000_000, move_nanos_per_mib: 1_000_000 });
         }
@@ -104,7 +104,8 @@ fn rule(policy: &mut Policy, word: &str) {
     }
 }
 
-/// `segment 3 alloc=64M live=10M`; closed, counted and behind the head unless it says otherwise.
+/// Parses `segment 3 alloc=64M live=10M`; it is closed, counted and behind the head unless the
+/// words say otherwise.
 fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
     let id = words.next().unwrap();
     let mut facts = SegmentFacts {
@@ -142,7 +143,7 @@ fn segment<'a>(mut words: impl Iterator<Item = &'a str>) -> SegmentFacts {
         }
     }
     facts.written = facts.written.min(facts.allocated);
-    // Of each run on average one block is lost at its ends.
+    // Each run loses one block at its ends on average.
     facts.dead_runs = mean_run.filter(|run| *run >= 8 << 10).map(|run| {
         let count = facts.garbage() / run;
         DeadRuns { count, bytes: count * (run - (4 << 10)) }
