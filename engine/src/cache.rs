@@ -77,6 +77,7 @@ impl Hasher for Mixed {
     }
 }
 
+/// A factory of [`Mixed`] hashers without a random seed.
 #[derive(Clone, Default)]
 struct Unseeded;
 
@@ -92,6 +93,7 @@ impl BuildHasher for Unseeded {
 /// cache's entry.
 const OVERHEAD_BYTES: u64 = 120;
 
+/// The weight function of the block cache: the memory of a block in bytes, overhead included.
 #[derive(Clone)]
 struct ByBytes;
 
@@ -125,9 +127,9 @@ pub struct BlockCache {
 /// The statistics and content of a [`BlockCache`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockCacheStats {
-    /// The number of lookups that found the block.
+    /// The number of [`BlockCache::get`] calls that found the block.
     pub hits: u64,
-    /// The number of lookups that did not find the block.
+    /// The number of [`BlockCache::get`] calls that did not find the block.
     pub misses: u64,
     /// The number of blocks held.
     pub blocks: u64,
@@ -217,6 +219,7 @@ impl fmt::Debug for BlockCache {
     }
 }
 
+/// An open file and the tick of its last use.
 struct OpenFile {
     file: Arc<dyn File>,
     last_used: u64,

@@ -124,7 +124,7 @@ pub struct Counters {
     pub value_reads: Counter,
     /// The bytes of separated values read from segments.
     pub value_bytes_read: Counter,
-    /// The number of separated values that a cursor had fetched before the user asked for them.
+    /// The number of separated values that a cursor had fetched before they were requested.
     pub prefetched_values: Counter,
     /// The number of segments dropped because nothing in them was live.
     pub segments_dropped: Counter,

@@ -27,6 +27,7 @@ pub(super) const RESTART_INTERVAL: usize = 16;
 
 const COUNT_BYTES: usize = 4;
 
+/// Makes a corruption error for a malformed block.
 pub(super) fn broken(what: &str) -> Error {
     Error::corruption(format!("the block is malformed: {what}"))
 }

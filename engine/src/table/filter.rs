@@ -5,9 +5,10 @@
 //! ```text
 //! group*   32 bytes: eight lanes, u32 little-endian
 //! ```
-//! A key with hash h = `base::checksum::key_hash(user key)` belongs to group ((h >> 32) × groups)
-//! >> 32. In each lane i it sets the bit ((low half of h) × ODD\[i\]) >> 27, where the product is
-//! modulo 2³². Nothing else is stored. All of this is part of the table format.
+//! A key with hash h = `base::checksum::key_hash(user key)` belongs to group
+//! ((h >> 32) × groups) >> 32. In each lane i it sets the bit ((low half of h) × ODD\[i\]) >> 27,
+//! where the product is modulo 2³². Nothing else is stored, and all of this is part of the table
+//! format.
 //!
 //! At 10 bits per key about 1.2 % of absent keys pass. There is no filter if a comparator orders
 //! the keys, because it may call keys equal whose bytes, and therefore hashes, differ.

@@ -137,6 +137,7 @@ pub(super) fn seal(
     Ok(BlockHandle { offset, len: (out.len() - start) as u32 })
 }
 
+/// The parts of a sealed block whose checksum was verified.
 struct SealedBlock<'a> {
     codec: Codec,
     raw_len: usize,

@@ -30,11 +30,12 @@ pub struct TableCounts {
     pub block_reads: u64,
     /// The bytes of these reads.
     pub block_read_bytes: u64,
-    /// The number of filter lookups.
+    /// The number of lookups in the engine's filters.
     pub filter_checks: u64,
-    /// The number of filter lookups that ruled the table out.
+    /// The number of these lookups that ruled the table out.
     pub filter_useful: u64,
-    /// The number of filter lookups that let a key pass although the table has no version of it.
+    /// The number of these lookups that let a key pass although the table has no version of it.
+    /// Reads as of a moment before the table's newest entry are not counted.
     pub filter_false_positives: u64,
 }
 
