@@ -492,7 +492,8 @@ impl Committer {
                 if log.closed {
                     return Err(Error::closed("the database was closed"));
                 }
-                // Nothing was written since the log was closed, here or by the session before.
+                // Nothing was written since the last segment was sealed, by this session or the one
+                // before.
                 return Ok(self.parts.log.end(&log));
             };
             writer.write_out()?;

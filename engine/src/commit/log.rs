@@ -87,9 +87,8 @@ pub struct LogShared {
     /// The size in bytes at which a segment of a large store is sealed.
     segment_bytes: u64,
     buffer_bytes: usize,
-    /// Held while a spare is created, because segments are begun in the order of their ids and
-    /// there must never be two spares; and while lengths are recorded. Taken after the lock of the
-    /// log.
+    /// Held while a spare is created, because segments are begun in the order of their ids and no
+    /// two may be created at once; and while lengths are recorded. Taken after the lock of the log.
     spare_creation: Mutex<()>,
     /// The spares in the order of their ids. There is more than one only after a head could not be
     /// written: that segment must be used first, or its torn head would lie in the middle of the

@@ -24,11 +24,11 @@ const AT_FULL_WIDTH: f64 = 4.0;
 /// GC needs to free one.
 const LARGEST: f64 = 8.0;
 
-/// Where delays of writers begin, and how they grow.
+/// The position from which writers are delayed, and the growth of the delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpacePace {
-    /// Where delays begin, in bytes of log written since the opening; negative if that was before
-    /// the opening.
+    /// The position where delays begin, in bytes of log written since the opening; negative if it
+    /// was passed before the opening.
     pub soft_bytes: i64,
     /// Width of the ramp in bytes: at `soft_bytes + width_bytes` the delay is four times the delay
     /// at half the width.

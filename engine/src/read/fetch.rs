@@ -104,7 +104,7 @@ impl Fetcher {
 /// The segment of a value and its place there; both may differ from its pointer's.
 type ValueLocation = (Arc<SegmentHandle>, ValuePointer);
 
-/// How one value of a batch is fetched.
+/// The way in which one value of a batch is fetched.
 enum FetchWay {
     /// As a part of the read with this index.
     ReadRun(usize),

@@ -10,7 +10,7 @@ use crate::version::files::TableHandle;
 use crate::version::levels::bounds;
 use std::sync::Arc;
 
-/// How the blocks of tables are read.
+/// The way in which the blocks of tables are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadMode {
     /// Block by block, through the cache.

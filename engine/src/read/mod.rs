@@ -2,7 +2,6 @@
 //! where a value pointer becomes a value for a user.
 //!
 //! Nothing here takes a lock that a writer needs, and nothing that a reader holds is ever removed.
-//! under it.
 
 pub mod cursor;
 pub mod fetch;

@@ -19,8 +19,8 @@ pub struct FrameHeader {
     pub body_bytes: u32,
     /// The number of records in the body.
     pub count: u32,
-    /// How many bytes of the segment were known to be synced when the frame was made; `u32::MAX`
-    /// stands for that many or more.
+    /// The number of bytes of the segment that were known to be synced when the frame was made;
+    /// `u32::MAX` stands for that many or more.
     pub durable: u32,
     /// The sequence number of the first record; 0 in a sorted segment.
     pub first_seqno: SeqNo,

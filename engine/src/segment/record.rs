@@ -37,7 +37,7 @@ pub struct RecordInput<'a> {
     pub kind: RecordKind,
     /// The keyspace of the key.
     pub keyspace: KeyspaceId,
-    /// How `value` is compressed.
+    /// The codec of `value`.
     pub codec: Codec,
     /// The length of the value in bytes once decompressed.
     pub raw_len: u32,
@@ -132,7 +132,7 @@ pub struct RecordView<'a> {
     pub keyspace: KeyspaceId,
     /// The sequence number: the position in the order of commits.
     pub seqno: SeqNo,
-    /// How `value` is compressed.
+    /// The codec of `value`.
     pub codec: Codec,
     /// The length of the value in bytes once decompressed.
     pub raw_len: u32,

@@ -21,7 +21,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// A buffer that grew beyond this many bytes for a large frame is shrunk after it.
 const KEPT_BYTES: usize = 16 << 20;
 
-/// What the caller knows about the end of the segment.
+/// The caller's knowledge of the end of the segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanMode {
     /// The segment has exactly this many bytes; anything behind them is ignored.
@@ -30,7 +30,7 @@ pub enum ScanMode {
     Tail,
 }
 
-/// Where a scan begins.
+/// The position where a scan begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScanStart {
     /// Offset of the first frame to read.
@@ -59,7 +59,7 @@ pub struct Frame<'a> {
     pub records: Vec<RecordView<'a>>,
 }
 
-/// What lies behind the last valid frame.
+/// The kind of bytes behind the last valid frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScanTail {
     /// Nothing, or only zeroes: bytes that were prepared for appends.

@@ -48,8 +48,9 @@ pub struct WriterSettings {
 }
 
 impl Default for WriterSettings {
-    /// 256 KiB for the buffer, which stay in a core's cache; 8 MiB between writebacks, because each
-    /// one causes page faults in the part that is still being filled; steps of 4 to 64 MiB.
+    /// Returns the default sizes: 256 KiB for the buffer, which stay in a core's cache; 8 MiB
+    /// between writebacks, because each one causes page faults in the part that is still being
+    /// filled; steps of 4 to 64 MiB.
     fn default() -> Self {
         WriterSettings {
             buffer_bytes: 256 << 10,

@@ -48,9 +48,9 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
         let is_short = head.len() < HEADER_BYTES;
         let is_begun =
             is_short && begins(head, Header::MAGIC) || head.iter().all(|&byte| byte == 0);
-        // A crash may leave the length of a CURRENT.new without its bytes; what was on the device
-        // before shows then. Nobody else's file has this name and just this length, and refusing
-        // it would keep the database from opening.
+        // A crash may leave a CURRENT.new with its length but without its bytes; it then shows
+        // former bytes of the device. No other program's file has this name and exactly this
+        // length, and refusing it would prevent opening the database.
         let is_torn_current =
             kind == FileKind::Current && file.len().doing("measure", path)? == HEADER_BYTES as u64;
         return Ok(is_begun || is_torn_current);

@@ -6,7 +6,7 @@ use crate::base::error::{Error, Result};
 use std::fmt::Write;
 use std::str::FromStr;
 
-/// When large values are separated from the tree.
+/// The policy for separating large values from the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Separation {
@@ -28,8 +28,8 @@ pub enum Separation {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyspaceOptions {
-    /// When large values are separated. Default: at write. `Off` suits keyspaces that are mostly
-    /// scanned in short ranges.
+    /// The policy for separating large values. Default: at write. `Off` suits keyspaces that are
+    /// mostly scanned in short ranges.
     pub separation: Separation,
     /// Values of at least this many bytes are separated. Default 1024. 0 separates every value;
     /// smaller thresholds save compaction work and cost scan speed.

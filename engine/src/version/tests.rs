@@ -354,7 +354,7 @@ fn replay_copies_no_map_however_many_edits_there_are() {
     let mut version = start(&place);
     let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
     let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };
-    // Where its maps are: one that was copied is somewhere else.
+    // The addresses of the version's maps: a map that was copied has another address.
     let places = |version: &Version| {
         let keyspace = &version.keyspaces[&KEYSPACE];
         (
