@@ -1,7 +1,7 @@
 //! The only place that opens databases and keyspaces, so that every command treats a path alike.
 
 use crate::place::{self, Place};
-use cleavedb::{Db, Error, GcOptions, Keyspace, Options, Result};
+use cleavedb::{Db, ErrorKind, GcOptions, Keyspace, Options, Result};
 use std::path::Path;
 
 /// Opens a database that must exist, changing nothing in it.
@@ -44,9 +44,10 @@ pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
 
 /// The keyspace `name`, which must exist.
 pub(crate) fn known_keyspace(db: &Db, name: &str) -> Result<Keyspace> {
-    db.existing_keyspace(name)?.ok_or_else(|| {
-        Error::not_found(format!("there is no keyspace {name:?}"))
+    db.keyspace(name).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => error
             .in_file(db.path())
-            .advise(format!("choose one with -k: {}", db.keyspaces().join(", ")))
+            .advise(format!("choose one with -k: {}", db.keyspaces().join(", "))),
+        _ => error,
     })
 }

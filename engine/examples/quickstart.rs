@@ -4,7 +4,7 @@ use cleavedb::WriteBatch;
 
 fn main() -> cleavedb::Result<()> {
     let db = cleavedb::open("target/people")?;
-    let names = db.keyspace("names")?;
+    let names = db.open_or_create_keyspace("names")?;
     names.put("ada", "Ada Lovelace")?;
     let mut batch = WriteBatch::new();
     batch.put(&names, "grace", "Grace Hopper").delete(&names, "ada");

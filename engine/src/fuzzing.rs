@@ -412,7 +412,7 @@ fn store() -> &'static [(PathBuf, Vec<u8>)] {
             let db = Db::builder(DIR).options(small()).env(env).open().expect("a new store");
             let separation = Separation::Off;
             let inline = KeyspaceOptions { separation, ..small().keyspace };
-            let inline = db.keyspace_with("inline", inline).expect("a keyspace");
+            let inline = db.create_keyspace_with("inline", inline).expect("a keyspace");
             for number in 0..60usize {
                 let key = format!("key{}", number * 7 % 20);
                 let value = number.to_string().repeat([2, 30, 120][number % 3]);

@@ -9,7 +9,7 @@
 //! use cleavedb::WriteBatch;
 //!
 //! let db = cleavedb::open(&dir)?;
-//! let users = db.keyspace("users")?;
+//! let users = db.open_or_create_keyspace("users")?;
 //! users.put("ada", "Countess of Lovelace")?;
 //!
 //! let mut batch = WriteBatch::new();

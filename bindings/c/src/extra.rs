@@ -39,13 +39,14 @@ extern "C" fn cleavedb_keyspace_open(
         let db = db.pin()?;
         let db = db.engine()?;
         let keyspace = if options.is_null() {
-            db.keyspace(name)?
+            db.open_or_create_keyspace(name)?
         } else {
             let changes = options.pin()?.keyspace_changes();
-            let existing = db.existing_keyspace(name)?.map(|keyspace| keyspace.options());
-            let mut settings = existing.unwrap_or_else(|| db.options().keyspace.clone());
+            let mut settings = db.options().keyspace.clone();
             changes.apply(&mut settings);
-            db.keyspace_with(name, settings)?
+            let keyspace = db.open_or_create_keyspace_with(name, settings)?;
+            changes.store(db, &keyspace)?;
+            keyspace
         };
         Ok(Handle::new(KeyspaceHandle { keyspace: OfProcess::new(keyspace) }))
     })

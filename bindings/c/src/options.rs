@@ -9,7 +9,7 @@ use crate::guard::quiet;
 use crate::handle::{Handle, Plain};
 use crate::snapshot::SnapshotHandle;
 use engine::{
-    Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, ErrorKind,
+    Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, ErrorKind, Keyspace,
     KeyspaceOptions, Options, ReadOptions, Result, Separation, Snapshot, WriteOptions,
 };
 use std::ffi::{c_int, c_void};
@@ -36,6 +36,16 @@ pub struct KeyspaceChanges {
 }
 
 impl KeyspaceChanges {
+    /// Changes what was set of a keyspace, for good. One that is only read needs none of it.
+    pub fn store(&self, db: &Db, keyspace: &Keyspace) -> Result<()> {
+        if db.options().read_only {
+            return Ok(());
+        }
+        let mut options = keyspace.options();
+        self.apply(&mut options);
+        keyspace.set_options(options)
+    }
+
     /// Changes what was set.
     pub fn apply(&self, options: &mut KeyspaceOptions) {
         fn set<T: Clone>(place: &mut T, value: &Option<T>) {
@@ -124,9 +134,7 @@ impl DbOptions {
     /// Opens the database at `path`; its keyspace `default` takes over what was set.
     pub fn open(&self, path: &Path) -> Result<Db> {
         let db = self.builder(path)?.open().map_err(|error| self.as_leveldb_says(error, path))?;
-        let mut options = db.default_keyspace().options();
-        self.keyspace_changes().apply(&mut options);
-        db.keyspace_with(DEFAULT_KEYSPACE, options)?;
+        self.keyspace_changes().store(&db, &db.default_keyspace())?;
         Ok(db)
     }
 }

@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Load) -> Outcome {
     let mut input = LoadInput::open(args)?;
     let db = open::to_fill(&args.target.dir, Options::default())?;
     let mut loader = Loader {
-        keyspace: db.keyspace(&args.target.keyspace)?,
+        keyspace: db.open_or_create_keyspace(&args.target.keyspace)?,
         batch: WriteBatch::new(),
         options: WriteOptions::new().durability(args.durable.durability),
         ack: args.ack.then(Output::new),

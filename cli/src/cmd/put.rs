@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Put) -> Outcome {
     let key = args.hex.bytes(&args.key)?;
     let value = if args.value == "-" { standard_input()? } else { args.hex.bytes(&args.value)? };
     let db = open::to_fill(&args.target.dir, Options::default())?;
-    let keyspace = db.keyspace(&args.target.keyspace)?;
+    let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
     keyspace.put_with(key, value, &WriteOptions::new().durability(args.durable.durability))?;
     drop(keyspace);
     db.close()?;

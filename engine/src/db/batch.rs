@@ -17,7 +17,7 @@ use std::sync::{Arc, Weak};
 /// # let dir = cleavedb::doc_dir("batch");
 /// use cleavedb::WriteBatch;
 /// let db = cleavedb::open(&dir)?;
-/// let (names, ages) = (db.keyspace("names")?, db.keyspace("ages")?);
+/// let (names, ages) = (db.create_keyspace("names")?, db.create_keyspace("ages")?);
 /// let mut batch = WriteBatch::new();
 /// batch.put(&names, "1", "Ada").put(&ages, "1", "36").delete(&names, "0");
 /// db.write(batch)?;

@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// ```
 /// # let dir = cleavedb::doc_dir("keyspace");
 /// let db = cleavedb::open(&dir)?;
-/// let words = db.keyspace("words")?;
+/// let words = db.create_keyspace("words")?;
 /// words.put("one", "eins")?;
 /// words.put("two", "zwei")?;
 /// words.delete("one")?;
@@ -46,6 +46,29 @@ impl Keyspace {
     /// Its settings in force.
     pub fn options(&self) -> KeyspaceOptions {
         (**self.state.options()).clone()
+    }
+
+    /// Changes its settings, for good: they are stored with the keyspace. They count for what is
+    /// written from now on; what was written before is read as it is. Costs one durable edit of
+    /// the manifest, and nothing if nothing changes.
+    ///
+    /// Fails with [`ErrorKind::InvalidOption`] if one of them is out of its range, and with
+    /// [`ErrorKind::ReadOnly`] if the database takes no writes.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("set-options");
+    /// use cleavedb::{Codec, KeyspaceOptions};
+    /// let db = cleavedb::open(&dir)?;
+    /// let words = db.default_keyspace();
+    /// words.set_options(KeyspaceOptions { value_codec: Codec::Lz4, ..words.options() })?;
+    /// assert_eq!(words.options().value_codec, Codec::Lz4);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::InvalidOption`]: crate::ErrorKind::InvalidOption
+    /// [`ErrorKind::ReadOnly`]: crate::ErrorKind::ReadOnly
+    pub fn set_options(&self, options: KeyspaceOptions) -> Result<()> {
+        self.core.set_options(&self.state, options)
     }
 
     /// Puts a value under a key, replacing what was there.

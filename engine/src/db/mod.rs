@@ -73,6 +73,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 /// The keyspace that every database has.
 pub const DEFAULT_KEYSPACE: &str = "default";
 
+fn not_found(keyspace: &str) -> Error {
+    Error::not_found(format!("there is no keyspace {keyspace:?}"))
+        .advise("create it, or choose one of those that `keyspaces` lists")
+}
+
 /// Everything behind the handles.
 pub(crate) struct Core {
     pub(crate) env: Env,
@@ -220,14 +225,37 @@ impl Core {
         Ok(state)
     }
 
-    fn change_options(&self, state: &KeyspaceState, options: KeyspaceOptions) -> Result<()> {
+    /// Creates a keyspace of a name that none has. Requires: `ddl` is held.
+    fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
+        self.check_writable()?;
+        options.validate()?;
+        check_level0(&options, self.stall_controller.level0_stop())?;
+        if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
+            return Err(Error::invalid_argument(format!(
+                "{name:?} can't be the name of a keyspace"
+            ))
+            .advise("use 1 to 255 bytes without control characters"));
+        }
+        self.add_keyspace(name, options)
+    }
+
+    /// Stores other settings of a keyspace, durably, and follows them from now on.
+    pub(crate) fn set_options(
+        &self,
+        state: &KeyspaceState,
+        options: KeyspaceOptions,
+    ) -> Result<()> {
+        self.check_writable()?;
+        options.validate()?;
+        check_level0(&options, self.stall_controller.level0_stop())?;
+        let _ddl = self.ddl.lock();
+        state.check()?;
         if **state.options() == options {
             return Ok(());
         }
-        if !self.options.read_only {
-            let set = Change::SetKeyspace { id: state.id, settings: options.to_text() };
-            self.set.apply(|_| Ok(Edit::new(vec![set])), &[], None)?;
-        }
+        // A crash leaves the settings before or those after: each says how new files are written.
+        let set = Change::SetKeyspace { id: state.id, settings: options.to_text() };
+        self.set.apply(|_| Ok(Edit::new(vec![set])), &[], None)?;
         state.set_options(options);
         Ok(())
     }
@@ -332,7 +360,7 @@ impl Drop for Core {
 /// ```
 /// # let dir = cleavedb::doc_dir("db");
 /// let db = cleavedb::open(&dir)?;
-/// let users = db.keyspace("users")?;
+/// let users = db.open_or_create_keyspace("users")?;
 /// users.put("ada", "1815")?;
 /// assert_eq!(users.get("ada")?.unwrap(), "1815");
 /// db.close()?;
@@ -365,53 +393,98 @@ impl Db {
         &self.core.options
     }
 
-    /// The keyspace of this name; created with [`Options::keyspace`] if there is none.
+    /// Opens the keyspace of this name, which must exist. Costs no I/O.
+    ///
+    /// Fails with [`ErrorKind::NotFound`] if there is none; see [`Db::create_keyspace`] and
+    /// [`Db::open_or_create_keyspace`].
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("open-keyspace");
+    /// use cleavedb::ErrorKind;
+    /// let db = cleavedb::open(&dir)?;
+    /// assert_eq!(db.keyspace("users").unwrap_err().kind(), ErrorKind::NotFound);
+    /// db.create_keyspace("users")?;
+    /// db.keyspace("users")?.put("ada", "1815")?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        if let Some(keyspace) = self.existing_keyspace(name)? {
-            return Ok(keyspace);
-        }
-        self.keyspace_with(name, self.core.options.keyspace.clone())
+        self.core.check_open()?;
+        let state = self.core.keyspaces.read().get(name).cloned();
+        state.map(|state| self.handle(state)).ok_or_else(|| not_found(name))
     }
 
-    /// The keyspace of this name with these settings; created if there is none. The settings of
-    /// an existing one change for what is written from now on.
-    pub fn keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        self.core.check_open()?;
-        options.validate()?;
-        check_level0(&options, self.core.stall_controller.level0_stop())?;
-        if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
-            return Err(Error::invalid_argument(format!(
-                "{name:?} can't be the name of a keyspace"
-            ))
-            .advise("use 1 to 255 bytes without control characters"));
+    /// Creates a keyspace with the settings of [`Options::keyspace`]. Costs one durable edit of the
+    /// manifest.
+    ///
+    /// Fails with [`ErrorKind::AlreadyExists`] if there is one of this name, and with
+    /// [`ErrorKind::InvalidArgument`] unless the name has 1 to 255 bytes without control
+    /// characters.
+    pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.create_keyspace_with(name, self.core.options.keyspace.clone())
+    }
+
+    /// As [`Db::create_keyspace`], with settings of its own. They are stored with the keyspace and
+    /// stay until [`Keyspace::set_options`] changes them, whatever options the database is opened
+    /// with.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("create-keyspace");
+    /// use cleavedb::{ErrorKind, KeyspaceOptions, Separation};
+    /// let db = cleavedb::open(&dir)?;
+    /// let inline = KeyspaceOptions { separation: Separation::Off, ..Default::default() };
+    /// db.create_keyspace_with("index", inline.clone())?;
+    /// let again = db.create_keyspace_with("index", inline).unwrap_err();
+    /// assert_eq!(again.kind(), ErrorKind::AlreadyExists);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn create_keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        let _ddl = self.core.ddl.lock();
+        if self.core.keyspaces.read().contains_key(name) {
+            self.core.check_open()?;
+            return Err(Error::already_exists(format!("there is a keyspace {name:?} already"))
+                .advise("open it with `keyspace`, or choose another name"));
         }
+        self.core.create_keyspace(name, options).map(|state| self.handle(state))
+    }
+
+    /// Opens the keyspace of this name, or creates it with the settings of [`Options::keyspace`] if
+    /// there is none. The settings of one that exists stay as they are.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("open-or-create-keyspace");
+    /// let db = cleavedb::open(&dir)?;
+    /// db.open_or_create_keyspace("users")?.put("ada", "1815")?;
+    /// assert_eq!(db.open_or_create_keyspace("users")?.get("ada")?.unwrap(), "1815");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn open_or_create_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.open_or_create_keyspace_with(name, self.core.options.keyspace.clone())
+    }
+
+    /// As [`Db::open_or_create_keyspace`], with settings of its own if it is created.
+    pub fn open_or_create_keyspace_with(
+        &self,
+        name: &str,
+        options: KeyspaceOptions,
+    ) -> Result<Keyspace> {
         let _ddl = self.core.ddl.lock();
         let known = self.core.keyspaces.read().get(name).cloned();
         let state = match known {
-            Some(state) => {
-                self.core.change_options(&state, options)?;
-                state
-            }
-            None => {
-                self.core.check_writable()?;
-                self.core.add_keyspace(name, options)?
-            }
+            Some(state) => self.core.check_open().map(|()| state)?,
+            None => self.core.create_keyspace(name, options)?,
         };
-        Ok(Keyspace { core: self.core.clone(), state })
+        Ok(self.handle(state))
     }
 
-    /// The keyspace of this name, if there is one.
-    pub fn existing_keyspace(&self, name: &str) -> Result<Option<Keyspace>> {
-        self.core.check_open()?;
-        let state = self.core.keyspaces.read().get(name).cloned();
-        Ok(state.map(|state| Keyspace { core: self.core.clone(), state }))
+    fn handle(&self, state: Arc<KeyspaceState>) -> Keyspace {
+        Keyspace { core: self.core.clone(), state }
     }
 
     /// The keyspace called `default`, which always exists.
     pub fn default_keyspace(&self) -> Keyspace {
         let state = self.core.keyspaces.read().get(DEFAULT_KEYSPACE).cloned();
         let state = state.expect("the default keyspace can't be dropped");
-        Keyspace { core: self.core.clone(), state }
+        self.handle(state)
     }
 
     /// The names of all keyspaces, sorted.
@@ -432,8 +505,7 @@ impl Db {
         }
         let _ddl = self.core.ddl.lock();
         let state = self.core.keyspaces.read().get(name).cloned();
-        let state =
-            state.ok_or_else(|| Error::not_found(format!("there is no keyspace {name:?}")))?;
+        let state = state.ok_or_else(|| not_found(name))?;
         let dropped = {
             // Between two commits: those before went to the keyspace and go with it, those after
             // find it dropped. A crash leaves it as it was, or without a trace: what the log holds

@@ -229,7 +229,7 @@ mod tests {
         let dir = crate::doc_dir("approximate");
         let db = crate::open(&dir).unwrap();
         let options = KeyspaceOptions { separation_threshold: 500, ..Default::default() };
-        let keys = db.keyspace_with("k", options).unwrap();
+        let keys = db.create_keyspace_with("k", options).unwrap();
         for n in 0..2000u32 {
             let size = if n < 1000 { 100 } else { 1000 };
             keys.put(format!("{n:05}"), vec![n as u8; size]).unwrap();

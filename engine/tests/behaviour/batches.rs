@@ -70,7 +70,8 @@ fn one_bad_operation_refuses_all() {
 fn far_larger_than_every_buffer() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    let (a, b) = (db.keyspace("a").unwrap(), db.keyspace("b").unwrap());
+    let (a, b) =
+        (db.open_or_create_keyspace("a").unwrap(), db.open_or_create_keyspace("b").unwrap());
     let mut batch = WriteBatch::new();
     for number in 0..5000 {
         let key = common::key(number);
@@ -78,7 +79,8 @@ fn far_larger_than_every_buffer() {
     }
     db.write(batch).unwrap();
     let check = |db: &cleavedb::Db| {
-        let (a, b) = (db.keyspace("a").unwrap(), db.keyspace("b").unwrap());
+        let (a, b) =
+            (db.open_or_create_keyspace("a").unwrap(), db.open_or_create_keyspace("b").unwrap());
         for (number, item) in a.iter().enumerate() {
             let (key, value) = item.unwrap();
             assert_eq!(key, common::key(number).as_bytes());

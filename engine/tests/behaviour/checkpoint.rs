@@ -31,7 +31,7 @@ fn complete_and_independent() {
     fill(&db, 0..300, 1);
     db.compact().unwrap();
     fill(&db, 100..200, 1);
-    db.keyspace("other").unwrap().put("key", "value").unwrap();
+    db.open_or_create_keyspace("other").unwrap().put("key", "value").unwrap();
     db.checkpoint(&target).unwrap();
     // What happens to the source afterwards does not matter...
     fill(&db, 0..300, 2);
@@ -40,7 +40,10 @@ fn complete_and_independent() {
     {
         let copy = common::open(&target);
         expect(&copy, 0..300, 1);
-        assert_eq!(copy.keyspace("other").unwrap().get("key").unwrap().unwrap(), "value");
+        assert_eq!(
+            copy.open_or_create_keyspace("other").unwrap().get("key").unwrap().unwrap(),
+            "value"
+        );
         assert!(copy.check().unwrap().is_clean());
         // ...nor the other way round.
         fill(&copy, 0..300, 3);
@@ -117,7 +120,8 @@ fn one_that_was_cut_short_is_refused() {
 fn under_writes_and_compactions() {
     let dir = common::dir();
     let db = common::open(&dir.path().join("source"));
-    let (left, right) = (db.keyspace("left").unwrap(), db.keyspace("right").unwrap());
+    let (left, right) =
+        (db.open_or_create_keyspace("left").unwrap(), db.open_or_create_keyspace("right").unwrap());
     let (done, written) = (AtomicBool::new(false), AtomicUsize::new(0));
     let written_before: Vec<usize> = std::thread::scope(|scope| {
         let (db, done, written) = (&db, &done, &written);
@@ -152,7 +156,10 @@ fn under_writes_and_compactions() {
     });
     for (number, before) in written_before.into_iter().enumerate() {
         let copy = common::open(&dir.path().join(number.to_string()));
-        let (left, right) = (copy.keyspace("left").unwrap(), copy.keyspace("right").unwrap());
+        let (left, right) = (
+            copy.open_or_create_keyspace("left").unwrap(),
+            copy.open_or_create_keyspace("right").unwrap(),
+        );
         let found = right.keys().count();
         assert!(found >= before, "{found} of {before}");
         for number in 0..found {

@@ -31,7 +31,7 @@ fn open(dir: &Path, name: &'static str) -> cleavedb::Result<Db> {
 fn orders_everything() {
     let dir = common::dir();
     let db = open(dir.path(), "by value").unwrap();
-    let numbers = db.keyspace("numbers").unwrap();
+    let numbers = db.open_or_create_keyspace("numbers").unwrap();
     let all: Vec<i64> = (-300..300).collect();
     for part in 0..3 {
         for number in all.iter().filter(|number| number.rem_euclid(3) == part) {
@@ -44,7 +44,7 @@ fn orders_everything() {
         }
     }
     let check = |db: &Db| {
-        let numbers = db.keyspace("numbers").unwrap();
+        let numbers = db.open_or_create_keyspace("numbers").unwrap();
         let text = |number: &i64| number.to_string().into_bytes();
         assert!(numbers.keys().map(Result::unwrap).eq(all.iter().map(text)));
         assert!(numbers.keys().rev().map(Result::unwrap).eq(all.iter().rev().map(text)));
@@ -76,7 +76,7 @@ fn orders_everything() {
 fn another_or_none_is_refused() {
     let dir = common::dir();
     let db = open(dir.path(), "by value").unwrap();
-    db.keyspace("numbers").unwrap().put("1", "one").unwrap();
+    db.open_or_create_keyspace("numbers").unwrap().put("1", "one").unwrap();
     drop(db);
     let other = open(dir.path(), "by name").err().unwrap();
     let none = Db::builder(dir.path()).open().err().unwrap();
@@ -86,7 +86,7 @@ fn another_or_none_is_refused() {
     }
     // The other way round: one in byte order stays in byte order.
     let dir = common::dir();
-    drop(common::open(dir.path()).keyspace("numbers").unwrap());
+    drop(common::open(dir.path()).open_or_create_keyspace("numbers").unwrap());
     let error = open(dir.path(), "by value").err().unwrap();
     assert!(error.to_string().contains("cleavedb.Bytewise"), "{error}");
     common::open(dir.path()).close().unwrap();
@@ -96,7 +96,7 @@ fn another_or_none_is_refused() {
 fn prefixes_need_byte_order() {
     let dir = common::dir();
     let db = open(dir.path(), "by value").unwrap();
-    let numbers = db.keyspace("numbers").unwrap();
+    let numbers = db.open_or_create_keyspace("numbers").unwrap();
     numbers.put("1", "one").unwrap();
     numbers.put("5", "five").unwrap();
     let error = numbers.prefix("1").into_cursor().unwrap_err();
@@ -109,7 +109,7 @@ fn prefixes_need_byte_order() {
 fn ranges_end_where_they_say_in_any_order() {
     let dir = common::dir();
     let db = open(dir.path(), "by value").unwrap();
-    let numbers = db.keyspace("numbers").unwrap();
+    let numbers = db.open_or_create_keyspace("numbers").unwrap();
     for number in 0..20 {
         numbers.put(number.to_string(), "").unwrap();
     }

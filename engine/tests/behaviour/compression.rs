@@ -88,13 +88,14 @@ fn changing_the_codec_leaves_old_values_readable() {
     let value = |number: usize| vec![b'a' + (number % 26) as u8; 300];
     for number in 0..90 {
         let codec = [Codec::None, Codec::Lz4, Codec::None][number / 30];
-        let keyspace = db.keyspace_with("changing", settings(codec)).unwrap();
+        let keyspace = db.open_or_create_keyspace("changing").unwrap();
+        keyspace.set_options(settings(codec)).unwrap();
         keyspace.put(common::key(number), value(number)).unwrap();
     }
     db.compact().unwrap();
     drop(db);
     let db = common::open(dir.path());
-    for (number, item) in db.keyspace("changing").unwrap().iter().enumerate() {
+    for (number, item) in db.open_or_create_keyspace("changing").unwrap().iter().enumerate() {
         assert_eq!(item.unwrap().1, value(number));
     }
 }

@@ -29,7 +29,8 @@ fn round_of(value: &[u8]) -> u64 {
 fn a_batch_is_seen_whole_or_not_at_all() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    let spaces: Vec<Keyspace> = ["a", "b", "default"].map(|name| db.keyspace(name).unwrap()).into();
+    let spaces: Vec<Keyspace> =
+        ["a", "b", "default"].map(|name| db.open_or_create_keyspace(name).unwrap()).into();
     let keys: Vec<_> = (0..12).map(common::key).collect();
     let write = |round: u64| {
         let mut batch = WriteBatch::new();
@@ -166,7 +167,7 @@ fn the_last_writer_of_a_key_is_the_same_before_and_after_reopening() {
 fn flushes_compactions_drops_and_snapshots_at_once() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    let fixed = db.keyspace("fixed").unwrap();
+    let fixed = db.open_or_create_keyspace("fixed").unwrap();
     for number in 0..200 {
         fixed.put(common::key(number), value(7, number)).unwrap();
     }
@@ -178,7 +179,7 @@ fn flushes_compactions_drops_and_snapshots_at_once() {
         scope.spawn(move || {
             for round in 0..20 {
                 let name = format!("passing {}", round % 3);
-                let keyspace = db.keyspace(&name).unwrap();
+                let keyspace = db.open_or_create_keyspace(&name).unwrap();
                 for number in 0..60 {
                     keyspace.put(common::key(number), value(round, number)).unwrap();
                 }
@@ -223,7 +224,8 @@ fn a_close_sends_writers_away() {
             });
         }
         // Whatever is under way ends as well, and writes nothing into what another may own now.
-        for what in [Db::compact, Db::flush, |db: &Db| db.keyspace("new").map(drop)] {
+        for what in [Db::compact, Db::flush, |db: &Db| db.open_or_create_keyspace("new").map(drop)]
+        {
             let db = db.clone();
             scope.spawn(move || while what(&db).is_ok() {});
         }

@@ -41,7 +41,7 @@ impl Closed {
         let mut expected = Maps::new();
         let db = common::open_with(&place.path().join("db"), options());
         for (round, name) in ["default", "other", "default", "other"].into_iter().enumerate() {
-            let keyspace = db.keyspace(name).unwrap();
+            let keyspace = db.open_or_create_keyspace(name).unwrap();
             let map = expected.entry(name).or_default();
             for number in (round..16).step_by(1 + round) {
                 let key = common::key(number);
@@ -111,7 +111,7 @@ impl Reads<'_> {
     }
 
     fn points(&mut self, db: &Db, name: &str) {
-        let keyspace = db.existing_keyspace(name).unwrap().expect("the keyspace");
+        let keyspace = db.keyspace(name).unwrap();
         let keys: Vec<_> = (0..20).map(common::key).collect();
         for key in &keys {
             let found = keyspace.get(key);
@@ -123,7 +123,7 @@ impl Reads<'_> {
     }
 
     fn scan(&mut self, db: &Db, name: &str, forward: bool) -> Result<()> {
-        let keyspace = db.existing_keyspace(name)?.expect("the keyspace");
+        let keyspace = db.keyspace(name)?;
         let mut cursor = keyspace.cursor()?;
         if forward {
             cursor.seek_to_first()?
@@ -393,7 +393,7 @@ fn a_newer_format_is_named() {
 fn one_damaged_record_is_one_finding_with_its_key() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    let keyspace = db.keyspace("letters").unwrap();
+    let keyspace = db.open_or_create_keyspace("letters").unwrap();
     for letter in ["a", "b", "c"] {
         keyspace.put(letter, letter.repeat(5000)).unwrap();
     }

@@ -126,7 +126,8 @@ fn the_level_of_the_database_counts_unless_the_write_has_one() {
 
 /// What the child writes as its write number `number`: a batch over two keyspaces.
 fn write(db: &Db, number: usize, how: &WriteOptions) {
-    let (left, right) = (db.keyspace("left").unwrap(), db.keyspace("right").unwrap());
+    let (left, right) =
+        (db.open_or_create_keyspace("left").unwrap(), db.open_or_create_keyspace("right").unwrap());
     let key = common::key(number);
     let mut batch = WriteBatch::new();
     batch.put(&left, &key, common::value(&key, 1, number % 300)).put(&right, &key, "seen");
@@ -149,7 +150,10 @@ fn what_was_acknowledged_survives_sigkill() {
             }
             last = writer.kill().last().map_or(last, |word| word.parse().unwrap_or(last));
             let db = common::open(dir.path());
-            let (left, right) = (db.keyspace("left").unwrap(), db.keyspace("right").unwrap());
+            let (left, right) = (
+                db.open_or_create_keyspace("left").unwrap(),
+                db.open_or_create_keyspace("right").unwrap(),
+            );
             let found = left.keys().count();
             if durability != "buffered" {
                 assert!(found >= last, "{durability}: {found} of {last}");
@@ -176,7 +180,7 @@ fn child_that_writes() {
     };
     let db = common::open(&dir);
     let how = with(how.parse().unwrap());
-    let first = db.keyspace("left").unwrap().keys().count();
+    let first = db.open_or_create_keyspace("left").unwrap().keys().count();
     for number in first.. {
         write(&db, number, &how);
         child::tell(&(number + 1).to_string());

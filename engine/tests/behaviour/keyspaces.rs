@@ -7,7 +7,8 @@ use cleavedb::{Codec, ErrorKind, KeyspaceOptions, ReadOptions, Separation, Write
 fn keys_of_one_are_not_in_another() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    let (a, b) = (db.keyspace("a").unwrap(), db.keyspace("b").unwrap());
+    let (a, b) =
+        (db.open_or_create_keyspace("a").unwrap(), db.open_or_create_keyspace("b").unwrap());
     a.put("key", "of a").unwrap();
     b.put("key", "of b").unwrap();
     a.delete("other").unwrap();
@@ -22,12 +23,12 @@ fn names_that_cannot_be() {
     let dir = common::dir();
     let db = common::open(dir.path());
     for name in ["", "a\nb", "\0", &"x".repeat(256)] {
-        let error = db.keyspace(name).expect_err(name);
+        let error = db.open_or_create_keyspace(name).expect_err(name);
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("can't be the name"), "{error}");
     }
-    db.keyspace(&"ä".repeat(127)).unwrap();
-    assert!(db.existing_keyspace("nobody").unwrap().is_none());
+    db.open_or_create_keyspace(&"ä".repeat(127)).unwrap();
+    assert_eq!(db.keyspace("nobody").unwrap_err().kind(), ErrorKind::NotFound);
 }
 
 #[test]
@@ -38,13 +39,16 @@ fn many_share_one_log() {
     for round in 0..20 {
         for name in &names {
             let value = common::value(name, round, 20 + 10 * round as usize);
-            db.keyspace(name).unwrap().put(common::key(round as usize), value).unwrap();
+            db.open_or_create_keyspace(name)
+                .unwrap()
+                .put(common::key(round as usize), value)
+                .unwrap();
         }
     }
     drop(db);
     let db = common::open(dir.path());
     for name in &names {
-        let keyspace = db.existing_keyspace(name).unwrap().unwrap();
+        let keyspace = db.open_or_create_keyspace(name).unwrap();
         for round in 0..20 {
             let value = common::value(name, round, 20 + 10 * round as usize);
             assert_eq!(keyspace.get(common::key(round as usize)).unwrap().unwrap(), value);
@@ -66,17 +70,30 @@ fn settings_stay_with_the_keyspace() {
     };
     {
         let db = common::open(dir.path());
-        assert_eq!(db.keyspace_with("own", settings.clone()).unwrap().options(), settings);
-        assert_eq!(db.keyspace("of all").unwrap().options(), common::tiny_keyspace());
+        assert_eq!(db.create_keyspace_with("own", settings.clone()).unwrap().options(), settings);
+        assert_eq!(
+            db.open_or_create_keyspace("of all").unwrap().options(),
+            common::tiny_keyspace()
+        );
     }
     let changed = KeyspaceOptions { separation: Separation::AtWrite, ..settings.clone() };
     {
         let db = common::open(dir.path());
-        assert_eq!(db.keyspace("own").unwrap().options(), settings);
-        assert_eq!(db.keyspace_with("own", changed.clone()).unwrap().options(), changed);
+        assert_eq!(db.open_or_create_keyspace("own").unwrap().options(), settings);
+        // Neither opening it nor asking for one with other settings rewrites them.
+        let other = KeyspaceOptions { filter_bits_per_key: 9, ..settings.clone() };
+        let own = db.open_or_create_keyspace_with("own", other.clone()).unwrap();
+        assert_eq!(own.options(), settings);
+        let error = db.create_keyspace_with("own", other).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AlreadyExists);
+        let wrong = KeyspaceOptions { block_bytes: 1, ..settings.clone() };
+        assert_eq!(own.set_options(wrong).unwrap_err().kind(), ErrorKind::InvalidOption);
+        assert_eq!(own.options(), settings);
+        own.set_options(changed.clone()).unwrap();
+        assert_eq!(own.options(), changed);
     }
     let db = common::open(dir.path());
-    assert_eq!(db.keyspace("own").unwrap().options(), changed);
+    assert_eq!(db.open_or_create_keyspace("own").unwrap().options(), changed);
 }
 
 #[test]
@@ -91,7 +108,7 @@ fn the_default_cannot_be_dropped_nor_an_unknown_one() {
 fn dropped_under_a_cursor_and_a_snapshot() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    let keyspace = db.keyspace("doomed").unwrap();
+    let keyspace = db.open_or_create_keyspace("doomed").unwrap();
     for number in 0..300 {
         let key = common::key(number);
         keyspace.put(&key, common::value(&key, 1, 200)).unwrap();
@@ -131,14 +148,14 @@ fn dropped_under_a_cursor_and_a_snapshot() {
 fn a_name_used_again_begins_empty() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    db.keyspace("again").unwrap().put("old", "1").unwrap();
+    db.open_or_create_keyspace("again").unwrap().put("old", "1").unwrap();
     db.drop_keyspace("again").unwrap();
-    let again = db.keyspace("again").unwrap();
+    let again = db.open_or_create_keyspace("again").unwrap();
     assert_eq!(common::pairs(&again), []);
     again.put("new", "2").unwrap();
     drop((db, again));
     let db = common::open(dir.path());
-    let again = db.existing_keyspace("again").unwrap().unwrap();
+    let again = db.open_or_create_keyspace("again").unwrap();
     assert_eq!(common::pairs(&again), [(b"new".to_vec(), b"2".to_vec())]);
 }
 
@@ -149,14 +166,17 @@ fn log_records_of_a_dropped_one_never_come_back() {
         let db = common::open(dir.path());
         // Not flushed, so that the log holds it, and so does the log at every later opening.
         db.default_keyspace().put("holds the log", "1").unwrap();
-        db.keyspace("gone").unwrap().put("ghost", "boo").unwrap();
+        db.open_or_create_keyspace("gone").unwrap().put("ghost", "boo").unwrap();
         db.drop_keyspace("gone").unwrap();
     }
     // The manifest of the next opening knows nothing of it any more...
     assert_eq!(common::open(dir.path()).keyspaces(), ["default"]);
     // ...but the log does, at this one and the last.
-    assert_eq!(common::pairs(&common::open(dir.path()).keyspace("new").unwrap()), []);
+    assert_eq!(
+        common::pairs(&common::open(dir.path()).open_or_create_keyspace("new").unwrap()),
+        []
+    );
     let db = common::open(dir.path());
-    assert_eq!(common::pairs(&db.keyspace("new").unwrap()), []);
+    assert_eq!(common::pairs(&db.open_or_create_keyspace("new").unwrap()), []);
     assert_eq!(db.default_keyspace().get("holds the log").unwrap().unwrap(), "1");
 }

@@ -84,7 +84,7 @@ fn invalid_argument() {
         [
             failed("put", keyspace.put(&long, "")),
             failed("delete", keyspace.delete(&long)),
-            failed("name", db.keyspace("")),
+            failed("name", db.open_or_create_keyspace("")),
             failed("snapshot", keyspace.get_with("key", &elsewhere)),
             failed("batch", db.write(mixed)),
             failed("prefix", backward.prefix("a").next().unwrap()),
@@ -99,7 +99,7 @@ fn invalid_option() {
     let dir = common::dir();
     let db = common::open(dir.path());
     let tiny = KeyspaceOptions { block_bytes: 1, ..KeyspaceOptions::default() };
-    let keyspace = failed("keyspace", db.keyspace_with("new", tiny));
+    let keyspace = failed("keyspace", db.create_keyspace_with("new", tiny));
     db.close().unwrap();
     let order = Db::builder(dir.path()).comparator("default", Arc::new(Backward));
     expect(
@@ -134,7 +134,7 @@ fn wrong_state() {
 fn read_only_locked_closed_and_dropped() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    let dropped = db.keyspace("dropped").unwrap();
+    let dropped = db.open_or_create_keyspace("dropped").unwrap();
     db.drop_keyspace("dropped").unwrap();
     let mut batch = WriteBatch::new();
     batch.put(&dropped, "key", "value");

@@ -54,7 +54,7 @@ fn a_cursor_of_a_closed_database_says_so() {
 fn what_was_made_before_a_drop_goes_on_reading() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    let keyspace = db.keyspace("doomed").unwrap();
+    let keyspace = db.open_or_create_keyspace("doomed").unwrap();
     fill(&keyspace, 1);
     let mut cursor = keyspace.cursor().unwrap();
     let (all, keys, backwards) = (keyspace.iter(), keyspace.keys(), keyspace.iter());

@@ -357,7 +357,7 @@ impl World {
         let names: Vec<_> = self.now.keys().cloned().collect();
         assert_eq!(self.db().keyspaces(), names);
         for (name, map) in &self.now {
-            let keyspace = self.db().existing_keyspace(name).unwrap().unwrap();
+            let keyspace = self.db().keyspace(name).unwrap();
             let expected: Vec<_> = map.iter().map(clone_pair).collect();
             assert_eq!(common::pairs(&keyspace), expected);
             let backward: Vec<_> = keyspace.keys().rev().map(|key| key.unwrap()).collect();

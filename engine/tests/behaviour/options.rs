@@ -79,7 +79,7 @@ fn each_wrong_one_of_a_keyspace_is_named() {
     for (name, change) in WRONG_OF_KEYSPACE {
         let mut options = common::tiny_keyspace();
         change(&mut options);
-        let error = db.keyspace_with("new", options).expect_err(name);
+        let error = db.create_keyspace_with("new", options).expect_err(name);
         assert!(error.to_string().starts_with(&format!("{name} is ")), "{error}");
     }
     assert_eq!(db.keyspaces(), ["default"]);
@@ -112,7 +112,8 @@ fn a_changed_threshold_leaves_old_values_readable() {
     for (round, threshold) in [Some(0), None, Some(100), None, Some(0)].into_iter().enumerate() {
         let db = common::open(dir.path());
         // Also for what is replayed: it was written under the settings before.
-        let keyspace = db.keyspace_with("changing", common::separating(threshold)).unwrap();
+        let keyspace = db.open_or_create_keyspace("changing").unwrap();
+        keyspace.set_options(common::separating(threshold)).unwrap();
         for old in 0..round {
             for number in 0..20 {
                 let key = format!("{old} {number}");
@@ -248,8 +249,11 @@ fn writers_never_wait_for_a_compaction_that_nothing_starts() {
     }
     // What is new, or changes, is held to what writers wait for.
     let above = KeyspaceOptions { level0_trigger: 10, ..common::tiny_keyspace() };
-    for name in ["default", "new"] {
-        let error = db.keyspace_with(name, above.clone()).unwrap_err();
+    let refused = [
+        db.default_keyspace().set_options(above.clone()).unwrap_err(),
+        db.create_keyspace_with("new", above).unwrap_err(),
+    ];
+    for error in refused {
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(
             error.to_string().contains("level0_trigger is 10, it must be from 1 to 9"),

@@ -68,17 +68,17 @@ fn everything_is_read_and_nothing_changes() {
 #[test]
 fn every_write_is_refused() {
     let dir = common::dir();
-    common::open(dir.path()).keyspace("known").unwrap().put("key", "value").unwrap();
+    common::open(dir.path()).open_or_create_keyspace("known").unwrap().put("key", "value").unwrap();
     let before = bytes(dir.path());
     let db = open(dir.path());
-    let known = db.keyspace("known").unwrap();
+    let known = db.open_or_create_keyspace("known").unwrap();
     let mut batch = WriteBatch::new();
     batch.put(&known, "key", "new");
     for error in [
         known.put("key", "new").unwrap_err(),
         known.delete("key").unwrap_err(),
         db.write(batch).unwrap_err(),
-        db.keyspace("new").err().unwrap(),
+        db.open_or_create_keyspace("new").err().unwrap(),
         db.drop_keyspace("known").unwrap_err(),
         db.flush().unwrap_err(),
         db.compact().unwrap_err(),

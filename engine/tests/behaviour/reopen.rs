@@ -55,7 +55,7 @@ fn handles_outlive_a_close() {
         other.flush().unwrap_err(),
         other.sync().unwrap_err(),
         other.wait_idle().unwrap_err(),
-        other.keyspace("new").err().unwrap(),
+        other.open_or_create_keyspace("new").err().unwrap(),
         keyspace.multi_get(&["a"]).remove(0).unwrap_err(),
     ] {
         assert_eq!(error.kind(), ErrorKind::Closed, "{error}");

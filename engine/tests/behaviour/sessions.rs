@@ -111,7 +111,7 @@ fn one_without_a_write_changes_no_file_but_the_lock() {
     let dir = common::dir();
     for number in 0..30 {
         let db = open(dir.path());
-        let side = db.keyspace("side").unwrap();
+        let side = db.open_or_create_keyspace("side").unwrap();
         side.put(common::key(number), value(number, 10)).unwrap();
         side.delete(common::key(number / 2)).unwrap();
         db.default_keyspace().put(common::key(number), value(number, 2000)).unwrap();
@@ -123,7 +123,10 @@ fn one_without_a_write_changes_no_file_but_the_lock() {
         for _ in 0..2 {
             let db = open(dir.path());
             assert!(db.default_keyspace().get(common::key(number)).unwrap().is_some());
-            assert_eq!(db.keyspace("side").unwrap().iter().count(), number - number / 2);
+            assert_eq!(
+                db.open_or_create_keyspace("side").unwrap().iter().count(),
+                number - number / 2
+            );
             db.sync().unwrap();
             db.close().unwrap();
         }

@@ -5,7 +5,7 @@ use cleavedb::{Db, ErrorKind, Keyspace, Range, ReadOptions};
 
 fn set_all(db: &Db, version: u64) {
     for name in ["default", "other"] {
-        let keyspace = db.keyspace(name).unwrap();
+        let keyspace = db.open_or_create_keyspace(name).unwrap();
         for number in 0..40 {
             let bytes = if number % 2 == 0 { 20 } else { 200 };
             let key = common::key(number);
@@ -21,7 +21,7 @@ fn set_all(db: &Db, version: u64) {
 fn contents(db: &Db, snapshot: &cleavedb::Snapshot) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut pairs = Vec::new();
     for name in ["default", "other"] {
-        let keyspace = db.keyspace(name).unwrap();
+        let keyspace = db.open_or_create_keyspace(name).unwrap();
         let mut cursor = keyspace.cursor_with(&ReadOptions::new().snapshot(snapshot)).unwrap();
         cursor.seek_to_first().unwrap();
         while cursor.valid() {
@@ -120,7 +120,7 @@ fn before_a_keyspace_began_it_is_empty() {
     let dir = common::dir();
     let db = common::open(dir.path());
     let snapshot = db.snapshot();
-    let keyspace = db.keyspace("later").unwrap();
+    let keyspace = db.open_or_create_keyspace("later").unwrap();
     keyspace.put("key", "value").unwrap();
     assert!(keyspace.get_with("key", &ReadOptions::new().snapshot(&snapshot)).unwrap().is_none());
 }

@@ -11,7 +11,7 @@ pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 pub fn contents_of(db: &Db) -> Contents {
     let mut contents = Contents::new();
     for name in db.keyspaces() {
-        let keyspace = db.keyspace(&name).unwrap();
+        let keyspace = db.open_or_create_keyspace(&name).unwrap();
         let pairs: BTreeMap<_, _> = keyspace
             .iter()
             .map(|item| item.unwrap_or_else(|error| panic!("{name}: {error}")))

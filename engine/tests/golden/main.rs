@@ -98,7 +98,7 @@ fn i11_each_can_be_written_to() {
 /// Overwrites, deletes and adds keys in every keyspace.
 fn change(db: &Db, contents: &mut Contents) {
     for (name, pairs) in contents {
-        let keyspace = db.keyspace(name).unwrap();
+        let keyspace = db.open_or_create_keyspace(name).unwrap();
         let keys: Vec<_> = pairs.keys().cloned().collect();
         for key in keys.iter().step_by(3) {
             keyspace.delete(key).unwrap();

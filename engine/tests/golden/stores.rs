@@ -105,7 +105,8 @@ impl Maker {
     }
 
     fn keyspace(&mut self, name: &str, options: KeyspaceOptions) {
-        self.db.keyspace_with(name, options).unwrap();
+        let keyspace = self.db.open_or_create_keyspace(name).unwrap();
+        keyspace.set_options(options).unwrap();
         self.contents.entry(name.to_owned()).or_default();
     }
 

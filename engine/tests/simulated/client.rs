@@ -4,7 +4,8 @@ use crate::model::{Contents, Model, Write, difference};
 use cleavedb::env::Env;
 use cleavedb::env::sim::Simulation;
 use cleavedb::{
-    Db, Durability, Error, KeyspaceOptions, Options, Separation, WriteBatch, WriteOptions,
+    Db, Durability, Error, ErrorKind, KeyspaceOptions, Options, Separation, WriteBatch,
+    WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -160,7 +161,8 @@ impl Client {
         if self.model.life(name).is_none() {
             self.model.begin_create(name);
         }
-        let created = self.db().keyspace_with(name, options);
+        let created = self.db().open_or_create_keyspace_with(name, options.clone());
+        let created = created.and_then(|keyspace| keyspace.set_options(options));
         if self.outcome("create a keyspace", created)?.is_some() {
             self.model.settle_name(name);
         }
@@ -210,7 +212,7 @@ impl Client {
     fn write_now(&self, operations: &[Operation], options: &WriteOptions) -> Result<(), Error> {
         let db = self.db();
         if let [(name, key, value)] = operations {
-            let keyspace = existing(db, name)?;
+            let keyspace = db.keyspace(name)?;
             return match value {
                 Some(value) => keyspace.put_with(key, value, options),
                 None => keyspace.delete_with(key, options),
@@ -218,7 +220,7 @@ impl Client {
         }
         let mut batch = WriteBatch::new();
         for (name, key, value) in operations {
-            let keyspace = existing(db, name)?;
+            let keyspace = db.keyspace(name)?;
             match value {
                 Some(value) => batch.put(&keyspace, key, value),
                 None => batch.delete(&keyspace, key),
@@ -329,17 +331,13 @@ impl Client {
     }
 }
 
-fn existing(db: &Db, name: &str) -> Result<cleavedb::Keyspace, Error> {
-    let missing = || Error::not_found(name);
-    db.existing_keyspace(name)?.ok_or_else(missing)
-}
-
 /// Everything, read forwards with values, backwards, and key by key.
 pub fn read_all(db: &Db) -> Result<BTreeMap<String, Contents>, Error> {
     let mut all = BTreeMap::new();
     for name in db.keyspaces() {
-        let Some(keyspace) = db.existing_keyspace(&name)? else {
-            continue;
+        let keyspace = match db.keyspace(&name) {
+            Err(error) if error.kind() == ErrorKind::NotFound => continue,
+            found => found?,
         };
         let mut contents = Contents::new();
         for item in keyspace.iter() {

@@ -95,7 +95,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
         db.pause_gc();
         // Enough keys for a liveness scan to be asked in its midst whether to go on.
         let plain = KeyspaceOptions { block_codec: Codec::None, ..inline_options() };
-        let small = db.keyspace_with("small", plain).unwrap();
+        let small = db.create_keyspace_with("small", plain).unwrap();
         for first in (0..20_000).step_by(500) {
             let mut batch = WriteBatch::new();
             (first..first + 500).for_each(|number| {
@@ -211,7 +211,7 @@ fn what_can_be_done_is_done_beside_holes_that_cannot() {
 fn write_beside(db: &Db, live_percent: usize, is_over: &AtomicBool) {
     // It waits for no flush.
     let settings = KeyspaceOptions { memtable_bytes: 64 << 10, ..db.default_keyspace().options() };
-    let beside = db.keyspace_with("beside", settings).unwrap();
+    let beside = db.create_keyspace_with("beside", settings).unwrap();
     let mut number = 0;
     while !is_over.load(Ordering::Relaxed) {
         let mut batch = WriteBatch::new();

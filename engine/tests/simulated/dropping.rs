@@ -8,10 +8,9 @@ use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
 use cleavedb::env::threads::{Join, Threads};
 use cleavedb::{
-    Db, Durability, Error, Keyspace, KeyspaceOptions, Options, WriteBatch, WriteOptions,
+    Db, Durability, Error, ErrorKind, Keyspace, KeyspaceOptions, Options, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -92,7 +91,7 @@ fn a_keyspace_is_dropped_between_two_commits() {
         simulation.limit_steps(STEPS);
         simulation.run(|| {
             let db = open(&env, roomy());
-            let passing = db.keyspace(NAME).unwrap();
+            let passing = db.open_or_create_keyspace(NAME).unwrap();
             passing.put("first", "1").unwrap();
             db.flush().unwrap();
             let mut threads = Vec::new();
@@ -123,7 +122,7 @@ fn a_keyspace_is_dropped_between_two_commits() {
             let seen = db.visible_seqno();
             assert_eq!(db.keyspaces(), ["default"]);
             // Created anew at once, it has nothing of what is refused meanwhile.
-            let again = db.keyspace(NAME).unwrap();
+            let again = db.open_or_create_keyspace(NAME).unwrap();
             is_over.store(true, Ordering::Relaxed);
             join_all(threads);
             assert!(goes_on || db.visible_seqno() == seen, "seed {seed}: a commit after the drop");
@@ -143,7 +142,7 @@ fn i09_a_drop_that_fails_is_noticed_by_nobody() {
         simulation.limit_steps(STEPS);
         let count = simulation.run(|| {
             let db = open(&env, roomy());
-            let passing = db.keyspace(NAME).unwrap();
+            let passing = db.open_or_create_keyspace(NAME).unwrap();
             passing.put("first", "1").unwrap();
             db.flush().unwrap();
             db.wait_idle().unwrap();
@@ -157,12 +156,13 @@ fn i09_a_drop_that_fails_is_noticed_by_nobody() {
                     assert!(writer.get("first").unwrap().is_some());
                 }
             });
-            let full = FaultPlan::new(Call::Write).on(".man").error(ErrorKind::StorageFull);
+            let full =
+                FaultPlan::new(Call::Write).on(".man").error(std::io::ErrorKind::StorageFull);
             simulation.fail(full.for_good());
             env.threads.sleep(Duration::from_micros(40 * seed));
             for _ in 0..3 {
                 let error = db.drop_keyspace(NAME).unwrap_err();
-                assert_eq!(error.kind(), cleavedb::ErrorKind::DiskFull, "{error}");
+                assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
             }
             is_over.store(true, Ordering::Relaxed);
             join_all(vec![writes]);
@@ -173,7 +173,7 @@ fn i09_a_drop_that_fails_is_noticed_by_nobody() {
         let env = simulation.restart(Survivors::LoseAll);
         simulation.run(|| {
             let db = open(&env, roomy());
-            let passing = db.existing_keyspace(NAME).unwrap().expect("it was not dropped");
+            let passing = db.keyspace(NAME).expect("it was not dropped");
             assert_eq!(passing.prefix("n").count(), count);
         });
     }
@@ -225,7 +225,7 @@ fn write_in(db: &Db, passing: &Keyspace, known: &Known, life: usize, first: usiz
 fn lives(env: &Env, db: &Db, known: &Known) -> Result<(), Error> {
     for life in 0..4 {
         note(known, life, |_| {});
-        let passing = db.keyspace(NAME)?;
+        let passing = db.open_or_create_keyspace(NAME)?;
         note(known, life, |it| it.is_created = true);
         let mut threads = Vec::new();
         for first in 0..2 {
@@ -277,12 +277,13 @@ fn recover(env: &Env, known: &[Life]) {
         assert!(it.synced.iter().all(is_there), "the other half of life {life} is lost");
     }
     let last = known.iter().rposition(|it| it.is_created);
-    match db.existing_keyspace(NAME).unwrap() {
-        None => {
+    match db.keyspace(NAME) {
+        Err(error) => {
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
             let may_be_gone = last.is_none_or(|last| known[last].is_dropping);
             assert!(may_be_gone, "life {last:?} is gone");
         }
-        Some(passing) => {
+        Ok(passing) => {
             let found = contents(&passing);
             // The one whose creation was cut short, or the last that was not dropped.
             let first = known.iter().rposition(|it| it.is_dropped).map_or(0, |life| life + 1);
@@ -304,12 +305,12 @@ fn recover(env: &Env, known: &[Life]) {
             db.drop_keyspace(NAME).unwrap();
         }
     }
-    let again = db.keyspace(NAME).unwrap();
+    let again = db.open_or_create_keyspace(NAME).unwrap();
     assert_eq!(contents(&again).len(), 0, "what was dropped came back");
     again.put("new", value(1, 300)).unwrap();
     db.close().unwrap();
     let db = open(env, tiny_options());
-    assert_eq!(contents(&db.keyspace(NAME).unwrap()).len(), 1);
+    assert_eq!(contents(&db.open_or_create_keyspace(NAME).unwrap()).len(), 1);
     assert_eq!(contents(&db.default_keyspace()), default);
 }
 

@@ -153,7 +153,7 @@ fn works(env: &Env, dice: &Dice<'_>, options: &Options) -> bool {
     // Settings of a keyspace change while it is in use.
     let mut changed = db.default_keyspace().options();
     dice.set_keyspace(dice.below(8), &mut changed);
-    if let Err(error) = db.keyspace_with("default", changed) {
+    if let Err(error) = db.default_keyspace().set_options(changed) {
         refused(&error);
     }
     write(dice, &db, &mut contents);

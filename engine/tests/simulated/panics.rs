@@ -66,7 +66,7 @@ fn batch(keyspace: &Keyspace, writer: usize, round: u32) -> WriteBatch {
 
 /// Writes until it fails; how many rounds were acknowledged.
 fn write(db: &Db, writer: usize) -> u32 {
-    let keyspace = db.keyspace("fragile").unwrap();
+    let keyspace = db.open_or_create_keyspace("fragile").unwrap();
     for round in 0..60 {
         if let Err(error) = db.write(batch(&keyspace, writer, round)) {
             assert_names_the_panic::<()>(Err(error));
@@ -79,7 +79,7 @@ fn write(db: &Db, writer: usize) -> u32 {
 /// What is there of a writer: as much as was acknowledged, and whole batches beyond that, at most
 /// `unknown` of them.
 fn check(db: &Db, writer: usize, acknowledged: u32, unknown: u32) {
-    let keyspace = db.keyspace("fragile").unwrap();
+    let keyspace = db.open_or_create_keyspace("fragile").unwrap();
     let there = (0..60).take_while(|&round| {
         let [one, other] = [key(writer, round), key(9, writer as u32 * 1000 + round)]
             .map(|key| keyspace.get(key).unwrap());
@@ -100,7 +100,7 @@ fn i1_a_panic_in_the_leading_writer_ends_writing_and_nobody_waits() {
         let acknowledged = simulation.run(|| {
             let comparator = Fragile::new("writer");
             let db = open(&env, comparator.clone(), tiny_options());
-            db.keyspace("fragile").unwrap();
+            db.open_or_create_keyspace("fragile").unwrap();
             comparator.left.store(50 + seed * 7, Relaxed);
             let writers = (0..3).map(|writer| {
                 let (db, done) = (db.clone(), Arc::new(AtomicU64::new(0)));
@@ -114,7 +114,7 @@ fn i1_a_panic_in_the_leading_writer_ends_writing_and_nobody_waits() {
                 done.load(Relaxed) as u32
             });
             let done: Vec<u32> = done.collect();
-            let keyspace = db.keyspace("fragile").unwrap();
+            let keyspace = db.open_or_create_keyspace("fragile").unwrap();
             assert!(done.iter().any(|&rounds| rounds < 60), "it panicked");
             assert_names_the_panic(keyspace.put("more", "1"));
             assert_names_the_panic(db.flush());
@@ -130,7 +130,7 @@ fn i1_a_panic_in_the_leading_writer_ends_writing_and_nobody_waits() {
             // What a write that failed was about to do may have been done.
             (0..3).for_each(|writer| check(&db, writer, acknowledged[writer], 1));
             assert!(db.check().unwrap().is_clean());
-            db.keyspace("fragile").unwrap().put("more", "1").unwrap();
+            db.open_or_create_keyspace("fragile").unwrap().put("more", "1").unwrap();
             db.close().unwrap();
         });
     }
@@ -153,7 +153,7 @@ fn panics_on(thread: &'static str, seed: u64) -> bool {
     let panicked = simulation.run(|| {
         let comparator = Fragile::new(thread);
         let db = open(&env, comparator.clone(), tiny_options());
-        let keyspace = db.keyspace("fragile").unwrap();
+        let keyspace = db.open_or_create_keyspace("fragile").unwrap();
         comparator.left.store(seed, Relaxed);
         let outcome = (0..400_u32).try_for_each(|round| {
             let key = format!("{:02}", round * 7 % 50);

@@ -226,7 +226,8 @@ fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
     };
     let options = Options { gc, ..tiny_options() };
     let db = Db::builder(DIR).options(options).env(env.clone()).open()?;
-    let keyspaces = [db.default_keyspace(), db.keyspace_with("side", inline_options())?];
+    let keyspaces =
+        [db.default_keyspace(), db.open_or_create_keyspace_with("side", inline_options())?];
     Ok((db, keyspaces))
 }
 

@@ -100,7 +100,7 @@ fn a_comparator_that_contradicts_a_table_is_told() {
     simulation.run(|| {
         let comparator = Arc::new(Renamed::default());
         let db = builder(&env).comparator("renamed", comparator.clone()).open().unwrap();
-        let keyspace = db.keyspace("renamed").unwrap();
+        let keyspace = db.open_or_create_keyspace("renamed").unwrap();
         keyspace.put("a", "1").unwrap();
         db.flush().unwrap();
         comparator.0.store(true, Relaxed);

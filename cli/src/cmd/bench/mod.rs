@@ -16,7 +16,7 @@ use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::text::parse_size;
 use clap::Args;
-use cleavedb::{Codec, Db, Keyspace, KeyspaceOptions, Options, Result, Separation, WriteOptions};
+use cleavedb::{Codec, Db, Keyspace, Options, Result, Separation, WriteOptions};
 use std::thread;
 use std::time::Duration;
 use values::ValueSource;
@@ -163,10 +163,8 @@ fn stay_idle(seconds: u64) {
 fn keyspace(db: &Db, args: &Bench) -> Result<Keyspace> {
     let store = &args.store;
     let name = &args.target.keyspace;
-    let mut options = match db.existing_keyspace(name)? {
-        Some(existing) => existing.options(),
-        None => KeyspaceOptions::default(),
-    };
+    let keyspace = db.open_or_create_keyspace(name)?;
+    let mut options = keyspace.options();
     if let Some(mib) = store.memtable_mb {
         options.memtable_bytes = mib << 20;
     }
@@ -180,7 +178,8 @@ fn keyspace(db: &Db, args: &Bench) -> Result<Keyspace> {
     }
     options.block_codec = store.block_codec.unwrap_or(options.block_codec);
     options.value_codec = store.value_codec.unwrap_or(options.value_codec);
-    db.keyspace_with(name, options)
+    keyspace.set_options(options)?;
+    Ok(keyspace)
 }
 
 fn parse_threshold(text: &str) -> Result<Threshold, String> {

@@ -41,7 +41,7 @@ pub(crate) struct Shell {
 
 pub(crate) fn run(args: &Shell) -> Outcome {
     let db = open::to_fill(&args.target.dir, Options::default())?;
-    let keyspace = db.keyspace(&args.target.keyspace)?;
+    let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
     let options = WriteOptions::new().durability(args.durable.durability);
     let interactive = io::stdin().is_terminal() && Output::is_terminal();
     let mut session = Session::new(&db, keyspace, options, interactive);

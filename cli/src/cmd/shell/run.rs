@@ -94,7 +94,7 @@ impl<'a> Session<'a> {
             ("use", [name]) => {
                 let name = std::str::from_utf8(name)
                     .map_err(|_| Error::invalid_argument("the name of a keyspace is UTF-8 text"))?;
-                self.keyspace = self.db.keyspace(name)?;
+                self.keyspace = self.db.open_or_create_keyspace(name)?;
             }
             ("sync", []) => self.db.sync()?,
             ("flush", []) => self.db.flush()?,

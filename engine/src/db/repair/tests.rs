@@ -15,7 +15,8 @@ fn fill(dir: &Path) -> Model {
     let db = crate::open(dir).unwrap();
     let options =
         KeyspaceOptions { separation_threshold: 200, table_bytes: 8 << 10, ..Default::default() };
-    let keys = db.keyspace_with("default", options).unwrap();
+    let keys = db.default_keyspace();
+    keys.set_options(options).unwrap();
     let mut model = Model::new();
     for round in 0..5u32 {
         for n in 0..300u32 {
@@ -180,7 +181,7 @@ fn i6_what_was_deleted_stays_deleted() {
 fn keyspaces_are_told_apart() {
     let dir = doc_dir("repair-keyspaces");
     let db = crate::open(&dir).unwrap();
-    let other = db.keyspace("other").unwrap();
+    let other = db.create_keyspace("other").unwrap();
     db.default_keyspace().put("a", vec![1; 2000]).unwrap();
     other.put("a", vec![2; 2000]).unwrap();
     db.flush().unwrap();
@@ -247,7 +248,7 @@ fn remove_manifests(dir: &Path) {
 }
 
 fn get(db: &Db, keyspace: &str, key: &str) -> Option<Vec<u8>> {
-    let keyspace = db.existing_keyspace(keyspace).unwrap()?;
+    let keyspace = db.keyspace(keyspace).ok()?;
     keyspace.get(key).unwrap().map(|value| value.to_vec())
 }
 
@@ -255,7 +256,7 @@ fn get(db: &Db, keyspace: &str, key: &str) -> Option<Vec<u8>> {
 /// which the manifest has no trace any more.
 fn fill_and_drop(dir: &Path) {
     let db = crate::open(dir).unwrap();
-    let gone = db.keyspace("gone").unwrap();
+    let gone = db.open_or_create_keyspace("gone").unwrap();
     gone.put("a", vec![1; 2000]).unwrap();
     gone.put("b", "small").unwrap();
     db.default_keyspace().put("kept", vec![2; 2000]).unwrap();
@@ -284,13 +285,13 @@ fn a_dropped_keyspace_stays_dropped() {
 fn a_drop_behind_damage_in_the_manifest_still_counts() {
     let dir = doc_dir("repair-drop-salvaged");
     let db = crate::open(&dir).unwrap();
-    let gone = db.keyspace("gone").unwrap();
+    let gone = db.open_or_create_keyspace("gone").unwrap();
     gone.put("a", vec![1; 2000]).unwrap();
     db.default_keyspace().put("kept", vec![2; 2000]).unwrap();
     db.flush().unwrap();
     db.close().unwrap();
     let db = crate::open(&dir).unwrap();
-    db.keyspace("more").unwrap().put("m", "in the log").unwrap();
+    db.open_or_create_keyspace("more").unwrap().put("m", "in the log").unwrap();
     db.drop_keyspace("gone").unwrap();
     db.close().unwrap();
     let manifest = files(&dir, ".man").pop().unwrap();
@@ -313,14 +314,14 @@ fn without_a_manifest_tables_say_whose_they_are() {
     let builder = || Db::builder(&dir).comparator("back", Arc::new(Backwards));
     let db = builder().open().unwrap();
     for name in ["default", "other", "back"] {
-        let keys = db.keyspace(name).unwrap();
+        let keys = db.open_or_create_keyspace(name).unwrap();
         for key in ["a", "b", "c"] {
             keys.put(key, format!("{key} of {name}")).unwrap();
         }
     }
     db.flush().unwrap();
-    db.keyspace("young").unwrap().put("y", "in no table yet").unwrap();
-    db.keyspace("other").unwrap().put("b", "newer").unwrap();
+    db.open_or_create_keyspace("young").unwrap().put("y", "in no table yet").unwrap();
+    db.open_or_create_keyspace("other").unwrap().put("b", "newer").unwrap();
     db.close().unwrap();
     remove_manifests(&dir);
     let error = Db::repair(&dir).unwrap_err();
@@ -338,11 +339,12 @@ fn without_a_manifest_tables_say_whose_they_are() {
     assert_eq!(get(&db, young, "y").unwrap(), b"in no table yet");
     assert_eq!(get(&db, "default", "b").unwrap(), b"b of default");
     assert_eq!(get(&db, "other", "b").unwrap(), b"newer");
-    let back: Vec<_> = db.keyspace("back").unwrap().keys().map(Result::unwrap).collect();
+    let back: Vec<_> =
+        db.open_or_create_keyspace("back").unwrap().keys().map(Result::unwrap).collect();
     assert_eq!(back, [b"c".to_vec(), b"b".to_vec(), b"a".to_vec()]);
     db.check().unwrap();
     // An id that only the log knows is not given to anybody else.
-    db.keyspace("new").unwrap().put("n", "n").unwrap();
+    db.open_or_create_keyspace("new").unwrap().put("n", "n").unwrap();
     db.close().unwrap();
     remove_manifests(&dir);
     builder().repair().unwrap();
@@ -355,7 +357,7 @@ fn without_a_manifest_tables_say_whose_they_are() {
 fn keyspaces_without_a_manifest_are_ordered_as_asked() {
     let dir = doc_dir("repair-order-asked");
     let db = crate::open(&dir).unwrap();
-    let young = db.keyspace_with("young", KeyspaceOptions::default()).unwrap();
+    let young = db.create_keyspace_with("young", KeyspaceOptions::default()).unwrap();
     young.put("a", "1").unwrap();
     db.default_keyspace().put("d", "2").unwrap();
     db.close().unwrap();

@@ -11,7 +11,7 @@ use crate::version::files::names;
 fn i05_a_handle_on_what_was_dropped_keeps_nothing() {
     let dir = doc_dir("dropped-handle");
     let db = open(&dir);
-    let doomed = db.keyspace("doomed").unwrap();
+    let doomed = db.create_keyspace("doomed").unwrap();
     // Waiting in a memtable, whose values are in the log.
     (0..100).for_each(|number| doomed.put(format!("{number:03}"), vec![1; 500]).unwrap());
     (0..100).for_each(|number| put(&db, &format!("{number:03}"), 1));
@@ -32,5 +32,7 @@ fn i05_a_handle_on_what_was_dropped_keeps_nothing() {
         let path = names::segment(&set.tables().dir, id);
         assert!(!path.exists(), "{} is kept", path.display());
     }
-    assert!(doomed.flush().is_ok() && doomed.put("more", "1").is_err());
+    for refused in [doomed.flush(), doomed.put("more", "1")] {
+        assert_eq!(refused.unwrap_err().kind(), crate::ErrorKind::KeyspaceDropped);
+    }
 }
