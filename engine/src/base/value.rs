@@ -87,7 +87,7 @@ impl<T: AsRef<[u8]> + ?Sized> PartialEq<T> for Value {
 
 impl fmt::Debug for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Values are the user's secrets: they are in no log unless the user puts them there.
+        // Values may be secret, so no log shows them unless the user writes them there.
         write!(f, "Value({} bytes)", self.len())
     }
 }

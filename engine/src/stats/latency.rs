@@ -1,19 +1,20 @@
-//! Latencies as histograms that any thread can add to without a lock. A library's histogram would
-//! need one, and floor 0 has none.
+//! Latency histograms that any thread can add to without a lock. A histogram of a library would
+//! need locks, which floor 0 does not have.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Each power of two is divided into this many buckets, as a power of two: a quantile is at most
-/// one sixteenth above the truth.
+/// The binary logarithm of the number of buckets per power of two. With 16 buckets, a quantile is
+/// at most one sixteenth too large.
 const PRECISION_BITS: u32 = 4;
 const PER_OCTAVE: usize = 1 << PRECISION_BITS;
-/// Longer latencies than 2^40 ns, 18 minutes, are counted as that.
+/// The bound of the buckets: latencies from 2^40 ns (18 minutes) on count in the last bucket.
 const MAX_BITS: u32 = 40;
 const BUCKETS: usize = (MAX_BITS - PRECISION_BITS + 1) as usize * PER_OCTAVE;
 
-/// A histogram that is being filled. Adding costs three relaxed atomic additions.
+/// A latency histogram that any thread can add to. Adding costs two relaxed atomic additions, and a
+/// third operation if the latency is a new maximum.
 pub struct LatencyHistogram {
     buckets: Box<[AtomicU64]>,
     nanos: AtomicU64,
@@ -33,7 +34,7 @@ impl fmt::Debug for LatencyHistogram {
     }
 }
 
-/// The bucket of a latency in nanoseconds.
+/// Returns the bucket of a latency in nanoseconds.
 fn bucket_of(nanos: u64) -> usize {
     let nanos = nanos.min((1 << MAX_BITS) - 1);
     if nanos < PER_OCTAVE as u64 {
@@ -43,7 +44,7 @@ fn bucket_of(nanos: u64) -> usize {
     shift as usize * PER_OCTAVE + (nanos >> shift) as usize
 }
 
-/// The largest latency of a bucket, in nanoseconds.
+/// Returns the largest latency of a bucket, in nanoseconds.
 fn upper_bound(bucket: usize) -> u64 {
     if bucket < 2 * PER_OCTAVE {
         return bucket as u64;
@@ -59,13 +60,15 @@ impl LatencyHistogram {
         let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.buckets[bucket_of(nanos)].fetch_add(1, Ordering::Relaxed);
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
-        // Most latencies are below the maximum: a load is cheaper than an exchange.
+        // Most latencies are below the maximum, so a load first is cheaper than always calling
+        // `fetch_max`.
         if nanos > self.max.load(Ordering::Relaxed) {
             self.max.fetch_max(nanos, Ordering::Relaxed);
         }
     }
 
-    /// The latencies so far. While others add, the numbers may be one sample apart.
+    /// Returns the latencies so far. While other threads add, the numbers may differ by their
+    /// samples.
     pub fn read(&self) -> LatencyStats {
         let buckets: Vec<u64> = self.buckets.iter().map(|it| it.load(Ordering::Relaxed)).collect();
         LatencyStats {
@@ -101,32 +104,33 @@ pub struct LatencyStats {
 }
 
 impl LatencyStats {
-    /// One of this many point reads, writes and scan steps is timed.
+    /// The sampling interval: one of this many point reads, writes and scan steps is timed.
     pub const SAMPLED: u64 = 16;
 
-    /// How many latencies were taken.
+    /// Returns the number of latencies measured.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Their sum.
+    /// Returns the sum of the latencies.
     pub fn total(&self) -> Duration {
         self.total
     }
 
-    /// The longest of them.
+    /// Returns the longest latency.
     pub fn max(&self) -> Duration {
         self.max
     }
 
-    /// Their mean; zero if there are none.
+    /// Returns the mean latency, or zero if none was measured.
     pub fn mean(&self) -> Duration {
         let nanos = self.total.as_nanos() / u128::from(self.count.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// The latency that this part of them does not exceed, such as 0.99; at most a sixteenth too
-    /// large, and zero if there are none.
+    /// Returns the latency that a share `part` of the latencies does not exceed; `part` is between
+    /// 0 and 1, such as 0.99. The result is at most one sixteenth too large, and zero if no latency
+    /// was measured.
     pub fn quantile(&self, part: f64) -> Duration {
         let wanted = (part.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
         let mut passed = 0;
@@ -154,7 +158,7 @@ impl fmt::Display for LatencyStats {
     }
 }
 
-/// Buckets are many; the quantiles say what they hold.
+/// Shows quantiles instead of the buckets, which are many.
 impl fmt::Debug for LatencyStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "LatencyStats({self})")
@@ -163,7 +167,7 @@ impl fmt::Debug for LatencyStats {
 
 macro_rules! latencies {
     ($($(#[$doc:meta])* $name:ident,)*) => {
-        /// The histograms of one open database.
+        /// The latency histograms of one open database.
         #[derive(Debug, Default)]
         pub struct LatencyHistograms {
             $($(#[$doc])* pub $name: LatencyHistogram,)*
@@ -177,14 +181,14 @@ macro_rules! latencies {
         }
 
         impl LatencyHistograms {
-            /// All of them as they are now.
+            /// Returns all latencies as they are now.
             pub fn read(&self) -> Latencies {
                 Latencies { $($name: self.$name.read(),)* }
             }
         }
 
         impl Latencies {
-            /// All of them by name.
+            /// Returns all latencies by name.
             pub fn all(&self) -> impl Iterator<Item = (&'static str, &LatencyStats)> {
                 [$((stringify!($name), &self.$name),)*].into_iter()
             }
@@ -193,19 +197,19 @@ macro_rules! latencies {
 }
 
 latencies! {
-    /// Point reads that found a value, single ones.
+    /// The latencies of single point reads that found a value.
     get,
-    /// Puts, deletions and batches, with the time that write stalls hold them up.
+    /// The latencies of puts, deletions and batches, write stalls included.
     write,
-    /// Steps of cursors and iterators, values not included.
+    /// The latencies of steps of cursors and iterators, without values.
     scan_step,
-    /// Flushes.
+    /// The latencies of flushes.
     flush,
-    /// Compactions, those that only move a table included.
+    /// The latencies of compactions, trivial moves included.
     compaction,
-    /// Relocations by value GC.
+    /// The latencies of relocations by value GC.
     relocation,
-    /// Waits and delays of writers.
+    /// The latencies of write stalls.
     stall,
 }
 

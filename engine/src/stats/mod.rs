@@ -136,7 +136,7 @@ pub struct Counters {
     pub writes_refused_for_space: Counter,
     /// The counters of value GC.
     pub gc: GcCounters,
-    /// How long work took.
+    /// The latency histograms, by kind of work.
     pub latencies: LatencyHistograms,
     stalls: [StallCounter; StallReason::ALL.len()],
 }
