@@ -93,7 +93,7 @@ pub(super) struct ReadBatch {
 
 struct ReadSlots {
     slots: Vec<ReadSlot>,
-    /// The first slot that may wait for a worker; all slots before it are claimed.
+    /// Index of the first slot that may wait for a worker; no slot before it does.
     next: usize,
     /// The slot whose result is awaited, if any; at most one thread takes results.
     awaited: Option<usize>,

@@ -1,11 +1,11 @@
 //! The I/O budget that background work shares, so that it gives way to the foreground.
 //!
 //! Background work reports the bytes it has written, about every MiB, and waits here if that was
-//! too fast. There is no limit until one is needed: the user may set a cap, and reads, one of 64 of
-//! which is timed, may set a limit. When their mean time rises over that of reads in quiet, the
-//! limit is lowered step by step, and raised again when they recover. The limit is a heuristic:
-//! with too few reads, or no quiet time to compare with, nobody is held up. A lasting change of the
-//! load is taken for the new quiet time after some seconds.
+//! too fast. There is no limit until one is needed: by the user, who may set a cap, or by reads, of
+//! which one in 64 is timed. When their mean time rises over that of reads in quiet, the limit is
+//! lowered step by step, and raised again when they recover. The limit is a heuristic: with too few
+//! reads, or no quiet time to compare with, nobody is held up. A lasting change of the load is
+//! taken for the new quiet time after some seconds.
 //!
 //! Value GC gets a quarter of any limit while compaction spends too, and all of it while compaction
 //! rests, so neither starves. Flushes are never held up, as writers wait for them. When space is
@@ -49,7 +49,7 @@ const SLOW_BY_NANOS: f64 = 20_000.0;
 /// A read's time is capped at this many times the quiet time; otherwise a read that lost its
 /// processor for milliseconds would outweigh all others.
 const OUTLIER: f64 = 8.0;
-/// The same cap in nanoseconds, before the quiet time is known.
+/// The cap of a read's time in nanoseconds before the quiet time is known.
 const OUTLIER_NANOS: u64 = 10_000_000;
 /// Least time between two looks at the reads.
 const WINDOW: Duration = Duration::from_millis(100);

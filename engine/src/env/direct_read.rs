@@ -22,7 +22,7 @@ const LEAST_BYTES: usize = 32 << 10;
 pub(super) struct DirectRead {
     /// The file opened through the page cache.
     file: Arc<dyn File>,
-    /// The same file opened with `O_DIRECT`.
+    /// The file opened with `O_DIRECT`, around the page cache.
     direct: fs::File,
     buffer: Mutex<AlignedBuffer>,
 }

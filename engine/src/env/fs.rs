@@ -150,7 +150,7 @@ pub struct Measure {
 /// A held lock on a database directory; dropping it releases the lock.
 pub trait Lock: Send + Sync {}
 
-/// A file system.
+/// The interface to a file system, the real one or a simulated one.
 pub trait Fs: Send + Sync {
     /// Creates a file that must not exist, for reading and writing, with mode 0600.
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>>;

@@ -45,7 +45,7 @@ pub struct Env {
     pub fs: Arc<dyn Fs>,
     /// The wall clock and the monotonic clock.
     pub clock: Arc<dyn Clock>,
-    /// The starter of threads.
+    /// The interface to threads.
     pub threads: Arc<dyn Threads>,
     /// The source of randomness; it is seeded in simulation.
     pub random: Arc<dyn Random>,

@@ -40,7 +40,7 @@ impl Drop for Release {
     }
 }
 
-/// Takes a lock: by blocking, or by taking turns in a simulation.
+/// Takes a lock by blocking or, in a simulation, by taking turns.
 #[track_caller]
 fn acquire<G>(
     address: usize,

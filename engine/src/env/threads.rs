@@ -11,7 +11,7 @@ const PROGRAM_CHARS: usize = 60;
 /// The work of a thread.
 pub type ThreadBody = Box<dyn FnOnce() + Send>;
 
-/// A way to start threads.
+/// The interface to the threads of the system, or of a simulation.
 pub trait Threads: Send + Sync {
     /// Starts a thread. Fails if the system has none left.
     fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>>;

@@ -114,7 +114,7 @@ struct CollectorState {
 impl CollectorState {
     /// Gives up the liveness scan that another thread runs.
     fn give_up_liveness_scan(&mut self) {
-        // Its beginning cleared the flag, but it will not list what the freed memory has room for.
+        // Its beginning cleared the flag; the memory freed before it is still to be used by a scan.
         self.has_freed |= self.counting.take().is_some();
     }
 

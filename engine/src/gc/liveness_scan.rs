@@ -171,8 +171,8 @@ impl<'a> LivenessWalk<'a> {
         let mut iter = merged(view, ReadMode::FullScan)?;
         let mut placing = Placing::new(entries);
         let mut key: Vec<u8> = Vec::new();
-        // The stratum between two snapshots in which the last live entry of `key` was found; `None`
-        // before the first key.
+        // The stratum between two snapshots in which the last live entry of `key` was found;
+        // `usize::MAX` if none was found yet, `None` before the first key.
         let mut seen: Option<usize> = None;
         // True if there is a newer entry of `key`, even one after S that was passed over.
         let mut is_hidden = false;

@@ -3,8 +3,8 @@
 //!
 //! Only a liveness scan determines how much is live. From then on puts may be inserts, which add
 //! live bytes, or overwrites, which replace others. There are two estimates. One uses the share of
-//! inserts before the last liveness scan; it is the likely one, and the marks of space are judged
-//! by it. The other assumes no inserts, so it can't be too high; it decides when to count again.
+//! inserts before the last liveness scan; it is the likely one, and the space target applies to it.
+//! The other assumes no inserts, so it can't be too high; it decides when to count again.
 
 use crate::commit::pace::SpacePace;
 use crate::gc::target::SpaceTarget;
@@ -112,7 +112,8 @@ pub struct LivenessScanNeed {
 /// While its findings last, a liveness scan serves until this part (one in this many) of the live
 /// bytes was rewritten.
 const RENEW_PART: u64 = 8;
-/// The same once its findings are used up, or while the database is idle.
+/// Once its findings are used up, or while the database is idle, a liveness scan serves until this
+/// part (one in this many) of the live bytes was rewritten.
 const HURRY_PART: u64 = 64;
 
 impl LiveEstimate {
@@ -145,7 +146,8 @@ impl LiveEstimate {
 /// The facts that decide how much writers are held up.
 #[derive(Debug, Clone, Copy)]
 pub struct PaceFacts {
-    /// Allocated bytes of all files, and of recorded holes that are due.
+    /// Allocated bytes of all files but those that GC is writing just now; recorded holes that are
+    /// due to be punched count as allocated.
     pub allocated: u64,
     /// The space target as a ratio.
     pub max_space_amplification: f64,

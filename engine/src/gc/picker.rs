@@ -228,7 +228,7 @@ struct Need {
     goal: u64,
     /// True if space is over the mark at which GC begins.
     is_due: bool,
-    /// The most bytes to move.
+    /// The most bytes to move in this round.
     budget: u64,
     spent: u64,
 }

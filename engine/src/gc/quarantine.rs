@@ -36,7 +36,7 @@ pub struct Quarantine {
 /// The error of one segment.
 struct QuarantinedSegment {
     error: Error,
-    /// How long it rests after the last failure; `None` if it is damaged.
+    /// The length of its rest after the last failure; `None` if it is damaged.
     rest: Option<Duration>,
     until: Duration,
 }

@@ -65,12 +65,12 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// Plans that the next call of this kind fails, once, with EIO.
+    /// Creates a plan by which the next call of this kind fails, once, with EIO.
     pub fn new(call: Call) -> FaultPlan {
         FaultPlan { call: Some(call), ..FaultPlan::any_call() }
     }
 
-    /// Plans that the next call of any kind fails, once, with EIO.
+    /// Creates a plan by which the next call of any kind fails, once, with EIO.
     pub fn any_call() -> FaultPlan {
         let name_part = String::new();
         FaultPlan { call: None, nth: 1, for_good: false, error: None, name_part, seen: 0 }

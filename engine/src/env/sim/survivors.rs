@@ -34,12 +34,12 @@ pub enum Survivors {
 enum OperationFate {
     Kept,
     Lost,
-    /// Of a write, the sectors that a draw selects survive.
+    /// Only those sectors of a write survive that a draw selects.
     Torn,
-    /// Of a write, only the new length survives.
+    /// Only the new length of a write survives; the new bytes read as zeroes.
     OnlyLength,
-    /// Of a write, only the new length survives, and the new bytes read as noise: old bytes of the
-    /// device.
+    /// Only the new length of a write survives; the new bytes read as noise, as if they were old
+    /// bytes of the device.
     Noise,
 }
 

@@ -59,7 +59,7 @@ impl Collector {
         let target = self.parts.options.max_space_amplification;
         let written = self.written();
         if !state.is_counted {
-            // At most what tables reference is live. A process that only reads counts nothing.
+            // At most what tables reference is live. A process that only reads takes no scan.
             let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
             let start = SpaceTarget::new(at_most + facts.table_bytes, target).start();
             let part = if mode == Mode::Idle { 64 } else { 16 };
