@@ -12,8 +12,9 @@ struct Step {
     environment: &'static [(&'static str, &'static str)],
 }
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 13] = [
     step("tidy", "cargo xtask tidy"),
+    step("dependencies", "cargo xtask dependencies"),
     step("format", "cargo fmt --all --check"),
     step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
     step(
@@ -32,6 +33,7 @@ const STEPS: [Step; 11] = [
         "golden stores, all codecs",
         "cargo test -p cleavedb --all-features --test golden --locked",
     ),
+    step("package", "cargo publish --dry-run --locked --allow-dirty -p cleavedb"),
     step("fuzzing, briefly", "cargo xtask fuzz --seconds 5"),
     // With real nodes: it takes the longest.
     step("Cassandra module", "cassandra/test"),

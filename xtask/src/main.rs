@@ -1,6 +1,7 @@
 //! The automation of the repository: `cargo xtask tidy`, `ci`, and the library for C.
 
 mod ci;
+mod dependencies;
 mod fuzz;
 mod golden;
 mod install_c;
@@ -23,6 +24,7 @@ usage: cargo xtask COMMAND
   tidy [DIR]   the rules of the house: floors, doors, sizes, headers, documents; of another tree
   ci           tidy, format, lints, documents, tests; stops at the first red
   install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
+  dependencies licences, sources, versions and the oldest Rust of what comes from elsewhere
   fuzz         [--seconds N] [TARGET…]: every decoder of the engine, 30 seconds each
   golden       the golden stores of the engine, written anew
   sanitize-c   the C programs under sanitizers
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["tidy"] => tidy::run(&root()),
         ["tidy", folder] => tidy::run(Path::new(folder)),
         ["ci"] => ci::run(&root()),
+        ["dependencies"] => dependencies::run(&root()),
         ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
         ["golden"] => golden::run(&root()),
         ["install-c", rest @ ..] => install_c::run(&root(), rest),
