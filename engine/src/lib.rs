@@ -2,34 +2,144 @@
 //!
 //! Large values are kept apart from keys: a value is written once, into the log, and stays there,
 //! while a small tree holds keys and pointers (WiscKey, FAST '16). So compaction moves keys only,
-//! writes are amplified little, and the tree mostly fits in memory.
+//! writes are amplified little, and the tree mostly fits in memory. Keys and values are bytes;
+//! keys are ordered, by default as bytes.
+//!
+//! # Open, write, read
+//!
+//! A database is a directory. [`open`] opens it, or creates it; [`Db::builder`] takes [`Options`].
+//! One process at a time may write to it, or any number may read. A database holds *keyspaces*,
+//! ordered maps with settings of their own; one called `default` is always there.
 //!
 //! ```
 //! # let dir = cleavedb::doc_dir("crate");
-//! use cleavedb::WriteBatch;
-//!
 //! let db = cleavedb::open(&dir)?;
 //! let users = db.open_or_create_keyspace("users")?;
 //! users.put("ada", "Countess of Lovelace")?;
-//!
-//! let mut batch = WriteBatch::new();
-//! batch.put(&users, "grace", "Hopper").delete(&users, "ada");
-//! db.write(batch)?;
-//!
-//! assert!(users.get("ada")?.is_none());
-//! for item in users.prefix("gr") {
-//!     let (key, value) = item?;
-//!     println!("{}: {}", key.escape_ascii(), value.escape_ascii());
+//! if let Some(value) = users.get("ada")? {
+//!     println!("{}", value.escape_ascii());
 //! }
+//! users.delete("ada")?;
+//! assert!(users.get("ada")?.is_none());
 //! db.close()?;
 //! # Ok::<(), cleavedb::Error>(())
 //! ```
 //!
-//! The rooms below are ordered by floors: each uses only those before it. `base` and `stats` are
-//! words and numbers, `env` is the door to the outside world, `memtable` and `cache` are memory,
-//! `segment`, `relocation` and `table` are files, `version` is what is live, `read` is the way
-//! out, `commit` the way in, `compaction` and `gc` are background work, `db` is the roof.
-//! ARCHITECTURE.md shows them on one page.
+//! [`Db::keyspace`] opens a keyspace that must exist, [`Db::create_keyspace`] creates one, and
+//! [`Keyspace::set_options`] changes its settings, which are stored with it. Each call that reads
+//! or writes has a form that ends in `_with` and takes [`ReadOptions`] or [`WriteOptions`].
+//!
+//! # Batches
+//!
+//! A [`WriteBatch`] becomes visible at once, over all its keyspaces, and after a crash all of it
+//! is there or nothing. It also costs less than single writes.
+//!
+//! ```
+//! # let dir = cleavedb::doc_dir("crate-batch");
+//! # let db = cleavedb::open(&dir)?;
+//! use cleavedb::WriteBatch;
+//! let (users, emails) = (db.create_keyspace("users")?, db.create_keyspace("emails")?);
+//! let mut batch = WriteBatch::new();
+//! batch.put(&users, "grace", "Hopper").put(&emails, "hopper@example.org", "grace");
+//! db.write(batch)?;
+//! # assert_eq!(emails.get("hopper@example.org")?.unwrap(), "grace");
+//! # Ok::<(), cleavedb::Error>(())
+//! ```
+//!
+//! # Scans
+//!
+//! [`Keyspace::range`], [`Keyspace::prefix`] and [`Keyspace::iter`] walk pairs in the order of
+//! their keys, from both ends, as they were when the scan was made. [`Range::keys`] leaves the
+//! values out, which then are not read. Large values are read ahead in parallel. A [`Cursor`] also
+//! seeks and turns round.
+//!
+//! ```
+//! # let dir = cleavedb::doc_dir("crate-scan");
+//! # let db = cleavedb::open(&dir)?;
+//! # let users = db.default_keyspace();
+//! for key in ["ada", "alan", "grace"] {
+//!     users.put(key, "")?;
+//! }
+//! for pair in users.range("a".."b") {
+//!     let (key, value) = pair?;
+//!     println!("{}: {} bytes", key.escape_ascii(), value.len());
+//! }
+//! assert_eq!(users.prefix("al").keys().count(), 1);
+//! assert_eq!(users.last_key_value()?.unwrap().0, b"grace");
+//! # Ok::<(), cleavedb::Error>(())
+//! ```
+//!
+//! # Snapshots
+//!
+//! A [`Snapshot`] pins what all keyspaces hold at one moment. Whatever reads, reads at it if
+//! [`ReadOptions::snapshot`] says so. A snapshot that is kept keeps the space of what it sees.
+//!
+//! ```
+//! # let dir = cleavedb::doc_dir("crate-snapshot");
+//! # let db = cleavedb::open(&dir)?;
+//! # let users = db.default_keyspace();
+//! use cleavedb::ReadOptions;
+//! users.put("ada", "Byron")?;
+//! let before = db.snapshot();
+//! users.put("ada", "Lovelace")?;
+//! let then = ReadOptions::new().snapshot(&before);
+//! assert_eq!(users.get_with("ada", &then)?.unwrap(), "Byron");
+//! # Ok::<(), cleavedb::Error>(())
+//! ```
+//!
+//! # Durability
+//!
+//! [`Durability`] says what a write has survived once it returns. By default, [`Durability::Os`],
+//! it survives the end of the process but not a power cut; [`Durability::Sync`] survives both. It
+//! is set for the database by [`Options::durability`] and for a write by
+//! [`WriteOptions::durability`]; [`Db::sync`] makes all that was written durable. What recovery
+//! finds is always a prefix of the order of commits, each batch whole. [`Db::checkpoint`] makes a
+//! copy that opens as a database of its own, by hard links.
+//!
+//! # Space
+//!
+//! Space of overwritten and deleted values comes back in the background, up to a target:
+//! [`GcOptions::max_space_amplification`]. [`Db::space`] says where the space is and who keeps
+//! what from coming back; [`Keyspace::approximate_size`] and [`Keyspace::approximate_len`]
+//! estimate a range.
+//!
+//! # Tuning
+//!
+//! The defaults suit values of some hundred bytes to some megabytes. What is worth a look first:
+//! [`Options::cache_bytes`], the memory for blocks of the tree; [`Options::durability`];
+//! [`KeyspaceOptions::separation_threshold`], the size from which on values live in the log; and
+//! [`KeyspaceOptions::value_codec`]. [`Db::stats`] shows what the database does, and an
+//! [`EventListener`] is told as it happens.
+//!
+//! # Errors
+//!
+//! Every call that can fail returns an [`Error`], which says what happened, in which file, and
+//! what to do. Programs decide by its [`ErrorKind`]. A key that is missing is no error. Damage on
+//! disk is [`ErrorKind::Corruption`], never another value and never "not found": every byte has a
+//! checksum that is verified before it is used. After a failed sync the database only reads until
+//! it is opened anew. [`Db::check`] verifies everything; [`Builder::repair`] saves what can be
+//! saved.
+//!
+//! # Threads
+//!
+//! [`Db`], [`Keyspace`] and [`Snapshot`] are handles: cheap to clone, and usable from many threads
+//! at once. Readers never wait for writers; writers that meet are committed together. The engine
+//! has threads of its own for flushes, compaction and freeing space, and needs no async runtime:
+//! calls block, so wrap them in what your runtime has for that. The database closes with
+//! [`Db::close`] or its last handle; [`Db::holders`] says who holds it open.
+//!
+//! # Compatibility
+//!
+//! [`Options`], [`KeyspaceOptions`] and [`GcOptions`] are literals that end in
+//! `..Default::default()`: a field may be added in any release, and that is not taken for a
+//! breaking change. [`ReadOptions`] and [`WriteOptions`] are chained; reports may gain fields. The
+//! feature `sim`, for simulated disks and clocks, promises nothing from release to release.
+
+// The rooms below are ordered by floors: each uses only those before it. `base` and `stats` are
+// words and numbers, `env` is the door to the outside world, `memtable` and `cache` are memory,
+// `segment`, `relocation` and `table` are files, `version` is what is live, `read` is the way
+// out, `commit` the way in, `compaction` and `gc` are background work, `db` is the roof.
+// ARCHITECTURE.md shows them on one page.
 
 #![cfg_attr(not(feature = "sim"), warn(missing_debug_implementations))]
 

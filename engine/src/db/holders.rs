@@ -62,7 +62,7 @@ impl Db {
     /// ```
     /// # let dir = cleavedb::doc_dir("holders");
     /// let db = cleavedb::open(&dir)?;
-    /// let words = db.keyspace("words")?;
+    /// let words = db.create_keyspace("words")?;
     /// let cursor = words.cursor()?;
     /// let holders = db.holders();
     /// assert_eq!((holders.handles, holders.cursors, holders.snapshots), (2, 1, 0));
