@@ -1,12 +1,13 @@
-//! Which job next. One thread flushes and prepares log segments, others compact and free what is
-//! dead, one frees the space of dead values, one syncs the log for [`Durability::SyncEvery`].
+//! The background threads and the choice of their next job. One thread flushes and prepares spare
+//! segments, others compact and drop dead segments, one runs value GC, one syncs the log for
+//! [`Durability::SyncEvery`].
 //!
-//! A job is done, obsolete (the database closes, its keyspace was dropped) or has failed; no kind
-//! of error decides which. One that fails is tried again, later and later; until it succeeds its
-//! error is what stalled writers get, so that nobody waits for room that will not come (I9). After
-//! a failed sync the database is read-only and nothing is tried any more (I8).
+//! A job is done, obsolete (the database closes, or its keyspace was dropped) or has failed; the
+//! kind of an error does not matter. A failed job is tried again after growing pauses. Until it
+//! succeeds, stalled writers get its error, so that nobody waits for room that will not come (I9).
+//! After a failed sync the database is read-only and nothing is tried any more (I8).
 //!
-//! Locks: `state` is held to look for work and to note it, never during a job.
+//! Locks: `state` is held to look for work and to record it, never during a job.
 //!
 //! [`Durability::SyncEvery`]: crate::Durability::SyncEvery
 
@@ -36,31 +37,32 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// After a failure a thread waits this long before it tries again; longer each time...
+/// Pause of a thread after its first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// ...up to this long.
+/// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-/// Idle threads look for work at least this often, should a wake-up be missed.
+/// Idle threads look for work at least this often, in case a wake-up is missed.
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
-/// At this score L0 is twice as full as when its compaction was due.
+/// Score of L0 from which compaction is no longer held up for reads: L0 is then twice as full as
+/// when its compaction became due.
 const LEVEL0_PRESSES: f64 = 2.0;
 
-/// What the background works on.
+/// The parts of a database that background jobs work on.
 pub struct Workplace {
-    /// What every job needs.
+    /// The context that every job gets.
     pub context: JobContext,
-    /// The way in, whose log is synced before tables are.
+    /// The committer, whose log is synced before tables are.
     pub committer: Arc<Committer>,
-    /// Writers that wait for room.
+    /// The write stall controller, which is notified when a job has made room.
     pub stall_controller: Arc<WriteStallController>,
-    /// What compaction must keep.
+    /// The live snapshots, whose versions compaction must keep.
     pub snapshots: Arc<Snapshots>,
-    /// What is counted.
+    /// The counters of the statistics.
     pub counters: Arc<Counters>,
     /// Value GC.
     pub collector: Collector,
-    /// True if it works by itself.
+    /// True if value GC runs by itself.
     pub gc_automatic: bool,
 }
 
@@ -69,22 +71,23 @@ struct BackgroundState {
     busy: RunningCompactions,
     flushing: BTreeSet<KeyspaceId>,
     compaction_cursors: BTreeMap<KeyspaceId, CompactionCursors>,
-    /// Failures in a row, by kind of thread.
+    /// Failures in a row, by [`Role`].
     failures: [u32; 3],
     error: Option<Error>,
-    /// Why value GC can't go on. Nobody waits for it, so it concerns nobody else.
+    /// The reason why value GC can't go on. No writer waits for value GC, so only GC's thread backs
+    /// off.
     gc_error: Option<Error>,
     sync_due: Option<Duration>,
     closing: bool,
     /// True if nothing was written for a while.
     idle: bool,
-    /// Jobs under way on threads of ours.
+    /// Number of running jobs on the background's own threads.
     jobs: usize,
-    /// Jobs under way on threads of the user's.
+    /// Number of running jobs on users' threads.
     by_hand: usize,
 }
 
-/// A job on a thread of the user's, which closing waits for.
+/// A running job on a user's thread; `stop` waits until it is dropped.
 struct ByHand<'a>(&'a Background);
 
 impl Drop for ByHand<'_> {
@@ -94,7 +97,7 @@ impl Drop for ByHand<'_> {
     }
 }
 
-/// What threads and the foreground share.
+/// The state that background threads and the foreground share.
 pub struct Background {
     place: Workplace,
     state: Mutex<BackgroundState>,
@@ -102,7 +105,7 @@ pub struct Background {
     threads: Mutex<Vec<Box<dyn Join>>>,
 }
 
-/// What a thread does.
+/// The kind of work that a thread does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Flush = 0,
@@ -110,7 +113,7 @@ enum Role {
     Collect = 2,
 }
 
-/// A piece of work, already marked as taken.
+/// A job that is already marked as taken.
 enum BackgroundWork {
     Flush(Arc<KeyspaceState>),
     Spare,
@@ -125,12 +128,12 @@ pub struct Claimed {
     levels: Arc<Levels>,
     pick: Pick,
     claim: u64,
-    /// True if values are to be brought into order too.
+    /// True if values are to be rewritten in key order too.
     reorganize: bool,
 }
 
 impl Background {
-    /// Nothing runs yet.
+    /// Creates the state; no thread runs yet.
     pub fn new(place: Workplace) -> Self {
         Background {
             place,
@@ -157,7 +160,7 @@ impl Background {
     }
 
     fn begin(&self, role: Option<Role>) {
-        // Syncs and flushes are what writers wait for first; all else gives way to them.
+        // Writers wait for syncs and flushes first, so all other threads run at a lower priority.
         if matches!(role, Some(Role::Collect | Role::Compact)) {
             self.place.context.env.threads.lower_priority();
         }
@@ -168,8 +171,9 @@ impl Background {
         }
     }
 
-    /// The life of a thread. If it ends by a panic nobody does its work any more, so writing ends
-    /// too: what it should have synced, flushed or freed would be missed by nobody until too late.
+    /// Runs a thread's body. If it panics, nobody does the thread's work any more, so writing ends
+    /// too: otherwise nobody would notice what is not synced, flushed or freed until it is too
+    /// late.
     pub(super) fn live(&self, name: &str, body: impl FnOnce()) {
         let guarded = || {
             body();
@@ -185,12 +189,12 @@ impl Background {
         self.place.stall_controller.notify();
     }
 
-    /// What jobs get.
+    /// Returns the context that jobs get.
     pub(super) fn context(&self) -> &JobContext {
         &self.place.context
     }
 
-    /// Says that there may be work.
+    /// Wakes the threads because there may be work.
     pub fn wake(&self) {
         let _state = self.state.lock();
         self.changed.notify_all();
@@ -224,7 +228,7 @@ impl Background {
         }
     }
 
-    /// The most urgent work for this kind of thread; marks it as taken.
+    /// Returns the most urgent work for this role and marks it as taken.
     fn find(&self, role: Role, state: &mut BackgroundState) -> Option<BackgroundWork> {
         if self.place.context.health.check().is_err() {
             return None;
@@ -272,7 +276,7 @@ impl Background {
         self.guarded(|| self.run(work))
     }
 
-    /// Runs a job; a panic in it ends writing but not the process.
+    /// Runs a job. A panic in it ends writing but not the process.
     fn guarded<T>(&self, job: impl FnOnce() -> JobResult<T>) -> JobResult<T> {
         self.place.context.health.guard("a background job", job)
     }
@@ -306,14 +310,16 @@ impl Background {
         Ok(())
     }
 
-    /// A keyspace that is no longer open takes no more turns, and keeps nothing of the log.
+    /// Forgets the compaction cursors of a dropped keyspace, and lets the head of the log pass its
+    /// entries.
     pub fn forget(&self, keyspace: KeyspaceId) {
         self.state.lock().compaction_cursors.remove(&keyspace);
         self.move_head();
         self.wake();
     }
 
-    /// Tells the write stall controller how far back the oldest entry is that is not in a table.
+    /// Recomputes how far back in the log the oldest entry is that is not in a table, for the write
+    /// stall controller.
     pub fn move_head(&self) {
         let stall_controller = &self.place.stall_controller;
         let mut oldest = stall_controller.log_bytes.load(Ordering::Relaxed);
@@ -321,12 +327,12 @@ impl Background {
             let view = keyspace.view();
             oldest = view.memtables().filter_map(|m| m.first_bytes()).fold(oldest, u64::min);
         }
-        // It only ever moves on: whoever looked earlier and comes later changes nothing.
+        // The value only grows, so a thread that looked earlier and stores later changes nothing.
         stall_controller.head_bytes.fetch_max(oldest, Ordering::Relaxed);
     }
 
-    /// Reads get slower still where L0 fills up, and at last writers wait: then compaction must
-    /// not be held up for the sake of reads.
+    /// Lifts the limit on compaction while L0 fills up: reads get slower and writers wait in the
+    /// end, so compaction must not be held up for the sake of reads.
     fn press_for_level0(&self) {
         let is_filling = |keyspace: &Arc<KeyspaceState>| {
             scores(&keyspace.peek().levels, &keyspace.options())[0] >= LEVEL0_PRESSES
@@ -369,8 +375,8 @@ impl Background {
         Ok(())
     }
 
-    /// Refuses a compaction that may not find room for its output (I9), with the values that it
-    /// brings into order: half of one would fill the disk for nothing.
+    /// Refuses a compaction whose output, with the values that it rewrites, may not fit on the disk
+    /// (I9): half a compaction would fill the disk for nothing.
     fn check_fits(&self, claimed: &Claimed) -> Result<()> {
         let Claimed { keyspace, pick, reorganize, .. } = claimed;
         let values = if *reorganize { pick.value_bytes() } else { 0 };
@@ -388,7 +394,7 @@ impl Background {
             .advise("free space on this file system; compaction then resumes"))
     }
 
-    /// What the job held, others may take now.
+    /// Releases what the job had claimed, so that others may take it.
     fn release(&self, work: BackgroundWork, state: &mut BackgroundState) {
         match &work {
             BackgroundWork::Flush(keyspace) => {
@@ -397,12 +403,13 @@ impl Background {
             BackgroundWork::Compact(claimed) => state.busy.release(claimed.claim, &claimed.pick),
             BackgroundWork::Spare | BackgroundWork::DropDead | BackgroundWork::Purge => {}
         }
-        // With its hold on the files it replaced, so that an idle database has freed them.
+        // Dropping the work lets go of the files that the job replaced, so that an idle database
+        // has freed them.
         drop(work);
         self.changed.notify_all();
     }
 
-    /// Notes how a job ended; true if it failed.
+    /// Records how a job ended; returns true if it failed.
     fn note(&self, role: Role, outcome: JobResult, state: &mut BackgroundState) -> bool {
         let Err(outcome) = outcome else {
             state.failures[role as usize] = 0;
@@ -423,13 +430,13 @@ impl Background {
             state.gc_error = Some(error);
             return true;
         }
-        // I9: writers that wait for this job learn why it can't be done.
+        // I9: writers that wait for this job get the reason why it can't be done.
         self.place.context.health.pause(Some(error.clone()));
         state.error = Some(error);
         true
     }
 
-    /// Waits before the next try; a failure is likely to last.
+    /// Pauses before the next try, because a failure is likely to last.
     fn rest(&self, role: Role) {
         let clock = &self.place.context.env.clock;
         let mut state = self.state.lock();
@@ -441,7 +448,7 @@ impl Background {
         }
     }
 
-    /// Asks for a sync of the log within `time`.
+    /// Requests a sync of the log within `time`.
     pub fn sync_within(&self, time: Duration) {
         let due = self.place.context.env.clock.now().saturating_add(time);
         let mut state = self.state.lock();
@@ -459,7 +466,7 @@ impl Background {
             if left == Some(Duration::ZERO) {
                 state.sync_due = None;
                 drop(state);
-                // A failed sync has turned the database read-only (I8): writers see it.
+                // A failed sync has turned the database read-only (I8), so writers get the error.
                 let outcome = self.place.committer.sync();
                 self.place.counters.background_errors.add(u64::from(outcome.is_err()));
                 state = self.state.lock();
@@ -469,9 +476,9 @@ impl Background {
         }
     }
 
-    /// Runs a compaction of the caller's choosing on its own thread, once no running job is in
-    /// its way. `choose` is asked again whenever something changed; `None` ends it. With
-    /// `reorganize` it brings values into the order of keys too.
+    /// Runs a compaction that `choose` picks on the caller's thread, once no running job conflicts
+    /// with it. `choose` is called again whenever something changed; `None` ends the call. With
+    /// `reorganize`, values are rewritten in key order too.
     pub fn run_chosen(
         &self,
         keyspace: &Arc<KeyspaceState>,
@@ -501,14 +508,13 @@ impl Background {
         Ok(outcome?)
     }
 
-    /// Counts a job on the caller's thread.
+    /// Counts a job on the caller's thread until the result is dropped.
     fn begin_by_hand(&self, mut state: MutexGuard<'_, BackgroundState>) -> ByHand<'_> {
         state.by_hand += 1;
         ByHand(self)
     }
 
-    /// Ends all threads; a job under way, here or in a thread of the user's, ends early and leaves
-    /// nothing.
+    /// Stops all threads. A running job, here or on a user's thread, ends early and leaves nothing.
     pub fn stop(&self) {
         self.place.context.closing.store(true, Ordering::Relaxed);
         self.place.context.budget.close();
@@ -521,15 +527,16 @@ impl Background {
                 self.place.counters.background_errors.add(1);
             }
         }
-        // Jobs of our threads have ended with those, be it by a panic that did not count them.
+        // The jobs of our own threads ended with the threads, even if a panic kept them from being
+        // counted down; only users' threads are left to wait for.
         let mut state = self.state.lock();
         while state.by_hand > 0 {
             state = self.changed.wait(state);
         }
     }
 
-    /// The last error of a job, until one succeeds, or what keeps value GC from freeing something,
-    /// as long as that lasts.
+    /// Returns the last error of a job, until one succeeds, or the reason why value GC can't free
+    /// something, as long as that lasts.
     pub fn error(&self) -> Option<Error> {
         let state = self.state.lock();
         let failed = state.error.clone().or_else(|| state.gc_error.clone());

@@ -1,4 +1,4 @@
-//! The write batch as users hold it.
+//! The public write batch.
 
 use crate::base::error::{Error, Result};
 use crate::commit::batch::Batch;
@@ -7,11 +7,11 @@ use crate::db::keyspace::Keyspace;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-/// Operations over one or several keyspaces that become visible together, or not at all.
+/// A batch of operations over one or several keyspaces that become visible together, or not at all.
 ///
-/// Operations on one key count in the order they were added. What can't be written (a key too
-/// long, a keyspace dropped) is reported by [`crate::Db::write`], and nothing of the batch is
-/// written then.
+/// Operations on one key apply in the order they were added. An operation that can't be written (a
+/// key too long, a keyspace dropped) is reported by [`crate::Db::write`], and nothing of the batch
+/// is written then.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("batch");
@@ -28,18 +28,19 @@ use std::sync::{Arc, Weak};
 #[must_use = "a batch does nothing until `Db::write` takes it"]
 pub struct WriteBatch {
     inner: Batch,
-    /// The database of the first operation: the only one it can be written to.
+    /// The database of the first operation, the only one that the batch can be written to; `None`
+    /// before.
     home: Option<Weak<Core>>,
     error: Option<Error>,
 }
 
 impl WriteBatch {
-    /// An empty batch.
+    /// Creates an empty batch.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a value under a key.
+    /// Adds a put of a value under a key.
     pub fn put(
         &mut self,
         keyspace: &Keyspace,
@@ -59,7 +60,7 @@ impl WriteBatch {
         self.note(added)
     }
 
-    /// An error unless `core` is the database of the operations before.
+    /// Returns an error unless `core` is the database of the earlier operations.
     fn is_at_home(&mut self, core: &Arc<Core>) -> Result<()> {
         let home = self.home.get_or_insert_with(|| Arc::downgrade(core));
         if std::ptr::eq(home.as_ptr(), Arc::as_ptr(core)) {
@@ -75,29 +76,29 @@ impl WriteBatch {
         self
     }
 
-    /// How many operations it holds.
+    /// Returns the number of operations.
     pub fn len(&self) -> usize {
         self.inner.len()
     }
 
-    /// True if it holds none.
+    /// Returns true if there are no operations.
     pub fn is_empty(&self) -> bool {
         self.inner.is_empty()
     }
 
-    /// Bytes of keys and values it holds.
+    /// Returns the bytes of keys and values in the batch.
     pub fn bytes(&self) -> usize {
         self.inner.bytes()
     }
 
-    /// Forgets all operations; keeps the memory.
+    /// Removes all operations but keeps the memory.
     pub fn clear(&mut self) {
         self.inner.clear();
         self.home = None;
         self.error = None;
     }
 
-    /// The operations, to be written to `core`.
+    /// Returns the operations, to be written to `core`.
     pub(crate) fn into_inner(mut self, core: &Arc<Core>) -> Result<Batch> {
         if !self.is_empty() {
             self.is_at_home(core)?;

@@ -16,13 +16,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 
-/// More problems than this are only counted: one broken file can cause many.
+/// Problems beyond this number are only counted, because one broken file can cause many.
 const MAX_LISTED: usize = 100;
-/// So many places are remembered, to tell a problem that was met before. Behind that many, one may
-/// count twice.
+/// Number of places that are remembered so that each problem counts once. Beyond it, one may count
+/// twice.
 const MAX_PLACES: usize = 1 << 16;
 
-/// One thing that a check found wrong, or could not verify.
+/// A problem that a check found, or something that it could not verify.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("finding");
@@ -34,11 +34,11 @@ const MAX_PLACES: usize = 1 << 16;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Finding {
-    /// What is wrong, with file and offset.
+    /// The problem, with file and offset.
     pub error: Error,
-    /// The name of the keyspace concerned; `None` if it concerns several, or is not known.
+    /// The keyspace concerned; `None` if there are several, or it is not known.
     pub keyspace: Option<String>,
-    /// The key whose value is concerned; `None` if it concerns several, or is not known.
+    /// The key whose value is concerned; `None` if there are several, or it is not known.
     pub key: Option<Vec<u8>>,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("check");
@@ -77,28 +77,28 @@ pub struct CheckReport {
     pub records: u64,
     /// Pointers followed to their records.
     pub pointers: u64,
-    /// Moves of records that relocations tell of, followed likewise.
+    /// Entries of relocations followed to their records.
     pub moves: u64,
-    /// What is wrong; at most the first hundred. Each place in a file counts once, however many
-    /// ways lead to it.
+    /// The first hundred problems. Each place in a file counts once, however many pointers lead to
+    /// it.
     pub problems: Vec<Finding>,
-    /// How many problems there are.
+    /// Number of problems.
     pub problem_count: u64,
-    /// What this build can't verify, because it lacks a codec or does not know a format: neither
-    /// sound nor damaged as far as it knows. At most the first hundred, each place once.
+    /// What this build can't verify, because it lacks a codec or does not support a format, so it
+    /// may be sound or damaged. At most the first hundred, each place once.
     pub unverified: Vec<Finding>,
-    /// How many of these there are.
+    /// Number of places that could not be verified.
     pub unverified_count: u64,
     places: BTreeSet<(PathBuf, u64)>,
 }
 
 impl CheckReport {
-    /// True if everything was verified, and nothing is wrong.
+    /// Returns true if everything was verified and nothing is wrong.
     pub fn is_clean(&self) -> bool {
         self.problem_count == 0 && self.unverified_count == 0
     }
 
-    /// True if something is wrong.
+    /// Returns true if there are problems.
     pub fn is_damaged(&self) -> bool {
         self.problem_count > 0
     }
@@ -128,10 +128,10 @@ impl CheckReport {
 }
 
 impl Db {
-    /// Reads every file of the database and verifies all there is to verify. Finds problems
+    /// Reads every file of the database and verifies all there is to verify. Collects problems
     /// rather than stopping at the first; an error means that the check itself was impossible.
     ///
-    /// Costs a read of everything, and one read for each separated value and each moved one.
+    /// Costs a read of every file, and one read for each separated value and each relocated one.
     /// Writers and readers go on meanwhile.
     pub fn check(&self) -> Result<CheckReport> {
         self.core.check_open()?;
@@ -139,7 +139,8 @@ impl Db {
         // The views hold every file they name while it is read.
         let states = self.core.states();
         let views: Vec<_> = states.iter().map(|state| (state.name.clone(), state.view())).collect();
-        // Behind the views: whoever reads one sees no more than was to be seen then, or now.
+        // The sequence numbers are taken after the views: a reader of these views sees a commit
+        // that a snapshot sees or that is visible now.
         let mut readers = self.core.snapshots.list();
         readers.push(self.core.snapshots.visible());
         for (name, view) in &views {
@@ -165,8 +166,8 @@ impl Db {
     }
 }
 
-/// Verifies a table and follows its pointers; `readers` are the sequence numbers that somebody
-/// reads at.
+/// Verifies a table and follows its pointers; `readers` are the sequence numbers of snapshots and
+/// of the present.
 fn check_table(
     view: &View,
     keyspace: Option<&str>,
@@ -182,7 +183,7 @@ fn check_table(
         entries += 1;
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
             pointers += 1;
-            // One value that is lost says nothing of the others.
+            // A lost value must not keep the others from being checked.
             let outcome = check_pointer(view, pointer, user_key, trailer.seqno(), readers);
             if outcome.is_err() && lost.len() < MAX_PLACES {
                 lost.push((outcome, user_key.to_vec()));
@@ -198,8 +199,8 @@ fn check_table(
     verified
 }
 
-/// Follows a pointer to its record. One that was given up as garbage is fine if no reader can see
-/// its entry.
+/// Follows a pointer to its record. A record that was given up as garbage is fine if no reader can
+/// see its entry.
 fn check_pointer(
     view: &View,
     pointer: ValuePointer,
@@ -217,7 +218,7 @@ fn check_pointer(
     handle.segment.read_value(at, view.keyspace, user_key, seqno).map(|_| ())
 }
 
-/// True if somebody who reads at one of `readers` sees this version of the key.
+/// Returns true if a read at one of `readers` sees this version of the key.
 fn is_visible(view: &View, user_key: &[u8], seqno: SeqNo, readers: &[SeqNo]) -> Result<bool> {
     for &reader in readers.iter().filter(|reader| **reader >= seqno) {
         if matches!(get(view, user_key, reader, false)?, Lookup::Pointer(_, seen) if seen == seqno)
@@ -262,7 +263,7 @@ fn check_target(version: &Version, at: ValuePointer) -> Result<()> {
     live.handle.segment.keyspace_of(at).map(|_| ())
 }
 
-/// The sums that decide which segments are dead, against the tables.
+/// Checks the sums that decide which segments are dead against the tables.
 fn check_uses(version: &Version) -> Result<()> {
     let mut sums = crate::version::garbage::SegmentUses::default();
     for keyspace in version.keyspaces.values() {
@@ -283,7 +284,7 @@ fn check_segment(
     report: &mut CheckReport,
 ) -> Result<()> {
     let Some(length) = live.sealed else {
-        // It is being written; its pointers were followed already.
+        // The segment is being written; its pointers were followed already.
         return Ok(());
     };
     let segment = &live.handle.segment;
@@ -299,7 +300,7 @@ fn check_segment(
             .at(0));
     }
     if !live.holes.is_empty() {
-        // Frames end at the first hole. What is live is proven by the pointers to it.
+        // The scan of frames ends at the first hole. Pointers prove what is live behind it.
         return Ok(());
     }
     let mut records = 0;

@@ -9,12 +9,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 impl Db {
-    /// Makes a complete database in the new directory `target`, as of now: everything committed
-    /// before the call is in it. Files are hard-linked where the file system can and copied
-    /// where it can't, so it costs little space until the files here go their way.
+    /// Creates a complete database in the new directory `target`. It holds everything that was
+    /// committed before the call. Files are hard-linked where the file system can and copied where
+    /// it can't, so the checkpoint costs little space until this database replaces its files.
     ///
-    /// Writers wait only while a segment of the log is closed. A checkpoint that was cut short has
-    /// no CURRENT and is refused when opened, unless it has no file yet.
+    /// Writers wait only while the active segment is sealed. A checkpoint that a crash cut short
+    /// has no CURRENT and is refused when opened, unless it has no file yet.
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let target = target.as_ref();
         self.core.check_writable()?;
@@ -22,12 +22,12 @@ impl Db {
         if fs.exists(target).doing("look for", target)? {
             return Err(create::exists_already(target));
         }
-        // I5: from here on nothing is punched that the version knows nothing of; once the files
-        // have a second name, nothing is.
+        // I5: from here on no hole is punched that the version does not have. Once the files have a
+        // second name, none is punched at all.
         let unpunched = self.core.set.keep_from_punching();
         let (version, seqno) = self.close_log_for_checkpoint()?;
-        // Somebody else may have made it since: only a directory that is made here is ours alone,
-        // and nobody can have put anything there that the files would be linked into or replace.
+        // Somebody else may have created it since the check: only a directory that is created here
+        // is ours alone, so nothing in it can be what our files are linked into or replace.
         create::create_new_dir(env, target)?;
         // I5: the version holds its files while they are linked.
         for path in live_files(&version) {
@@ -37,23 +37,23 @@ impl Db {
         let database = self.core.set.tables().database;
         let next_file = self.core.set.allocate()? + 1;
         let state = state_of(&version, next_file, seqno);
-        // Syncs the directory before CURRENT exists: the links are durable first.
+        // This syncs the directory before CURRENT exists, so the links are durable first.
         ManifestWriter::create(env, target, database, next_file - 1, &state).map(|_| ())
     }
 
-    /// Closes the active segment, so that all committed so far is in closed ones; returns the
-    /// version with only those.
+    /// Seals the active segment, so that all commits so far are in sealed segments. Returns the
+    /// version with only these, and the last sequence number.
     fn close_log_for_checkpoint(&self) -> Result<(Version, u64)> {
         let committer = &self.core.committer;
-        // Held until the version is taken: no table in it has an entry of a later commit, whose
-        // value would be in a segment that is not part of the checkpoint.
+        // The log is held until the version is taken, so no table in the version has an entry of a
+        // later commit, whose value would be in a segment that is not part of the checkpoint.
         let mut log = committer.hold();
         committer.log().end_active(&mut log)?;
         committer.log().record_sealed()?;
         let seqno = log.next_seqno - 1;
         let mut version = (*self.core.set.current()).clone();
         drop(log);
-        // The others are spares: nothing was written to them.
+        // Unsealed segments are spares: nothing was written to them.
         Arc::make_mut(&mut version.segments).retain(|_, live| live.sealed.is_some());
         Ok((version, seqno))
     }

@@ -1,28 +1,28 @@
-//! The orders of keys that the user knows: recorded by name, refused if another one is given.
+//! The user's comparators. A keyspace's comparator is recorded by name, and another one is refused.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::{Comparator, KeyOrder};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The orders of keys that the user knows, by keyspace and by name.
+/// The user's comparators, by keyspace and by name.
 #[derive(Clone, Default)]
 pub(crate) struct Comparators {
     by_keyspace: BTreeMap<String, Arc<dyn Comparator>>,
 }
 
 impl Comparators {
-    /// The keys of a keyspace are ordered by `comparator`.
+    /// Orders the keys of a keyspace by `comparator`.
     pub(crate) fn set(&mut self, keyspace: &str, comparator: Arc<dyn Comparator>) {
         self.by_keyspace.insert(keyspace.to_owned(), comparator);
     }
 
-    /// The order of a keyspace that is being created.
+    /// Returns the order for a keyspace that is being created.
     pub(crate) fn order_for_new(&self, keyspace: &str) -> KeyOrder {
         self.by_keyspace.get(keyspace).cloned().map_or(KeyOrder::Bytewise, KeyOrder::Custom)
     }
 
-    /// The order with this recorded name.
+    /// Returns the order with this recorded name; fails if the user gave none.
     pub(crate) fn named(&self, name: &str) -> Result<KeyOrder> {
         if name == KeyOrder::BYTEWISE_NAME {
             return Ok(KeyOrder::Bytewise);

@@ -1,5 +1,5 @@
-//! The first moments of a database: what is there is looked at, then the first manifest is
-//! written. Until CURRENT names it, there is no database.
+//! Creates a database: checks what is in the directory, then writes the first manifest. Until
+//! CURRENT names the manifest, there is no database.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::KeyspaceId;
@@ -14,8 +14,8 @@ use crate::version::owner;
 use crate::version::settings::KeyspaceOptions;
 use std::path::Path;
 
-/// Creates the directory and those above it that are missing, and makes their names durable, so
-/// that a database does not vanish with a directory around it.
+/// Creates the directory and its missing parents, and makes their names durable, so that a power
+/// cut does not take the database away with a directory around it.
 pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
     let fs = &env.fs;
     let mut parents = Vec::new();
@@ -32,8 +32,8 @@ pub fn create_dir(env: &Env, dir: &Path) -> Result<()> {
         .try_for_each(|parent| fs.sync_dir(parent).doing("sync the directory", parent))
 }
 
-/// As [`create_dir`], for a directory that must not exist: what somebody else makes there first,
-/// or a link, is refused.
+/// Creates the directory as [`create_dir`] does, but refuses one that exists, or a link: somebody
+/// else may put something there first.
 pub fn create_new_dir(env: &Env, dir: &Path) -> Result<()> {
     let parent = dir.parent().filter(|parent| !parent.as_os_str().is_empty());
     if let Some(parent) = parent {
@@ -49,15 +49,15 @@ pub fn create_new_dir(env: &Env, dir: &Path) -> Result<()> {
     env.fs.sync_dir(parent).doing("sync the directory", parent)
 }
 
-/// Why no checkpoint can be made in `dir`.
+/// Returns the error for a checkpoint into `dir`, which exists.
 pub fn exists_already(dir: &Path) -> Error {
     Error::already_exists("the target exists already").in_file(dir).advise("choose a new directory")
 }
 
-/// Makes an empty database in `dir`, which is locked. A crash at any moment leaves either no
-/// database, and creating it can be repeated, or a whole one.
+/// Creates an empty database in `dir`, which is locked. A crash at any moment leaves either no
+/// database, so that creating it can be repeated, or a whole one.
 ///
-/// `beside_others`: files that are nobody's may be there.
+/// `beside_others`: files that belong to no store may be there.
 pub fn create(
     env: &Env,
     dir: &Path,
@@ -67,7 +67,7 @@ pub fn create(
 ) -> Result<()> {
     let fs = &env.fs;
     for path in place::check_empty(env, dir, beside_others)? {
-        // What a crash during creation left: nothing named it.
+        // A crash during an earlier creation left this manifest; no CURRENT names it.
         owner::check_ours(env, &path)?;
         fs.remove(&path).doing("remove", &path)?;
     }
@@ -83,9 +83,9 @@ pub fn create(
     ManifestWriter::create(env, dir, database, 1, &state).map(|_| ())
 }
 
-/// Writes the settings in force beside the manifest, for people and for the command `cleave`. The
-/// engine never goes by them. A file that says the same stays as it is, and so does one of that
-/// name that somebody else wrote.
+/// Writes the settings in force to a file beside the manifest, for people and for the command
+/// `cleave`. The engine never reads them. A file with the same text stays as it is, and so does one
+/// of that name that is not CleaveDB's.
 pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
     let path = dir.join(names::OPTIONS);
     if !owner::is_ours(env, &path, None)? {
@@ -93,7 +93,7 @@ pub fn write_options(env: &Env, dir: &Path, text: &str) -> Result<()> {
     }
     if env.fs.exists(&path).doing("look for", &path)? {
         let file = env.fs.open(&path).doing("open", &path)?;
-        // One byte more, so that a longer file is not taken for the same.
+        // Reads one byte more than expected, so that a longer file does not compare equal.
         let mut written = vec![0; text.len() + 1];
         let length = file.read_at(&mut written, 0).doing("read", &path)?;
         if &written[..length] == text.as_bytes() {

@@ -1,4 +1,4 @@
-//! The cursor as users hold it.
+//! The public cursor.
 
 use crate::base::error::Result;
 use crate::base::key::SeqNo;
@@ -14,13 +14,12 @@ use crate::version::view::View;
 use std::fmt;
 use std::sync::Arc;
 
-/// Walks the keys of a keyspace in both directions. It owns the moment it walks: what is written
-/// later does not show, and nothing it stands on is taken away, not even if the keyspace is
-/// dropped. Once the database is closed, every step, seek and value fails with
-/// [`ErrorKind::Closed`].
+/// A cursor walks the keys of a keyspace in both directions at one fixed moment: later writes do
+/// not show, and what it sees stays readable, even if the keyspace is dropped. Once the database is
+/// closed, every step, seek and value fails with [`ErrorKind::Closed`].
 ///
-/// A new cursor stands nowhere; position it with a seek. Values are read when asked for, so a walk
-/// that asks for none reads keys only; once a walk with values is steady they are read ahead in
+/// A new cursor is not positioned; position it with a seek. Values are read only on request, so a
+/// walk without values reads keys only. Once a walk with values is steady, they are read ahead in
 /// parallel. Dropping the cursor cancels those reads.
 ///
 /// [`Keyspace::cursor`] makes one over a whole keyspace, [`Range::into_cursor`] one within bounds.
@@ -54,9 +53,11 @@ pub struct Cursor {
     keyspace: KeyspaceId,
     /// Steps made; one of some is timed.
     steps: u64,
-    /// Kept so that compaction keeps what the cursor sees, should it outlive its view.
+    /// The snapshot that makes compaction keep what the cursor sees, should the cursor outlive its
+    /// view.
     _snapshot: Option<Snapshot>,
-    /// Says that it is there; `None` if an iterator, which says so itself, walks with it.
+    /// The registration of the cursor; `None` if it is part of an iterator, which is registered
+    /// itself.
     _pin: Option<Pin>,
 }
 
@@ -76,7 +77,7 @@ impl Cursor {
         Ok(Cursor { _snapshot: snapshot, _pin: Some(pin), ..cursor })
     }
 
-    /// A cursor as a part of an iterator, which keeps the moment.
+    /// Creates a cursor as part of an iterator, which holds the snapshot.
     pub(crate) fn within(
         core: Arc<Core>,
         view: Arc<View>,
@@ -91,36 +92,36 @@ impl Cursor {
         Ok(Cursor { core, inner, keyspace, steps: 0, _snapshot: None, _pin: None })
     }
 
-    /// True if it stands on a key.
+    /// Returns true if the cursor is on a key.
     pub fn valid(&self) -> bool {
         self.inner.valid()
     }
 
-    /// Stands on the first key.
+    /// Moves to the first key.
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.inner.seek_to_first()
     }
 
-    /// Stands on the last key.
+    /// Moves to the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.inner.seek_to_last()
     }
 
-    /// Stands on the first key at or behind `key`.
+    /// Moves to the first key at or behind `key`.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_open()?;
         self.inner.seek(key.as_ref())
     }
 
-    /// Stands on the last key at or before `key`.
+    /// Moves to the last key at or before `key`.
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_open()?;
         self.inner.seek_for_prev(key.as_ref())
     }
 
-    /// Steps to the next key; past the last one it stands nowhere.
+    /// Moves to the next key; behind the last one the cursor is not positioned.
     #[expect(
         clippy::should_implement_trait,
         reason = "the word of every store's cursor; an `Iterator` can't lend its key or step back"
@@ -131,25 +132,25 @@ impl Cursor {
         self.core.time_step(self.keyspace, self.steps, || self.inner.next())
     }
 
-    /// Steps to the key before; before the first one it stands nowhere.
+    /// Moves to the previous key; before the first one the cursor is not positioned.
     pub fn prev(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.steps += 1;
         self.core.time_step(self.keyspace, self.steps, || self.inner.prev())
     }
 
-    /// The key it stands on.
+    /// Returns the key that the cursor is on.
     ///
     /// # Panics
-    /// If it stands nowhere: ask [`Cursor::valid`] first.
+    /// Panics if the cursor is not positioned: check [`Cursor::valid`] first.
     pub fn key(&self) -> &[u8] {
         assert!(self.valid(), "the cursor stands on no key");
         self.inner.key()
     }
 
-    /// The value it stands on. An error concerns this value only; the walk can go on.
+    /// Returns the value of the current key. An error concerns this value only; the walk can go on.
     pub fn value(&mut self) -> Result<Value> {
-        // Once the database is closed its files may go: what is there now is another's.
+        // Once the database is closed, its files may be deleted or replaced by another process.
         self.core.check_open()?;
         self.inner.value()
     }

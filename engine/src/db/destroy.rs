@@ -1,4 +1,4 @@
-//! The end of a database: its files are removed, and nothing else.
+//! Destroys a database: removes its files, and nothing else.
 
 use crate::base::error::{IoContext, Result};
 use crate::db::Db;
@@ -13,10 +13,10 @@ use std::path::Path;
 
 impl Db {
     /// Destroys the database at `path`: removes every file that has a name of CleaveDB's, and the
-    /// directory if that leaves it empty and it can be removed. Files of other names stay, and so
-    /// does everything where no numbered file of ours is. Fails with [`ErrorKind::Locked`] if
-    /// somebody holds it open, and with [`ErrorKind::InvalidArgument`] on the directory of another
-    /// store; destroying what is not there is fine.
+    /// directory if that leaves it empty and it can be removed. Files of other names stay. A
+    /// directory without any numbered file of ours is left alone. Fails with [`ErrorKind::Locked`]
+    /// if somebody holds the database open, and with [`ErrorKind::InvalidArgument`] on the
+    /// directory of another store. Destroying a database that does not exist succeeds.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("destroy");
@@ -42,21 +42,22 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
     let exists = fs.exists(&current).doing("look for", &current)?;
     place::check_not_of_another_store(env, dir, exists)?;
     let ours = |path: &Path| names::parse(path) != FileName::Foreign;
-    // CURRENT and LOCK are names that others use too: they tell nothing by themselves.
+    // Other stores use the names CURRENT and LOCK too, so these prove nothing by themselves.
     let telling = |path: &Path| !matches!(names::parse(path), FileName::Foreign | FileName::Fixed);
     let files = fs.list(dir).doing("list", dir)?;
     if !files.iter().any(|path| telling(path)) {
         return Ok(());
     }
     let lock = place::lock(env, dir, Hold::Alone, &env.threads.describe_process())?;
-    // CURRENT first: what a crash leaves from here on is no database, and can be destroyed again.
+    // CURRENT goes first: what a crash leaves from here on is no database, and can be destroyed
+    // again.
     if fs.exists(&current).doing("look for", &current)? {
         fs.remove(&current).doing("remove", &current)?;
         fs.sync_dir(dir).doing("sync the directory", dir)?;
     }
     remove_ours(fs, dir, |path| ours(path) && !path.ends_with(names::LOCK))?;
     empty_lost(fs, &dir.join(LOST))?;
-    // Last, and held: nobody creates a new database meanwhile.
+    // The lock file goes last and while it is held, so nobody creates a new database meanwhile.
     let lock_path = dir.join(names::LOCK);
     fs.remove(&lock_path).doing("remove", &lock_path)?;
     drop(lock);
@@ -74,12 +75,12 @@ fn remove_ours(fs: &dyn Fs, dir: &Path, ours: impl Fn(&Path) -> bool) -> Result<
     Ok(())
 }
 
-/// Removes what repairs set aside. A link in the place of `lost` stays, and what it leads to.
+/// Removes what repairs set aside in `lost`. If `lost` is a link, it and its target stay.
 fn empty_lost(fs: &dyn Fs, lost: &Path) -> Result<()> {
     if fs.kind(lost).doing("look for", lost)? != Some(NameKind::Directory) {
         return Ok(());
     }
-    // Held from here on: a link that takes its place now changes nothing.
+    // The directory is held open from here on: a link that takes its place now changes nothing.
     let open = fs.open_dir(lost).doing("open the directory", lost)?;
     for path in open.list().doing("list", lost)? {
         if is_set_aside(&path) {
@@ -91,7 +92,8 @@ fn empty_lost(fs: &dyn Fs, lost: &Path) -> Result<()> {
     Ok(())
 }
 
-/// True for the names that repairs give in `lost`: ours, with a number behind from the second on.
+/// Returns true for the names that repairs give to files in `lost`: our own names, with a number
+/// appended from the second file of a name on.
 fn is_set_aside(path: &Path) -> bool {
     let is_number =
         |text: &OsStr| !text.is_empty() && text.as_encoded_bytes().iter().all(u8::is_ascii_digit);
@@ -99,8 +101,9 @@ fn is_set_aside(path: &Path) -> bool {
     is_ours(path) || path.extension().is_some_and(is_number) && is_ours(&path.with_extension(""))
 }
 
-/// The database is gone already. A directory that can't go stays: it may hold other files, be
-/// reached by a link or as `.`, or stand where this user may remove nothing.
+/// Removes the directory if it is empty, and ignores a failure: the database is gone already. The
+/// directory may hold other files, be reached by a link or as `.`, or lie where this user may not
+/// remove it.
 fn remove_if_empty(fs: &dyn Fs, dir: &Path) {
     let _ = fs.remove_dir(dir);
 }
@@ -112,14 +115,14 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    /// True if it was destroyed between the first look of somebody who only reads and the lock.
+    /// Returns true if the database was destroyed between a reader's first look and its lock.
     fn is_destroyed_before_the_lock(seed: u64) -> bool {
         let (env, simulation) = Env::simulated(seed);
         simulation.run(|| {
             let dir = Path::new("db");
             let builder = || Db::builder(dir).env(env.clone()).beside_other_files();
             builder().open().unwrap().close().unwrap();
-            // It keeps the directory, and with it the place for a lock file.
+            // This file keeps the directory, and so a place where a lock file could be created.
             env.fs.create(&dir.join("notes.txt")).unwrap();
             let is_destroyed = Arc::new(AtomicBool::new(false));
             let (other, says) = (env.clone(), is_destroyed.clone());
@@ -171,8 +174,8 @@ mod tests {
         open(&dir).unwrap().close().unwrap();
     }
 
-    /// `destroy` removed CURRENT and LOCK of a LevelDB database, which were its names too, and
-    /// with them the database. What is not ours stays as it is, whatever it is called.
+    /// Guards against destroying another store: `destroy` once removed CURRENT and LOCK of a
+    /// LevelDB database, because our files have these names too, and with them the database.
     #[test]
     fn the_directory_of_another_store_stays() {
         let dir = doc_dir("destroy-others");

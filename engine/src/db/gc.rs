@@ -1,10 +1,10 @@
-//! Value GC by hand: it works by itself, so this is for those who know a better moment.
+//! Value GC on request. It also works by itself, so this is for programs that know a better moment.
 
 use crate::base::error::Result;
 use crate::db::Db;
 use std::sync::atomic::Ordering;
 
-/// What a collection did.
+/// The result of a collection.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("gc-report");
@@ -18,22 +18,22 @@ use std::sync::atomic::Ordering;
 pub struct GcReport {
     /// Segments freed.
     pub segments_freed: u64,
-    /// Bytes of those.
+    /// Bytes of the segments freed.
     pub bytes_freed: u64,
-    /// Segments in which holes were made, where that is cheaper than to move what is live.
+    /// Segments in which holes were punched, where that is cheaper than to move what is live.
     pub segments_punched: u64,
-    /// Bytes of those holes. They come back once no cursor reads from before.
+    /// Bytes of those holes. They are freed once no earlier cursor reads them.
     pub bytes_punched: u64,
     /// Live values that were moved.
     pub values_moved: u64,
-    /// Bytes of those, and of what is kept to find them.
+    /// Bytes of those values, and of the relocations that lead to them.
     pub bytes_written: u64,
 }
 
 impl Db {
     /// Frees now what is worth freeing: every segment that shrinks well, whether the space target
-    /// holds or not. Flushes first, so that what was written lately counts too. Writers and
-    /// readers go on meanwhile.
+    /// holds or not. Flushes first, so that recent writes count too. Writers and readers go on
+    /// meanwhile.
     ///
     /// Costs a read of all keys, and a read and a write of each live value in the segments freed
     /// (DESIGN: relocation; WiscKey, section 3.3.2, frees from the log's tail instead). What
@@ -43,7 +43,7 @@ impl Db {
         {
             let committer = &self.core.committer;
             let mut log = committer.hold();
-            // The head moves past the active segment with the flush: its garbage counts too.
+            // The flush moves the head past the active segment, so its garbage counts too.
             committer.log().end_active(&mut log)?;
             committer.log().record_sealed()?;
         }
@@ -59,9 +59,9 @@ impl Db {
         })
     }
 
-    /// Lets automatic GC rest, for an hour that needs all of the device. Segments in which nothing
-    /// is live still go; a liveness scan under way is given up, a relocation (of 64 MiB or one
-    /// segment) ends first. [`Db::resume_gc`] ends it, and so does opening anew.
+    /// Pauses automatic GC, for a time that needs all of the device. Segments in which nothing is
+    /// live are still dropped. A running liveness scan is given up; a relocation (of 64 MiB or one
+    /// segment) is completed first. [`Db::resume_gc`] ends the pause, and so does opening anew.
     pub fn pause_gc(&self) {
         self.core.background.gc_paused().store(true, Ordering::Relaxed);
         self.core.background.wake();

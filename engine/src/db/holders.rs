@@ -1,4 +1,5 @@
-//! Who holds a database open, so that a program whose database does not close finds out why.
+//! Counts who holds a database open, so that a program whose database does not close can find out
+//! why.
 
 use crate::db::{Core, Db};
 use crate::version::pins::PinKind;
@@ -6,7 +7,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Who holds a database open, by kind; [`Db::holders`] counts them.
+/// The number of holders of a database, by kind; [`Db::holders`] counts them.
 ///
 /// ```
 /// let nobody = cleavedb::Holders::default();
@@ -21,11 +22,11 @@ pub struct Holders {
     pub cursors: usize,
     /// Scans: iterators over ranges, prefixes and keys.
     pub scans: usize,
-    /// Snapshots, each counted once however often it was cloned.
+    /// Snapshots; clones of one count once.
     pub snapshots: usize,
 }
 
-/// A user's hold on the database, counted.
+/// A counted handle of a user on the database.
 pub(crate) struct CoreHandle(Arc<Core>);
 
 impl CoreHandle {
@@ -56,8 +57,8 @@ impl Deref for CoreHandle {
 }
 
 impl Db {
-    /// Who holds the database open now: this handle, and whatever else was made of it and not
-    /// dropped yet. Cheap. The report of [`Db::space`] has them by name and age.
+    /// Counts who holds the database open now: this handle, and whatever else was made from it and
+    /// not dropped yet. Cheap. The report of [`Db::space`] lists them by name and age.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("holders");
@@ -78,7 +79,7 @@ impl Db {
                 PinKind::Snapshot => holders.snapshots += 1,
             }
         }
-        // A scan has a handle of its keyspace, which is not the user's.
+        // A scan has a handle of its keyspace, which is not the user's and so is not counted.
         let handles = self.core.handles.load(Ordering::Relaxed);
         holders.handles = handles.saturating_sub(holders.scans);
         holders

@@ -1,4 +1,4 @@
-//! Prints any file of a store readably: every byte on disk has a printer.
+//! Prints any file of a database as readable text, for the command `cleave inspect`.
 
 use crate::base::entry::Slot;
 use crate::base::error::{Error, InFile, IoContext, Result};
@@ -18,13 +18,13 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Keys and values are printed up to this many bytes.
+/// Keys and values are cut to this many bytes.
 const SHOWN_BYTES: usize = 64;
-/// A text of settings is printed up to this many bytes.
+/// Texts of settings are cut to this many bytes.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
-/// Prints the file at `path`, which may be any of a database's, as text to `out`. Reads nothing
-/// else and changes nothing. What is damaged is said, after what could be read.
+/// Prints any one file of a database as text to `out`. Reads no other file and changes nothing.
+/// Damage is reported after what could be read.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("inspect");
@@ -38,7 +38,7 @@ pub fn inspect(path: &Path, out: &mut dyn Write) -> Result<()> {
     inspect_with(&Env::os(&OsSettings::default()), path, out)
 }
 
-/// As [`inspect`], in another environment.
+/// Prints a file as [`inspect`] does, in another environment.
 pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
     if !env.fs.exists(path).doing("look for", path)? {
         return Err(Error::not_found("there is no such file")
@@ -88,7 +88,7 @@ fn print(out: &mut dyn Write, path: &Path, text: std::fmt::Arguments<'_>) -> Res
     out.write_fmt(text).doing("print", path)
 }
 
-/// Prints the beginning of a text: it has a few lines, whatever the length of the file.
+/// Prints the beginning of a text file. Ours have a few lines, so longer ones are cut.
 fn print_text(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
     let file = env.fs.open(path).doing("open", path)?;
     let mut text = vec![0; MAX_TEXT_BYTES];
@@ -157,7 +157,7 @@ fn inspect_segment(
         }
         Ok(())
     };
-    // How the log went on is not in this file: its end is taken for a torn one.
+    // Whether the log went on is not in this file, so its end is taken for a torn one.
     let end = scan(file, path, &head, ScanMode::Tail, ScanStart::first(&head), &mut each)?;
     match end.tail {
         ScanTail::Clean => Ok(()),
@@ -247,7 +247,7 @@ fn inspect_relocation(env: &Env, header: &Header, path: &Path, out: &mut dyn Wri
     })
 }
 
-/// Bytes as text, escaped and shortened.
+/// Returns bytes as text, escaped and shortened.
 fn shown(bytes: &[u8]) -> String {
     let part = &bytes[..bytes.len().min(SHOWN_BYTES)];
     let rest = if part.len() < bytes.len() { "…" } else { "" };

@@ -1,4 +1,4 @@
-//! Ranges of keys: what users may write for one, and its bounds as the engine reads them.
+//! Ranges of keys: the public trait, and the bounds that the engine uses.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::KeyOrder;
@@ -9,9 +9,9 @@ use std::ops::{
 
 /// A range of keys: any of Rust's ranges over anything that is bytes, and `..` for all keys.
 ///
-/// `..` needs no type, which a bound by [`RangeBounds`] would ask for. A pair of [`Bound`]s begins
-/// behind a key or is built at run time. A range whose end is before its start holds nothing.
-/// Bounds are compared by the order of the keyspace, be it that of bytes or one of your own.
+/// Unlike with a bound by [`RangeBounds`], `..` needs no type annotation here. A pair of [`Bound`]s
+/// can begin behind a key or be built at run time. A range whose end is before its start is empty.
+/// Bounds are compared by the keyspace's comparator.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("key-range");
@@ -30,9 +30,9 @@ use std::ops::{
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 pub trait KeyRange {
-    /// The key where the range begins.
+    /// Returns the key where the range begins.
     fn lower_bound(&self) -> Bound<&[u8]>;
-    /// The key where the range ends.
+    /// Returns the key where the range ends.
     fn upper_bound(&self) -> Bound<&[u8]>;
 }
 
@@ -79,7 +79,7 @@ std_ranges!(
     (Bound<K>, Bound<K>)
 );
 
-/// The bounds of a range as the engine reads them.
+/// Converts a range to the engine's bounds.
 pub(crate) fn bounds_of(range: &impl KeyRange) -> Bounds {
     let key = |bound: Bound<&[u8]>| match bound {
         Bound::Included(key) | Bound::Excluded(key) => Some(key.to_vec()),
@@ -94,7 +94,7 @@ pub(crate) fn bounds_of(range: &impl KeyRange) -> Bounds {
     }
 }
 
-/// The bounds of all keys that begin with `prefix`. An error unless keys are in byte order.
+/// Returns the bounds of all keys that begin with `prefix`; fails unless keys are in byte order.
 pub(crate) fn prefix_bounds(prefix: &[u8], order: &KeyOrder) -> Result<Bounds> {
     if !matches!(order, KeyOrder::Bytewise) {
         return Err(Error::invalid_argument(
@@ -116,7 +116,7 @@ pub(crate) fn prefix_bounds(prefix: &[u8], order: &KeyOrder) -> Result<Bounds> {
     })
 }
 
-/// What is within both.
+/// Returns the intersection of two bounds.
 pub(crate) fn intersection(a: Bounds, b: Bounds, order: &KeyOrder) -> Bounds {
     let lower = match (&a.lower, &b.lower) {
         (None, _) => &b,

@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 /// A named ordered map. Handles are cheap to clone and can be used from many threads. Like every
 /// handle, one keeps the database open after [`Db`](crate::Db) was dropped. Once the keyspace is
-/// dropped, every call on a handle of it fails with [`ErrorKind::KeyspaceDropped`]; what was made
-/// with it before, cursors and scans, goes on reading what it saw.
+/// dropped, every call on its handles fails with [`ErrorKind::KeyspaceDropped`]; cursors and scans
+/// that were made before go on reading what they saw.
 ///
 /// [`ErrorKind::KeyspaceDropped`]: crate::ErrorKind::KeyspaceDropped
 ///
@@ -38,21 +38,21 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// Its name.
+    /// Returns the keyspace's name.
     pub fn name(&self) -> &str {
         &self.state.name
     }
 
-    /// Its settings in force.
+    /// Returns the settings in force.
     pub fn options(&self) -> KeyspaceOptions {
         (**self.state.options()).clone()
     }
 
-    /// Changes its settings, for good: they are stored with the keyspace. They count for what is
-    /// written from now on; what was written before is read as it is. Costs one durable edit of
-    /// the manifest, and nothing if nothing changes.
+    /// Changes the settings durably: they are stored with the keyspace. They apply to what is
+    /// written from now on; what was written before is read as it is. Costs one durable edit of the
+    /// manifest, and nothing if the settings are the same.
     ///
-    /// Fails with [`ErrorKind::InvalidOption`] if one of them is out of its range, and with
+    /// Fails with [`ErrorKind::InvalidOption`] if a setting is out of its range, and with
     /// [`ErrorKind::ReadOnly`] if the database takes no writes.
     ///
     /// ```
@@ -71,7 +71,7 @@ impl Keyspace {
         self.core.set_options(&self.state, options)
     }
 
-    /// Puts a value under a key, replacing what was there.
+    /// Puts a value under a key, replacing an earlier value.
     ///
     /// Keys hold up to 64 KiB, values up to 1 GiB. Costs one write of the log; a value that is
     /// separated is never written again by a flush or compaction.
@@ -79,7 +79,7 @@ impl Keyspace {
         self.put_with(key, value, &WriteOptions::default())
     }
 
-    /// As [`Keyspace::put`], with its own durability.
+    /// Puts a value as [`Keyspace::put`] does, with a durability of its own.
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -104,12 +104,12 @@ impl Keyspace {
         self.core.time_write(self.state.id, commit).map(|_| ())
     }
 
-    /// Deletes a key. Deleting what is not there is fine.
+    /// Deletes a key. Deleting a key that does not exist succeeds.
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, &WriteOptions::default())
     }
 
-    /// As [`Keyspace::delete`], with its own durability.
+    /// Deletes a key as [`Keyspace::delete`] does, with a durability of its own.
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
         let key = key.as_ref();
         self.core.check_writable()?;
@@ -128,7 +128,7 @@ impl Keyspace {
         self.core.time_write(self.state.id, commit).map(|_| ())
     }
 
-    /// Writes the memtable to a table and waits for it.
+    /// Flushes the memtable to a table and waits for it.
     pub fn flush(&self) -> Result<()> {
         self.state.check()?;
         self.core.flush(std::slice::from_ref(&self.state))
@@ -139,15 +139,17 @@ impl Keyspace {
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
         self.state.check()?;
         let bounds = bounds_of(&range);
-        // The upper bound's own key may be compacted along: harmless.
+        // Compacting the upper bound's own key along is harmless, so the bound is passed as
+        // inclusive.
         self.core.compact(&self.state, (bounds.lower.as_deref(), bounds.upper.as_deref()))
     }
 
-    /// Rewrites a range of keys with its separated values in the order of the keys, so that scans
-    /// of it read the device from front to back; waits for it.
+    /// Rewrites a range of keys and its separated values in key order, so that scans of it read the
+    /// device from front to back, and waits for it.
     ///
     /// Costs a read and a write of every value in the range, and of the tables that overlap it.
-    /// Until value GC has freed the old places, about as much space besides as the values take.
+    /// Until value GC has freed the old places, it takes about as much extra space as the values
+    /// do.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("reorganize");

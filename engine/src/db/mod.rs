@@ -1,8 +1,8 @@
-//! Floor 9: the roof. The public types, and how the rooms below are put together.
+//! Floor 9, the top: the public types, and how the rooms below are put together.
 //!
-//! [`Db`] and [`Keyspace`] are handles on one shared [`Core`]; the last of them to go closes the
-//! database. Nothing here decides what is live (that is `version`), what a commit is (`commit`)
-//! or what a value is (`read`).
+//! [`Db`] and [`Keyspace`] are handles on one shared [`Core`]; dropping the last handle closes the
+//! database. Nothing here decides what is live (`version` does), what a commit is (`commit`) or
+//! what a value is (`read`).
 
 pub mod background;
 pub mod batch;
@@ -70,7 +70,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// The keyspace that every database has.
+/// The name of the keyspace that every database has.
 pub const DEFAULT_KEYSPACE: &str = "default";
 
 fn not_found(keyspace: &str) -> Error {
@@ -78,7 +78,7 @@ fn not_found(keyspace: &str) -> Error {
         .advise("create it, or choose one of those that `keyspaces` lists")
 }
 
-/// Everything behind the handles.
+/// The state that all handles of one open database share.
 pub(crate) struct Core {
     pub(crate) env: Env,
     pub(crate) dir: PathBuf,
@@ -94,13 +94,13 @@ pub(crate) struct Core {
     pub(crate) background: Arc<Background>,
     pub(crate) comparators: comparators::Comparators,
     pub(crate) recovered: recover::RecoveryReport,
-    /// Where segments ended whose length the manifest did not know when it was opened.
+    /// Ends, in bytes, of the segments whose length the manifest did not have when it was opened.
     pub(crate) log_ends: BTreeMap<SegmentId, u64>,
     keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Serializes creating and dropping keyspaces.
     ddl: Mutex<()>,
     closed: AtomicBool,
-    /// Handles of the database and its keyspaces.
+    /// Number of live handles of the database and its keyspaces.
     handles: AtomicUsize,
     lock: Mutex<Option<Box<dyn Lock>>>,
 }
@@ -130,8 +130,8 @@ impl Core {
         Ok(durability)
     }
 
-    /// Ends the background, makes what was committed durable, and notes where the log ends, so
-    /// that a log cut short while closed is noticed. Loses nothing whatever happens.
+    /// Stops the background, makes what was committed durable, and records where the log ends, so
+    /// that a log that is cut short while closed is noticed. No failure in here loses a commit.
     fn close(&self) -> Result<()> {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
@@ -140,7 +140,8 @@ impl Core {
         let outcome = if self.options.read_only { Ok(()) } else { self.seal_log() };
         let outcome = outcome.and_then(|()| self.leave_few_files());
         self.set.close();
-        // Files whose last reader is gone; what is still held is an orphan for the next opening.
+        // Removes files whose last reader is gone. Those still held become orphans that the next
+        // opening removes.
         let purged = self.set.purge().map(|_| ());
         *self.lock.lock() = None;
         let outcome = outcome.and(purged);
@@ -155,30 +156,30 @@ impl Core {
         self.committer.log().seal(&mut log)
     }
 
-    /// At the end of a session that wrote, and where one was settled that did not come to its end:
-    /// puts together what it and those before it left in small files, and lets go of segments that
-    /// are dead as a whole.
+    /// Folds the small files of many short sessions and drops segments that are wholly dead. It
+    /// runs at the end of a session that wrote, and after recovery settled one that did not close.
     pub(crate) fn leave_few_files(&self) -> Result<()> {
         if !self.set.is_changed() {
             return Ok(());
         }
         let tidied = self.fold_small().and_then(|()| self.background.drop_dead());
-        // I9: nothing is lost, and the next session tries again.
+        // I9: nothing is lost when the disk is full; the next session tries again.
         tidied.or_else(|error| match error.kind() {
             ErrorKind::DiskFull => Ok(()),
             _ => Err(error),
         })
     }
 
-    /// Makes one table and one segment of what many short sessions left, if there is that much. No
-    /// other job runs, and nobody writes.
+    /// Merges what many short sessions left into one table and one segment, if there is enough of
+    /// it. Requires that no other job runs and nobody writes.
     fn fold_small(&self) -> Result<()> {
         let (set, segment_bytes) = (&self.set, self.options.segment_bytes);
         let keyspaces = set.keyspaces();
         if !fold::is_due(&set.current(), &keyspaces, segment_bytes) {
             return Ok(());
         }
-        // Jobs of the background end when the database closes; this one is part of that.
+        // Background jobs end early when the database closes. This one belongs to closing, so it
+        // must not.
         let context = JobContext { closing: Arc::default(), ..self.background.context().clone() };
         let log_end = {
             let log = self.committer.hold();
@@ -190,7 +191,7 @@ impl Core {
         for keyspace in &keyspaces {
             let snapshots = self.snapshots.list();
             let report = fold::run(&context, keyspace, snapshots, log_end, segment_bytes);
-            // One that was dropped meanwhile leaves nothing.
+            // A keyspace that was dropped meanwhile leaves nothing to fold.
             if report.is_err() && keyspace.check().is_err() {
                 continue;
             }
@@ -206,7 +207,7 @@ impl Core {
         let order = self.comparators.order_for_new(name);
         let mut id = KeyspaceId(0);
         let add = |_: &Version| {
-            // I6: never used before, so that what the log still holds of a keyspace dropped
+            // I6: the id was never used before, so what the log still holds of a keyspace dropped
             // earlier does not come back in this one.
             id = KeyspaceId(self.set.allocate()?);
             Ok(Edit::new(vec![Change::AddKeyspace {
@@ -217,7 +218,8 @@ impl Core {
                 flushed: 0,
             }]))
         };
-        // Durable before its first entry can be: replay finds the keyspace of each record.
+        // The edit is durable before the keyspace's first entry can be, so replay finds the
+        // keyspace of each record.
         let version = self.set.apply(add, &[], None)?;
         let state = Arc::new(KeyspaceState::new(id, name.to_owned(), order, options, version));
         self.set.register(state.clone());
@@ -225,7 +227,7 @@ impl Core {
         Ok(state)
     }
 
-    /// Creates a keyspace of a name that none has. Requires: `ddl` is held.
+    /// Creates a keyspace. Requires: `ddl` is held, and no keyspace has this name.
     fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
         self.check_writable()?;
         options.validate()?;
@@ -239,7 +241,7 @@ impl Core {
         self.add_keyspace(name, options)
     }
 
-    /// Stores other settings of a keyspace, durably, and follows them from now on.
+    /// Stores new settings of a keyspace durably and applies them from now on.
     pub(crate) fn set_options(
         &self,
         state: &KeyspaceState,
@@ -253,14 +255,15 @@ impl Core {
         if **state.options() == options {
             return Ok(());
         }
-        // A crash leaves the settings before or those after: each says how new files are written.
+        // A crash leaves the old settings or the new ones. Both are valid: they only say how new
+        // files are written.
         let set = Change::SetKeyspace { id: state.id, settings: options.to_text() };
         self.set.apply(|_| Ok(Edit::new(vec![set])), &[], None)?;
         state.set_options(options);
         Ok(())
     }
 
-    /// Seals the memtables of these keyspaces and waits until they are in tables.
+    /// Seals the memtables of these keyspaces and waits until they are flushed.
     pub(crate) fn flush(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
         self.check_writable()?;
         let mut waiting = Vec::new();
@@ -275,7 +278,7 @@ impl Core {
             waiting.iter().all(|(keyspace, before)| {
                 let now = keyspace.view();
                 let is_new = |m| !before.iter().any(|old| Arc::ptr_eq(old, m));
-                // One that was dropped meanwhile has none.
+                // A keyspace that was dropped meanwhile has no immutable memtables.
                 now.immutables.iter().all(is_new)
             })
         })
@@ -291,12 +294,13 @@ impl Core {
         let deepest = keyspace.view().levels.deepest().unwrap_or(0).max(1);
         let first_new = self.set.allocate()?;
         for level in 0..deepest {
-            // What arrives in a level while it is compacted may wait for the next compaction.
+            // Tables that arrive in a level while it is compacted may wait for the next compaction.
             self.background
                 .run_chosen(keyspace, false, |levels| pick_range(levels, level, range, false))?;
         }
-        // Tables of the deepest level that nothing came down to: they may hold what only
-        // snapshots saw that are gone now. One at a time, as the tables in between stay.
+        // Tables of the deepest level that no compaction rewrote may hold entries that only
+        // snapshots saw which are gone now. They are rewritten one at a time, because the tables
+        // between them stay.
         let is_old = |table: &Arc<TableHandle>| table.meta.id.0 < first_new;
         let has_old = |levels: &Levels| {
             pick_range(levels, deepest, range, true).is_some_and(|p| p.inputs.iter().any(is_old))
@@ -313,7 +317,7 @@ impl Core {
     }
 
     /// Compacts the tables between two user keys to the deepest level, then rewrites them there
-    /// with their values in order, about a segment at a time.
+    /// with their values in key order, about one segment's worth per job.
     pub(crate) fn reorganize(
         &self,
         keyspace: &Arc<KeyspaceState>,
@@ -344,18 +348,18 @@ impl Core {
 
 impl Drop for Core {
     fn drop(&mut self) {
-        // The last handle is gone, so nobody is left to tell of an error; what was committed is
+        // The last handle is gone, so nobody is left to return an error to. What was committed is
         // in the log all the same, and the next opening recovers it.
         let _ = self.close();
     }
 }
 
-/// A database: keyspaces that share one log, so that a batch over several is atomic.
+/// A database: a set of keyspaces that share one log, so that a batch over several is atomic.
 ///
-/// Handles are cheap to clone and can be used from many threads. The database closes when
-/// [`Db::close`] is called, for all who hold it, or when the last holder is dropped. Dropping this
-/// handle alone does not close it: keyspaces, cursors, scans and snapshots hold it open, too, and
-/// with it the lock on the directory. [`Db::holders`] says how many there are.
+/// Handles are cheap to clone and can be used from many threads. The database closes for all its
+/// users when [`Db::close`] is called or when the last holder is dropped. Dropping this handle
+/// alone does not close it: keyspaces, cursors, scans and snapshots also hold it open, and with it
+/// the lock on the directory. [`Db::holders`] counts them.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("db");
@@ -378,17 +382,17 @@ impl fmt::Debug for Db {
 }
 
 impl Db {
-    /// Settings and components of a database to open at `path`.
+    /// Returns a builder that sets options and components of a database to open at `path`.
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
     }
 
-    /// Where it is.
+    /// Returns the directory of the database.
     pub fn path(&self) -> &Path {
         &self.core.dir
     }
 
-    /// The settings it was opened with.
+    /// Returns the settings that the database was opened with.
     pub fn options(&self) -> &Options {
         &self.core.options
     }
@@ -423,9 +427,9 @@ impl Db {
         self.create_keyspace_with(name, self.core.options.keyspace.clone())
     }
 
-    /// As [`Db::create_keyspace`], with settings of its own. They are stored with the keyspace and
-    /// stay until [`Keyspace::set_options`] changes them, whatever options the database is opened
-    /// with.
+    /// Creates a keyspace as [`Db::create_keyspace`] does, with settings of its own. They are
+    /// stored with the keyspace and stay until [`Keyspace::set_options`] changes them, whatever
+    /// options the database is opened with.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("create-keyspace");
@@ -448,7 +452,7 @@ impl Db {
     }
 
     /// Opens the keyspace of this name, or creates it with the settings of [`Options::keyspace`] if
-    /// there is none. The settings of one that exists stay as they are.
+    /// there is none. The settings of an existing keyspace stay as they are.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("open-or-create-keyspace");
@@ -461,7 +465,8 @@ impl Db {
         self.open_or_create_keyspace_with(name, self.core.options.keyspace.clone())
     }
 
-    /// As [`Db::open_or_create_keyspace`], with settings of its own if it is created.
+    /// Opens a keyspace as [`Db::open_or_create_keyspace`] does; if it is created, it gets
+    /// `options`.
     pub fn open_or_create_keyspace_with(
         &self,
         name: &str,
@@ -480,23 +485,23 @@ impl Db {
         Keyspace { core: self.core.clone(), state }
     }
 
-    /// The keyspace called `default`, which always exists.
+    /// Returns the keyspace called `default`, which always exists.
     pub fn default_keyspace(&self) -> Keyspace {
         let state = self.core.keyspaces.read().get(DEFAULT_KEYSPACE).cloned();
         let state = state.expect("the default keyspace can't be dropped");
         self.handle(state)
     }
 
-    /// The names of all keyspaces, sorted.
+    /// Returns the names of all keyspaces, sorted.
     pub fn keyspaces(&self) -> Vec<String> {
         self.core.keyspaces.read().keys().cloned().collect()
     }
 
-    /// Drops a keyspace with everything in it. Its space comes back in the background, as soon
-    /// as nobody reads it any more. `default` can't be dropped.
+    /// Drops a keyspace with everything in it. The background frees its space as soon as nobody
+    /// reads it any more. The keyspace `default` can't be dropped.
     ///
-    /// Whatever was made before goes on reading what it saw: cursors and scans. Every new call on
-    /// a handle of the keyspace fails with [`ErrorKind::KeyspaceDropped`].
+    /// Cursors and scans that were made before go on reading what they saw. Every new call on a
+    /// handle of the keyspace fails with [`ErrorKind::KeyspaceDropped`].
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.core.check_writable()?;
         if name == DEFAULT_KEYSPACE {
@@ -507,14 +512,15 @@ impl Db {
         let state = self.core.keyspaces.read().get(name).cloned();
         let state = state.ok_or_else(|| not_found(name))?;
         let dropped = {
-            // Between two commits: those before went to the keyspace and go with it, those after
-            // find it dropped. A crash leaves it as it was, or without a trace: what the log holds
-            // of it has nowhere to go.
+            // Holding the log puts the drop between two commits: those before went to the keyspace
+            // and go with it, those after find it dropped. A crash leaves the keyspace as it was,
+            // or without a trace: replay skips what the log holds of it.
             let _log = self.core.committer.hold();
             let change = Change::DropKeyspace { id: state.id };
             let dropped = self.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None);
             if dropped.is_err() && self.core.set.current().keyspace(state.id).is_some() {
-                // I9: it is there as before, so it goes on; after a failed sync, for readers.
+                // I9: the edit failed and the keyspace is there as before, so it goes on; after a
+                // failed sync, for readers only.
                 return dropped.map(|_| ());
             }
             self.core.set.forget(state.id);
@@ -526,12 +532,12 @@ impl Db {
         dropped.map(|_| ())
     }
 
-    /// Writes a batch: all of it becomes visible at once, and after a crash all of it is there or
+    /// Writes a batch. All of it becomes visible at once, and after a crash all of it is there or
     /// nothing (I1).
     ///
-    /// Costs one write of the log, and by the database's durability one sync. Fails, and then
-    /// nothing of it is written, with the first error that an operation of the batch met (a key
-    /// that is too long, a keyspace that was dropped or is of another database).
+    /// Costs one write of the log and, depending on the database's durability, one sync. If an
+    /// operation of the batch is invalid (a key that is too long, a keyspace that was dropped or is
+    /// of another database), fails with the first such error and writes nothing.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("write");
@@ -548,7 +554,7 @@ impl Db {
         self.write_with(batch, &WriteOptions::default())
     }
 
-    /// As [`Db::write`], with its own durability.
+    /// Writes a batch as [`Db::write`] does, with a durability of its own.
     pub fn write_with(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.core.check_writable()?;
         let batch = batch.into_inner(&self.core)?;
@@ -561,8 +567,8 @@ impl Db {
         self.core.time_write(keyspace, commit).map(|_| ())
     }
 
-    /// Pins what all keyspaces hold now. Cheap; may be dropped in any order. A live snapshot
-    /// keeps the space of what it sees.
+    /// Pins the current state of all keyspaces. Snapshots are cheap and may be dropped in any
+    /// order. A live snapshot keeps the space of what it sees.
     #[must_use = "a snapshot that is dropped at once keeps nothing"]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.core)
@@ -574,17 +580,18 @@ impl Db {
         self.core.committer.sync().map(|_| ())
     }
 
-    /// Writes the memtables of all keyspaces to tables and waits for it.
+    /// Flushes the memtables of all keyspaces and waits for it.
     pub fn flush(&self) -> Result<()> {
         self.core.flush(&self.core.states())
     }
 
-    /// Compacts all keyspaces, whole, and waits for it. Rewrites every table, no separated value.
+    /// Compacts all keyspaces completely and waits for it. Rewrites every table, but no separated
+    /// value.
     pub fn compact(&self) -> Result<()> {
         self.core.check_writable()?;
         for keyspace in self.core.states() {
             let outcome = self.core.compact(&keyspace, (None, None));
-            // One that was dropped meanwhile has nothing left to compact.
+            // A keyspace that was dropped meanwhile has nothing left to compact.
             if keyspace.check().is_ok() {
                 outcome?;
             }
@@ -592,20 +599,20 @@ impl Db {
         self.core.background.wait_idle()
     }
 
-    /// Waits until the background has nothing to do.
+    /// Waits until the background work has nothing to do.
     pub fn wait_idle(&self) -> Result<()> {
         self.core.check_writable()?;
         self.core.background.wait_idle()
     }
 
-    /// The sequence number of the newest visible commit.
+    /// Returns the sequence number of the newest visible commit.
     pub fn visible_seqno(&self) -> SeqNo {
         self.core.snapshots.visible()
     }
 
     /// Closes the database: ends background work and makes everything committed durable. Other
-    /// handles, cursors and snapshots stay valid to hold; their calls return
-    /// [`ErrorKind::Closed`] where they need the database.
+    /// handles, cursors and snapshots may outlive this; their calls that need the database return
+    /// [`ErrorKind::Closed`].
     pub fn close(self) -> Result<()> {
         self.core.close()
     }

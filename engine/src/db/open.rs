@@ -1,4 +1,4 @@
-//! Opening: lock, manifest, files, log, ready.
+//! Opens a database: takes the lock, reads the manifest, checks the files and replays the log.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::Comparator;
@@ -41,7 +41,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Settings and components of a database to open.
+/// The builder of a [`Db`]: collects settings and components, then opens the database.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("builder");
@@ -95,8 +95,8 @@ impl Builder {
         self.env.clone().unwrap_or_else(|| Env::os(&self.options.os_settings()))
     }
 
-    /// For repairs: opens what is there, to write, and creates nothing. Nothing is freed or moved
-    /// meanwhile: what is damaged is to stay as it was found.
+    /// Opens an existing database for writing and creates nothing, for repairs. Nothing is freed or
+    /// moved meanwhile, so that what is damaged stays as it was found.
     pub(super) fn only_existing(mut self, env: &Env) -> Self {
         self.env = Some(env.clone());
         self.options.create_if_missing = false;
@@ -106,13 +106,13 @@ impl Builder {
         self
     }
 
-    /// The settings.
+    /// Sets the options.
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
     }
 
-    /// Files, time, threads and randomness other than the operating system's.
+    /// Replaces the operating system's files, time, threads and randomness.
     #[cfg(feature = "sim")]
     #[doc(hidden)]
     pub fn env(mut self, env: Env) -> Self {
@@ -120,40 +120,41 @@ impl Builder {
         self
     }
 
-    /// Orders the keys of a keyspace by `comparator` instead of by bytes. Its name is recorded
-    /// when the keyspace is created; opening it with another one is refused.
+    /// Orders the keys of a keyspace by `comparator` instead of by bytes. The comparator's name is
+    /// recorded when the keyspace is created; opening it with another one is refused.
     pub fn comparator(mut self, keyspace: &str, comparator: Arc<dyn Comparator>) -> Self {
         self.comparators.set(keyspace, comparator);
         self
     }
 
-    /// Makes and asks filters by `policy` instead of the engine, in all keyspaces, for tables
-    /// written from now on. Tables with the engine's filters keep them.
+    /// Builds and queries filters with `policy` instead of the engine's, in all keyspaces, for
+    /// tables written from now on. Tables with the engine's filters keep them.
     pub fn filter_policy(mut self, policy: Arc<dyn FilterPolicy>) -> Self {
         self.filter_policy = Some(policy);
         self
     }
 
-    /// Tells this listener of what happens in the database: flushes, compactions, write stalls,
-    /// errors in the background, and more. See [`EventListener`] for an example.
+    /// Sets a listener that is called for flushes, compactions, write stalls, errors in the
+    /// background, and more. See [`EventListener`] for an example.
     pub fn event_listener(mut self, listener: Arc<dyn EventListener>) -> Self {
         self.listener = Some(listener);
         self
     }
 
-    /// Creates the database also in a directory that holds other files, unless they are those of
-    /// another store. Without this they are taken as a sign of a wrong path.
+    /// Allows creating the database in a directory that holds other files, unless they are those of
+    /// another store. Without this, other files are taken as the sign of a wrong path.
     pub fn beside_other_files(mut self) -> Self {
         self.beside_others = true;
         self
     }
 
-    /// Opens the database, or creates it.
+    /// Opens the database, or creates it if [`Options::create_if_missing`] is set and there is
+    /// none.
     ///
     /// Replays the log behind the head: at most `max_replay_bytes` of it. Fails with
-    /// [`ErrorKind::Locked`] if somebody holds it open (one who reads only, if this is to write),
-    /// [`ErrorKind::Corruption`] with file and offset if what is on disk is not what was written,
-    /// [`ErrorKind::Unsupported`] if a newer build wrote it.
+    /// [`ErrorKind::Locked`] if somebody holds it open (readers exclude only writers), with
+    /// [`ErrorKind::Corruption`], file and offset if what is on disk is not what was written, and
+    /// with [`ErrorKind::Unsupported`] if a newer build wrote it.
     ///
     /// [`ErrorKind::Locked`]: crate::ErrorKind::Locked
     /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
@@ -187,16 +188,16 @@ struct Opening {
     beside_others: bool,
 }
 
-/// What is known once the manifest and the log were read.
+/// The result of reading the manifest and the log.
 struct Recovered {
     set: Arc<VersionSet>,
     health: Arc<Health>,
-    /// The manifest in force.
+    /// Number of the manifest in force.
     manifest: u64,
-    /// True if it ends in an edit that a crash cut short.
+    /// True if the manifest ends in an edit that a crash cut short.
     is_torn: bool,
     keyspaces: BTreeMap<String, Arc<KeyspaceState>>,
-    /// Files that nothing live names.
+    /// Files that no live edit names.
     orphans: Vec<PathBuf>,
     replay: ReplayReport,
     report: RecoveryReport,
@@ -204,8 +205,8 @@ struct Recovered {
 }
 
 impl Recovered {
-    /// True if there is nothing to settle: the log is closed, and the manifest knows all that is
-    /// there and no more.
+    /// True if there is nothing to settle: the log is closed, and the manifest names exactly what
+    /// is there.
     fn is_settled(&self) -> bool {
         let ReplayReport { sealed, never_begun, torn, .. } = &self.replay;
         let is_closed = sealed.is_empty() && never_begun.is_empty() && torn.is_empty();
@@ -222,7 +223,7 @@ impl Opening {
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
         place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
         let lock = self.lock(exists)?;
-        // Somebody else may have created or destroyed it before we had the lock.
+        // Another process may have created or destroyed the database before we had the lock.
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
         place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
         if !exists {
@@ -252,7 +253,8 @@ impl Opening {
         let holder = self.env.threads.describe_process();
         match fs.lock(&path, hold, &holder) {
             Ok(lock) => Ok(Some(lock)),
-            // A read-only directory can still be read; nobody can write to it either.
+            // A read-only directory can be read without a lock, since nobody can write to it
+            // either.
             Err(error)
                 if self.options.read_only
                     && matches!(
@@ -354,9 +356,9 @@ impl Opening {
         Ok((by_name, by_id))
     }
 
-    /// Makes what recovery found durable. Where the last session closed cleanly no file changes;
-    /// else what a crash left is settled: first the log itself and the torn bytes' copy, then the
-    /// manifest, then the cut. A crash in between repeats it.
+    /// Makes what recovery found durable. If the last session closed cleanly, no file changes.
+    /// Otherwise what a crash left is settled in this order: the log itself and the copy of the
+    /// torn bytes, the manifest, the cut. After a crash in between, the next opening repeats it.
     fn settle(&self, recovered: &mut Recovered) -> Result<()> {
         let (env, dir) = (&self.env, &self.dir);
         if recovered.is_settled() {
@@ -368,7 +370,7 @@ impl Opening {
         for torn in recovered.replay.torn.iter().filter(|torn| torn.bytes > 0) {
             recover::put_aside(env, dir, database, torn)?;
         }
-        // The first edit of this opening: it begins a new manifest.
+        // The first edit of this opening begins a new manifest.
         recovered.set.apply(|_| Ok(recover::settling_edit(&recovered.replay)), &[], None)?;
         recovered.report.orphans_removed = recover::remove_orphans(env, &recovered.orphans)?;
         for torn in recovered.replay.torn.iter().filter(|torn| torn.offset > 0) {
@@ -385,8 +387,9 @@ impl Opening {
         let snapshots = Arc::new(Snapshots::default());
         snapshots.publish(recovered.last_seqno);
         let mut limits = self.options.stall_limits();
-        // A keyspace keeps its settings from one opening to the next, and may compact L0 later than
-        // writers would wait now: they wait until then, or they would wait for ever.
+        // A keyspace keeps its settings between openings and may compact L0 only at more tables
+        // than `level0_stop` now allows. Writers then wait only from that number on, or they would
+        // wait for ever.
         for keyspace in recovered.keyspaces.values() {
             limits.level0_full = limits.level0_full.max(keyspace.options().level0_trigger);
         }
@@ -536,13 +539,13 @@ impl Opening {
 }
 
 impl Db {
-    /// What the opening found and did.
+    /// Returns what the opening found and did.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.core.recovered
     }
 }
 
-/// Opens the database at `path` with the default settings; creates it if there is none.
+/// Opens the database at `path` with the default settings, or creates it if there is none.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("open");

@@ -1,4 +1,4 @@
-//! Every setting in one place, composed of the rooms' own.
+//! The options of a database, composed of the options of each room.
 
 use crate::base::error::{Error, Result};
 use crate::commit::group::Durability;
@@ -12,7 +12,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// The settings of a database. All can be changed from one opening to the next.
+/// The options of a database. All can be changed from one opening to the next.
 ///
 /// ```
 /// use cleavedb::{Durability, Options};
@@ -22,15 +22,16 @@ use std::time::Duration;
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Options {
-    /// When a write is acknowledged, unless the write says otherwise. Default: [`Durability::Os`].
+    /// Durability of writes that do not set their own. Default: [`Durability::Os`].
     pub durability: Durability,
-    /// Bytes of table blocks kept in memory. Default 64 MiB. Filters and indexes of tables are
-    /// kept besides. Raise it until the tree's blocks fit, if they can: values are not in them.
+    /// Bytes of table blocks kept in memory. Default 64 MiB. Filters and indexes of tables are kept
+    /// in addition to it. If possible, raise it until the tree's blocks fit; separated values are
+    /// not in them.
     pub cache_bytes: u64,
     /// The most bytes of log that recovery may have to replay. Default 512 MiB, about a second;
     /// from 64 KiB to 1 TiB. Smaller values open faster after a crash and flush more often.
     pub max_replay_bytes: u64,
-    /// A log segment is closed at this size, in bytes. Default 64 MiB; from 4 KiB to 4 GiB. Space
+    /// Size in bytes at which a log segment is sealed. Default 64 MiB; from 4 KiB to 4 GiB. Space
     /// comes back in units of segments.
     pub segment_bytes: u64,
     /// Bytes that `Durability::Buffered` may hold back in this process. Default 1 MiB; from 1 KiB
@@ -40,36 +41,37 @@ pub struct Options {
     pub max_open_files: usize,
     /// Threads that compact. Default 1 for each two processors; from 1 to 128.
     pub compaction_threads: usize,
-    /// Memtables of a keyspace that may wait for their flush before writers do. Default 3; from 1
-    /// to 1000.
+    /// Immutable memtables that a keyspace may have before its writers wait. Default 3; from 1 to
+    /// 1000.
     pub max_immutable_memtables: usize,
-    /// From this many tables in L0 on writes are delayed a little. Default 20.
+    /// Number of tables in L0 from which writes are delayed a little. Default 20.
     pub level0_slowdown: usize,
-    /// At this many tables in L0 writes wait. Default 36; from `level0_slowdown` to 10000, and not
-    /// below the `level0_trigger` of any keyspace, at which compaction begins.
+    /// Number of tables in L0 at which writes wait. Default 36; from `level0_slowdown` to 10000,
+    /// and not below the `level0_trigger` of any keyspace, at which compaction begins.
     pub level0_stop: usize,
-    /// The most bytes a second that compaction and value GC write together. Default: no cap; they
-    /// give way to reads by themselves when those get slower. At least 1 MiB. A cap below what
-    /// the writes need holds writers up, in the end, by the rules for L0 and for space. Flushes
+    /// The most bytes per second that compaction and value GC write together. At least 1 MiB.
+    /// Default: no cap; they give way to reads by themselves when reads get slower. A cap below
+    /// what the writes need stalls writers in the end, by the rules for L0 and for space. Flushes
     /// are never held up.
     pub background_bytes_per_second: Option<u64>,
-    /// How many separated values are read at once. Default: threads.
+    /// The way in which several separated values are read at once. Default: threads.
     pub parallel_reads: ParallelReads,
     /// Threads for parallel reads, started when first needed. Default 32; from 1 to 1024.
     pub read_threads: usize,
-    /// An operation that takes at least this long is told of by an
-    /// [`Event::SlowOperation`](crate::Event::SlowOperation). Default: none is, and one of 16
-    /// operations is timed; with a limit every one is, which costs a put about a hundredth.
+    /// Duration from which an operation is reported by an
+    /// [`Event::SlowOperation`](crate::Event::SlowOperation). Default `None`: none is reported and
+    /// one in 16 operations is timed. With a limit all are timed, which costs a put about a
+    /// hundredth.
     pub slow_operation: Option<Duration>,
-    /// Create the database if there is none. Default true.
+    /// Creates the database if there is none. Default true.
     pub create_if_missing: bool,
-    /// Refuse to open a database that exists. Default false.
+    /// Refuses to open a database that exists. Default false.
     pub error_if_exists: bool,
-    /// Change nothing on disk but the text of the lock file; writes are refused. Any number of
-    /// processes, and of handles in each, may hold a database open like that, as long as nobody
-    /// writes to it. Default false.
+    /// Changes nothing on disk but the text of the lock file, and refuses writes. Any number of
+    /// processes, and of handles in each, may open a database read-only, as long as nobody has it
+    /// open for writing. Default false.
     pub read_only: bool,
-    /// How much space may be taken, and what value GC may spend on that.
+    /// The space that may be used, and what value GC may spend to keep to it.
     pub gc: GcOptions,
     /// The settings of keyspaces created without settings of their own.
     pub keyspace: KeyspaceOptions,
@@ -102,14 +104,14 @@ impl Default for Options {
     }
 }
 
-/// The longest time between syncs, in seconds: a day.
+/// The longest allowed time between syncs, in seconds: a day.
 const MAX_SYNC_SECONDS: u64 = 24 * 60 * 60;
-/// The most tables in L0 that can be waited for.
+/// The highest allowed `level0_stop`.
 const MAX_LEVEL0: u64 = 10_000;
-/// The highest rate that background work can be held to, in bytes a second.
+/// The highest cap on background writes, in bytes per second.
 const MAX_RATE: u64 = 1 << 40;
 
-/// An error unless syncs come within a day.
+/// Returns an error unless syncs come at least once a day.
 pub(super) fn check_durability(durability: Durability) -> Result<()> {
     match durability {
         Durability::SyncEvery(time) if time > Duration::from_secs(MAX_SYNC_SECONDS) => {
@@ -122,7 +124,7 @@ pub(super) fn check_durability(durability: Durability) -> Result<()> {
     }
 }
 
-/// An error if L0 would be compacted only after writers began to wait for that.
+/// Returns an error if L0 would be compacted only after writers began to wait for that.
 pub(super) fn check_level0(keyspace: &KeyspaceOptions, level0_stop: usize) -> Result<()> {
     within("level0_trigger", keyspace.level0_trigger as u64, 1, level0_stop as u64).map_err(
         |error| error.advise("raise level0_stop, the number of tables at which writers wait"),
@@ -130,7 +132,7 @@ pub(super) fn check_level0(keyspace: &KeyspaceOptions, level0_stop: usize) -> Re
 }
 
 impl Options {
-    /// Checks every field, alone and against the others; the error names the field, its value and
+    /// Checks every field, alone and against the others. The error names the field, its value and
     /// its range.
     pub fn validate(&self) -> Result<()> {
         check_durability(self.durability)?;
@@ -165,7 +167,7 @@ impl Options {
         OsSettings { parallel_reads: self.parallel_reads, read_threads: self.read_threads }
     }
 
-    /// The settings in force as text for people, written beside the manifest.
+    /// Returns the settings in force as text for people; it is written beside the manifest.
     pub(super) fn to_text(&self) -> String {
         format!(
             "{OPTIONS_HEAD} Changes here do nothing, but that the\n\
@@ -192,10 +194,10 @@ impl Options {
     }
 }
 
-/// How one write is done.
+/// The options of one write.
 ///
-/// Every call that writes has a form that ends in `_with` and takes these. New options may be
-/// added in any release, hence they are chained instead of listed.
+/// Every call that writes has a form that ends in `_with` and takes these. New options may be added
+/// in any release, so they are set by chained calls.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("write-options");
@@ -208,17 +210,17 @@ impl Options {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct WriteOptions {
-    /// When it is acknowledged. `None`: as the database's options say.
+    /// Durability of the write. `None` uses [`Options::durability`].
     pub durability: Option<Durability>,
 }
 
 impl WriteOptions {
-    /// The defaults: acknowledged as the database's options say.
+    /// Returns the defaults: the database's durability.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets [`WriteOptions::durability`]; `None` is the database's.
+    /// Sets [`WriteOptions::durability`]; `None` uses the database's.
     #[must_use]
     pub fn durability(mut self, durability: impl Into<Option<Durability>>) -> Self {
         self.durability = durability.into();
@@ -240,7 +242,7 @@ impl fmt::Display for Durability {
 impl FromStr for Durability {
     type Err = Error;
 
-    /// Reads `buffered`, `os`, `sync` or `every:100ms` (also `s`).
+    /// Parses `buffered`, `os`, `sync` or `every:100ms` (also `s`).
     fn from_str(text: &str) -> Result<Self> {
         let wrong = || {
             Error::invalid_option(format!("durability {text:?} is unknown"))

@@ -1,5 +1,6 @@
-//! What is at a path before a database is opened there: nothing, ours, or somebody else's. It is
-//! looked at before anything is touched, the lock included: what is not ours stays as it is.
+//! Checks what is at a path before a database is opened there: nothing, a database of ours, or
+//! somebody else's files. The check comes before anything is touched, the lock file included, so
+//! what is not ours stays as it is.
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::db::options::Options;
@@ -10,7 +11,7 @@ use crate::version::manifest::read_current;
 use crate::version::owner;
 use std::path::{Path, PathBuf};
 
-/// Refuses a path that can't be opened as `options` want it. `exists`: CURRENT is there.
+/// Refuses a path that can't be opened with `options`. `exists` is true if CURRENT is there.
 pub fn check_wanted(
     env: &Env,
     dir: &Path,
@@ -36,13 +37,13 @@ pub fn check_wanted(
     Ok(())
 }
 
-/// Locks the database in `dir`, or says who holds it open.
+/// Locks the database in `dir`; the error says who holds it open.
 pub fn lock(env: &Env, dir: &Path, hold: Hold, holder: &str) -> Result<Box<dyn Lock>> {
     let path = dir.join(names::LOCK);
     env.fs.lock(&path, hold, holder).map_err(|error| not_locked(dir, error))
 }
 
-/// Why the database in `dir` could not be locked.
+/// Returns the error for a database in `dir` that could not be locked.
 pub fn not_locked(dir: &Path, error: std::io::Error) -> Error {
     if error.kind() == std::io::ErrorKind::InvalidData {
         return Error::invalid_argument(format!("the database cannot be locked: {error}"))
@@ -56,8 +57,8 @@ pub fn not_locked(dir: &Path, error: std::io::Error) -> Error {
         .advise("close it there first")
 }
 
-/// Refuses the directory of another store. `exists`: CURRENT is there; if it is ours, so is the
-/// directory, whatever else lies in it.
+/// Refuses the directory of another store. `exists` is true if CURRENT is there. If CURRENT is
+/// ours, so is the directory, whatever else lies in it.
 pub fn check_not_of_another_store(env: &Env, dir: &Path, exists: bool) -> Result<()> {
     if exists && read_current(env, dir).is_err() { check_not_foreign(env, dir) } else { Ok(()) }
 }
@@ -71,9 +72,9 @@ fn check_not_foreign(env: &Env, dir: &Path) -> Result<()> {
         .advise("check the path, or choose an empty or a new directory"))
 }
 
-/// Refuses a directory in which no database can be made, unless it may be made beside files that
-/// are nobody's; returns the manifests that a crash
-/// during creation left there.
+/// Refuses a directory in which no database can be created. With `beside_others`, files that belong
+/// to no store are allowed. Returns the manifests that a crash during an earlier creation left
+/// there.
 pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<PathBuf>> {
     check_not_foreign(env, dir)?;
     let mut manifests = Vec::new();
@@ -106,8 +107,9 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
     Ok(manifests)
 }
 
-/// The store whose files these are, by the names that only it uses. For LevelDB, and for RocksDB
-/// which comes from it, a directory without CURRENT is no database, whatever else is there.
+/// Returns the name of the store whose files are in `dir`, or `None`. It is recognized by file
+/// names that only that store uses. LevelDB and RocksDB take a directory without CURRENT for no
+/// database, so for these CURRENT must be there.
 fn foreign_store(env: &Env, dir: &Path) -> Option<&'static str> {
     let files = env.fs.list(dir).ok()?;
     let names = || files.iter().filter_map(|path| path.file_name()?.to_str());

@@ -1,4 +1,4 @@
-//! Scans as std iterators.
+//! Scans as iterators of the standard library.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
@@ -14,20 +14,22 @@ use crate::version::view::View;
 use std::fmt;
 use std::sync::Arc;
 
-/// Two cursors that walk towards each other over one moment.
+/// Two cursors that walk towards each other at one moment.
 struct Ends {
     keyspace: Keyspace,
     options: ReadOptions,
-    /// The moment: the user's snapshot, or one of its own.
+    /// The moment that is read: the user's snapshot, or one that the scan took itself.
     snapshot: Snapshot,
-    /// What is walked, from the beginning on: it stays readable if the keyspace is dropped.
+    /// The view and sequence number that are walked. They are held from the start, so that they
+    /// stay readable if the keyspace is dropped.
     view: Result<(Arc<View>, SeqNo)>,
-    /// Says that it is there if the snapshot, which says so of its own, is the user's.
+    /// Registers the scan if the snapshot is the user's; a snapshot that the scan took is
+    /// registered itself.
     _pin: Option<Pin>,
     bounds: Result<Bounds>,
     front: Option<Cursor>,
     back: Option<Cursor>,
-    /// Set once the ends met or an error ended the walk.
+    /// True once the ends met or an error ended the walk.
     done: bool,
 }
 
@@ -61,7 +63,7 @@ impl Ends {
         Cursor::within(Arc::clone(&self.keyspace.core), view, seqno, &self.options, bounds)
     }
 
-    /// Takes what was walked already out of the bounds, and what is not in `bounds`.
+    /// Narrows the bounds to `bounds` and to what was not walked yet.
     fn narrow(&mut self, bounds: Bounds) {
         let order = &self.keyspace.state.order;
         let key = |end: Option<Cursor>| end.map(|cursor| cursor.key().to_vec());
@@ -129,7 +131,7 @@ impl Ends {
         Some(step.map(|cursor| cursor.key().to_vec()))
     }
 
-    /// Keys are data: none is shown.
+    /// Formats the scan without its keys, because keys are data.
     fn fmt_as(&self, name: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct(name)
             .field("keyspace", &self.keyspace.name())
@@ -139,13 +141,13 @@ impl Ends {
     }
 }
 
-/// A scan: the pairs of a range of keys, at the moment it was made or at a snapshot, from both
-/// ends. Made by [`Keyspace::range`], [`Keyspace::prefix`] and [`Keyspace::iter`].
+/// A scan from both ends over the pairs of a range of keys, at the moment it was made or at a
+/// snapshot. Made by [`Keyspace::range`], [`Keyspace::prefix`] and [`Keyspace::iter`].
 ///
-/// Nothing is read before the first step. An error of one value is delivered in its place and the
-/// walk goes on behind it; an error of the walk itself ends it. While it lives it keeps the space
-/// of what it sees, also if the keyspace is dropped meanwhile: it then goes on reading what was
-/// there. Once the database is closed it fails.
+/// Nothing is read before the first step. An error of one value is returned as the item in its
+/// place and the walk goes on behind it; an error of the walk itself ends it. While the scan lives,
+/// it keeps the space of what it sees. It goes on reading that even if the keyspace is dropped;
+/// once the database is closed it fails.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("range");
@@ -167,7 +169,7 @@ impl Range {
         Range(Ends::new(keyspace, bounds, options))
     }
 
-    /// What is left of the walk, without the values: none is read.
+    /// Returns the rest of the scan without the values, which are then not read.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("range-keys");
@@ -182,7 +184,8 @@ impl Range {
         Keys(self.0)
     }
 
-    /// What is left of the walk within `range`, too: narrows a prefix, or goes on behind a key.
+    /// Restricts the rest of the scan to `range`, for example to narrow a prefix or to go on behind
+    /// a key.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("range-within");
@@ -202,8 +205,8 @@ impl Range {
         self
     }
 
-    /// A cursor over what is left of the walk, at the same moment. It stands nowhere yet, and it
-    /// stays within the bounds of the walk wherever it seeks.
+    /// Returns a cursor over the rest of the scan, at the same moment. The cursor is not positioned
+    /// yet, and every seek stays within the bounds of the scan.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("range-cursor");
@@ -224,7 +227,8 @@ impl Range {
         let Ends { keyspace, options, view, bounds, done, .. } = self.0;
         let mut bounds = bounds?;
         if done {
-            // Nothing is left: no key is at or behind a key and before it.
+            // Nothing is left, so the bounds are made empty: from a key on, and before the same
+            // key.
             bounds.upper = Some(bounds.lower.get_or_insert_default().clone());
             bounds.closed_upper = false;
         }
@@ -253,7 +257,7 @@ impl DoubleEndedIterator for Range {
     }
 }
 
-/// The keys of a scan, from both ends. No value is read. Made by [`Keyspace::keys`] and
+/// A scan from both ends over keys; no value is read. Made by [`Keyspace::keys`] and
 /// [`Range::keys`].
 ///
 /// ```

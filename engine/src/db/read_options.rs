@@ -1,12 +1,12 @@
-//! How one read is done.
+//! The options of one read.
 
 use crate::db::snapshot::Snapshot;
 
-/// How one read is done: a `get`, or a whole scan.
+/// The options of one read: a `get`, or a whole scan.
 ///
 /// Every call that reads a keyspace has a form that ends in `_with` and takes these. New options
-/// may be added in any release, hence they are chained instead of listed. Checksums are no option:
-/// whatever is read from a file is verified before it is used, always.
+/// may be added in any release, so they are set by chained calls. Checksums are no option: whatever
+/// is read from a file is always verified before it is used.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("read-options");
@@ -26,13 +26,13 @@ use crate::db::snapshot::Snapshot;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// The moment to read at. `None`, the default: now; of a scan, when it is made.
+    /// The moment to read at. `None`, the default, is now; for a scan, the time it is made.
     pub snapshot: Option<Snapshot>,
-    /// Keep the table blocks that are read in the block cache. Default true; false suits a scan
+    /// Keeps the table blocks that are read in the block cache. Default true; false suits a scan
     /// over more than the cache holds, which would push out what other reads need.
     pub fill_cache: bool,
-    /// Read separated values in parallel ahead of a scan, once three values in a row were asked
-    /// for. Default true; false suits scans that stop after a few values. Point reads don't care.
+    /// Reads separated values in parallel ahead of a scan, once three values in a row were read.
+    /// Default true; false suits scans that stop after a few values. Point reads ignore it.
     pub read_ahead: bool,
 }
 
@@ -43,13 +43,13 @@ impl Default for ReadOptions {
 }
 
 impl ReadOptions {
-    /// The defaults: reads the present, fills the cache, reads ahead.
+    /// Returns the defaults: reads the present, fills the cache, reads ahead.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Sets [`ReadOptions::snapshot`]: reads what `snapshot` saw. A snapshot of another database
-    /// is refused by the read.
+    /// Sets [`ReadOptions::snapshot`]: reads what `snapshot` saw. The read fails if the snapshot is
+    /// of another database.
     #[must_use]
     pub fn snapshot(mut self, snapshot: &Snapshot) -> Self {
         self.snapshot = Some(snapshot.clone());

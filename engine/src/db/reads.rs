@@ -1,4 +1,4 @@
-//! The reads of a keyspace: single keys, many keys at once, and the beginnings of scans.
+//! The reads of a keyspace: single keys, many keys at once, and the constructors of scans.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
@@ -15,9 +15,9 @@ use crate::read::visible::Bounds;
 use crate::version::view::View;
 use std::sync::Arc;
 
-/// Single keys, and many at once.
+/// Reads of single keys and of many keys at once.
 impl Keyspace {
-    /// The value of a key, or `None`.
+    /// Returns the value of a key, or `None` if it has none.
     ///
     /// Costs no I/O for a missing key that the filters rule out, at most one block read for each
     /// sorted run that may hold the key and is not cached, and one read for a separated value.
@@ -41,7 +41,7 @@ impl Keyspace {
         self.get_with(key, &ReadOptions::default())
     }
 
-    /// As [`Keyspace::get`], at a snapshot or without filling the cache.
+    /// Reads as [`Keyspace::get`] does, at a snapshot or without filling the cache.
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
         let key = key.as_ref();
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
@@ -57,9 +57,9 @@ impl Keyspace {
         Ok(Some(value))
     }
 
-    /// Lends the value of a key to `read` and returns what that makes of it; `None` if there is
-    /// no value. For whoever copies or parses the value at once: costs one allocation and one copy
-    /// less than [`Keyspace::get`].
+    /// Passes the value of a key to `read` by reference and returns `read`'s result, or `None` if
+    /// the key has no value. Use it where the value is copied or parsed at once: it costs one
+    /// allocation and one copy less than [`Keyspace::get`].
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("get-pinned");
@@ -78,7 +78,7 @@ impl Keyspace {
         self.get_pinned_with(key, &ReadOptions::default(), read)
     }
 
-    /// As [`Keyspace::get_pinned`], at a snapshot or without filling the cache.
+    /// Reads as [`Keyspace::get_pinned`] does, at a snapshot or without filling the cache.
     pub fn get_pinned_with<R>(
         &self,
         key: impl AsRef<[u8]>,
@@ -99,8 +99,8 @@ impl Keyspace {
         Ok(Some(made))
     }
 
-    /// True if the key has a value. Costs as much as [`Keyspace::get`], but that no separated
-    /// value is read.
+    /// Returns true if the key has a value. Costs as much as [`Keyspace::get`], except that no
+    /// separated value is read.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("contains-key");
@@ -114,14 +114,14 @@ impl Keyspace {
         self.contains_key_with(key, &ReadOptions::default())
     }
 
-    /// As [`Keyspace::contains_key`], at a snapshot or without filling the cache.
+    /// Checks as [`Keyspace::contains_key`] does, at a snapshot or without filling the cache.
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
         Ok(get(&view, key.as_ref(), seqno, options.fill_cache)? != Lookup::Nothing)
     }
 
-    /// The values of many keys at one moment, in the order of the keys. Separated values are read
-    /// in parallel, neighbours on the disk together. An error concerns its own key only.
+    /// Returns the values of many keys at one moment, in the order of `keys`. Separated values are
+    /// read in parallel, neighbours on the disk together. An error concerns its own key only.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("multi-get");
@@ -137,7 +137,7 @@ impl Keyspace {
         self.multi_get_with(keys, &ReadOptions::default())
     }
 
-    /// As [`Keyspace::multi_get`], at a snapshot or without filling the cache.
+    /// Reads as [`Keyspace::multi_get`] does, at a snapshot or without filling the cache.
     pub fn multi_get_with<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -174,9 +174,9 @@ impl Keyspace {
     }
 }
 
-/// Scans.
+/// Constructors of scans and cursors, and what is read with them.
 impl Keyspace {
-    /// All pairs in the order of their keys, as they are now; from both ends.
+    /// Scans all pairs in key order, as they are now, from both ends.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("iter");
@@ -193,12 +193,13 @@ impl Keyspace {
         self.iter_with(&ReadOptions::default())
     }
 
-    /// As [`Keyspace::iter`], at a snapshot, without filling the cache or without reading ahead.
+    /// Scans as [`Keyspace::iter`] does, at a snapshot, without filling the cache or without
+    /// reading ahead.
     pub fn iter_with(&self, options: &ReadOptions) -> Range {
         Range::new(self, Ok(Bounds::default()), options)
     }
 
-    /// The pairs whose keys are in a range, in order, as they are now; from both ends.
+    /// Scans the pairs whose keys are in a range, in key order, as they are now, from both ends.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("scan-range");
@@ -214,12 +215,14 @@ impl Keyspace {
         self.range_with(range, &ReadOptions::default())
     }
 
-    /// As [`Keyspace::range`], at a snapshot, without filling the cache or without reading ahead.
+    /// Scans as [`Keyspace::range`] does, at a snapshot, without filling the cache or without
+    /// reading ahead.
     pub fn range_with(&self, range: impl KeyRange, options: &ReadOptions) -> Range {
         Range::new(self, Ok(bounds_of(&range)), options)
     }
 
-    /// The pairs whose keys begin with `prefix`, in order, as they are now; from both ends.
+    /// Scans the pairs whose keys begin with `prefix`, in key order, as they are now, from both
+    /// ends.
     ///
     /// Needs keys in byte order: in a keyspace with a [`Comparator`](crate::Comparator) of your
     /// own the first item is an error.
@@ -237,13 +240,14 @@ impl Keyspace {
         self.prefix_with(prefix, &ReadOptions::default())
     }
 
-    /// As [`Keyspace::prefix`], at a snapshot, without filling the cache or without reading ahead.
+    /// Scans as [`Keyspace::prefix`] does, at a snapshot, without filling the cache or without
+    /// reading ahead.
     pub fn prefix_with(&self, prefix: impl AsRef<[u8]>, options: &ReadOptions) -> Range {
         Range::new(self, prefix_bounds(prefix.as_ref(), &self.state.order), options)
     }
 
-    /// All keys in order, as they are now; from both ends. No separated value is read. For the
-    /// keys of a part of the keyspace see [`Range::keys`].
+    /// Scans all keys in order, as they are now, from both ends. No separated value is read. For
+    /// the keys of a part of the keyspace see [`Range::keys`].
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("all-keys");
@@ -258,12 +262,12 @@ impl Keyspace {
         self.keys_with(&ReadOptions::default())
     }
 
-    /// As [`Keyspace::keys`], at a snapshot or without filling the cache.
+    /// Scans as [`Keyspace::keys`] does, at a snapshot or without filling the cache.
     pub fn keys_with(&self, options: &ReadOptions) -> Keys {
         self.iter_with(options).keys()
     }
 
-    /// A cursor over the whole keyspace as it is now. For one within bounds see
+    /// Returns a cursor over the whole keyspace as it is now. For one within bounds see
     /// [`Range::into_cursor`].
     ///
     /// ```
@@ -281,14 +285,15 @@ impl Keyspace {
         self.cursor_with(&ReadOptions::default())
     }
 
-    /// As [`Keyspace::cursor`], at a snapshot, without filling the cache or without reading ahead.
+    /// Returns a cursor as [`Keyspace::cursor`] does, at a snapshot, without filling the cache or
+    /// without reading ahead.
     pub fn cursor_with(&self, options: &ReadOptions) -> Result<Cursor> {
         let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
         Cursor::new(Arc::clone(&self.core), view, seqno, options, Bounds::default())
     }
 
-    /// The pair with the first key, or `None` if there is none. Costs a seek and the read of one
-    /// value.
+    /// Returns the pair with the first key, or `None` if there is none. Costs a seek and the read
+    /// of one value.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("first-last");
@@ -305,24 +310,24 @@ impl Keyspace {
         self.first_key_value_with(&ReadOptions::default())
     }
 
-    /// As [`Keyspace::first_key_value`], at a snapshot or without filling the cache.
+    /// Reads as [`Keyspace::first_key_value`] does, at a snapshot or without filling the cache.
     pub fn first_key_value_with(&self, options: &ReadOptions) -> Result<Option<(Vec<u8>, Value)>> {
         self.iter_with(options).next().transpose()
     }
 
-    /// The pair with the last key, or `None` if there is none. Costs a seek and the read of one
-    /// value.
+    /// Returns the pair with the last key, or `None` if there is none. Costs a seek and the read of
+    /// one value.
     pub fn last_key_value(&self) -> Result<Option<(Vec<u8>, Value)>> {
         self.last_key_value_with(&ReadOptions::default())
     }
 
-    /// As [`Keyspace::last_key_value`], at a snapshot or without filling the cache.
+    /// Reads as [`Keyspace::last_key_value`] does, at a snapshot or without filling the cache.
     pub fn last_key_value_with(&self, options: &ReadOptions) -> Result<Option<(Vec<u8>, Value)>> {
         self.iter_with(options).next_back().transpose()
     }
 
-    /// True if no key has a value. Exact; costs a seek, and a walk over deleted keys in front of
-    /// the first one that has a value.
+    /// Returns true if no key has a value. The answer is exact; it costs a seek, and a walk over
+    /// the deleted keys in front of the first one that has a value.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("is-empty");
@@ -337,16 +342,16 @@ impl Keyspace {
         self.is_empty_with(&ReadOptions::default())
     }
 
-    /// As [`Keyspace::is_empty`], at a snapshot or without filling the cache.
+    /// Checks as [`Keyspace::is_empty`] does, at a snapshot or without filling the cache.
     pub fn is_empty_with(&self, options: &ReadOptions) -> Result<bool> {
         Ok(self.keys_with(options).next().transpose()?.is_none())
     }
 
-    /// The view to read and the newest sequence number to see.
+    /// Returns the view to read and the newest sequence number to see.
     pub(crate) fn view_at(&self, snapshot: Option<&Snapshot>) -> Result<(Arc<View>, SeqNo)> {
         self.core.check_open()?;
-        // The view first: it then holds everything up to the number read after it, and it is not
-        // the empty one of a keyspace that was dropped by then.
+        // The view is taken first: it then holds everything up to the number read after it, and it
+        // is not the empty view of a keyspace that was dropped by then.
         let view = self.state.view();
         self.state.check()?;
         let Some(snapshot) = snapshot else {

@@ -1,5 +1,5 @@
-//! What an opening finds: the manifest's edits become a version, the log behind the head becomes
-//! memtables, and what a crash left over is put aside or removed.
+//! Recovery: the manifest's edits become a version, the log behind the head becomes memtables, and
+//! what a crash left over is kept aside or removed.
 
 use crate::base::entry::Slot;
 use crate::base::error::{Error, IoContext, Result};
@@ -22,13 +22,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A crash leaves files whose ids are above all that the manifest knows, but not by so many: what
-/// is this far above was never given out, and the name is somebody else's.
+/// A file whose id is this far above the manifest's next id is not ours. A crash does leave files
+/// with ids above all that the manifest has, but never by this much.
 pub const MAX_UNKNOWN_IDS: u64 = 1 << 32;
-/// Bytes that are read and written at a time.
+/// Bytes that are copied or rewritten at a time.
 const COPY_BYTES: usize = 1 << 20;
 
-/// What an opening found and did.
+/// A report of what recovery found and did.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("recovery");
@@ -39,37 +39,37 @@ const COPY_BYTES: usize = 1 << 20;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RecoveryReport {
-    /// Records of the log that were not in tables yet.
+    /// Records of the log that were replayed because they were not in tables yet.
     pub replayed_records: u64,
-    /// Bytes of log read for it.
+    /// Bytes of log read to replay them.
     pub replayed_bytes: u64,
-    /// Bytes at the end of the log that a crash cut short: no part of it. They are kept in files
-    /// that end in `.cut`, so that nothing is thrown away unseen.
+    /// Bytes of the torn tail, which a crash cut short and which are no part of the log. They are
+    /// kept in files that end in `.cut`, so that nothing is thrown away unseen.
     pub torn_bytes: u64,
-    /// Files that a crash left behind and nothing named; removed.
+    /// Orphans that were removed: files that a crash left behind and no edit names.
     pub orphans_removed: u64,
-    /// Files in the directory that are not CleaveDB's; left alone.
+    /// Files in the directory that are not CleaveDB's; they are left alone.
     pub foreign_files: u64,
-    /// Settings of keyspaces that were out of the range that this build allows, and what they are
-    /// taken for. Empty unless another build wrote the database.
+    /// Settings of keyspaces that were out of the range that this build allows, with the values
+    /// used instead. Empty unless another build wrote the database.
     pub adjusted_settings: Vec<String>,
 }
 
-/// What the manifest says.
+/// The state that the manifest describes.
 pub struct Manifested {
     /// The live files.
     pub version: Version,
-    /// The next free id, of files and keyspaces.
+    /// The next free id for files and keyspaces.
     pub next_file: u64,
-    /// The newest sequence number that it knows.
+    /// The newest sequence number in the manifest.
     pub last_seqno: SeqNo,
-    /// Length of its file in bytes.
+    /// Length of the manifest file in bytes.
     pub manifest_bytes: u64,
-    /// True if it ends in an edit that a crash cut short.
+    /// True if the manifest ends in an edit that a crash cut short.
     pub is_torn: bool,
 }
 
-/// Reads the manifest in force.
+/// Reads the manifest that CURRENT names and builds its version.
 pub fn read_version(
     env: &Env,
     tables: &Arc<TableContext>,
@@ -112,7 +112,7 @@ pub fn read_version(
     Ok(found)
 }
 
-/// The id of what a change adds.
+/// Returns the highest id that a change adds, or `None` if it adds nothing.
 fn added_id(change: &Change) -> Option<u64> {
     match change {
         Change::AddKeyspace { id, .. } => Some(id.0),
@@ -123,7 +123,7 @@ fn added_id(change: &Change) -> Option<u64> {
     }
 }
 
-/// Checks that every live file is there, with the length it must have.
+/// Checks that every live file exists and has the length it must have.
 pub fn check_files(env: &Env, version: &Version) -> Result<()> {
     let length = |path: &Path| {
         let file = env.fs.open(path).map_err(|error| {
@@ -169,18 +169,18 @@ fn wrong_length(path: &Path, found: u64, expected: u64) -> Error {
         .advise("restore it, or the whole database, from a checkpoint")
 }
 
-/// Files in the directory that nothing live names.
+/// Files in the directory that no live edit names.
 #[derive(Debug, Default)]
 pub struct Leftovers {
-    /// Ours: jobs and manifests that a crash ended.
+    /// Files of ours: outputs of jobs, and manifests, that a crash interrupted.
     pub orphans: Vec<PathBuf>,
-    /// Not ours.
+    /// Number of files that are not ours.
     pub foreign: u64,
-    /// The next free id, of files and keyspaces, as these files are there.
+    /// The next free id for files and keyspaces, above the ids of these files too.
     pub next_file: u64,
 }
 
-/// Compares the directory with the version.
+/// Lists the directory's files that the version does not name.
 pub fn find_leftovers(
     env: &Env,
     dir: &Path,
@@ -211,7 +211,7 @@ pub fn find_leftovers(
                 continue;
             }
         };
-        // Bytes put aside are kept, but no edit names them.
+        // No edit names the bytes kept aside, but they are kept.
         let is_named = live && !matches!(names::parse(&path), FileName::Aside(_));
         if !is_named && id >= known.next_file.saturating_add(MAX_UNKNOWN_IDS) {
             found.foreign += 1;
@@ -237,34 +237,35 @@ pub fn find_leftovers(
     Ok(found)
 }
 
-/// The database that a file has to name to be ours: one that creation leaves behind names none
-/// that anybody knows.
+/// Returns the database id that a file must carry to be ours, or `None` for the files that creation
+/// leaves behind: their database id is not recorded anywhere.
 fn database_in(path: &Path, current: Current) -> Option<u64> {
     names::parse(path).number().map(|_| current.database)
 }
 
-/// Removes what a crash left over; returns how many files that were.
+/// Removes the orphans and returns their number.
 ///
-/// Called only after every live file was found: what looks like an orphan of a damaged manifest
-/// is not thrown away. And only once a manifest of this opening is in force: after the end of a
-/// process the page cache alone may hold the one that was read, or CURRENT.
+/// Call this only after every live file was found, so that what only looks like an orphan because
+/// the manifest is damaged is not thrown away; and only once a manifest of this opening is in
+/// force: after a process ended, the manifest that was read, or CURRENT, may exist in the page
+/// cache alone.
 pub fn remove_orphans(env: &Env, orphans: &[PathBuf]) -> Result<u64> {
     let mut removed = 0;
     for path in orphans.iter().filter(|path| !path.ends_with(names::CURRENT_NEW)) {
-        // I5: no durable edit names it, and nobody has it open: we hold the lock.
+        // I5: no durable edit names the file, and nobody has it open, because we hold the lock.
         env.fs.remove(path).doing("remove what a crash left over", path)?;
         removed += 1;
     }
     Ok(removed)
 }
 
-/// Refuses a log segment at or behind the head that was begun though the manifest does not know
-/// it: segments are in the manifest before they are begun, and leave it only once the head has
-/// passed them. So the manifest has lost its end, and this is not an orphan but data.
+/// Refuses a log segment at or behind the head that was written to but is not in the manifest.
+/// Segments enter the manifest before their first write and leave it only once the head has passed
+/// them, so the manifest has lost its end and the file is data, not an orphan.
 fn check_never_begun(env: &Env, dir: &Path, current: Current, id: SegmentId) -> Result<()> {
     let path = names::segment(dir, id);
     let file = env.fs.open(&path).doing("open", &path)?;
-    // A sorted one is in the manifest only once it is whole: a crash leaves an orphan.
+    // A sorted segment enters the manifest only once it is whole, so after a crash it is an orphan.
     let head = read_head(&*file, &path, current.database, id);
     if !matches!(head, Ok(Some(head)) if head.kind == SegmentKind::Log) {
         return Ok(());
@@ -274,8 +275,8 @@ fn check_never_begun(env: &Env, dir: &Path, current: Current, id: SegmentId) -> 
         .advise("the manifest has lost its end: restore the database from a checkpoint"))
 }
 
-/// Refuses a record of a keyspace whose id the manifest never gave out: it has lost its end. One
-/// of a keyspace that was dropped since is fine.
+/// Refuses a record of a keyspace whose id the manifest never gave out, because the manifest has
+/// lost its end then. A record of a keyspace that was dropped since is fine.
 pub fn check_keyspace(found: &Manifested, replayed: &Replayed<'_>) -> Result<()> {
     let id = replayed.record.keyspace;
     if found.version.keyspaces.contains_key(&id) || id.0 < found.next_file {
@@ -286,14 +287,14 @@ pub fn check_keyspace(found: &Manifested, replayed: &Replayed<'_>) -> Result<()>
         .advise("the manifest has lost its end: restore the database from a checkpoint"))
 }
 
-/// Puts a replayed record into its memtable, unless a table holds it already.
+/// Inserts a replayed record into its memtable, unless a table holds it already.
 pub fn insert(
     keyspaces: &BTreeMap<KeyspaceId, Arc<KeyspaceState>>,
     version: &Version,
     replayed: &Replayed<'_>,
 ) -> Result<()> {
     let record = replayed.record;
-    // A record of a keyspace that was dropped since has nowhere to go.
+    // A record of a keyspace that was dropped since is skipped.
     let (Some(state), Some(known)) =
         (keyspaces.get(&record.keyspace), version.keyspace(record.keyspace))
     else {
@@ -326,20 +327,20 @@ pub fn insert(
     Ok(())
 }
 
-/// Makes the segments durable whose lengths the manifest is about to learn. After the end of a
-/// process the page cache alone may hold what replay has read.
+/// Syncs the segments whose lengths the manifest is about to record. After a process ended, what
+/// replay read may exist in the page cache alone.
 pub fn sync_log(env: &Env, dir: &Path, report: &ReplayReport) -> Result<()> {
     for &(id, length) in &report.sealed {
         let path = names::segment(dir, id);
         let file = env.fs.open_write(&path).doing("open", &path)?;
-        // I8: written again, as after a failed sync the kernel may take pages for clean that
-        // never reached the disk, and would sync them no more. The bytes are the same, so
-        // wherever a crash stops this, nothing is lost that was there.
+        // I8: the last segment is written again, because after a failed sync the kernel may take
+        // pages for clean that never reached the disk, and would not sync them again. The bytes are
+        // the same, so a crash at any point of this loses nothing that was there.
         if report.last == Some((id, length)) {
             rewrite(&*file, &path, length)?;
         }
-        // I2: a power cut after this takes nothing back that was recovered. One before it may,
-        // and the next replay ends where the segment then does.
+        // I2: a power cut after this sync takes back nothing that was recovered. One before it may;
+        // the next replay then ends where the segment does.
         file.sync().doing("sync", &path)?;
     }
     Ok(())
@@ -358,14 +359,14 @@ fn rewrite(file: &dyn File, path: &Path, length: u64) -> Result<()> {
     Ok(())
 }
 
-/// Copies torn bytes to a file of their own, before anything is cut.
+/// Copies the torn bytes to a file of their own, before they are cut off.
 pub fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()> {
     let from = names::segment(dir, torn.segment);
     let to = names::aside(dir, torn.segment);
     let source = env.fs.open(&from).doing("open", &from)?;
     if env.fs.exists(&to).doing("look for", &to)? {
         owner::check_ours(env, &to)?;
-        // A crash ended the opening that began to copy: the segment still has the bytes.
+        // A crash ended the opening that began this copy. The segment still has the bytes.
         env.fs.remove(&to).doing("remove", &to)?;
     }
     let target = env.fs.create(&to).doing("create", &to)?;
@@ -387,16 +388,16 @@ pub fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Resul
     env.fs.sync_dir(dir).doing("sync the directory", dir)
 }
 
-/// Cuts torn bytes off a segment whose length the manifest knows now.
+/// Cuts the torn bytes off a segment whose length is in the manifest by now.
 pub fn cut(env: &Env, dir: &Path, torn: &TornTail) -> Result<()> {
     let path = names::segment(dir, torn.segment);
     let file = env.fs.open_write(&path).doing("open", &path)?;
-    // A crash before or after is fine: what lies behind the sealed length does not count.
+    // A crash before or after this is fine: bytes behind the sealed length do not count.
     file.set_len(torn.offset).doing("cut the torn end of", &path)?;
     file.sync().doing("sync", &path)
 }
 
-/// The edit that settles what replay found.
+/// Returns the edit that settles what replay found.
 pub fn settling_edit(report: &ReplayReport) -> Edit {
     let seal = |&(id, length): &(SegmentId, u64)| Change::SealSegment { id, length };
     let remove = |&id: &SegmentId| Change::RemoveSegment { id };

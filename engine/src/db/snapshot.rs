@@ -1,4 +1,4 @@
-//! A pinned moment of the whole database.
+//! A snapshot of the whole database.
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
@@ -9,10 +9,10 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What all keyspaces held at one moment. Cheap to take and to clone; dropping the last clone
-/// lets go of what only it could see.
+/// A pinned state of all keyspaces at one moment. It is cheap to take and to clone; dropping the
+/// last clone frees what only it could see.
 ///
-/// Whatever reads a keyspace reads it at a snapshot if [`ReadOptions::snapshot`] names it.
+/// Every read takes a snapshot through [`ReadOptions::snapshot`].
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("snapshot");
@@ -41,31 +41,31 @@ impl Snapshot {
         Snapshot { core: core.clone(), pin: Arc::new(pin) }
     }
 
-    /// The moment that an iterator over `keyspace` walks.
+    /// Takes a snapshot for an iterator over `keyspace` and registers it under that iterator.
     pub(super) fn for_iterator(core: &Arc<Core>, keyspace: KeyspaceId) -> Self {
         let now = core.env.clock.now();
         let pin = core.snapshots.take_for(PinKind::Iterator, Some(keyspace), now);
         Snapshot { core: core.clone(), pin: Arc::new(pin) }
     }
 
-    /// Notes an iterator over `keyspace` that walks this moment.
+    /// Registers an iterator over `keyspace` that walks this snapshot.
     pub(super) fn pin_iterator(&self, keyspace: KeyspaceId) -> Pin {
         let (seqno, since) = (self.seqno(), self.core.env.clock.now());
         let owner = PinOwner { kind: PinKind::Iterator, keyspace: Some(keyspace), seqno, since };
         self.core.snapshots.pins.register(owner, None)
     }
 
-    /// Its entry in the registry of who holds on.
+    /// Returns the snapshot's entry in the registry of pins.
     pub(super) fn pin(&self) -> &Pin {
         &self.pin.pin
     }
 
-    /// It sees every commit up to this number.
+    /// Returns the sequence number of the newest commit that the snapshot sees.
     pub fn seqno(&self) -> SeqNo {
         self.pin.seqno
     }
 
-    /// How long ago it was taken.
+    /// Returns how long ago the snapshot was taken.
     pub fn age(&self) -> Duration {
         self.core.env.clock.now().saturating_sub(self.pin.taken)
     }

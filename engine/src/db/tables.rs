@@ -1,4 +1,4 @@
-//! The tables of a keyspace, one by one, and how much of the disk a range of keys takes.
+//! Lists the tables of a keyspace, and estimates the bytes and keys of a key range.
 
 use crate::base::entry::Slot;
 use crate::base::error::Result;
@@ -13,7 +13,7 @@ use crate::version::levels::{Levels, bounds};
 use std::fmt;
 use std::sync::Arc;
 
-/// One table of a keyspace.
+/// The description of one table of a keyspace.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("tables");
@@ -27,15 +27,15 @@ use std::sync::Arc;
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TableInfo {
-    /// Its id, which is in its file's name.
+    /// The table's id, which is part of its file name.
     pub id: u64,
-    /// The level it is in.
+    /// The level that the table is in.
     pub level: usize,
-    /// Bytes of its file.
+    /// Length of the file in bytes.
     pub bytes: u64,
-    /// Entries in it, tombstones and older versions included.
+    /// Number of entries, tombstones and older versions included.
     pub entries: u64,
-    /// Bytes of records in segments that it refers to.
+    /// Bytes of records in segments that the table refers to.
     pub referenced_bytes: u64,
     /// The first user key.
     pub smallest: Vec<u8>,
@@ -45,7 +45,7 @@ pub struct TableInfo {
 
 impl fmt::Debug for TableInfo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // Keys are data: none is shown.
+        // Keys are data, so they are not shown.
         f.debug_struct("TableInfo")
             .field("id", &self.id)
             .field("level", &self.level)
@@ -61,7 +61,7 @@ fn referenced(table: &TableHandle) -> u64 {
 }
 
 impl Keyspace {
-    /// Its tables, upper levels first.
+    /// Returns the tables of the keyspace, upper levels first.
     pub fn tables(&self) -> Vec<TableInfo> {
         let info = |(level, table): (usize, &Arc<TableHandle>)| {
             let (smallest, largest) = bounds(table);
@@ -78,17 +78,17 @@ impl Keyspace {
         self.state.view().levels.tables().map(info).collect()
     }
 
-    /// About how many bytes of tables and segments the keys in a range take, values that are
-    /// separated included.
+    /// Returns about how many bytes of tables and segments a key range takes, separated values
+    /// included.
     ///
-    /// Whole tables count exactly. Of a table that reaches out of the range those blocks count
-    /// that the index says are inside, and of the values it refers to the same share: so each end
-    /// of the range may be wrong by a block for each sorted run, and by as much as the values of a
-    /// table differ in size over its keys. What was overwritten or deleted counts until compaction
-    /// drops it. What is compressed counts as it is stored.
+    /// Tables inside the range count exactly. Of a table that reaches out of the range, the blocks
+    /// that the index places inside count, and the same share of the values it refers to. So each
+    /// end of the range may be wrong by a block for each sorted run, and by as much as the values
+    /// of a table differ in size over its keys. Overwritten and deleted entries count until
+    /// compaction drops them. Compressed data counts as stored.
     ///
-    /// Costs no I/O but the opening of tables that were not read before, and a walk over what
-    /// memtables hold of the range.
+    /// Costs no I/O except for opening tables that were not read before, and a walk over the
+    /// range's entries in memtables.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("approximate-size");
@@ -118,15 +118,16 @@ impl Keyspace {
         Ok(total)
     }
 
-    /// About how many keys in a range have a value; `..` asks for the whole keyspace.
+    /// Returns about how many keys in a range have a value; `..` covers the whole keyspace.
     ///
-    /// Counts entries, less two for each deletion: itself, and what it deletes. So it is exact of
-    /// a keyspace that was compacted whole while no snapshot was held and not written to since.
-    /// Otherwise a key counts once more for each older value of it that compaction did not drop
-    /// yet, and once less for each deletion of a key that was not there. Of a table that reaches
-    /// out of the range a share of its entries counts, by bytes: each end of the range may be wrong
-    /// by a block's keys for each sorted run, and by as much as the size of entries varies within a
-    /// table. To count exactly, walk: `keyspace.range(range).keys().count()`.
+    /// The estimate is the number of entries less two for each tombstone: itself, and what it
+    /// deletes. It is exact for a keyspace that was compacted completely while no snapshot was held
+    /// and that was not written to since. Otherwise a key counts once more for each older value
+    /// that compaction did not drop yet, and once less for each deletion of a key that was not
+    /// there. Of a table that reaches out of the range, a share of its entries counts, by bytes:
+    /// each end of the range may be wrong by a block's keys for each sorted run, and by as much as
+    /// the size of entries varies within a table. To count exactly, use
+    /// `keyspace.range(range).keys().count()`.
     ///
     /// Costs as much as [`Keyspace::approximate_size`].
     ///
@@ -171,7 +172,7 @@ impl Keyspace {
     }
 }
 
-/// Shows `visit` what a memtable holds of a range: entry by entry, of a key the newest first.
+/// Calls `visit` for each entry of a memtable within a range, the newest first for each key.
 fn walk(
     memtable: &Arc<Memtable>,
     order: &KeyOrder,
@@ -193,7 +194,7 @@ fn walk(
     Ok(())
 }
 
-/// About how many bytes of a table's file are within a range.
+/// Returns about how many bytes of a table's file are within a range.
 fn bytes_within(levels: &Levels, table: &TableHandle, range: &Bounds) -> Result<u64> {
     let order = levels.order();
     let (smallest, largest) = bounds(table);
@@ -209,7 +210,7 @@ fn bytes_within(levels: &Levels, table: &TableHandle, range: &Bounds) -> Result<
     Ok(to.saturating_sub(from))
 }
 
-/// The share of `all` that belongs to `inside` bytes of a table's file.
+/// Returns the share of `all` that corresponds to `inside` bytes of a table's file.
 fn share(all: u64, inside: u64, table: &TableHandle) -> u64 {
     let share = u128::from(all) * u128::from(inside) / u128::from(table.meta.bytes.max(1));
     u64::try_from(share).unwrap_or(u64::MAX)
@@ -263,14 +264,14 @@ mod tests {
         keys.flush().unwrap();
         assert_eq!(len("", "z"), 2000);
         assert!(len("00500", "01000").abs_diff(500) < 100, "{}", len("00500", "01000"));
-        // A deletion counts for itself and for what it deletes, be it in a memtable or a table.
+        // A deletion counts for itself and for what it deletes, in a memtable as in a table.
         for n in 0..1000u32 {
             keys.delete(format!("{n:05}")).unwrap();
         }
         assert_eq!(keys.approximate_len(..).unwrap(), 1000);
         keys.flush().unwrap();
         assert_eq!(keys.approximate_len(..).unwrap(), 1000);
-        // Overwritten keys count twice until they are compacted, and never below nothing.
+        // Overwritten keys count twice until they are compacted; the estimate never falls below 0.
         keys.put("01500", "again").unwrap();
         keys.delete("never there").unwrap();
         keys.flush().unwrap();

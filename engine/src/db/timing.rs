@@ -1,6 +1,5 @@
-//! How long the operations of users take: latencies for the statistics, and events for those that
-//! are slow. Reading the clock twice costs about as much as a hundredth of a put, so most
-//! operations are not timed.
+//! Times users' operations, for the latencies in the statistics and for events about slow ones.
+//! Reading the clock twice costs about a hundredth of a put, so most operations are not timed.
 
 use crate::base::error::Result;
 use crate::base::pointer::KeyspaceId;
@@ -10,22 +9,22 @@ use crate::stats::LatencyStats;
 use std::time::Duration;
 
 impl Core {
-    /// When an operation begins, if this one is to be timed: one of
-    /// [`LatencyStats::SAMPLED`], or every one if slow operations are to be told of.
+    /// Returns the start time if this operation is to be timed: one in [`LatencyStats::SAMPLED`],
+    /// or every one if slow operations are reported.
     #[inline]
     fn begin(&self, number: u64) -> Option<Duration> {
         let is_timed = number.is_multiple_of(LatencyStats::SAMPLED);
         (is_timed || self.options.slow_operation.is_some()).then(|| self.env.clock.now())
     }
 
-    /// Counts a point read, and begins to time it.
+    /// Counts a point read and starts its timer.
     #[inline]
     pub(crate) fn begin_get(&self) -> Option<Duration> {
         self.begin(self.counters.gets.next())
     }
 
-    /// Counts a point read that found a value. A timed one also tells the background whether it
-    /// is in the way of reads.
+    /// Counts a point read that found a value. The time of a timed one also lets the background
+    /// find out whether it slows reads down.
     #[inline]
     pub(crate) fn end_get(&self, keyspace: KeyspaceId, begun: Option<Duration>) {
         self.counters.gets_found.add(1);
@@ -37,15 +36,15 @@ impl Core {
         }
     }
 
-    /// Does a write, and times it with all delays.
+    /// Runs a write and times it with all its delays.
     #[inline]
     pub(crate) fn time_write<T>(
         &self,
         keyspace: KeyspaceId,
         write: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
-        // Commits are counted by their leaders, so this costs a load. Threads that read the same
-        // number are sampled together.
+        // The leaders of commit groups count commits, so this costs one load. Threads that load the
+        // same number are sampled together.
         let Some(begun) = self.begin(self.counters.commits.get()) else {
             return write();
         };
@@ -56,7 +55,7 @@ impl Core {
         outcome
     }
 
-    /// Makes one step of a cursor, the `number`th of it.
+    /// Makes step `number` of a cursor.
     #[inline]
     pub(crate) fn time_step<T>(
         &self,

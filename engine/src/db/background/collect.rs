@@ -1,5 +1,4 @@
-//! The thread that frees the space of dead values: when it works, when it rests, and the flushes
-//! that it asks for.
+//! The GC thread: when it works, when it rests, and the flushes that it requests.
 
 use super::{Background, BackgroundState, Claimed, LOOK_AGAIN, Role};
 use crate::base::error::Result;
@@ -20,12 +19,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// While there are commits, space is looked at this often.
+/// Interval at which value GC looks for work while there are commits, or while space is low.
 const LOOK_AT_SPACE: Duration = Duration::from_millis(100);
-/// Without a commit for this long the database is idle.
+/// The database is idle after this time without a commit.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
-/// When the database was last written to, as far as the GC thread has noticed.
+/// The time of the last write, as far as the GC thread has noticed it.
 #[derive(Default)]
 pub(super) struct Quiet {
     seqno: u64,
@@ -40,7 +39,7 @@ impl Background {
             let mode = self.gc_mode(&mut quiet);
             {
                 let mut state = self.state.lock();
-                // Without room for more, tables are worth a rewrite that frees some.
+                // With no room for more, a rewrite of stale tables pays off as it does when idle.
                 state.idle = matches!(mode, Mode::Idle | Mode::Low);
                 if state.closing {
                     break;
@@ -73,7 +72,7 @@ impl Background {
         }
     }
 
-    /// One step; true if there may be more to do at once.
+    /// Runs one step; returns true if there may be more to do at once.
     fn collect_once(&self, mode: Mode) -> JobResult<bool> {
         if self.place.context.health.check().is_err() {
             return Ok(false);
@@ -88,8 +87,8 @@ impl Background {
         }
     }
 
-    /// Almost without space (I9): frees what costs nothing, which others might come to too late,
-    /// and looks whether puts may go on.
+    /// Frees what costs nothing while the disk is nearly full (I9), because other threads might
+    /// come to it too late, then checks whether puts may go on.
     fn make_room(&self) -> Result<()> {
         self.drop_dead()?;
         self.purge()?;
@@ -97,7 +96,7 @@ impl Background {
         Ok(())
     }
 
-    /// Removes the segments that nothing leads to.
+    /// Removes the segments that no table or relocation refers to.
     pub fn drop_dead(&self) -> Result<()> {
         let (set, counters) = (&self.place.context.set, &self.place.counters);
         if !dead::pick(&set.current()).is_empty() {
@@ -106,30 +105,30 @@ impl Background {
         Ok(())
     }
 
-    /// Unlinks what nobody reads any more.
+    /// Unlinks obsolete files that nobody reads any more.
     pub(super) fn purge(&self) -> Result<()> {
         let removed = self.place.context.set.purge()?;
         self.place.counters.files_removed.add(removed as u64);
         Ok(())
     }
 
-    /// True while the user wants GC to rest.
+    /// The flag that is true while the user has paused value GC.
     pub fn gc_paused(&self) -> &AtomicBool {
         self.place.collector.paused()
     }
 
-    /// What keeps GC from freeing something, as sentences.
+    /// Returns why value GC can't free some segments, as sentences.
     pub fn gc_warnings(&self) -> Vec<String> {
         self.place.collector.warnings()
     }
 
-    /// What keeps GC from freeing this segment now.
+    /// Returns why value GC can't free this segment now, or `None` if it can.
     pub fn gc_fault(&self, segment: SegmentId) -> Option<SegmentFault> {
         self.place.collector.fault(segment)
     }
 
-    /// Collects all that is worth it on the caller's thread, and what is dead as a whole: whoever
-    /// asked for it may end the process right behind.
+    /// Runs value GC on the caller's thread until nothing is worth freeing. It drops dead segments
+    /// and unlinks files too, because the caller may end the process right after.
     pub fn collect_now(&self) -> Result<MoveReport> {
         let state = self.state.lock();
         self.check_running(&state)?;
@@ -162,8 +161,8 @@ impl Background {
         if now >= quiet.since + IDLE_AFTER { Mode::Idle } else { Mode::Busy }
     }
 
-    /// Moves the head of the log on, so that what is behind it can be freed. Does nothing while a
-    /// flush is under way, which does the same.
+    /// Moves the head of the log on, so that segments before it can be freed. Does nothing while a
+    /// flush is under way, because that moves the head too.
     fn follow(&self, advice: LogTailAdvice) -> Result<()> {
         let keyspaces = self.place.context.set.keyspaces();
         if keyspaces.iter().any(|keyspace| !keyspace.peek().immutables.is_empty()) {
@@ -180,22 +179,22 @@ impl Background {
         }
         drop(log);
         if keyspaces.iter().all(|keyspace| keyspace.peek().immutables.is_empty()) {
-            // All of it is in tables, and the log was only closed since, or a keyspace dropped.
+            // Everything is in tables; since then the log was only sealed, or a keyspace dropped.
             flush::move_head(&self.place.context, committer)?;
         }
         self.wake();
         Ok(())
     }
 
-    /// A compaction for what a table holds rather than for how full its level is; marks it as
-    /// taken.
+    /// Picks a compaction for the stale entries that a table holds rather than for the fill of its
+    /// level, and marks it as taken.
     pub(super) fn pick_stale(&self, state: &mut BackgroundState) -> Option<Claimed> {
         let (keyspace, levels, pick) = self.find_stale(state)?;
         let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
         Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
     }
 
-    /// The same, without taking it.
+    /// Finds such a compaction without marking it.
     pub(super) fn find_stale(
         &self,
         state: &BackgroundState,
@@ -206,7 +205,8 @@ impl Background {
             oldest_snapshot: self.place.snapshots.list().first().copied(),
             is_relocated: &|segment| version.relocations.contains_key(&segment),
             idle: state.idle,
-            // L0 holds puts up there, as merging it takes space; and much of it may be stale.
+            // When space is low, puts can wait because L0 takes much of it, and much of L0 may be
+            // stale.
             level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
         };
         set.keyspaces().into_iter().find_map(|keyspace| {

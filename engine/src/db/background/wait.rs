@@ -1,4 +1,4 @@
-//! Waiting for the background: for something to come true, or for everything to be done.
+//! Waits for the background: until a condition holds, or until no work is due.
 
 use super::{Background, BackgroundState, LOOK_AGAIN};
 use crate::base::error::{Error, Result};
@@ -10,8 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Background {
-    /// Waits until `done` holds; an error of the background that keeps it from coming true ends
-    /// the waiting.
+    /// Waits until `done` returns true. A background error that occurs meanwhile ends the wait.
     pub fn wait_until(&self, mut done: impl FnMut() -> bool) -> Result<()> {
         let mut state = self.state.lock();
         let before = state.failures;
@@ -46,7 +45,7 @@ impl Background {
         }
     }
 
-    /// An error if no job will ever run again.
+    /// Returns an error if no job will ever run again.
     pub(super) fn check_running(&self, state: &BackgroundState) -> Result<()> {
         self.place.context.health.check()?;
         if state.closing {
