@@ -1,4 +1,9 @@
-//! Formatting of byte counts for people.
+//! Sizes: the unit in which files take space, and byte counts formatted for people.
+
+/// The block size in bytes of the file systems and devices that we know: files take whole blocks,
+/// only whole blocks can be punched, and direct reads begin and end at blocks. Where blocks are
+/// smaller, space is overestimated a little; the punched ranges are whole blocks there as well.
+pub const FILE_BLOCK_BYTES: u64 = 4096;
 
 /// Formats a count of bytes with its unit, to about three digits.
 pub fn sized(bytes: u64) -> String {

@@ -1,6 +1,7 @@
 //! The input of the picker of value GC: where the space is, and what freeing some of it costs.
 
 use crate::base::pointer::SegmentId;
+use crate::base::size::FILE_BLOCK_BYTES;
 use crate::segment::SegmentKind;
 
 /// The use of a database's space, in allocated bytes of its files.
@@ -137,7 +138,7 @@ pub struct PunchCost {
 /// same time: about what the picker wants of a whole segment.
 const LEAST_RUN_PART: u64 = 16;
 /// Least length in bytes of a run that is punched.
-const LEAST_RUN_BYTES: u64 = 2 * BLOCK_BYTES;
+const LEAST_RUN_BYTES: u64 = 2 * FILE_BLOCK_BYTES;
 
 impl PunchCost {
     /// Returns the number of bytes that could be moved during one call.
@@ -153,14 +154,12 @@ impl PunchCost {
     }
 }
 
-/// Block size in bytes: files take whole blocks, and only whole blocks can be punched.
-const BLOCK_BYTES: u64 = 4096;
 /// Approximate size in bytes of one entry of a relocation.
 const RELOCATION_ENTRY_BYTES: u64 = 16;
 
 /// Returns the approximate space of `live` bytes in `records` records after they were moved.
 pub fn relocated_bytes(live: u64, records: u64) -> u64 {
-    live + (records * RELOCATION_ENTRY_BYTES).next_multiple_of(BLOCK_BYTES)
+    live + (records * RELOCATION_ENTRY_BYTES).next_multiple_of(FILE_BLOCK_BYTES)
 }
 
 impl SegmentFacts {

@@ -3,6 +3,7 @@
 
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::SegmentId;
+use crate::base::size::FILE_BLOCK_BYTES;
 use crate::gc::facts::{DeadRuns, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::liveness_scan::{Live, LiveRecord, LivenessScan};
 use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
@@ -13,8 +14,6 @@ use crate::version::job::JobContext;
 use crate::version::{LiveSegment, Version};
 use std::collections::BTreeMap;
 
-/// The unit in bytes in which files take space.
-const BLOCK_BYTES: u64 = 4096;
 /// Mean length in bytes below which live records leave no gaps that are worth punching.
 const LEAST_PUNCHED_RECORD: u64 = 16 << 10;
 
@@ -158,7 +157,7 @@ pub fn survey(
 }
 
 fn blocks(bytes: u64) -> u64 {
-    bytes.next_multiple_of(BLOCK_BYTES)
+    bytes.next_multiple_of(FILE_BLOCK_BYTES)
 }
 
 /// Returns true if the file has a second name: a checkpoint shares it and may see what is dead

@@ -35,6 +35,7 @@ pub mod view;
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::size::FILE_BLOCK_BYTES;
 use alive::AliveMark;
 use files::{RelocationHandle, SegmentHandle};
 use garbage::SegmentUses;
@@ -96,7 +97,7 @@ pub fn is_punched(holes: &Holes, offset: u64, length: u64) -> bool {
 pub type Holes = Arc<[(u64, u64)]>;
 
 /// Holes begin and end at multiples of this many bytes.
-pub const HOLE_UNIT: u64 = 4 << 10;
+pub const HOLE_UNIT: u64 = FILE_BLOCK_BYTES;
 
 /// An immutable set of live files. Clones share the parts that did not change.
 #[derive(Clone, Default)]

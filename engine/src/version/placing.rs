@@ -23,7 +23,7 @@ const LOOK_UP_EVERY: usize = 512;
 pub struct Placing<'a> {
     entries: &'a EntriesView,
     /// A cache of what each segment named by a pointer is.
-    named: FxHashMap<SegmentId, FileName<'a>>,
+    named: FxHashMap<SegmentId, NamedSegment<'a>>,
     /// The segments that were found to exist, with their holes.
     holding: FxHashMap<SegmentId, Option<&'a Holes>>,
     freed: Vec<FreedSegment<'a>>,
@@ -32,7 +32,7 @@ pub struct Placing<'a> {
 
 /// The state of a segment that pointers name.
 #[derive(Clone, Copy)]
-enum FileName<'a> {
+enum NamedSegment<'a> {
     Holding(Option<&'a Holes>),
     /// The segment was freed; an index into `freed`.
     FreedSegment(usize),
@@ -74,8 +74,8 @@ impl<'a> Placing<'a> {
     /// Adds a pointer to the batch. If its record is gone, that is corruption unless `may_be_gone`.
     pub fn add(&mut self, pointer: ValuePointer, may_be_gone: bool) -> Result<()> {
         let place = match self.named(pointer)? {
-            FileName::Holding(holes) => unpunched(holes, pointer, pointer, may_be_gone)?,
-            FileName::FreedSegment(index) => {
+            NamedSegment::Holding(holes) => unpunched(holes, pointer, pointer, may_be_gone)?,
+            NamedSegment::FreedSegment(index) => {
                 let ValuePointer { offset, length, .. } = pointer;
                 let number = self.places.len() as u32;
                 self.freed[index].waiting.push(PendingPointer {
@@ -136,7 +136,7 @@ impl<'a> Placing<'a> {
         })
     }
 
-    fn named(&mut self, pointer: ValuePointer) -> Result<FileName<'a>> {
+    fn named(&mut self, pointer: ValuePointer) -> Result<NamedSegment<'a>> {
         if let Some(&named) = self.named.get(&pointer.segment) {
             return Ok(named);
         }
@@ -144,9 +144,9 @@ impl<'a> Placing<'a> {
         let named = match self.entries.places().relocation(segment) {
             Some(relocation) => {
                 self.freed.push(FreedSegment { segment, relocation, waiting: Vec::new() });
-                FileName::FreedSegment(self.freed.len() - 1)
+                NamedSegment::FreedSegment(self.freed.len() - 1)
             }
-            None => FileName::Holding(self.holes_of(pointer)?),
+            None => NamedSegment::Holding(self.holes_of(pointer)?),
         };
         self.named.insert(segment, named);
         Ok(named)

@@ -1,11 +1,12 @@
 //! The picture of a segment: its file in equal parts, and of each part the share that holds what.
 
+use crate::base::size::FILE_BLOCK_BYTES;
 use crate::db::space::report::SpaceCell;
 
 /// At most this many parts.
 const MAX_CELLS: u64 = 64;
 /// At least this many bytes each: a file system's block.
-const MIN_CELL_BYTES: u64 = 4096;
+const MIN_CELL_BYTES: u64 = FILE_BLOCK_BYTES;
 
 /// Sums up ranges of one file.
 pub(super) struct Cells {

@@ -2,7 +2,7 @@
 //! difference and did not look.
 
 use crate::base::pointer::SegmentId;
-use crate::base::size::sized;
+use crate::base::size::{FILE_BLOCK_BYTES, sized};
 use crate::db::space::files::{FileFacts, Standing};
 use crate::db::space::report::SegmentSpace;
 use crate::db::space::row_of;
@@ -16,8 +16,6 @@ const MAX_NAMED: usize = 3;
 const SLACK_BYTES: u64 = 64 << 10;
 /// ...and as a share of the content: one in this many.
 const SLACK_SHARE: u64 = 16;
-/// Files are allocated in blocks of this many bytes, at most.
-const BLOCK_BYTES: u64 = 4096;
 
 /// Files in the same trouble.
 #[derive(Default)]
@@ -145,7 +143,7 @@ fn compare(file: &FileFacts, length: Option<u64>, holes: u64, discrepancies: &mu
         let difference = measure.len.abs_diff(length);
         return discrepancies.add(OTHER_LENGTH, file.name(), difference);
     }
-    let expected = length.next_multiple_of(BLOCK_BYTES).saturating_sub(holes);
+    let expected = length.next_multiple_of(FILE_BLOCK_BYTES).saturating_sub(holes);
     let slack = SLACK_BYTES.max(expected / SLACK_SHARE);
     if measure.allocated > expected + slack {
         discrepancies.add(MORE_BLOCKS, file.name(), measure.allocated - expected);

@@ -1,6 +1,7 @@
 //! Sums up what is seen in each segment while the tree is walked, and makes a row of it.
 
 use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::base::size::FILE_BLOCK_BYTES;
 use crate::db::space::cells::Cells;
 use crate::db::space::files::FileFacts;
 use crate::db::space::is_log;
@@ -11,9 +12,6 @@ use crate::version::{Holes, LiveSegment, Version};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
-
-/// Files take whole blocks.
-const BLOCK_BYTES: u64 = 4096;
 
 /// One segment while it is summed up.
 struct SegmentTally {
@@ -33,7 +31,7 @@ fn relocated_to(version: &Version, segment: SegmentId) -> u64 {
 
 /// What came back of the holes: some may wait for a reader or a checkpoint to go.
 fn given_back(holes: &Holes, measure: &Measure) -> u64 {
-    let missing = measure.len.next_multiple_of(BLOCK_BYTES).saturating_sub(measure.allocated);
+    let missing = measure.len.next_multiple_of(FILE_BLOCK_BYTES).saturating_sub(measure.allocated);
     holes.iter().map(|(_, length)| length).sum::<u64>().min(missing)
 }
 

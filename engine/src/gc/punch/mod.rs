@@ -26,6 +26,7 @@ pub mod runs;
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::SegmentId;
+use crate::base::size::FILE_BLOCK_BYTES;
 use crate::env::budget::IoPriority;
 use crate::env::fs::File;
 use crate::gc::facts::PunchCost;
@@ -46,8 +47,6 @@ use std::time::Duration;
 const CALLS_PER_STEP: u64 = 64;
 /// The time after which a file that had a second name, or could not be punched, is tried again.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
-/// Block size in bytes; files take whole blocks.
-const BLOCK_BYTES: u64 = 4096;
 
 /// The puncher, which punches holes and keeps the list of those that are pending.
 #[derive(Default)]
@@ -196,7 +195,8 @@ impl Puncher {
             let Some(least) = live.holes.iter().map(|&(_, len)| len).min() else { continue };
             let file = context.set.tables().files.get(live.handle.path());
             let allocated = file.ok().and_then(|file| file.allocated().ok());
-            let wanted = length.next_multiple_of(BLOCK_BYTES).saturating_sub(total(&live.holes));
+            let wanted =
+                length.next_multiple_of(FILE_BLOCK_BYTES).saturating_sub(total(&live.holes));
             // If the space can't be determined, punching again does no harm, or reports the error.
             if allocated.is_none_or(|allocated| allocated >= wanted + least) {
                 self.wait_for(&version, id, live.holes.iter().copied());
