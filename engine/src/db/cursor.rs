@@ -51,7 +51,7 @@ pub struct Cursor {
     core: Arc<Core>,
     inner: TreeCursor,
     keyspace: KeyspaceId,
-    /// Steps made; one of some is timed.
+    /// Number of steps made; only some of them are timed.
     steps: u64,
     /// The snapshot that makes compaction keep what the cursor sees, should the cursor outlive its
     /// view.

@@ -1,14 +1,15 @@
-//! What can still be known of a damaged database besides its data: its id and its keyspaces.
+//! Gathers what can still be found out about a damaged database besides its data: its id and its
+//! keyspaces.
 //!
-//! - Every edit that can be read of the newest manifest that has any: keyspaces added and dropped.
-//! - The edits before the first that can't be read: a keyspace with an id that was given out by
-//!   then, and of which they have no trace, was dropped.
-//! - The properties of tables: id, name and comparator of the keyspace that a table is of.
-//! - Records of the log: ids.
+//! - Every readable edit of the newest manifest that has any: keyspaces added and dropped.
+//! - The edits before the first unreadable one: a keyspace whose id was given out by then, and of
+//!   which they have no trace, was dropped.
+//! - The properties of tables: id, name and comparator of the keyspace that a table belongs to.
+//! - Records of the log: ids of keyspaces.
 //!
-//! A keyspace that is known to be dropped stays dropped. One that no manifest tells of, nor says
-//! to be dropped, is kept: its data would be lost unseen otherwise. It has the name that its tables
-//! say, or `recovered-` and its id if only the log has records of it, and the report lists it.
+//! A keyspace that was certainly dropped stays dropped. One that no manifest mentions is kept,
+//! because its data would be lost unseen otherwise. It gets the name that its tables give, or
+//! `recovered-` and its id if only the log has records of it, and the report lists it.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::header::{HEADER_BYTES, Header};
@@ -27,45 +28,45 @@ use crate::version::settings::KeyspaceOptions;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// A keyspace that has to be in the repaired database.
+/// A keyspace that must be in the repaired database.
 #[derive(Debug, Clone)]
 pub struct KnownKeyspace {
     pub name: String,
     pub order: String,
     pub settings: String,
-    /// Every entry up to here is in tables.
+    /// Sequence number up to which every entry is in tables.
     pub flushed: SeqNo,
 }
 
-/// What is known.
+/// The facts that were found.
 #[derive(Default)]
 pub struct Facts {
     pub database: u64,
     pub keyspaces: BTreeMap<KeyspaceId, KnownKeyspace>,
-    /// Keyspaces that an edit dropped: their records are no loss.
+    /// Keyspaces that an edit dropped; their records are no loss.
     dropped: BTreeSet<KeyspaceId>,
-    /// Of keyspaces with a lower id everything is known: one that is not there was dropped.
+    /// Bound on ids below which all keyspaces are known: one that is not listed was dropped.
     known_below: u64,
-    /// The names of those that no manifest told of, but for `default`.
+    /// Names of the keyspaces that no manifest mentioned, except `default`.
     pub recovered: Vec<String>,
     /// The comparators that the user gave.
     comparators: Comparators,
-    /// The settings of keyspaces whose own are lost.
+    /// Settings for keyspaces whose own are lost.
     settings: String,
-    /// Segments with holes: their lengths, and the holes.
+    /// Segments with holes: their lengths in bytes, and the holes.
     pub punched: BTreeMap<SegmentId, (u64, Holes)>,
-    /// Freed segments in which nothing was live, so that there is no file that says so.
+    /// Freed segments in which nothing was live, so that no relocation file lists them.
     pub given_up: BTreeSet<SegmentId>,
     pub last_seqno: SeqNo,
     lengths: BTreeMap<SegmentId, u64>,
-    /// The highest id of any file.
+    /// The highest id of any file or keyspace.
     pub highest_file: u64,
     /// Every file of ours, by kind and id.
     pub files: Vec<(FileName, PathBuf)>,
 }
 
 impl Facts {
-    /// Looks at everything but the data.
+    /// Reads everything but the data.
     pub fn gather(
         env: &Env,
         dir: &Path,
@@ -92,7 +93,7 @@ impl Facts {
         Ok(facts)
     }
 
-    /// What most files say; CURRENT first.
+    /// Returns the database id that most files carry; CURRENT's comes first.
     fn find_database(&self, env: &Env, dir: &Path) -> Option<u64> {
         if let Ok(current) = read_current(env, dir) {
             return Some(current.database);
@@ -106,8 +107,8 @@ impl Facts {
         votes.into_iter().max_by_key(|(_, count)| *count).map(|(database, _)| database)
     }
 
-    /// Leaves out files with numbers that this database never gave out, and finds the highest of
-    /// the others.
+    /// Removes files whose ids this database never gave out, and finds the highest id of the
+    /// others.
     fn leave_out_impossible(&mut self, env: &Env) {
         let mut known = self.highest_file;
         for (named, path) in &self.files {
@@ -143,7 +144,7 @@ impl Facts {
         }
     }
 
-    /// Takes in an edit. `unbroken`: so were all before it.
+    /// Applies an edit. `unbroken` is true if all edits before it could be read.
     fn learn(&mut self, edit: &Edit, unbroken: bool) {
         for change in &edit.changes {
             match change {
@@ -192,8 +193,7 @@ impl Facts {
         }
     }
 
-    /// Takes in what the tables say of the keyspaces that no manifest told of. Afterwards there is
-    /// the keyspace `default`.
+    /// Adds the keyspaces that only tables mention. Afterwards there is a keyspace `default`.
     pub fn learn_tables<'a>(&mut self, tables: impl Iterator<Item = &'a Properties>) {
         let mut unknown = BTreeMap::new();
         for properties in tables {
@@ -202,25 +202,24 @@ impl Facts {
                 unknown.insert(id, properties);
             }
         }
-        // Of several with the same name all but the newest were dropped, or all were.
+        // Of several with the same name, all but the newest were dropped, or all were.
         for (id, properties) in unknown.into_iter().rev() {
             let name = self.free_name(id, &properties.owner.name);
             self.recover(id, name, properties.comparator.clone());
         }
         if self.keyspaces.values().all(|known| known.name != DEFAULT_KEYSPACE) {
-            // Creation gives it the first id.
+            // Creation gives `default` the first id.
             let order = self.comparators.order_for_new(DEFAULT_KEYSPACE).name().to_owned();
             self.recover(KeyspaceId(1), DEFAULT_KEYSPACE.to_owned(), order);
         }
     }
 
-    /// Makes sure that the keyspace which a record of the log names is known. False if it was
-    /// dropped.
+    /// Adds the keyspace of a log record if it is not known. Returns false if it was dropped.
     pub fn learn_record(&mut self, id: KeyspaceId) -> bool {
         if self.keyspaces.contains_key(&id) {
             return true;
         }
-        // Its id must not be given to another one, whether it was dropped or not.
+        // The id must not be given to another keyspace, whether this one was dropped or not.
         self.highest_file = self.highest_file.max(id.0);
         if self.is_dropped(id) {
             return false;
@@ -231,7 +230,7 @@ impl Facts {
         true
     }
 
-    /// True if the keyspace is known to be dropped.
+    /// Returns true if the keyspace was certainly dropped.
     pub fn is_dropped(&self, id: KeyspaceId) -> bool {
         let known = self.keyspaces.contains_key(&id);
         self.dropped.contains(&id) || (!known && id.0 < self.known_below)
@@ -246,7 +245,7 @@ impl Facts {
         self.keyspaces.insert(id, known);
     }
 
-    /// This name, unless it is taken or empty: then one that is neither.
+    /// Returns `wanted`, or another free name if that is taken or empty.
     fn free_name(&self, id: KeyspaceId, wanted: &str) -> String {
         let is_free = |name: &String| self.keyspaces.values().all(|known| known.name != *name);
         let wanted = Some(wanted.to_owned()).filter(|name| !name.is_empty());

@@ -1,5 +1,5 @@
-//! Repair: a database that can't be opened, or does not check, is put together again from what
-//! its files still hold.
+//! Repairs a database that can't be opened, or whose check finds damage, from what its files still
+//! hold.
 //!
 //! ```text
 //! opens and checks? ──► it stays as it is
@@ -8,14 +8,14 @@
 //!       sources.rs  what tables and the end of the log still hold
 //!       rebuild.rs  both merged into new tables, then a new manifest
 //! ```
-//! Values stay where they are: segments are kept, only the tree is written anew, with pointers that
-//! lead straight to them, so that relocations are needed no more. Of each key the newest version
-//! counts; if its value can't be read any more, or had been given up as garbage, the key is lost,
-//! and counted: an older value in its place would be another value (I3, I6). Nothing is unlinked:
+//! Values stay where they are: segments are kept and only the tree is written anew, with pointers
+//! that lead straight to the values, so that relocations are no longer needed. The newest version
+//! of each key counts. If its value can't be read, or had been given up as garbage, the key is lost
+//! and counted: an older value in its place would be a wrong value (I3, I6). Nothing is unlinked:
 //! what is not part of the new database goes to the folder `lost` in its directory.
 //!
-//! A crash before the new CURRENT leaves the damaged database, and orphans or files in `lost` that
-//! the next repair reads or leaves alone; so it can be repeated.
+//! A crash before the new CURRENT leaves the damaged database, with orphans or with files in `lost`
+//! that the next repair reads or leaves alone, so the repair can be repeated.
 
 mod facts;
 mod rebuild;
@@ -38,7 +38,7 @@ use std::path::Path;
 /// The folder for files that could not be used.
 pub const LOST: &str = "lost";
 
-/// What a repair found and did.
+/// The result of a repair.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("repair-report");
@@ -50,35 +50,36 @@ pub const LOST: &str = "lost";
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct RepairReport {
-    /// True if nothing was wrong: the database was left as it is. The other fields are zero then.
+    /// True if nothing was wrong and the database was left as it is. The other fields are zero
+    /// then.
     pub was_healthy: bool,
     /// Keys in the repaired database.
     pub keys: u64,
-    /// Tables that were read whole.
+    /// Tables that were read completely.
     pub tables: u64,
     /// Segments that were kept.
     pub segments: u64,
-    /// Relocations of freed segments that were read whole; pointers lead past them now.
+    /// Relocations of freed segments that were read completely; the new pointers bypass them.
     pub relocations: u64,
     /// Records of the log that were in no table yet.
     pub log_records: u64,
-    /// Keys whose newest value could not be read any more; they are gone.
+    /// Keys that are gone because their newest value could not be read.
     pub lost_keys: u64,
-    /// Keyspaces that no manifest tells of any more, but for `default`. They have the names that
-    /// their tables say, or `recovered-` and a number if they were in no table yet, and the
+    /// Keyspaces that no manifest mentions any more, except `default`. They have the names that
+    /// their tables give, or `recovered-` and a number if they were in no table yet, and the
     /// settings that the builder was given. If one of them had been dropped before the manifest
     /// was lost, drop it again.
     pub recovered_keyspaces: Vec<String>,
     /// Files moved to the folder `lost`.
     pub files_set_aside: u64,
-    /// What was wrong.
+    /// The problems that were found.
     pub problems: Vec<Error>,
 }
 
 impl Db {
-    /// Repairs the database at `path`, which nobody may hold open. One that opens and checks is
-    /// left as it is. Reads everything. See [`Builder::repair`] for databases that need a
-    /// comparator.
+    /// Repairs the database at `path`, which nobody may hold open. A database that opens and passes
+    /// the check is left as it is. Reads everything. See [`Builder::repair`] for databases that
+    /// need a comparator.
     pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
         Db::builder(path).repair()
     }
@@ -87,14 +88,15 @@ impl Db {
 impl Builder {
     /// Repairs the database instead of opening it: saves what tables and log still hold when the
     /// manifest, or other files, are lost or damaged. Data may be lost, and the report says how
-    /// much; files that can't be used are set aside in the folder `lost`, never removed.
+    /// much. Files that can't be used are set aside in the folder `lost`, never removed.
     ///
     /// Needs the comparators that the database was created with: fails with
-    /// [`ErrorKind::InvalidOption`] if tables are ordered by one that was not given, or the other
-    /// way round. A keyspace of which no manifest and no table tells the comparator is ordered by
-    /// the one given for its name, `default` or `recovered-` and its number, or else by bytes.
+    /// [`ErrorKind::InvalidOption`] if tables are ordered by one that was not given, or if one was
+    /// given for tables ordered by another. A keyspace whose comparator no manifest and no table
+    /// records is ordered by the one given for its name, `default` or `recovered-` and its number,
+    /// or else by bytes.
     ///
-    /// Keyspaces that were dropped stay dropped, as far as a manifest can still say so; see
+    /// Keyspaces that were dropped stay dropped as far as a manifest still records it; see
     /// [`RepairReport::recovered_keyspaces`].
     pub fn repair(mut self) -> Result<RepairReport> {
         let env = self.env_to_use();
@@ -128,7 +130,7 @@ impl Builder {
         Ok(found)
     }
 
-    /// True if the database opens and checks; notes what is wrong otherwise.
+    /// Returns true if the database opens and passes the check; otherwise records what is wrong.
     fn is_whole(&self, env: &Env, report: &mut RepairReport) -> Result<bool> {
         let current = self.dir().join(names::CURRENT);
         if !env.fs.exists(&current).doing("look for", &current)? {
@@ -145,7 +147,7 @@ impl Builder {
         };
         let check = db.check()?;
         db.close()?;
-        // What can't be verified here is not damaged: it would be lost for nothing.
+        // What this build can't verify is not damaged; a repair would lose it for nothing.
         if let Some(finding) = check.unverified.first() {
             return Err(finding.error.clone());
         }
@@ -166,7 +168,7 @@ impl Builder {
     }
 }
 
-/// True if files are not what they were, rather than the caller or the system being at fault.
+/// Returns true if an error means damaged files, rather than a fault of the caller or the system.
 fn is_damage(error: &Error) -> bool {
     let manifest_gone = error.kind() == ErrorKind::Io
         && error.file().is_some_and(|file| matches!(names::parse(file), FileName::Manifest(_)));
@@ -193,7 +195,7 @@ fn set_aside(env: &Env, dir: &Path, path: &Path, report: &mut RepairReport) -> R
     let name = path.file_name().unwrap_or_default();
     let mut target = name.to_os_string();
     let mut number = 0;
-    // A crash before or after is fine: the file is in one place or the other, whole.
+    // A crash before or after the move is fine: the file is in one place or the other, whole.
     while let Err(error) = open.take(path, &target) {
         if error.kind() != std::io::ErrorKind::AlreadyExists {
             return Err(Error::io("set aside", path, error));

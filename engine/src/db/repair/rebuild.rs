@@ -1,5 +1,5 @@
 //! Writes the rebuilt tree: one sorted run of new tables per keyspace, in the deepest level, and a
-//! manifest with them and all segments, whose head lies behind the whole log.
+//! manifest with these tables and all segments, whose head lies behind the whole log.
 
 use crate::base::entry::Slot;
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
@@ -29,10 +29,10 @@ use std::collections::{BTreeMap, btree_map};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Lost commits may have had sequence numbers above all that is found; these are left out, so
-/// that none is given twice (I6).
+/// Sequence numbers that are skipped above the highest found. Lost commits may have had some of
+/// these, and none may be used twice (I6).
 const SKIPPED_SEQNOS: u64 = 1 << 20;
-/// Files that a repair keeps open, at least.
+/// The least number of files that a repair may keep open.
 const OPEN_FILES: usize = 64;
 
 /// A repair under way.
@@ -47,11 +47,11 @@ pub struct Rebuild<'a> {
     last_seqno: u64,
 }
 
-/// A table being written.
+/// A table that is being written.
 type OpenTable = (TableWriter, PathBuf, Arc<dyn File>);
 
 impl<'a> Rebuild<'a> {
-    /// Nothing read yet but the facts.
+    /// Creates a repair with only the facts read.
     pub fn new(env: &'a Env, builder: &'a Builder, facts: Facts) -> Result<Self> {
         let context = Arc::new(TableContext {
             dir: builder.dir().to_path_buf(),
@@ -67,7 +67,7 @@ impl<'a> Rebuild<'a> {
         Ok(Rebuild { env, builder, facts, context, sources, values, next_file, last_seqno })
     }
 
-    /// Reads, writes, and puts the new manifest in force.
+    /// Reads all files, writes the new tree, and puts the new manifest in force.
     pub fn run(mut self, report: &mut RepairReport) -> Result<()> {
         let mut replaced = self.read_segments(report)?;
         replaced.extend(self.read_relocations(report));
@@ -104,7 +104,7 @@ impl<'a> Rebuild<'a> {
         self.env.fs.sync_dir(dir).doing("sync the directory", dir)
     }
 
-    /// The source of a keyspace that is known.
+    /// Returns the source of a known keyspace, and creates it if there is none yet.
     fn source(&mut self, id: KeyspaceId) -> Result<&mut KeyspaceSource> {
         match self.sources.entry(id) {
             btree_map::Entry::Occupied(found) => Ok(found.into_mut()),
@@ -118,7 +118,7 @@ impl<'a> Rebuild<'a> {
         }
     }
 
-    /// Finds the segments; returns the files that are none.
+    /// Finds the segments; returns the files that are not usable ones.
     fn read_segments(&mut self, report: &mut RepairReport) -> Result<Vec<PathBuf>> {
         let mut useless = Vec::new();
         for (named, path) in &self.facts.files {
@@ -139,7 +139,8 @@ impl<'a> Rebuild<'a> {
         Ok(useless)
     }
 
-    /// Reads the relocations; returns all their files: the new tables lead past them.
+    /// Reads the relocations and returns all their files, because the new tables' pointers bypass
+    /// them.
     fn read_relocations(&mut self, report: &mut RepairReport) -> Vec<PathBuf> {
         let mut replaced = Vec::new();
         for (named, path) in &self.facts.files {
@@ -151,7 +152,7 @@ impl<'a> Rebuild<'a> {
         replaced
     }
 
-    /// Reads the tables; returns all their files, which new ones replace.
+    /// Reads the tables and returns all their files, because new ones replace them.
     fn read_tables(&mut self, report: &mut RepairReport) -> Result<Vec<PathBuf>> {
         let (mut replaced, mut found) = (Vec::new(), Vec::new());
         for (named, path) in &self.facts.files {
@@ -163,7 +164,7 @@ impl<'a> Rebuild<'a> {
             }
         }
         self.facts.learn_tables(found.iter().map(|(properties, _)| properties));
-        // One without tables and without records is there all the same.
+        // A keyspace without tables and without records exists all the same.
         for id in self.facts.keyspaces.keys().copied().collect::<Vec<_>>() {
             self.source(id)?;
         }
@@ -219,7 +220,7 @@ impl<'a> Rebuild<'a> {
         changes
     }
 
-    /// Makes names and manifest durable, in this order.
+    /// Makes the tables' names durable, then the manifest.
     fn publish(&mut self, changes: Vec<Change>) -> Result<()> {
         let manifest = self.next_file;
         let next = manifest + 1;
@@ -230,17 +231,18 @@ impl<'a> Rebuild<'a> {
         let last_seqno = (self.last_seqno + SKIPPED_SEQNOS).min(MAX_SEQNO);
         let mut state = vec![Change::NextFile(next), Change::LastSeqno(last_seqno)];
         state.extend(changes);
-        // Behind the whole log: all of it is in the new tables.
+        // The head lies behind the whole log, because all of it is in the new tables.
         state.push(Change::Head(LogPosition { segment: SegmentId(next), offset: 0 }));
         let (dir, database) = (&self.context.dir, self.context.database);
-        // Syncs the directory before CURRENT can name it: the tables are durable first.
+        // This syncs the directory before CURRENT can name the manifest, so the tables are durable
+        // first.
         ManifestWriter::create(self.env, dir, database, manifest, &Edit::new(state))?;
         Ok(())
     }
 }
 
-/// Writes the newest version of every key, if its value can be read, to tables that have ids from
-/// `first` on.
+/// Writes the newest version of every key whose value can be read to tables with ids from `first`
+/// on.
 fn write_tables(
     rebuild: &Rebuild<'_>,
     keyspace: KeyspaceId,
@@ -279,7 +281,7 @@ fn write_tables(
     tables.finish()
 }
 
-/// The payload of an entry to keep, `None` for a tombstone, an error for a value that is lost.
+/// Returns the payload of an entry to keep, `None` for a tombstone, or an error for a lost value.
 fn readable(
     rebuild: &Rebuild<'_>,
     keyspace: KeyspaceId,
@@ -299,7 +301,7 @@ fn readable(
     Ok(Some(payload))
 }
 
-/// The tables of one keyspace as they are written.
+/// The tables of one keyspace while they are written.
 struct Tables<'a> {
     rebuild: &'a Rebuild<'a>,
     source: &'a KeyspaceSource,
@@ -328,7 +330,7 @@ impl Tables<'_> {
         if let Some((writer, path, file)) = self.open.take() {
             self.done.push(writer.finish()?);
             self.next += 1;
-            // A crash from here to the new CURRENT leaves a table that nothing names.
+            // A crash from here to the new CURRENT leaves a table that no edit names.
             file.sync().doing("sync a table", &path)?;
         }
         Ok(())

@@ -1,11 +1,11 @@
-//! What tables and the end of the log still hold, as sorted inputs of the rebuilt tree.
+//! Collects what tables and the end of the log still hold, as sorted inputs of the rebuilt tree.
 //!
-//! Whole tables are inputs as they are. What can be read of a damaged one, and the records at the
-//! end of the log that were in no table yet, go to a memtable in front of them.
+//! Whole tables are inputs as they are. The readable entries of damaged tables, and the records at
+//! the end of the log that were in no table yet, go to a memtable in front of them.
 //!
-//! Which records those are: the last segments of the log that follow each other without a gap,
-//! and in them everything newer than the keyspace's tables. What lies before a gap had been
-//! flushed, else its segment were still there (I5), and must not come back (I6).
+//! These records are found in the last segments of the log that follow each other without a gap:
+//! everything in them that is newer than the keyspace's tables. What lies before a gap had been
+//! flushed, or its segment would still be there (I5), and must not come back (I6).
 
 use crate::base::entry::Slot;
 use crate::base::error::{Error, IoContext, Result};
@@ -28,26 +28,26 @@ use std::sync::Arc;
 pub struct FoundSegment {
     pub head: SegmentHead,
     pub handle: Arc<SegmentHandle>,
-    /// Where its frames end; what lies behind is torn.
+    /// Offset in bytes where its frames end; what lies behind is torn.
     pub length: u64,
-    /// Its holes, as far as they are known.
+    /// Its holes, as far as the manifest recorded them.
     pub holes: Holes,
 }
 
 impl FoundSegment {
-    /// True if any byte of a record is in a hole.
+    /// Returns true if any byte of a record is in a hole.
     pub fn is_punched(&self, place: ValuePointer) -> bool {
         is_punched(&self.holes, place.offset, place.length.into())
     }
 }
 
-/// Everything of one keyspace.
+/// The inputs of one keyspace.
 pub struct KeyspaceSource {
     pub order: KeyOrder,
     pub options: KeyspaceOptions,
     pub tables: Vec<Arc<TableHandle>>,
     pub loose: Arc<Memtable>,
-    /// Up to here everything is in tables.
+    /// Sequence number up to which everything is in tables.
     pub flushed: SeqNo,
 }
 
@@ -58,7 +58,7 @@ impl KeyspaceSource {
         Ok(KeyspaceSource { order, options, tables: Vec::new(), loose, flushed })
     }
 
-    /// Takes in a table: whole, or what can be read of it. `order` is the name of its order.
+    /// Adds a table: whole, or what can be read of it. `order` is the name of its comparator.
     pub fn add_table(&mut self, table: Arc<TableHandle>, order: &str, report: &mut RepairReport) {
         self.flushed = self.flushed.max(table.meta.summary.max_seqno);
         let verified =
@@ -116,7 +116,7 @@ impl KeyspaceSource {
         }
     }
 
-    /// Takes in a record of the log, unless a table has it.
+    /// Adds a record of the log, unless a table has it. Returns true if it was added.
     pub fn add_record(&self, segment: SegmentId, record: &RecordView<'_>) -> Result<bool> {
         if record.seqno <= self.flushed {
             return Ok(false);
@@ -138,7 +138,7 @@ impl KeyspaceSource {
     }
 }
 
-/// Reads what a table says about itself.
+/// Reads the properties of a table.
 pub fn describe_table(
     env: &Env,
     context: &TableContext,
@@ -152,7 +152,7 @@ pub fn describe_table(
     Ok((properties, meta))
 }
 
-/// Finds a segment and where it ends. `None` if it was never begun.
+/// Finds a segment and where it ends. Returns `None` if it was never begun.
 pub fn find_segment(
     env: &Env,
     context: &TableContext,
@@ -168,21 +168,21 @@ pub fn find_segment(
     let mut length = file.len().doing("measure", &path)?;
     let handle = Arc::new(SegmentHandle::open(id, head.kind, head.epoch, context));
     if let Some((sealed, holes)) = punched.filter(|(sealed, _)| *sealed <= length) {
-        // Frames end at the first hole: values are proven one by one.
+        // The scan of frames would end at the first hole, so values are proven one by one.
         let (length, holes) = (*sealed, holes.clone());
         return Ok(Some(FoundSegment { head, handle, length, holes }));
     }
     let first = ScanStart::first(&head);
     match scan(&*file, &path, &head, ScanMode::Tail, first, &mut |_| Ok(())) {
-        // What lies behind are torn bytes, or zeroes that were prepared for appends.
+        // What lies behind the end is torn bytes, or zeroes that were prepared for appends.
         Ok(end) => length = end.end_offset,
-        // Good frames follow the bad one: their values can still be read.
+        // Good frames follow the bad one, so their values can still be read.
         Err(error) => report.problems.push(error),
     }
     Ok(Some(FoundSegment { head, handle, length, holes: Holes::default() }))
 }
 
-/// The segments at the end of the log that follow each other without a gap.
+/// Returns the segments at the end of the log that follow each other without a gap.
 pub fn log_end(segments: &BTreeMap<SegmentId, FoundSegment>) -> Vec<&FoundSegment> {
     let mut end: Vec<&FoundSegment> = Vec::new();
     for found in segments.values().filter(|found| found.head.kind == SegmentKind::Log) {
@@ -194,7 +194,7 @@ pub fn log_end(segments: &BTreeMap<SegmentId, FoundSegment>) -> Vec<&FoundSegmen
     end
 }
 
-/// Hands every record of a segment that can be read to `each`.
+/// Calls `each` for every record of a segment that can be read.
 pub fn each_record(
     env: &Env,
     found: &FoundSegment,
@@ -218,12 +218,13 @@ pub fn each_record(
     );
     match (outcome, failed) {
         (_, Some(error)) => Err(error),
-        // Noted when the segment was found: what lies behind the bad frame stays in doubt.
+        // The error was recorded when the segment was found; what lies behind the bad frame stays
+        // in doubt.
         (Ok(_), None) | (Err(_), None) => Ok(()),
     }
 }
 
-/// The error for a keyspace whose order is not known.
+/// Returns the error for a keyspace whose comparator was not given.
 pub fn needs_order(error: Error) -> Error {
     error.advise("repair it with the comparator that the database was created with")
 }

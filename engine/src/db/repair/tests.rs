@@ -1,4 +1,4 @@
-//! Damaged databases and what a repair makes of them.
+//! Repairs damaged databases and checks the results.
 
 use crate::base::key::Comparator;
 use crate::{Db, ErrorKind, KeyspaceOptions, doc_dir};
@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Small and separated values, overwritten and deleted, in tables of several levels and in the
-/// log.
+/// Fills a database with small and separated values, overwritten and deleted, in tables of several
+/// levels and in the log.
 fn fill(dir: &Path) -> Model {
     let db = crate::open(dir).unwrap();
     let options =
@@ -191,7 +191,7 @@ fn keyspaces_are_told_apart() {
     let db = crate::open(&dir).unwrap();
     assert_eq!(db.keyspace("other").unwrap().get("a").unwrap().unwrap(), vec![2; 2000]);
     db.close().unwrap();
-    // Without any manifest the tables say whose they are.
+    // Without any manifest, the tables name their keyspaces.
     for manifest in files(&dir, ".man") {
         std::fs::remove_file(manifest).unwrap();
     }
@@ -252,8 +252,8 @@ fn get(db: &Db, keyspace: &str, key: &str) -> Option<Vec<u8>> {
     keyspace.get(key).unwrap().map(|value| value.to_vec())
 }
 
-/// A keyspace that was dropped, whose records are in a segment that a live value keeps, and of
-/// which the manifest has no trace any more.
+/// Leaves a dropped keyspace whose records are in a segment that a live value keeps, and of which
+/// the manifest has no trace any more.
 fn fill_and_drop(dir: &Path) {
     let db = crate::open(dir).unwrap();
     let gone = db.open_or_create_keyspace("gone").unwrap();
@@ -296,7 +296,7 @@ fn a_drop_behind_damage_in_the_manifest_still_counts() {
     db.close().unwrap();
     let manifest = files(&dir, ".man").pop().unwrap();
     let bytes = std::fs::read(&manifest).unwrap();
-    // The edit that created `more` can't be read; the one that dropped `gone` comes behind it.
+    // The edit that created `more` becomes unreadable; the one that dropped `gone` comes behind it.
     let at = bytes.windows(4).rposition(|window| window == b"more").unwrap();
     flip(&manifest, at);
     let report = Db::repair(&dir).unwrap();
@@ -343,7 +343,7 @@ fn without_a_manifest_tables_say_whose_they_are() {
         db.open_or_create_keyspace("back").unwrap().keys().map(Result::unwrap).collect();
     assert_eq!(back, [b"c".to_vec(), b"b".to_vec(), b"a".to_vec()]);
     db.check().unwrap();
-    // An id that only the log knows is not given to anybody else.
+    // An id that only the log has is not given to a new keyspace.
     db.open_or_create_keyspace("new").unwrap().put("n", "n").unwrap();
     db.close().unwrap();
     remove_manifests(&dir);
@@ -366,7 +366,7 @@ fn keyspaces_without_a_manifest_are_ordered_as_asked() {
     assert_eq!(wrong.repair().unwrap().keys, 2, "nothing contradicts it");
     let error = crate::open(&dir).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
-    // Now the tables say how they are ordered.
+    // Without the manifests, the tables still give their comparator.
     remove_manifests(&dir);
     assert_eq!(Db::repair(&dir).unwrap_err().kind(), ErrorKind::InvalidOption);
 }

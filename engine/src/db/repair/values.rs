@@ -1,14 +1,15 @@
-//! Where values are: segments, and the relocations that say where the records of freed ones went.
+//! Finds values: in segments, and through relocations, which say where records of freed segments
+//! went.
 //!
-//! A relocation is looked for in its own file, whatever the manifest says: each names its segment,
-//! and what it leads to is believed only once the record there proves to be the right one, by
-//! checksum, keyspace, key and sequence number (I3). So of several for one segment any may lead to
-//! the value, and so may the segment itself, if it is still there.
+//! Relocations are found by their files, whatever the manifest says. Each file names its segment,
+//! and a place it gives is trusted only once the record there proves to be the right one, by
+//! checksum, keyspace, key and sequence number (I3). So any of several relocations for one segment
+//! may lead to the value, and so may the segment itself, if it is still there.
 //!
 //! I6: what was given up as garbage stays given up, even if its bytes can still be read: a record
-//! without an entry in the newest whole relocation of its segment, or in a hole. Nobody could see
-//! its entry when that was decided, and if the repair finds no newer version of the key, then that
-//! was lost, and an older one in its place would be another value.
+//! in a hole, or without an entry in the newest whole relocation of its segment. No read could see
+//! its entry when that was decided. If the repair finds no newer version of the key, that version
+//! was lost, and an older one in its place would be a wrong value.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
@@ -25,28 +26,28 @@ use std::sync::Arc;
 struct FoundRelocation {
     id: RelocationId,
     table: RelocationTable,
-    /// False if part of it is damaged: what it does not tell of is no garbage then.
+    /// False if part of it is damaged; a record without an entry is not taken for garbage then.
     whole: bool,
 }
 
-/// What can be found of values.
+/// The segments and relocations in which values are looked for.
 #[derive(Default)]
 pub struct ValueFinder {
     /// The segments.
     pub segments: BTreeMap<SegmentId, FoundSegment>,
-    /// Of each freed segment, newest first.
+    /// The relocations of each freed segment, newest first.
     relocations: BTreeMap<SegmentId, Vec<FoundRelocation>>,
     /// Freed segments in which nothing was live.
     given_up: BTreeSet<SegmentId>,
 }
 
 impl ValueFinder {
-    /// Nothing found yet; the manifest says that these segments were given up whole.
+    /// Creates an empty finder. `given_up` are the segments that the manifest gave up as a whole.
     pub fn new(given_up: BTreeSet<SegmentId>) -> Self {
         ValueFinder { given_up, ..ValueFinder::default() }
     }
 
-    /// Takes in a relocation file: whole, or what can be read of it.
+    /// Adds a relocation file: whole, or what can be read of it.
     pub fn add_relocation(
         &mut self,
         env: &Env,
@@ -69,7 +70,7 @@ impl ValueFinder {
         Ok(())
     }
 
-    /// Everywhere the record of a pointer may be.
+    /// Returns every place where the record of a pointer may be.
     fn places(&self, pointer: ValuePointer) -> Vec<ValuePointer> {
         let relocations = self.relocations.get(&pointer.segment).into_iter().flatten();
         let mut places: Vec<ValuePointer> = relocations
@@ -80,7 +81,7 @@ impl ValueFinder {
         places
     }
 
-    /// Where the value of an entry is, once its record has proven to be the right one.
+    /// Returns the place of an entry's value, once its record has proven to be the right one.
     pub fn locate(
         &self,
         pointer: ValuePointer,
@@ -101,7 +102,7 @@ impl ValueFinder {
         Err(failed.unwrap_or_else(|| missing(pointer)))
     }
 
-    /// True if the newest whole relocation of its segment does not tell of the record.
+    /// Returns true if the newest whole relocation of its segment has no entry for the record.
     fn is_garbage(&self, pointer: ValuePointer) -> bool {
         let relocations = self.relocations.get(&pointer.segment);
         let newest = relocations.and_then(|all| all.iter().find(|relocation| relocation.whole));

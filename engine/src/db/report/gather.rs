@@ -1,4 +1,4 @@
-//! The statistics of an open database, gathered from the rooms below.
+//! Gathers the statistics of an open database from the rooms below.
 
 use super::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
 use crate::db::Db;
@@ -7,7 +7,7 @@ use crate::version::levels::LEVELS;
 use std::time::Duration;
 
 impl Db {
-    /// What the database did since it was opened, and what it is now. Costs no I/O.
+    /// Returns what the database did since it was opened, and its present state. Costs no I/O.
     pub fn stats(&self) -> Stats {
         let core = &self.core;
         let tables = core.set.tables().stats.counts();
@@ -52,7 +52,7 @@ impl Db {
         }
     }
 
-    /// What the memtables of all keyspaces may take together before writers wait.
+    /// Returns the bytes that the memtables of all keyspaces may take before writers wait.
     fn memtable_capacity_bytes(&self) -> u64 {
         let count = 1 + self.core.options.max_immutable_memtables as u64;
         self.core.states().iter().map(|keyspace| keyspace.options().memtable_bytes * count).sum()
@@ -110,7 +110,7 @@ impl Db {
     }
 }
 
-/// What is only counted.
+/// Returns the statistics that are plain counters.
 fn counted(counters: &Counters) -> Stats {
     Stats {
         latencies: counters.latencies.read(),

@@ -1,4 +1,4 @@
-//! Statistics as JSON.
+//! Prints statistics as JSON.
 
 use super::{KeyspaceStats, LevelStats, Stats};
 use crate::base::error::Error;
@@ -7,7 +7,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 impl Stats {
-    /// As one JSON object.
+    /// Returns the statistics as one JSON object.
     pub fn to_json(&self) -> String {
         let mut json = String::from("{");
         for (name, value) in self.numbers() {
@@ -48,7 +48,7 @@ impl Stats {
         json
     }
 }
-/// A latency in microseconds.
+/// Formats a latency in microseconds.
 fn latency_json((name, latency): (&'static str, &LatencyStats)) -> String {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
     format!(
@@ -85,7 +85,7 @@ pub(in crate::db) fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(",")
 }
 
-/// A JSON string.
+/// Formats a JSON string.
 pub(in crate::db) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for letter in text.chars() {

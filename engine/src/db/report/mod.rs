@@ -1,5 +1,5 @@
-//! The statistics of a database as plain data. [`gather`] takes them, [`text`] and [`json`] print
-//! them.
+//! The statistics of a database as plain data. [`gather`] collects them, [`text`] and [`json`]
+//! print them.
 
 mod gather;
 mod json;
@@ -12,57 +12,57 @@ use crate::base::error::Error;
 use crate::stats::{GcStats, Latencies, StallReason};
 use std::time::Duration;
 
-/// One level of one keyspace.
+/// The statistics of one level of one keyspace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LevelStats {
-    /// Its tables.
+    /// Number of tables.
     pub tables: u64,
-    /// Bytes of their files.
+    /// Bytes of the tables' files.
     pub bytes: u64,
-    /// How urgent its compaction is; from one on it is due.
+    /// The urgency of the level's compaction; from 1.0 on it is due.
     pub score: f64,
 }
 
-/// One keyspace.
+/// The statistics of one keyspace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeyspaceStats {
-    /// Its name.
+    /// The keyspace's name.
     pub name: String,
-    /// Its levels, L0 first.
+    /// The levels, L0 first.
     pub levels: Vec<LevelStats>,
     /// Entries in tables, old versions and tombstones included.
     pub table_entries: u64,
     /// Tombstones in tables.
     pub tombstones: u64,
-    /// Bytes of memory that its memtables take.
+    /// Bytes of memory that the memtables take.
     pub memtable_bytes: u64,
-    /// Memtables that wait for their flush.
+    /// Number of memtables that wait for their flush.
     pub immutable_memtables: u64,
 }
 
-/// One segment.
+/// The statistics of one segment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SegmentStats {
-    /// Its id, as in its file's name.
+    /// The segment's id, which is part of its file name.
     pub id: u64,
-    /// Its length in bytes; 0 while it is written.
+    /// Length in bytes; 0 while it is being written.
     pub bytes: u64,
-    /// True once it is closed.
+    /// True once the segment is sealed.
     pub sealed: bool,
-    /// Records in it that tables reference.
+    /// Number of records that tables refer to.
     pub referenced_records: u64,
-    /// Bytes of those.
+    /// Bytes of those records.
     pub referenced_bytes: u64,
 }
 
-/// How often and how long writers were held up for one reason.
+/// The count and time of write stalls for one reason.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StallStats {
-    /// The rule.
+    /// The rule that caused the stalls.
     pub reason: StallReason,
-    /// How often.
+    /// Number of stalls.
     pub count: u64,
-    /// How long in all.
+    /// Total time of the stalls.
     pub time: Duration,
 }
 
@@ -76,28 +76,29 @@ macro_rules! stats {
             pub keyspaces: Vec<KeyspaceStats>,
             /// The segments, by id.
             pub segments: Vec<SegmentStats>,
-            /// How often and how long each rule held writers up.
+            /// Count and time of write stalls for each rule.
             pub stalls: Vec<StallStats>,
-            /// How long operations and background jobs took.
+            /// Latencies of operations and background jobs.
             pub latencies: Latencies,
-            /// Why background work can't go on, or value GC can't free something, for as long as
-            /// that lasts.
+            /// The reason why background work can't go on, or value GC can't free something, for as
+            /// long as that lasts.
             pub background_error: Option<Error>,
-            /// What the disk is short of, if puts are refused for that.
+            /// The shortage of disk space for which puts are refused; `None` if they are not.
             pub low_on_space: Option<String>,
-            /// Why the database is read-only, if an error made it so.
+            /// The error that made the database read-only, if one did.
             pub read_only_because: Option<Error>,
-            /// How separated values are read at once: "threads", "io_uring" or "one by one".
+            /// The way in which several separated values are read at once: "threads", "io_uring" or
+            /// "one by one".
             pub parallel_reads: &'static str,
             /// Age of the oldest live snapshot; zero if there is none.
             pub oldest_snapshot: Duration,
-            /// What value GC did.
+            /// The work of value GC.
             pub gc: GcStats,
             $($(#[$doc])* pub $number: u64,)*
         }
 
         impl Stats {
-            /// Every number by the name of its field, those of value GC included.
+            /// Returns every number with the name of its field, those of value GC included.
             pub fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 let own = [$((stringify!($number), self.$number),)*];
                 own.into_iter().chain(self.gc.numbers())
@@ -107,7 +108,7 @@ macro_rules! stats {
 }
 
 stats! {
-    /// The state of a database and what it did since it was opened. Counts begin at 0 with each
+    /// The state of a database and what it did since it was opened. Counters begin at 0 with each
     /// opening.
     ///
     /// ```
@@ -125,7 +126,7 @@ stats! {
         commits,
         /// Entries written by users.
         entries_written,
-        /// Deletions among them.
+        /// Deletions among those entries.
         deletes_written,
         /// Bytes of keys and values put, as they are stored: values after compression.
         put_bytes_stored,
@@ -137,7 +138,7 @@ stats! {
         log_syncs,
         /// Log segments begun.
         log_rotations,
-        /// Memtables written to L0.
+        /// Memtables flushed to L0.
         flushes,
         /// Bytes of tables that flushes wrote.
         flush_bytes_written,
@@ -147,11 +148,11 @@ stats! {
         trivial_moves,
         /// Bytes of tables that compactions read.
         compaction_bytes_read,
-        /// Bytes of tables, and of values put in order, that compactions wrote.
+        /// Bytes that compactions wrote: tables, and values that they put in key order.
         compaction_bytes_written,
         /// Bytes of manifests written.
         manifest_bytes_written,
-        /// Entries that flushes and compactions dropped, as no read could see them.
+        /// Entries that flushes and compactions dropped because no read could see them.
         entries_dropped,
         /// Point reads.
         gets,
@@ -161,19 +162,19 @@ stats! {
         value_reads,
         /// Bytes of separated values read from segments.
         value_bytes_read,
-        /// Separated values that a scan had fetched before they were asked for.
+        /// Separated values that a scan had fetched before they were read.
         prefetched_values,
         /// Reads of table blocks from files.
         block_reads,
         /// Bytes of table blocks read from files.
         block_bytes_read,
-        /// Segments that went as a whole, since nothing in them was live.
+        /// Segments dropped as a whole because nothing in them was live.
         segments_dropped,
         /// Files unlinked.
         files_removed,
         /// Writes refused because they would use the reserve of a nearly full disk.
         writes_refused_for_space,
-        /// Bytes of that reserve.
+        /// Bytes of the reserve.
         disk_reserve_bytes,
         /// Background jobs that failed.
         background_errors,
@@ -183,42 +184,42 @@ stats! {
         pinned_bytes,
         /// Bytes of memory that cached blocks take.
         cache_bytes,
-        /// Freed segments that pointers in tables still name.
+        /// Relocations: freed segments that pointers in tables still name.
         relocations,
-        /// Bytes of the files that say where their records went.
+        /// Bytes of relocation files.
         relocation_bytes,
         /// Live snapshots.
         snapshots,
         /// Records that the opening replayed.
         recovery_replayed_records,
-        /// Bytes of log that it read for that.
+        /// Bytes of log that the opening read to replay them.
         recovery_replayed_bytes,
-        /// Bytes that a crash had torn off the end of the log.
+        /// Bytes of the torn tail that a crash left at the end of the log.
         recovery_torn_bytes,
-        /// Files that a crash had left behind, and that the opening removed.
+        /// Files that a crash left behind and the opening removed.
         recovery_orphans_removed,
-        /// The limit of background writes in force now, in bytes a second; 0 if there is none.
+        /// The present limit of background writes, in bytes per second; 0 if there is none.
         background_limit_bytes_per_second,
         /// Table blocks found in the cache.
         cache_hits,
-        /// Table blocks that were not.
+        /// Table blocks not found in the cache.
         cache_misses,
         /// Bytes that the cache may take.
         cache_capacity_bytes,
         /// Bytes that the memtables of all keyspaces may take before writers wait.
         memtable_capacity_bytes,
-        /// Filters asked whether a key may be there.
+        /// Checks of a filter for a key.
         filter_checks,
-        /// Times that a filter ruled a key out.
+        /// Filter checks that ruled the key out.
         filter_useful,
-        /// Times that a filter let a key pass that was not there.
+        /// Filter checks that let a key pass that was not there.
         filter_false_positives,
     }
 }
 
 impl Stats {
-    /// Bytes written by all purposes for each byte that users wrote since the opening; 0 before
-    /// they wrote any.
+    /// Returns the bytes written for all purposes per byte that users wrote since the opening, or 0
+    /// before they wrote any.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_bytes_written
             + self.flush_bytes_written
@@ -231,12 +232,12 @@ impl Stats {
         }
     }
 
-    /// Bytes of all tables.
+    /// Returns the bytes of all tables.
     pub fn table_bytes(&self) -> u64 {
         self.keyspaces.iter().flat_map(|keyspace| &keyspace.levels).map(|level| level.bytes).sum()
     }
 
-    /// Bytes of all closed segments.
+    /// Returns the bytes of all sealed segments.
     pub fn segment_bytes(&self) -> u64 {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }

@@ -1,4 +1,4 @@
-//! Statistics as text for people.
+//! Prints statistics as text for people.
 
 use super::{LevelStats, StallStats, Stats};
 use crate::base::size::sized;
@@ -77,7 +77,7 @@ impl fmt::Display for Stats {
 }
 
 impl Stats {
-    /// What is there to tell in some databases only.
+    /// Prints what only some databases have to report.
     fn fmt_exceptions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.relocations > 0 {
             let (count, bytes) = (self.relocations, sized(self.relocation_bytes));

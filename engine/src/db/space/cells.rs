@@ -1,14 +1,15 @@
-//! The picture of a segment: its file in equal parts, and of each part the share that holds what.
+//! The picture of a segment: the file in equal parts, with the share of each kind of content in
+//! each.
 
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::db::space::report::SpaceCell;
 
-/// At most this many parts.
+/// The most parts that a picture has.
 const MAX_CELLS: u64 = 64;
-/// At least this many bytes each: a file system's block.
+/// The least bytes of a part: a file system's block.
 const MIN_CELL_BYTES: u64 = FILE_BLOCK_BYTES;
 
-/// Sums up ranges of one file.
+/// A builder that sums up the ranges of one file.
 pub(super) struct Cells {
     length: u64,
     live: Vec<u64>,
@@ -16,7 +17,7 @@ pub(super) struct Cells {
 }
 
 impl Cells {
-    /// A file of this length; nothing in it is seen yet.
+    /// Creates the sums for a file of this length, with nothing seen yet.
     pub(super) fn new(length: u64) -> Self {
         let count = length.div_ceil(MIN_CELL_BYTES).min(MAX_CELLS) as usize;
         Cells { length, live: vec![0; count], pinned: vec![0; count] }
@@ -28,7 +29,8 @@ impl Cells {
         spread(self.length, into, offset, length);
     }
 
-    /// The cells. What is neither seen nor in a hole nor behind `written` is garbage, or `log`.
+    /// Returns the cells. What is not seen, not in a hole and before `written` is garbage, or
+    /// `log`.
     pub(super) fn finish(self, holes: &[(u64, u64)], written: u64, is_log: bool) -> Vec<SpaceCell> {
         let count = self.live.len();
         let (mut hole, mut unwritten) = (vec![0; count], vec![0; count]);
@@ -59,7 +61,7 @@ impl Cells {
     }
 }
 
-/// Rounded, but never to nothing.
+/// Returns a rounded percentage, but at least 1 for any part that is not 0.
 fn percent(part: u64, whole: u64) -> u8 {
     if part == 0 {
         return 0;
@@ -68,12 +70,13 @@ fn percent(part: u64, whole: u64) -> u8 {
     (rounded as u8).clamp(1, 100)
 }
 
-/// Where part `index` of `count` begins.
+/// Returns the offset where part `index` of `count` begins.
 fn start_of(length: u64, count: usize, index: usize) -> u64 {
     (u128::from(length) * index as u128 / count.max(1) as u128) as u64
 }
 
-/// Adds to each part of a file how much of the range is in it; what is behind the file is not.
+/// Adds the bytes of a range to the parts of the file that they fall in; bytes behind the file's
+/// end are left out.
 fn spread(length: u64, parts: &mut [u64], offset: u64, bytes: u64) {
     let end = offset.saturating_add(bytes).min(length);
     if offset >= end {

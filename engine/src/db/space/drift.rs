@@ -1,5 +1,5 @@
-//! Where the books and the disk differ. Every store that freed space wrongly had such a
-//! difference and did not look.
+//! Finds where the manifest and the disk differ. Every store that freed space wrongly had such a
+//! difference and did not look for it.
 
 use crate::base::pointer::SegmentId;
 use crate::base::size::{FILE_BLOCK_BYTES, sized};
@@ -10,14 +10,14 @@ use crate::version::Version;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Files of one kind of trouble that are named; the others are counted.
+/// The most files that one warning names; the others are counted.
 const MAX_NAMED: usize = 3;
-/// What a file system may take besides a file's content, for where its parts are, in bytes...
+/// Bytes that a file system may take in addition to a file's content, to map its blocks.
 const SLACK_BYTES: u64 = 64 << 10;
-/// ...and as a share of the content: one in this many.
+/// The same as a share of the content: one part in this many.
 const SLACK_SHARE: u64 = 16;
 
-/// Files in the same trouble.
+/// The files with one kind of discrepancy.
 #[derive(Default)]
 struct Discrepancy {
     names: Vec<String>,
@@ -25,7 +25,7 @@ struct Discrepancy {
     bytes: u64,
 }
 
-/// Troubles by what they are, in words that follow "3 files (1.5 MiB) ".
+/// Discrepancies by kind; the key is text that follows "3 files (1.5 MiB) ".
 #[derive(Default)]
 struct Discrepancies(BTreeMap<&'static str, Discrepancy>);
 
@@ -65,18 +65,18 @@ const FEWER_BLOCKS: &str =
     "with fewer blocks than length and holes explain: compressed or punched by others";
 const OVERFULL: &str = "with more bytes of records than there can be; run `cleave check`";
 
-/// What is looked at.
+/// The facts that are compared.
 pub(super) struct Books<'a> {
     pub(super) version: &'a Version,
     pub(super) files: &'a BTreeMap<&'a Path, &'a FileFacts>,
     pub(super) segments: &'a [SegmentSpace],
-    /// True if nobody writes: then no job explains a file that nothing names.
+    /// True if nobody writes; then no running job explains a file that no edit names.
     pub(super) read_only: bool,
     /// Files that are open but have no name any more, with the bytes they take.
     pub(super) nameless: Vec<(String, u64)>,
 }
 
-/// Every difference, as sentences.
+/// Returns every difference as a sentence.
 pub(super) fn find(books: Books<'_>) -> Vec<String> {
     let mut discrepancies = Discrepancies::default();
     for file in books.files.values() {
@@ -93,7 +93,7 @@ pub(super) fn find(books: Books<'_>) -> Vec<String> {
         let seen = segment.live_bytes + segment.pinned_bytes;
         let room = segment.length.saturating_sub(segment.hole_bytes);
         let named = books.version.uses.of(SegmentId(segment.id)).bytes;
-        // What is being written may be in a buffer still.
+        // A segment that is being written may have records in a buffer still.
         if segment.sealed && (seen > room || named > segment.length) {
             discrepancies.add(OVERFULL, format!("{:08}.seg", segment.id), seen);
         }
@@ -133,7 +133,7 @@ fn live_files(books: &Books<'_>, discrepancies: &mut Discrepancies) {
     }
 }
 
-/// `length`: what the manifest says, if it knows already.
+/// Compares one file with `length`, the manifest's, which is `None` if it is not recorded yet.
 fn compare(file: &FileFacts, length: Option<u64>, holes: u64, discrepancies: &mut Discrepancies) {
     let Some(length) = length else {
         return;

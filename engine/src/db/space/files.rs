@@ -1,4 +1,4 @@
-//! Every file in the directory with what the system says of it.
+//! Measures every file in the directory as the file system reports it.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::env::Env;
@@ -9,43 +9,43 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What a file in the directory is to the version that is looked at.
+/// The role of a file in the version that is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Standing {
-    /// The version names it, or it is one of those that have no version.
+    /// The version names it, or it is of a kind that no version names.
     Live,
-    /// It was replaced; somebody still reads it, or it is about to go.
+    /// It was replaced; a reader still holds it, or it is about to be unlinked.
     Obsolete,
-    /// It is ours and nothing names it: a job writes it, or a crash left it.
+    /// It is ours and no edit names it: a running job writes it, or a crash left it.
     Unnamed,
-    /// Bytes cut off a log, kept for people.
+    /// It holds bytes cut off a log, kept for people.
     Aside,
-    /// Not ours.
+    /// It is not ours.
     Foreign,
 }
 
-/// One file.
+/// The facts about one file.
 #[derive(Debug, Clone)]
 pub(super) struct FileFacts {
-    /// Its path.
+    /// Path of the file.
     pub(super) path: PathBuf,
-    /// What its name says.
+    /// The kind and id that its name gives.
     pub(super) named: FileName,
-    /// What the version says.
+    /// Its role in the version.
     pub(super) standing: Standing,
-    /// What the system says.
+    /// Its measures from the file system.
     pub(super) measure: Measure,
 }
 
 impl FileFacts {
-    /// Its name without the directory.
+    /// Returns the name without the directory.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 }
 
-/// Measures every file in `dir`. The caller holds `version`, so that its files stay; others may
-/// come and go meanwhile.
+/// Measures every file in `dir`. The caller holds `version`, so its files stay; others may come and
+/// go meanwhile.
 pub(super) fn measure(
     env: &Env,
     dir: &Path,
@@ -84,7 +84,7 @@ pub(super) fn measure(
     Ok(files)
 }
 
-/// The same by path.
+/// Returns the files by path.
 pub(super) fn by_path(files: &[FileFacts]) -> BTreeMap<&Path, &FileFacts> {
     files.iter().map(|file| (file.path.as_path(), file)).collect()
 }

@@ -1,6 +1,6 @@
-//! Who keeps what: obsolete files by the versions of the tree that readers hold, old versions of
-//! keys by the snapshots that see them. What several hold is put down to the oldest, so that
-//! the bytes add up; it comes back when the last of them goes.
+//! Attributes space to its holders: obsolete files to the versions of the tree that readers hold,
+//! old versions of keys to the snapshots that see them. Space with several holders is attributed to
+//! the oldest, so that the bytes add up; it is freed when the last of them goes.
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
@@ -20,11 +20,11 @@ fn word(kind: PinKind) -> &'static str {
     }
 }
 
-/// What a version of a key takes that only snapshots see, by the oldest that sees it.
+/// Count and bytes of the versions of keys that only snapshots see, by the oldest that sees them.
 pub(super) type OldVersions = BTreeMap<SeqNo, (u64, u64)>;
 
-/// Every holder with what is put down to it; at the end, what a read or job holds that is no
-/// cursor. `files` are obsolete and still read.
+/// Returns every holder with the space attributed to it; the last entry is what reads and jobs hold
+/// that are no cursors. `files` are obsolete files that are still read.
 pub(super) fn account(
     holders: &[Holder],
     files: &[&FileFacts],
@@ -45,7 +45,7 @@ pub(super) fn account(
     };
     let mut all: Vec<HolderSpace> = holders.iter().map(new).collect();
     for (holder, space) in holders.iter().zip(&mut all) {
-        // A cursor's number is its snapshot's, or pins nothing.
+        // A cursor's sequence number is its snapshot's, or pins nothing.
         if holder.owner.kind != PinKind::Cursor
             && let Some((count, bytes)) = versions.remove(&space.seqno)
         {
@@ -71,7 +71,7 @@ pub(super) fn account(
         space.files += 1;
         space.file_bytes += file.measure.allocated;
     }
-    // Snapshots that came or went while the tree was walked.
+    // These are versions of snapshots that came or went while the tree was walked.
     others.versions = versions.values().map(|(count, _)| count).sum();
     others.version_bytes = versions.values().map(|(_, bytes)| bytes).sum();
     if others.bytes() > 0 {

@@ -5,8 +5,8 @@ use crate::db::space::report::{HolderSpace, KeyspaceSpace, SegmentSpace, SpaceRe
 use std::time::Duration;
 
 impl SpaceReport {
-    /// As one JSON object. Sizes are in bytes, times in seconds, the numbers of a cell are
-    /// percentages in the order live, pinned, garbage, log, hole, unwritten.
+    /// Returns the report as one JSON object. Sizes are in bytes, times in seconds. The numbers of
+    /// a cell are percentages in the order live, pinned, garbage, log, hole, unwritten.
     pub fn to_json(&self) -> String {
         let parts = self.parts.named().into_iter().map(|(name, bytes)| field(name, bytes));
         let classes = self.classes.iter().map(|class| {

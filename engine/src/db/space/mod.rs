@@ -1,9 +1,8 @@
-//! Explains space: [`Db::space`] says where every block of the store is and what it holds.
+//! Explains space: [`Db::space`] reports where every block of the store is and what it holds.
 //!
-//! The numbers come from three places that know nothing of each other: the tree, walked once, says
-//! what is seen and by whom (`walk.rs`); the version says what should be there; the file system
-//! says what is there (`files.rs`). Where they differ, `drift.rs` tells. Nothing is stored and no
-//! counter is believed.
+//! The numbers have three independent sources: one walk over the tree gives what is seen and by
+//! whom (`walk.rs`); the version gives what should be there; the file system gives what is there
+//! (`files.rs`). `drift.rs` reports where they differ. Nothing is stored and no counter is trusted.
 
 mod cells;
 mod drift;
@@ -34,10 +33,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use walk::{StoredPlace, walk};
 
-/// How often views of one version are sought before others have to do.
+/// The most tries to get views of one version before different ones have to do.
 const MAX_TRIES: usize = 16;
 
-/// What the walk over the tree found.
+/// The result of the walk over the tree.
 struct Walked {
     keyspaces: Vec<KeyspaceSpace>,
     tallies: Tallies,
@@ -46,15 +45,16 @@ struct Walked {
 }
 
 impl Db {
-    /// Where the blocks of the database are, what they hold, and who keeps what from coming back.
+    /// Reports where the blocks of the database are, what they hold, and who keeps what from being
+    /// freed.
     ///
-    /// Costs a read of every table, past the cache, and a look at the size of each file; values
-    /// are not read. Writers and readers go on meanwhile; what they do while the report is made
-    /// may show in one of its numbers and not in another.
+    /// Costs a read of every table, past the cache, and a measurement of each file; values are not
+    /// read. Writers and readers go on meanwhile; what they do while the report is made may show in
+    /// one of its numbers and not in another.
     pub fn space(&self) -> Result<SpaceReport> {
         let core = &self.core;
         core.check_open()?;
-        // The number first: the views then hold everything up to it.
+        // The sequence number is taken first: the views then hold everything up to it.
         let seqno = core.snapshots.visible();
         let snapshots = core.snapshots.list();
         let states = core.states();
@@ -111,8 +111,9 @@ impl Db {
         })
     }
 
-    /// A view of each keyspace, and the version they share: what GC moves in between would be
-    /// looked for where it is no more. Edits are seldom, so the second try hardly ever fails.
+    /// Takes a view of each keyspace, and the version they share: if they differed, records that GC
+    /// moves in between would be looked for in the wrong place. Edits are rare, so the second try
+    /// hardly ever fails.
     fn one_moment(&self, states: &[Arc<KeyspaceState>]) -> (Vec<Arc<View>>, Arc<Version>) {
         let mut tries = 0..MAX_TRIES;
         loop {
@@ -125,7 +126,7 @@ impl Db {
         }
     }
 
-    /// Files that are open but were deleted from the directory, with the bytes they take.
+    /// Lists files that are open but were deleted from the directory, with the bytes they take.
     fn nameless(&self) -> Vec<(String, u64)> {
         let held = self.core.set.tables().files.held();
         let nameless = held.into_iter().filter(|(_, file)| file.links().is_ok_and(|n| n == 0));
@@ -153,7 +154,7 @@ impl Walked {
                 StoredPlace::Inline(bytes) => bytes,
                 StoredPlace::Record(pointer) => {
                     tallies.add(pointer, seen.only_by.is_some());
-                    // Key and value, as the space target counts them.
+                    // Only key and value count, as in the space target.
                     u64::from(pointer.length).saturating_sub(MIN_RECORD_BYTES as u64)
                 }
             };
@@ -176,7 +177,7 @@ impl Walked {
     }
 }
 
-/// What the blocks of all files hold.
+/// Sums up what the blocks of all files hold.
 fn parts(files: &[FileFacts], segments: &[SegmentSpace]) -> SpaceParts {
     let mut parts = SpaceParts::default();
     for file in files {
@@ -187,7 +188,8 @@ fn parts(files: &[FileFacts], segments: &[SegmentSpace]) -> SpaceParts {
         };
         match (file.standing, file.named, segment) {
             (Standing::Live, FileName::Segment(_), Some(segment)) => {
-                // Not more than there is: compressed by the file system, or in a buffer still.
+                // Live bytes are capped by what is allocated: the file system may compress, or
+                // bytes may be in a buffer still.
                 let live = segment.live_bytes.min(allocated);
                 let pinned = segment.pinned_bytes.min(allocated - live);
                 parts.live += live;
@@ -206,7 +208,7 @@ fn parts(files: &[FileFacts], segments: &[SegmentSpace]) -> SpaceParts {
     parts
 }
 
-/// The files by what they are for.
+/// Sums up the files by class.
 fn classes(files: &[FileFacts], version: &Version) -> Vec<ClassSpace> {
     let class_of = |file: &FileFacts| match file.named {
         FileName::Table(_) => FileClass::Tables,
@@ -229,13 +231,13 @@ fn classes(files: &[FileFacts], version: &Version) -> Vec<ClassSpace> {
     FileClass::ALL.map(sum).into_iter().filter(|class| class.files > 0).collect()
 }
 
-/// The row of a segment; they are sorted by id.
+/// Returns the row of a segment; rows are sorted by id.
 fn row_of(segments: &[SegmentSpace], id: SegmentId) -> Option<&SegmentSpace> {
     let index = segments.binary_search_by_key(&id.0, |segment| segment.id).ok()?;
     segments.get(index)
 }
 
-/// True if recovery would replay this segment.
+/// Returns true if recovery would replay this segment.
 fn is_log(version: &Version, id: SegmentId) -> bool {
     let Some(live) = version.segments.get(&id) else {
         return false;

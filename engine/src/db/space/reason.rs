@@ -1,5 +1,5 @@
-//! Why value GC takes each segment or leaves it: what its picker says to the numbers of this
-//! report, which are exact, while GC itself works with those of its last liveness scan.
+//! Gives each segment the reason why value GC takes or leaves it: the answer of GC's picker for the
+//! exact numbers of this report. GC itself works with those of its last liveness scan.
 
 use crate::base::pointer::SegmentId;
 use crate::db::space::report::{SegmentSpace, SpaceParts};
@@ -9,7 +9,7 @@ use crate::gc::picker::{Mode, Policy, explain};
 use crate::gc::settings::GcOptions;
 use crate::segment::SegmentKind;
 
-/// The rules that GC picks by.
+/// Returns the rules that GC picks by.
 pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
     let mode = match (options.automatic, is_paused) {
         (false, _) => Mode::Off,
@@ -26,8 +26,8 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
     }
 }
 
-/// Gives each segment its reason. `seen_bytes` is what reads and snapshots see in the whole store,
-/// `fault_of` a segment is what keeps GC from freeing it.
+/// Sets the reason of each segment. `seen_bytes` is what reads and snapshots see in the whole
+/// store; `fault_of` returns what keeps GC from freeing a segment.
 pub(super) fn give(
     segments: &mut [SegmentSpace],
     parts: &SpaceParts,

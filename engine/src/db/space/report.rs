@@ -1,27 +1,27 @@
-//! What a [`SpaceReport`] says: plain data. How it is printed is in `table.rs` and `json.rs`.
+//! The fields of a [`SpaceReport`], as plain data; `table.rs` and `json.rs` print it.
 
 use crate::base::key::SeqNo;
 use std::time::Duration;
 
-/// What a file is for.
+/// The purpose of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileClass {
-    /// Log segments since the head: recovery would replay them.
+    /// Log segments from the head on, which recovery would replay.
     Log,
-    /// Closed segments behind the head, log and sorted ones: homes of separated values.
+    /// Sealed segments before the head, log and sorted ones, which hold separated values.
     Segments,
     /// Tables: keys, small values, pointers, indexes, filters.
     Tables,
-    /// Where values of freed segments have moved to.
+    /// Relocations, which lead to the moved values of freed segments.
     Relocations,
     /// The manifest, CURRENT, OPTIONS and LOCK.
     Manifest,
-    /// Bytes cut off a torn log, and what is not CleaveDB's.
+    /// Bytes cut off a torn log, and files that are not CleaveDB's.
     Other,
 }
 
 impl FileClass {
-    /// Every class.
+    /// All classes.
     pub const ALL: [FileClass; 6] = [
         FileClass::Log,
         FileClass::Segments,
@@ -31,7 +31,7 @@ impl FileClass {
         FileClass::Other,
     ];
 
-    /// Its name.
+    /// Returns the name of the class.
     pub fn name(self) -> &'static str {
         match self {
             FileClass::Log => "log",
@@ -47,42 +47,42 @@ impl FileClass {
 /// The files of one class.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassSpace {
-    /// Which.
+    /// The class.
     pub class: FileClass,
-    /// How many files.
+    /// Number of files.
     pub files: u64,
-    /// Bytes of disk they take.
+    /// Bytes of disk that they take.
     pub allocated: u64,
-    /// Their lengths.
+    /// Sum of their lengths in bytes.
     pub length: u64,
-    /// Of what they take, what a second name shares: usually a checkpoint's. It comes back only
-    /// when that is deleted, too.
+    /// Those of the allocated bytes that a second name shares, usually a checkpoint's. They are
+    /// freed only when that is deleted, too.
     pub shared: u64,
 }
 
-/// What all blocks of the store hold. The parts add up to what is allocated.
+/// The content of all blocks of the store, in bytes. The parts add up to what is allocated.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpaceParts {
     /// Records of separated values that reads see now.
     pub live: u64,
     /// Records of separated values that only snapshots and iterators see.
     pub pinned: u64,
-    /// All else in closed segments behind the head.
+    /// All other bytes in sealed segments before the head.
     pub garbage: u64,
-    /// All else in the log since the head; needed until the entries in it are in tables.
+    /// All other bytes in the log from the head on, needed until its entries are in tables.
     pub log: u64,
     /// Live tables.
     pub tree: u64,
-    /// Files that were replaced already and wait for their last reader, or for their removal.
+    /// Files that were replaced and wait for their last reader, or for their removal.
     pub obsolete: u64,
     /// Manifest, CURRENT, OPTIONS, LOCK, relocations.
     pub metadata: u64,
-    /// Files of running jobs, of crashes, and of others.
+    /// Files of running jobs, files that a crash left, and files that are not ours.
     pub other: u64,
 }
 
 impl SpaceParts {
-    /// The parts by name, in the order of this struct.
+    /// Returns the parts with their names, in the order of this struct.
     pub fn named(&self) -> [(&'static str, u64); 8] {
         [
             ("live", self.live),
@@ -96,42 +96,42 @@ impl SpaceParts {
         ]
     }
 
-    /// All of them together.
+    /// Returns the sum of all parts.
     pub fn total(&self) -> u64 {
         self.named().iter().map(|(_, bytes)| bytes).sum()
     }
 }
 
-/// One keyspace. Live is what reads see now.
+/// The space of one keyspace. *Live* is what reads see now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyspaceSpace {
-    /// Its name.
+    /// The keyspace's name.
     pub name: String,
-    /// Live keys.
+    /// Number of live keys.
     pub entries: u64,
-    /// Live keys and values that are in the tree, before the compression of its blocks.
+    /// Bytes of live keys and values in the tree, before the compression of its blocks.
     pub inline_bytes: u64,
-    /// Live keys and separated values, as stored.
+    /// Bytes of live keys and separated values, as stored.
     pub separated_bytes: u64,
-    /// Versions that only snapshots and iterators see.
+    /// Number of versions that only snapshots and iterators see.
     pub pinned_entries: u64,
-    /// Bytes of those, in the tree and in segments.
+    /// Bytes of those versions, in the tree and in segments.
     pub pinned_bytes: u64,
-    /// Tables.
+    /// Number of tables.
     pub tables: u64,
-    /// Bytes of their files.
+    /// Bytes of the tables' files.
     pub table_bytes: u64,
-    /// Entries in them, tombstones and versions included that nobody sees.
+    /// Entries in the tables, including tombstones and versions that nobody sees.
     pub table_entries: u64,
 }
 
 impl KeyspaceSpace {
-    /// Bytes that reads see now, as stored.
+    /// Returns the bytes that reads see now, as stored.
     pub fn live_bytes(&self) -> u64 {
         self.inline_bytes + self.separated_bytes
     }
 
-    /// Bytes of its tables that are taken by entries nobody sees; an estimate from their count.
+    /// Estimates the bytes of tables taken by entries that nobody sees, from the entries' count.
     pub fn stale_table_bytes(&self) -> u64 {
         let seen = self.entries + self.pinned_entries;
         let stale = self.table_entries.saturating_sub(seen);
@@ -140,90 +140,90 @@ impl KeyspaceSpace {
     }
 }
 
-/// Which share of a part of a segment holds what, in percent; together a hundred.
+/// Shares of one part of a segment by content, in percent; together a hundred.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpaceCell {
     /// Records that reads see now.
     pub live: u8,
     /// Records that only snapshots and iterators see.
     pub pinned: u8,
-    /// What nobody sees and no recovery needs.
+    /// Bytes that nobody sees and no recovery needs.
     pub garbage: u8,
-    /// Log since the head, besides live and pinned records.
+    /// Log from the head on, except for live and pinned records.
     pub log: u8,
-    /// Given back to the file system.
+    /// Bytes given back to the file system.
     pub hole: u8,
-    /// Prepared for appends, not written yet.
+    /// Bytes prepared for appends, not written yet.
     pub unwritten: u8,
 }
 
-/// One segment.
+/// The space of one segment.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SegmentSpace {
-    /// Its id, as in its file's name.
+    /// The segment's id, which is part of its file name.
     pub id: u64,
-    /// True if its records are in key order; else they are in the order of arrival.
+    /// True for a sorted segment; the records of others are in the order of commits.
     pub sorted: bool,
-    /// True once it is closed.
+    /// True once the segment is sealed.
     pub sealed: bool,
-    /// True if recovery would replay it: it is part of the log since the head.
+    /// True if recovery would replay it, because it is part of the log from the head on.
     pub replay: bool,
-    /// Length of its file.
+    /// Length of the file in bytes.
     pub length: u64,
-    /// Bytes of disk it takes.
+    /// Bytes of disk that the file takes.
     pub allocated: u64,
-    /// Records that reads see now.
+    /// Number of records that reads see now.
     pub live_records: u64,
-    /// Bytes of those.
+    /// Bytes of those records.
     pub live_bytes: u64,
     /// Bytes of records that only snapshots and iterators see.
     pub pinned_bytes: u64,
-    /// Bytes of records that tables name, seen or not.
+    /// Bytes of records that tables refer to, seen or not.
     pub referenced_bytes: u64,
-    /// What it takes besides, unless it is part of the log since the head.
+    /// All other allocated bytes; 0 if it is part of the log from the head on.
     pub garbage_bytes: u64,
     /// Bytes given back to the file system.
     pub hole_bytes: u64,
-    /// How long ago it was written to last, where the file system tells.
+    /// Time since the last write to the file; `None` if the file system does not report it.
     pub age: Option<Duration>,
-    /// How many names its file has; more than one means that a checkpoint shares it.
+    /// Number of names of the file; more than one means that a checkpoint shares it.
     pub links: u64,
-    /// Why its garbage goes or stays.
+    /// The reason why value GC takes or leaves the segment.
     pub reason: String,
-    /// The segment in up to 64 equal parts.
+    /// The content of the segment in up to 64 equal parts.
     pub cells: Vec<SpaceCell>,
 }
 
-/// Somebody who keeps space from coming back.
+/// A holder that keeps space from being freed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HolderSpace {
     /// "snapshot", "cursor" or "iterator"; "reader" for a read or job that is under way.
     pub kind: &'static str,
-    /// The keyspace it walks; `None` if it sees all.
+    /// The keyspace that it reads; `None` if it sees all.
     pub keyspace: Option<String>,
-    /// How long it has been there.
+    /// Time since it was created.
     pub age: Duration,
-    /// It sees every commit up to this one.
+    /// Sequence number of the newest commit that it sees.
     pub seqno: SeqNo,
-    /// Versions that nobody older sees, and that are no longer the newest of their keys.
+    /// Number of old versions that it sees and no older holder does.
     pub versions: u64,
-    /// Bytes of those, in the tree and in segments.
+    /// Bytes of those versions, in the tree and in segments.
     pub version_bytes: u64,
-    /// Files that were replaced already and that nobody older reads.
+    /// Number of replaced files that it holds and no older holder does.
     pub files: u64,
-    /// Bytes of disk they take.
+    /// Bytes of disk that those files take.
     pub file_bytes: u64,
 }
 
 impl HolderSpace {
-    /// What it holds, all together.
+    /// Returns all bytes that it holds.
     pub fn bytes(&self) -> u64 {
         self.version_bytes + self.file_bytes
     }
 }
 
-/// Where the blocks of a database are and what they hold, per keyspace and per segment, who
-/// keeps what from coming back, and where the books differ from the disk.
+/// A report on where the blocks of a database are and what they hold, per keyspace and per segment,
+/// who keeps what from being freed, and where the manifest and the disk differ.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("space");
@@ -237,17 +237,17 @@ impl HolderSpace {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct SpaceReport {
-    /// It counts every commit up to this one.
+    /// Sequence number of the newest commit that the report counts.
     pub seqno: SeqNo,
     /// Bytes of disk that all files of the database take.
     pub allocated: u64,
-    /// Keys and values that reads see now, as stored.
+    /// Bytes of keys and values that reads see now, as stored.
     pub live_bytes: u64,
-    /// Bytes given back to the file system inside of segments.
+    /// Bytes given back to the file system inside segments.
     pub hole_bytes: u64,
-    /// What [`SpaceReport::amplification`] should not exceed, if garbage is collected.
+    /// The space target for [`SpaceReport::amplification`]; `None` without automatic GC.
     pub target: Option<f64>,
-    /// What the blocks hold.
+    /// The content of all blocks.
     pub parts: SpaceParts,
     /// The files by class.
     pub classes: Vec<ClassSpace>,
@@ -255,15 +255,15 @@ pub struct SpaceReport {
     pub keyspaces: Vec<KeyspaceSpace>,
     /// The segments by id.
     pub segments: Vec<SegmentSpace>,
-    /// Who holds old versions and replaced files, the oldest first. What several hold is counted
-    /// at the oldest.
+    /// The holders of old versions and replaced files, the oldest first. Space with several holders
+    /// counts for the oldest.
     pub holders: Vec<HolderSpace>,
-    /// Where the books and the disk differ.
+    /// Differences between the manifest and the disk, as sentences.
     pub warnings: Vec<String>,
 }
 
 impl SpaceReport {
-    /// Bytes on disk for each live byte; `None` while nothing is live.
+    /// Returns the bytes on disk for each live byte, or `None` while nothing is live.
     pub fn amplification(&self) -> Option<f64> {
         (self.live_bytes > 0).then(|| self.allocated as f64 / self.live_bytes as f64)
     }

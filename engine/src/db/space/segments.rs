@@ -1,4 +1,4 @@
-//! Sums up what is seen in each segment while the tree is walked, and makes a row of it.
+//! Sums up what is seen in each segment during the walk over the tree, and makes rows of the sums.
 
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::base::size::FILE_BLOCK_BYTES;
@@ -17,30 +17,31 @@ use std::time::Duration;
 struct SegmentTally {
     space: SegmentSpace,
     cells: Cells,
-    /// How far the file is written.
+    /// Offset up to which the file is written.
     written: u64,
     holes: Holes,
     modified: Option<Duration>,
 }
 
-/// Bytes of records in `segment` that were moved there from freed ones.
+/// Returns the bytes of records in `segment` that were moved there from freed segments.
 fn relocated_to(version: &Version, segment: SegmentId) -> u64 {
     let targets = version.relocations.values().filter_map(|it| it.meta.targets.get(&segment));
     targets.map(|used| used.bytes).fold(0, u64::saturating_add)
 }
 
-/// What came back of the holes: some may wait for a reader or a checkpoint to go.
+/// Returns the bytes of holes that were freed; some holes may wait for a reader or a checkpoint to
+/// go.
 fn given_back(holes: &Holes, measure: &Measure) -> u64 {
     let missing = measure.len.next_multiple_of(FILE_BLOCK_BYTES).saturating_sub(measure.allocated);
     holes.iter().map(|(_, length)| length).sum::<u64>().min(missing)
 }
 
-/// All segments of a version.
+/// The running sums of all segments of a version.
 pub(super) struct Tallies(BTreeMap<SegmentId, SegmentTally>);
 
 impl Tallies {
-    /// Nothing seen yet. `log_ends` are the ends of segments that nobody writes to and whose
-    /// length the manifest does not know.
+    /// Creates sums with nothing seen yet. `log_ends` are the ends of segments that nobody writes
+    /// to and whose length the manifest does not have.
     pub(super) fn new(
         version: &Version,
         files: &BTreeMap<&Path, &FileFacts>,
@@ -75,8 +76,8 @@ impl Tallies {
         Tallies(version.segments.iter().map(tally).collect())
     }
 
-    /// Counts a record that reads see now, or that only snapshots see. One of a segment that
-    /// came or went since is passed over.
+    /// Counts a record that reads see now, or that only snapshots see. A record of a segment that
+    /// is not in the version is skipped.
     pub(super) fn add(&mut self, at: ValuePointer, only_by_snapshots: bool) {
         let Some(tally) = self.0.get_mut(&at.segment) else {
             return;
@@ -91,7 +92,7 @@ impl Tallies {
         }
     }
 
-    /// The segments by id. `wall` is the time since 1970.
+    /// Returns the segments by id. `wall` is the time since 1970.
     pub(super) fn into_segments(self, wall: Duration) -> Vec<SegmentSpace> {
         let finish = |tally: SegmentTally| {
             let mut space = tally.space;

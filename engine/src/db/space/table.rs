@@ -28,7 +28,7 @@ impl fmt::Display for SpaceReport {
     }
 }
 
-/// What a part is, for people.
+/// Returns the explanation of a part, for people.
 fn meaning(part: &str) -> &'static str {
     match part {
         "live" => "separated values that reads see",
@@ -186,12 +186,12 @@ fn counted(count: u64, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
-/// A share of a whole in percent.
+/// Formats a share of a whole in percent.
 fn share(part: u64, whole: u64) -> String {
     format!("{:.0} %", part as f64 * 100.0 / whole.max(1) as f64)
 }
 
-/// A length of time for people.
+/// Formats a duration for people.
 fn span(time: Duration) -> String {
     let seconds = time.as_secs();
     match seconds {

@@ -1,4 +1,4 @@
-//! The rendering of a report, to the letter.
+//! Checks the rendering of a report, character by character.
 
 use super::report::*;
 use std::time::Duration;

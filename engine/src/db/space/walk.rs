@@ -1,9 +1,8 @@
-//! Walks one keyspace and tells of each entry that somebody sees where it is and who sees it.
+//! Walks one keyspace and reports where each visible entry is and who sees it.
 //!
-//! Of each key the newest entry is what reads see now. The live snapshots cut the older ones into
-//! strata; of each stratum the newest is what the snapshot above it sees (`compaction/retain.rs`
-//! keeps the same ones). Entries behind the sequence number of the walk do not count: they came
-//! later.
+//! The newest entry of a key is what reads see now. The live snapshots divide the older ones into
+//! strata; the newest of each stratum is what the snapshot above it sees (`compaction/retain.rs`
+//! keeps the same ones). Entries above the sequence number of the walk are later and do not count.
 
 use crate::base::entry::Slot;
 use crate::base::error::Result;
@@ -15,24 +14,24 @@ use crate::read::level_iter::ReadMode;
 use crate::version::resolve::Resolved;
 use crate::version::view::View;
 
-/// Where the bytes of an entry are.
+/// The place of an entry's bytes.
 pub(super) enum StoredPlace {
-    /// In the tree: this many, key and value.
+    /// The tree, with this many bytes of key and value.
     Inline(u64),
-    /// In a record of a segment, where relocations lead to.
+    /// A record of a segment, after relocations were followed.
     Record(ValuePointer),
 }
 
-/// An entry that somebody sees.
+/// An entry that a read or snapshot sees.
 pub(super) struct Seen {
-    /// Where it is.
+    /// The place of its bytes.
     pub(super) stored: StoredPlace,
-    /// `None`: reads see it now. Else the oldest snapshot that sees it, while a newer one hides
-    /// it from reads.
+    /// `None` if reads see it now. Otherwise a newer entry hides it from them, and this is the
+    /// oldest snapshot that sees it.
     pub(super) only_by: Option<SeqNo>,
 }
 
-/// Calls `visit` for every entry of `view` that somebody sees; `snapshots` ascend.
+/// Calls `visit` for every entry of `view` that a read or snapshot sees; `snapshots` ascend.
 pub(super) fn walk(
     view: &View,
     seqno: SeqNo,
@@ -42,10 +41,10 @@ pub(super) fn walk(
     let order = view.levels.order().clone();
     let mut iter = merged(view, ReadMode::FullScan)?;
     let mut key: Vec<u8> = Vec::new();
-    // Where the entry of `key` was that was seen last.
+    // The stratum of the entry of `key` that was seen last.
     let mut last: Option<usize> = None;
     let mut is_newest = true;
-    // True if there is a newer entry of `key`, be it one behind `seqno`.
+    // True if there is a newer entry of `key`, even one above `seqno`.
     let mut is_hidden = false;
     iter.seek_to_first()?;
     let mut first = true;
@@ -63,15 +62,15 @@ pub(super) fn walk(
             let stored = match Slot::decode(trailer.kind()?, iter.payload())? {
                 Slot::Delete => None,
                 Slot::Inline(value) => Some(StoredPlace::Inline((key.len() + value.len()) as u64)),
-                // What hid it when its record was given up was dropped for a newer one since, of
-                // which this walk takes no notice, or which hides it from all but snapshots that
-                // went before the view was taken.
+                // A record may be gone if its entry was hidden when that was decided. The entry
+                // that hid it was dropped since, for a newer one that this walk leaves out, or that
+                // hides it from all but snapshots that ended before the view was taken.
                 Slot::Pointer(pointer) => match view.resolve(pointer)? {
                     Resolved::Gone(_) if is_hidden => None,
                     resolved => Some(StoredPlace::Record(resolved.place(pointer)?.1)),
                 },
             };
-            // Below the newest entry only what a snapshot sees is seen.
+            // Below the newest entry, only what a snapshot sees is visible.
             let only_by = if is_newest { None } else { snapshots.get(stratum).copied() };
             is_newest = false;
             if let Some(stored) = stored {
