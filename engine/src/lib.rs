@@ -134,6 +134,12 @@
 //! `..Default::default()`: a field may be added in any release, and that is not taken for a
 //! breaking change. [`ReadOptions`] and [`WriteOptions`] are chained; reports may gain fields. The
 //! feature `sim`, for simulated disks and clocks, promises nothing from release to release.
+//!
+//! # More
+//!
+//! The repository has a guide to read from start to end (`docs/guide.md`), and pages on tuning
+//! (`docs/tuning.md`), operations (`docs/operations.md`), space (`docs/space.md`), words
+//! (`docs/glossary.md`) and trust (`SECURITY.md`).
 
 // The rooms below are ordered by floors: each uses only those before it. `base` and `stats` are
 // words and numbers, `env` is the door to the outside world, `memtable` and `cache` are memory,
@@ -206,3 +212,8 @@ pub use version::settings::{KeyspaceOptions, Separation};
 
 #[doc(hidden)]
 pub use env::doc_dir;
+
+/// The programs of the guide, which are compiled and run with the other examples.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/guide.md")]
+mod guide {}
