@@ -1,6 +1,6 @@
-//! The decoders as fuzz targets: functions of arbitrary bytes that must end, and say no wrong
-//! thing. Only built with `--cfg fuzzing`, as `cargo xtask fuzz` does; all checksums are the same
-//! number then (`base/checksum.rs`), so that what lies behind them is reached.
+//! The fuzz targets: functions that give arbitrary bytes to a decoder, which must end and return no
+//! wrong result. They are built with `--cfg fuzzing` only, as `cargo xtask fuzz` does. All
+//! checksums are the same number then (`base/checksum.rs`), so that code behind them is reached.
 
 use crate::base::coding::{Reader, put_varint};
 use crate::base::compression::{Codec, decompress};
@@ -31,7 +31,7 @@ use crate::version::settings::{KeyspaceOptions, Separation};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-/// What can be fuzzed.
+/// The fuzz targets by name.
 pub const TARGETS: [(&str, fn(&[u8])); 17] = [
     ("varint", varint),
     ("slot", slot),
@@ -53,10 +53,10 @@ pub const TARGETS: [(&str, fn(&[u8])); 17] = [
 ];
 
 const DIR: &str = "db";
-/// Of the store that the seeds are taken from: its number is drawn from this.
+/// The seed of the simulation that the small store is made in; its database number depends on it.
 const SEED: u64 = 1;
 
-/// Seeds of all targets, from the files of a real store.
+/// Returns the seed inputs of the targets, taken from the files of a real store.
 pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Vec::new();
     for (path, bytes) in store() {
@@ -88,7 +88,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     seeds
 }
 
-/// The bytes of a number are the only ones that it has.
+/// A number that decodes encodes to the same bytes, so each number has one encoding.
 fn varint(data: &[u8]) {
     let mut reader = Reader::new(data);
     while !reader.is_empty() {
@@ -124,7 +124,7 @@ fn current(data: &[u8]) {
     }
 }
 
-/// A codec, a length, and what is said to be a compressed value of that length.
+/// The input is a codec, a length (two bytes) and a compressed value said to be of that length.
 fn value(data: &[u8]) {
     let [codec, a, b, stored @ ..] = data else { return };
     let len = usize::from(u16::from_le_bytes([*a, *b]));
@@ -143,7 +143,7 @@ fn record(data: &[u8]) {
 }
 
 fn check_value(record: &RecordView<'_>) {
-    // Larger ones only take time.
+    // Larger values only take time.
     if record.raw_len < 1 << 20
         && let Ok(raw) = record.raw_value()
     {
@@ -151,8 +151,8 @@ fn check_value(record: &RecordView<'_>) {
     }
 }
 
-/// Frames follow each other without a gap, and what counts as a clean end does so with the length
-/// known, too.
+/// The frames follow each other without a gap, and a scan that finds a clean end finds the same
+/// end when the length is known.
 fn segment(data: &[u8]) {
     let Ok(header) = Header::decode(data) else { return };
     let path = names::segment(Path::new(DIR), SegmentId(header.file));
@@ -176,7 +176,7 @@ fn segment(data: &[u8]) {
     }
 }
 
-/// Opens the table that the bytes are, goes through it, and looks up what it found.
+/// Opens the bytes as a table, reads all of it, and looks up the keys that it found.
 fn table(data: &[u8]) {
     let Ok(header) = Header::decode(data) else { return };
     let id = TableId(header.file);
@@ -204,13 +204,13 @@ fn table(data: &[u8]) {
         });
         for (key, seqno) in keys.iter().take(100) {
             let found = table.get(key, *seqno, true, |trailer, _| trailer.seqno());
-            // What was verified as a whole is found.
+            // If the table verifies as a whole, each of its keys is found.
             assert!(verified.is_err() || found.is_ok_and(|found| found == Some(*seqno)));
         }
         table.get(b"key", MAX_SEQNO, true, |_, _| ())?;
         Ok(())
     };
-    // Whatever is wrong with the bytes is an error; there is nobody to be told.
+    // Errors are the expected result for most inputs.
     drop(read());
 }
 
@@ -255,7 +255,7 @@ fn edit(data: &[u8]) {
     }
 }
 
-/// A version that edits lead to is the one that its state leads to.
+/// The version that the edits yield equals the one that its state, written as one edit, yields.
 fn manifest(data: &[u8]) {
     let Ok(header) = Header::decode(data) else { return };
     let path = names::manifest(Path::new(DIR), header.file);
@@ -290,8 +290,8 @@ fn options(data: &[u8]) {
     }
 }
 
-/// A name is exactly what is written for the file that it stands for; and a store in which there
-/// are files of such names opens, or says why not.
+/// A name that is recognized is exactly the name that is written for its file. A store that
+/// contains files of such names opens, or opening returns an error.
 fn names(data: &[u8]) {
     let mut files = store().to_vec();
     for name in data.split(|byte| *byte == b'\n').take(4) {
@@ -316,7 +316,7 @@ fn names(data: &[u8]) {
     live(&files);
 }
 
-/// What people are shown of a file whatever is in it.
+/// `inspect` ends without a panic, whatever the file contains.
 fn inspect(data: &[u8]) {
     let id = Header::decode(data).map_or(1, |header| header.file);
     for ending in ["seg", "tbl", "rel", "man"] {
@@ -326,7 +326,8 @@ fn inspect(data: &[u8]) {
     }
 }
 
-/// Four bytes say: in which file of a small store, where (two bytes), which bits are turned over.
+/// Damages a small store and uses it. Each four bytes of input are one change: the file, the
+/// offset (two bytes) and the bits to flip.
 fn directory(data: &[u8]) {
     let mut files = store().to_vec();
     for change in data.chunks_exact(4).take(8) {
@@ -335,7 +336,7 @@ fn directory(data: &[u8]) {
         let at = usize::from(u16::from_le_bytes([change[1], change[2]]));
         match bytes.len() {
             0 => bytes.push(change[3]),
-            // Some changes cut the file.
+            // A change of no bits cuts the file instead.
             len if change[3] == 0 => bytes.truncate(at % len),
             len => bytes[at % len] ^= change[3],
         }
@@ -343,7 +344,7 @@ fn directory(data: &[u8]) {
     live(&files);
 }
 
-/// Opens, reads, writes, checks and repairs a store of these files.
+/// Opens, reads, writes, checks and repairs a store that consists of these files.
 fn live(files: &[(PathBuf, Vec<u8>)]) {
     let (env, simulation) = world(files);
     simulation.limit_steps(2_000_000);
@@ -366,7 +367,7 @@ fn live(files: &[(PathBuf, Vec<u8>)]) {
     });
 }
 
-/// A disk with these files.
+/// Creates a simulated disk with these files.
 fn world(files: &[(PathBuf, Vec<u8>)]) -> (Env, Simulation) {
     let (env, simulation) = Env::simulated(SEED);
     env.fs.create_dir_all(Path::new(DIR)).expect("a directory");
@@ -403,7 +404,8 @@ fn small() -> Options {
     Options { segment_bytes: 4 << 10, keyspace, gc, ..Options::default() }
 }
 
-/// The files of a small store with all there is: tables, values of both kinds, relocations, a log.
+/// Returns the files of a small store with tables, inline and separated values, relocations and a
+/// log.
 fn store() -> &'static [(PathBuf, Vec<u8>)] {
     static STORE: OnceLock<Vec<(PathBuf, Vec<u8>)>> = OnceLock::new();
     STORE.get_or_init(|| {
@@ -433,7 +435,7 @@ fn store() -> &'static [(PathBuf, Vec<u8>)] {
     })
 }
 
-/// Without most of the zeroes that are prepared for appends.
+/// Cuts off all but 32 of the zeroes at the end, which are prepared for appends.
 fn trimmed(mut bytes: Vec<u8>) -> Vec<u8> {
     let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
     bytes.truncate(used.max(bytes.len().min(used + 32)));

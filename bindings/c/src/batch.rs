@@ -1,8 +1,8 @@
-//! Write batches. LevelDB makes them before there is a database, so a batch keeps plain bytes and
-//! learns what they mean for the engine when it is written.
+//! Write batches. In LevelDB a batch exists before its database does, so a batch keeps plain bytes
+//! and becomes a batch of the engine when it is written.
 //!
-//! What can't be added (a key too long, a keyspace that is none) is told by the write, since the
-//! calls that add have no place for an error.
+//! The calls that add to a batch have no `errptr`, so the write returns their first error (a key
+//! that is too long, an invalid handle of a keyspace).
 
 use crate::border::{Bytes, CallbackState};
 use crate::guard::quiet;
@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// A batch as C holds it.
 #[derive(Default)]
 pub struct Batch {
-    /// Shared while it is written or walked, which needs no lock then.
+    /// Writing and iterating share this `Arc`, so that they need not hold the lock.
     operations: Mutex<Arc<Operations>>,
 }
 
-/// What a batch holds.
+/// The contents of a batch.
 #[derive(Default, Clone)]
 pub struct Operations {
     list: Vec<BatchStep>,
@@ -29,7 +29,7 @@ pub struct Operations {
 
 #[derive(Clone)]
 struct BatchStep {
-    /// `None`: the keyspace `default` of whichever database it is written to.
+    /// `None` stands for the keyspace `default` of the database that the batch is written to.
     keyspace: Option<Keyspace>,
     key: Range<usize>,
     /// `None` deletes the key.
@@ -37,8 +37,8 @@ struct BatchStep {
 }
 
 impl Operations {
-    /// Says no where the engine would when it is written, before memory runs out: a batch that
-    /// is appended to itself again and again would end the host.
+    /// Fails if the batch would exceed the engine's limits. The write would refuse it as well, but
+    /// a batch that is appended to itself again and again would use up the memory before that.
     fn check_room(&self, operations: usize, bytes: usize) -> Result<()> {
         if self.list.len() + operations > MAX_BATCH_OPERATIONS
             || self.bytes.len() + bytes > MAX_BATCH_BYTES
@@ -75,7 +75,7 @@ impl Operations {
         }
     }
 
-    /// As a batch of the engine.
+    /// Returns a batch of the engine, or the first error of the calls that added to this one.
     pub fn for_engine(&self, default: &Keyspace) -> Result<WriteBatch> {
         if let Some(error) = &self.error {
             return Err(error.clone());
@@ -94,12 +94,12 @@ impl Operations {
 }
 
 impl Batch {
-    /// What it holds now.
+    /// Returns the contents as of now.
     pub fn operations(&self) -> Arc<Operations> {
         self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds a put, or a deletion if there is no value; what can't be added is kept as the error.
+    /// Adds a put, or a deletion if there is no value. An error is kept for the write.
     pub fn add(
         &self,
         keyspace: Option<Keyspace>,
@@ -124,7 +124,7 @@ impl Batch {
         });
     }
 
-    /// Keeps an error for the write.
+    /// Keeps `error` for the write, unless there is an earlier one.
     pub fn refuse(&self, error: Error) {
         self.change(|operations| {
             operations.error.get_or_insert(error);
@@ -187,8 +187,9 @@ extern "C" fn leveldb_writebatch_delete(batch: Handle<Batch>, key: Bytes, klen: 
 type OnPut = extern "C-unwind" fn(CallbackState, *const c_char, usize, *const c_char, usize);
 type OnDelete = extern "C-unwind" fn(CallbackState, *const c_char, usize);
 
-/// Hands every operation to C, in order. Nothing is locked or pinned meanwhile: the callbacks may
-/// use the batch, and see it as it was. An exception that they throw goes through to the caller.
+/// Calls back for every operation, in order. Nothing is locked or pinned meanwhile, so the
+/// callbacks may use the batch; changes they make are not iterated. An exception that a callback
+/// throws reaches the caller.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn leveldb_writebatch_iterate(
     batch: Handle<Batch>,

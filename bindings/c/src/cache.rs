@@ -1,12 +1,12 @@
-//! Caches given from C: a capacity. Each database that is opened with one has a cache of its own
-//! of that size.
+//! Caches as C creates them. A cache is only a capacity: each database that is opened with one gets
+//! a cache of its own of that size.
 
 use crate::guard::quiet;
 use crate::handle::Handle;
 
 /// A cache as C holds it.
 pub struct Cache {
-    /// What it may hold.
+    /// The capacity in bytes.
     pub bytes: u64,
 }
 

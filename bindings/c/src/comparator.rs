@@ -1,9 +1,9 @@
-//! Orders of keys given from C. Its destructor runs when the handle is destroyed and no database
-//! or iterator uses the order any more.
+//! Comparators that are functions of C. A comparator's destructor runs when its handle is destroyed
+//! and no database or iterator uses it any more.
 //!
-//! Functions of C that the engine calls are `C-unwind`: should one throw, the guard at the border
-//! or the thread's own ends the program in order, with a message. They can't be let through: the
-//! engine's state would be half changed.
+//! Functions of C that the engine calls are `C-unwind`: if one throws, the guard at the border or
+//! that of the thread ends the program with a message. The exception can't be let through, because
+//! the engine's state would be half changed.
 
 use crate::border::CallbackState;
 use crate::guard::quiet;
@@ -13,12 +13,12 @@ use std::cmp::Ordering;
 use std::ffi::{CStr, c_char, c_int};
 use std::sync::Arc;
 
-/// LevelDB's name for the order by bytes, which needs no comparator here.
+/// LevelDB's name for the bytewise order, which needs no comparator in the engine.
 pub const BYTEWISE: &str = "leveldb.BytewiseComparator";
 
 /// A comparator as C holds it.
 pub struct ComparatorHandle {
-    /// The order, which databases share.
+    /// The comparator. Databases share it.
     pub order: Arc<CComparator>,
 }
 
@@ -27,7 +27,7 @@ type Compare =
     extern "C-unwind" fn(CallbackState, *const c_char, usize, *const c_char, usize) -> c_int;
 pub type Name = extern "C-unwind" fn(CallbackState) -> *const c_char;
 
-/// An order of keys by functions of C.
+/// A comparator that consists of C functions.
 pub struct CComparator {
     state: CallbackState,
     destructor: Option<Destructor>,
@@ -54,7 +54,7 @@ impl Drop for CComparator {
     }
 }
 
-/// Asks C for a name, once.
+/// Calls C's function `name` and copies the result. Fails if the function or the result is null.
 pub fn name_of(state: CallbackState, name: Option<Name>) -> Result<String> {
     let name =
         name.ok_or_else(|| Error::invalid_argument("there is no function for the name"))?(state);

@@ -1,5 +1,5 @@
-//! A database: open, close, and the calls on its keyspace `default`, which is all that LevelDB
-//! has.
+//! Databases: open, close, and the calls on the keyspace `default`, which stands for LevelDB's
+//! only key space.
 
 use crate::batch::Batch;
 use crate::border::{Bytes, ErrPtr, Out, Text, copy_bytes};
@@ -17,26 +17,26 @@ pub struct Database {
 }
 
 impl Database {
-    /// A handle's worth of an open database.
+    /// Wraps an open database for a handle.
     pub fn new(db: Db) -> Self {
         let keyspace = db.default_keyspace();
         Database { opened: OfProcess::new((db, keyspace)) }
     }
 
-    /// The database.
+    /// Returns the engine's database, or an error in a child process.
     #[inline]
     pub fn engine(&self) -> Result<&Db> {
         self.opened.get().map(|(db, _)| db)
     }
 
-    /// The keyspace `default`.
+    /// Returns the keyspace `default`, or an error in a child process.
     #[inline]
     pub fn keyspace(&self) -> Result<&Keyspace> {
         self.opened.get().map(|(_, keyspace)| keyspace)
     }
 }
 
-/// Reads a value for C: null for none, and its length at `len`.
+/// Returns a copy of the value for C, and its length in bytes at `len`; null if there is no value.
 pub fn get(
     keyspace: &Keyspace,
     settings: Handle<ReadSettings>,
@@ -64,8 +64,8 @@ extern "C" fn leveldb_open(
     })
 }
 
-/// Closes the database at once; calls of other threads that are under way end with an error, or
-/// have ended. Iterators and snapshots may be destroyed later.
+/// Closes the database at once. Calls of other threads that are under way succeed or fail with an
+/// error. Iterators and snapshots may be destroyed later.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_close(db: Handle<Database>) {
     quiet((), || {

@@ -1,4 +1,4 @@
-//! The environment: there is one, the operating system's.
+//! The environment. There is only one: that of the operating system.
 
 use crate::border::copy_bytes;
 use crate::guard::quiet;
@@ -25,14 +25,15 @@ extern "C" fn leveldb_env_destroy(env: Handle<Environment>) {
     });
 }
 
-/// A directory for tests: `TEST_TMPDIR`, else one of this user's below the temporary directory.
+/// Creates and returns a directory for tests: `TEST_TMPDIR`, or if that is not set, a directory of
+/// this user below the temporary directory.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_env_get_test_directory(env: Handle<Environment>) -> *mut c_char {
     quiet(ptr::null_mut(), || {
         env.pin()?;
         let named = std::env::var_os("TEST_TMPDIR").filter(|name| !name.is_empty());
         let dir = named.map(PathBuf::from).unwrap_or_else(|| {
-            // SAFETY: it has no conditions.
+            // SAFETY: `geteuid` has no preconditions.
             let user = unsafe { libc::geteuid() };
             std::env::temp_dir().join(format!("leveldbtest-{user}"))
         });

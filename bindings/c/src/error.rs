@@ -1,10 +1,9 @@
-//! The engine's errors as LevelDB words them: a prefix that says the kind, then the engine's own
-//! text with file, offset and what to do. Programs look at the prefix. `docs/from-leveldb.md` has
-//! the table.
+//! Error messages in LevelDB's form: a prefix for the kind, then the engine's own text with file,
+//! offset and advice. Programs test the prefix. `docs/from-leveldb.md` has the table.
 
 use engine::{Error, ErrorKind};
 
-/// The message for `errptr`.
+/// Returns the message that `errptr` gets for `error`.
 pub fn message(error: &Error) -> String {
     let prefix = match error.kind() {
         ErrorKind::Corruption => "Corruption: ",

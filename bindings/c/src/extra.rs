@@ -1,5 +1,5 @@
-//! CleaveDB's own calls, see `include/cleavedb/c.h`: keyspaces, many keys at once, and what a
-//! database tells and does beyond LevelDB's.
+//! CleaveDB's own calls, see `include/cleavedb/c.h`: keyspaces, reads of many keys at once, and
+//! maintenance and statistics that LevelDB does not have.
 
 use crate::batch::Batch;
 use crate::border::{Array, Bytes, ErrPtr, Out, Text, copy_bytes, copy_text};
@@ -20,13 +20,14 @@ pub struct KeyspaceHandle {
 }
 
 impl KeyspaceHandle {
-    /// The keyspace.
+    /// Returns the engine's keyspace, or an error in a child process.
     pub fn get(&self) -> Result<&Keyspace> {
         self.keyspace.get()
     }
 }
 
-/// Opens a keyspace; creates it if there is none. With options its settings become those.
+/// Opens a keyspace, or creates it if it does not exist. The settings that were set in `options`,
+/// which may be null, are stored for the keyspace.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_keyspace_open(
     db: Handle<Database>,
@@ -65,7 +66,7 @@ extern "C" fn cleavedb_keyspace_drop(db: Handle<Database>, name: Text, errptr: E
     telling(errptr, (), || db.pin()?.engine()?.drop_keyspace(name.utf8("the name")?));
 }
 
-/// The names of all keyspaces, each with a zero byte behind it, and how many there are.
+/// Returns the names of all keyspaces, each followed by a zero byte, and their number at `count`.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_keyspace_names(db: Handle<Database>, count: Out<usize>) -> *mut c_char {
     count.set(0);
@@ -124,7 +125,7 @@ extern "C" fn cleavedb_get(
     })
 }
 
-/// The values of many keys at one moment. Each key has its own value, length and error.
+/// Reads many keys at one moment. Each key has its own value, length in bytes and error.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_multi_get(
     keyspace: Handle<KeyspaceHandle>,
@@ -136,7 +137,7 @@ extern "C" fn cleavedb_multi_get(
     value_lens: Out<usize>,
     errs: Out<*mut c_char>,
 ) {
-    // No array has so many: there is no place to tell anything either.
+    // No array has this many items, so there is no array for the errors either.
     if num_keys > isize::MAX as usize / size_of::<usize>() {
         return;
     }
@@ -225,19 +226,19 @@ extern "C" fn cleavedb_writebatch_delete(
     add(batch, keyspace, key.key(klen), Ok(None));
 }
 
-/// Makes all that was committed survive a power cut.
+/// Syncs the log, so that all that was committed survives a power cut.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_sync(db: Handle<Database>, errptr: ErrPtr) {
     telling(errptr, (), || db.pin()?.engine()?.sync());
 }
 
-/// Writes all memtables to tables.
+/// Flushes the memtables of all keyspaces.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_flush(db: Handle<Database>, errptr: ErrPtr) {
     telling(errptr, (), || db.pin()?.engine()?.flush());
 }
 
-/// Compacts all keyspaces, whole.
+/// Compacts the whole key range of all keyspaces.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_compact(db: Handle<Database>, errptr: ErrPtr) {
     telling(errptr, (), || db.pin()?.engine()?.compact());
@@ -248,8 +249,8 @@ extern "C" fn cleavedb_checkpoint(db: Handle<Database>, directory: Text, errptr:
     telling(errptr, (), || db.pin()?.engine()?.checkpoint(directory.path()?));
 }
 
-/// Verifies everything; the error is the first problem, or the first thing that this build can't
-/// verify. Returns how many of both there are.
+/// Verifies all files. Returns the number of problems plus the number of things that this build
+/// can't verify; `errptr` gets the first problem or, if there is none, the first of the latter.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_check(db: Handle<Database>, errptr: ErrPtr) -> u64 {
     telling(errptr, 0, || {
@@ -266,13 +267,13 @@ extern "C" fn cleavedb_stats_json(db: Handle<Database>) -> *mut c_char {
     quiet(ptr::null_mut(), || Ok(copy_text(&db.pin()?.engine()?.stats().to_json())))
 }
 
-/// How many handles of any kind are open in this process.
+/// Returns how many handles of any kind are open in this process.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_open_handles() -> usize {
     open_handles()
 }
 
-/// This library's version: major × 1 000 000 + minor × 1000 + patch.
+/// Returns the version of this library: major × 1 000 000 + minor × 1000 + patch.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_version_number() -> c_int {
     let number = |text: &str| text.parse::<c_int>().unwrap_or(0);

@@ -1,4 +1,4 @@
-//! Options that LevelDB has no words for, see `include/cleavedb/c.h`.
+//! Options that LevelDB does not have, see `include/cleavedb/c.h`.
 
 use crate::border::Bytes;
 use crate::guard::quiet;
@@ -9,7 +9,7 @@ use std::ffi::c_int;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-/// The numbers of `cleavedb_durability_…` in the header.
+/// Converts a number of `cleavedb_durability_…` in the header; 0 is `None`, the database's default.
 fn durability(level: c_int, interval_ms: u64) -> Result<Option<Durability>> {
     Ok(Some(match level {
         0 => return Ok(None),
@@ -37,7 +37,7 @@ extern "C" fn cleavedb_options_set_durability(
     });
 }
 
-/// A level that does not exist changes nothing.
+/// Sets the durability of writes. A `level` that does not exist changes nothing.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_writeoptions_set_durability(
     options: Handle<WriteSettings>,

@@ -1,5 +1,5 @@
-//! Filter policies: LevelDB's Bloom filter, which stands for the engine's own, and policies given
-//! from C.
+//! Filter policies: LevelDB's Bloom filter, for which the engine's own filter is used, and policies
+//! that are functions of C.
 
 use crate::border::CallbackState;
 use crate::comparator::{Destructor, Name, name_of};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub enum FilterHandle {
     /// The engine's own filter with this many bits per key.
     Own(u32),
-    /// One by functions of C, which databases share.
+    /// A policy of C functions. Databases share it.
     Custom(Arc<CFilter>),
 }
 
@@ -27,7 +27,7 @@ type Create = extern "C-unwind" fn(
 type MayMatch =
     extern "C-unwind" fn(CallbackState, *const c_char, usize, *const c_char, usize) -> u8;
 
-/// A filter policy by functions of C.
+/// A filter policy that consists of C functions.
 pub struct CFilter {
     state: CallbackState,
     destructor: Option<Destructor>,
@@ -42,7 +42,8 @@ impl FilterPolicy for CFilter {
     }
 
     fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
-        // More keys than an `int` counts: a filter that no policy could be asked for.
+        // There are more keys than fit into C's `int`, so the policy can't be called. An empty
+        // filter is no filter.
         let Ok(count) = c_int::try_from(keys.len()) else { return Vec::new() };
         let starts: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
         let lengths: Vec<usize> = keys.iter().map(|key| key.len()).collect();
@@ -52,7 +53,7 @@ impl FilterPolicy for CFilter {
         if filter.is_null() {
             return Vec::new();
         }
-        // SAFETY: `c.h` demands an array from malloc, and its length at `len`.
+        // SAFETY: `c.h` demands an array from malloc, with its length at `len`.
         unsafe {
             let bytes = std::slice::from_raw_parts(filter.cast(), len).to_vec();
             libc::free(filter.cast());
@@ -95,7 +96,7 @@ extern "C" fn leveldb_filterpolicy_create(
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_filterpolicy_create_bloom(bits_per_key: c_int) -> Handle<FilterHandle> {
     quiet(Handle::NULL, || {
-        // LevelDB's own bounds on the number of its probes end at about 43 bits as well.
+        // LevelDB limits its probes to 30 per key, which corresponds to about 43 bits.
         Ok(Handle::new(FilterHandle::Own(bits_per_key.clamp(1, 64).unsigned_abs())))
     })
 }

@@ -1,16 +1,16 @@
-//! After a fork the child has the parent's handles but none of its threads, and shares its files:
-//! a database opened before the fork must not be used, nor closed, in the child.
+//! Detection of forks. A child has its parent's handles but none of its threads, and shares its
+//! files, so a database that was opened before the fork must be neither used nor closed in it.
 
 use engine::{Error, Result};
 use std::mem::ManuallyDrop;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// How many forks this process is away from the first one.
+/// The number of forks between this process and the one that loaded the library.
 static GENERATION: AtomicU32 = AtomicU32::new(0);
 static WATCH: Once = Once::new();
 
-/// The process that an object was made in.
+/// The process that an object was created in.
 #[derive(Clone, Copy)]
 struct Process(u32);
 
@@ -19,23 +19,23 @@ extern "C" fn in_child() {
 }
 
 impl Process {
-    /// This one.
+    /// Returns the calling process, and registers the fork handler on the first call.
     fn this() -> Process {
         WATCH.call_once(|| {
-            // SAFETY: the handler only adds to a number, which may be done in a child. If it can't
-            // be registered, forks go unnoticed; nothing else changes.
+            // SAFETY: the handler only increments an atomic, which is allowed in a child. If it
+            // can't be registered, forks are not detected; nothing else changes.
             unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
         Process(GENERATION.load(Ordering::Relaxed))
     }
 
-    /// True in a child of the process that this was.
+    /// Returns true in a child of this process.
     #[inline]
     fn is_gone(self) -> bool {
         self.0 != GENERATION.load(Ordering::Relaxed)
     }
 
-    /// An error in a child.
+    /// Fails in a child of this process.
     #[inline]
     fn check(self) -> Result<()> {
         if self.is_gone() {
@@ -46,20 +46,20 @@ impl Process {
     }
 }
 
-/// Something that belongs to the process it was made in. In a child it can't be used, and it is
-/// not dropped: threads that its end would wait for are not there.
+/// A value that belongs to the process it was created in. In a child it can't be used, and it is
+/// not dropped, because dropping would wait for threads that do not exist there.
 pub struct OfProcess<T> {
     it: ManuallyDrop<T>,
     process: Process,
 }
 
 impl<T> OfProcess<T> {
-    /// Of this process.
+    /// Wraps a value of the calling process.
     pub fn new(it: T) -> Self {
         OfProcess { it: ManuallyDrop::new(it), process: Process::this() }
     }
 
-    /// It; an error in a child.
+    /// Returns the value, or an error in a child.
     #[inline]
     pub fn get(&self) -> Result<&T> {
         self.process.check().map(|()| &*self.it)
@@ -69,7 +69,7 @@ impl<T> OfProcess<T> {
 impl<T> Drop for OfProcess<T> {
     fn drop(&mut self) {
         if !self.process.is_gone() {
-            // SAFETY: it is dropped here and nowhere else.
+            // SAFETY: the value is dropped here and nowhere else.
             unsafe { ManuallyDrop::drop(&mut self.it) };
         }
     }

@@ -1,21 +1,21 @@
-//! No panic crosses the border: it would end the host. It becomes an error message where the call
-//! has a place for one, and the call's answer for "nothing" where it has none.
+//! Guards that keep panics from crossing into C, where they would end the host process. A panic
+//! becomes an error message if the call has an `errptr`, else the call returns its empty value.
 
 use crate::border::ErrPtr;
 use engine::{Error, Result};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Runs a call that can't tell of errors.
+/// Runs a call that has no `errptr`. Returns `nothing` if it fails or panics.
 #[inline]
 pub fn quiet<T>(nothing: T, body: impl FnOnce() -> Result<T>) -> T {
-    // The engine's own state is guarded by its locks, which notice a panic.
+    // Unwind safety: the engine's locks guard its state and detect a panic.
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(answer)) => answer,
         Ok(Err(_)) | Err(_) => nothing,
     }
 }
 
-/// Runs a call that tells of errors through `errptr`.
+/// Runs a call that reports errors through `errptr`. Returns `nothing` if it fails or panics.
 #[inline]
 pub fn telling<T>(errptr: ErrPtr, nothing: T, body: impl FnOnce() -> Result<T>) -> T {
     match catch_unwind(AssertUnwindSafe(body)) {

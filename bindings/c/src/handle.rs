@@ -1,4 +1,4 @@
-//! Handles: numbers that C holds in place of pointers.
+//! Handles: the numbers that C holds in place of pointers.
 //!
 //! ```text
 //! bit 46        set, so that a small number or null is no handle
@@ -6,13 +6,14 @@
 //! bits  4..24   index of the slot
 //! bits  0..4    zero, as in an aligned pointer
 //! ```
-//! The rest is zero, so that it looks like an address of user space to runtimes that tag pointers.
-//! A slot holds one object. When its handle is closed the generation moves on, and when
-//! generations run out the slot is left alone: no handle ever comes to mean another object.
+//! All other bits are zero, so that a handle looks like an address of user space to runtimes that
+//! tag pointers. A slot holds one object. When its handle is closed, the slot's generation is
+//! incremented; a slot whose generations are used up is not used again. So no handle ever comes to
+//! mean another object.
 //!
-//! A call *pins* the object: it stays until the call is done, also if another thread closes the
-//! handle meanwhile. Pinning takes no lock; it is one compare-and-swap on the slot's state, and
-//! letting go is one subtraction:
+//! A call *pins* the object: the object stays until the call is done, even if another thread closes
+//! the handle meanwhile. Pinning takes no lock: it is one compare-and-swap on the slot's state, and
+//! unpinning is one subtraction:
 //!
 //! ```text
 //! bits 32..64   generation
@@ -20,8 +21,8 @@
 //! bits  0..31   pins
 //! ```
 //!
-//! Nothing here waits for another thread, taking and returning slots included: a child made by
-//! fork has none of its parent's threads, and would wait for ever.
+//! Nothing here waits for another thread, not even taking and returning slots: a child made by
+//! fork has none of its parent's threads and would wait for ever.
 
 use crate::batch::Batch;
 use crate::cache::Cache;
@@ -45,24 +46,24 @@ const CHUNKS: usize = 1 << 10;
 const MARK: usize = 1 << 46;
 const GENERATION_SHIFT: usize = 24;
 const INDEX_SHIFT: usize = 4;
-/// The last generation; a slot that reached it is used no more.
+/// The last generation; a slot that has reached it is not used again.
 const LAST_GENERATION: u64 = (1 << 22) - 1;
 const OPEN: u64 = 1 << 31;
 const PINS: u64 = OPEN - 1;
 
-/// What a handle of C stands for.
+/// A type of objects that C refers to by handles.
 pub trait HandleKind: Sized + Send + Sync + 'static {
-    /// What messages call it.
+    /// The name of the type in error messages.
     const WORD: &'static str;
-    /// Packs it for a slot.
+    /// Packs the object for a slot.
     fn pack(self) -> Object;
-    /// It, if the slot holds one of this kind.
+    /// Returns the object if it is of this kind.
     fn unpack(object: &Object) -> Option<&Self>;
 }
 
 macro_rules! kinds {
     ($($kind:ident: $word:literal),* $(,)?) => {
-        /// One object of any kind.
+        /// An object of any kind.
         pub enum Object { $($kind(Box<$kind>)),* }
 
         $(impl HandleKind for $kind {
@@ -97,16 +98,16 @@ kinds! {
     Environment: "the environment",
 }
 
-/// A kind whose everyday state fits some bits, which calls read without pinning it.
+/// A kind whose common settings fit into the bits of its slot, which calls read without a pin.
 pub trait Plain: HandleKind {
-    /// Tells its bits from those of other kinds; not zero.
+    /// The tag that distinguishes its bits from those of other kinds; not zero.
     const TAG: u64;
 }
 
-/// Where the tag is in the bits of a plain kind.
+/// The position of the tag in the bits of a plain kind.
 const TAG_SHIFT: u32 = 56;
 
-/// A handle as C passes it; laid out like a pointer.
+/// A handle as C passes it, laid out like a pointer. May be null.
 #[repr(transparent)]
 pub struct Handle<T> {
     number: usize,
@@ -121,25 +122,25 @@ impl<T> Clone for Handle<T> {
 
 impl<T> Copy for Handle<T> {}
 
-/// One to a cache line: neighbours are used by different threads.
+/// A slot for one object. It fills a cache line, because different threads use adjacent slots.
 #[repr(align(64))]
 struct HandleSlot {
     state: AtomicU64,
-    /// The tag and bits of a plain kind, else zero.
+    /// The tag and the bits of a plain kind; zero for other kinds.
     bits: AtomicU64,
     object: UnsafeCell<Option<Object>>,
-    /// The free slot below this one, as `FREE` has it, while this one is free.
+    /// While this slot is free: the index plus one of the free slot below it, as in `FREE`.
     below: AtomicU32,
 }
 
-// SAFETY: `object` changes only while nobody has it pinned: by who took the slot from the free
-// list, before it is open, and by who dropped the last pin, after it was closed.
+// SAFETY: `object` changes only while no pin exists: by the thread that took the slot from the free
+// list, before the handle is open, and by the thread that dropped the last pin, after the close.
 unsafe impl Sync for HandleSlot {}
 
-/// Each a leaked array of `SLOTS_PER_CHUNK` slots, or null.
+/// The chunks of slots. Each is null or a leaked array of `SLOTS_PER_CHUNK` slots.
 static SLOTS: [AtomicPtr<HandleSlot>; CHUNKS] = [const { AtomicPtr::new(ptr::null_mut()) }; CHUNKS];
-/// A stack of slots that were used before, and may be again: the upper half counts its changes,
-/// the lower half is the index of the topmost slot and one, or zero if there is none.
+/// The stack of slots that were used before and are free again. The upper half counts its changes
+/// (against ABA); the lower half is the index of the topmost slot plus one, or zero if it is empty.
 static FREE: AtomicU64 = AtomicU64::new(0);
 static NEXT: AtomicU32 = AtomicU32::new(0);
 static OPEN_HANDLES: AtomicUsize = AtomicUsize::new(0);
@@ -147,11 +148,11 @@ static OPEN_HANDLES: AtomicUsize = AtomicUsize::new(0);
 #[inline]
 fn slot(index: usize) -> Option<&'static HandleSlot> {
     let chunk = SLOTS.get(index / SLOTS_PER_CHUNK)?.load(Ordering::Acquire);
-    // SAFETY: a chunk has this many slots, and stays.
+    // SAFETY: a chunk has `SLOTS_PER_CHUNK` slots and is never freed.
     (!chunk.is_null()).then(|| unsafe { &*chunk.add(index % SLOTS_PER_CHUNK) })
 }
 
-/// Puts an array of slots where none is yet.
+/// Allocates a chunk of slots at `place` unless another thread has done so.
 fn make_chunk(place: &AtomicPtr<HandleSlot>) {
     let empty = || HandleSlot {
         state: AtomicU64::new(1 << 32),
@@ -164,16 +165,17 @@ fn make_chunk(place: &AtomicPtr<HandleSlot>) {
     let was =
         place.compare_exchange(ptr::null_mut(), chunk.cast(), Ordering::AcqRel, Ordering::Acquire);
     if was.is_err() {
-        // SAFETY: another thread was faster; this one is still only ours.
+        // SAFETY: another thread was faster; no other thread has seen this chunk.
         drop(unsafe { Box::from_raw(chunk) });
     }
 }
 
-/// A slot that nobody uses.
+/// Takes a free slot, with its index. Returns `None` if all slots are in use or used up.
 fn take_slot() -> Option<(&'static HandleSlot, usize)> {
     let taken = FREE.fetch_update(Ordering::Acquire, Ordering::Acquire, |free| {
         let top = slot((free as u32).checked_sub(1)? as usize)?;
-        // If another thread takes `top` meanwhile, this may be wrong; the count will tell.
+        // If another thread takes `top` meanwhile, `below` may be wrong. The count in `FREE` has
+        // changed then, so the exchange fails and is tried again.
         Some(counted(free, top.below.load(Ordering::Relaxed)))
     });
     if let Ok(free) = taken {
@@ -191,7 +193,7 @@ fn take_slot() -> Option<(&'static HandleSlot, usize)> {
     Some((slot(index)?, index))
 }
 
-/// Gives a slot back.
+/// Pushes a slot onto the stack of free slots.
 fn return_slot(slot: &HandleSlot, index: usize) {
     let mut free = FREE.load(Ordering::Relaxed);
     loop {
@@ -204,31 +206,31 @@ fn return_slot(slot: &HandleSlot, index: usize) {
     }
 }
 
-/// The value of `FREE` that comes after this one, with this slot on top.
+/// Returns the value of `FREE` that follows `free`, with slot `top` (index plus one) on top.
 fn counted(free: u64, top: u32) -> u64 {
     (free & !u64::from(u32::MAX)).wrapping_add(1 << 32) | u64::from(top)
 }
 
-/// How many handles are open: a program that closes all it opens ends with none.
+/// Returns how many handles are open. A program that closes all that it opens ends with zero.
 pub fn open_handles() -> usize {
     OPEN_HANDLES.load(Ordering::Relaxed)
 }
 
 impl<T> Handle<T> {
-    /// No object.
+    /// The null handle, which refers to no object.
     pub const NULL: Handle<T> = Handle { number: 0, kind: PhantomData };
 
-    /// True for the null pointer.
+    /// Returns true for the null pointer.
     pub fn is_null(self) -> bool {
         self.number == 0
     }
 
-    /// The number behind it, to keep.
+    /// Returns the handle as a number that can be stored.
     pub fn number(self) -> usize {
         self.number
     }
 
-    /// A handle that was kept as a number.
+    /// Returns the handle that was stored as a number.
     pub fn from_number(number: usize) -> Self {
         Handle { number, kind: PhantomData }
     }
@@ -245,7 +247,7 @@ impl<T> Handle<T> {
 }
 
 impl<T: HandleKind> Handle<T> {
-    /// A new handle on an object; null if a million are open.
+    /// Creates a handle on an object. Returns null if no slot is free (2^20 handles are open).
     pub fn new(object: T) -> Self {
         Self::with_bits(object, 0)
     }
@@ -254,9 +256,10 @@ impl<T: HandleKind> Handle<T> {
         let Some((slot, index)) = take_slot() else {
             return Self::NULL;
         };
-        // SAFETY: the slot is not open and was taken from the free list: nobody else is here.
+        // SAFETY: the slot is not open and was taken from the free list: no other thread uses it.
         unsafe { *slot.object.get() = Some(object.pack()) };
-        // Who reads these bits by a handle that has ended sees the new generation behind them.
+        // A thread that reads these bits through the slot's previous handle then sees the new
+        // generation, and drops them.
         slot.bits.store(bits, Ordering::Release);
         let generation = slot.state.load(Ordering::Relaxed) >> 32;
         slot.state.store(generation << 32 | OPEN | 1, Ordering::Release);
@@ -265,7 +268,8 @@ impl<T: HandleKind> Handle<T> {
         Handle { number, kind: PhantomData }
     }
 
-    /// The object, for as long as the answer is held.
+    /// Pins the object, which stays for as long as the result is held. Fails if the handle is not
+    /// open or of another kind.
     #[inline]
     pub fn pin(self) -> Result<Pinned<T>> {
         self.try_pin().ok_or_else(|| self.refusal())
@@ -291,7 +295,7 @@ impl<T: HandleKind> Handle<T> {
             }
         }
         let pin = HandlePin { slot, index };
-        // SAFETY: it is pinned, so nobody changes or drops it before `pin` is dropped.
+        // SAFETY: the slot is pinned: the object is not changed or dropped before `pin` is.
         let object = unsafe { &*slot.object.get() };
         let object: *const T = object.as_ref().and_then(T::unpack)?;
         Some(Pinned { object, pin })
@@ -304,10 +308,10 @@ impl<T: HandleKind> Handle<T> {
             .advise("pass what was created and is not destroyed yet")
     }
 
-    /// Ends the handle; the object goes with its last pin. Does nothing if it has ended already,
-    /// or never was one of this kind.
+    /// Closes the handle; the object is dropped with its last pin. Does nothing if the handle is
+    /// closed already or of another kind.
     pub fn close(self) {
-        // Pinned while it is checked: the kind is known, and the slot can't be another's.
+        // With the pin the kind is known, and the slot can't be taken for another object.
         let Some(pinned) = self.try_pin() else { return };
         let closed = pinned.pin.slot.state.fetch_and(!OPEN, Ordering::AcqRel);
         if closed & OPEN != 0 {
@@ -318,12 +322,12 @@ impl<T: HandleKind> Handle<T> {
 }
 
 impl<T: Plain> Handle<T> {
-    /// A new handle on an object whose bits are all zero.
+    /// Creates a handle on an object whose bits are all zero.
     pub fn new_plain(object: T) -> Self {
         Self::with_bits(object, T::TAG << TAG_SHIFT)
     }
 
-    /// The bits, which cost three loads.
+    /// Reads the bits without a pin, in three atomic loads and the lookup of the slot.
     #[inline]
     pub fn bits(self) -> Result<u64> {
         let read = || {
@@ -333,14 +337,14 @@ impl<T: Plain> Handle<T> {
                 return None;
             }
             let bits = slot.bits.load(Ordering::Acquire);
-            // The same generation before and behind: they are this object's.
+            // The generation was the same before and after, so the bits are this object's.
             let same = is_open(slot.state.load(Ordering::Relaxed));
             (same && bits >> TAG_SHIFT == T::TAG).then_some(bits & !(T::TAG << TAG_SHIFT))
         };
         read().ok_or_else(|| self.refusal())
     }
 
-    /// Sets or clears some of the bits.
+    /// Sets the bits `which` if `on`, else clears them.
     pub fn set_bits(self, which: u64, on: bool) -> Result<()> {
         let pinned = self.pin()?;
         let bits = &pinned.pin.slot.bits;
@@ -369,22 +373,22 @@ impl Drop for HandlePin {
 }
 
 impl HandlePin {
-    /// Takes the object out and moves the generation on.
+    /// Drops the object, increments the generation and returns the slot to the free list.
     #[cold]
     fn vacate(&self, generation: u64) {
         std::sync::atomic::fence(Ordering::Acquire);
-        // SAFETY: the last pin is gone and the handle is closed, so nobody can pin it again.
+        // SAFETY: the last pin is gone and the handle is closed, so no thread can pin it again.
         let object = unsafe { (*self.slot.object.get()).take() };
         self.slot.state.store((generation + 1) << 32, Ordering::Release);
         if generation < LAST_GENERATION {
             return_slot(self.slot, self.index);
         }
-        // Last: this may close a database, or call a destructor of C that creates handles.
+        // Last, because this may close a database or call a destructor of C that creates handles.
         drop(object);
     }
 }
 
-/// An object that stays while this is held.
+/// A pinned object, which stays for as long as this is held.
 pub struct Pinned<T> {
     object: *const T,
     pin: HandlePin,
@@ -395,7 +399,7 @@ impl<T> Deref for Pinned<T> {
 
     #[inline]
     fn deref(&self) -> &T {
-        // SAFETY: the pin keeps it.
+        // SAFETY: the pin keeps the object.
         unsafe { &*self.object }
     }
 }

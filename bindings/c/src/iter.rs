@@ -1,9 +1,9 @@
-//! Iterators: a cursor of the engine and what C may still look at. One call at a time; calls from
-//! several threads wait for each other.
+//! Iterators: a cursor of the engine, and the key and value that C may still read. Calls from
+//! several threads on one iterator wait for each other.
 //!
-//! What `leveldb_iter_key` and `leveldb_iter_value` return is the iterator's own and stays until
+//! The results of `leveldb_iter_key` and `leveldb_iter_value` belong to the iterator and stay until
 //! it moves or is destroyed. An error makes the iterator invalid until the next seek, so that a
-//! loop over it ends, and `leveldb_iter_get_error` tells it.
+//! loop over it ends; `leveldb_iter_get_error` returns the error.
 
 use crate::border::{Bytes, ErrPtr, Out};
 use crate::db::Database;
@@ -23,13 +23,13 @@ pub struct Iter {
 }
 
 struct IterState {
-    /// None if it could not be made: `error` says why.
+    /// `None` if it could not be created; `error` holds the reason.
     cursor: Option<Cursor>,
     error: Option<Error>,
-    /// Kept for C since the last move.
+    /// The key that C was given since the last move.
     key: Option<Vec<u8>>,
     value: Option<Value>,
-    /// A buffer to use again.
+    /// A buffer that is reused for the next key.
     spare: Vec<u8>,
 }
 
@@ -88,7 +88,7 @@ impl IterState {
     }
 }
 
-/// An iterator over a keyspace. One that can't be made says so when asked for its error.
+/// Creates an iterator over a keyspace. If that fails the iterator is invalid and holds the error.
 pub fn create(keyspace: Result<&Keyspace>, settings: Handle<ReadSettings>) -> Handle<Iter> {
     let cursor = keyspace.and_then(|keyspace| {
         let mut read = read_options(settings)?;
@@ -113,7 +113,7 @@ pub fn create(keyspace: Result<&Keyspace>, settings: Handle<ReadSettings>) -> Ha
     Handle::new(Iter { state: OfProcess::new(Mutex::new(state)) })
 }
 
-/// Runs a call on an iterator.
+/// Runs `body` on the locked state of an iterator; returns `nothing` if the handle is refused.
 fn with<T>(iter: Handle<Iter>, nothing: T, body: impl FnOnce(&mut IterState) -> T) -> T {
     quiet(nothing, || {
         let iter = iter.pin()?;
@@ -122,7 +122,7 @@ fn with<T>(iter: Handle<Iter>, nothing: T, body: impl FnOnce(&mut IterState) -> 
     })
 }
 
-/// Stands on the last key at or before this one.
+/// Moves the iterator to the last key that is at or before `key`.
 pub fn seek_for_prev(iter: Handle<Iter>, key: Bytes, len: usize) {
     with(iter, (), |state| state.run(|cursor| cursor.seek_for_prev(key.key(len)?)));
 }
@@ -180,7 +180,7 @@ extern "C" fn leveldb_iter_prev(iter: Handle<Iter>) {
     with(iter, (), |state| state.step(Cursor::prev));
 }
 
-/// Where C finds these bytes; null and length zero for none.
+/// Returns a pointer to `bytes` and their length at `len`; null and zero if there are none.
 fn lend(bytes: Option<&[u8]>, len: Out<usize>) -> *const c_char {
     len.set(bytes.map_or(0, <[u8]>::len));
     bytes.map_or(ptr::null(), |bytes| bytes.as_ptr().cast())

@@ -1,14 +1,14 @@
-//! CleaveDB for C: every function of LevelDB's `leveldb/c.h`, and CleaveDB's own in the same
-//! style. `include/` says what each does; here is how.
+//! The C library of CleaveDB: every function of LevelDB's `leveldb/c.h`, and CleaveDB's own in the
+//! same style. The headers in `include/` document the functions for callers.
 //!
 //! ```text
 //! C ──► guard.rs (no panic crosses) ──► border.rs (pointers → slices, strings, errors)
 //!         ──► handle.rs (numbers → objects, checked) ──► the engine
 //! ```
-//! C never holds a pointer to anything of ours: what looks like one is a number with a generation,
-//! so a handle that is null, closed twice, used after its end or of another kind is noticed and
-//! refused. `unsafe` stands where C is trusted (`border.rs`, and the callbacks in `comparator.rs`
-//! and `filter.rs`) and where handles are looked up without a lock (`handle.rs`).
+//! C never holds a pointer to an object of this library. A handle is a number with a generation, so
+//! a handle that is null, closed twice, used after its close or of another kind is detected and
+//! refused. `unsafe` is used where C must be trusted (`border.rs`, and the callbacks in
+//! `comparator.rs` and `filter.rs`) and where handles are looked up without a lock (`handle.rs`).
 
 #![expect(unsafe_code, reason = "the border to C; where it stands is said above")]
 

@@ -1,4 +1,4 @@
-//! Calls on whole databases: compact, destroy, repair; and the version they are compatible with.
+//! Calls on whole databases (compact, destroy, repair), and the version of LevelDB's interface.
 
 use crate::border::{Bytes, ErrPtr, Text};
 use crate::db::Database;
@@ -9,7 +9,7 @@ use engine::Db;
 use std::ffi::c_int;
 use std::ops::Bound;
 
-/// LevelDB's version whose interface this is.
+/// The major version of the LevelDB release whose interface this is.
 const MAJOR: c_int = 1;
 const MINOR: c_int = 23;
 

@@ -1,5 +1,5 @@
 //! The option types. `docs/from-leveldb.md` has the table of what each option of LevelDB means
-//! here; those of LevelDB are kept within the engine's bounds, as LevelDB keeps them in its own.
+//! here. LevelDB's numbers are clamped to the engine's bounds, as LevelDB clamps them to its own.
 
 use crate::cache::Cache;
 use crate::comparator::{BYTEWISE, CComparator, ComparatorHandle};
@@ -22,7 +22,7 @@ pub struct DbOptions {
     settings: Mutex<Settings>,
 }
 
-/// A change of a keyspace's settings: what was not set keeps the value it has on disk.
+/// A change of a keyspace's settings. A field that is `None` keeps its value on disk.
 #[derive(Default, Clone)]
 pub struct KeyspaceChanges {
     pub separation: Option<Separation>,
@@ -36,7 +36,7 @@ pub struct KeyspaceChanges {
 }
 
 impl KeyspaceChanges {
-    /// Changes what was set of a keyspace, for good. One that is only read needs none of it.
+    /// Stores the changes in the keyspace on disk. Does nothing if the database is read-only.
     pub fn store(&self, db: &Db, keyspace: &Keyspace) -> Result<()> {
         if db.options().read_only {
             return Ok(());
@@ -46,7 +46,7 @@ impl KeyspaceChanges {
         keyspace.set_options(options)
     }
 
-    /// Changes what was set.
+    /// Applies the changes to `options`.
     pub fn apply(&self, options: &mut KeyspaceOptions) {
         fn set<T: Clone>(place: &mut T, value: &Option<T>) {
             if let Some(value) = value {
@@ -65,13 +65,13 @@ impl KeyspaceChanges {
     }
 }
 
-/// What was set.
+/// The settings that C has made.
 pub struct Settings {
     pub options: Options,
     pub keyspace: KeyspaceChanges,
     comparator: Option<Arc<CComparator>>,
     filter: Option<Arc<CFilter>>,
-    /// A setter was given what can't be: told by the opening.
+    /// The first error of a setter, which opening returns.
     error: Option<Error>,
 }
 
@@ -83,7 +83,7 @@ impl DbOptions {
         DbOptions { settings: Mutex::new(settings) }
     }
 
-    /// Changes what was set; an error is kept for the opening.
+    /// Changes the settings. An error is kept for opening.
     pub fn change(&self, change: impl FnOnce(&mut Settings) -> Result<()>) {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = change(&mut settings) {
@@ -91,12 +91,12 @@ impl DbOptions {
         }
     }
 
-    /// What was set for a keyspace.
+    /// Returns the changes of a keyspace's settings.
     pub fn keyspace_changes(&self) -> KeyspaceChanges {
         self.settings.lock().unwrap_or_else(PoisonError::into_inner).keyspace.clone()
     }
 
-    /// A builder with these options.
+    /// Returns a builder with these options, or the first error of a setter.
     pub fn builder(&self, path: &Path) -> Result<Builder> {
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(error) = &settings.error {
@@ -114,7 +114,8 @@ impl DbOptions {
         Ok(builder)
     }
 
-    /// Programs compare what LevelDB says when a database is there, or not, against their will.
+    /// Returns `error` in LevelDB's words if a database exists, or does not exist, contrary to the
+    /// options. Programs compare these messages.
     fn as_leveldb_says(&self, error: Error, path: &Path) -> Error {
         let expected = [ErrorKind::NotFound, ErrorKind::AlreadyExists];
         if !expected.contains(&error.kind()) || error.file() != Some(path) {
@@ -131,7 +132,7 @@ impl DbOptions {
         Error::invalid_argument(format!("{}: {wish}", path.display()))
     }
 
-    /// Opens the database at `path`; its keyspace `default` takes over what was set.
+    /// Opens the database at `path` and stores the changes in its keyspace `default`.
     pub fn open(&self, path: &Path) -> Result<Db> {
         let db = self.builder(path)?.open().map_err(|error| self.as_leveldb_says(error, path))?;
         self.keyspace_changes().store(&db, &db.default_keyspace())?;
@@ -139,7 +140,7 @@ impl DbOptions {
     }
 }
 
-/// Runs a setter.
+/// Runs a setter. Does nothing if the handle is refused.
 pub fn set(options: Handle<DbOptions>, change: impl FnOnce(&mut Settings) -> Result<()>) {
     quiet((), || {
         options.pin()?.change(change);
@@ -147,7 +148,7 @@ pub fn set(options: Handle<DbOptions>, change: impl FnOnce(&mut Settings) -> Res
     });
 }
 
-/// LevelDB's unsigned numbers, within bounds.
+/// Clamps an unsigned number of LevelDB to the bounds `low` and `high`.
 fn within(value: usize, low: u64, high: u64) -> u64 {
     (value as u64).clamp(low, high)
 }
@@ -214,15 +215,15 @@ extern "C" fn leveldb_options_set_error_if_exists(options: Handle<DbOptions>, va
     });
 }
 
-/// Everything is checked always.
+/// Does nothing: checksums are always verified.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_paranoid_checks(_: Handle<DbOptions>, _: u8) {}
 
-/// There is one environment.
+/// Does nothing: there is only one environment.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_env(_: Handle<DbOptions>, _: Handle<Environment>) {}
 
-/// LevelDB has no function that makes a logger.
+/// Does nothing: LevelDB's interface has no function that creates a logger.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_info_log(_: Handle<DbOptions>, _: *mut c_void) {}
 
@@ -261,7 +262,7 @@ extern "C" fn leveldb_options_set_block_size(options: Handle<DbOptions>, bytes: 
     });
 }
 
-/// Part of the table format here.
+/// Does nothing: the table format fixes the restart interval.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_block_restart_interval(_: Handle<DbOptions>, _: c_int) {}
 
@@ -273,7 +274,7 @@ extern "C" fn leveldb_options_set_max_file_size(options: Handle<DbOptions>, byte
     });
 }
 
-/// None, or whatever else LevelDB has: lz4 stands for all.
+/// Sets the compression: none for 0, and lz4 for every other codec of LevelDB.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_options_set_compression(options: Handle<DbOptions>, kind: c_int) {
     set(options, |settings| {
@@ -282,25 +283,25 @@ extern "C" fn leveldb_options_set_compression(options: Handle<DbOptions>, kind: 
     });
 }
 
-/// The options of a read as C holds them. The bits of its handle say what is not as usual.
+/// The options of a read as C holds them. The bits of the handle hold the common settings.
 #[derive(Default)]
 pub struct ReadSettings {
-    /// The number of a snapshot's handle; it is looked up when it is used.
+    /// The number of a snapshot's handle, or zero. It is looked up by each read.
     snapshot: AtomicUsize,
-    /// What only cursors know.
+    /// The settings that only cursors have.
     pub cursor: Mutex<CursorSettings>,
 }
 
-/// Blocks that are read are not kept in the cache.
+/// Bit: blocks that are read are not put into the cache.
 const NO_FILL: u64 = 1;
-/// There is a snapshot to read at.
+/// Bit: a snapshot was set.
 const AT_SNAPSHOT: u64 = 2;
 
 impl Plain for ReadSettings {
     const TAG: u64 = 1;
 }
 
-/// What `cleavedb/c.h` adds for cursors.
+/// The settings of cursors that `cleavedb/c.h` adds.
 #[derive(Default, Clone)]
 pub struct CursorSettings {
     pub no_read_ahead: bool,
@@ -309,7 +310,7 @@ pub struct CursorSettings {
     pub prefix: Option<Vec<u8>>,
 }
 
-/// How a read is done.
+/// Returns the engine's read options. Fails if the handle, or that of the snapshot, is not open.
 #[inline]
 pub fn read_options(handle: Handle<ReadSettings>) -> Result<ReadOptions> {
     let bits = handle.bits()?;
@@ -343,7 +344,7 @@ extern "C" fn leveldb_readoptions_destroy(options: Handle<ReadSettings>) {
     });
 }
 
-/// Everything is verified always.
+/// Does nothing: checksums are always verified.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_readoptions_set_verify_checksums(_: Handle<ReadSettings>, _: u8) {}
 
@@ -363,23 +364,23 @@ extern "C" fn leveldb_readoptions_set_snapshot(
     });
 }
 
-/// The options of a write as C holds them. The bits of its handle say what is not as usual.
+/// The options of a write as C holds them. The bits of the handle hold the common settings.
 #[derive(Default)]
 pub struct WriteSettings {
-    /// What `cleavedb/c.h` adds.
+    /// The durability that `cleavedb/c.h` sets; it takes precedence over LevelDB's `sync`.
     own: Mutex<Option<Durability>>,
 }
 
-/// Acknowledged once it is on the device.
+/// Bit: a write is acknowledged once it is on the device.
 const SYNC: u64 = 1;
-/// There is a durability of our own.
+/// Bit: `own` is set.
 const OWN: u64 = 2;
 
 impl Plain for WriteSettings {
     const TAG: u64 = 2;
 }
 
-/// How a write is done.
+/// Returns the engine's write options. Fails if the handle is not open.
 #[inline]
 pub fn write_options(handle: Handle<WriteSettings>) -> Result<WriteOptions> {
     let bits = handle.bits()?;
@@ -391,7 +392,7 @@ pub fn write_options(handle: Handle<WriteSettings>) -> Result<WriteOptions> {
     Ok(WriteOptions::new().durability(durability))
 }
 
-/// Sets what LevelDB has no word for.
+/// Sets a durability, which LevelDB does not have; `None` restores that of the database.
 pub fn set_durability(handle: Handle<WriteSettings>, durability: Option<Durability>) -> Result<()> {
     *handle.pin()?.own.lock().unwrap_or_else(PoisonError::into_inner) = durability;
     handle.set_bits(OWN, durability.is_some())

@@ -1,4 +1,4 @@
-//! What a database says about itself under LevelDB's names.
+//! Properties and approximate sizes of a database, under LevelDB's names.
 
 use crate::border::{Array, Bytes, Out, Text, copy_text};
 use crate::db::Database;
@@ -13,7 +13,7 @@ fn of_default(stats: &Stats) -> Option<&KeyspaceStats> {
     stats.keyspaces.iter().find(|keyspace| keyspace.name == engine::DEFAULT_KEYSPACE)
 }
 
-/// LevelDB's table of levels, and below it what the engine tells.
+/// Returns LevelDB's table of levels, followed by the engine's statistics.
 fn levels_and_stats(stats: &Stats) -> String {
     let mut text = String::from("Level  Files Size(MB)\n---------------------\n");
     let levels = of_default(stats).map_or(&[][..], |keyspace| &keyspace.levels);
@@ -25,7 +25,7 @@ fn levels_and_stats(stats: &Stats) -> String {
     text
 }
 
-/// Every table as LevelDB lists them: file, size, range of keys.
+/// Lists every table in LevelDB's form: file, size and range of keys.
 fn tables(db: &Database) -> Result<String> {
     let listed = db.keyspace()?.tables();
     let mut text = String::new();
@@ -44,7 +44,7 @@ fn memory(stats: &Stats) -> u64 {
     memtables + stats.cache_bytes + stats.pinned_bytes
 }
 
-/// The property of this name; `None` if there is none.
+/// Returns the property of this name, or `None` if there is no such property.
 fn property(db: &Database, name: &str) -> Result<Option<String>> {
     let Some(name) = name.strip_prefix("leveldb.") else { return Ok(None) };
     if let Some(level) = name.strip_prefix("num-files-at-level") {
@@ -82,7 +82,7 @@ extern "C" fn leveldb_approximate_sizes(
     sizes: Out<u64>,
 ) {
     let count = usize::try_from(num_ranges).unwrap_or(0);
-    // A size for every range whatever happens: C reads them all.
+    // Every range gets a size, even if the call fails, because C reads them all.
     (0..count).for_each(|index| sizes.set_at(index, 0));
     quiet((), || {
         let starts = range_start_key.items(count, "the starts")?;
@@ -95,7 +95,7 @@ extern "C" fn leveldb_approximate_sizes(
             let start = starts[index].key(start_lengths[index])?;
             keyspace.approximate_size(start..limits[index].key(limit_lengths[index])?)
         };
-        // A range that can't be has no size; the others do.
+        // An invalid range has size zero; the others are computed.
         (0..count).for_each(|index| sizes.set_at(index, size(index).unwrap_or(0)));
         Ok(())
     });

@@ -1,4 +1,4 @@
-//! Snapshots: a pinned moment of all keyspaces. One that outlives its database only holds memory.
+//! Snapshots of all keyspaces. A snapshot that outlives its database holds only memory.
 
 use crate::db::Database;
 use crate::fork::OfProcess;
@@ -8,7 +8,7 @@ use engine::Snapshot;
 
 /// A snapshot as C holds it.
 pub struct SnapshotHandle {
-    /// What to read at.
+    /// The engine's snapshot.
     pub snapshot: OfProcess<Snapshot>,
 }
 
@@ -20,7 +20,7 @@ extern "C" fn leveldb_create_snapshot(db: Handle<Database>) -> Handle<SnapshotHa
     })
 }
 
-/// The database is named for LevelDB's sake; it may be closed already.
+/// Releases a snapshot. The database is an argument because LevelDB has it; it may be closed.
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_release_snapshot(_: Handle<Database>, snapshot: Handle<SnapshotHandle>) {
     quiet((), || {

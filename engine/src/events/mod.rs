@@ -1,6 +1,5 @@
-//! Floor 0: what a database tells while it works. Every event goes to the program's own
-//! [`EventListener`], if it has one, and to `tracing`. Without either an event costs a branch and
-//! an atomic load.
+//! Floor 0: the events of a database. Every event goes to the program's own [`EventListener`], if
+//! it has one, and to `tracing`. Without either, an event costs a branch and an atomic load.
 
 mod trace;
 
@@ -12,8 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// An operation of a user that took longer than
-/// [`Options::slow_operation`](crate::Options::slow_operation) allows.
+/// The kind of an operation in [`Event::SlowOperation`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OperationKind {
@@ -26,7 +24,7 @@ pub enum OperationKind {
 }
 
 impl OperationKind {
-    /// Its name in events.
+    /// Returns the name of the operation in events.
     pub fn name(self) -> &'static str {
         match self {
             OperationKind::Get => "get",
@@ -41,7 +39,7 @@ impl OperationKind {
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are named for what they are, with their unit above")]
 pub enum Event {
-    /// The database was opened: what recovery replayed, and what a crash had torn off the log.
+    /// The database was opened. `torn_bytes` is the length of the log's torn tail.
     Opened {
         path: PathBuf,
         replayed_records: u64,
@@ -49,15 +47,15 @@ pub enum Event {
         torn_bytes: u64,
         took: Duration,
     },
-    /// The database was closed; `error` says why what was committed could not be made durable.
+    /// The database was closed. `error` is the reason if commits could not be made durable.
     Closed { path: PathBuf, error: Option<Error> },
-    /// Memtables are being written to a table of L0.
+    /// A flush of memtables to a table of L0 began.
     FlushBegun { keyspace: String },
-    /// A flush ended with a table of this size.
+    /// A flush ended with a table of `bytes_written` bytes.
     FlushEnded { keyspace: String, bytes_written: u64, took: Duration },
-    /// Tables of this level, and those below that overlap them, are being merged.
+    /// A compaction began: tables of `level` are merged with those below that overlap them.
     CompactionBegun { keyspace: String, level: usize, bytes: u64 },
-    /// A compaction ended. `moved`: its table went down as it was, and nothing was written.
+    /// A compaction ended. `moved` means a trivial move, for which nothing was written.
     CompactionEnded {
         keyspace: String,
         level: usize,
@@ -66,26 +64,26 @@ pub enum Event {
         moved: bool,
         took: Duration,
     },
-    /// Value GC listed what is live.
+    /// A liveness scan of value GC ended.
     LivenessScanEnded { entries: u64, took: Duration },
-    /// Value GC moved what was live in some segments, and freed those.
+    /// Value GC moved the live records of some segments and freed the segments.
     SegmentsRelocated { segments: u64, bytes_moved: u64, bytes_freed: u64, took: Duration },
-    /// A rule begins to hold writers up.
+    /// A write stall began, by the rule `reason`.
     StallBegun { reason: StallReason },
-    /// The rule holds nobody up any more, as the next write noticed.
+    /// A write stall has ended. This is noticed, and emitted, by the next write.
     StallEnded { reason: StallReason, took: Duration },
-    /// A background job failed; it will be tried again.
+    /// A background job failed and will be tried again.
     BackgroundError { error: Error },
-    /// The database turned read-only for as long as it is open.
+    /// The database turned read-only and stays so until it is reopened.
     TurnedReadOnly { error: Error },
     /// An operation took longer than [`Options::slow_operation`](crate::Options::slow_operation).
     SlowOperation { operation: OperationKind, keyspace: String, took: Duration },
 }
 
-/// Gets every [`Event`] of a database, on the thread on which it happens.
+/// Receives every [`Event`] of a database, on the thread on which it happens.
 ///
-/// A listener should be quick, as the database waits for it, and must not call the database. If it
-/// panics it gets no more events, and `tracing` is told.
+/// A listener should be quick, because the database waits for it, and must not call the database.
+/// If it panics, it gets no more events and an error is emitted to `tracing`.
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("event-listener");
@@ -111,11 +109,11 @@ pub enum Event {
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 pub trait EventListener: Send + Sync {
-    /// Something happened.
+    /// Receives an event.
     fn on_event(&self, event: &Event);
 }
 
-/// Where the events of one database go.
+/// The destinations of the events of one database.
 #[derive(Default)]
 pub struct Events {
     listener: Option<Arc<dyn EventListener>>,
@@ -123,12 +121,12 @@ pub struct Events {
 }
 
 impl Events {
-    /// To `tracing`, and to this listener.
+    /// Creates the destinations: `tracing` and `listener`, if there is one.
     pub fn new(listener: Option<Arc<dyn EventListener>>) -> Self {
         Events { listener, has_panicked: AtomicBool::new(false) }
     }
 
-    /// Tells of an event.
+    /// Emits an event to `tracing` and to the listener.
     pub fn emit(&self, event: Event) {
         trace::tell(&event);
         let Some(listener) = &self.listener else { return };
@@ -136,7 +134,7 @@ impl Events {
             return;
         }
         // A defect in the listener must end neither a background thread nor writing. The listener
-        // is not called again, so nobody sees what it left half done.
+        // is not called again after a panic, so its half-changed state is never used.
         if catch_unwind(AssertUnwindSafe(|| listener.on_event(&event))).is_err() {
             self.has_panicked.store(true, Ordering::Relaxed);
             tracing::error!("the event listener panicked and gets no more events");
@@ -158,7 +156,8 @@ mod tests {
         }
     }
 
-    /// A panic of a listener in a background thread would turn the database read-only.
+    /// Guards against a panic of the listener that reaches the database: in a background thread it
+    /// would turn the database read-only.
     #[test]
     fn a_listener_that_panicked_is_not_called_again() {
         let listener = Arc::new(PanicsAtTheSecond::default());

@@ -1,9 +1,9 @@
-//! Events as those of `tracing`, with their fields; the target is `cleavedb`.
+//! Translation of events to those of `tracing`, with their fields; the target is `cleavedb`.
 
 use super::Event;
 use tracing::{debug, error, info, warn};
 
-/// Hands an event to the subscriber of `tracing`, if the program has one.
+/// Emits an event to the subscriber of `tracing`, if the program has one.
 pub(super) fn tell(event: &Event) {
     match event {
         Event::Opened { path, replayed_records, replayed_bytes, torn_bytes, took } => info!(
@@ -29,7 +29,7 @@ pub(super) fn tell(event: &Event) {
     }
 }
 
-/// The events of flushes, compactions, value GC and write stalls.
+/// Emits the events of flushes, compactions, value GC and write stalls.
 fn tell_of_work(event: &Event) {
     match event {
         Event::FlushBegun { keyspace } => debug!(target: "cleavedb", keyspace, "flush begun"),
