@@ -1,4 +1,4 @@
-//! What is read from a disk takes no more memory than it can be worth.
+//! Checks that what is read from a disk takes no more memory than its content can be worth.
 
 use crate::version::edit::{Change, Edit};
 use crate::{Db, ErrorKind, KeyspaceOptions, doc_dir};
@@ -34,7 +34,7 @@ fn i7_sparse_files_are_refused_and_take_no_memory() {
         let error = crate::open(&dir).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Corruption, "{error}");
         assert_eq!(error.file(), Some(&*path), "{error}");
-        // The repair sets it aside and goes by what else there is.
+        // The repair sets the file aside and uses the others.
         assert_eq!(Db::repair(&dir).unwrap().keys, 1);
     }
 }
@@ -45,7 +45,7 @@ fn i7_a_record_that_only_claims_to_be_long_is_not_taken_into_memory() {
     let path = manifest(&dir);
     let end = std::fs::metadata(&path).unwrap().len();
     let file = OpenOptions::new().write(true).open(&path).unwrap();
-    // A crash in the middle of an append can leave just this.
+    // A crash in the middle of an append can leave exactly this.
     let claimed = 3 << 20;
     file.write_all_at(&u32::to_le_bytes(claimed), end).unwrap();
     file.write_all_at(&u32::to_le_bytes(12345), end + 4).unwrap();

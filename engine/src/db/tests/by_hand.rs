@@ -1,4 +1,4 @@
-//! Relocating segments without value GC: as it does, but in the simplest way.
+//! Relocates segments without value GC: with the same results, but in the simplest way.
 
 use crate::base::checksum::{checksum32, seed};
 use crate::base::entry::Slot;
@@ -16,16 +16,16 @@ use crate::version::view::View;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A pointer in a table that somebody can still see.
+/// A pointer in a table that some read can still see.
 pub(crate) struct LivePointer {
     pub(crate) key: Vec<u8>,
     pub(crate) stored: ValuePointer,
-    /// Its segment, and its place there.
+    /// The segment that the record is in, and its place there.
     segment: Arc<Segment>,
     pub(crate) place: ValuePointer,
 }
 
-/// The live pointers of the default keyspace in key order, and the others.
+/// Returns the live pointers of the default keyspace in key order, and the others.
 pub(crate) fn pointers(db: &Db) -> (Vec<LivePointer>, Vec<ValuePointer>) {
     let view = view(db);
     let mut readers: Vec<SeqNo> = db.core.snapshots.list();
@@ -63,12 +63,12 @@ pub(crate) fn view(db: &Db) -> Arc<View> {
     view
 }
 
-/// The sealed segments that tables name or relocations lead to.
+/// Returns the sealed segments that tables name or relocations lead to.
 pub(crate) fn homes(db: &Db) -> BTreeSet<SegmentId> {
     pointers(db).0.iter().map(|pointer| pointer.place.segment).collect()
 }
 
-/// A sorted segment, a frame for each record; returns the new places and the length.
+/// Writes a sorted segment with a frame for each record; returns the new places and the length.
 fn write_sorted(
     db: &Db,
     id: SegmentId,
@@ -122,8 +122,8 @@ fn write_relocation(
     writer.finish().unwrap()
 }
 
-/// Moves the live records of `victims` to a new sorted segment, but for those of the keys in
-/// `forgotten`, which is what value GC must never do.
+/// Moves the live records of `victims` to a new sorted segment, except those of the keys in
+/// `forgotten`: leaving out a live record is what value GC must never do.
 pub(crate) fn relocate(db: &Db, victims: &BTreeSet<SegmentId>, forgotten: &[&[u8]]) -> SegmentId {
     let target = SegmentId(db.core.set.allocate().unwrap());
     let epoch = 0x5eed ^ target.0;
@@ -132,7 +132,8 @@ pub(crate) fn relocate(db: &Db, victims: &BTreeSet<SegmentId>, forgotten: &[&[u8
     let forgets = |pointer: &LivePointer| forgotten.contains(&pointer.key.as_slice());
     let moved: Vec<&LivePointer> = live.iter().filter(is_victim).collect();
     let (places, length) = write_sorted(db, target, epoch, &moved);
-    // What tables name goes by the stored pointer: a relocation that led to a victim is composed.
+    // Relocations are keyed by the pointers that tables store, so one that led to a victim is
+    // rewritten to lead straight to the new place.
     let mut relocations: BTreeMap<SegmentId, BTreeMap<u64, ValuePointer>> =
         victims.iter().map(|&victim| (victim, BTreeMap::new())).collect();
     let version = db.core.set.current();

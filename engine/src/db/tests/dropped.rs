@@ -1,21 +1,21 @@
-//! What is left of a keyspace that was dropped, for those who keep a handle on it.
+//! Checks what is left of a dropped keyspace for those who keep a handle on it.
 
 use super::relocated::open;
 use super::snapshots::{put, settle};
 use crate::doc_dir;
 use crate::version::files::names;
 
-/// A handle held what was in memory, the segments that led to, and the version of that moment, and
-/// with it every file that was freed since: it can be kept for ever.
+/// Guards against a leak: a handle on a dropped keyspace held the memtables, the segments they lead
+/// to, and the version of that moment with every file freed since, for as long as it was kept.
 #[test]
 fn i05_a_handle_on_what_was_dropped_keeps_nothing() {
     let dir = doc_dir("dropped-handle");
     let db = open(&dir);
     let doomed = db.create_keyspace("doomed").unwrap();
-    // Waiting in a memtable, whose values are in the log.
+    // These entries wait in a memtable; their values are in the log.
     (0..100).for_each(|number| doomed.put(format!("{number:03}"), vec![1; 500]).unwrap());
     (0..100).for_each(|number| put(&db, &format!("{number:03}"), 1));
-    // Not the one that may be prepared to come next.
+    // The bound leaves out a spare segment behind the active one.
     let active = db.core.committer.hold().active.as_ref().map(|active| active.id());
     let segments = db.core.set.current().segments.clone();
     let old: Vec<_> = segments.keys().copied().filter(|&id| Some(id) <= active).collect();

@@ -1,4 +1,4 @@
-//! The head of the log where no flush moves it.
+//! Checks that the head of the log moves where no flush moves it.
 
 use super::relocated::open;
 use super::snapshots::{close_segment, put};
@@ -10,7 +10,7 @@ fn move_head(db: &Db) -> bool {
     flush::move_head(db.core.background.context(), &db.core.committer).unwrap()
 }
 
-/// Closed segments that replay would read still.
+/// Returns the number of sealed segments that replay would still read.
 fn tail(db: &Db) -> usize {
     let version = db.core.set.current();
     let sealed = version.segments.iter().filter(|(_, live)| live.sealed.is_some());

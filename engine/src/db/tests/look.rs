@@ -1,4 +1,5 @@
-//! A look at new segments finds all that is live there, by the few tables that reference them.
+//! Checks that a look, a liveness scan of new segments only, finds all that is live in them through
+//! the few tables that refer to them.
 
 use super::relocated::{expect_clean, open};
 use super::snapshots::{put, settle, taken, views};
@@ -16,7 +17,7 @@ use crate::version::files::names;
 use crate::version::view::View;
 use std::collections::BTreeSet;
 
-/// What is found live in these segments, and how many entries were walked for that.
+/// Counts what is live in these segments; the result says how many entries were walked.
 fn count(db: &Db, wanted: &[SegmentId], wanted_only: bool) -> LivenessScan {
     let set: BTreeSet<SegmentId> = wanted.iter().copied().collect();
     let view_of = |view: &View| match wanted_only {
@@ -28,7 +29,7 @@ fn count(db: &Db, wanted: &[SegmentId], wanted_only: bool) -> LivenessScan {
     taken(seqno, &snapshots, &views, (wanted, wanted_only))
 }
 
-/// Segments of the log that could be freed, without those in `before`.
+/// Returns the log segments that could be freed, without those in `before`.
 fn closed(db: &Db, before: &[SegmentId]) -> Vec<SegmentId> {
     let version = db.core.set.current();
     let is_new = |id: &SegmentId| {
@@ -42,8 +43,8 @@ fn list(liveness_scan: &LivenessScan, id: SegmentId) -> &[LiveRecord] {
     liveness_scan.segments[&id].list.as_deref().expect("there was room")
 }
 
-/// A liveness scan can take longer than it takes to free a segment that was written to when it
-/// began.
+/// A liveness scan can last longer than it takes to free a segment that existed when it began, so
+/// the scan's views must not keep that segment.
 #[test]
 fn i05_a_view_for_counting_keeps_no_segment() {
     let dir = doc_dir("look-pins");
@@ -76,7 +77,7 @@ fn i06_a_look_at_new_segments_misses_nothing_that_is_live() {
     let old = closed(&db, &[]);
     let snapshot = db.snapshot();
     keys[..40].iter().for_each(|key| put(&db, key, 2));
-    // Written over before they come to a table, and after.
+    // Some keys are overwritten before the flush, some after it.
     keys[..10].iter().for_each(|key| put(&db, key, 3));
     settle(&db);
     let first = closed(&db, &old);
@@ -104,7 +105,7 @@ fn i06_a_look_at_new_segments_misses_nothing_that_is_live() {
         }
         assert!(listed.is_sorted_by_key(|record| record.rank));
     }
-    // The first ten were written over within one flush: 40 are left of 50. The snapshot sees all
+    // The first ten were overwritten within one flush, so 40 of 50 are left. The snapshot sees all
     // of them.
     let records = |liveness_scan: &LivenessScan, ids: &[SegmentId]| -> usize {
         ids.iter().map(|&id| list(liveness_scan, id).len()).sum()
@@ -122,8 +123,8 @@ fn i06_a_look_at_new_segments_misses_nothing_that_is_live() {
     expect_clean(&db);
 }
 
-/// A view is taken that is from before a flush, though the head has moved on: what the flush wrote
-/// is in no table of it yet.
+/// The views are taken before a flush moves the head on, so what the flush wrote is in none of
+/// their tables. The look must find it in their memtables.
 #[test]
 fn i06_a_look_from_before_a_flush_misses_nothing() {
     let dir = doc_dir("look-flush");
@@ -157,8 +158,9 @@ fn facts_of(id: SegmentId) -> SpaceFacts {
     SpaceFacts { segments: vec![segment], ..SpaceFacts::default() }
 }
 
-/// A liveness scan that began before a look ends behind it. What the look knew to be dead may be in
-/// a hole by then, and a relocation that reads zeroes takes the segment for damaged.
+/// A liveness scan that began before a look can end after it. Its older result must not replace the
+/// look's: what the look found dead may be in a hole by then, and a relocation that reads zeroes
+/// takes the segment for damaged.
 #[test]
 fn i06_an_older_liveness_scan_takes_nothing_back() {
     let dir = doc_dir("look-older");
@@ -187,7 +189,7 @@ fn i06_an_older_liveness_scan_takes_nothing_back() {
     let mut knowledge = Knowledge::default();
     knowledge.renew(liveness_scan.clone(), &facts, &version);
     assert_eq!(list(&knowledge.liveness_scan, id), [record]);
-    // Whoever knew that it is dead declared a hole there.
+    // Value GC that had the look's result may have declared a hole there.
     let hole = (record.offset.next_multiple_of(HOLE_UNIT), HOLE_UNIT);
     let holes = Change::Holes { segment: id, holes: [hole].into() };
     db.core.set.apply(|_| Ok(Edit::new(vec![holes])), &[], None).unwrap();

@@ -1,5 +1,5 @@
-//! Whole databases in which segments were relocated, by hand: what value GC leaves behind is read,
-//! checked, copied, opened and repaired like anything else.
+//! Tests on whole databases. In many of them segments were relocated by hand: what value GC leaves
+//! behind is read, checked, copied, opened and repaired like anything else.
 
 mod bounded;
 pub(crate) mod by_hand;

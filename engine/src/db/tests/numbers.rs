@@ -1,5 +1,5 @@
-//! Numbers in file names and in edits that no database of ours ever gave out: they change nothing
-//! about the data, whoever wrote them.
+//! Checks that numbers in file names and edits that no database of ours gave out, whoever wrote
+//! them, change nothing about the data.
 
 use crate::base::coding::Reader;
 use crate::base::error::{ErrorKind, Result};
@@ -19,7 +19,7 @@ use std::path::Path;
 const DIR: &str = "db";
 const CASES: u64 = 60;
 
-/// Numbers at which something ends.
+/// Numbers at the limits of ranges.
 const EDGES: [u64; 12] = [
     0,
     1,
@@ -41,12 +41,12 @@ fn open(env: &Env) -> Result<Db> {
     Db::builder(DIR).env(env.clone()).options(options).open()
 }
 
-/// A value that is kept apart from its key.
+/// Returns a value that is large enough to be separated.
 fn large(number: u64) -> Vec<u8> {
     vec![number as u8; 300]
 }
 
-/// Some keys in tables, some in the log only.
+/// Fills a database with some keys in tables and some in the log only.
 fn fill(env: &Env) {
     let db = open(env).unwrap();
     for number in 0..8u64 {
@@ -73,7 +73,7 @@ fn below(random: &dyn Random, bound: usize) -> usize {
     (random.next_u64() % bound as u64) as usize
 }
 
-/// A name that looks like one of ours, more or less.
+/// Returns a file name that resembles one of ours, more or less.
 fn name(random: &dyn Random) -> String {
     let number = match below(random, 3) {
         0 => random.next_u64() >> below(random, 64),
@@ -90,7 +90,7 @@ fn name(random: &dyn Random) -> String {
     }
 }
 
-/// Nothing, noise, or what another file of the database holds.
+/// Returns nothing, noise, or the content of another file of the database.
 fn content(env: &Env, random: &dyn Random) -> Vec<u8> {
     let files = env.fs.list(Path::new(DIR)).unwrap();
     match below(random, 3) {
@@ -174,7 +174,7 @@ fn change(random: &dyn Random) -> Change {
     }
 }
 
-/// Puts the state in force again, with changes that nobody made.
+/// Writes the present state to a new manifest, with `changes` that no job made.
 fn forge(env: &Env, changes: Vec<Change>) {
     let dir = Path::new(DIR);
     let current = read_current(env, dir).unwrap();
@@ -202,7 +202,7 @@ fn edits_with_any_numbers_are_refused_or_believed_and_panic_nowhere() {
                 Err(_) => refused += 1,
                 Ok(db) => {
                     believed += 1;
-                    // Whatever it says of the database, it must be possible to say it.
+                    // Even with forged numbers, these calls may fail but not panic.
                     let _ = db.default_keyspace().put("new", "value");
                     let _ = db.flush();
                     let _ = db.check();
@@ -238,7 +238,7 @@ fn a_database_without_free_ids_says_so() {
     simulation.run(|| {
         fill(&env);
         forge(&env, vec![Change::NextFile(MAX_ID - 1)]);
-        // An opening needs none; the last one goes to the manifest that the first write begins.
+        // Opening takes no id; the last one goes to the manifest that the first write begins.
         let db = open(&env).unwrap();
         let error = db.default_keyspace().put("new", "value").unwrap_err();
         assert_eq!(error.kind(), ErrorKind::LimitReached, "{error}");

@@ -1,4 +1,5 @@
-//! What value GC takes for dead though the last liveness scan found it alive, and what it must not.
+//! Checks what value GC may take for dead though the last liveness scan found it alive, and what it
+//! must not.
 
 use super::relocated::open;
 use super::snapshots::{put, settle, views};
@@ -10,7 +11,7 @@ use crate::doc_dir;
 use crate::gc::overwritten::Overwritten;
 use crate::segment::{RecordKind, RecordView};
 
-/// Whether the record that `key` got at `seqno` is hidden, by what was written since `since`.
+/// Returns whether entries written since `since` hide the record that `key` got at `seqno`.
 fn is_hidden(db: &Db, since: SeqNo, keyspace: KeyspaceId, key: &str, seqno: SeqNo) -> bool {
     let core = &db.core;
     let (visible, snapshots) = (core.snapshots.visible(), core.snapshots.list());
@@ -52,7 +53,7 @@ fn newer_entries_hide_in_memtables_and_in_tables_flushed_since() {
     put(&db, "a", 2);
     let second = db.core.snapshots.visible();
     assert!(hidden(first) && !hidden(second));
-    // Memtables that wait for their flush, and what the flush made of them.
+    // The entries hide it while they wait for their flush, and after the flush.
     db.core.states()[0].rotate_memtable();
     assert!(hidden(first) && !hidden(second));
     db.default_keyspace().delete("a").unwrap();
@@ -91,8 +92,8 @@ fn i06_what_a_snapshot_sees_is_not_hidden() {
     assert!(is_hidden(&db, first, id, "a", first));
 }
 
-/// I4: what is written while a relocation runs may not be durable when that is, so it hides
-/// nothing.
+/// I4: entries written after a relocation's sync may not be durable when it is installed, so they
+/// hide nothing.
 #[test]
 fn i04_what_came_after_the_sync_hides_nothing() {
     let dir = doc_dir("overwritten-sync");

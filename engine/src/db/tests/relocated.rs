@@ -1,4 +1,4 @@
-//! Reading, checking, copying and opening databases with relocated segments.
+//! Reads, checks, copies and opens databases with relocated segments.
 
 use super::by_hand::{homes, pointers, relocate, view};
 use crate::base::pointer::{SegmentId, ValuePointer};
@@ -17,12 +17,12 @@ pub(super) fn open(dir: &Path) -> Db {
     Db::builder(dir).options(options).open().unwrap()
 }
 
-/// How many older versions [`fill`] leaves in tables.
+/// Number of older versions that [`fill`] leaves in tables.
 pub(super) const HIDDEN: usize = 117;
 
-/// A database of separated values; half of them hide an older version in a deeper level. Some
-/// segments hold such older versions only, some others as well. All segments with values are
-/// sealed and behind the head.
+/// Creates a database of separated values; half of them hide an older version in a deeper level.
+/// Some segments hold such older versions only, some others as well. All segments with values are
+/// sealed and before the head.
 pub(super) fn fill(dir: &Path) -> (Db, Model) {
     let db = open(dir);
     let mut model = Model::new();
@@ -45,7 +45,7 @@ pub(super) fn fill(dir: &Path) -> (Db, Model) {
     (db, model)
 }
 
-/// Reads everything by every way there is.
+/// Reads everything in every way there is and compares it with the model.
 pub(super) fn expect(db: &Db, model: &Model) {
     let keys = db.default_keyspace();
     let found: Model =
@@ -89,7 +89,7 @@ fn i03_values_are_read_through_relocations() {
     relocate(&db, &first, &[]);
     expect(&db, &model);
     expect_clean(&db);
-    // The rest, and what the first time led to: one hop is all there is.
+    // Relocates the rest, and what was relocated before: a pointer still takes one hop at most.
     let second = homes(&db);
     let target = relocate(&db, &second, &[]);
     assert_eq!(homes(&db), [target].into());
@@ -110,7 +110,7 @@ fn i03_values_are_read_through_relocations() {
     assert_eq!(db.stats().relocation_bytes, stats.relocation_bytes);
     expect(&db, &model);
     expect_clean(&db);
-    // Unlinked are the victims, their relocations that were replaced, and nothing else.
+    // The victims and the relocations that were replaced are unlinked, and nothing else.
     let rest = files(&dir, ".rel");
     let bytes: u64 = rest.iter().map(|it| it.metadata().unwrap().len()).sum();
     assert_eq!(bytes, stats.relocation_bytes);
@@ -137,7 +137,7 @@ fn i05_readers_keep_what_was_relocated_under_them() {
     }
     drop((cursor, held));
     let set = &db.core.set;
-    // The background looks at versions for moments.
+    // The background holds versions for short moments.
     db.core.background.wait_until(|| set.oldest_alive() == set.current().number).unwrap();
     expect(&db, &model);
     db.close().unwrap();
@@ -182,7 +182,7 @@ fn i03_a_visible_record_given_up_is_corruption_and_a_hidden_one_is_fine() {
     db.close().unwrap();
 }
 
-/// Segment and offset of the visible pointer of a key, as its table has it.
+/// Returns segment and offset of the visible pointer of a key, as its table stores it.
 fn pointers_of(db: &Db, key: &[u8]) -> (SegmentId, u64) {
     use crate::read::get::{Lookup, get};
     let found = get(&view(db), key, db.core.snapshots.visible(), false).unwrap();
@@ -265,7 +265,8 @@ fn orphans_of_a_relocation_that_a_crash_ended_go() {
     relocate(&db, &homes(&db), &[]);
     db.close().unwrap();
     let (sorted, relocation) = (files(&dir, ".seg"), files(&dir, ".rel"));
-    // As a crash before the edit leaves them: whole, at ids that no manifest names.
+    // The files look as a crash before the edit leaves them: whole, with ids that no manifest
+    // names.
     let sorted = sorted.iter().find(|path| std::fs::read(path).unwrap().get(40) == Some(&2));
     for (from, file, name) in
         [(&relocation[0], 9000, "00009000.rel"), (sorted.unwrap(), 9001, "00009001.seg")]
@@ -283,7 +284,7 @@ fn orphans_of_a_relocation_that_a_crash_ended_go() {
     db.close().unwrap();
 }
 
-/// Punches a block of records that nobody can see; returns its segment and where it begins.
+/// Punches a block of records that no read can see; returns its segment and the block's offset.
 pub(super) fn punch_garbage(db: &Db) -> (SegmentId, u64) {
     let (live, hidden) = pointers(db);
     let free = hidden.iter().find_map(|dead| {
@@ -336,7 +337,8 @@ fn i03_a_hole_is_never_read() {
     let (live, _) = pointers(&db);
     let victim = live.iter().find(|it| it.stored.offset > 4096).expect("a live value");
     let (segment, start) = (victim.stored.segment, victim.stored.offset / 4096 * 4096);
-    // As if its bytes were there still, or zeroes: no difference.
+    // The hole is only declared: whether its bytes are still there or zeroes must make no
+    // difference.
     let change = Change::Holes { segment, holes: [(start, 4096)].into() };
     db.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None).unwrap();
     let keys = db.default_keyspace();

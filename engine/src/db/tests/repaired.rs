@@ -1,4 +1,4 @@
-//! Repairing databases with relocated segments.
+//! Repairs databases with relocated segments.
 
 use super::by_hand::{homes, pointers, relocate};
 use super::relocated::{HIDDEN, expect, expect_clean, files, fill, open, punch_garbage};
@@ -52,7 +52,7 @@ fn i03_a_damaged_relocation_costs_its_own_values_only() {
         bytes[50] ^= 1;
         std::fs::write(&damaged, bytes).unwrap();
         if keep_victims {
-            // As if a crash had come before they were unlinked, and CURRENT were lost.
+            // The files are left as by a crash before they were unlinked, and CURRENT is lost.
             for (path, bytes) in &saved {
                 std::fs::write(path, bytes).unwrap();
             }
@@ -89,7 +89,7 @@ fn i06_what_was_given_up_never_comes_back() {
         let of_hidden: BTreeSet<_> = hidden.iter().map(|it| it.segment).collect();
         assert!(!of_hidden.is_subset(&of_live), "a segment without a live record");
         let newest = live.iter().map(|it| it.stored.segment).max().unwrap();
-        // That a whole segment is garbage stands in the manifest only.
+        // Only the manifest records that a whole segment is garbage.
         let known = |id: &&SegmentId| **id < newest && (lose == "CURRENT" || of_live.contains(id));
         let path = |id| db.core.set.current().segments[&id].handle.path().to_path_buf();
         let saved: Vec<_> = of_hidden.iter().filter(known).map(|id| read(&path(*id))).collect();
@@ -118,7 +118,7 @@ fn i06_what_was_given_up_never_comes_back() {
     }
 }
 
-/// Frees what holds nothing live: segments whose records are all hidden.
+/// Frees the segments in which all records are hidden.
 fn relocate_the_rest(db: &Db) {
     let live = db.core.set.current();
     let rest: BTreeSet<_> = pointers(db)

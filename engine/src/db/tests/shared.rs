@@ -1,4 +1,4 @@
-//! Several who make checkpoints in the same place at once.
+//! Checks that concurrent checkpoints to the same directory do not mix.
 
 use crate::db::{Db, Options};
 use crate::env::Env;
@@ -11,8 +11,8 @@ fn open(env: &Env, dir: &str) -> Db {
     Db::builder(dir).env(env.clone()).options(options).open().unwrap()
 }
 
-/// Both looked whether the target was there, then both linked their files into it: the end was
-/// neither's checkpoint, or none had made one.
+/// Two calls once both found the target missing, then both linked their files into it: the result
+/// was nobody's checkpoint, or both calls failed.
 #[test]
 fn of_two_checkpoints_to_the_same_directory_one_is_made() {
     for seed in 0..40 {

@@ -1,4 +1,5 @@
-//! Jobs that race with snapshots: what a snapshot sees stays, and one that goes is no damage.
+//! Jobs that race with snapshots: what a snapshot sees must stay, and one that ends must not look
+//! like damage.
 
 use super::relocated::{expect, expect_clean, fill, open};
 use crate::base::key::SeqNo;
@@ -16,14 +17,14 @@ pub(super) fn put(db: &Db, key: &str, byte: u8) {
     db.default_keyspace().put(key, vec![byte; 500]).unwrap();
 }
 
-/// The log goes on in another segment.
+/// Seals the active segment, so that the log goes on in another one.
 pub(super) fn close_segment(db: &Db) {
     let mut log = db.core.committer.hold();
     db.core.committer.log().end_active(&mut log).unwrap();
     db.core.committer.log().record_sealed().unwrap();
 }
 
-/// Everything that is written so far comes into tables, and its segments behind the head.
+/// Flushes everything written so far, so that its segments are sealed and before the head.
 pub(super) fn settle(db: &Db) {
     close_segment(db);
     db.flush().unwrap();
@@ -33,7 +34,7 @@ pub(super) fn views(db: &Db) -> Vec<Arc<View>> {
     db.core.states().iter().map(|state| state.view()).collect()
 }
 
-/// A liveness scan of these views, or a look at the wanted segments alone, which comes behind it.
+/// Runs a liveness scan over these views, or a look at the wanted segments alone.
 pub(super) fn taken(
     seqno: SeqNo,
     snapshots: &[SeqNo],
@@ -49,7 +50,7 @@ pub(super) fn taken(
 fn i06_a_flush_keeps_what_a_snapshot_sees_that_was_taken_meanwhile() {
     let dir = doc_dir("flush-snapshot");
     let db = open(&dir);
-    // Nobody flushes but this test.
+    // Only this test flushes.
     db.core.background.stop();
     let (core, keyspace) = (&db.core, &db.core.states()[0]);
     put(&db, "a", 1);
@@ -72,8 +73,9 @@ fn i06_a_flush_keeps_what_a_snapshot_sees_that_was_taken_meanwhile() {
     assert_eq!(db.default_keyspace().get("a").unwrap().unwrap(), vec![3; 500]);
 }
 
-/// A snapshot is listed and goes, and a compaction drops what only it saw, before the liveness scan
-/// takes its views: what that had hidden was given up long ago.
+/// A snapshot is listed and dropped, and a compaction drops what only it saw, before the liveness
+/// scan takes its views. Older versions below then seem visible to it although their records were
+/// given up long ago.
 #[test]
 fn i06_a_liveness_scan_whose_snapshots_went_finds_no_damage() {
     let dir = doc_dir("liveness_scan-snapshot");
@@ -82,7 +84,7 @@ fn i06_a_liveness_scan_whose_snapshots_went_finds_no_damage() {
     keys.iter().for_each(|key| put(&db, key, 1));
     settle(&db);
     db.compact().unwrap();
-    // Deep down are old versions, whose records go.
+    // The deepest level keeps old versions whose records are freed.
     keys[..30].iter().for_each(|key| put(&db, key, 2));
     settle(&db);
     let report = db.gc().unwrap();
@@ -93,7 +95,7 @@ fn i06_a_liveness_scan_whose_snapshots_went_finds_no_damage() {
     let listed = db.core.snapshots.list();
     assert_eq!(listed.len(), 1);
     drop(snapshot);
-    // The memtable with the newest version comes into L0, and both there together into one table.
+    // The newest version is flushed to L0, then L0's tables are merged into one.
     settle(&db);
     let keyspace = &db.core.states()[0];
     let merge_level0 = |levels: &crate::version::levels::Levels| {
@@ -115,8 +117,8 @@ fn i06_a_liveness_scan_whose_snapshots_went_finds_no_damage() {
     expect_clean(&db);
 }
 
-/// A job that began earlier may still install what it resolved by a relocation, though no table
-/// names that any more.
+/// A running job may still install a pointer that it read before, so a relocation must stay until
+/// no version is left whose tables name it, even if those of the newest do not.
 #[test]
 fn i03_relocations_outlast_versions_from_when_they_were_needed() {
     let dir = doc_dir("tidy-alive");

@@ -1,4 +1,4 @@
-//! Which threads of the background run behind the users' own.
+//! Checks which background threads run at a lower priority than users' threads.
 
 use crate::db::Db;
 use crate::db::options::Options;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The operating system's threads, and the names of those that gave way.
+/// A wrapper of the operating system's threads that records who lowered their priority.
 struct Noting {
     threads: Arc<dyn Threads>,
     gave_way: Mutex<BTreeSet<String>>,
@@ -43,12 +43,12 @@ fn compaction_and_value_gc_give_way_and_what_writers_wait_for_first_does_not() {
     let noting = Arc::new(Noting { threads, gave_way: Mutex::new(BTreeSet::new()) });
     env.threads = noting.clone();
     Db::builder(&dir).options(Options::default()).env(env).open().unwrap().close().unwrap();
-    // Closing waits for all of them.
+    // Closing waits for all threads.
     let gave_way: Vec<String> = noting.gave_way.lock().iter().cloned().collect();
     assert_eq!(gave_way, ["cleave-compact", "cleave-gc"]);
 }
 
-/// Nobody does a dead thread's work any more, so its death ends writing and is told everywhere.
+/// Nobody does a dead thread's work any more, so its death ends writing and is reported everywhere.
 #[test]
 fn the_death_of_a_thread_is_told() {
     let dir = doc_dir("death-of-a-thread");

@@ -1,4 +1,4 @@
-//! Tables that are being written count in the space that value GC holds to its target.
+//! Checks that tables that are being written count in the space that value GC keeps to its target.
 
 use super::relocated::open;
 use super::snapshots::{put, settle};
