@@ -1,5 +1,5 @@
-//! The command line: the list of commands and the arguments that several of them share. What
-//! only one command takes stands in that command's file.
+//! The command line: the list of commands, and the arguments that several of them share. Arguments
+//! of one command are in that command's file.
 
 use crate::cmd;
 use crate::text;
@@ -62,7 +62,7 @@ pub(crate) struct Hex {
 }
 
 impl Hex {
-    /// The bytes that an argument stands for: as typed, or from hexadecimal.
+    /// Returns the bytes that an argument stands for: as typed, or decoded from hexadecimal.
     pub(crate) fn bytes(self, argument: &OsStr) -> Result<Vec<u8>, Error> {
         let typed = argument.as_encoded_bytes();
         if self.hex { text::unhex(typed) } else { Ok(typed.to_vec()) }

@@ -1,4 +1,4 @@
-//! How a command ends, and how that becomes an exit status and a message.
+//! The outcome of a command, and how it becomes an exit status and a message.
 
 use cleavedb::{Error, ErrorKind};
 use std::process::ExitCode;
@@ -10,20 +10,20 @@ pub(crate) enum Status {
     Done,
     /// Exit status 1: the key was not found, or the check failed.
     Negative,
-    /// Exit status 2: the check could not verify everything. What, was printed.
+    /// Exit status 2: the check could not verify everything, and printed what it could not.
     Unverified,
 }
 
-/// Why a command stopped early.
+/// The reason why a command stopped early.
 #[derive(Debug)]
 pub(crate) enum Stop {
     /// Exit status 2 and a message.
     Error(Error),
-    /// The reader of our output has seen enough (`| head`). That is its right: exit status 0.
+    /// The reader of our output closed it (`| head`). That is no error: exit status 0.
     OutputClosed,
 }
 
-/// What every command returns.
+/// The result of every command.
 pub(crate) type Outcome = Result<Status, Stop>;
 
 impl From<Error> for Stop {
@@ -32,7 +32,7 @@ impl From<Error> for Stop {
     }
 }
 
-/// Tells the user, and the calling program, how it went.
+/// Prints an error, if there is one, and returns the exit status.
 pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
     match outcome {
         Ok(Status::Done) | Err(Stop::OutputClosed) => ExitCode::SUCCESS,
@@ -45,7 +45,7 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
     }
 }
 
-/// An error as up to three lines: what happened, where, what to do.
+/// Formats an error in up to three lines: what happened, where, what to do.
 pub(crate) fn render(error: &Error) -> String {
     let mut lines = format!("error: {}\n", error.message());
     if let Some(file) = error.file() {
@@ -61,7 +61,7 @@ pub(crate) fn render(error: &Error) -> String {
     lines
 }
 
-/// What helps where the error itself does not know better.
+/// Returns advice for errors that have none of their own.
 fn usual_advice(kind: ErrorKind) -> Option<&'static str> {
     match kind {
         ErrorKind::Io => Some("check that the path is right and that you may use it"),

@@ -1,15 +1,15 @@
-//! Standard output, buffered, with one meaning for a reader that went away: stop quietly.
+//! Buffered standard output. If the reader goes away, the command stops quietly.
 
 use crate::outcome::Stop;
 use cleavedb::Error;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
 
-/// Enough to make one system call serve many lines.
+/// Bytes of the buffer, enough for one system call to write many lines.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Buffered standard output. Call [`Output::finish`] at the end: an error that only shows when
-/// the buffer is written must not be lost.
+/// Buffered standard output. Call [`Output::finish`] at the end, or an error that shows only when
+/// the buffer is written is lost.
 pub(crate) struct Output {
     to: BufWriter<StdoutLock<'static>>,
     closed: bool,
@@ -20,7 +20,7 @@ impl Output {
         Output { to: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()), closed: false }
     }
 
-    /// True if a person is likely to be looking at it.
+    /// Returns true if standard output is a terminal, so that a person is likely to read it.
     pub(crate) fn is_terminal() -> bool {
         io::stdout().is_terminal()
     }
@@ -36,17 +36,17 @@ impl Output {
         self.bytes(b"\n")
     }
 
-    /// Hands everything written so far to the reader.
+    /// Writes everything that is buffered.
     pub(crate) fn flush(&mut self) -> Result<(), Stop> {
         Write::flush(self).map_err(stop)
     }
 
-    /// The end of the output.
+    /// Writes everything that is buffered and ends the output.
     pub(crate) fn finish(mut self) -> Result<(), Stop> {
         self.flush()
     }
 
-    /// True once a write failed because the reader closed its end.
+    /// Returns true once a write failed because the reader closed its end.
     pub(crate) fn is_closed(&self) -> bool {
         self.closed
     }

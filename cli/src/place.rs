@@ -1,6 +1,6 @@
-//! What a path is: a database of ours, nothing, or something else, named for what it is.
+//! Finds out what is at a path: a database of ours, nothing, or something else, which is named.
 //!
-//! This looks at names and first bytes only. Whether a database of ours is sound, the engine says.
+//! Only names and first bytes are looked at. The engine decides whether a database is sound.
 
 use cleavedb::{Error, ErrorKind, Result};
 use std::fs;
@@ -10,24 +10,24 @@ use std::path::Path;
 /// The first bytes of every file of ours.
 const MAGIC: &[u8; 8] = b"CLEAVEDB";
 
-/// What is found at a path.
+/// The kinds of things at a path.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A directory with files of ours.
     Database,
-    /// Nothing.
+    /// Nothing is there.
     Missing,
     /// An empty directory.
     Empty,
     /// A file that is no directory.
     File,
-    /// A directory of another store, with its name.
+    /// A directory of another store, with the store's name.
     Foreign(&'static str),
-    /// A directory with other things, one of which is named.
+    /// A directory with other files, one of which is named.
     Other(String),
 }
 
-/// Looks at `path`.
+/// Finds out what is at `path`.
 pub(crate) fn look(path: &Path) -> Result<Place> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -56,7 +56,8 @@ fn is_ours(file: &Path) -> bool {
 
 fn first_bytes<const N: usize>(file: &Path) -> Option<[u8; N]> {
     let mut bytes = [0; N];
-    // Opening a named pipe would wait for its other end for ever.
+    // Only regular files are opened, because opening a named pipe would wait for its other end for
+    // ever.
     if !fs::metadata(file).ok()?.is_file() {
         return None;
     }
@@ -80,14 +81,14 @@ fn foreign(path: &Path, names: &[String]) -> Option<&'static str> {
     }
 }
 
-/// The bytes that the files of a directory take on disk; holes take none.
+/// Returns the bytes that the files of a directory take on disk; holes take none.
 pub(crate) fn allocated_bytes(path: &Path) -> Result<u64> {
     let failed = |error| Error::io("measure this directory", path, error);
     let mut bytes = 0;
     for entry in fs::read_dir(path).map_err(failed)? {
         match entry.map_err(failed)?.metadata() {
             Ok(metadata) => bytes += on_disk(&metadata),
-            // The engine removes files whenever it likes.
+            // The engine may remove files at any moment.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(failed(error)),
         }
@@ -107,7 +108,7 @@ fn on_disk(metadata: &fs::Metadata) -> u64 {
 }
 
 impl Place {
-    /// Says that this is no database, and what to do. `path` is where it was looked for.
+    /// Returns the error that says that `path` is no database, and what to do.
     pub(crate) fn refuse(&self, path: &Path) -> Error {
         let (what, advice) = match self {
             Place::Database => unreachable!("a database is not refused"),

@@ -1,15 +1,15 @@
-//! One line on a terminal's standard error that says how far a long job is: share, rate, time
-//! left. Where standard error is no terminal, nothing is printed.
+//! A progress line on a terminal's standard error, with share, rate and time left. Nothing is
+//! printed if standard error is no terminal.
 
 use crate::text::{human_count, per_second};
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// Often enough to look alive, seldom enough to cost nothing.
+/// Interval between updates: often enough to look alive, rarely enough to cost nothing.
 const INTERVAL: Duration = Duration::from_millis(200);
 const BAR: usize = 24;
 
-/// A job's progress. The line is wiped when this is dropped.
+/// The progress of a job. Dropping it wipes the line.
 pub(crate) struct Progress {
     what: &'static str,
     started: Instant,
@@ -18,13 +18,14 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Starts the clock. `what` is counted, such as "lines". It stays silent unless `wanted`.
+    /// Starts the clock. `what` names what is counted, such as "lines". Prints nothing unless
+    /// `wanted`.
     pub(crate) fn new(what: &'static str, wanted: bool) -> Self {
         let enabled = wanted && io::stderr().is_terminal();
         Progress { what, started: Instant::now(), shown: None, enabled }
     }
 
-    /// Says that `count` are done, and that they are `share` (0 to 1) of the job, if known.
+    /// Shows that `count` are done, and which share (0 to 1) of the job that is, if known.
     pub(crate) fn show(&mut self, count: u64, share: Option<f64>) {
         let now = Instant::now();
         let due = self.shown.is_none_or(|shown| now.duration_since(shown) >= INTERVAL);
@@ -33,11 +34,11 @@ impl Progress {
         }
         self.shown = Some(now);
         let line = line(self.what, count, share, now.duration_since(self.started).as_secs_f64());
-        // Nobody is told if the terminal is gone; the job matters more than its progress.
+        // A failed write is ignored: the terminal may be gone, but the job matters more.
         let _ = write!(io::stderr(), "\r\x1b[K{line}");
     }
 
-    /// Seconds since the start.
+    /// Returns the seconds since the start.
     pub(crate) fn seconds(&self) -> f64 {
         self.started.elapsed().as_secs_f64()
     }

@@ -1,13 +1,13 @@
-//! Random numbers and orders, all drawn from a seed: a run can be repeated.
+//! Random numbers and orders from a seed, so that a run can be repeated.
 
-/// Spreads the bits of `x` over all of the result; a bijection (the finish of SplitMix64).
+/// Spreads the bits of `x` over the whole result; a bijection (the finish of SplitMix64).
 pub(crate) fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
 }
 
-/// A fast generator of good enough random numbers.
+/// A fast generator of random numbers, good enough for benchmarks.
 pub(crate) struct Random(u64);
 
 impl Random {
@@ -20,19 +20,19 @@ impl Random {
         mix(self.0)
     }
 
-    /// A number below `end`.
+    /// Returns a number below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
-    /// A number from 0 to 1, less than 1.
+    /// Returns a number from 0 to 1, less than 1.
     pub(crate) fn share(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 
-/// A random order of the numbers below `count` that takes no memory: a Feistel network over the
-/// next even power of two, walked until it falls below `count`.
+/// A random order of the numbers below `count` that takes no memory. It is a Feistel network over
+/// the next even power of two, applied again until the result falls below `count`.
 pub(crate) struct Permutation {
     count: u64,
     half_bits: u32,
@@ -45,11 +45,11 @@ impl Permutation {
         Permutation { count, half_bits: bits.div_ceil(2).max(1), seed }
     }
 
-    /// The number at place `index`, which is below the count.
+    /// Returns the number at place `index`, which must be below the count.
     pub(crate) fn at(&self, index: u64) -> u64 {
         assert!(index < self.count);
         let mut number = self.round_trip(index);
-        // At most 4 numbers in the network's range for each one wanted: this ends soon.
+        // The network's range has at most 4 numbers for each one wanted, so this ends soon.
         while number >= self.count {
             number = self.round_trip(number);
         }

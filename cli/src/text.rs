@@ -1,8 +1,8 @@
 //! Bytes as text and back: escapes that keep one record on one line, hexadecimal, sizes, rates.
 //!
-//! An escaped text is valid UTF-8 without control characters. Backslash, tab, newline and
-//! carriage return become `\\ \t \n \r`; every other control character and every byte that is
-//! not valid UTF-8 becomes `\xNN`. [`unescape`] takes exactly that back, so any bytes survive.
+//! An escaped text is valid UTF-8 without control characters. Backslash, tab, newline and carriage
+//! return become `\\ \t \n \r`; every other control character and every byte that is not valid
+//! UTF-8 becomes `\xNN`. [`unescape`] reverses exactly this, so any bytes survive.
 
 use cleavedb::{Error, Result};
 
@@ -31,14 +31,15 @@ fn escape_byte(byte: u8, out: &mut String) {
     push_hex(byte, out);
 }
 
-/// `bytes`, escaped.
+/// Returns `bytes`, escaped.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     escape_into(bytes, &mut out);
     out
 }
 
-/// The bytes that `text` stands for. Besides what [`escape`] writes, `\0` and `\"` are known.
+/// Returns the bytes that `text` stands for. It accepts `\0` and `\"` beyond what [`escape`]
+/// writes.
 pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
@@ -52,7 +53,7 @@ pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>> {
     Ok(out)
 }
 
-/// The byte after a backslash, and how many characters of `rest` it took.
+/// Returns the byte after a backslash, and how many characters of `rest` it took.
 pub(crate) fn unescape_one(rest: &[u8]) -> Result<(u8, usize)> {
     let byte = match rest.first() {
         Some(b'\\') => b'\\',
@@ -83,14 +84,14 @@ fn push_hex(byte: u8, out: &mut String) {
     out.push(char::from(DIGITS[usize::from(byte & 15)]));
 }
 
-/// `bytes` in hexadecimal.
+/// Returns `bytes` in hexadecimal.
 pub(crate) fn hex(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len() * 2);
     bytes.iter().for_each(|&byte| push_hex(byte, &mut out));
     out
 }
 
-/// The bytes that hexadecimal `text` stands for.
+/// Returns the bytes that hexadecimal `text` stands for.
 pub(crate) fn unhex(text: &[u8]) -> Result<Vec<u8>> {
     let digit = |byte: u8| char::from(byte).to_digit(16);
     let pairs = text.chunks(2).map(|pair| match pair {
@@ -103,7 +104,7 @@ pub(crate) fn unhex(text: &[u8]) -> Result<Vec<u8>> {
     })
 }
 
-/// A number of bytes with an optional unit: `4096`, `4k`, `64MiB`, `1G`.
+/// Parses a number of bytes with an optional unit: `4096`, `4k`, `64MiB`, `1G`.
 pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = text[digits.len()..].to_ascii_lowercase();
@@ -118,7 +119,7 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "this size is too large".into())
 }
 
-/// `bytes` for people, in the units of the engine's statistics.
+/// Formats `bytes` for people, in the units of the engine's statistics.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut size = bytes as f64;
@@ -130,7 +131,7 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{size:.1} {}", UNITS[unit]) }
 }
 
-/// `count` with a space between groups of three digits.
+/// Formats `count` with a space between groups of three digits.
 pub(crate) fn human_count(count: u64) -> String {
     let digits = count.to_string();
     let mut out = String::with_capacity(digits.len() * 4 / 3 + 1);
@@ -143,7 +144,7 @@ pub(crate) fn human_count(count: u64) -> String {
     out
 }
 
-/// `amount` in one second, given how many it took.
+/// Returns the rate per second of `amount` done in `seconds`.
 pub(crate) fn per_second(amount: u64, seconds: f64) -> f64 {
     amount as f64 / seconds.max(1e-9)
 }

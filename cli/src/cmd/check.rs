@@ -1,4 +1,4 @@
-//! `cleave check`: reads every byte of a database and says whether it is sound.
+//! `cleave check`: reads every byte of a database and reports whether it is sound.
 
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
@@ -21,10 +21,10 @@ pub(crate) struct Check {
     json: bool,
 }
 
-/// What was found. A database that does not open counts as checked: nothing of it was read.
+/// The result of the check. A database that does not open counts as checked, with nothing read.
 struct Checked {
     report: CheckReport,
-    /// Verified by replay, as part of the opening.
+    /// Records that recovery verified by replay, as part of the opening.
     replayed: u64,
     opens: bool,
 }
@@ -50,7 +50,7 @@ fn check(dir: &Path) -> Result<Checked, Error> {
         Ok(Checked { report: db.check()?, replayed, opens: true })
     });
     let mut report = CheckReport::default();
-    // What keeps the database from opening is what this command is there to find.
+    // This command is there to find what keeps a database from opening, so corruption is a result.
     match opened {
         Err(error) if error.kind() == ErrorKind::Corruption => {
             report.problems.push(Finding { error, keyspace: None, key: None });
@@ -101,7 +101,7 @@ impl Checked {
         }
         let log = match self.replayed {
             0 => String::new(),
-            // All there is after a kill before the first flush.
+            // After a kill before the first flush, replayed records are all there is.
             records => format!("; {} records replayed", human_count(records)),
         };
         format!(
@@ -114,7 +114,7 @@ impl Checked {
         )
     }
 
-    /// As `docs/json.md` says.
+    /// Returns the JSON that `docs/json.md` describes.
     fn to_json(&self) -> Value {
         let report = &self.report;
         let status = match self.status() {

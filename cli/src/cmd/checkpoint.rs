@@ -1,4 +1,4 @@
-//! `cleave checkpoint`: a complete second database of this moment, mostly by hard links.
+//! `cleave checkpoint`: makes a complete second database as of now, mostly by hard links.
 
 use crate::open;
 use crate::outcome::{Outcome, Status};

@@ -1,4 +1,4 @@
-//! `cleave compact`: rewrites the tree so that nothing superseded is left in it.
+//! `cleave compact`: rewrites the tree so that no superseded entry is left in it.
 
 use crate::open;
 use crate::outcome::{Outcome, Status};

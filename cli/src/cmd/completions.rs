@@ -1,4 +1,4 @@
-//! `cleave completions`: what a shell needs to complete commands and options by the Tab key.
+//! `cleave completions`: prints what a shell needs to complete commands and options by the Tab key.
 
 use crate::args::Cli;
 use crate::outcome::{Outcome, Status};

@@ -1,4 +1,4 @@
-//! `cleave dump`: a keyspace as text that `cleave load` reads back to the same bytes.
+//! `cleave dump`: prints a keyspace as text that `cleave load` reads back to the same bytes.
 
 use crate::args::Target;
 use crate::cmd::scan::Part;

@@ -1,4 +1,4 @@
-//! `cleave inspect`: one file of a database, readably.
+//! `cleave inspect`: prints one file of a database as readable text.
 
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Inspect) -> Outcome {
     if out.is_closed() {
         return Err(Stop::OutputClosed);
     }
-    // What could be read before the damage is worth seeing, too.
+    // What was read before the damage is printed too.
     out.finish()?;
     printed.map_err(|error| match (error.kind(), error.advice()) {
         (ErrorKind::Corruption, None) => {

@@ -1,8 +1,8 @@
 //! `cleave load`: reads records from text and stores them in batches.
 //!
-//! Lines are stored in their order, so what is stored at any moment is a prefix of the input.
-//! With `--ack` a number on standard output says how many lines are stored for good (as
-//! `--durability` means it) after each batch: whatever happens then, they are there.
+//! Lines are stored in their order, so at any moment a prefix of the input is stored. With `--ack`,
+//! a number on standard output after each batch says how many lines are stored with the durability
+//! of `--durability`.
 
 use crate::args::{Durable, Target};
 use crate::format::Format;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A batch is written when it holds this many bytes, however few records.
+/// Size in bytes from which a batch is written, even with few records.
 const BATCH_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 256 << 10;
 
@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Load) -> Outcome {
         stored: Count::default(),
         db: &db,
     };
-    // Whatever stopped the reading: the lines before it are stored.
+    // Whatever stopped the reading, the lines before it are stored.
     let read = loader.read(&mut input, args.batch);
     let rest = loader.write_batch();
     read.and(rest).map_err(|error| after_stored(&error, loader.stored.lines))?;
@@ -99,7 +99,7 @@ pub(crate) fn run(args: &Load) -> Outcome {
     Ok(Status::Done)
 }
 
-/// Adds to the error of a bad line, or of a failed write, what is in the database nevertheless.
+/// Adds to the error of a bad line or a failed write how many lines are stored nevertheless.
 fn after_stored(error: &Error, lines: u64) -> Error {
     let advice = error.advice().unwrap_or("load again");
     let advice = match lines {
@@ -109,7 +109,7 @@ fn after_stored(error: &Error, lines: u64) -> Error {
     error.clone().advise(advice)
 }
 
-/// How far the load is.
+/// The progress of the load.
 #[derive(Clone, Copy, Default)]
 struct Count {
     lines: u64,
@@ -145,7 +145,7 @@ impl Loader<'_> {
         }
     }
 
-    /// Stores what was read since the last time and acknowledges it.
+    /// Writes the records read since the last batch and acknowledges them.
     fn write_batch(&mut self) -> Result<()> {
         if self.batch.is_empty() {
             return Ok(());
@@ -153,7 +153,7 @@ impl Loader<'_> {
         self.db.write_with(mem::take(&mut self.batch), &self.options)?;
         self.stored = self.seen;
         match self.acknowledge() {
-            // Nobody listens any more; the load itself goes on.
+            // Nobody reads the acknowledgements any more; the load itself goes on.
             Err(Stop::OutputClosed) => self.ack = None,
             Err(Stop::Error(error)) => return Err(error),
             Ok(()) => {}
@@ -168,7 +168,7 @@ impl Loader<'_> {
     }
 }
 
-/// The text that is read, and how much of it has been.
+/// The input text, and how much of it was read.
 struct LoadInput {
     records: Box<dyn Records>,
     consumed: Arc<AtomicU64>,
@@ -218,7 +218,7 @@ fn format_of(path: &Path) -> Result<Format> {
     }
 }
 
-/// Counts the bytes that pass, so that progress is known.
+/// A reader that counts the bytes that pass, for the progress.
 struct LoadCount {
     source: Box<dyn Read>,
     consumed: Arc<AtomicU64>,

@@ -1,4 +1,4 @@
-//! `cleave man`: manual pages, one for the command itself and one for each of its commands.
+//! `cleave man`: writes manual pages, one for `cleave` itself and one for each of its commands.
 
 use crate::args::Cli;
 use crate::outcome::{Outcome, Status};
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Man) -> Outcome {
         move |error| Error::io(what, &path, error)
     };
     std::fs::create_dir_all(&args.dir).map_err(failed("create", &args.dir))?;
-    // The command's own list of commands names the pages, help's included.
+    // The pages are named after the list of commands, `help` included.
     let mut command = Cli::command().disable_help_subcommand(true);
     command.build();
     clap_mangen::generate_to(command, &args.dir).map_err(failed("write", &args.dir))?;

@@ -1,4 +1,4 @@
-//! `cleave reorganize`: puts values into the order of their keys.
+//! `cleave reorganize`: rewrites values in the order of their keys.
 
 use crate::args::{Hex, Target};
 use crate::open;

@@ -1,5 +1,5 @@
-//! `cleave scan`: prints pairs in the order of their keys. `dump` and the shell walk with the
-//! same [`ScanWalk`].
+//! `cleave scan`: prints pairs in the order of their keys. `dump` and the shell use the same
+//! [`ScanWalk`].
 
 use crate::args::{Hex, Target};
 use crate::format::{Format, write_pair};
@@ -58,7 +58,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// The walk over this part.
+    /// Returns the walk over this part.
     pub(crate) fn walk(&self) -> Result<ScanWalk> {
         let bytes = |key: &Option<OsString>| key.as_ref().map(|k| self.hex.bytes(k)).transpose();
         Ok(ScanWalk {
@@ -82,8 +82,8 @@ pub(crate) struct ScanWalk {
 }
 
 impl ScanWalk {
-    /// Calls `visit` for each pair, with the value unless only keys are wanted; returns how many
-    /// there were.
+    /// Calls `visit` for each pair, with the value unless only keys are wanted; returns the number
+    /// of pairs.
     pub(crate) fn run<E: From<cleavedb::Error>>(
         &self,
         keyspace: &Keyspace,

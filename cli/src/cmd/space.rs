@@ -1,4 +1,4 @@
-//! `cleave space`: where every block of a database is, what it holds, and why it stays.
+//! `cleave space`: shows where every block of a database is, what it holds, and why it stays.
 
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};

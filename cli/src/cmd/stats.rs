@@ -1,4 +1,4 @@
-//! `cleave stats`: what a database holds and where its bytes are.
+//! `cleave stats`: shows what a database holds and where its bytes are.
 
 use crate::open;
 use crate::outcome::{Outcome, Status};

@@ -1,4 +1,4 @@
-//! CSV with a header.
+//! Reads CSV with a header.
 
 use super::json_string;
 use super::read::{Fields, Record, Records};
@@ -7,11 +7,11 @@ use csv::{ByteRecord, ErrorKind, Reader, ReaderBuilder};
 use std::io::BufRead;
 use std::path::PathBuf;
 
-/// What of a row becomes the value.
+/// The columns of a row that become the value.
 enum ValueColumns {
     /// The text of this column.
     One(usize),
-    /// A JSON object of these columns; with their names, quoted.
+    /// A JSON object of these columns, with their quoted names.
     Object(Vec<(usize, String)>),
 }
 

@@ -1,4 +1,4 @@
-//! The formats with one record a line: TSV, hexadecimal, JSON lines.
+//! Reads the formats with one record a line: TSV, hexadecimal, JSON lines.
 
 use super::Format;
 use super::read::{Fields, Record, Records, at_line};
@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
 use std::path::PathBuf;
 
-/// A value of 1 GiB with every byte escaped fits; a file without newlines does not fill memory.
+/// The longest line in bytes: a value of 1 GiB with every byte escaped fits, and a file without
+/// newlines does not fill the memory.
 const MAX_LINE_BYTES: u64 = 5 << 30;
 
 /// The records of a text, line by line. Empty lines are skipped.
@@ -21,7 +22,7 @@ pub(super) struct Lines {
     name: PathBuf,
     fields: Fields,
     buffer: Vec<u8>,
-    /// The number of the line in the buffer.
+    /// Number of the line in the buffer.
     line: u64,
     good: u64,
 }
@@ -36,7 +37,7 @@ impl Lines {
         Lines { format, input, name, fields, buffer: Vec::new(), line: 0, good: 0 }
     }
 
-    /// Reads a line into the buffer, without its end; false at the end of the text.
+    /// Reads a line into the buffer, without its newline; returns false at the end of the text.
     fn advance(&mut self) -> Result<bool> {
         self.buffer.clear();
         let mut limited = self.input.by_ref().take(MAX_LINE_BYTES);
@@ -98,7 +99,7 @@ type Object<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 fn parse_json(line: &[u8], fields: &Fields) -> Result<Record> {
     let object: Object<'_> = serde_json::from_slice(line).map_err(|error| {
-        // The parser counts lines, too, but it is given one at a time.
+        // The parser gets one line at a time, so its own line number is of no use.
         let why = error.to_string().replace(" at line 1 column ", ", column ");
         Error::invalid_argument(format!("this is not a JSON object: {why}"))
             .advise("write one JSON object on each line")
@@ -120,7 +121,7 @@ fn parse_json(line: &[u8], fields: &Fields) -> Result<Record> {
     Ok(Record { key, value })
 }
 
-/// True for what `cleave dump` writes.
+/// Returns true for an object as `cleave dump` writes it.
 fn is_own(object: &Object<'_>) -> bool {
     object.len() == 2 && object.contains_key("key") && object.contains_key("value")
 }
@@ -133,7 +134,7 @@ fn field<'a>(object: &Object<'a>, name: &str) -> Result<&'a RawValue> {
     })
 }
 
-/// A string's text, the bytes of `{"hex":"…"}`, or the JSON text of anything else.
+/// Returns a string's text, the bytes of `{"hex":"…"}`, or the JSON text of anything else.
 fn bytes(raw: &RawValue) -> Result<Vec<u8>> {
     let json = raw.get();
     if json.starts_with('"') {

@@ -1,4 +1,4 @@
-//! Keys and values as text: what `scan` and `dump` write and `load` reads.
+//! Keys and values as text, which `scan` and `dump` write and `load` reads.
 //!
 //! ```text
 //! tsv    key<TAB>value          escaped as in `text`: any bytes survive, one record is one line
@@ -26,7 +26,8 @@ pub(crate) enum Format {
     Hex,
 }
 
-/// Puts one pair into `line`, which is emptied first, with a newline. No value: only the key.
+/// Writes one pair and a newline to `line`, which is emptied first. Without a value, only the key
+/// is written.
 pub(crate) fn write_pair(format: Format, key: &[u8], value: Option<&[u8]>, line: &mut String) {
     line.clear();
     match format {
@@ -58,7 +59,7 @@ pub(crate) fn write_pair(format: Format, key: &[u8], value: Option<&[u8]>, line:
     line.push('\n');
 }
 
-/// Bytes as a JSON string, or as `{"hex":"…"}` where they are no UTF-8 text.
+/// Returns bytes as a JSON string, or as `{"hex":"…"}` if they are not UTF-8 text.
 fn json_bytes(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => json_string(text),
@@ -66,7 +67,7 @@ fn json_bytes(bytes: &[u8]) -> String {
     }
 }
 
-/// `text` in quotes, escaped as JSON wants it.
+/// Returns `text` in quotes, escaped for JSON.
 pub(crate) fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }

@@ -1,4 +1,4 @@
-//! Reading records from any of the formats, with the number of the line that is to blame.
+//! Reads records in any of the formats; errors name the line.
 
 use super::Format;
 use super::csv_rows::CsvRows;
@@ -14,32 +14,32 @@ pub(crate) struct Record {
     pub(crate) value: Vec<u8>,
 }
 
-/// Which fields of a row become the key and the value.
+/// The fields of a row that become the key and the value.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
-    /// The key's column or field. `None`: CSV's first column, JSON's field `key`.
+    /// The key's column or field. `None` means CSV's first column, or JSON's field `key`.
     pub(crate) key: Option<String>,
-    /// The value's columns or fields. Empty: what is left, see [`read`].
+    /// The value's columns or fields. Empty means the rest of the row, see [`read`].
     pub(crate) values: Vec<String>,
-    /// TSV: backslashes are plain characters.
+    /// True if backslashes in TSV are plain characters.
     pub(crate) raw: bool,
 }
 
 /// A stream of records.
 pub(crate) trait Records {
-    /// The next record; `None` at the end.
+    /// Returns the next record, or `None` at the end.
     fn next(&mut self) -> Result<Option<Record>>;
 
-    /// How many lines (CSV: rows) have been read without fault, empty ones included.
+    /// Returns the number of lines (CSV: rows) read without error, empty ones included.
     fn count(&self) -> u64;
 }
 
-/// Reads `input`, called `name` in errors.
+/// Returns the records of `input`, which errors call `name`.
 ///
-/// What becomes the value where no fields are named: in TSV all after the first tab; in CSV the
-/// other column if there are two, else the row as a JSON object; in JSON lines the field `value`
-/// of an object that has just `key` and `value`, else the whole line. One field named: its text.
-/// Several: a JSON object of them.
+/// If no value fields are named, the value is: in TSV all after the first tab; in CSV the other
+/// column if there are two, else the row as a JSON object; in JSON lines the field `value` of an
+/// object that has just `key` and `value`, else the whole line. If one field is named, the value is
+/// its text; if several are, a JSON object of them.
 pub(crate) fn read(
     format: Format,
     input: Box<dyn BufRead>,
@@ -54,7 +54,7 @@ pub(crate) fn read(
     })
 }
 
-/// Says which line an error is about, keeping its advice.
+/// Returns the error with its line number added and its advice kept.
 pub(crate) fn at_line(line: u64, error: &Error) -> Error {
     let told = Error::invalid_argument(format!("line {line}: {}", error.message()));
     match error.advice() {

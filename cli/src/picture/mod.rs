@@ -1,5 +1,5 @@
 //! The segment map as a picture: a row for each segment, a cell for each part of it, coloured by
-//! what it holds. [`terminal`] draws it with characters, [`svg`] as a file for a browser.
+//! content. [`terminal`] draws it with characters, [`svg`] as a file for a browser.
 
 pub(crate) mod svg;
 pub(crate) mod terminal;
@@ -8,7 +8,7 @@ mod tests_report;
 
 use cleavedb::{SegmentSpace, SpaceCell};
 
-/// What a part of a cell holds, in the order in which they are drawn, from the bottom.
+/// The kinds of content of a cell, in the order in which they are drawn, from the bottom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holds {
     Live,
@@ -23,7 +23,7 @@ impl Holds {
     pub(crate) const ALL: [Holds; 6] =
         [Holds::Live, Holds::Pinned, Holds::Garbage, Holds::Log, Holds::Hole, Holds::Unwritten];
 
-    /// Its name, as in the report.
+    /// Returns the name, as in the report.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Holds::Live => "live",
@@ -35,7 +35,7 @@ impl Holds {
         }
     }
 
-    /// What it means.
+    /// Returns the explanation, for the legend.
     pub(crate) fn meaning(self) -> &'static str {
         match self {
             Holds::Live => "values that reads see",
@@ -48,7 +48,7 @@ impl Holds {
     }
 }
 
-/// The shares of a cell in percent, by what they hold.
+/// Returns the shares of a cell in percent, by kind of content.
 pub(crate) fn shares(cell: &SpaceCell) -> [(Holds, u8); 6] {
     let parts = [cell.live, cell.pinned, cell.garbage, cell.log, cell.hole, cell.unwritten];
     let mut shares = Holds::ALL.map(|holds| (holds, 0));
@@ -58,14 +58,15 @@ pub(crate) fn shares(cell: &SpaceCell) -> [(Holds, u8); 6] {
     shares
 }
 
-/// What most of a cell holds, besides live values.
+/// Returns the kind with the largest share of a cell apart from live values.
 pub(crate) fn most_of_the_rest(cell: &SpaceCell) -> Holds {
     let rest = &shares(cell)[1..];
-    // The first of equals: what is worth knowing comes first.
+    // Of equal shares, the kind that is listed first wins, because the more important kinds come
+    // first.
     rest.iter().rev().max_by_key(|(_, share)| *share).map_or(Holds::Garbage, |(holds, _)| *holds)
 }
 
-/// The cells in at most `most` wider ones.
+/// Merges the cells into at most `most` wider ones.
 pub(crate) fn merged(cells: &[SpaceCell], most: usize) -> Vec<SpaceCell> {
     let count = cells.len().min(most);
     let group =
@@ -86,7 +87,7 @@ fn average(cells: &[SpaceCell]) -> SpaceCell {
         hole: mean(|cell| cell.hole),
         unwritten: mean(|cell| cell.unwritten),
     };
-    // What rounding lost goes to what there is most of.
+    // Percents lost by rounding go to the kind with the largest share.
     let left = 100 - shares(&cell).iter().map(|(_, share)| share).sum::<u8>();
     let [live, rest] =
         [cell.live, shares(&cell).iter().skip(1).map(|(_, s)| *s).max().unwrap_or(0)];
@@ -102,7 +103,7 @@ fn average(cells: &[SpaceCell]) -> SpaceCell {
     cell
 }
 
-/// The kind of a segment; `*` marks the log since the head.
+/// Returns the kind of a segment; `*` marks the log from the head on.
 pub(crate) fn kind(segment: &SegmentSpace) -> &'static str {
     match (segment.sorted, segment.replay) {
         (true, _) => "sorted",
@@ -111,7 +112,7 @@ pub(crate) fn kind(segment: &SegmentSpace) -> &'static str {
     }
 }
 
-/// Which share of what a segment takes is live, in percent.
+/// Returns the live share of a segment's allocated bytes, in percent.
 pub(crate) fn live_percent(segment: &SegmentSpace) -> u64 {
     let share = segment.live_bytes as f64 * 100.0 / segment.allocated.max(1) as f64;
     share.round().min(100.0) as u64

@@ -1,5 +1,5 @@
-//! The segment map as an SVG file that needs nothing besides itself. Each cell is a stack: what
-//! is live at the bottom. Tooltips tell the numbers; colours follow the reader's dark or light.
+//! The segment map as a self-contained SVG file. Each cell is a stack with the live share at the
+//! bottom. Tooltips show the numbers; colours follow the reader's dark or light mode.
 
 use super::{Holds, kind, live_percent, shares};
 use crate::text::human_bytes;
@@ -14,7 +14,7 @@ const BAR: usize = 16;
 const TOP: usize = 96;
 const WIDTH: usize = MARGIN + LABEL + CELLS + MARGIN;
 
-/// Colours of what a cell holds: on a light page and on a dark one.
+/// Colours by kind of content, on a light page and on a dark one.
 const STYLE: &str = "<style>\n\
     text{fill:#222;font-family:Menlo,Consolas,'DejaVu Sans Mono',monospace;font-size:12px}\n\
     .page{fill:#fff}.title{font-size:16px}.dim{fill:#666}\n\
@@ -86,7 +86,7 @@ fn push_row(out: &mut String, segment: &SegmentSpace, y: usize) {
     );
     let count = segment.cells.len();
     let mut first = 0;
-    // Equal neighbours are drawn as one: a file of thousands of rows stays small.
+    // Equal neighbours are drawn as one, so that a file of thousands of rows stays small.
     for run in segment.cells.chunk_by(|one, other| one == other) {
         let end = first + run.len();
         let x = |cell: usize| MARGIN + LABEL + cell * CELLS / count;
@@ -100,7 +100,7 @@ fn push_row(out: &mut String, segment: &SegmentSpace, y: usize) {
 fn push_stack(out: &mut String, cell: &SpaceCell, x: usize, y: usize, width: usize) {
     let mut below = 0;
     for (holds, share) in shares(cell).into_iter().filter(|(_, share)| *share > 0) {
-        // In hundredths, so that the parts of a stack meet.
+        // Heights are in hundredths, so that the parts of a stack meet.
         let at = |percent: usize| y as f64 + BAR as f64 * (100 - percent) as f64 / 100.0;
         let top = below + usize::from(share);
         let (from, to) = (at(below), at(top));
@@ -131,7 +131,7 @@ fn about(segment: &SegmentSpace) -> String {
     text
 }
 
-/// What cells `first` to `end` hold.
+/// Returns the tooltip for cells `first` to `end`.
 fn tooltip(segment: &SegmentSpace, first: usize, end: usize) -> String {
     let count = segment.cells.len() as u64;
     let at = |cell: usize| human_bytes(segment.length / count * cell as u64);
@@ -144,7 +144,7 @@ fn tooltip(segment: &SegmentSpace, first: usize, end: usize) -> String {
     text
 }
 
-/// Text that is safe between tags and in quotes; what XML has no place for is dropped.
+/// Escapes text for use between tags and in quotes, and drops characters that XML can't hold.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -165,7 +165,7 @@ mod tests {
     use super::super::tests_report::report;
     use super::*;
 
-    /// Each tag is closed, in order; returns how many there are.
+    /// Checks that each tag is closed, in order; returns the number of tags.
     fn check_tags(svg: &str) -> usize {
         let mut open: Vec<&str> = Vec::new();
         let mut count = 0;

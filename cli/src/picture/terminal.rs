@@ -1,20 +1,19 @@
 //! The segment map in characters.
 //!
-//! In colour, a cell is a block as high as its live share, green, before the colour of what most
-//! of the rest holds. Plainly, it is a digit for the live share, or a letter for what is there
-//! instead.
+//! In colour, a cell is a green block as high as its live share, on the colour of what most of the
+//! rest holds. Without colour, it is a digit for the live share, or a letter for another content.
 
 use super::{Holds, kind, live_percent, merged, most_of_the_rest};
 use crate::text::human_bytes;
 use cleavedb::{SpaceCell, SpaceReport};
 use std::fmt::Write;
 
-/// What a row has before its cells.
+/// Columns of a row before its cells.
 const LABEL: usize = 35;
 const FEWEST_CELLS: usize = 8;
 const MOST_CELLS: usize = 64;
 
-/// A live share of nothing, one eighth, and so on.
+/// The characters for a live share of nothing, one eighth, and so on.
 const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 const LIVE: &str = "32";
 const RESET: &str = "\x1b[0m";
@@ -80,7 +79,7 @@ fn push_coloured(out: &mut String, row: &[SpaceCell]) {
     }
 }
 
-/// The colour of the background behind what is live.
+/// Returns the colour of the background behind the live share.
 fn background(holds: Holds) -> &'static str {
     match holds {
         Holds::Live => "42",
@@ -111,7 +110,7 @@ fn rest_letter(holds: Holds) -> char {
     }
 }
 
-/// The width of the terminal that standard output is, or of the page it is to be printed on.
+/// Returns the width of the terminal on standard output, or a page's width if there is none.
 pub(crate) fn width() -> usize {
     const USUAL: usize = 100;
     let columns = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
@@ -120,7 +119,7 @@ pub(crate) fn width() -> usize {
     of_terminal.or(columns).unwrap_or(USUAL)
 }
 
-/// True if colours are welcome on a terminal: <https://no-color.org>.
+/// Returns true if colours are welcome on a terminal: <https://no-color.org>.
 pub(crate) fn may_colour() -> bool {
     std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

@@ -1,4 +1,4 @@
-//! A report with something of everything, to be drawn.
+//! A report with every kind of content, for the tests of the drawings.
 
 use cleavedb::{SegmentSpace, SpaceCell, SpaceParts, SpaceReport};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Runs a workload on its threads and adds up what they did.
+//! Runs a workload on its threads and sums up what they did.
 
 use super::BenchPlan;
 use super::report::BenchReport;
@@ -13,16 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Instant;
 
-/// Operations between two looks at the progress line.
+/// Number of operations between two updates of the progress line.
 const SHOW_EVERY: u64 = 256;
 
-/// What the threads of one workload share.
+/// The state that the threads of one workload share.
 pub(super) struct BenchShared {
     total: u64,
     num: u64,
     stop_at: Option<Instant>,
     done: AtomicU64,
-    /// A thread has failed, or what this is measured beside is done.
+    /// True if a thread has failed, or if this runs beside a workload that has ended.
     over: AtomicBool,
     progress: Mutex<Progress>,
 }
@@ -39,7 +39,7 @@ impl BenchShared {
         }
     }
 
-    /// Counts operations; breaks when time is up or it is over for another reason.
+    /// Counts operations; breaks when the time or the count is used up, or `over` is set.
     pub(super) fn count(&self, ops: u64, now: Instant) -> ControlFlow<()> {
         let done = self.done.fetch_add(ops, Ordering::Relaxed) + ops;
         if done % SHOW_EVERY < ops
@@ -55,7 +55,7 @@ impl BenchShared {
         ControlFlow::Continue(())
     }
 
-    /// The share of all operations that thread `number` of `threads` does.
+    /// Returns the share of all operations that thread `number` of `threads` does.
     fn part(&self, number: u64, threads: u64) -> Range<u64> {
         let start = |number: u64| {
             (u128::from(self.total) * u128::from(number) / u128::from(threads)) as u64
@@ -63,8 +63,8 @@ impl BenchShared {
         start(number)..start(number + 1)
     }
 
-    /// The bounds of the keys that belong to `part` of the operations; the first and the last
-    /// part are open, so that together they have everything.
+    /// Returns the bounds of the keys that belong to `part` of the operations. The first and the
+    /// last part are open, so that together the parts cover every key.
     pub(super) fn stretch(&self, part: &Range<u64>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
         let scaled =
             |at: u64| (u128::from(at) * u128::from(self.num) / u128::from(self.total)) as u64;
@@ -75,10 +75,10 @@ impl BenchShared {
     }
 }
 
-/// Runs `workload`, the `turn`th of this call.
+/// Runs `workload`, which is number `turn` of this call of the command.
 pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Result<BenchReport> {
     let load = plan.load;
-    // An empty value makes the pool now, outside of the measured time.
+    // Makes an empty value, so that the pool is created outside of the measured time.
     plan.values.make(b"", 0, &mut Vec::new());
     let started = Instant::now();
     let stop_at = plan.duration.map(|duration| started + duration);
@@ -99,7 +99,8 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     Ok(BenchReport { workload, threads: load.threads, tally, seconds, reads, settle_seconds })
 }
 
-/// Runs `workload` while other threads read: what was done, how long it took, what was read.
+/// Runs `workload` while other threads read. Returns its tally, the seconds it took, and the
+/// readers' tally.
 fn run_beside_readers(
     plan: &BenchPlan<'_>,
     workload: Workload,
@@ -112,7 +113,7 @@ fn run_beside_readers(
         let reading = scope.spawn(|| {
             let beside = Workload::ReadRandom;
             let tally = run_threads(plan, beside, &readers, plan.load.readers, turn);
-            // Nobody wants the rest of a workload whose reads have failed.
+            // If the reads failed, the rest of the workload is of no use.
             shared.over.fetch_or(tally.is_err(), Ordering::Relaxed);
             tally
         });
@@ -134,7 +135,7 @@ fn run_threads(
     thread::scope(|scope| {
         let start = |number: u64| {
             let part = shared.part(number, threads);
-            // A workload never sees the random numbers of another one, in this call or the next.
+            // Each workload has random numbers of its own, in this call and the next.
             let stream = (workload as u64) << 32 | turn << 16 | number;
             let worker = Worker::new(plan, workload, shared, part, stream);
             scope.spawn(move || {

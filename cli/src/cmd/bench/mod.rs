@@ -1,7 +1,7 @@
-//! `cleave bench`: the workloads that this field knows by db_bench's names, measured and verified.
+//! `cleave bench`: the workloads known by db_bench's names, measured and verified.
 //!
-//! Keys are the numbers 0 to `--num` as 16 digits. Every value says which key it belongs to
-//! ([`values`]), so each read is checked at nearly no cost: a fast wrong answer is no figure.
+//! Keys are the numbers 0 to `--num` as 16 digits. Every value carries the hash of its key
+//! ([`values`]), so each read is checked at almost no cost: a fast wrong answer is no figure.
 
 mod measure;
 mod report;
@@ -114,7 +114,7 @@ enum Threshold {
     Never,
 }
 
-/// What the threads of all workloads share.
+/// The state that the threads of all workloads share.
 struct BenchPlan<'a> {
     db: &'a Db,
     keyspace: Keyspace,
@@ -153,13 +153,13 @@ pub(crate) fn run(args: &Bench) -> Outcome {
     Ok(Status::Done)
 }
 
-/// Whoever watches from outside knows by the last report that this has begun.
+/// Sleeps. The last workload's report shows to a program that watches that this has begun.
 #[expect(clippy::disallowed_methods, reason = "time passing is all that is waited for")]
 fn stay_idle(seconds: u64) {
     thread::sleep(Duration::from_secs(seconds));
 }
 
-/// The keyspace with the settings asked for; the others stay as they are.
+/// Opens the keyspace and sets the options that were given; the others stay as they are.
 fn keyspace(db: &Db, args: &Bench) -> Result<Keyspace> {
     let store = &args.store;
     let name = &args.target.keyspace;

@@ -1,16 +1,16 @@
-//! The figures of a workload, for people and for programs.
+//! Prints the figures of a workload, for people and for programs.
 
 use super::worker::WorkerTally;
 use super::workload::Workload;
 use crate::text::{human_count, per_second};
 
-/// What was measured.
+/// The figures of one workload.
 pub(super) struct BenchReport {
     pub(super) workload: Workload,
     pub(super) threads: u64,
     pub(super) tally: WorkerTally,
     pub(super) seconds: f64,
-    /// What the threads beside it have read.
+    /// The tally of the threads that read beside it; `None` if there were none.
     pub(super) reads: Option<WorkerTally>,
     pub(super) settle_seconds: Option<f64>,
 }
@@ -20,7 +20,7 @@ impl BenchReport {
         per_second(self.tally.bytes, self.seconds) / 1e6
     }
 
-    /// One JSON object. Megabytes are decimal; bytes are those of keys and values.
+    /// Returns one JSON object. Megabytes are decimal; bytes are those of keys and values.
     pub(super) fn to_json(&self) -> String {
         let settle = match self.settle_seconds {
             Some(seconds) => format!(",\"settle_seconds\":{seconds:.3}"),
@@ -51,7 +51,7 @@ impl BenchReport {
         )
     }
 
-    /// One line for people.
+    /// Returns one line for people.
     pub(super) fn to_text(&self) -> String {
         let mut line = format!(
             "{:<12} {:>11} ops/s {:>8.1} MB/s   {}",

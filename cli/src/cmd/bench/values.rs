@@ -1,5 +1,5 @@
 //! Keys, and values that prove themselves: the first bytes name the key and where the rest comes
-//! from, so any value read can be compared in full without remembering what was written.
+//! from, so any value that is read can be compared in full without remembering what was written.
 //!
 //! ```text
 //! offset  bytes  what (as many of these bytes as the value has)
@@ -9,7 +9,7 @@
 //!     16   rest  bytes of the pool from there on, round and round
 //! ```
 //!
-//! Pools are the same in every run, so a store filled yesterday is verified today.
+//! Pools are the same in every run, so a later run can verify a store that an earlier one filled.
 
 use crate::random::{Random, mix};
 use std::sync::OnceLock;
@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 /// Bytes of a key.
 pub(super) const KEY_BYTES: usize = 16;
 
-/// The key of number `index`: 16 decimal digits, so that keys sort as numbers do.
+/// Returns the key of number `index`: 16 decimal digits, so that keys sort as the numbers do.
 pub(super) fn key(index: u64) -> [u8; KEY_BYTES] {
     let mut key = [b'0'; KEY_BYTES];
     let mut rest = index;
@@ -28,14 +28,14 @@ pub(super) fn key(index: u64) -> [u8; KEY_BYTES] {
     key
 }
 
-/// Larger than a compressor's window, small enough to stay in the processor's cache.
+/// Bytes of a pool: larger than a compressor's window, small enough for the processor's cache.
 const POOL_BYTES: usize = 4 << 20;
 const POOL_SEED: u64 = 0x706f_6f6c; // "pool"
 const HEAD: usize = 16;
-/// Within this many bytes the compressible part repeats.
+/// Period in bytes with which the compressible part repeats.
 const CHUNK: usize = 128;
 
-/// Makes and checks values.
+/// A source that makes and checks values.
 pub(super) struct ValueSource {
     size: usize,
     percent: u8,
@@ -43,13 +43,13 @@ pub(super) struct ValueSource {
 }
 
 impl ValueSource {
-    /// Values of `size` bytes that compress to the share `ratio`.
+    /// Creates a source of values of `size` bytes that compress to the share `ratio`.
     pub(super) fn new(size: usize, ratio: f64) -> Self {
         let percent = (ratio * 100.0).round().clamp(1.0, 100.0) as u8;
         ValueSource { size, percent, pools: [const { OnceLock::new() }; 101] }
     }
 
-    /// Makes a value of `key` in `out`. Another `draw` makes another value.
+    /// Writes a value of `key` to `out`. Each `draw` gives another value.
     pub(super) fn make(&self, key: &[u8], draw: u64, out: &mut Vec<u8>) {
         let place = draw >> 8;
         out.clear();
@@ -65,7 +65,7 @@ impl ValueSource {
         }
     }
 
-    /// True if `value` is one that [`ValueSource::make`] made for `key`, of whatever size and pool.
+    /// Returns true if [`ValueSource::make`] made `value` for `key`, with any size and pool.
     pub(super) fn is_of(&self, key: &[u8], value: &[u8]) -> bool {
         let hash = hash(key).to_le_bytes();
         let Some((head, mut body)) = value.split_at_checked(HEAD) else {

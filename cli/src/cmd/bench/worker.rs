@@ -15,7 +15,7 @@ use std::time::Instant;
 const LONGEST_NANOS: u64 = 3_600_000_000_000;
 const DIGITS: u8 = 3;
 
-/// What a thread has done.
+/// The work that a thread has done.
 pub(super) struct WorkerTally {
     pub(super) ops: u64,
     pub(super) bytes: u64,
@@ -42,7 +42,7 @@ impl WorkerTally {
     }
 }
 
-/// A thread's part of a workload.
+/// The part of a workload that one thread does.
 pub(super) struct Worker<'a> {
     plan: &'a BenchPlan<'a>,
     workload: Workload,
@@ -50,14 +50,14 @@ pub(super) struct Worker<'a> {
     part: Range<u64>,
     random: Random,
     order: Permutation,
-    /// Draws the keys, if not evenly.
+    /// Draws the keys by Zipf's law; `None` if all keys are drawn alike.
     zipf: Option<Zipf>,
     tally: WorkerTally,
     last: Instant,
 }
 
 impl<'a> Worker<'a> {
-    /// `part` of all operations is this thread's; `stream` gives it random numbers of its own.
+    /// Creates the worker for `part` of all operations; `stream` selects its random numbers.
     pub(super) fn new(
         plan: &'a BenchPlan<'a>,
         workload: Workload,
@@ -78,7 +78,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Does it all.
+    /// Runs the thread's whole part.
     pub(super) fn run(mut self) -> Result<WorkerTally> {
         self.last = Instant::now();
         match self.workload {
@@ -102,7 +102,7 @@ impl<'a> Worker<'a> {
         self.shared.count(ops, now)
     }
 
-    /// True as long as the count, or the time that replaces it, is not used up.
+    /// Returns true while the count, or the time that replaces it, is not used up.
     fn goes_on(&self, count: u64) -> bool {
         self.plan.duration.is_some() || count < self.part.end - self.part.start
     }
@@ -179,7 +179,7 @@ impl<'a> Worker<'a> {
         self.plan.keyspace.range_with(range, &options).into_cursor()
     }
 
-    /// Each thread walks its own stretch of the keys.
+    /// Walks this thread's own range of the keys.
     fn walk(
         &mut self,
         start: fn(&mut Cursor) -> Result<()>,

@@ -1,4 +1,4 @@
-//! What `cleave bench` does: the workloads, and the shape of the work.
+//! The workloads of `cleave bench`, and their load: keys, values, threads and time.
 
 use crate::text::parse_size;
 use clap::{Args, ValueEnum};
@@ -42,7 +42,7 @@ impl Workload {
         matches!(self, Workload::DeleteRandom | Workload::DeleteAll)
     }
 
-    /// How many operations all threads do together, if no time is set.
+    /// Returns the number of operations of all threads together, if no time is set.
     pub(super) fn ops(self, load: &LoadArgs) -> u64 {
         let ops = match (self, load.total) {
             (Workload::Overwrite, Some(factor)) => (load.num as f64 * factor).round() as u64,

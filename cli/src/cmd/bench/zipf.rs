@@ -1,32 +1,32 @@
 //! Random numbers by Zipf's law: rank k of n is drawn in proportion to 1 / k^0.99, as YCSB's
-//! `zipfian` does, and which number has which rank is scrambled, so that numbers that are often
-//! drawn lie far apart.
+//! `zipfian` does. Ranks are assigned to numbers in a scrambled order, so that numbers that are
+//! often drawn lie far apart.
 //!
-//! Ranks are drawn by rejection-inversion (Hörmann and Derflinger 1996), which is exact, needs no
-//! table and no sum over all ranks: a rank is drawn from the continuous density x^-0.99 by
-//! inversion, rounded, and kept in the share in which the discrete law has it. Fewer than one in
-//! ten are drawn again.
+//! Ranks are drawn by rejection-inversion (Hörmann and Derflinger 1996), which is exact and needs
+//! neither a table nor a sum over all ranks: a rank is drawn from the continuous density x^-0.99 by
+//! inversion, rounded, and accepted with the probability that gives the discrete law. Fewer than
+//! one in ten are drawn again.
 
 use crate::random::{Permutation, Random};
 
-/// YCSB's; below 1 by so little that a handful of keys gets a good part of all draws.
+/// YCSB's exponent, so little below 1 that a few keys get a good part of all draws.
 const EXPONENT: f64 = 0.99;
-/// Always the same keys are drawn often, whatever the seed of the draws, and this is another order
-/// than those in which stores are filled.
+/// Seed of the order of ranks. It is fixed, so that the same keys are drawn often whatever the seed
+/// of the draws, and differs from the order in which stores are filled.
 const SCRAMBLE: u64 = 0x7a69_7066; // "zipf"
 
-/// Draws numbers below a count.
+/// A generator of numbers below a count.
 pub(super) struct Zipf {
     ranks: f64,
     order: Permutation,
-    /// Areas below the density, from which a rank is drawn evenly.
+    /// The integrals of the density between which a rank is drawn evenly.
     areas: (f64, f64),
-    /// A rank that is at most this much above its continuous draw is always right.
+    /// The largest distance of a rank above its continuous draw at which it is always accepted.
     sure: f64,
 }
 
 impl Zipf {
-    /// Numbers below `count`, at least 1.
+    /// Creates a generator of numbers below `count`, which is at least 1.
     pub(super) fn new(count: u64) -> Self {
         let ranks = count as f64;
         Zipf {
@@ -37,12 +37,12 @@ impl Zipf {
         }
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub(super) fn next(&self, random: &mut Random) -> u64 {
         self.order.at(self.rank(random) - 1)
     }
 
-    /// The next rank, from 1 on.
+    /// Returns the next rank, from 1 on.
     fn rank(&self, random: &mut Random) -> u64 {
         loop {
             let drawn = self.areas.0 + random.share() * (self.areas.1 - self.areas.0);
@@ -59,7 +59,7 @@ fn density(x: f64) -> f64 {
     x.powf(-EXPONENT)
 }
 
-/// The integral of the density from 1 to `x`.
+/// Returns the integral of the density from 1 to `x`.
 fn area(x: f64) -> f64 {
     (x.powf(1.0 - EXPONENT) - 1.0) / (1.0 - EXPONENT)
 }
@@ -75,7 +75,7 @@ mod tests {
 
     const DRAWS: u64 = 1_000_000;
 
-    /// How often each rank of `count` was drawn.
+    /// Returns how often each rank of `count` was drawn.
     fn drawn(count: u64) -> Vec<u64> {
         let (zipf, mut random) = (Zipf::new(count), Random::new(5, count));
         let mut counts = vec![0; count as usize];
@@ -92,8 +92,8 @@ mod tests {
             for (at, &seen) in drawn(count).iter().enumerate() {
                 let share = density(at as f64 + 1.0) / sum;
                 let expected = share * DRAWS as f64;
-                // Five deviations of a binomial law: one of a thousand ranks in ten thousand
-                // seeds; and the seed is fixed.
+                // The bound is five standard deviations of a binomial law. One of a thousand ranks
+                // exceeds it in ten thousand seeds, and the seed is fixed.
                 let off = 5.0 * (expected * (1.0 - share)).sqrt();
                 assert!((seen as f64 - expected).abs() <= off, "{count}: {at} {seen} {expected}");
             }

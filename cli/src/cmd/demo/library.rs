@@ -1,5 +1,5 @@
-//! The dictionary in the database, and in memory what must be in it: a model of one number a
-//! word, against which everything read is compared in full.
+//! The dictionary in the database, and a model of what it must hold in memory: one revision number
+//! per word, against which everything read is compared in full.
 
 use super::words::Article;
 use crate::random::{Permutation, Random};
@@ -17,12 +17,12 @@ impl Library {
         Library { articles, revisions }
     }
 
-    /// Bytes of all words and articles.
+    /// Returns the bytes of all words and articles.
     pub(super) fn bytes(&self) -> u64 {
         self.articles.iter().map(Article::bytes).sum()
     }
 
-    /// Writes every article as it is now, each by a write of its own; returns the bytes.
+    /// Writes every article's present revision with a write of its own; returns the bytes.
     pub(super) fn load(&self, keyspace: &Keyspace) -> Result<u64> {
         let mut bytes = 0;
         for (article, &revision) in self.articles.iter().zip(&self.revisions) {
@@ -69,9 +69,10 @@ impl Library {
         Ok(bytes)
     }
 
-    /// After a kill of a writer that worked in `round`: every article must be as it was before,
-    /// or as the writer made it; the writer's surviving writes must be its first ones, without a
-    /// gap, and at least the `acknowledged` ones. Returns how many there are.
+    /// Verifies the database after a writer that worked in `round` was killed. Every article must
+    /// be as it was before, or as the writer wrote it. The surviving writes must be the writer's
+    /// first ones, without a gap, and at least the `acknowledged` ones. Returns the number of
+    /// surviving writes.
     pub(super) fn verify_survivors(
         &mut self,
         keyspace: &Keyspace,
@@ -99,7 +100,7 @@ impl Library {
         Ok(there)
     }
 
-    /// Walks over all pairs beside the articles; `is_right` gets an article's number, the
+    /// Walks over all pairs and the articles side by side; `is_right` gets an article's number, the
     /// revision found and the value's length.
     fn walk(
         &self,
@@ -126,7 +127,7 @@ impl Library {
     }
 }
 
-/// How many writes survived, if they are the first ones.
+/// Returns the number of surviving writes, or `None` if they are not the first ones.
 fn prefix_length(survived: &[bool]) -> Option<u64> {
     let first = survived.iter().take_while(|&&there| there).count();
     let gap = survived[first..].contains(&true);
@@ -138,15 +139,15 @@ fn wrong(word: &str) -> Error {
         .advise("keep the directory and report it, please")
 }
 
-/// What one writer does before it is killed: one revision of each word, in a random order. The
-/// parent knows it as well as the writer does.
+/// The writes of one writer before it is killed: one revision of each word, in a random order. The
+/// parent and the writer compute the same ones.
 pub(super) struct Round {
     number: u64,
     order: Permutation,
     places: Vec<u64>,
 }
 
-/// Revisions of different rounds never meet.
+/// Distance of the revision numbers of two rounds: they never overlap.
 const REVISIONS_A_ROUND: u64 = 1_000_000;
 
 impl Round {
@@ -159,12 +160,12 @@ impl Round {
         Round { number, order, places }
     }
 
-    /// The word and the revision of the writer's `write`th write.
+    /// Returns the word and the revision of write number `write`.
     pub(super) fn nth(&self, write: u64) -> (usize, u64) {
         (self.order.at(write) as usize, (self.number + 1) * REVISIONS_A_ROUND + write)
     }
 
-    /// Which write it was that gave the word at `index` this `revision`.
+    /// Returns the number of the write that gave the word at `index` this `revision`, or `None`.
     fn write_of(&self, index: usize, revision: u64) -> Option<u64> {
         let write = self.places[index];
         (self.nth(write).1 == revision).then_some(write)

@@ -1,5 +1,5 @@
-//! `cleave demo`: the main job on real data, in less than a minute: load, read, scan, overwrite,
-//! kill the writer, recover, and verify every record against what must be there.
+//! `cleave demo`: the main use on real data, in less than a minute: load, read, scan, overwrite,
+//! kill the writer, recover, and verify every record against a model.
 
 mod library;
 mod results;
@@ -22,11 +22,11 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 const READS: u64 = 200_000;
-/// One word in so many is hot.
+/// One word in this many is hot.
 const HOT_SHARE: usize = 10;
 const HOT_ROUNDS: u64 = 10;
 const KILLS: u64 = 5;
-/// A writer is killed somewhere between these numbers of acknowledged writes.
+/// Range of the number of acknowledged writes at which a writer is killed.
 const WRITES_BEFORE_KILL: Range<u64> = 1_000..20_000;
 
 /// Show it all on real data: a dictionary is loaded, read, revised, its writer killed
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Demo) -> Outcome {
     let workplace = DemoWorkplace::new(args.dir.as_deref())?;
     let mut out = Output::new();
     match show(&workplace.dir, &mut out) {
-        // A wrong record is the finding this command is there to make.
+        // This command is there to find wrong records, so one is a result, not an error.
         Err(Stop::Error(error)) if error.kind() == ErrorKind::Corruption => {
             out.line(format!("\nNOT verified.\n{}", render(&error)))?;
             out.finish()?;
@@ -100,7 +100,7 @@ impl DemoWorkplace {
 impl Drop for DemoWorkplace {
     fn drop(&mut self) {
         if self.temporary {
-            // What can't be removed is in the directory for temporary files anyway.
+            // A directory that can't be removed is at least among the temporary files.
             let _ = fs::remove_dir_all(&self.dir);
         }
     }
@@ -181,7 +181,7 @@ fn revise_hot(library: &mut Library, keyspace: &Keyspace) -> Result<u64> {
     Ok(bytes)
 }
 
-/// Prints what the database says of one word.
+/// Prints the article of one word.
 fn look_up(keyspace: &Keyspace, word: &str, out: &mut Output) -> Result<(), Stop> {
     let article = keyspace.get(word)?.unwrap_or_default();
     let article: serde_json::Value = serde_json::from_slice(&article)
@@ -192,7 +192,7 @@ fn look_up(keyspace: &Keyspace, word: &str, out: &mut Output) -> Result<(), Stop
     Ok(())
 }
 
-/// Lets writers work, kills them, and verifies what they left.
+/// Runs writers, kills them, and verifies what they left.
 fn kill_writers(
     dir: &Path,
     library: &mut Library,
@@ -239,7 +239,7 @@ fn timed(
     Ok(DemoStep { name, operations, bytes, seconds: started.elapsed().as_secs_f64() })
 }
 
-/// Says it now: a step may take seconds.
+/// Prints a line at once, because the next step may take seconds.
 fn say(out: &mut Output, line: &str) -> Result<(), Stop> {
     out.line(line)?;
     out.flush()

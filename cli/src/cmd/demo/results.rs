@@ -1,8 +1,8 @@
-//! What the demo measured, as the table that it ends with.
+//! The measurements of the demo, as the table that it ends with.
 
 use crate::text::{human_bytes, human_count, per_second};
 
-/// A step's figures.
+/// The figures of one step.
 #[derive(Default)]
 pub(super) struct DemoStep {
     pub(super) name: &'static str,
@@ -11,22 +11,22 @@ pub(super) struct DemoStep {
     pub(super) seconds: f64,
 }
 
-/// All figures.
+/// The figures of all steps.
 #[derive(Default)]
 pub(super) struct Results {
-    /// Words in the dictionary, and the bytes of them and their articles.
+    /// Number of words in the dictionary, and the bytes of the words and their articles.
     pub(super) records: u64,
     pub(super) bytes: u64,
     pub(super) steps: Vec<DemoStep>,
-    /// Of loading and overwriting.
+    /// Write amplification of loading and overwriting.
     pub(super) write_amplification: f64,
     /// Bytes on disk before and after the compaction.
     pub(super) space_before: u64,
     pub(super) space: u64,
-    /// Writers killed, and the writes that had been acknowledged to them.
+    /// Number of writers killed, and of the writes that were acknowledged to them.
     pub(super) kills: u64,
     pub(super) acknowledged: u64,
-    /// Files found sound.
+    /// Number of files found sound.
     pub(super) files: u64,
 }
 

@@ -1,5 +1,5 @@
-//! The data set of the demo: WordNet 3.0, carried inside the command, as articles of a
-//! dictionary. `cli/data/NOTICE` has its source and licence.
+//! The data set of the demo: WordNet 3.0, embedded in the command, as articles of a dictionary.
+//! `cli/data/NOTICE` has its source and licence.
 //!
 //! WordNet's `data.*` files hold sets of synonyms, its `index.*` files words and their sets
 //! (man 5 wndb). An article joins them: all senses of a word, each with its gloss, its synonyms
@@ -12,10 +12,10 @@ use std::io::Read;
 
 const PACKED: &[u8] = include_bytes!("../../../data/wordnet-3.0.zst");
 
-/// How many words there are: part of the data set's identity.
+/// Number of words; it identifies the data set.
 pub(super) const WORDS: usize = 147_306;
 
-/// What WordNet's pointers between sets of synonyms mean.
+/// The meanings of WordNet's pointers between sets of synonyms.
 const RELATIONS: [(&str, &str); 26] = [
     ("!", "antonyms"),
     ("@", "kind_of"),
@@ -45,25 +45,25 @@ const RELATIONS: [(&str, &str); 26] = [
     ("\\", "pertains_to"),
 ];
 
-/// A word and the part of its article that never changes.
+/// A word, and the part of its article that never changes.
 pub(super) struct Article {
     pub(super) word: String,
     body: String,
 }
 
 impl Article {
-    /// The whole article in its `revision`.
+    /// Returns the whole article in its `revision`.
     pub(super) fn text(&self, revision: u64) -> String {
         format!("{{\"revision\":{revision},{}", self.body)
     }
 
-    /// The revision of `text`, if it is an article of this word in some revision.
+    /// Returns the revision of `text` if it is an article of this word, or `None`.
     pub(super) fn revision_of(&self, text: &[u8]) -> Option<u64> {
         let text = text.strip_prefix(b"{\"revision\":")?.strip_suffix(self.body.as_bytes())?;
         std::str::from_utf8(text.strip_suffix(b",")?).ok()?.parse().ok()
     }
 
-    /// The bytes of the word and its article.
+    /// Returns the bytes of the word and its article.
     pub(super) fn bytes(&self) -> u64 {
         (self.word.len() + self.text(0).len()) as u64
     }
@@ -94,7 +94,7 @@ struct Pointer<'a> {
     to_word: usize,
 }
 
-/// The file's letter and the offset in it.
+/// The id of a set: the file's letter and the offset in it.
 type SetId<'a> = (char, &'a str);
 type Sets<'a> = HashMap<SetId<'a>, Set<'a>>;
 
@@ -108,7 +108,7 @@ fn parse(text: &str) -> Option<Vec<Article>> {
             (kind, part) = name.split_once('.')?;
             letter = letter_of(part)?;
         } else if line.starts_with("  ") {
-            // The licence, at the head of each file.
+            // This is the licence, at the head of each file.
         } else if kind == "data" {
             let (id, set) = parse_set(line, letter)?;
             sets.insert(id, set);
@@ -131,7 +131,7 @@ fn letter_of(part: &str) -> Option<char> {
     })
 }
 
-/// `offset file type count (word id)… count (symbol offset type from/to)… | gloss`
+/// Parses `offset file type count (word id)… count (symbol offset type from/to)… | gloss`.
 fn parse_set(line: &str, letter: char) -> Option<(SetId<'_>, Set<'_>)> {
     let (fields, gloss) = line.split_once('|')?;
     let mut fields = fields.split_ascii_whitespace();
@@ -139,7 +139,7 @@ fn parse_set(line: &str, letter: char) -> Option<(SetId<'_>, Set<'_>)> {
     let word_count = usize::from_str_radix(fields.nth(2)?, 16).ok()?;
     let mut words = Vec::with_capacity(word_count);
     for _ in 0..word_count {
-        // Adjectives may say where they stand: "galore(ip)".
+        // Adjectives may carry their position, as in "galore(ip)".
         words.push(fields.next()?.split('(').next()?);
         fields.next()?;
     }
@@ -161,7 +161,7 @@ fn parse_set(line: &str, letter: char) -> Option<(SetId<'_>, Set<'_>)> {
     Some(((letter, offset), Set { words, pointers, gloss: gloss.trim() }))
 }
 
-/// `word type count … count count offset…`, the senses by frequency.
+/// Parses `word type count … count count offset…`, with the senses by frequency.
 fn parse_index(line: &str) -> Option<(&str, Vec<&str>)> {
     let mut fields = line.split_ascii_whitespace();
     let word = fields.next()?;

@@ -1,9 +1,9 @@
 //! A writer in a process of its own that gets killed.
 //!
-//! The demo runs its own program again as the writer. The writer revises words and, after each
-//! write that the database acknowledged, prints how many there were. The parent reads these lines
-//! and kills it without warning (SIGKILL). Lines that were in the pipe by then count: their writes
-//! had been acknowledged.
+//! The demo runs its own program again as the writer. The writer revises words and prints the
+//! number of writes after each one that the database acknowledged. The parent reads these lines and
+//! kills it without warning (SIGKILL). Lines that were in the pipe by then count, because their
+//! writes had been acknowledged.
 
 use super::library::Round;
 use super::words;
@@ -15,7 +15,7 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// The writer: writes until it is killed.
+/// Runs the writer: writes until it is killed.
 pub(super) fn write(dir: &Path, round: u64) -> Result<(), Stop> {
     let articles = words::articles();
     let round = Round::new(round, articles.len());
@@ -31,7 +31,8 @@ pub(super) fn write(dir: &Path, round: u64) -> Result<(), Stop> {
     Ok(())
 }
 
-/// Starts a writer, kills it after `enough` acknowledged writes, and returns how many it had.
+/// Starts a writer, kills it after `enough` acknowledged writes, and returns how many were
+/// acknowledged.
 pub(super) fn run_and_kill(dir: &Path, round: u64, enough: u64) -> Result<u64> {
     let program = std::env::current_exe();
     let program = program.map_err(|error| Error::io("find the program", Path::new("."), error))?;
@@ -47,7 +48,7 @@ pub(super) fn run_and_kill(dir: &Path, round: u64, enough: u64) -> Result<u64> {
         .spawn()
         .map_err(failed)?;
     let acknowledged = listen(&mut child, enough);
-    // The writer must be gone, whatever was read, before anybody opens its database.
+    // The writer must be gone before anybody opens its database, whatever was read.
     let killed = child.kill().and_then(|()| child.wait());
     let status = killed.map_err(failed)?;
     let acknowledged = acknowledged?;
@@ -58,8 +59,8 @@ pub(super) fn run_and_kill(dir: &Path, round: u64, enough: u64) -> Result<u64> {
     Ok(acknowledged)
 }
 
-/// Reads acknowledgements, kills the writer when there are enough, and reads those that were
-/// under way.
+/// Reads acknowledgements, kills the writer when there are `enough`, and reads the lines that were
+/// still in the pipe.
 fn listen(child: &mut Child, enough: u64) -> Result<u64> {
     let failed = |error| Error::io("read from the writer process", Path::new("pipe"), error);
     let pipe = child.stdout.take().expect("the writer's output is a pipe");
@@ -69,7 +70,7 @@ fn listen(child: &mut Child, enough: u64) -> Result<u64> {
     loop {
         line.clear();
         pipe.read_line(&mut line).map_err(failed)?;
-        // A line without its end was cut by the kill.
+        // A line without its newline was cut by the kill.
         let Some(number) = line.strip_suffix('\n') else { return Ok(acknowledged) };
         acknowledged = number.parse().map_err(|_| {
             Error::invalid_argument(format!("the writer said {number:?} instead of a number"))

@@ -1,8 +1,8 @@
-//! `cleave shell`: one command a line, from a person or from another program.
+//! `cleave shell`: runs one command a line, from a person or from another program.
 //!
 //! Every command gets an answer, and the answer is flushed before the next line is read, so a
-//! program can write a line and wait. Answers are single lines, but for `scan`, `keyspaces` and
-//! `help`, whose last line tells that they are complete: `(N pairs)`, `(N keyspaces)`, `OK`.
+//! program can write a line and wait. Answers are single lines, except for `scan`, `keyspaces` and
+//! `help`, whose last line marks the end: `(N pairs)`, `(N keyspaces)`, `OK`.
 //!
 //! ```text
 //! OK        done
@@ -11,7 +11,7 @@
 //! other     the value, escaped as in `text` so that it is one line
 //! ```
 //!
-//! A value `(nil)` or `ERR …` has its first byte escaped, too, so that the two are never confused.
+//! The first byte of a value `(nil)` or `ERR …` is escaped, too, so that it differs from an answer.
 
 mod run;
 mod words;
@@ -58,7 +58,7 @@ pub(crate) fn run(args: &Shell) -> Outcome {
     Ok(Status::Done)
 }
 
-/// Answers lines until there are no more; true if one of them failed.
+/// Answers lines until there are no more; returns true if one of them failed.
 fn serve(session: &mut Session<'_>, out: &mut Output, interactive: bool) -> Result<bool, Stop> {
     let mut input = io::stdin().lock();
     let mut line = Vec::new();
@@ -77,7 +77,7 @@ fn serve(session: &mut Session<'_>, out: &mut Output, interactive: bool) -> Resu
         let answer = match session.answer(&line, out) {
             Err(Stop::Error(error)) => {
                 failed = true;
-                // One answer is one line: the whole error in one sentence.
+                // An answer is one line, so the whole error is put into one.
                 out.line(format!("ERR {}", error.to_string().replace('\n', " ")))?;
                 Answer::Given
             }

@@ -1,4 +1,4 @@
-//! What each command of the shell does.
+//! Runs each command of the shell.
 
 use super::words;
 use crate::cmd::scan::ScanWalk;
@@ -7,12 +7,12 @@ use crate::output::Output;
 use crate::text;
 use cleavedb::{Db, Error, Keyspace, Result, WriteOptions};
 
-/// What came of a line.
+/// The outcome of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It has been answered.
+    /// The line was answered.
     Given,
-    /// The user wants to leave.
+    /// The user asked to leave.
     Quit,
 }
 
@@ -34,7 +34,7 @@ help, quit
 A word with blanks goes in double quotes; escapes are \\t \\n \\r \\0 \\\\ \\\" \\xNN.
 OK";
 
-/// A database and the state of the conversation about it.
+/// An open database and the state of the session.
 pub(super) struct Session<'a> {
     db: &'a Db,
     keyspace: Keyspace,
@@ -83,7 +83,7 @@ impl<'a> Session<'a> {
         Ok(Answer::Given)
     }
 
-    /// The commands that are not about single keys.
+    /// Runs the commands that are not about single keys.
     fn answer_about_all(
         &mut self,
         verb: &str,
@@ -138,7 +138,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// `bytes` on one line that no other answer looks like.
+/// Returns `bytes` as one line that can't be confused with another answer.
 fn as_answer(bytes: &[u8]) -> String {
     let escaped = text::escape(bytes);
     let count = escaped.starts_with('(') && escaped.ends_with(" pairs)");

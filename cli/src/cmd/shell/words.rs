@@ -1,4 +1,5 @@
-//! A line of the shell as words: separated by blanks, with double quotes and C-style escapes.
+//! Splits a line of the shell into words, separated by blanks, with double quotes and C-style
+//! escapes.
 
 use crate::text;
 use cleavedb::{Error, Result};
