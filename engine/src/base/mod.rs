@@ -9,6 +9,8 @@ pub mod coding;
 pub mod compression;
 pub mod entry;
 pub mod error;
+#[cfg(test)]
+pub mod golden;
 pub mod header;
 pub mod iter;
 pub mod key;

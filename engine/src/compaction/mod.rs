@@ -15,3 +15,6 @@ pub mod redirect;
 pub mod reorganize;
 pub mod retain;
 pub mod stale;
+
+#[cfg(test)]
+mod tests;

@@ -102,8 +102,12 @@ impl RunningCompactions {
         if !self.is_free(keyspace, order, pick) {
             return None;
         }
+        debug_assert!((pick.level..=pick.level + 1).contains(&pick.output_level));
         let span = pick.span(order)?;
-        self.tables.extend(pick.tables().map(|table| (table.meta.id, ())));
+        for table in pick.tables() {
+            let other = self.tables.insert(table.meta.id, ());
+            debug_assert!(other.is_none(), "table {} is an input of two jobs", table.meta.id);
+        }
         self.next += 1;
         let levels = (pick.level, pick.output_level);
         self.claims.insert(self.next, Claim { keyspace, levels, span });
@@ -112,10 +116,13 @@ impl RunningCompactions {
 
     /// Removes a job that is over.
     pub fn release(&mut self, claim: u64, pick: &Pick) {
-        self.claims.remove(&claim);
+        let ended = self.claims.remove(&claim);
+        assert!(ended.is_some(), "compaction {claim} ends twice");
         for table in pick.tables() {
-            self.tables.remove(&table.meta.id);
+            let owned = self.tables.remove(&table.meta.id);
+            debug_assert!(owned.is_some(), "table {} was not an input of the job", table.meta.id);
         }
+        debug_assert!(!self.claims.is_empty() || self.tables.is_empty());
     }
 
     /// Returns true if no running job conflicts with `pick`.
@@ -145,6 +152,7 @@ pub type CompactionCursors = [Option<Vec<u8>>; LEVELS];
 
 /// Returns the target size of a level in bytes.
 pub fn target_bytes(level: usize, options: &KeyspaceOptions) -> u64 {
+    debug_assert!((1..LEVELS - 1).contains(&level), "L{level} has no target");
     (1..level).fold(options.level_base_bytes, |bytes, _| bytes.saturating_mul(FAN_OUT))
 }
 
@@ -167,6 +175,7 @@ pub fn pick(
     compaction_cursors: &CompactionCursors,
 ) -> Option<Pick> {
     let scores = scores(levels, options);
+    debug_assert!(scores.iter().all(|score| *score >= 0.0), "a target is 0: {scores:?}");
     let mut due: Vec<usize> = (0..LEVELS - 1).filter(|&level| scores[level] >= 1.0).collect();
     due.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
     due.into_iter().find_map(|level| match level {
@@ -176,6 +185,7 @@ pub fn pick(
 }
 
 fn with_below(levels: &Levels, level: usize, inputs: Vec<Arc<TableHandle>>) -> Option<Pick> {
+    assert!(level + 1 < LEVELS, "there is no level below L{level}");
     let (low, high) = span(levels.order(), inputs.iter())?;
     let below = levels.overlapping(level + 1, &low, &high);
     Some(Pick { level, output_level: level + 1, inputs, below })

@@ -61,6 +61,7 @@ fn pick_stale(
     known: &StaleFacts<'_>,
 ) -> Option<Pick> {
     let summary = &table.meta.summary;
+    assert!(level > 0, "a table of L0 is only compacted with all others of L0");
     if summary.entries < MIN_ENTRIES {
         return None;
     }
@@ -83,7 +84,7 @@ fn in_place(level: usize, table: &Arc<TableHandle>) -> Pick {
 }
 
 fn is_mostly_tombstones(summary: &Summary) -> bool {
-    summary.tombstones * 2 >= summary.entries
+    summary.tombstones >= summary.entries.div_ceil(2)
 }
 
 fn is_mostly_indirect(summary: &Summary, known: &StaleFacts<'_>) -> bool {
@@ -92,6 +93,6 @@ fn is_mostly_indirect(summary: &Summary, known: &StaleFacts<'_>) -> bool {
         .iter()
         .filter(|(segment, _)| (known.is_relocated)(**segment))
         .map(|(_, used)| used.count)
-        .sum();
-    indirect * 2 >= summary.entries
+        .fold(0, u64::saturating_add);
+    indirect >= summary.entries.div_ceil(2)
 }

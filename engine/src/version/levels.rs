@@ -31,6 +31,15 @@ impl Levels {
         Levels { order, levels: Default::default() }
     }
 
+    /// Creates levels with these tables, for tests of deciders.
+    #[cfg(test)]
+    pub fn of(order: KeyOrder, tables: impl IntoIterator<Item = (usize, TableHandle)>) -> Self {
+        let mut levels = Levels::new(order);
+        tables.into_iter().for_each(|(level, table)| levels.add(level, Arc::new(table)).unwrap());
+        levels.check().unwrap();
+        levels
+    }
+
     /// Returns the order of the keys.
     pub fn order(&self) -> &KeyOrder {
         &self.order

@@ -3,26 +3,26 @@
 use super::script::run_file;
 
 #[test]
-fn the_space_target_is_held() {
+fn golden_the_space_target_is_held() {
     run_file("target.txt");
 }
 
 #[test]
-fn what_must_stay_stays() {
+fn golden_what_must_stay_stays() {
     run_file("stays.txt");
 }
 
 #[test]
-fn holes_are_punched_where_that_is_cheaper() {
+fn golden_holes_are_punched_where_that_is_cheaper() {
     run_file("punch.txt");
 }
 
 #[test]
-fn idle_and_manual_collecting() {
+fn golden_idle_and_manual_collecting() {
     run_file("occasions.txt");
 }
 
 #[test]
-fn the_tail_of_the_log_is_flushed_when_it_is_in_the_way() {
+fn golden_the_tail_of_the_log_is_flushed_when_it_is_in_the_way() {
     run_file("log_tail.txt");
 }

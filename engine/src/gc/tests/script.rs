@@ -1,9 +1,6 @@
-//! Golden cases as text: the facts, a line `----`, and the result. Cases are separated by empty
-//! lines; lines that begin with `#` belong to the case below.
-//!
-//! `REWRITE=1 cargo test -p cleavedb --lib gc` writes the results into the files, for review as a
-//! diff.
+//! The facts and the decisions of the picker in golden cases, as text.
 
+use crate::base::golden::{golden, number, pair};
 use crate::base::pointer::SegmentId;
 use crate::base::size::sized;
 use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SegmentFault, SpaceFacts};
@@ -11,31 +8,13 @@ use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
 use crate::segment::SegmentKind;
 use std::fmt::Write;
-use std::path::Path;
 
 /// Runs all cases of a file of `testdata`.
 pub fn run_file(name: &str) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/gc/testdata").join(name);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let cases = text.split("\n\n").filter(|case| !case.trim().is_empty());
-    let results: Vec<String> = cases.map(|case| run(case.trim_end())).collect();
-    assert!(!results.is_empty(), "{name} has no cases");
-    let results = results.join("\n\n") + "\n";
-    if std::env::var_os("REWRITE").is_some() {
-        std::fs::write(&path, &results).unwrap();
-        return;
-    }
-    let first = text.lines().zip(results.lines()).find(|(is, should)| is != should);
-    if let Some((expected, found)) = first {
-        panic!("{name} expects\n  {expected}\nfound\n  {found}");
-    }
-    assert_eq!(text.trim_end().len(), results.trim_end().len(), "{name}: lines are missing");
+    golden(&format!("gc/testdata/{name}"), run);
 }
 
-/// Returns the case with its result.
-fn run(case: &str) -> String {
-    let input = case.split("\n----").next().unwrap_or_default();
-    let lines = input.lines().filter(|line| !line.starts_with('#'));
+fn run(lines: &[&str]) -> String {
     let mut facts = SpaceFacts::default();
     let mut policy = Policy {
         mode: Mode::Busy,
@@ -55,23 +34,11 @@ fn run(case: &str) -> String {
                 facts.segment_bytes += segment.allocated;
                 facts.segments.push(segment);
             }
-            other => panic!("line {other:?} in\n{case}"),
+            other => panic!("line {other:?} in {lines:?}"),
         }
     }
     let plan = pick(&facts, &policy);
-    format!("{input}\n----\n{}", outcome(&facts, &plan).trim_end())
-}
-
-fn pair(word: &str) -> (&str, &str) {
-    word.split_once('=').unwrap_or((word, ""))
-}
-
-/// Parses a number with a unit: `12k`, `3M`, `1G`.
-fn number(text: &str) -> u64 {
-    let units = [("k", 10), ("M", 20), ("G", 30)];
-    let unit = units.iter().find_map(|(unit, bits)| Some((text.strip_suffix(unit)?, bits)));
-    let (digits, bits) = unit.unwrap_or((text, &0));
-    (digits.parse::<f64>().expect(text) * f64::from(1 << bits)) as u64
+    outcome(&facts, &plan)
 }
 
 fn store(facts: &mut SpaceFacts, word: &str) {

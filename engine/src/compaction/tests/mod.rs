@@ -1,0 +1,25 @@
+//! Golden cases of the deciders of compaction.
+
+mod script;
+
+use script::run_file;
+
+#[test]
+fn golden_the_most_urgent_level_is_compacted() {
+    run_file("picker.txt");
+}
+
+#[test]
+fn golden_running_jobs_own_tables_and_keys() {
+    run_file("running.txt");
+}
+
+#[test]
+fn golden_manual_ranges() {
+    run_file("manual.txt");
+}
+
+#[test]
+fn golden_stale_tables() {
+    run_file("stale.txt");
+}

@@ -1,0 +1,187 @@
+//! The facts and the decisions of the pickers of compaction, as text.
+//!
+//! - `options trigger=4 base=64M table=4M`: the settings of the keyspace; these are the defaults.
+//! - `L1 5 a-c 10M`: table 5 in L1 with the user keys from `a` to `c`; also `entries`, `deletes`
+//!   and `in=SEGMENT:POINTERS`. The number of a table is its sequence number too.
+//! - `behind L1 c`: the next job of L1 starts behind the key `c`.
+//! - `running L1 5`: a job owns this table and those below it; `running L0`, one that owns L0;
+//!   `elsewhere L1 a-z`, one of another keyspace.
+//! - `pick`, `stale ...`, `range L1 b-d [in-place]`: the decision that is asked for.
+
+use crate::base::golden::{golden, number, pair};
+use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::cache::memory_fs::MemoryFs;
+use crate::cache::{BlockCache, OpenFiles};
+use crate::compaction::picker::{
+    CompactionCursors, Pick, RunningCompactions, pick, pick_level0, pick_range, pick_table, scores,
+};
+use crate::compaction::stale::{self, StaleFacts};
+use crate::table::{SegmentUse, Summary, TableMeta};
+use crate::version::files::{TableContext, TableHandle};
+use crate::version::levels::Levels;
+use crate::version::settings::KeyspaceOptions;
+use std::sync::Arc;
+
+const KEYSPACE: KeyspaceId = KeyspaceId(1);
+
+/// Runs all cases of a file of `testdata`.
+pub fn run_file(name: &str) {
+    golden(&format!("compaction/testdata/{name}"), run);
+}
+
+/// What a case says, but for the tables.
+struct Facts {
+    levels: Levels,
+    options: KeyspaceOptions,
+    busy: RunningCompactions,
+    cursors: CompactionCursors,
+}
+
+fn run(lines: &[&str]) -> String {
+    let context = context();
+    let tables = lines.iter().filter_map(|line| table(line, &context));
+    let mut facts = Facts {
+        levels: Levels::of(KeyOrder::Bytewise, tables),
+        options: KeyspaceOptions::default(),
+        busy: RunningCompactions::default(),
+        cursors: CompactionCursors::default(),
+    };
+    let mut text = String::new();
+    for line in lines.iter().filter(|line| !line.starts_with('L')) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["options", ..] => words[1..].iter().for_each(|word| option(&mut facts, word)),
+            ["behind", at, key] => facts.cursors[level(at)] = Some(key.into()),
+            ["running", "L0"] => {
+                let pick = pick_level0(KEYSPACE, &facts.levels, &facts.busy).expect(line);
+                claim(&mut facts.busy, KEYSPACE, &pick);
+            }
+            ["running", at, id] => {
+                let tables = facts.levels.level(level(at));
+                let table = tables.iter().find(|it| it.meta.id.to_string() == id).expect(line);
+                let pick = pick_table(&facts.levels, level(at), table).expect(line);
+                claim(&mut facts.busy, KEYSPACE, &pick);
+            }
+            ["elsewhere", at, keys] => {
+                let (level, table) = table(&format!("{at} 99 {keys} 1M"), &context).expect(line);
+                let pick = pick_table(&facts.levels, level, &Arc::new(table)).expect(line);
+                let pick = Pick { below: Vec::new(), ..pick };
+                claim(&mut facts.busy, KeyspaceId(2), &pick);
+            }
+            _ => text += &decide(&facts, &words),
+        }
+    }
+    text
+}
+
+fn context() -> Arc<TableContext> {
+    Arc::new(TableContext {
+        dir: "db".into(),
+        database: 7,
+        files: Arc::new(OpenFiles::new(Arc::new(MemoryFs::default()), 1)),
+        cache: Arc::new(BlockCache::new(0)),
+        stats: Arc::default(),
+        purge: Arc::default(),
+        filter_policy: None,
+    })
+}
+
+fn level(word: &str) -> usize {
+    word.strip_prefix('L').and_then(|digits| digits.parse().ok()).expect(word)
+}
+
+fn claim(busy: &mut RunningCompactions, keyspace: KeyspaceId, pick: &Pick) {
+    assert!(busy.claim(keyspace, &KeyOrder::Bytewise, pick).is_some(), "running jobs conflict");
+}
+
+fn option(facts: &mut Facts, word: &str) {
+    match pair(word) {
+        ("trigger", value) => facts.options.level0_trigger = number(value) as usize,
+        ("base", value) => facts.options.level_base_bytes = number(value),
+        ("table", value) => facts.options.table_bytes = number(value),
+        _ => panic!("{word}"),
+    }
+}
+
+fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)> {
+    let mut words = line.split_whitespace().filter(|_| line.starts_with('L'));
+    let level = level(words.next()?);
+    let id: u64 = words.next()?.parse().expect(line);
+    let (low, high) = words.next()?.split_once('-').expect(line);
+    let bytes = number(words.next()?);
+    let bound = |key: &str| internal_key(key.as_bytes(), Trailer::new(id, EntryKind::Put));
+    let mut summary = Summary {
+        entries: 100,
+        smallest: bound(low),
+        largest: bound(high),
+        min_seqno: id,
+        max_seqno: id,
+        ..Summary::default()
+    };
+    for word in words {
+        match pair(word) {
+            ("entries", value) => summary.entries = number(value),
+            ("deletes", value) => summary.tombstones = number(value),
+            ("in", value) => {
+                let (segment, count) = value.split_once(':').expect(line);
+                let used = SegmentUse { count: number(count), bytes: 100 * number(count) };
+                summary.segments.insert(SegmentId(number(segment)), used);
+            }
+            _ => panic!("{word}"),
+        }
+    }
+    let meta = TableMeta { id: TableId(id), bytes, summary: Arc::new(summary) };
+    Some((level, TableHandle::new(Arc::new(meta), KeyOrder::Bytewise, context.clone())))
+}
+
+fn decide(facts: &Facts, words: &[&str]) -> String {
+    let levels = &facts.levels;
+    match *words {
+        ["scores"] => {
+            let scores = scores(levels, &facts.options);
+            let scores = scores.iter().enumerate().filter(|(_, score)| **score > 0.0);
+            scores.map(|(level, score)| format!("L{level} {score:.2}\n")).collect()
+        }
+        ["pick"] => {
+            let pick = pick(KEYSPACE, levels, &facts.options, &facts.busy, &facts.cursors);
+            plan(pick, &facts.options)
+        }
+        ["range", at, keys, ref how @ ..] => {
+            let (low, high) = keys.split_once('-').expect(keys);
+            let range = [low, high].map(|key| Some(key.as_bytes()).filter(|key| !key.is_empty()));
+            let pick = pick_range(levels, level(at), (range[0], range[1]), how == ["in-place"]);
+            plan(pick, &facts.options)
+        }
+        ["stale", ref more @ ..] => plan(stale_pick(facts, more), &facts.options),
+        _ => panic!("{words:?}"),
+    }
+}
+
+fn stale_pick(facts: &Facts, words: &[&str]) -> Option<Pick> {
+    let value = |name| words.iter().map(|word| pair(word)).find(|it| it.0 == name).map(|it| it.1);
+    let relocated = value("relocated").map(number);
+    let known = StaleFacts {
+        oldest_snapshot: value("snapshot").map(number),
+        is_relocated: &|segment| Some(segment.0) == relocated,
+        idle: value("idle").is_some(),
+        level0_bytes: value("level0").map_or(u64::MAX, number),
+    };
+    stale::pick(KEYSPACE, &facts.levels, &facts.busy, &known)
+}
+
+/// Describes a decision: `L1 to L2: 5 with 8 9`.
+fn plan(pick: Option<Pick>, options: &KeyspaceOptions) -> String {
+    let Some(pick) = pick else {
+        return "nothing\n".to_owned();
+    };
+    let ids = |tables: &[Arc<TableHandle>]| {
+        tables.iter().map(|table| format!(" {}", table.meta.id)).collect::<String>()
+    };
+    let mut text = format!("L{} to L{}:{}", pick.level, pick.output_level, ids(&pick.inputs));
+    if !pick.below.is_empty() {
+        text += &format!(" with{}", ids(&pick.below));
+    }
+    text += if pick.is_move(options.table_bytes) { ", a move\n" } else { "\n" };
+    text
+}
