@@ -1,4 +1,4 @@
-//! Put, get, delete, overwrite.
+//! Tests of put, get, delete and overwrite.
 
 use crate::common;
 use cleavedb::Value;
@@ -41,7 +41,7 @@ fn the_newest_value_counts_wherever_it_is() {
     let dir = common::dir();
     let db = common::open(dir.path());
     let keyspace = db.default_keyspace();
-    // From small to large and back: inline and separated in turn.
+    // The sizes alternate, so the value is inline and separated in turn.
     for (round, bytes) in [10, 300, 20, 0, 400, 5].into_iter().enumerate() {
         let value = common::value("key", round as u64, bytes);
         keyspace.put("key", &value).unwrap();
@@ -135,7 +135,7 @@ fn statistics_count_what_was_done() {
     let stats = db.stats();
     assert_eq!(stats.replay_bytes, 0);
     assert_eq!(stats.keyspaces[0].table_entries, 50);
-    // Values are written once: tables hold little more than keys and pointers.
+    // Separated values are written once, so tables hold little more than keys and pointers.
     assert!(stats.flush_bytes_written + stats.compaction_bytes_written < 50 * 200);
     assert_eq!(stats.segments.iter().map(|segment| segment.referenced_records).sum::<u64>(), 50);
     assert!(stats.background_error.is_none() && stats.read_only_because.is_none());

@@ -1,4 +1,4 @@
-//! Several operations as one.
+//! Tests of write batches: several operations that become visible together.
 
 use crate::common;
 use cleavedb::{ErrorKind, WriteBatch};
@@ -57,7 +57,7 @@ fn one_bad_operation_refuses_all() {
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
     assert!(error.to_string().contains("65537 bytes"), "{error}");
     assert!(keyspace.iter().next().is_none());
-    // It can be used again.
+    // A batch can be used again after `clear`.
     let mut batch = WriteBatch::new();
     batch.delete(&keyspace, vec![0; (64 << 10) + 1]);
     batch.clear();

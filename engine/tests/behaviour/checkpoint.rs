@@ -1,4 +1,4 @@
-//! A second, complete database that shares files with the first.
+//! Tests of checkpoints: a second, complete database that shares files with the first.
 
 use crate::common::{self, OnDrop};
 use cleavedb::{Db, ErrorKind, WriteBatch, WriteOptions};
@@ -33,7 +33,7 @@ fn complete_and_independent() {
     fill(&db, 100..200, 1);
     db.open_or_create_keyspace("other").unwrap().put("key", "value").unwrap();
     db.checkpoint(&target).unwrap();
-    // What happens to the source afterwards does not matter...
+    // Later changes of the source do not affect the checkpoint.
     fill(&db, 0..300, 2);
     db.drop_keyspace("other").unwrap();
     db.compact().unwrap();
@@ -45,7 +45,7 @@ fn complete_and_independent() {
             "value"
         );
         assert!(copy.check().unwrap().is_clean());
-        // ...nor the other way round.
+        // Changes of the checkpoint do not affect the source either.
         fill(&copy, 0..300, 3);
         copy.compact().unwrap();
         expect(&copy, 0..300, 3);

@@ -1,4 +1,4 @@
-//! Compaction and the space it gives back.
+//! Tests of compaction and of the space that it frees.
 
 use crate::common;
 use cleavedb::{Db, Options, ReadOptions};
@@ -9,7 +9,7 @@ fn bytes_of(dir: &Path) -> u64 {
     common::bytes_of(dir, "")
 }
 
-/// Files of the directory that this process holds open though they were deleted.
+/// Returns the deleted files of the directory that this process still holds open.
 fn deleted_but_open(dir: &Path) -> Vec<String> {
     let links = fs::read_dir("/proc/self/fd").unwrap();
     let targets = links.filter_map(|link| fs::read_link(link.unwrap().path()).ok());
@@ -44,7 +44,7 @@ fn after_everything_is_deleted_nearly_nothing_is_left() {
     db.compact().unwrap();
     assert_eq!(table_entries(&db), 0, "tombstones vanish at the bottom");
     assert_eq!(common::files(dir.path(), ".tbl").len(), 0);
-    // The active segment, its successor, and the manifest with its edits.
+    // What is left: the active segment, the spare segment, and the manifest with its edits.
     assert!(bytes_of(dir.path()) < 120_000, "{}", bytes_of(dir.path()));
     assert_eq!(deleted_but_open(dir.path()), [""; 0]);
     drop(db);
@@ -125,7 +125,7 @@ fn a_snapshot_keeps_what_was_deleted() {
 #[test]
 fn part_of_the_keys() {
     let dir = common::dir();
-    // Nothing compacts unless it is told to.
+    // With these triggers nothing is compacted automatically.
     let keyspace = cleavedb::KeyspaceOptions { level0_trigger: 1000, ..common::tiny_keyspace() };
     let options = Options { keyspace, level0_slowdown: 1000, level0_stop: 1000, ..common::tiny() };
     let db = common::open_with(dir.path(), options);
@@ -140,7 +140,7 @@ fn part_of_the_keys() {
         let stats = db.stats();
         stats.keyspaces[0].levels.iter().map(|level| level.tables).collect::<Vec<_>>()
     };
-    // L0 goes as a whole, as its tables may overlap.
+    // L0 is compacted as a whole, because its tables may overlap.
     assert_eq!(levels(&db)[0], 0);
     assert_eq!(common::pairs(&db.default_keyspace()).len(), 300);
     db.default_keyspace().delete("b050").unwrap();

@@ -1,4 +1,4 @@
-//! Keys in an order of the user's.
+//! Tests of user comparators.
 
 use crate::common;
 use cleavedb::{Comparator, Db, ErrorKind};
@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Numbers as text, by their value.
+/// A comparator that orders decimal numbers in text by their value.
 struct ByValue(&'static str);
 
 impl Comparator for ByValue {
@@ -58,7 +58,7 @@ fn orders_everything() {
         cursor.seek_for_prev("50").unwrap();
         assert_eq!(cursor.key(), b"50");
         assert_eq!(cursor.value().unwrap().len(), 10);
-        // Other keyspaces are in byte order.
+        // Other keyspaces are in bytewise order.
         db.default_keyspace().put("9", "").unwrap();
         db.default_keyspace().put("10", "").unwrap();
         assert_eq!(db.default_keyspace().keys().next().unwrap().unwrap(), b"10");
@@ -84,7 +84,7 @@ fn another_or_none_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().contains("\"by value\""), "{error}");
     }
-    // The other way round: one in byte order stays in byte order.
+    // The reverse: a keyspace that was created in bytewise order can't be opened in another.
     let dir = common::dir();
     drop(common::open(dir.path()).open_or_create_keyspace("numbers").unwrap());
     let error = open(dir.path(), "by value").err().unwrap();

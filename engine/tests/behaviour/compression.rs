@@ -1,4 +1,4 @@
-//! Values are compressed one by one, and only when it pays.
+//! Tests of compression: values are compressed one by one, and only when that saves enough.
 
 use crate::common;
 use cleavedb::{Codec, Db, KeyspaceOptions};
@@ -12,7 +12,7 @@ fn settings(value_codec: Codec) -> KeyspaceOptions {
     }
 }
 
-/// Bytes of log that a value costs with this codec; the value has to come back, always.
+/// Returns the bytes of log that a value takes with this codec, and checks that it is read back.
 fn cost(codec: Codec, value: &[u8]) -> u64 {
     let dir = common::dir();
     let options = cleavedb::Options { keyspace: settings(codec), ..common::tiny() };
@@ -47,7 +47,7 @@ fn chance_stays_as_it_is() {
 
 #[test]
 fn a_little_gain_is_not_worth_it() {
-    // A twentieth of it repeats.
+    // A twentieth of the value repeats, so compression saves too little.
     let mut value = common::value("", 1, 1900);
     value.resize(2000, b' ');
     assert_eq!(cost(Codec::Lz4, &value), cost(Codec::None, &value));

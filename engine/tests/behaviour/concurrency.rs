@@ -1,4 +1,4 @@
-//! Many threads at once: no reader ever sees half a batch, no write gets lost.
+//! Tests with many threads: no reader ever sees half a batch, and no write is lost.
 
 use crate::common;
 use crate::common::rng::Rng;
@@ -13,7 +13,7 @@ const LEVELS: [Durability; 4] = [
     Durability::SyncEvery(Duration::from_millis(1)),
 ];
 
-/// A value of which every byte tells the round; some inline, some separated.
+/// Returns a value that repeats the round. Values of even places are inline, others separated.
 fn value(round: u64, place: usize) -> Vec<u8> {
     let bytes = if place.is_multiple_of(2) { 16 } else { 200 };
     round.to_le_bytes().repeat(bytes / 8)
@@ -72,7 +72,7 @@ fn a_batch_is_seen_whole_or_not_at_all() {
                     };
                     assert!(rounds.len().is_multiple_of(keys.len()));
                     assert!(rounds.iter().all(|round| *round == rounds[0]), "{rounds:?}");
-                    // Time does not go backward either.
+                    // A later view is never older than an earlier one.
                     assert!(rounds[0] >= last, "{} after {last}", rounds[0]);
                     last = rounds[0];
                     views.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +114,7 @@ fn groups_of_mixed_durability_lose_nothing() {
                     } else {
                         keyspace.put_with(&key, &value, &how).unwrap();
                     }
-                    // Its own write is visible to a writer at once.
+                    // A writer sees its own write at once.
                     assert_eq!(keyspace.get(&key).unwrap().unwrap(), value);
                 }
             });
@@ -223,7 +223,8 @@ fn a_close_sends_writers_away() {
                 }
             });
         }
-        // Whatever is under way ends as well, and writes nothing into what another may own now.
+        // Calls under way end at the close as well. They must write nothing to the directory
+        // after it, because another process may have opened it.
         for what in [Db::compact, Db::flush, |db: &Db| db.open_or_create_keyspace("new").map(drop)]
         {
             let db = db.clone();
@@ -234,7 +235,7 @@ fn a_close_sends_writers_away() {
         }
         db.close().unwrap();
     });
-    // Whoever was told that it is written finds it; one write each may have been cut short.
+    // Every acknowledged write is found. Each of the three writers may have had one more under way.
     let db = common::open(dir.path());
     let found = db.default_keyspace().keys().count() as u64;
     let written = written.into_inner();

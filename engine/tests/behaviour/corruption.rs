@@ -1,5 +1,5 @@
-//! Damage to the files of a closed database: opening it and reading everything gives an error or
-//! the right answer; never a wrong value, never a panic, never an endless wait.
+//! Tests of damaged files: opening a database and reading all of it returns an error or the right
+//! answer, and never a wrong value, a panic or an endless wait.
 
 use crate::common::{self, TempDir};
 use cleavedb::{Codec, Db, ErrorKind, KeyspaceOptions, Options, ParallelReads, Result};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 type Maps = BTreeMap<&'static str, BTreeMap<String, Vec<u8>>>;
 
-/// A closed database with a bit of everything: tables on two levels, values in tables, in closed
-/// segments and in the log that is replayed, tombstones, a second keyspace.
+/// A closed database with tables on two levels, values in tables, in sealed segments and in the log
+/// that is replayed, tombstones, and a second keyspace.
 struct Closed {
     place: TempDir,
     expected: Maps,
@@ -70,7 +70,7 @@ impl Closed {
         self.place.path().join("db")
     }
 
-    /// A copy to be damaged by opening it for writing.
+    /// Returns the path of a new copy, for opening it for writing.
     fn copy(&self, name: &str) -> PathBuf {
         let to = self.place.path().join(name);
         let _ = fs::remove_dir_all(&to);
@@ -78,19 +78,19 @@ impl Closed {
         to
     }
 
-    /// The files that carry data.
+    /// Returns the files that hold data.
     fn files(&self) -> Vec<PathBuf> {
         let files = common::files(&self.dir(), "");
         files.into_iter().filter(|path| !is_text(path)).collect()
     }
 }
 
-/// The lock and the options in force say nothing that is read back.
+/// Returns true for LOCK and OPTIONS, whose text is never read back.
 fn is_text(path: &Path) -> bool {
     path.ends_with("LOCK") || path.ends_with("OPTIONS")
 }
 
-/// Counts what reads find, and complains about a wrong one.
+/// A checker of reads, which counts errors and panics at a wrong answer.
 struct Reads<'a> {
     expected: &'a BTreeMap<String, Vec<u8>>,
     errors: usize,
@@ -141,13 +141,13 @@ impl Reads<'_> {
         if !forward {
             keys.reverse();
         }
-        // No error: so it has to be complete.
+        // There was no error, so the scan must be complete.
         assert!(keys.iter().eq(self.expected.keys()), "keys are missing or made up");
         Ok(())
     }
 }
 
-/// Reads everything; how many reads failed.
+/// Reads everything and returns how many reads failed.
 fn read_everything(db: &Db, expected: &Maps) -> usize {
     let mut errors = 0;
     for (name, expected) in expected {
@@ -161,7 +161,8 @@ fn read_everything(db: &Db, expected: &Maps) -> usize {
     errors
 }
 
-/// Opens and reads; true if the damage was noticed. Wrong answers and panics end the test.
+/// Opens and reads a database. Returns true if the damage was detected; a wrong answer or a panic
+/// fails the test.
 fn noticed(dir: &Path, expected: &Maps, options: Options, what: &str) -> bool {
     let outcome =
         catch_unwind(AssertUnwindSafe(|| match Db::builder(dir).options(options).open() {
@@ -184,8 +185,8 @@ fn read_only() -> Options {
     Options { read_only: true, ..options() }
 }
 
-/// Applies `damage` to each byte of each file whose name ends in `suffix`, one after the other.
-/// At most `unnoticed` of them may do no harm.
+/// Applies `damage` to each byte of each file whose name ends in `suffix`, one at a time. At most
+/// `unnoticed` bytes of a file may be damaged without an error.
 fn flip_every_byte(suffix: &str, unnoticed: usize, damage: impl Fn(u8, usize) -> u8) {
     let closed = Closed::new(1);
     assert!(!noticed(&closed.dir(), &closed.expected, read_only(), "nothing changed"));
@@ -208,8 +209,8 @@ fn flip_every_byte(suffix: &str, unnoticed: usize, damage: impl Fn(u8, usize) ->
     }
 }
 
-/// The last edit, by which the close notes the length of the log: without it the log is taken to
-/// have ended in a crash, and is read to its end all the same.
+/// The length of the last edit, which the close writes to record the length of the log. If it is
+/// damaged, recovery treats the end as a crash and still reads the whole log, so nothing is lost.
 const LAST_EDIT_BYTES: usize = 24;
 
 fn one_bit(byte: u8, offset: usize) -> u8 {
@@ -266,8 +267,8 @@ fn files_cut_at_any_length() {
     }
 }
 
-/// Opens a damaged copy for writing, reads, closes it, and does so again: what the first opening
-/// makes of the damage must not turn it into something that looks right.
+/// Opens a damaged copy for writing, reads and closes it, twice. The first opening must not turn
+/// the damage into something that looks valid to the second.
 fn open_twice(closed: &Closed, damaged: &Path, what: &str) {
     for time in ["first", "second"] {
         let what = format!("{what}, {time} opening");
@@ -387,8 +388,8 @@ fn a_newer_format_is_named() {
     }
 }
 
-/// A damaged record was found twice: by the pointer to it, and as part of its segment. Neither said
-/// whose it is.
+/// Guards against two findings for one damaged record: it was reported for the pointer to it and
+/// for its segment, and neither finding named the key.
 #[test]
 fn one_damaged_record_is_one_finding_with_its_key() {
     let dir = common::dir();

@@ -1,10 +1,11 @@
-//! Walks over keys, in both directions, with values inline, separated, and both in turn.
+//! Tests of cursors in both directions, over inline values, separated values, and a mix of both.
 
 use crate::common::{self, TempDir};
 use cleavedb::{Db, ErrorKind, Keyspace, ParallelReads, ReadOptions};
 use std::fs;
 
-/// Every third value is separated, and the keys are spread over memtable, L0 and below.
+/// Creates a keyspace in which every third value is separated, and whose keys are spread over the
+/// memtable, L0 and deeper levels.
 fn mixed(count: usize) -> (TempDir, Db, Keyspace) {
     let dir = common::dir();
     let db = common::open(dir.path());
@@ -88,7 +89,7 @@ fn seeks_on_a_live_cursor() {
     let (_dir, _db, keyspace) = mixed(300);
     let mut cursor = keyspace.cursor().unwrap();
     for number in [5, 250, 0, 299, 100, 101, 99] {
-        // In the middle of a walk whose values are read ahead.
+        // These steps open the window, so that the next seek comes in the middle of reading ahead.
         for _ in 0..20 {
             if cursor.valid() {
                 cursor.value().unwrap();
@@ -99,7 +100,7 @@ fn seeks_on_a_live_cursor() {
         cursor.seek(&key).unwrap();
         assert_eq!(cursor.key(), key.as_bytes());
         assert_eq!(cursor.value().unwrap(), value(number));
-        // Behind a key that was deleted, and before one.
+        // Seek to just after a deleted key, and just before one.
         cursor.seek_for_prev(format!("{key} deleted")).unwrap();
         assert_eq!(cursor.key(), key.as_bytes());
         assert_eq!(cursor.value().unwrap(), value(number));
@@ -143,7 +144,7 @@ fn turns_at_the_ends() {
     cursor.seek_to_last().unwrap();
     cursor.next().unwrap();
     assert!(!cursor.valid());
-    // Past an end it stands nowhere, until it is positioned again.
+    // A cursor that moved past an end is invalid until it is positioned again.
     cursor.prev().unwrap();
     assert!(!cursor.valid());
     cursor.seek_to_first().unwrap();
@@ -316,7 +317,8 @@ fn a_cursor_that_stops_early_wants_no_more() {
             range.next().unwrap().unwrap();
         }
         drop(range);
-        // The window doubles: what was read in vain is bounded by what was wanted.
+        // The window starts small and doubles, so the number of unused reads is bounded by the
+        // number of values that were used.
         let read = number_of(&db, "value_reads") - before;
         assert!(read <= 4 * stop, "{read} for {stop}");
     }
@@ -334,7 +336,7 @@ fn the_error_of_a_value_is_its_own() {
             keyspace.put(common::key(number), common::value("", number as u64, 300)).unwrap();
         }
         db.compact().unwrap();
-        // One byte of the value of key 100, on disk.
+        // Damage one byte of the value of key 100 on disk.
         let lost = common::value("", 100, 300);
         let find = |bytes: &[u8]| bytes.windows(300).position(|window| window == lost);
         let (path, mut bytes, offset) = common::files(dir.path(), ".seg")
@@ -377,13 +379,13 @@ fn a_cut_segment_loses_only_what_was_cut() {
         keyspace.put(common::key(number), common::value("", number as u64, 300)).unwrap();
     }
     db.compact().unwrap();
-    // Closed, so that nothing but frames is in the file.
+    // A closed segment contains nothing but frames.
     db.close().unwrap();
     let db = common::open(dir.path());
     let keyspace = db.default_keyspace();
     let path = &common::files(dir.path(), ".seg")[0];
     let file = fs::OpenOptions::new().write(true).open(path).unwrap();
-    // Within the last of its records: all of them may be read by one call.
+    // The cut lies within the last record. All records may be read by one call.
     file.set_len(file.metadata().unwrap().len() - 50).unwrap();
     let keys: Vec<_> = (0..20).map(common::key).collect();
     let failed: Vec<_> = keyspace.multi_get(&keys).iter().map(Result::is_err).collect();

@@ -1,4 +1,5 @@
-//! What each level promises after the end of the process. (After a power cut: the simulation.)
+//! Tests of what each durability level guarantees when the process is killed. The simulation tests
+//! what it guarantees at a power cut.
 
 use crate::common;
 use crate::common::child::{self, Running};
@@ -15,7 +16,7 @@ fn syncs(db: &Db) -> u64 {
     db.stats().numbers().find(|(name, _)| *name == "log_syncs").unwrap().1
 }
 
-/// True if what a kill right now would leave holds the key.
+/// Returns true if the key would survive a kill at this moment.
 fn survives_a_kill(db: &Db, key: &str) -> bool {
     let place = common::dir();
     let copy = place.path().join("copy");
@@ -23,7 +24,7 @@ fn survives_a_kill(db: &Db, key: &str) -> bool {
     common::open(&copy).default_keyspace().get(key).unwrap().is_some()
 }
 
-/// Nothing happens in the background, so that the directory can be copied at any time.
+/// Opens a database in which no background work is left, so that its directory can be copied.
 fn quiet(dir: &Path) -> Db {
     let db = Db::builder(dir).open().unwrap();
     db.wait_idle().unwrap();
@@ -59,7 +60,7 @@ fn buffered_survives_from_the_next_sync_or_stronger_write_on() {
     assert!(survives_a_kill(&db, "2") && survives_a_kill(&db, "3"));
     keyspace.put_with("4", "value", &buffered).unwrap();
     drop((db, keyspace));
-    // A close loses nothing.
+    // A close loses nothing, whatever the durability.
     assert!(quiet(dir.path()).default_keyspace().get("4").unwrap().is_some());
 }
 
@@ -124,7 +125,7 @@ fn the_level_of_the_database_counts_unless_the_write_has_one() {
     assert_eq!(syncs(&db), before + 1);
 }
 
-/// What the child writes as its write number `number`: a batch over two keyspaces.
+/// Makes the child's write number `number`: a batch over two keyspaces.
 fn write(db: &Db, number: usize, how: &WriteOptions) {
     let (left, right) =
         (db.open_or_create_keyspace("left").unwrap(), db.open_or_create_keyspace("right").unwrap());
@@ -158,7 +159,7 @@ fn what_was_acknowledged_survives_sigkill() {
             if durability != "buffered" {
                 assert!(found >= last, "{durability}: {found} of {last}");
             }
-            // In any case a prefix of the commits, each of them whole.
+            // At every level a prefix of the commits survives, each of them whole.
             for number in 0..found {
                 let key = common::key(number);
                 let value = left.get(&key).unwrap().expect(&key);

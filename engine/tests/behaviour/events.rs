@@ -1,4 +1,4 @@
-//! What a database tells a listener of the program's while it works.
+//! Tests of the events that a program's listener receives.
 
 use crate::common::dir;
 use cleavedb::{Db, Event, EventListener, LatencyStats, OperationKind, Options};

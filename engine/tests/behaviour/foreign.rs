@@ -1,4 +1,4 @@
-//! Directories that are something else.
+//! Tests of directories that are not databases or contain files of others.
 
 use crate::common;
 use cleavedb::{Db, Error, ErrorKind, Options};
@@ -112,8 +112,8 @@ fn directories_on_the_way_are_made() {
     assert_eq!(common::open(&deep).default_keyspace().get("key").unwrap().unwrap(), "value");
 }
 
-/// An empty file `18446744073709551615.tbl` made opening and repair panic, one that was called
-/// `18446744073709551614.tbl` put a manifest with the highest of all ids in force.
+/// Guards against overflow of file ids: an empty file `18446744073709551615.tbl` made opening and
+/// repair panic, and `18446744073709551614.tbl` led to a manifest with the highest possible id.
 #[test]
 fn a_stray_number_changes_nothing() {
     for number in ["18446744073709551615", "18446744073709551614", "72057594037927935"] {

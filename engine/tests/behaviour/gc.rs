@@ -1,4 +1,4 @@
-//! Value GC: what is dead comes back, what is live stays as it was, whoever looks and whenever.
+//! Tests of value GC: space of dead values is freed, and every read of a live value is unchanged.
 
 use crate::common;
 use cleavedb::{Db, GcOptions, Options, StallReason};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 const KEYS: usize = 400;
 
-/// Everything is separated, and segments are small; GC works only when told to.
+/// Returns options with small segments, values separated from 64 bytes on, and no automatic GC.
 fn by_hand() -> Options {
     let gc = GcOptions { automatic: false, ..GcOptions::default() };
     let keyspace = common::separating(Some(64));
@@ -22,7 +22,7 @@ fn segments(dir: &Path) -> u64 {
     common::bytes_of(dir, ".seg")
 }
 
-/// Every key has the value of the version that `version_of` says.
+/// Asserts that every key has the value of the version that `version_of` returns for it.
 fn assert_values(db: &Db, version_of: impl Fn(usize) -> Option<u64>) {
     let keyspace = db.default_keyspace();
     for number in 0..KEYS {
@@ -72,7 +72,7 @@ fn again_and_again_one_hop_is_enough() {
     let mut db = common::open_with(dir.path(), by_hand());
     (0..KEYS).for_each(|number| put(&db, number, 0));
     for round in 1..12 {
-        // Some keys are written early and never again: they move from segment to segment.
+        // Some keys are written early and never again, so they are moved again and again.
         (0..KEYS).filter(|number| number % 13 >= round).for_each(|n| put(&db, n, round as u64));
         db.gc().unwrap();
         if round % 4 == 0 {
@@ -163,8 +163,8 @@ fn nothing_moves_while_gc_is_paused_or_off() {
     assert_values(&db, |number| Some(if number % 7 == 0 { 0 } else { 5 }));
 }
 
-/// What a liveness scan lists is bounded, but one segment must always fit, or nothing is ever
-/// freed.
+/// The memory of a liveness scan's list is bounded, but the list of one segment must always be
+/// allowed, or nothing would ever be freed.
 #[test]
 fn a_segment_of_more_records_than_memory_is_for_is_freed() {
     let dir = common::dir();
@@ -186,8 +186,8 @@ fn a_segment_of_more_records_than_memory_is_for_is_freed() {
     }
 }
 
-/// Nothing is known of what is live before the first liveness scan, and what is not known holds
-/// nobody up.
+/// Before the first liveness scan it is not known what is garbage, and unknown garbage must not
+/// stall writers.
 #[test]
 fn writers_of_a_store_just_opened_are_not_held_up() {
     let dir = common::dir();
@@ -213,8 +213,8 @@ fn writers_of_a_store_just_opened_are_not_held_up() {
     assert_eq!(stall.count, 0);
 }
 
-/// A store of far more records than one liveness scan lists, half of them deleted; GC works by
-/// itself, or not. Returns the bytes that are live.
+/// Creates a database with far more records than one liveness scan can list, and deletes half of
+/// them. Returns it with its number of live bytes.
 fn half_deleted(dir: &Path, automatic: bool) -> (Db, u64) {
     let gc = GcOptions { memory_bytes: 64 << 10, automatic, ..GcOptions::default() };
     let max_replay_bytes = 1 << 20;

@@ -1,4 +1,4 @@
-//! Several ordered maps in one database, sharing one log.
+//! Tests of several keyspaces in one database, which share one log.
 
 use crate::common;
 use cleavedb::{Codec, ErrorKind, KeyspaceOptions, ReadOptions, Separation, WriteBatch};
@@ -55,7 +55,7 @@ fn many_share_one_log() {
         }
     }
     db.wait_idle().unwrap();
-    // Each of them holds the log back until it is flushed: that has to happen without being asked.
+    // Each keyspace keeps the head of the log back until it is flushed, which must be automatic.
     assert!(db.stats().replay_bytes <= common::tiny().max_replay_bytes);
 }
 
@@ -80,7 +80,7 @@ fn settings_stay_with_the_keyspace() {
     {
         let db = common::open(dir.path());
         assert_eq!(db.open_or_create_keyspace("own").unwrap().options(), settings);
-        // Neither opening it nor asking for one with other settings rewrites them.
+        // Neither opening the keyspace nor a call with other settings changes its settings.
         let other = KeyspaceOptions { filter_bits_per_key: 9, ..settings.clone() };
         let own = db.open_or_create_keyspace_with("own", other.clone()).unwrap();
         assert_eq!(own.options(), settings);
@@ -164,14 +164,14 @@ fn log_records_of_a_dropped_one_never_come_back() {
     let dir = common::dir();
     {
         let db = common::open(dir.path());
-        // Not flushed, so that the log holds it, and so does the log at every later opening.
+        // This is not flushed, so it stays in the log and is replayed at every later opening.
         db.default_keyspace().put("holds the log", "1").unwrap();
         db.open_or_create_keyspace("gone").unwrap().put("ghost", "boo").unwrap();
         db.drop_keyspace("gone").unwrap();
     }
-    // The manifest of the next opening knows nothing of it any more...
+    // The manifest no longer contains the dropped keyspace,
     assert_eq!(common::open(dir.path()).keyspaces(), ["default"]);
-    // ...but the log does, at this one and the last.
+    // but its records are still in the log, at this opening and the next.
     assert_eq!(
         common::pairs(&common::open(dir.path()).open_or_create_keyspace("new").unwrap()),
         []

@@ -1,4 +1,4 @@
-//! Each misuse that a program can commit is answered by the kind of error that says what to do.
+//! Tests of error kinds: each misuse returns the kind that tells the caller what to do.
 
 use crate::common;
 use cleavedb::{
@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-/// The opposite of the order of bytes.
+/// A comparator in reverse bytewise order.
 struct Backward;
 
 impl Comparator for Backward {
@@ -22,7 +22,7 @@ impl Comparator for Backward {
     }
 }
 
-/// What was done, and the error it met.
+/// A description of a call, and the error that it returned.
 type Case = (&'static str, Error);
 
 fn failed<T>(what: &'static str, outcome: Result<T>) -> Case {
@@ -171,7 +171,7 @@ fn unsupported() {
     let mut out = Vec::new();
     let inspected = cleavedb::inspect(&table, &mut out);
     expect(ErrorKind::Unsupported, [failed("inspect by an unknown order", inspected)]);
-    // What the file says of itself is printed nevertheless.
+    // The table's own properties are printed nevertheless.
     assert!(String::from_utf8_lossy(&out).contains("1 entries, 0 tombstones"));
     if !Codec::Zstd.is_available() {
         let opened = with(dir.path(), |options| options.keyspace.block_codec = Codec::Zstd);

@@ -1,5 +1,5 @@
-//! What outlives what: cursors and scans after a close and after the drop of their keyspace, and
-//! databases that somebody still holds.
+//! Tests of lifetimes: cursors and scans after a close and after the drop of their keyspace, and
+//! databases to which a handle is left.
 
 use crate::common;
 use cleavedb::{Db, ErrorKind, Keyspace, Result};
@@ -30,7 +30,7 @@ fn a_cursor_of_a_closed_database_says_so() {
     scan.next().unwrap().unwrap();
     let (mut unbegun, range) = (keyspace.keys(), keyspace.range(..));
     db.close().unwrap();
-    // Somebody else opens the directory and replaces the files that the cursor walked.
+    // The directory is opened again, and the files that the cursor read are replaced.
     let db = common::open(dir.path());
     fill(&db.default_keyspace(), 2);
     db.compact().unwrap();
@@ -106,7 +106,7 @@ fn whoever_holds_a_database_open_is_counted() {
     assert_eq!(counts(&db), (2, 0, 0, 1));
     drop((db, snapshot, again));
     assert_eq!(counts(&other), (1, 0, 0, 0));
-    // A handle that is left keeps the lock, too.
+    // A keyspace handle that is left keeps the lock as well.
     let keyspace = other.default_keyspace();
     drop(other);
     assert_eq!(kind(Db::builder(dir.path()).open()), ErrorKind::Locked);

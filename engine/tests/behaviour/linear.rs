@@ -1,7 +1,7 @@
-//! Each key is a register, also while value GC, compactions, holes and checkpoints change where its
-//! values are: a read returns the newest value that was written when it began, or one that was
-//! written since; never an older one, never that of another key. A snapshot and a cursor return
-//! what was there when they were taken, again and again.
+//! Test that each key is a linearizable register while value GC, compactions, holes and checkpoints
+//! move its values: a read returns the newest value at its begin or one written since, and never an
+//! older one or that of another key. A snapshot and a cursor keep returning the state at which they
+//! were taken.
 
 use crate::common;
 use crate::common::rng::Rng;
@@ -13,17 +13,18 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const KEYS: usize = 96;
 const WRITERS: usize = 2;
 const READERS: u64 = 3;
-/// Of each writer.
+/// The number of writes of each writer.
 const WRITES: usize = 4_000;
 
-/// Which versions of a key a read may return.
+/// The range of versions of a key that a read may return.
 #[derive(Clone, Copy)]
 struct Allowed {
     oldest: u64,
     newest: u64,
 }
 
-/// Versions of each key whose writing has begun, and has ended. One thread writes a key.
+/// The newest version of each key whose write has begun, and whose write has ended. Each key is
+/// written by one thread.
 struct Ledger {
     begun: Vec<AtomicU64>,
     ended: Vec<AtomicU64>,
@@ -33,7 +34,7 @@ fn is_deletion(version: u64) -> bool {
     version.is_multiple_of(9)
 }
 
-/// A few values are so long that holes are made around them.
+/// Returns the value of a version. A few values are so long that holes are made around them.
 fn value(number: usize, version: u64) -> Vec<u8> {
     let bytes = if number.is_multiple_of(8) { 20_000 } else { 40 + 100 * (number % 8) };
     common::value(&common::key(number), version, bytes)
@@ -54,7 +55,7 @@ impl Ledger {
         self.ended[number].store(version, Ordering::SeqCst);
     }
 
-    /// What every key may have at the moment of `take`.
+    /// Calls `take`, and returns its result and the versions that each key may have then.
     fn around<T>(&self, take: impl FnOnce() -> T) -> (T, Vec<Allowed>) {
         let read = |of: &[AtomicU64]| -> Vec<u64> {
             of.iter().map(|version| version.load(Ordering::SeqCst)).collect()
@@ -67,7 +68,7 @@ impl Ledger {
     }
 }
 
-/// The version found; `None` if there was no value.
+/// Returns the version that was found, `None` if there was no value. Panics if it is not allowed.
 fn version_of(number: usize, found: Option<&[u8]>, allowed: Allowed) -> Option<u64> {
     let Allowed { oldest, newest } = allowed;
     let Some(found) = found else {
@@ -87,7 +88,7 @@ fn version_of(number: usize, found: Option<&[u8]>, allowed: Allowed) -> Option<u
     Some(version)
 }
 
-/// What a snapshot showed of each key: it has to show that again.
+/// The version of each key that a snapshot has shown, which it must show again.
 #[derive(Default)]
 struct Shown(BTreeMap<usize, Option<u64>>);
 
@@ -135,7 +136,7 @@ fn read_now(keyspace: &Keyspace, ledger: &Ledger, rng: &mut Rng) {
             }
         }
         _ => {
-            // It stands on the view it was made with, long after values have moved.
+            // The cursor reads the view it was created with, long after values have moved.
             let (mut cursor, allowed) = ledger.around(|| keyspace.cursor().unwrap());
             let mut shown = Shown::default();
             for forward in [true, false] {
@@ -163,7 +164,7 @@ fn read_snapshot(db: &Db, ledger: &Ledger, rng: &mut Rng) {
     );
 }
 
-/// One of what changes where values are.
+/// Runs one random operation that changes where values are.
 fn churn(db: &Db, scratch: &Path, rng: &mut Rng) {
     match rng.below(6) {
         0 => db.flush().unwrap(),

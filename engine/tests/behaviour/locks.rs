@@ -1,4 +1,4 @@
-//! One opener at a time, unless all of them only read.
+//! Tests of the lock: a database is opened once at a time, unless all openers are read-only.
 
 use crate::common;
 use crate::common::child::{self, Running};
@@ -22,7 +22,7 @@ fn twice_in_one_process() {
         let options = Options { read_only, ..common::tiny() };
         refused(dir.path(), options, std::process::id());
     }
-    // By another path to the same place, too.
+    // Another path to the same directory is refused as well.
     let link = dir.path().with_extension("link");
     std::os::unix::fs::symlink(dir.path(), &link).unwrap();
     refused(&link, common::tiny(), std::process::id());
@@ -47,7 +47,8 @@ fn what_is_held_open_is_neither_repaired_nor_destroyed() {
         }
     };
     refused();
-    // Also once it is damaged: whoever holds it may know better.
+    // The database is also refused, as locked, while CURRENT is missing: its holder may still
+    // have what it needs.
     std::fs::remove_file(&current).unwrap();
     refused();
     std::fs::write(&current, bytes).unwrap();
@@ -97,10 +98,10 @@ fn readers_share_it_and_keep_writers_out() {
         refused(dir.path(), common::tiny(), std::process::id());
         reader.close().unwrap();
     }
-    // Who is left is not the last that came, which is what can be told.
+    // The reader that is left is not the last that opened, but only the last one's name is known.
     let error = Db::builder(dir.path()).options(common::tiny()).open().err().unwrap();
     assert!(error.to_string().contains("held open by readers, the last of them"), "{error}");
-    // Where the disk is full, a reader can't replace the name of who was there before.
+    // On a full disk a reader can't replace the name of an earlier holder in LOCK.
     std::fs::write(dir.path().join("LOCK"), "CleaveDB lock, held by process 1 (gone)").unwrap();
     let error = Db::builder(dir.path()).options(common::tiny()).open().err().unwrap();
     assert!(error.to_string().contains("by readers who could not write who they are"), "{error}");

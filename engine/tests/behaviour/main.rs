@@ -1,5 +1,5 @@
-//! What users see of the engine, on real files: one behaviour per file, public API only. One
-//! program, so that it links once; `cargo test --test behaviour cursors::` runs a part of it.
+//! Tests of the engine's behaviour on real files, by the public API only, one behaviour per file.
+//! They are one program, which links once; `cargo test --test behaviour cursors::` runs a part.
 
 mod basics;
 mod batches;

@@ -1,5 +1,5 @@
-//! Random operations against ordered maps with history: whatever happens in between, a read
-//! gives what the model holds, and each snapshot what the model held then.
+//! Random operations compared with a model of ordered maps: a read returns what the model holds,
+//! and a read at a snapshot what the model held when it was taken.
 
 use crate::common::rng::Rng;
 use crate::common::{self, TempDir};
@@ -17,7 +17,8 @@ type Maps = BTreeMap<String, Map>;
 const NAMES: [&str; 3] = ["default", "left", "right"];
 const KEYS: usize = 150;
 
-/// Unless the environment says otherwise: `CLEAVEDB_SEED`, `CLEAVEDB_SEEDS`, `CLEAVEDB_STEPS`.
+/// The first seed, unless `CLEAVEDB_SEED` sets it. `CLEAVEDB_SEEDS` and `CLEAVEDB_STEPS` replace
+/// the two numbers below.
 const FIRST_SEED: u64 = 1;
 const SEEDS: u64 = 10;
 const STEPS: u64 = 2000;
@@ -27,15 +28,15 @@ struct World {
     settings: KeyspaceOptions,
     gc: GcOptions,
     place: TempDir,
-    /// How many directories were used.
+    /// The number of directories used so far.
     lives: usize,
     db: Option<Db>,
     now: Maps,
     history: Vec<(Snapshot, Maps)>,
-    /// Cursors that stay open, with what they walk and where they stand.
+    /// The cursors that stay open, each with the map it reads and the key it is at.
     cursors: Vec<(Cursor, Map, Option<Vec<u8>>)>,
     version: u64,
-    /// Segments that value GC relocated, up to the last close.
+    /// The number of segments that value GC relocated, up to the last close.
     relocated: u64,
 }
 
@@ -73,7 +74,7 @@ impl World {
         self.db.as_ref().expect("it is open")
     }
 
-    /// Some keyspace; it begins if it does not exist.
+    /// Returns a random keyspace. The model creates its map if there is none.
     fn keyspace(&mut self) -> Keyspace {
         let name = NAMES[self.rng.below(NAMES.len())];
         self.now.entry(name.to_owned()).or_default();
@@ -147,7 +148,7 @@ impl World {
         self.db().write_with(batch, &how).unwrap();
     }
 
-    /// Lets go of all that only counts for the database that is open.
+    /// Drops the snapshots and cursors of the open database, and adds up its statistics.
     fn let_go(&mut self) {
         self.history.clear();
         self.cursors.clear();
@@ -165,7 +166,7 @@ impl World {
         self.open();
     }
 
-    /// Goes on in a copy: what a kill leaves on disk, or a checkpoint.
+    /// Continues in a copy of the database: the files as a kill leaves them, or a checkpoint.
     fn move_on(&mut self) {
         self.let_go();
         let before = self.dir();
@@ -197,7 +198,7 @@ impl World {
         keyspace.reorganize(a.clone().min(b.clone())..=a.max(b)).unwrap();
     }
 
-    /// A cursor that is to outlast flushes, compactions and value GC.
+    /// Opens a cursor that stays open during flushes, compactions and value GC.
     fn keep_cursor(&mut self) {
         let keyspace = self.keyspace();
         let map = self.now[keyspace.name()].clone();
@@ -224,7 +225,7 @@ impl World {
         }
     }
 
-    /// Reads in one of several ways; at a snapshot now and then.
+    /// Reads in one of several ways, sometimes at a snapshot.
     fn read(&mut self) {
         let keyspace = self.keyspace();
         let (snapshot, maps) = match self.history.len() {
@@ -275,7 +276,7 @@ impl World {
         }
     }
 
-    /// One seek, or a run of steps in one direction.
+    /// Makes one seek, or several steps in one direction. Returns the key that the cursor is at.
     fn seek_or_run(
         &mut self,
         cursor: &mut Cursor,
@@ -352,7 +353,7 @@ impl World {
         }
     }
 
-    /// Everything, from both ends, and the files themselves.
+    /// Compares all keyspaces with the model in both directions, and checks the files.
     fn verify(&self) {
         let names: Vec<_> = self.now.keys().cloned().collect();
         assert_eq!(self.db().keyspaces(), names);
@@ -382,8 +383,8 @@ fn check(cursor: &mut Cursor, map: &Map, at: &Option<Vec<u8>>, ask: bool) {
     }
 }
 
-/// Copies a directory as it is at one moment: again, if the background changed it meanwhile. Value
-/// GC and the end of relocations come when they like, and each edit makes the manifest longer.
+/// Copies a directory as it is at one moment. The copy is repeated if background work (value GC or
+/// the removal of relocations) changed the files meanwhile; every edit makes the manifest longer.
 fn copy_at_rest(from: &Path, to: &Path) {
     let state = || -> std::io::Result<Vec<_>> {
         let sized = |path: PathBuf| Ok((path.metadata()?.len(), path));
@@ -407,7 +408,7 @@ fn copy_at_rest(from: &Path, to: &Path) {
     panic!("the background never rests");
 }
 
-/// Tells how to repeat a failure.
+/// A guard that prints how to repeat a failure.
 struct Repeat(u64, &'static str);
 
 impl Drop for Repeat {
@@ -446,7 +447,7 @@ fn run(name: &'static str, settings: KeyspaceOptions) {
     assert!(relocated > 0 || !separates, "value GC had nothing to do: this test shows less");
 }
 
-/// Automatic or by hand only, and targets that keep it busy.
+/// Returns options of value GC for a seed: automatic or not, with targets that keep it busy.
 fn gc_options(seed: u64) -> GcOptions {
     GcOptions {
         automatic: !seed.is_multiple_of(4),

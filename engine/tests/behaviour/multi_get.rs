@@ -1,4 +1,4 @@
-//! Many keys at one moment.
+//! Tests of `multi_get`: reads of many keys at one moment.
 
 use crate::common;
 use cleavedb::{ParallelReads, ReadOptions};
@@ -18,7 +18,7 @@ fn in_the_order_asked_for() {
             }
         }
         keyspace.delete(common::key(10)).unwrap();
-        // Backward, with repetitions and missing ones.
+        // The keys are in descending order, with repetitions and with keys that do not exist.
         let numbers: Vec<usize> =
             (0..320).rev().flat_map(|number| [number, number / 2, number]).collect();
         let keys: Vec<_> = numbers.iter().map(|number| common::key(*number)).collect();

@@ -1,4 +1,4 @@
-//! Settings, their limits, and the limits of keys and values.
+//! Tests of settings and their ranges, and of the limits of keys and values.
 
 use crate::common;
 use cleavedb::{
@@ -7,7 +7,7 @@ use cleavedb::{
 };
 use std::time::Duration;
 
-/// What a name stands for is out of its range.
+/// The name of a setting, and a function that sets it to a value out of its range.
 type Wrong<T> = (&'static str, fn(&mut T));
 
 const WRONG: [Wrong<Options>; 25] = [
@@ -87,7 +87,7 @@ fn each_wrong_one_of_a_keyspace_is_named() {
 
 #[test]
 fn thresholds_decide_where_values_go() {
-    // Per threshold: how many of the values of 0, 1, 99, 100 and 5000 bytes are separated.
+    // For each threshold: how many of the values of 0, 1, 99, 100 and 5000 bytes are separated.
     for (threshold, separated) in [(Some(0), 5), (Some(1), 4), (Some(100), 2), (None, 0)] {
         let dir = common::dir();
         let keyspace = common::separating(threshold);
@@ -111,7 +111,7 @@ fn a_changed_threshold_leaves_old_values_readable() {
     let dir = common::dir();
     for (round, threshold) in [Some(0), None, Some(100), None, Some(0)].into_iter().enumerate() {
         let db = common::open(dir.path());
-        // Also for what is replayed: it was written under the settings before.
+        // Replayed records are read correctly too; they were written under the previous settings.
         let keyspace = db.open_or_create_keyspace("changing").unwrap();
         keyspace.set_options(common::separating(threshold)).unwrap();
         for old in 0..round {
@@ -148,7 +148,7 @@ fn keys_up_to_64_kib() {
         assert_eq!(error.kind(), ErrorKind::InvalidArgument);
         assert!(error.to_string().contains("65537 bytes is over the limit of 64 KiB"), "{error}");
     }
-    // To ask for it is no mistake: it is not there.
+    // Reading a key that is too long is no error: it does not exist.
     assert!(keyspace.get(&too_long).unwrap().is_none());
     let mut cursor = keyspace.cursor().unwrap();
     cursor.seek(&too_long).unwrap();
@@ -161,7 +161,7 @@ fn keys_up_to_64_kib() {
 fn a_value_over_1_gib_is_refused() {
     let dir = common::dir();
     let db = common::open(dir.path());
-    // Never touched, so it takes no memory; nor must the refusal.
+    // The zeroes are never touched, so they take no memory. The refusal must not copy them.
     let too_large = vec![0; MAX_VALUE_BYTES + 1];
     let error = db.default_keyspace().put("key", &too_large).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidArgument);
@@ -222,7 +222,7 @@ fn a_time_between_syncs_that_never_ends_is_refused() {
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().starts_with("durability is every:"), "{error}");
     }
-    // It held nobody up.
+    // The refused writes did not block later ones.
     let day = Duration::from_secs(24 * 60 * 60);
     let options = WriteOptions::new().durability(Durability::SyncEvery(day));
     keyspace.put_with("key", "value", &options).unwrap();
@@ -235,7 +235,7 @@ fn writers_never_wait_for_a_compaction_that_nothing_starts() {
     let keyspace = KeyspaceOptions { level0_trigger: 9, ..common::tiny_keyspace() };
     let many = Options { level0_stop: 36, keyspace: keyspace.clone(), ..common::tiny() };
     common::open_with(dir.path(), many).close().unwrap();
-    // The keyspace keeps its settings; the database is opened with others.
+    // The keyspace keeps its settings when the database is opened with others.
     let few = Options { level0_slowdown: 2, level0_stop: 3, ..common::tiny() };
     let few = Options {
         keyspace: KeyspaceOptions { level0_trigger: 2, ..common::tiny_keyspace() },
@@ -247,7 +247,7 @@ fn writers_never_wait_for_a_compaction_that_nothing_starts() {
         db.default_keyspace().put(common::key(number), "value").unwrap();
         db.flush().unwrap();
     }
-    // What is new, or changes, is held to what writers wait for.
+    // New and changed settings are checked against the database's stall thresholds.
     let above = KeyspaceOptions { level0_trigger: 10, ..common::tiny_keyspace() };
     let refused = [
         db.default_keyspace().set_options(above.clone()).unwrap_err(),

@@ -1,5 +1,5 @@
-//! Files that somebody put where ours go: links that lead elsewhere, and files with our names. None
-//! of them is followed, replaced or removed.
+//! Tests of planted files: symbolic links in place of the database's files, and foreign files with
+//! their names. None of them is followed, replaced or removed.
 
 use crate::common;
 use cleavedb::{Db, Error, ErrorKind};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 const PRECIOUS: &str = "a thesis, with no copy";
 
-/// A new database with something in it.
+/// Creates a database with one key. Returns the directory that contains it, and its path.
 fn database() -> (TempDir, PathBuf) {
     let dir = common::dir();
     let path = dir.path().join("db");
@@ -44,7 +44,7 @@ fn a_lock_that_is_a_link_or_somebody_elses_text() {
         assert!(error.file().is_some_and(|file| file == lock), "{error}");
         assert_eq!(fs::read_to_string(&victim).unwrap(), PRECIOUS);
         fs::remove_file(&lock).unwrap();
-        // A second name of the victim is a regular file, but not of ours.
+        // A hard link to the victim is a regular file, but not a file of the database.
         fs::hard_link(&victim, &lock).unwrap();
         let error = refusal(dir);
         assert!(error.to_string().contains("not a lock file of CleaveDB"), "{error}");
@@ -155,7 +155,7 @@ fn a_checkpoint_into_a_link() {
     let (outer, dir) = database();
     let (other, target) = (outer.path().join("other"), outer.path().join("copy"));
     let db = common::open(&dir);
-    // It leads to nothing yet, so that a look through it finds the place free.
+    // The link points to nothing yet, so a check that follows it finds the place free.
     symlink(&other, &target).unwrap();
     let error = db.checkpoint(&target).unwrap_err();
     assert!(error.to_string().contains("exists already"), "{error}");

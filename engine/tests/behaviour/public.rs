@@ -1,4 +1,4 @@
-//! What holds of all public types: they go from thread to thread, and print no data.
+//! Tests of all public types: they are `Send` and `Sync`, and their `Debug` prints no user data.
 
 use crate::common;
 use cleavedb::{
@@ -10,7 +10,7 @@ use cleavedb::{
 };
 use std::fmt::Debug;
 
-/// Compiles only if every one of the types is all of it.
+/// Compiles only if every one of the types has all the bounds.
 macro_rules! assert_all {
     ($bounds:ident: $($type:ty),* $(,)?) => {$($bounds::<$type>();)*};
 }

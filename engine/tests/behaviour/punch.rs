@@ -1,5 +1,5 @@
-//! Large values that die between live ones become holes: blocks come back, lengths and live values
-//! stay, and nobody who may still see a value loses it.
+//! Tests of punching holes where large values died between live ones: blocks are freed, lengths and
+//! live values stay, and a value that some read may still see is not lost.
 
 use crate::common;
 use cleavedb::{Db, GcOptions, Options};
@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 const KEYS: usize = 64;
 const VALUE: usize = 256 << 10;
 
-/// Each value is separated, and few segments hold them all; GC works only when told to.
+/// Returns options with which every value is separated into a few large segments, and GC is not
+/// automatic.
 fn by_hand() -> Options {
     let gc = GcOptions { automatic: false, ..GcOptions::default() };
     let keyspace = common::separating(Some(64));
@@ -23,7 +24,7 @@ fn put(db: &Db, number: usize, version: u64) {
     db.default_keyspace().put(&key, common::value(&key, version, VALUE)).unwrap();
 }
 
-/// Version 1 of all keys, then version 2 of all but those that `stays` names.
+/// Writes version 1 of all keys, then version 2 of those for which `stays` is false.
 fn fill(path: &Path, stays: impl Fn(usize) -> bool) -> Db {
     let db = common::open_with(path, by_hand());
     (0..KEYS).for_each(|number| put(&db, number, 1));
@@ -35,13 +36,13 @@ fn overwrite(db: &Db, stays: impl Fn(usize) -> bool) {
     (0..KEYS).filter(|number| !stays(*number)).for_each(|number| put(db, number, 2));
 }
 
-/// Length and bytes of blocks of each segment.
+/// Returns each segment with its length and the bytes of its allocated blocks.
 fn sizes(dir: &Path) -> Vec<(PathBuf, u64, u64)> {
     let files = common::metadata_of(dir, ".seg");
     files.map(|(path, metadata)| (path, metadata.len(), metadata.blocks() * 512)).collect()
 }
 
-/// Bytes that segments take less than their lengths.
+/// Returns the bytes by which the allocation of segments is below their lengths.
 fn holes(dir: &Path) -> u64 {
     sizes(dir).iter().map(|(_, length, blocks)| length.saturating_sub(*blocks)).sum()
 }
@@ -54,7 +55,7 @@ fn version_of(number: usize) -> u64 {
     if is_kept(number) { 1 } else { 2 }
 }
 
-/// Every key has the value of the version that `version_of` says, by each way to read.
+/// Asserts that each way to read a key returns the version that `version_of` returns for it.
 fn assert_values(db: &Db, version_of: impl Fn(usize) -> u64) {
     let keyspace = db.default_keyspace();
     let expected = |number| {
@@ -71,7 +72,8 @@ fn assert_values(db: &Db, version_of: impl Fn(usize) -> u64) {
     assert!(report.is_clean(), "{:?}", report.problems);
 }
 
-/// Waits until what was recorded in this opening is punched. Readers hold it up for moments only.
+/// Waits until this opening has punched holes in `segments` segments. Readers delay that only for
+/// moments.
 fn punched(db: &Db, segments: u64) {
     while db.stats().gc.segments_punched < segments {
         db.wait_idle().unwrap();
@@ -97,7 +99,7 @@ fn blocks_come_back_and_lengths_and_values_stay() {
         }
     }
     assert_eq!(shrunk, report.segments_punched);
-    // 48 values of 64 were overwritten; those at the ends of segments go with whole ones.
+    // 48 values of 64 were overwritten. Those at the ends of segments go with whole segments.
     assert!(holes(dir.path()) > 20 * VALUE as u64, "{} of {report:?}", holes(dir.path()));
     assert_eq!(report.bytes_written, 0, "nothing had to move");
     let stats = db.stats().gc;
@@ -215,7 +217,7 @@ fn punched_segments_are_punched_again_moved_and_dropped() {
     let first = db.gc().unwrap();
     punched(&db, first.segments_punched);
     let before = holes(dir.path());
-    // More of it dies, beside the holes there are.
+    // More values die, next to the existing holes.
     let gone = |number: usize| number % 4 == 1;
     (0..KEYS).filter(|number| gone(*number)).for_each(|number| put(&db, number, 3));
     let second = db.gc().unwrap();
@@ -227,7 +229,7 @@ fn punched_segments_are_punched_again_moved_and_dropped() {
     drop(db);
     let db = common::open_with(dir.path(), by_hand());
     assert_values(&db, version);
-    // A reorganization reads around the holes; and its own segment is whole.
+    // A reorganization reads around the holes, and the segment that it writes has none.
     db.default_keyspace().reorganize(..).unwrap();
     db.gc().unwrap();
     db.wait_idle().unwrap();
@@ -242,7 +244,7 @@ fn a_repair_finds_everything_in_punched_segments() {
     let report = db.gc().unwrap();
     punched(&db, report.segments_punched);
     db.close().unwrap();
-    // CURRENT is all that is lost.
+    // Only CURRENT is lost.
     fs::remove_file(dir.path().join("CURRENT")).unwrap();
     let repaired = Db::repair(dir.path()).unwrap();
     assert_eq!(repaired.lost_keys, 0, "{:?}", repaired.problems);

@@ -1,4 +1,4 @@
-//! Opened to read only: nothing changes on disk.
+//! Tests of read-only opening: nothing changes on disk.
 
 use crate::common;
 use cleavedb::{Db, ErrorKind, Options, ReadOptions, WriteBatch};
@@ -9,13 +9,14 @@ fn open(dir: &Path) -> Db {
     common::open_with(dir, Options { read_only: true, ..common::tiny() })
 }
 
-/// Every file with its bytes; but for the text of the lock, which tells who holds it.
+/// Returns every file with its bytes, except LOCK, whose text names the holder.
 fn bytes(dir: &Path) -> BTreeMap<std::path::PathBuf, Vec<u8>> {
     let files = common::files(dir, "").into_iter().filter(|path| !path.ends_with("LOCK"));
     files.map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
 }
 
-/// Some data in tables, some in the log only; killed, with a torn end and an orphan.
+/// Creates a database as a kill leaves it: some data in tables, some only in the log, with a torn
+/// tail and an orphan.
 fn killed(dir: &Path) {
     let db = common::open(&dir.join("live"));
     for number in 0..300 {
@@ -59,7 +60,7 @@ fn everything_is_read_and_nothing_changes() {
     assert!(db.stats().to_string().contains("default"));
     db.close().unwrap();
     assert_eq!(bytes(&dir), before);
-    // Opened for writing it is settled then.
+    // An opening for writing removes the orphan.
     let db = common::open(&dir);
     assert_eq!(db.recovery().orphans_removed, 1);
     assert_eq!(db.default_keyspace().iter().count(), 330);

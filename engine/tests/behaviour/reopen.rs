@@ -1,11 +1,11 @@
-//! What is there after a close, after a kill, and after a crash that tore the end of the log.
+//! Tests of opening after a close, after a kill, and after a crash that tore the end of the log.
 
 use crate::common;
 use cleavedb::{Db, ErrorKind, KeyspaceOptions, Options, ReadOptions};
 use std::fs;
 use std::path::Path;
 
-/// Keys `range` have version `version` of their value, `bytes` long.
+/// Puts version `version` of the keys of `range`, each value `bytes` long.
 fn fill(db: &Db, range: std::ops::Range<usize>, version: u64, bytes: usize) {
     for number in range {
         let key = common::key(number);
@@ -60,7 +60,7 @@ fn handles_outlive_a_close() {
     ] {
         assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
     }
-    // And none of them keeps the directory from being opened again.
+    // None of the handles keeps the directory from being opened again.
     expect(&common::open(dir.path()), 0..10, 1, 200);
     other.close().unwrap();
 }
@@ -98,14 +98,14 @@ fn killed_at_any_moment_between_writes() {
 #[test]
 fn more_to_replay_than_is_allowed_now() {
     let dir = common::dir();
-    // Neither the log nor the memtable asks for a flush.
+    // With these limits neither the log nor the memtable triggers a flush.
     let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, ..common::tiny_keyspace() };
     let roomy = Options { max_replay_bytes: 64 << 20, keyspace, ..common::tiny() };
     let db = common::open_with(dir.path(), roomy);
     fill(&db, 0..400, 1, 500);
     assert!(db.stats().replay_bytes > common::tiny().max_replay_bytes);
     db.close().unwrap();
-    // Its first write must not wait for a flush that nobody begins.
+    // The first write after this opening must not wait for a flush that never begins.
     let db = common::open(dir.path());
     fill(&db, 400..401, 1, 500);
     expect(&db, 0..401, 1, 500);
@@ -113,7 +113,8 @@ fn more_to_replay_than_is_allowed_now() {
     assert!(db.stats().replay_bytes <= common::tiny().max_replay_bytes);
 }
 
-/// A killed database whose last segment holds ten frames, and where the last three begin.
+/// Creates the files of a killed database whose last segment has ten frames. Returns that segment,
+/// and the offsets at which its last frames begin and end.
 fn torn(dir: &Path) -> (std::path::PathBuf, Vec<u64>) {
     let db = common::open(&dir.join("live"));
     fill(&db, 0..7, 1, 150);
@@ -147,7 +148,7 @@ fn the_log_cut_at_every_byte_of_its_last_frames() {
         let db = common::open(&cut);
         expect(&db, 0..6 + whole, 1, 150);
         assert!(db.default_keyspace().get(common::key(6 + whole)).unwrap().is_none());
-        // What was cut off is counted and kept.
+        // The torn tail is counted and kept aside.
         let torn = length - ends[whole - 1];
         assert_eq!(db.recovery().torn_bytes, torn);
         let aside = common::files(&cut, ".cut");
@@ -156,7 +157,7 @@ fn the_log_cut_at_every_byte_of_its_last_frames() {
             let kept = fs::read(path).unwrap();
             assert!(kept.ends_with(&good[ends[whole - 1] as usize..length as usize]));
         }
-        // It goes on behind, and what was cut off never comes back.
+        // Writing continues after the cut, and the torn tail never comes back.
         fill(&db, 20..21, 1, 150);
         db.close().unwrap();
         let db = common::open(&cut);
@@ -178,7 +179,8 @@ fn the_same_bytes_flipped_in_the_last_frame_of_a_crash() {
         let mut bytes = good.clone();
         bytes[offset as usize] ^= 0xff;
         fs::write(&last, &bytes).unwrap();
-        // Nobody can tell it from a write that a power cut tore: all of the frame goes.
+        // The damage can't be distinguished from a write that a power cut tore, so the whole frame
+        // is dropped.
         let db = Db::builder(&killed)
             .options(Options { read_only: true, ..common::tiny() })
             .open()
@@ -200,13 +202,13 @@ fn orphans_go_and_foreign_files_stay() {
     }
     let db = common::open(dir.path());
     assert_eq!(db.recovery().foreign_files, 1);
-    // CURRENT.new is written anew by each opening; the other three are removed.
+    // CURRENT.new is overwritten by each opening; the other three files are removed.
     assert_eq!(db.recovery().orphans_removed, 3);
     expect(&db, 0..100, 1, 150);
     fill(&db, 0..100, 2, 150);
     db.close().unwrap();
     assert!(dir.path().join("notes.txt").exists());
-    // The ids of what was removed are not used again.
+    // The ids of the removed files are not used again.
     let newest = common::files(dir.path(), ".seg").pop().unwrap();
     assert!(newest.file_name().unwrap() > std::ffi::OsStr::new("00009002"));
     expect(&common::open(dir.path()), 0..100, 2, 150);

@@ -1,4 +1,4 @@
-//! Many short sessions: what they leave, and that a session without a write leaves nothing.
+//! Tests of many short sessions: they leave few files, and one without a write changes none.
 
 use crate::common;
 use crate::common::child::{self, Running};
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// More than this many files than the data needs are too many.
+/// The limit of the files that a test tolerates beyond those that the data needs.
 const SPARE_FILES: usize = 16;
-/// What every database has: CURRENT, a manifest, LOCK and OPTIONS.
+/// The number of files that every database has: CURRENT, a manifest, LOCK and OPTIONS.
 const FIXED_FILES: usize = 4;
-/// A process may have so many descriptors in these tests; its own and the standard ones included.
+/// The limit of open file descriptors of a process in these tests, the standard ones included.
 const DESCRIPTORS: &str = "64";
 
 fn files(dir: &Path) -> usize {
@@ -26,7 +26,8 @@ fn value(number: usize, bytes: usize) -> Vec<u8> {
     common::value(&common::key(number), 1, bytes)
 }
 
-/// Opens, puts a value of so many bytes, or nothing, and closes; so many times.
+/// Runs `count` sessions, each of which opens, puts a value of `bytes` bytes unless that is zero,
+/// and closes.
 fn sessions(dir: &Path, count: usize, bytes: usize) {
     for number in 0..count {
         let db = open(dir);
@@ -68,28 +69,28 @@ fn run(count: usize, bytes: usize) {
     assert_eq!(child.hear(), "done");
 }
 
-/// Each opening used to begin a segment of the log, and each replay to hold all of them open: after
-/// as many sessions as there were descriptors the database could be neither opened nor repaired.
-/// Now nothing is begun before the first write.
+/// Guards against a segment per opening: each opening began one, and replay held all of them open.
+/// After as many sessions as there were descriptors the database could be neither opened nor
+/// repaired. Now no segment is begun before the first write.
 #[test]
 fn thousands_that_write_nothing_leave_nothing() {
     run(5000, 0);
 }
 
-/// Segments of sessions that wrote little used to stay until as many bytes were written as make the
-/// head of the log move. Now they are put together.
+/// Guards against many small segments: those of sessions that wrote little stayed until enough was
+/// written for the head of the log to move. Now they are merged.
 #[test]
 fn thousands_with_one_small_put_each_leave_few_files() {
     run(5000, 100);
 }
 
-/// The same with values that live in those segments.
+/// Guards against the same with values that live in those segments.
 #[test]
 fn hundreds_with_one_separated_value_each_leave_few_files() {
     run(700, 2000);
 }
 
-/// What is known of a file.
+/// The modification time and the bytes of a file.
 type Facts = (SystemTime, Vec<u8>);
 
 fn facts(dir: &Path) -> BTreeMap<String, Facts> {
@@ -105,7 +106,7 @@ fn facts(dir: &Path) -> BTreeMap<String, Facts> {
     found
 }
 
-/// However many sessions with writes came before, and of whatever kind.
+/// A session without a write changes nothing but LOCK, whatever sessions came before it.
 #[test]
 fn one_without_a_write_changes_no_file_but_the_lock() {
     let dir = common::dir();
@@ -137,19 +138,20 @@ fn one_without_a_write_changes_no_file_but_the_lock() {
     }
 }
 
-/// Processes that are killed leave what the next opening settles; that puts it together, too.
+/// Sessions that are killed are settled by the next opening, which merges their files as a close
+/// does.
 #[test]
 fn killed_ones_leave_few_files() {
     let dir = common::dir();
-    // Little is prepared for appends: a copy of that takes time, and so does the search in it.
+    // Segments are small, because copying and scanning the space prepared for appends takes time.
     let open = |place: &Path| {
         common::open_with(place, Options { segment_bytes: 64 << 10, ..Options::default() })
     };
     for number in 0..40 {
-        // A copy of the files of a running session is what a kill leaves.
+        // A copy of the files of a running session stands for the files that a kill leaves.
         let place = dir.path().join(format!("{number}"));
         let db = open(&place);
-        // No file goes while they are copied.
+        // No file is removed while they are copied.
         db.wait_idle().unwrap();
         db.default_keyspace().put(common::key(number), value(number, 2000)).unwrap();
         common::copy_dir(&place, &dir.path().join(format!("{}", number + 1)));

@@ -1,4 +1,4 @@
-//! Pinned moments of the whole database.
+//! Tests of snapshots.
 
 use crate::common;
 use cleavedb::{Db, ErrorKind, Keyspace, Range, ReadOptions};
@@ -17,7 +17,7 @@ fn set_all(db: &Db, version: u64) {
     }
 }
 
-/// What all keyspaces hold, as `snapshot` sees it.
+/// Returns the pairs of all keyspaces at `snapshot`.
 fn contents(db: &Db, snapshot: &cleavedb::Snapshot) -> Vec<(Vec<u8>, Vec<u8>)> {
     let mut pairs = Vec::new();
     for name in ["default", "other"] {
@@ -54,7 +54,7 @@ fn each_sees_its_own_moment_through_everything() {
             _ => {}
         }
     }
-    // Dropped from the middle, the ends, in no order.
+    // The snapshots are dropped in no particular order, from the middle and the ends.
     for index in [5, 0, 9, 4, 2, 6, 0, 0, 3, 0, 1] {
         drop(taken.remove(index));
         db.compact().unwrap();
@@ -93,7 +93,7 @@ fn an_iterator_is_a_moment_too() {
         keyspace.put(common::key(number), "old").unwrap();
     }
     let mut pairs = keyspace.iter();
-    // Not begun yet: its moment is that of its making.
+    // The iterator has not been advanced yet; it reads at the moment of its creation.
     for number in 0..100 {
         keyspace.put(common::key(number), "new").unwrap();
     }

@@ -1,4 +1,4 @@
-//! Where the space is: the report against files, snapshots, cursors and checkpoints.
+//! Tests of the space report against the files, with snapshots, cursors and checkpoints.
 
 use crate::common;
 use cleavedb::{Db, FileClass, GcOptions, HolderSpace, Options, SegmentSpace, SpaceReport};
@@ -7,7 +7,7 @@ use std::path::Path;
 
 const VALUE_BYTES: usize = 500;
 
-/// Blocks on disk of the files in a directory, but for LOCK's.
+/// Returns the allocated bytes of all files in a directory.
 fn allocated(dir: &Path) -> u64 {
     common::metadata_of(dir, "").map(|(_, metadata)| metadata.blocks() * 512).sum()
 }
@@ -20,13 +20,13 @@ fn fill(db: &Db, keys: std::ops::Range<usize>, version: u64) {
     }
 }
 
-/// Settings with which values stay where they are, unless a test says otherwise.
+/// Returns options without automatic GC, so that values stay where they are.
 fn quiet() -> Options {
     let gc = GcOptions { automatic: false, ..GcOptions::default() };
     Options { gc, ..common::tiny() }
 }
 
-/// A database in which nothing is under way.
+/// Creates a database in which no background work is left.
 fn settled(dir: &Path) -> Db {
     let db = common::open_with(dir, quiet());
     fill(&db, 0..300, 1);
@@ -36,10 +36,10 @@ fn settled(dir: &Path) -> Db {
     db
 }
 
-/// What is not counted as live of a record: the least that is in it beside key and value.
+/// The least bytes of a record beside key and value, which are not counted as live.
 const RECORD_HEAD: u64 = 9;
 
-/// What holds of every report of a store that rests.
+/// Asserts what holds for every report of a database without background work.
 fn check(space: &SpaceReport) {
     assert_eq!(space.parts.total(), space.allocated);
     let classes: u64 = space.classes.iter().map(|class| class.allocated).sum();
@@ -86,7 +86,7 @@ fn the_parts_are_the_files_blocks() {
     let least = 300 * VALUE_BYTES as u64;
     assert!((least..least + 300 * 50).contains(&space.live_bytes), "{}", space.live_bytes);
     assert!(space.amplification().unwrap() > 1.0);
-    // The first versions of a third of the keys, between values that live on.
+    // The garbage is the first versions of a third of the keys, between live values.
     assert!(space.parts.garbage > 50 * VALUE_BYTES as u64, "{space}");
     assert!(space.parts.tree > 0 && space.parts.metadata > 0, "{space}");
     assert!(space.holders.is_empty());
@@ -103,7 +103,7 @@ fn a_closed_store_is_explained_as_well() {
     check(&space);
     assert_eq!(space.live_bytes, before.live_bytes);
     assert_eq!(space.allocated, allocated(dir.path()));
-    // Nobody will ever name this file: a crash left it.
+    // This file is an orphan, as a crash leaves it: no edit names it.
     let table = common::files(dir.path(), ".tbl").remove(0);
     std::fs::copy(table, dir.path().join("99999999.tbl")).unwrap();
     std::fs::write(dir.path().join("notes.txt"), "mine").unwrap();
@@ -149,7 +149,7 @@ fn a_snapshot_is_named_with_what_it_pins() {
     let space = db.space().unwrap();
     check(&space);
     assert_eq!((space.keyspaces[0].entries, space.keyspaces[0].pinned_entries), (50, 21));
-    // Both see the same; it is told of the older one.
+    // Both snapshots pin the same versions, which are attributed to the older one.
     let holder = &space.holders[0];
     assert_eq!((holder.kind, holder.versions), ("snapshot", 21));
     assert_eq!(holder.seqno, first.seqno());
@@ -209,7 +209,8 @@ fn a_cursor_is_named_with_the_files_it_keeps() {
     assert_eq!(holder.files, tables, "no table is left as it was");
     assert_eq!(holder.file_bytes, space.parts.obsolete);
     assert_eq!(space.allocated, allocated(dir.path()));
-    // The iterator reads the same files, and all the values that were replaced since.
+    // The iterator pins the same files, which are attributed to the cursor as long as it is open,
+    // and all the values that were replaced since.
     let iterator = held(&space, "iterator");
     assert_eq!((iterator.files, iterator.versions), (0, 300));
     drop(cursor);
@@ -245,7 +246,7 @@ fn what_gc_moves_is_followed() {
     let target = space.segments.iter().find(sorted).expect("values were moved");
     assert!(target.referenced_bytes >= target.live_bytes);
     assert!(space.parts.garbage < before.parts.garbage);
-    // The cursor still reads what was freed; each file it keeps is put down to it.
+    // The cursor still reads what was freed; each file that it pins is attributed to it.
     let holder = held(&space, "cursor");
     assert!(holder.files >= freed, "{holder}");
     assert_eq!(holder.file_bytes, space.parts.obsolete);
@@ -270,7 +271,7 @@ fn a_checkpoint_shares() {
     check(&space);
     let shared = |class| space.classes.iter().find(|c| c.class == class).unwrap().clone();
     if shared(FileClass::Tables).shared == 0 {
-        // The directories are on different file systems: the files were copied.
+        // The directories are on different file systems, so the files were copied.
         return;
     }
     let tables = shared(FileClass::Tables);
@@ -297,7 +298,7 @@ fn a_file_deleted_by_hand_is_told() {
 #[test]
 fn while_everything_moves_it_still_adds_up() {
     let dir = common::dir();
-    // With GC.
+    // This database has automatic GC.
     let db = common::open(dir.path());
     std::thread::scope(|scope| {
         let writer = scope.spawn(|| {

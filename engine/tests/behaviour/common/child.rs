@@ -1,30 +1,31 @@
-//! This program once more, running one of its ignored tests, to be killed.
+//! Child processes to be killed: the test program, run again for one of its ignored tests.
 
 use std::io::{BufRead, BufReader, Lines};
 use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-/// What a child was asked to do, besides where.
+/// Returns the directory and the variant of the test that this child was started with, or `None`
+/// if this process is not a child.
 pub fn job() -> Option<(std::path::PathBuf, String)> {
     let dir = std::env::var_os("CLEAVEDB_CHILD_DIR")?;
     Some((dir.into(), std::env::var("CLEAVEDB_CHILD_HOW").unwrap_or_default()))
 }
 
-/// Tells the parent something. Seen at once, as the pipe has no buffer on this side.
+/// Sends a word to the parent. It arrives at once, because the output is flushed.
 pub fn tell(word: &str) {
     use std::io::Write;
     let mut out = std::io::stdout().lock();
     writeln!(out, "child: {word}").and_then(|()| out.flush()).expect("the parent listens");
 }
 
-/// Sleeps until it is killed.
+/// Sleeps until the process is killed.
 pub fn wait_to_be_killed() -> ! {
     loop {
         std::thread::park();
     }
 }
 
-/// A running child; killed at the end.
+/// A running child, which is killed on drop.
 pub struct Running {
     process: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -37,7 +38,7 @@ impl Running {
         Self::run(&mut Command::new(program), name, dir, how)
     }
 
-    /// The same with at most so many descriptors.
+    /// Does the same as `start`, with a limit of `descriptors` open file descriptors.
     pub fn limited(name: &str, dir: &Path, how: &str, descriptors: &str) -> Self {
         let program = std::env::current_exe().expect("this program");
         let mut shell = Command::new("sh");
@@ -57,12 +58,12 @@ impl Running {
         Running { process, lines }
     }
 
-    /// The process's id.
+    /// Returns the id of the process.
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// What it tells next.
+    /// Waits for the next word of the child.
     pub fn hear(&mut self) -> String {
         loop {
             let line = self.lines.next().expect("it lives").expect("text");
@@ -72,7 +73,7 @@ impl Running {
         }
     }
 
-    /// SIGKILL; returns what it had told by then.
+    /// Kills the child with SIGKILL. Returns the words that it had sent and that were not read.
     pub fn kill(mut self) -> Vec<String> {
         self.process.kill().expect("it can be killed");
         self.process.wait().expect("it ended");
@@ -84,7 +85,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Ended already, if all went well.
+        // This fails if the child has ended already, as it has in a test that passes.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

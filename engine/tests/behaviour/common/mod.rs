@@ -1,4 +1,4 @@
-//! What the tests share: directories, tiny settings, values that tell whose they are.
+//! Helpers of all tests: directories, tiny settings, and values that contain their key and version.
 
 pub mod child;
 pub mod rng;
@@ -10,8 +10,8 @@ use std::ops::Bound;
 use std::path::{Path, PathBuf};
 pub use tempfile::TempDir;
 
-/// A directory that goes with the test; in memory where the system has such a place, as what a
-/// sync really does is not what is tested here. `TMPDIR` chooses another.
+/// Creates a directory that is removed with the test. It is in memory (`/dev/shm`) if possible,
+/// because these tests do not depend on real syncs. `TMPDIR` chooses another place.
 pub fn dir() -> TempDir {
     let memory = Path::new("/dev/shm");
     if std::env::var_os("TMPDIR").is_none()
@@ -22,23 +22,23 @@ pub fn dir() -> TempDir {
     dir_on_disk()
 }
 
-/// A directory that goes with the test and has room for much.
+/// Creates a directory on disk, for large data, that is removed with the test.
 pub fn dir_on_disk() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// The keys from `lower` on, up to `upper`.
+/// Returns the range of the keys from `lower` on to before `upper`; `None` is unbounded.
 pub fn range(lower: Option<Vec<u8>>, upper: Option<Vec<u8>>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
     let lower = lower.map_or(Bound::Unbounded, Bound::Included);
     (lower, upper.map_or(Bound::Unbounded, Bound::Excluded))
 }
 
-/// Reads at a snapshot, or the present.
+/// Returns options for reading at `snapshot`, or at the present if it is `None`.
 pub fn reading(snapshot: Option<Snapshot>) -> ReadOptions {
     snapshot.map_or_else(ReadOptions::new, |snapshot| ReadOptions::new().snapshot(&snapshot))
 }
 
-/// Buffers so small that flushes, compactions and rotations happen all the time.
+/// Returns options with buffers so small that flushes, compactions and new segments are frequent.
 pub fn tiny() -> Options {
     Options {
         cache_bytes: 64 << 10,
@@ -53,7 +53,7 @@ pub fn tiny() -> Options {
     }
 }
 
-/// As [`tiny`], for one keyspace. Values of 100 bytes and more are separated.
+/// Returns the keyspace options of [`tiny`]. Values of 100 bytes and more are separated.
 pub fn tiny_keyspace() -> KeyspaceOptions {
     KeyspaceOptions {
         separation_threshold: 100,
@@ -65,7 +65,7 @@ pub fn tiny_keyspace() -> KeyspaceOptions {
     }
 }
 
-/// Settings of a keyspace that separates values from `threshold` bytes on, or never.
+/// Returns the options of a keyspace that separates values of at least `threshold` bytes, or none.
 pub fn separating(threshold: Option<usize>) -> KeyspaceOptions {
     match threshold {
         Some(bytes) => KeyspaceOptions { separation_threshold: bytes, ..tiny_keyspace() },
@@ -73,17 +73,17 @@ pub fn separating(threshold: Option<usize>) -> KeyspaceOptions {
     }
 }
 
-/// Opens with [`tiny`] settings.
+/// Opens a database with the options [`tiny`].
 pub fn open(path: &Path) -> Db {
     open_with(path, tiny())
 }
 
-/// Opens with these settings.
+/// Opens a database with these options.
 pub fn open_with(path: &Path, options: Options) -> Db {
     Db::builder(path).options(options).open().expect("it opens")
 }
 
-/// A value that tells which key and version it belongs to, and fills `bytes` bytes.
+/// Returns a value of `bytes` bytes that begins with its key and version; the rest is random.
 pub fn value(key: &str, version: u64, bytes: usize) -> Vec<u8> {
     let mut value = format!("{key}@{version}.").into_bytes();
     let mut chance = rng::Rng::new(version);
@@ -94,12 +94,12 @@ pub fn value(key: &str, version: u64, bytes: usize) -> Vec<u8> {
     value
 }
 
-/// Key number `number`, in an order that bytes keep.
+/// Returns key number `number`. The bytewise order of the keys is that of their numbers.
 pub fn key(number: usize) -> String {
     format!("key{number:06}")
 }
 
-/// All pairs of a keyspace.
+/// Returns all pairs of a keyspace.
 pub fn pairs(keyspace: &Keyspace) -> Vec<(Vec<u8>, Vec<u8>)> {
     keyspace
         .iter()
@@ -107,7 +107,7 @@ pub fn pairs(keyspace: &Keyspace) -> Vec<(Vec<u8>, Vec<u8>)> {
         .collect()
 }
 
-/// Files in a directory whose names end in `suffix`, sorted.
+/// Returns the files in a directory whose names end in `suffix`, sorted.
 pub fn files(dir: &Path, suffix: &str) -> Vec<std::path::PathBuf> {
     let entries = std::fs::read_dir(dir).expect("the directory");
     let mut found: Vec<_> = entries
@@ -118,13 +118,14 @@ pub fn files(dir: &Path, suffix: &str) -> Vec<std::path::PathBuf> {
     found
 }
 
-/// Length of all files in a directory whose names end in `suffix`. One may go meanwhile: files that
-/// nobody needs any more are removed in the background.
+/// Returns the total length of the files in a directory whose names end in `suffix`. A file that
+/// disappears meanwhile is not counted: obsolete files are removed in the background.
 pub fn bytes_of(dir: &Path, suffix: &str) -> u64 {
     metadata_of(dir, suffix).map(|(_, metadata)| metadata.len()).sum()
 }
 
-/// Those files with their metadata.
+/// Returns the files in a directory whose names end in `suffix`, with their metadata. A file that
+/// disappears meanwhile is left out.
 pub fn metadata_of(dir: &Path, suffix: &str) -> impl Iterator<Item = (PathBuf, Metadata)> {
     files(dir, suffix).into_iter().filter_map(|path| match std::fs::metadata(&path) {
         Ok(metadata) => Some((path, metadata)),
@@ -133,7 +134,7 @@ pub fn metadata_of(dir: &Path, suffix: &str) -> impl Iterator<Item = (PathBuf, M
     })
 }
 
-/// Copies the files of a directory to a new one: what a kill at this moment leaves.
+/// Copies the files of a directory to a new one, as a kill at this moment would leave them.
 pub fn copy_dir(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a new directory");
     for path in files(from, "") {
@@ -142,7 +143,7 @@ pub fn copy_dir(from: &Path, to: &Path) {
     }
 }
 
-/// Does something at the end of a scope, also when a test fails in it.
+/// Calls a function at the end of a scope, also when the test fails in it.
 pub struct OnDrop<F: FnMut()>(pub F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
