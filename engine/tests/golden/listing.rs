@@ -1,13 +1,13 @@
-//! What a store holds, and the text that says so.
+//! The contents of a store, and their listing as text.
 
 use cleavedb::Db;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// By name of the keyspace.
+/// The pairs of all keyspaces, by name.
 pub type Contents = BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>>;
 
-/// All that a database holds, each value read by a scan and by its key.
+/// Returns the contents of a database. Each value is read by a scan and by its key.
 pub fn contents_of(db: &Db) -> Contents {
     let mut contents = Contents::new();
     for name in db.keyspaces() {
@@ -26,8 +26,8 @@ pub fn contents_of(db: &Db) -> Contents {
     contents
 }
 
-/// A line for each keyspace and each key: its length and FNV-1a of the value, which this test can
-/// tell without the engine.
+/// Returns a line for each keyspace and each key, with the length and the FNV-1a of the value. This
+/// hash is computed without the engine.
 pub fn listing(contents: &Contents) -> String {
     let mut out = String::new();
     for (name, pairs) in contents {

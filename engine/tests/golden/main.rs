@@ -1,7 +1,7 @@
-//! Golden stores: databases of format version 1 as a build wrote them once. Every later build must
-//! read them, write to them and repair them (I11). One folder of `v1` is one database; the file
-//! beside it lists what is in it. `cargo xtask golden` writes them anew, which only a change that
-//! breaks the format on purpose may do.
+//! Tests of the golden stores: databases of format version 1 that were written once. Every later
+//! build must read them, write to them and repair them (I11). Each folder of `v1` is a database;
+//! the text file beside it lists its contents. `cargo xtask golden` writes them anew, which only a
+//! change that breaks the format on purpose may do.
 
 mod listing;
 mod stores;
@@ -11,12 +11,12 @@ use listing::{Contents, contents_of, listing};
 use std::path::{Path, PathBuf};
 use stores::{builder, value};
 
-/// The folder of the stores of version 1.
+/// Returns the folder of the stores of version 1.
 fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/v1")
 }
 
-/// The stores that this build can read, by name.
+/// Returns the names of the stores that this build can read.
 fn names() -> Vec<String> {
     let entries = std::fs::read_dir(golden()).expect("the folder of golden stores");
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
@@ -31,7 +31,7 @@ fn expected(name: &str) -> String {
     std::fs::read_to_string(golden().join(name).with_extension("txt")).expect("a listing")
 }
 
-/// A store and its bytes, copied to where a test may change them.
+/// Copies a store to a temporary directory, where a test may change it.
 fn copy(name: &str) -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a temporary directory");
     for (path, bytes) in files(&golden().join(name)) {
@@ -40,7 +40,7 @@ fn copy(name: &str) -> tempfile::TempDir {
     dir
 }
 
-/// Names and bytes of all files, but of the lock.
+/// Returns the names and bytes of all files except LOCK.
 fn files(dir: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(dir).expect("a folder").map(|entry| entry.unwrap());
     let entries = entries.filter(|entry| entry.file_type().unwrap().is_file());
@@ -135,7 +135,7 @@ fn each_file_can_be_inspected() {
             let mut text = Vec::new();
             match cleavedb::inspect(&path, &mut text) {
                 Ok(()) => assert!(!text.is_empty(), "{name}/{file}"),
-                // The one kind of table that takes more than the file to be read.
+                // Only tables with a user comparator need more than the file to be read.
                 Err(error) => assert!(error.to_string().contains("golden.reversed"), "{error}"),
             }
         }
@@ -149,7 +149,7 @@ fn making_one_twice_gives_the_same_bytes() {
     }
 }
 
-/// Writes all stores and their listings anew.
+/// Writes all golden stores and their listings anew.
 #[test]
 #[ignore = "replaces the golden stores: `cargo xtask golden`"]
 fn make() {

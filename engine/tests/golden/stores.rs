@@ -1,4 +1,4 @@
-//! How each golden store is made: in the simulation, so that its bytes depend on a seed alone.
+//! Builders of the golden stores. They run in the simulation, so the bytes depend on a seed alone.
 
 use crate::listing::Contents;
 use cleavedb::env::Env;
@@ -10,13 +10,13 @@ use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Names and bytes of files.
+/// The names and bytes of files.
 type Files = Vec<(String, Vec<u8>)>;
 
-/// What makes the files of a store, and says what is in them.
+/// A function that makes the files of a store and returns them with the store's contents.
 type Make = fn() -> (Files, Contents);
 
-/// The stores by name.
+/// The golden stores by name.
 pub const ALL: [(&str, Make); 8] = [
     ("log", log),
     ("torn", torn),
@@ -31,7 +31,7 @@ pub const ALL: [(&str, Make); 8] = [
 const DIR: &str = "db";
 const SEED: u64 = 7;
 
-/// The keys of the keyspace `reversed`, the last first.
+/// The comparator of the keyspace `reversed`, in reverse bytewise order.
 struct Reversed;
 
 impl Comparator for Reversed {
@@ -44,12 +44,12 @@ impl Comparator for Reversed {
     }
 }
 
-/// A builder that opens each of the stores.
+/// Returns a builder that can open each of the stores.
 pub fn builder(dir: &Path) -> Builder {
     Db::builder(dir).options(options()).comparator("reversed", Arc::new(Reversed))
 }
 
-/// Buffers so small that a few dozen values make tables, levels and segments.
+/// Returns options with buffers so small that a few dozen values make tables, levels and segments.
 pub fn options() -> Options {
     let keyspace = KeyspaceOptions {
         separation_threshold: 200,
@@ -65,7 +65,7 @@ pub fn options() -> Options {
     Options { segment_bytes, max_replay_bytes, keyspace, gc, ..Options::default() }
 }
 
-/// Every second one of these lets itself be compressed.
+/// Returns a value of `len` bytes. Every second value is compressible.
 pub fn value(number: usize, len: usize) -> Vec<u8> {
     let text = format!("{number:06}.");
     let mut state = number as u64;
@@ -81,14 +81,14 @@ pub fn value(number: usize, len: usize) -> Vec<u8> {
 
 const LENGTHS: [usize; 6] = [0, 9, 70, 199, 230, 450];
 
-/// A database while it is made, and what must be in it.
+/// A database that is being made, and the contents that it must have.
 struct Maker {
     db: Db,
     contents: Contents,
 }
 
 impl Maker {
-    /// A database with a keyspace of each kind.
+    /// Creates a database with a keyspace of each kind.
     fn new(env: &Env) -> Maker {
         let db = builder(Path::new(DIR)).env(env.clone()).open().unwrap();
         let mut maker = Maker { db, contents: Contents::new() };
@@ -110,7 +110,7 @@ impl Maker {
         self.contents.entry(name.to_owned()).or_default();
     }
 
-    /// Puts these numbers under keys that repeat every 29, in all keyspaces.
+    /// Puts values of these numbers in all keyspaces. The keys repeat every 29 numbers.
     fn put(&mut self, numbers: std::ops::Range<usize>) {
         for number in numbers {
             let (key, value) = (key(number), value(number, LENGTHS[number % LENGTHS.len()]));
@@ -144,8 +144,8 @@ fn key(number: usize) -> Vec<u8> {
     format!("key{:02}", number * 7 % 29).into_bytes()
 }
 
-/// Runs `script` in a world of its own, and takes what `survivors` leaves of the folder `dir`: all
-/// that is there if the database was closed, else what the end of the process leaves.
+/// Runs `script` in a simulation of its own, and returns the files of the folder `dir`: all of them
+/// if the script closes the database, else those that `survivors` leaves of a crash.
 fn made(
     dir: &str,
     survivors: Survivors,
@@ -165,7 +165,7 @@ fn made(
     let files = files.map(|path| {
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         let mut bytes = world.read_file(&path);
-        // The zeroes that are prepared for appends: some of them say what all of them do.
+        // Cut off all but 100 of the zeroes prepared for appends; a few test the same as all.
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
         bytes.truncate(used.max(bytes.len().min(used + 100)));
         (name, bytes)
@@ -173,13 +173,13 @@ fn made(
     (files.filter(|(name, _)| name != "LOCK").collect(), contents)
 }
 
-/// How the process ends.
+/// The way in which the process ends.
 enum End {
     Closed,
     Killed,
 }
 
-/// All is in the log, of a process that was killed.
+/// Makes a store of a killed process that has all its data in the log.
 fn log() -> (Files, Contents) {
     made(DIR, Survivors::KeepAll, |maker, _| {
         maker.put(0..20);
@@ -188,7 +188,7 @@ fn log() -> (Files, Contents) {
     })
 }
 
-/// The power failed in the middle of a commit that was not synced.
+/// Makes a store whose power failed in the middle of a commit that was not synced.
 fn torn() -> (Files, Contents) {
     made(DIR, Survivors::TornLast, |maker, _| {
         maker.put(0..14);
@@ -200,7 +200,7 @@ fn torn() -> (Files, Contents) {
     })
 }
 
-/// Tables in several levels, and what a snapshot kept from being dropped.
+/// Makes a store with tables in several levels, and with old versions that a snapshot pinned.
 fn tables() -> (Files, Contents) {
     made(DIR, Survivors::KeepAll, |maker, _| {
         maker.put(0..40);
@@ -215,7 +215,7 @@ fn tables() -> (Files, Contents) {
     })
 }
 
-/// Blocks and values compressed with zstd.
+/// Makes a store whose blocks and values are compressed with zstd.
 fn zstd() -> (Files, Contents) {
     made(DIR, Survivors::KeepAll, |maker, _| {
         let (value_codec, block_codec) = (Codec::Zstd, Codec::Zstd);
@@ -229,7 +229,7 @@ fn zstd() -> (Files, Contents) {
     })
 }
 
-/// Sorted segments, and relocations that lead to them from tables in L0.
+/// Makes sorted segments, and relocations that lead from tables in L0 to them.
 fn relocated_script(maker: &mut Maker) {
     maker.put(0..58);
     maker.db.flush().unwrap();
@@ -247,7 +247,7 @@ fn relocated() -> (Files, Contents) {
     made
 }
 
-/// A checkpoint of such a store; what is written after it is not in it.
+/// Makes a checkpoint of a store with relocations. Later writes are not in it.
 fn checkpoint() -> (Files, Contents) {
     made("copy", Survivors::KeepAll, |maker, _| {
         relocated_script(maker);
@@ -257,7 +257,8 @@ fn checkpoint() -> (Files, Contents) {
     })
 }
 
-/// The log still has records of a keyspace that was dropped, and created anew under its name.
+/// Makes a store whose log still has records of a keyspace that was dropped and created anew under
+/// the same name.
 fn dropped() -> (Files, Contents) {
     made(DIR, Survivors::KeepAll, |maker, _| {
         maker.keyspace("passing", options().keyspace);
@@ -271,7 +272,7 @@ fn dropped() -> (Files, Contents) {
     })
 }
 
-/// A database in which nothing was written.
+/// Makes a store in which nothing was written.
 fn empty() -> (Files, Contents) {
     made(DIR, Survivors::KeepAll, |_, _| End::Closed)
 }

@@ -1,4 +1,4 @@
-//! A user of the database in a simulation, who notes everything in the model.
+//! A client of the database in the simulation, which records all its operations in the model.
 
 use crate::model::{Contents, Model, Write, difference};
 use cleavedb::env::Env;
@@ -12,13 +12,13 @@ use std::path::Path;
 
 pub const DIR: &str = "db";
 
-/// The power went off, or what a script needs to go on has failed.
+/// The reason to end a script: the power failed, or a call that the script depends on failed.
 #[derive(Debug)]
 pub struct Stop;
 
 pub type Step<T = ()> = Result<T, Stop>;
 
-/// Everything as small as it can be, so that few writes make everything happen.
+/// Returns options with minimal sizes, so that few writes cause all kinds of background work.
 pub fn tiny_options() -> Options {
     let keyspace = KeyspaceOptions {
         separation_threshold: 200,
@@ -44,14 +44,15 @@ pub fn tiny_options() -> Options {
     }
 }
 
-/// With small segments, of which no compaction makes pointers direct: what is put stays in L0.
+/// Returns options with small segments and rare compactions. Tables stay in L0, so that no
+/// compaction makes their pointers direct.
 pub fn unmerged_options() -> Options {
     let tables = tiny_options().keyspace;
     let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, level0_trigger: 9, ..tables };
     Options { segment_bytes: 64 << 10, max_replay_bytes: 1 << 20, keyspace, ..tiny_options() }
 }
 
-/// The tables of [`tiny_options`], with every value in the tree.
+/// Returns the keyspace options of [`tiny_options`] with every value inline.
 pub fn inline_options() -> KeyspaceOptions {
     KeyspaceOptions { separation: Separation::Off, ..tiny_options().keyspace }
 }
@@ -61,28 +62,28 @@ pub struct Client {
     env: Env,
     db: Option<Db>,
     pub model: Model,
-    /// Errors are noted instead of failing the test.
+    /// If set, errors are recorded instead of failing the test.
     tolerant: bool,
     pub errors: Vec<Error>,
-    /// Readers meet no errors, whatever writers do.
+    /// If set, a read that fails fails the test.
     pub reads_must_work: bool,
     pub checkpoint: Option<Checkpoint>,
     pub options: Options,
     pub relocated: Relocated,
 }
 
-/// Segments that value GC relocated, as far as databases were let go of.
+/// The number of segments that value GC relocated in the databases that were closed or dropped.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Relocated {
     pub in_all: u64,
     pub by_hand: u64,
 }
 
-/// A checkpoint that was begun.
+/// A checkpoint whose creation was begun.
 #[derive(Clone)]
 pub struct Checkpoint {
     pub target: String,
-    /// What must be in it.
+    /// The contents that it must have.
     pub contents: BTreeMap<String, Contents>,
     pub acknowledged: bool,
 }
@@ -116,7 +117,7 @@ impl Client {
         self.db.as_ref().expect("the database is open")
     }
 
-    /// The value of a call that succeeded, `None` if it failed and that may be.
+    /// Returns the value of a call that succeeded, or `None` for an error that is tolerated.
     fn outcome<T>(&mut self, what: &str, result: Result<T, Error>) -> Step<Option<T>> {
         match result {
             Ok(value) => Ok(Some(value)),
@@ -140,7 +141,7 @@ impl Client {
             self.model.settle_name("default");
             return Ok(());
         }
-        // After errors opening decides what became of the operations that failed.
+        // After errors, opening decides the outcome of the operations that failed.
         let found = read_all(self.db());
         let found = self.outcome("read", found)?.ok_or(Stop)?;
         self.model.recover(&found, false).unwrap_or_else(|text| panic!("{text}"));
@@ -189,7 +190,7 @@ impl Client {
         self.write(vec![("default", key.as_bytes().to_vec(), None)], durability)
     }
 
-    /// A batch, or for one operation the call of its own.
+    /// Writes the operations as a batch, or a single one by its own call.
     pub fn write(&mut self, operations: Vec<Operation>, durability: Durability) -> Step {
         let mut writes = Vec::new();
         for (name, key, value) in &operations {
@@ -229,7 +230,7 @@ impl Client {
         db.write_with(batch, options)
     }
 
-    /// A call after which everything committed before is durable.
+    /// Makes a call after which everything committed before is durable.
     pub fn settle(&mut self, what: &str, call: impl FnOnce(&Db) -> Result<(), Error>) -> Step {
         let result = call(self.db());
         if self.outcome(what, result)?.is_some() {
@@ -238,7 +239,7 @@ impl Client {
         Ok(())
     }
 
-    /// A call that promises nothing about durability.
+    /// Makes a call that guarantees nothing about durability.
     pub fn call(&mut self, what: &str, call: impl FnOnce(&Db) -> Result<(), Error>) -> Step {
         let result = call(self.db());
         self.outcome(what, result).map(|_| ())
@@ -257,7 +258,7 @@ impl Client {
         Ok(())
     }
 
-    /// Reads everything and compares it with the model, in a database that runs.
+    /// Reads everything in the open database and compares it with the model.
     pub fn check_live(&mut self) -> Step {
         let found = read_all(self.db());
         if let (true, Err(error)) = (self.reads_must_work, &found) {
@@ -279,12 +280,12 @@ impl Client {
         }
     }
 
-    /// Goes on with a database that somebody else opened.
+    /// Continues with a database that the caller opened.
     pub fn adopt(&mut self, db: Db) {
         self.db = Some(db);
     }
 
-    /// Opens the database after a crash and takes what is there for the truth.
+    /// Opens the database after a crash, checks its contents, and continues the model from them.
     pub fn recover(&mut self, power_failed: bool) -> Step {
         let options = self.options.clone();
         let opened = Db::builder(DIR).options(options).env(self.env.clone()).open();
@@ -296,7 +297,7 @@ impl Client {
         Ok(())
     }
 
-    /// Lets go of the database as the end of the process does.
+    /// Drops the database without a close, as the end of the process does.
     pub fn leave(&mut self) {
         self.count_relocated();
         self.db = None;
@@ -308,7 +309,7 @@ impl Client {
         }
     }
 
-    /// Frees what is dead, by hand; everything committed before is durable then.
+    /// Runs value GC by hand, after which everything committed before is durable.
     pub fn collect(&mut self) -> Step {
         let done = self.db().gc();
         if let Some(report) = self.outcome("gc", done)? {
@@ -318,20 +319,20 @@ impl Client {
         Ok(())
     }
 
-    /// How many files of the database end in this.
+    /// Returns how many files of the database have the extension `suffix`.
     pub fn files(&self, suffix: &str) -> usize {
         let names = self.env.fs.list(Path::new(DIR)).expect("the directory can be listed");
         names.iter().filter(|name| name.extension().is_some_and(|it| it == suffix)).count()
     }
 
-    /// Lets time pass, in which the background does what it does by itself.
+    /// Sleeps, so that automatic background work can run.
     pub fn rest(&mut self, time: std::time::Duration) -> Step {
         self.env.threads.sleep(time);
         if self.simulation.crashed() { Err(Stop) } else { Ok(()) }
     }
 }
 
-/// Everything, read forwards with values, backwards, and key by key.
+/// Reads everything forwards with values, backwards, and key by key.
 pub fn read_all(db: &Db) -> Result<BTreeMap<String, Contents>, Error> {
     let mut all = BTreeMap::new();
     for name in db.keyspaces() {

@@ -1,5 +1,5 @@
-//! Value GC at work beside others: a pause in the midst of a liveness scan, holes that can't be
-//! made, and writers that go on meanwhile.
+//! Tests of value GC beside other work: a pause in the middle of a liveness scan, holes that can't
+//! be punched, and concurrent writers.
 
 use crate::client::{DIR, inline_options, tiny_options, unmerged_options};
 use crate::script::value;
@@ -15,16 +15,16 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const SEED: u64 = 31;
-/// A run that takes more steps hangs.
+/// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 400_000;
 
-/// The files of the database that end in this.
+/// Returns the files of the database with the extension `suffix`.
 fn files(env: &Env, suffix: &str) -> BTreeSet<PathBuf> {
     let names = env.fs.list(Path::new(DIR)).unwrap();
     names.into_iter().filter(|name| name.extension().is_some_and(|it| it == suffix)).collect()
 }
 
-/// Puts the same number of bytes under many keys, some at a time.
+/// Puts a value of `len` bytes under each key, in batches of 50.
 fn put_all(db: &Db, keys: &[String], len: usize) {
     for some in keys.chunks(50) {
         let mut batch = WriteBatch::new();
@@ -35,7 +35,7 @@ fn put_all(db: &Db, keys: &[String], len: usize) {
     }
 }
 
-/// Threads of which those that take a liveness scan wait until they are let go.
+/// A `Threads` whose liveness scan threads wait until `lets_go` is set.
 struct Holding {
     threads: Arc<dyn Threads>,
     begun: Arc<AtomicUsize>,
@@ -52,7 +52,7 @@ impl Threads for Holding {
         let (threads, lets_go) = (self.threads.clone(), self.lets_go.clone());
         let held = move || {
             begun.fetch_add(1, Ordering::Relaxed);
-            // A test that fails meanwhile ends, too.
+            // The wait is bounded, so that a test that fails meanwhile ends.
             for _ in 0..60_000 {
                 if lets_go.load(Ordering::Relaxed) {
                     break;
@@ -74,8 +74,8 @@ impl Threads for Holding {
     }
 }
 
-/// A pause is for an hour that needs all of the device, and the space of what a liveness scan looks
-/// at is kept as long as it does.
+/// A pause must end a running liveness scan. Users pause value GC to have the whole device for
+/// other work, and the files that a scan reads can't be removed as long as it runs.
 #[test]
 fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
     let (mut env, simulation) = Env::simulated(SEED);
@@ -93,7 +93,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
         let options = Options { gc, ..tiny_options() };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
         db.pause_gc();
-        // Enough keys for a liveness scan to be asked in its midst whether to go on.
+        // There are enough keys for a liveness scan to check in its middle whether to go on.
         let plain = KeyspaceOptions { block_codec: Codec::None, ..inline_options() };
         let small = db.create_keyspace_with("small", plain).unwrap();
         for first in (0..20_000).step_by(500) {
@@ -103,7 +103,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
             });
             db.write(batch).unwrap();
         }
-        // The first liveness scan is not another thread's work.
+        // The first liveness scan does not run on a thread of its own.
         db.resume_gc();
         rest(5);
         let keys: Vec<String> = (0..60).map(|number| format!("k{number:02}")).collect();
@@ -117,7 +117,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
         let (before, liveness_scans) = (files(&env, "tbl"), db.stats().gc.liveness_scans);
         small.compact_range(..).unwrap();
         rest(2);
-        // Those of the other keyspace are live.
+        // The tables of the default keyspace are live.
         let live: BTreeSet<_> = db.default_keyspace().tables().iter().map(|it| it.id).collect();
         let is_live = |path: &Path| {
             let id = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
@@ -128,7 +128,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
         assert!(held.len() > 10, "{} tables are kept for the liveness scan", held.len());
 
         db.pause_gc();
-        // Value GC comes to it, and waits for the thread to end.
+        // Value GC sees the pause, and waits for the thread to end.
         rest(1);
         let reads = simulation.calls(Call::Read);
         holding.lets_go.store(true, Ordering::Relaxed);
@@ -155,7 +155,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
     });
 }
 
-/// Keys of this letter.
+/// Returns `count` keys that begin with `letter`.
 fn names(letter: char, count: usize) -> Vec<String> {
     (0..count).map(|number| format!("{letter}{number:03}")).collect()
 }
@@ -163,7 +163,7 @@ fn names(letter: char, count: usize) -> Vec<String> {
 /// Puts long values, and replaces two of three by short ones.
 fn put_and_thin(db: &Db, letter: char, count: usize, len: usize) {
     let names = names(letter, count);
-    // Each is as long as many others together.
+    // Each value has a batch of its own, because it is as long as many others together.
     names.iter().for_each(|name| put_all(db, std::slice::from_ref(name), len));
     db.flush().unwrap();
     let numbered = names.into_iter().enumerate();
@@ -172,15 +172,15 @@ fn put_and_thin(db: &Db, letter: char, count: usize, len: usize) {
     db.flush().unwrap();
 }
 
-/// Holes that can't be made are tried again and again, each time in another segment. Meanwhile
-/// what can be moved is moved, and relocations that nobody needs go.
+/// Guards against punching that keeps failing: it is tried again in one segment after the other.
+/// Meanwhile live values must be moved, and relocations that are not needed must be removed.
 #[test]
 fn what_can_be_done_is_done_beside_holes_that_cannot() {
     let (env, simulation) = Env::simulated(SEED);
     simulation.limit_steps(STEPS);
     simulation.run(|| {
         let gc = GcOptions { max_space_amplification: 1.05, ..GcOptions::default() };
-        // Pointers become direct when the test wants that.
+        // With these options pointers become direct only when the test compacts.
         let options = Options { gc, ..unmerged_options() };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
         db.pause_gc();
@@ -207,9 +207,9 @@ fn what_can_be_done_is_done_beside_holes_that_cannot() {
     });
 }
 
-/// Writes beside value GC, into segments of which so much stays alive.
+/// Writes until `is_over`, into segments of which `live_percent` stays live.
 fn write_beside(db: &Db, live_percent: usize, is_over: &AtomicBool) {
-    // It waits for no flush.
+    // The memtables are large enough that the writer waits for no flush.
     let settings = KeyspaceOptions { memtable_bytes: 64 << 10, ..db.default_keyspace().options() };
     let beside = db.create_keyspace_with("beside", settings).unwrap();
     let mut number = 0;
@@ -225,9 +225,9 @@ fn write_beside(db: &Db, live_percent: usize, is_over: &AtomicBool) {
     }
 }
 
-/// With memory for the lists of some segments value GC by hand counts again and again. What writers
-/// close meanwhile is not what was asked for, be there more to win than in what was, or less: it
-/// neither keeps it from its end nor brings that about before all is done.
+/// Value GC by hand covers the segments that were there when it was called. With memory for the
+/// lists of only some of them it needs many liveness scans. Segments that writers fill meanwhile,
+/// whether they hold more garbage or less, must neither keep it from ending nor end it early.
 #[test]
 fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
     for live_percent in [20, 40, 60] {
@@ -239,7 +239,7 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
             let keyspace = KeyspaceOptions { separation_threshold: 16, ..tables };
             let options = Options { gc, keyspace, max_replay_bytes: 1 << 20, ..tiny_options() };
             let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
-            // Half of each segment is alive.
+            // Half of each segment is live.
             let keys: Vec<String> = (0..24_000).map(|number| format!("k{number:05}")).collect();
             put_all(&db, &keys, 40);
             let odd: Vec<_> = keys.chunks(2).map(|two| two[1].clone()).collect();
@@ -247,7 +247,7 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
             db.flush().unwrap();
             db.wait_idle().unwrap();
             let mut old = files(&env, "seg");
-            // Without the one that is written to, and the next.
+            // The active segment and the spare segment are left out.
             old.pop_last();
             old.pop_last();
             let is_over = Arc::new(AtomicBool::new(false));

@@ -1,5 +1,6 @@
-//! A power failure, or the end of the process, at every single call of the script that changes
-//! the disk, and after it every kind of survivors: the database opens again and holds what it may.
+//! Tests of crashes: a power failure, or the end of the process, at every single call of the script
+//! that changes the disk, with every kind of survivors. The database must open again, with contents
+//! that the model allows.
 
 use crate::client::{Checkpoint, Client, DIR, Relocated, Step, read_all, tiny_options};
 use crate::model::{Contents, Model, difference};
@@ -9,12 +10,12 @@ use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::{Db, Options};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Of the script's threads; `CLEAVEDB_SEED` sets another.
+/// Returns the seed of the script's simulation, which `CLEAVEDB_SEED` can set.
 fn seed() -> u64 {
     std::env::var("CLEAVEDB_SEED").map_or(20, |text| text.parse().expect("a number"))
 }
 
-/// What a crash leaves, and the seed of the draw.
+/// The kinds of survivors of a crash, each with the seed of its random choices.
 const SURVIVORS: [(Survivors, u64); 8] = [
     (Survivors::LoseAll, 1),
     (Survivors::KeepAll, 2),
@@ -26,7 +27,7 @@ const SURVIVORS: [(Survivors, u64); 8] = [
     (Survivors::Prefix, 8),
 ];
 
-/// Says where a test was when it failed.
+/// A guard that prints where the test was when it failed.
 struct Where(String);
 
 impl Drop for Where {
@@ -37,17 +38,17 @@ impl Drop for Where {
     }
 }
 
-/// How the world is and what is known of it.
+/// The model's state, and the checkpoint if one was begun.
 #[derive(Clone)]
 pub struct Known {
     pub model: Model,
     pub checkpoint: Option<Checkpoint>,
 }
 
-/// What a client does until the crash.
+/// The operations of a client until the crash.
 type Script = fn(&mut Client) -> Step;
 
-/// Runs the script until the call number `crash_at`, or to its end.
+/// Runs the script until call number `crash_at`, or to its end if that is `None`.
 fn run_script(script: Script, crash_at: Option<u64>) -> (Simulation, Known, Relocated) {
     let (env, simulation) = Env::simulated(seed());
     if let Some(call) = crash_at {
@@ -64,7 +65,7 @@ fn run_script(script: Script, crash_at: Option<u64>) -> (Simulation, Known, Relo
     (simulation, known, relocated)
 }
 
-/// Opens what survived, and compares. The client goes on from there.
+/// Opens what survived and compares it with the model. Returns a client that continues from there.
 pub fn recover(simulation: &Simulation, env: Env, known: &Known, power_failed: bool) -> Client {
     let mut client = Client::new(simulation, env.clone(), known.model.clone());
     let db = Db::builder(DIR).options(tiny_options()).env(env.clone()).open();
@@ -82,7 +83,7 @@ pub fn recover(simulation: &Simulation, env: Env, known: &Known, power_failed: b
     client
 }
 
-/// A checkpoint that was acknowledged is whole; one that was not is whole or refused.
+/// Checks that an acknowledged checkpoint is complete, and any other is complete or refused.
 fn check_checkpoint(env: Env, checkpoint: &Checkpoint) {
     let options = Options { create_if_missing: false, ..tiny_options() };
     match Db::builder(&checkpoint.target).options(options).env(env).open() {
@@ -101,7 +102,7 @@ fn check_checkpoint(env: Env, checkpoint: &Checkpoint) {
     }
 }
 
-/// After a recovery: writes more, then closes; everything is there and nothing is left over.
+/// Writes more after a recovery, then closes. Everything must be there, and no file left over.
 fn close_and_look(simulation: &Simulation, env: &Env, mut client: Client) -> Step {
     script::go_on(&mut client, 300)?;
     client.check_live()?;
@@ -112,12 +113,12 @@ fn close_and_look(simulation: &Simulation, env: &Env, mut client: Client) -> Ste
     assert_eq!(client.db().recovery().orphans_removed, 0, "a clean close leaves no orphans");
     assert_eq!(client.db().recovery().torn_bytes, 0, "a clean close leaves no torn end");
     client.call("wait", Db::wait_idle)?;
-    // Whether files leak that nobody reads any more.
+    // A removed file that is still open would be a leak.
     assert_eq!(simulation.open_but_removed(), 0, "a removed file is still open");
     client.close()
 }
 
-/// After a crash: opens and writes more, and after so many calls the power fails a second time.
+/// Opens and writes more after a crash, until the power fails a second time after some calls.
 fn crash_again(
     world: &Simulation,
     env: Env,
@@ -128,7 +129,7 @@ fn crash_again(
     let power_failed = policy != Survivors::KeepAll;
     let after = world.run(|| {
         world.crash_at(world.mutations() + calls);
-        // The second crash may come while the first one is being recovered from.
+        // The second crash may come during the recovery from the first.
         let mut client = Client::new(world, env.clone(), known.model.clone());
         let outcome = client.recover(power_failed);
         let outcome = outcome.and_then(|()| script::go_on(&mut client, 300));
@@ -144,8 +145,8 @@ fn crash_again(
     world.run(|| recover(world, env, &after, lost).leave());
 }
 
-/// Checks every kind of survivors of a crash; returns how many states were recovered from, and
-/// what went wrong.
+/// Checks every kind of survivors of a crash. Returns the number of states that were recovered
+/// from, and the failures.
 fn check_crash(script: Script, call: Option<u64>) -> (usize, Vec<String>) {
     let (simulation, known, _) = run_script(script, call);
     let (mut states, mut failures) = (0, Vec::new());
@@ -158,8 +159,8 @@ fn check_crash(script: Script, call: Option<u64>) -> (usize, Vec<String>) {
             states += check_survivors(&world, env, &known, policy, number);
         });
         if policy == Survivors::KeepAll {
-            // What only the page cache holds must not be built upon: the power fails in the middle
-            // of the opening that reads it.
+            // After the end of the process, data may be in the page cache only. Recovery must not
+            // depend on it: the power fails in the middle of the opening that reads it.
             for early in 0..3 {
                 let (env, world) = simulation.surviving(policy, seed);
                 let place = format!("{place}, opening {early}");
@@ -175,7 +176,7 @@ fn check_crash(script: Script, call: Option<u64>) -> (usize, Vec<String>) {
     (states, failures)
 }
 
-/// Recovers, and then: the power fails again, or the database is closed, or nothing.
+/// Recovers. Then the power fails again, or the database is closed, or nothing happens.
 fn check_survivors(
     world: &Simulation,
     env: Env,
@@ -184,7 +185,7 @@ fn check_survivors(
     number: u64,
 ) -> usize {
     if number % 3 != 1 {
-        // Losing most is the hardest for what only the page cache held at the first crash.
+        // `LoseAll` is the hardest case for data that only the page cache held at the first crash.
         let policies =
             [Survivors::LoseAll, Survivors::Random, Survivors::TornLast, Survivors::KeepAll];
         let second = policies[number as usize % policies.len()];
@@ -202,21 +203,21 @@ fn check_survivors(
     1
 }
 
-/// Runs `check`; a panic in it is added to the failures.
+/// Runs `check`, and adds a panic in it to the failures.
 pub fn check_all(place: &str, failures: &mut Vec<String>, check: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(check)) {
         failures.push(format!("{place}: {}", panic_text(&*panic)));
     }
 }
 
-/// What a panic says.
+/// Returns the message of a panic.
 fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<String>().cloned();
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// How many calls of the script change the disk. Value GC has to have worked, asked or not: a crash
-/// in the middle of nothing shows nothing.
+/// Returns how many calls of the script change the disk. Asserts that value GC relocated segments,
+/// both by hand and automatically, because otherwise no crash would hit it.
 fn count_calls() -> u64 {
     let (simulation, _, relocated) = run_script(script::run, None);
     let by_itself = relocated.in_all - relocated.by_hand;
@@ -224,8 +225,8 @@ fn count_calls() -> u64 {
     simulation.mutations()
 }
 
-/// Crashes at every `stride`-th of `calls` calls of the script from `first` on; `CLEAVEDB_STRIDE`
-/// makes the steps larger.
+/// Crashes at every `stride`-th of `calls` calls of the script, from `first` on. `CLEAVEDB_STRIDE`
+/// multiplies the stride.
 fn check_calls(script: Script, calls: u64, first: u64, stride: usize) {
     assert!(calls > 200, "the script does too little: {calls} calls");
     let more: usize = std::env::var("CLEAVEDB_STRIDE").map_or(1, |text| text.parse().unwrap());
@@ -251,14 +252,14 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_even_call_of_the_script() {
     check_calls(script::run, count_calls(), 2, 2);
 }
 
-/// What short sessions leave is put together by the end of some of them.
+/// The closes of some of these sessions merge the files that short sessions left.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_odd_call_of_short_sessions() {
     let (simulation, ..) = run_script(script::sessions, None);
     check_calls(script::sessions, simulation.mutations(), 1, 2);
 }
 
-/// The same at the other calls.
+/// The same with a crash at every other call, from the second on.
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_even_call_of_short_sessions() {
     let (simulation, ..) = run_script(script::sessions, None);

@@ -1,5 +1,5 @@
-//! Keyspaces that are dropped, and created again under the same name, beside those who write to
-//! them and read from them; with a power failure at every call, too.
+//! Tests of keyspaces that are dropped and created again under the same name beside threads that
+//! write to them and read from them, also with a power failure at every call.
 
 use crate::client::{DIR, tiny_options};
 use crate::crash::check_all;
@@ -16,10 +16,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const NAME: &str = "passing";
-/// A run that takes more steps hangs.
+/// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 300_000;
 
-/// In which nothing has to wait for a flush.
+/// Returns options with which nothing has to wait for a flush.
 fn roomy() -> Options {
     let tables = tiny_options().keyspace;
     let keyspace = KeyspaceOptions { memtable_bytes: 1 << 20, ..tables };
@@ -43,7 +43,7 @@ fn assert_dropped(error: &Error) {
     assert!(error.to_string().contains("\"passing\" was dropped"), "{error}");
 }
 
-/// Puts until it is refused; returns how many were acknowledged.
+/// Puts until one is refused. Returns how many were acknowledged.
 fn put_until_refused(keyspace: &Keyspace, letter: char) -> usize {
     for number in 0.. {
         let key = format!("{letter}{number}");
@@ -55,7 +55,7 @@ fn put_until_refused(keyspace: &Keyspace, letter: char) -> usize {
     unreachable!("it is dropped at last")
 }
 
-/// Batches over two keyspaces, until one is refused. It leaves nothing in the other.
+/// Writes batches over two keyspaces until one is refused, which must leave nothing in the other.
 fn batches_until_refused(db: &Db, keyspace: &Keyspace) {
     for number in 0.. {
         let key = format!("batch{number}");
@@ -70,10 +70,10 @@ fn batches_until_refused(db: &Db, keyspace: &Keyspace) {
     }
 }
 
-/// Reads what is there until it is refused: before that, it is there.
+/// Reads a key until a read is refused. Every read before that must find it.
 fn get_until_refused(threads: &dyn Threads, keyspace: &Keyspace) {
     loop {
-        // A read takes no lock, so nobody else would ever come to run.
+        // A read takes no lock, so no other thread of the simulation would ever run.
         threads.yield_now();
         match keyspace.get("first") {
             Ok(found) => assert!(found.is_some(), "an empty view of what was dropped is shown"),
@@ -82,8 +82,8 @@ fn get_until_refused(threads: &dyn Threads, keyspace: &Keyspace) {
     }
 }
 
-/// Whoever comes once it is dropped is refused, and whoever came before was heard before: no commit
-/// ends up where nobody finds it. Writers of other keyspaces notice nothing.
+/// Operations after a drop are refused, and a commit that is acknowledged comes before it, so that
+/// no commit is lost. Writers of other keyspaces are not affected.
 #[test]
 fn a_keyspace_is_dropped_between_two_commits() {
     for seed in 0..60 {
@@ -121,7 +121,7 @@ fn a_keyspace_is_dropped_between_two_commits() {
             db.drop_keyspace(NAME).unwrap();
             let seen = db.visible_seqno();
             assert_eq!(db.keyspaces(), ["default"]);
-            // Created anew at once, it has nothing of what is refused meanwhile.
+            // The keyspace that is created anew at once has nothing of the refused writes.
             let again = db.open_or_create_keyspace(NAME).unwrap();
             is_over.store(true, Ordering::Relaxed);
             join_all(threads);
@@ -133,8 +133,8 @@ fn a_keyspace_is_dropped_between_two_commits() {
     }
 }
 
-/// A drop that can't be made durable is as if nobody had tried: not even those who write and read
-/// meanwhile notice it, and what they flush is durable (I9).
+/// A drop that can't be made durable has no effect: concurrent writers and readers are not
+/// affected, and what they flush is durable (I9).
 #[test]
 fn i09_a_drop_that_fails_is_noticed_by_nobody() {
     for seed in 0..40 {
@@ -179,17 +179,17 @@ fn i09_a_drop_that_fails_is_noticed_by_nobody() {
     }
 }
 
-/// What is known of a keyspace that has the name in one of its lives.
+/// The known state of one life of the name: a keyspace from its creation to its drop.
 #[derive(Clone, Default)]
 struct Life {
     is_created: bool,
     is_dropping: bool,
     is_dropped: bool,
-    /// Commits that were acknowledged as durable.
+    /// The commits that were acknowledged as durable.
     synced: Vec<usize>,
 }
 
-/// By life.
+/// The known states, by life.
 type Known = Arc<Mutex<Vec<Life>>>;
 
 fn note(known: &Known, life: usize, change: impl FnOnce(&mut Life)) {
@@ -203,7 +203,7 @@ fn key_of(life: usize, number: usize) -> String {
     format!("life{life} {number:04}")
 }
 
-/// Writes to both keyspaces at once until it is refused, or the power is off.
+/// Writes to both keyspaces at once until a write is refused or the power fails.
 fn write_in(db: &Db, passing: &Keyspace, known: &Known, life: usize, first: usize) {
     for number in (first..).step_by(2) {
         let len = [10, 300, 700][number % 3];
@@ -221,7 +221,7 @@ fn write_in(db: &Db, passing: &Keyspace, known: &Known, life: usize, first: usiz
     }
 }
 
-/// One keyspace after the other has the name.
+/// Creates and drops one keyspace after the other under the same name.
 fn lives(env: &Env, db: &Db, known: &Known) -> Result<(), Error> {
     for life in 0..4 {
         note(known, life, |_| {});
@@ -238,7 +238,7 @@ fn lives(env: &Env, db: &Db, known: &Known) -> Result<(), Error> {
         let dropped = db.drop_keyspace(NAME);
         if dropped.is_ok() {
             note(known, life, |it| it.is_dropped = true);
-            // Not before the next one is there.
+            // In odd lives the writers are not joined, so they may run into the next life.
             if life % 2 == 0 {
                 join_all(threads);
             }
@@ -260,13 +260,13 @@ fn live(env: &Env, simulation: &Simulation, known: &Known) {
     }
 }
 
-/// What is in a keyspace, by the keys that commits have there.
+/// Returns the pairs of a keyspace.
 fn contents(keyspace: &Keyspace) -> BTreeMap<String, Vec<u8>> {
     let pairs = keyspace.iter().map(|pair| pair.unwrap_or_else(|error| panic!("{error}")));
     pairs.map(|(key, value)| (String::from_utf8_lossy(&key).into_owned(), value.to_vec())).collect()
 }
 
-/// Opens what a crash left: nothing of one life is in another, nor is one half there.
+/// Opens what a crash left. No life may contain data of another, and none may be half there.
 fn recover(env: &Env, known: &[Life]) {
     let db = open(env, tiny_options());
     let report = db.check().unwrap();
@@ -285,7 +285,7 @@ fn recover(env: &Env, known: &[Life]) {
         }
         Ok(passing) => {
             let found = contents(&passing);
-            // The one whose creation was cut short, or the last that was not dropped.
+            // It is the life whose creation was cut short, or the last that was not dropped.
             let first = known.iter().rposition(|it| it.is_dropped).map_or(0, |life| life + 1);
             let life_of = |key: &String| {
                 (first..known.len()).find(|life| key.starts_with(&format!("life{life} ")))

@@ -1,5 +1,6 @@
-//! Options at random extremes: a database either refuses them, naming the setting and its range,
-//! or works with them. Each case is a function of its seed; `EXTREMES` sets how many there are.
+//! Tests of options at random extremes: a database either refuses them with an error that names the
+//! setting and its range, or works with them. Each case depends on its seed alone; `EXTREMES` sets
+//! the number of cases.
 
 use cleavedb::env::Env;
 use cleavedb::env::sim::Simulation;
@@ -9,14 +10,14 @@ use std::time::Duration;
 
 use crate::client::{DIR, tiny_options};
 
-/// So many cases, unless the environment says otherwise.
+/// The number of cases, unless `EXTREMES` sets it.
 const CASES: u64 = 300;
-/// A case that takes more steps hangs.
+/// The limit of steps of a case; one that takes more hangs.
 const STEPS: u64 = 1_000_000;
 
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The fields that can be set, by number.
+/// The number of fields that can be set.
 const FIELDS: u64 = 24;
 
 struct Dice<'a>(&'a Env);
@@ -26,7 +27,7 @@ impl Dice<'_> {
         self.0.random.next_u64() % bound
     }
 
-    /// A number of any magnitude, at or beside a power of two.
+    /// Returns a number of any magnitude, at or next to a power of two.
     fn extreme(&self) -> u64 {
         match self.below(6) {
             0 => self.below(3),
@@ -51,7 +52,7 @@ impl Dice<'_> {
         }
     }
 
-    /// Sets one field of a keyspace's options.
+    /// Sets field number `field` of a keyspace's options to a random value.
     fn set_keyspace(&self, field: u64, options: &mut KeyspaceOptions) {
         let value = self.extreme();
         match field {
@@ -66,7 +67,7 @@ impl Dice<'_> {
         }
     }
 
-    /// Sets one field.
+    /// Sets a random field to a random value.
     fn set(&self, options: &mut Options) {
         let (field, value) = (self.below(FIELDS), self.extreme());
         match field {
@@ -76,7 +77,7 @@ impl Dice<'_> {
             10 => options.segment_bytes = value,
             11 => options.write_buffer_bytes = value as usize,
             12 => options.max_open_files = value as usize,
-            // Each is a thread of the simulation.
+            // These are few, because each is a thread of the simulation.
             13 => options.compaction_threads = [0, 1, 3, 129, usize::MAX][self.below(5) as usize],
             14 => options.max_immutable_memtables = value as usize,
             15 => options.level0_slowdown = value as usize,
@@ -92,7 +93,7 @@ impl Dice<'_> {
     }
 }
 
-/// The setting that an error names, if it is the refusal of one.
+/// Asserts that the error refuses a setting, and names it with its range.
 fn refused(error: &Error) {
     assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
     let text = error.to_string();
@@ -112,7 +113,7 @@ fn verify(db: &Db, expected: &Contents) {
     assert!(found == *expected, "the contents differ");
 }
 
-/// Puts, with syncs by time, overwrites and deletes.
+/// Puts, overwrites and deletes, partly with timed syncs.
 fn write(dice: &Dice<'_>, db: &Db, contents: &mut Contents) {
     let keyspace = db.default_keyspace();
     for number in 0..60 {
@@ -136,7 +137,7 @@ fn write(dice: &Dice<'_>, db: &Db, contents: &mut Contents) {
     }
 }
 
-/// True if the options were taken, and all went well.
+/// Returns true if the options were accepted and everything works, false if they were refused.
 fn works(env: &Env, dice: &Dice<'_>, options: &Options) -> bool {
     let db = match open(env, options) {
         Ok(db) => db,
@@ -147,10 +148,10 @@ fn works(env: &Env, dice: &Dice<'_>, options: &Options) -> bool {
     };
     let mut contents = Contents::new();
     write(dice, &db, &mut contents);
-    // Syncs that are due soon come meanwhile.
+    // Timed syncs that are due soon happen meanwhile.
     env.threads.sleep(Duration::from_millis(200));
     db.flush().expect("a flush");
-    // Settings of a keyspace change while it is in use.
+    // The settings of the keyspace are changed while it is in use.
     let mut changed = db.default_keyspace().options();
     dice.set_keyspace(dice.below(8), &mut changed);
     if let Err(error) = db.default_keyspace().set_options(changed) {

@@ -1,6 +1,6 @@
-//! An error at the first, second, third … call of each kind until the script meets none: once, and
-//! for good. Nothing panics or hangs, no reader sees a wrong value, and after the trouble is over
-//! and the database was opened again, everything is there that was acknowledged.
+//! Tests of I/O errors: the first, second, third … call of each kind fails, once or for good, until
+//! the script meets no error. Nothing may panic or hang, no reader may see a wrong value, and once
+//! the errors are over and the database is reopened, everything that was acknowledged is there.
 
 use crate::client::{Client, DIR, Stop, read_all, tiny_options, unmerged_options};
 use crate::crash::{Known, check_all, recover};
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const SEED: u64 = 31;
-/// A run that takes more steps hangs.
+/// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 300_000;
 
-/// What goes wrong.
+/// The kind of call that fails, and in what way.
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     call: Call,
@@ -37,13 +37,13 @@ impl Fault {
         }
     }
 
-    /// True if a reader needs no such call.
+    /// Returns true if no reader needs such a call.
     fn leaves_readers_alone(self) -> bool {
         !matches!(self.call, Call::Read | Call::Open | Call::Inspect)
     }
 }
 
-/// Runs the script with a fault, then opens again without. False if the fault never struck.
+/// Runs the script with a fault, then opens again without. Returns false if no call failed.
 fn run_with(fault: Fault, nth: u64) -> bool {
     let (env, simulation) = Env::simulated(SEED);
     simulation.limit_steps(STEPS);
@@ -71,7 +71,7 @@ fn run_with(fault: Fault, nth: u64) -> bool {
     struck
 }
 
-/// All places at which `call` can fail, in steps of `stride`.
+/// Runs the script with a fault at every `stride`-th call of kind `call`.
 fn fail_everywhere(call: Call, errors: &[Option<IoKind>], stride: usize) {
     let mut failures = Vec::new();
     let mut runs = 0;
@@ -126,8 +126,8 @@ fn a_failed_read_is_told_and_passes() {
     fail_everywhere(Call::Inspect, &[EIO], 1);
 }
 
-/// A failed sync of the log or the manifest is final: writers are told, readers go on, and only
-/// opening again decides.
+/// A failed sync of the log or the manifest is final: writes fail, reads go on, and only the next
+/// opening decides what survived.
 #[test]
 fn i08_after_a_failed_sync_the_database_is_read_only() {
     for file in [".seg", ".man"] {
@@ -142,7 +142,7 @@ fn i08_after_a_failed_sync_the_database_is_read_only() {
             client.put("lost", value(3, 300), Durability::Sync).unwrap();
             client.settle("flush", Db::flush).unwrap();
             assert!(!client.errors.is_empty(), "the failure was told");
-            // Every later write is refused, though the disk works again.
+            // Every later write is refused, although the disk works again.
             let before = client.errors.len();
             for durability in [Durability::Buffered, Durability::Os, Durability::Sync] {
                 client.put("refused", value(4, 10), durability).unwrap();
@@ -163,7 +163,7 @@ fn i08_after_a_failed_sync_the_database_is_read_only() {
     }
 }
 
-/// Writes until the disk is full, at every size of the rest; then there is room again.
+/// Writes until the disk is full, with every size of the remaining space; then frees space.
 #[test]
 fn i09_a_full_disk_is_survived_and_writing_resumes() {
     let mut failures = Vec::new();
@@ -213,7 +213,7 @@ fn fill_up(room: u64) {
     simulation.run(|| recover(&simulation, env, &known, lost).close().unwrap());
 }
 
-/// Tries to write until it works again; background work may pause for a while.
+/// Tries to write until that works again, because background work may pause for a while.
 fn resume(client: &mut Client, threads: &dyn Threads, number: usize) {
     for _ in 0..100 {
         client.errors.clear();
@@ -251,8 +251,8 @@ fn a_failed_creation_can_be_repeated() {
     }
 }
 
-/// A relocation for which there is no room leaves everything as it was; once there is room, value
-/// GC goes on with what it knows, though nobody writes and so no other liveness scan is due.
+/// A relocation for which there is no room changes nothing. Once there is room, value GC continues
+/// with what it knows, although nothing is written and so no other liveness scan is due.
 #[test]
 fn i09_value_gc_goes_on_after_a_full_disk() {
     let (env, simulation) = Env::simulated(SEED);
@@ -274,7 +274,7 @@ fn i09_value_gc_goes_on_after_a_full_disk() {
         let no_room = FaultPlan::new(Call::Create).on(".rel").error(IoKind::StorageFull);
         simulation.fail(no_room.for_good());
         client.db().resume_gc();
-        // Long enough to try with each segment.
+        // This is long enough for value GC to try each segment.
         env.threads.sleep(Duration::from_secs(120));
         let stats = client.db().stats();
         let failed = stats.background_error.is_some();
@@ -289,8 +289,8 @@ fn i09_value_gc_goes_on_after_a_full_disk() {
     });
 }
 
-/// What is left of half of the values where it is all that is left of the first segment, so that
-/// there is most to win there; returns that segment's file.
+/// Puts values and overwrites half of them, and almost all in the first segment, so that value GC
+/// wins the most there. Returns the path of that segment.
 fn fill_for_gc(env: &Env, db: &Db) -> PathBuf {
     db.pause_gc();
     let put = |number: usize, len| {
@@ -316,7 +316,7 @@ fn assert_filled(db: &Db) {
     }
 }
 
-/// A segment that can't be read for a while keeps no other from being freed, and is freed itself
+/// A segment that can't be read for a while does not keep others from being freed, and is freed
 /// once it can be read again.
 #[test]
 fn value_gc_goes_on_beside_a_segment_that_cannot_be_read() {
@@ -345,13 +345,13 @@ fn value_gc_goes_on_beside_a_segment_that_cannot_be_read() {
     }
 }
 
-/// The same for a relocation that can't be read: what it leads to stays, other segments go.
+/// The same for a relocation that can't be read: its target segments stay, others are freed.
 #[test]
 fn value_gc_goes_on_beside_a_relocation_that_cannot_be_read() {
     let (env, simulation) = Env::simulated(SEED);
     simulation.limit_steps(STEPS);
     simulation.run(|| {
-        // What was read once stays in memory.
+        // The cache is so large that what was read once stays in memory.
         let options = Options { cache_bytes: 1 << 20, ..unmerged_options() };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
         db.pause_gc();
@@ -370,7 +370,7 @@ fn value_gc_goes_on_beside_a_relocation_that_cannot_be_read() {
         (0..64).filter(|number| number % 2 > 0).for_each(|number| put('a', number, 20));
         assert!(db.gc().unwrap().segments_freed > 3);
         assert_values('a', 2);
-        // Most can be won in what was moved already.
+        // Value GC wins the most in the segments whose records were moved already.
         (0..64).filter(|number| number % 16 > 0).for_each(|number| put('a', number, 20));
         (0..64).for_each(|number| put('b', number, 4000));
         (0..64).filter(|number| number % 2 > 0).for_each(|number| put('b', number, 20));
@@ -390,8 +390,8 @@ fn value_gc_goes_on_beside_a_relocation_that_cannot_be_read() {
     });
 }
 
-/// Damage that keeps value GC from knowing what is live, or from moving it, is told of for as long
-/// as the database is open: space that does not come back has a reason that one can see.
+/// Damage that keeps value GC from determining or moving what is live is reported for as long as
+/// the database is open, so that users can see why space is not freed.
 #[test]
 fn i04_value_gc_says_what_damage_keeps_it_from_working() {
     for suffix in ["tbl", "seg"] {
@@ -407,7 +407,7 @@ fn i04_value_gc_says_what_damage_keeps_it_from_working() {
             (0..60).for_each(|number| put(&db, number, 900));
             db.compact().unwrap();
             db.close().unwrap();
-            // The first segment has the first keys; none of them is overwritten.
+            // The first file has the first keys, none of which is overwritten.
             let files = env.fs.list(Path::new(DIR)).unwrap();
             let name = files.iter().find(|name| name.extension().is_some_and(|it| it == suffix));
             let path = Path::new(DIR).join(name.unwrap());
@@ -431,7 +431,7 @@ fn i04_value_gc_says_what_damage_keeps_it_from_working() {
                     assert!(space.warnings.iter().any(|it| it.contains(name)), "{space}");
                     assert!(db.stats().gc.segments_relocated > 3, "others were freed");
                 }
-                // It walks the same tables.
+                // This call walks the same tables.
                 Err(error) => assert!(suffix == "tbl" && error.to_string().contains(suffix)),
             }
         });

@@ -1,5 +1,6 @@
-//! A store on a small disk: filled until the disk is full, deleted by half and filled again, round
-//! after round, with crashes in between; each run is a function of its seed (I9).
+//! Tests of a store on a small disk (I9): it is filled until the disk is full, half of it is
+//! deleted, and it is filled again, round after round, with crashes in between. Each run depends on
+//! its seed alone.
 
 use crate::client::{Client, DIR, read_all, tiny_options};
 use crate::crash::check_all;
@@ -10,28 +11,30 @@ use cleavedb::env::{Env, threads::Threads};
 use cleavedb::{Db, Durability, ErrorKind, Options};
 use std::time::Duration;
 
-/// Of the disk, beside what an empty store takes.
+/// The capacity of the disk in bytes, beyond what an empty store takes.
 const ROOM: u64 = 1 << 20;
 const ROUNDS: usize = 4;
-/// A run that takes more steps hangs.
+/// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 3_000_000;
-/// After a refusal somebody waits this long, so often, for space to come back.
+/// The wait for space after a refused write, which is repeated at most `WAITS` times.
 const WAIT: Duration = Duration::from_millis(250);
 const WAITS: usize = 40;
 
-/// Segments much larger than the blocks of the disk, as the reserve is counted in segments.
+/// Creates a client whose segments are much larger than the blocks of the disk, because the reserve
+/// is counted in segments.
 fn user(simulation: &Simulation, env: &Env, model: Model) -> Client {
     let mut client = Client::new(simulation, env.clone(), model);
     client.options = Options { segment_bytes: 32 << 10, ..tiny_options() };
     client
 }
 
-/// Puts until the disk is full; returns the keys that were stored.
+/// Puts until the disk is full. Returns the keys that were stored.
 fn fill(client: &mut Client, threads: &dyn Threads, next: &mut usize) -> Vec<String> {
     let (mut stored, mut waits) = (Vec::new(), 0);
     while waits < WAITS {
         let key = format!("k{:05}", *next);
-        // Not in step with the keys that go later, so that half of the keys is half of the bytes.
+        // The lengths are not in step with the keys that are deleted later, so that half of the
+        // keys is half of the bytes.
         let len = [40, 700, 300, 1100][(next.wrapping_mul(2_654_435_761) >> 16) % 4];
         *next += 1;
         client.put(&key, value(*next, len), Durability::Os).expect("the power stays on");
@@ -48,7 +51,7 @@ fn fill(client: &mut Client, threads: &dyn Threads, next: &mut usize) -> Vec<Str
     stored
 }
 
-/// Deletes keys; a full disk may make that wait, but not for ever.
+/// Deletes keys. On a full disk that may take some tries, but not endlessly many.
 fn delete(client: &mut Client, threads: &dyn Threads, keys: &[String]) {
     for key in keys {
         let mut waits = 0;
@@ -63,7 +66,7 @@ fn delete(client: &mut Client, threads: &dyn Threads, keys: &[String]) {
     }
 }
 
-/// Ends the process, or cuts the power, and opens what is left on the disk that is still full.
+/// Ends the process or cuts the power, and reopens the store on the disk, which is still full.
 fn reopen(simulation: &Simulation, model: Model, survivors: Survivors) -> (Env, Model) {
     let env = simulation.restart(survivors);
     let model = simulation.run(|| {
@@ -112,7 +115,7 @@ fn rounds(seed: u64) {
     }
 }
 
-/// The space of what was deleted comes back, each time, and nothing is lost.
+/// The space of deleted keys is freed in each round, and nothing is lost.
 #[test]
 fn i09_a_full_store_is_deleted_by_half_and_filled_again() {
     let mut failures = Vec::new();
@@ -122,7 +125,7 @@ fn i09_a_full_store_is_deleted_by_half_and_filled_again() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), failures.join("\n"));
 }
 
-/// Puts are refused before the disk is full; then there is room for everything that frees some.
+/// Puts are refused before the disk is full, so that there is room for everything that frees space.
 #[test]
 fn i09_puts_leave_room_for_deletions_and_flushes() {
     let (env, simulation) = Env::simulated(7);
@@ -149,8 +152,8 @@ fn i09_puts_leave_room_for_deletions_and_flushes() {
     });
 }
 
-/// Values that are brought into order are there twice for a while: what has no room for that is
-/// refused before a byte of it is written.
+/// A reorganization stores its values twice for a while. If there is no room for that, it is
+/// refused before a byte is written.
 #[test]
 fn i09_values_are_not_reorganized_into_what_others_need() {
     let (env, simulation) = Env::simulated(11);
@@ -166,7 +169,7 @@ fn i09_values_are_not_reorganized_into_what_others_need() {
         client.db().wait_idle().unwrap();
         let tables = client.db().stats().table_bytes();
         let before = simulation.used();
-        // Room for all tables, and for some values.
+        // There is room for all tables, but only for some values.
         simulation.set_capacity(Some(before + 4 * tables + (16 << 10)));
         let default = client.db().default_keyspace();
         let error = default.reorganize(..).unwrap_err();

@@ -1,5 +1,5 @@
-//! The whole database in the simulation: crashes, faults, and random workloads, each a function of
-//! its seed.
+//! Tests of the whole database in the simulation: crashes, I/O errors and random workloads. Each
+//! run depends on its seed alone.
 
 mod client;
 mod collect;

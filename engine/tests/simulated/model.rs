@@ -1,8 +1,8 @@
-//! What a database may hold after a crash: the model that every recovery is compared with.
+//! The model that every recovery is compared with: the contents a database may have after a crash.
 //!
 //! Commits are kept in the order they were made. A crash leaves a prefix of them (I2), each whole
-//! (I1); how short it may be depends on what was acknowledged and on what failed: the process or
-//! the power. An operation whose outcome nobody was told stays open until a recovery shows it.
+//! (I1). The least length of the prefix depends on what was acknowledged and on whether the process
+//! or the power failed. An operation whose outcome is unknown stays open until a recovery shows it.
 
 use cleavedb::Durability;
 use std::collections::BTreeMap;
@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 /// The pairs of a keyspace.
 pub type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// A keyspace from its creation to its drop: one that takes a name again is another.
+/// The number of a keyspace from its creation to its drop. A keyspace that is created again under
+/// the same name is another life.
 pub type Life = usize;
 
 /// One operation of a commit.
@@ -24,26 +25,26 @@ pub struct Write {
 #[derive(Clone, Debug)]
 struct Commit {
     writes: Vec<Write>,
-    /// The call returned an error, and the database went on.
+    /// True if the call returned an error and the database went on.
     failed: bool,
 }
 
 #[derive(Clone, Default)]
 pub struct Model {
-    /// What all commits before `commits` left.
+    /// The state after all commits that come before `commits`.
     base: BTreeMap<Life, Contents>,
     commits: Vec<Commit>,
-    /// So many commits survive the end of the process.
+    /// The number of `commits` that must survive the end of the process.
     os_floor: usize,
-    /// So many survive a power cut.
+    /// The number of `commits` that must survive a power cut.
     sync_floor: usize,
-    /// What each name may stand for; more than one if a creation or drop was cut short.
+    /// The lives that each name may have; more than one if a creation or drop was cut short.
     names: BTreeMap<String, Vec<Option<Life>>>,
     lives: usize,
 }
 
 impl Model {
-    /// The keyspace called `name`, which was certainly created.
+    /// Returns the life of `name`, or `None` if it is not certain that it exists.
     pub fn life(&self, name: &str) -> Option<Life> {
         match self.names.get(name).map(Vec::as_slice) {
             Some([only]) => *only,
@@ -51,31 +52,31 @@ impl Model {
         }
     }
 
-    /// A keyspace is about to be created.
+    /// Records that a keyspace is about to be created.
     pub fn begin_create(&mut self, name: &str) -> Life {
         self.lives += 1;
         self.names.entry(name.to_owned()).or_insert_with(|| vec![None]).push(Some(self.lives));
         self.lives
     }
 
-    /// A keyspace is about to be dropped.
+    /// Records that a keyspace is about to be dropped.
     pub fn begin_drop(&mut self, name: &str) {
         self.names.get_mut(name).expect("it exists").push(None);
     }
 
-    /// The last creation or drop of `name` was acknowledged.
+    /// Records that the last creation or drop of `name` was acknowledged.
     pub fn settle_name(&mut self, name: &str) {
         let possible = self.names.get_mut(name).expect("it was begun");
         *possible = possible.last().copied().into_iter().collect();
     }
 
-    /// A commit is about to be made; returns its number.
+    /// Records that a commit is about to be made, and returns its number.
     pub fn begin_commit(&mut self, writes: Vec<Write>) -> usize {
         self.commits.push(Commit { writes, failed: false });
         self.commits.len() - 1
     }
 
-    /// The newest commit was acknowledged.
+    /// Records that the newest commit was acknowledged.
     pub fn acknowledge(&mut self, durability: Durability) {
         let count = self.commits.len();
         match durability {
@@ -85,22 +86,22 @@ impl Model {
         }
     }
 
-    /// The newest commit was refused, or its outcome is unknown.
+    /// Records that the newest commit was refused, or that its outcome is unknown.
     pub fn fail_commit(&mut self) {
         self.commits.last_mut().expect("it was begun").failed = true;
     }
 
-    /// Everything committed so far survives anything.
+    /// Records that everything committed so far must survive a power cut.
     pub fn everything_is_durable(&mut self) {
         (self.os_floor, self.sync_floor) = (self.commits.len(), self.commits.len());
     }
 
-    /// What a reader sees now, if no operation is open.
+    /// Returns the contents that a reader sees now, if no operation is open.
     pub fn now(&self) -> BTreeMap<String, Contents> {
         let state = self.state(self.commits.len(), None);
         let lives = self.names.iter().filter_map(|(name, possible)| {
             let life = possible.iter().rev().find_map(|life| *life).filter(|_| {
-                // A drop that failed leaves the keyspace; so does a creation that failed none.
+                // A keyspace whose creation or drop was not acknowledged is taken to be there.
                 possible.len() > 1 || possible[0].is_some()
             })?;
             Some((name.clone(), state.get(&life).cloned().unwrap_or_default()))
@@ -108,7 +109,7 @@ impl Model {
         lives.collect()
     }
 
-    /// The first `count` commits; of failed ones only `revived`.
+    /// Returns the state after the first `count` commits; of the failed ones only `revived` counts.
     fn state(&self, count: usize, revived: Option<usize>) -> BTreeMap<Life, Contents> {
         let mut state = self.base.clone();
         for (number, commit) in self.commits[..count].iter().enumerate() {
@@ -119,8 +120,8 @@ impl Model {
         state
     }
 
-    /// Compares what a recovery found with what it may find, and takes it for the truth from now
-    /// on. `power_failed`: otherwise only the process ended.
+    /// Compares what a recovery found with what the model allows, and continues from there. If
+    /// `power_failed` is false, only the process ended.
     pub fn recover(
         &mut self,
         found: &BTreeMap<String, Contents>,
@@ -148,7 +149,7 @@ impl Model {
         Err(self.explain(found, &lives, floor))
     }
 
-    /// Which life each name found has.
+    /// Returns the life of each name that was found.
     fn match_names(
         &self,
         found: &BTreeMap<String, Contents>,
@@ -223,7 +224,7 @@ fn is_equal(
     })
 }
 
-/// The keys on which two contents differ, shortened.
+/// Describes the keys in which two contents differ, in short.
 pub fn difference(wanted: &Contents, found: &Contents) -> String {
     let show = |value: Option<&Vec<u8>>| match value {
         Some(value) => format!(

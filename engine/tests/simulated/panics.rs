@@ -1,5 +1,6 @@
-//! A comparator of the user's that panics, on the threads of ours that call it. Nobody waits for
-//! ever, writing ends with an error that names the panic, and nothing acknowledged is lost.
+//! Tests of a user's comparator that panics, on each thread of the engine that calls it. No thread
+//! may wait for ever, writing ends with an error that names the panic, and nothing that was
+//! acknowledged is lost.
 
 use crate::client::{DIR, tiny_options};
 use cleavedb::env::Env;
@@ -11,10 +12,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 const TEXT: &str = "the comparator gives up";
 const SEEDS: u64 = 30;
-/// A run that takes more steps hangs.
+/// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 300_000;
 
-/// The order of bytes. Panics on threads of one name once it was asked there so many times.
+/// A bytewise comparator that panics on threads named `thread` after `left` calls there.
 struct Fragile {
     thread: &'static str,
     left: AtomicU64,
@@ -55,7 +56,7 @@ fn assert_names_the_panic<T>(outcome: Result<T>) {
     assert!(error.to_string().contains(TEXT), "{error}");
 }
 
-/// Both keys, with one value: the batch is whole or not there.
+/// Returns a batch of two keys with one value, so that a half-applied batch can be detected.
 fn batch(keyspace: &Keyspace, writer: usize, round: u32) -> WriteBatch {
     let mut batch = WriteBatch::new();
     for key in [key(writer, round), key(9, writer as u32 * 1000 + round)] {
@@ -64,7 +65,7 @@ fn batch(keyspace: &Keyspace, writer: usize, round: u32) -> WriteBatch {
     batch
 }
 
-/// Writes until it fails; how many rounds were acknowledged.
+/// Writes until a write fails. Returns how many rounds were acknowledged.
 fn write(db: &Db, writer: usize) -> u32 {
     let keyspace = db.open_or_create_keyspace("fragile").unwrap();
     for round in 0..60 {
@@ -76,8 +77,8 @@ fn write(db: &Db, writer: usize) -> u32 {
     60
 }
 
-/// What is there of a writer: as much as was acknowledged, and whole batches beyond that, at most
-/// `unknown` of them.
+/// Asserts that all acknowledged batches of a writer are there, and at most `unknown` more, each of
+/// them whole.
 fn check(db: &Db, writer: usize, acknowledged: u32, unknown: u32) {
     let keyspace = db.open_or_create_keyspace("fragile").unwrap();
     let there = (0..60).take_while(|&round| {
@@ -90,8 +91,8 @@ fn check(db: &Db, writer: usize, acknowledged: u32, unknown: u32) {
     assert!((acknowledged..=acknowledged + unknown).contains(&there), "{there} {acknowledged}");
 }
 
-/// A panic of the leading writer once unwound past the place where the lead is passed on: all other
-/// writers waited for ever, and so did closing.
+/// Guards against a lead that is never passed on: a panic of the leading writer once unwound past
+/// that place, and all other writers and the close waited for ever.
 #[test]
 fn i1_a_panic_in_the_leading_writer_ends_writing_and_nobody_waits() {
     for seed in 0..SEEDS {
@@ -127,7 +128,7 @@ fn i1_a_panic_in_the_leading_writer_ends_writing_and_nobody_waits() {
         let env = simulation.restart(Survivors::KeepAll);
         simulation.run(|| {
             let db = open(&env, Fragile::new("nobody"), tiny_options());
-            // What a write that failed was about to do may have been done.
+            // The batch of a write that failed may have been committed.
             (0..3).for_each(|writer| check(&db, writer, acknowledged[writer], 1));
             assert!(db.check().unwrap().is_clean());
             db.open_or_create_keyspace("fragile").unwrap().put("more", "1").unwrap();
@@ -136,8 +137,8 @@ fn i1_a_panic_in_the_leading_writer_ends_writing_and_nobody_waits() {
     }
 }
 
-/// A thread that chose its next job, or walked the tree beside value GC, died of a panic in
-/// silence; only a panic in a job was noticed.
+/// Guards against unnoticed panics: a thread that was choosing its next job, or running a liveness
+/// scan beside value GC, died silently; only a panic in a job was noticed.
 #[test]
 fn a_panic_on_any_thread_of_ours_ends_writing_and_is_told() {
     for thread in ["cleave-flush", "cleave-compact", "cleave-gc", "cleave-liveness"] {
@@ -146,7 +147,7 @@ fn a_panic_on_any_thread_of_ours_ends_writing_and_is_told() {
     }
 }
 
-/// False if that thread never asked the comparator.
+/// Runs a workload with a panic on that thread. Returns false if it never called the comparator.
 fn panics_on(thread: &'static str, seed: u64) -> bool {
     let (env, simulation) = Env::simulated(seed);
     simulation.limit_steps(STEPS);
@@ -159,7 +160,7 @@ fn panics_on(thread: &'static str, seed: u64) -> bool {
             let key = format!("{:02}", round * 7 % 50);
             keyspace.put(key, [round as u8; 300])
         });
-        // What is under way may panic still.
+        // Background work that is under way may still panic.
         let outcome = outcome.and_then(|()| db.wait_idle());
         if outcome.is_ok() {
             db.close().unwrap();

@@ -1,5 +1,5 @@
-//! A power failure at every call while holes are recorded and punched, at the opening after it,
-//! and on disks that punch no holes or fail to.
+//! Tests of punching holes: a power failure at every call while holes are recorded and punched, and
+//! at the next opening, and disks that can't punch holes or fail to.
 
 use crate::client::{DIR, read_all, tiny_options};
 use crate::crash::check_all;
@@ -15,7 +15,7 @@ const KEYS: usize = 16;
 const VALUE: usize = 24 << 10;
 const SEED: u64 = 31;
 
-/// Values of six blocks, some to a segment; GC works only when told to.
+/// Returns options for segments with a few values of six blocks each, without automatic GC.
 fn options() -> Options {
     let gc = GcOptions { automatic: false, ..GcOptions::default() };
     let mut options = Options { segment_bytes: 128 << 10, gc, ..tiny_options() };
@@ -33,7 +33,7 @@ fn value(number: usize, version: u8) -> Vec<u8> {
     value
 }
 
-/// Two of three keys are overwritten, all of it durable; returns what there is then.
+/// Puts keys and overwrites two of three, durably. Returns the contents.
 fn fill(db: &Db) -> Contents {
     let mut contents = Contents::new();
     let write = WriteOptions::new().durability(Durability::Sync);
@@ -55,7 +55,8 @@ fn assert_contents(db: &Db, wanted: &Contents) {
     assert!(report.is_clean(), "{:?}", report.problems);
 }
 
-/// Fills, and makes holes. Returns the number of the first call that belongs to the latter.
+/// Fills the database and makes holes. Returns the number of the first call after filling, and the
+/// contents.
 fn run(simulation: &Simulation, env: &Env) -> (u64, Contents) {
     let db = open(env);
     let contents = fill(&db);
@@ -64,14 +65,14 @@ fn run(simulation: &Simulation, env: &Env) -> (u64, Contents) {
     (first, punch(&db).map(|_| contents).unwrap_or_default())
 }
 
-/// Until everything is punched; the number of segments that have new holes.
+/// Runs GC until everything is punched. Returns the number of segments that have new holes.
 fn punch(db: &Db) -> Result<u64, cleavedb::Error> {
     let report = db.gc()?;
     db.wait_idle()?;
     Ok(report.segments_punched)
 }
 
-/// Bytes of blocks that segments take, and of their lengths.
+/// Returns the allocated bytes of all segments, and the sum of their lengths.
 fn sizes(env: &Env) -> (u64, u64) {
     let names = env.fs.list(Path::new(DIR)).unwrap();
     let paths = names.iter().filter(|name| name.extension().is_some_and(|it| it == "seg"));
@@ -115,7 +116,7 @@ fn i05_a_crash_at_every_call_of_punching() {
     assert!(failures.is_empty(), "{} failures:\n{}", failures.len(), shown.join("\n"));
 }
 
-/// Nothing is lost, and what the holes should have freed is free in the end.
+/// Opens after a crash. Nothing may be lost, and the space of the holes is free in the end.
 fn recover(env: &Env, wanted: &Contents) {
     let db = open(env);
     assert_contents(&db, wanted);
@@ -132,7 +133,7 @@ fn recover(env: &Env, wanted: &Contents) {
     assert_eq!(db.stats().gc.punches, 0, "all was done");
 }
 
-/// Runs with a fault of punching; the contents, whether anything was punched, and the space.
+/// Fills a database, makes punching fail by `plan`, and calls `check`.
 fn with_fault(plan: FaultPlan, check: impl FnOnce(Db, &Contents, &Env, &Simulation)) {
     let (env, simulation) = Env::simulated(SEED);
     simulation.run(|| {
@@ -156,13 +157,14 @@ fn a_disk_that_punches_no_holes_has_its_values_moved() {
     });
 }
 
-/// As on a full disk, where a hole in the middle of an extent needs room for another one.
+/// Punching can fail on a full disk, where a hole in the middle of an extent needs room for another
+/// extent.
 #[test]
 fn a_hole_that_fails_is_tried_again() {
     let plan = FaultPlan::new(Call::Punch).nth(7).for_good().error(ErrorKind::StorageFull);
     with_fault(plan, |db, contents, env, simulation| {
         assert!(db.gc().is_err(), "it is told");
-        // The background comes to other segments, and fails there as well.
+        // Background GC tries other segments, and fails there as well.
         env.threads.sleep(Duration::from_secs(30));
         assert_contents(&db, contents);
         for _ in 0..3 {

@@ -1,5 +1,5 @@
-//! Random workloads of several threads, random crashes, many times over: each a function of one
-//! seed. `CLEAVEDB_SEED` repeats one; `CLEAVEDB_SECONDS` runs new ones for so long:
+//! Tests of random workloads of several threads with random crashes. Each run depends on one seed
+//! alone. `CLEAVEDB_SEED` repeats a run; `CLEAVEDB_SECONDS` makes new runs for that time:
 //!
 //! ```text
 //! CLEAVEDB_SECONDS=600 cargo test -p cleavedb --test simulated random_seeds -- --nocapture
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-/// Numbers from a seed (splitmix64).
+/// A random number generator (splitmix64).
 struct Dice(u64);
 
 impl Dice {
@@ -36,32 +36,33 @@ impl Dice {
 const NAMES: [&str; 2] = ["default", "side"];
 const THREADS: usize = 3;
 
-/// Segments that value GC relocated, in all worlds.
+/// The number of segments that value GC relocated, in all runs.
 static RELOCATED: AtomicU64 = AtomicU64::new(0);
 
-/// What a thread holds on to while others write, compact and collect, and what it has to see.
+/// A snapshot and a cursor that a thread holds while others write, compact and run GC, with the
+/// contents that they must show.
 struct Held {
     snapshot: Snapshot,
-    /// Over one keyspace, standing before the rest of what it has to show.
+    /// A cursor over one keyspace, at the first of the pairs `rest` that it must still show.
     cursor: Cursor,
     rest: std::vec::IntoIter<(Vec<u8>, Vec<u8>)>,
     state: [Contents; 2],
 }
 
-/// What one thread has committed: nobody else writes its keys. Each commit sets a counter, so what
-/// is found tells how many of them survived.
+/// The commits of one thread, the only one that writes its keys. Each commit sets a counter, so the
+/// contents show how many commits survived.
 struct Writer {
     id: usize,
-    /// What was there at the opening, and after each commit since.
+    /// The contents at the opening, and after each commit since.
     states: Vec<[Contents; 2]>,
-    /// By commit: at what time it was begun, and acknowledged if it was.
+    /// For each commit, the time at which it was begun, and that of its acknowledgement, if any.
     times: Vec<(u64, Option<u64>)>,
     os_floor: usize,
     sync_floor: usize,
     held: Option<Held>,
-    /// Commits in all lives: what counters are set to.
+    /// The number of commits in all lives, which is the value of the counter.
     commits: usize,
-    /// The newest counter that was seen of each thread.
+    /// The highest counter that was seen of each thread.
     seen: [u64; THREADS],
 }
 
@@ -77,7 +78,7 @@ impl Writer {
         format!("t{}.", self.id).into_bytes()
     }
 
-    /// Makes a random commit; false if it failed.
+    /// Makes a random commit. Returns false if it failed.
     fn commit(
         &mut self,
         db: &Db,
@@ -133,7 +134,7 @@ impl Writer {
         })
     }
 
-    /// How many commits survived. Panics if it is none of the states that may be.
+    /// Returns how many commits survived. Panics if what was found is not an allowed state.
     fn survived(&self, found: &BTreeMap<String, Contents>, power_failed: bool) -> usize {
         let floor = if power_failed { self.sync_floor } else { self.os_floor };
         let now = self.now(found);
@@ -150,7 +151,7 @@ impl Writer {
         self.seen = [0; THREADS];
     }
 
-    /// Takes a snapshot and a cursor of its own keys.
+    /// Takes a snapshot, and a cursor at its own keys.
     fn hold(&mut self, db: &Db, keyspaces: &[Keyspace; 2], at: usize) -> cleavedb::Result<()> {
         let state = self.states.last().expect("the first is always there").clone();
         let mut cursor = keyspaces[at].cursor()?;
@@ -160,7 +161,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads on from what it holds, which shows what was there when it was taken.
+    /// Continues to read from the snapshot and cursor, which must show the state at their creation.
     fn look_back(&mut self, keyspaces: &[Keyspace; 2], key: usize) -> cleavedb::Result<()> {
         let key = [self.prefix(), format!("{key:02}").into_bytes()].concat();
         let Some(held) = &mut self.held else {
@@ -184,7 +185,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Reads the counters of all threads: each batch is seen whole, and nothing goes back.
+    /// Reads the counters of all threads: each batch must be seen whole, and no counter goes back.
     fn look_around(&mut self, db: &Db, keyspaces: &[Keyspace; 2]) -> cleavedb::Result<()> {
         let options = ReadOptions::new().snapshot(&db.snapshot());
         for (id, seen) in self.seen.iter_mut().enumerate() {
@@ -207,7 +208,8 @@ fn tick(time: &Mutex<u64>) -> u64 {
     *time
 }
 
-/// I2 over threads: whoever began after another was acknowledged comes later in the order.
+/// Checks I2 over threads: a commit that began after another was acknowledged comes later in the
+/// order.
 fn check_order(writers: &[Writer], counts: &[usize]) {
     let lost = writers.iter().zip(counts).flat_map(|(writer, &count)| &writer.times[count..]);
     let first_lost = lost.filter_map(|(_, acknowledged)| *acknowledged).min();
@@ -231,8 +233,8 @@ fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
     Ok((db, keyspaces))
 }
 
-/// One life of the process: recovers, writes from several threads, and ends somehow. False if it
-/// ended before it knew what was there.
+/// Runs one life of the process: recovery, writes from several threads, and some kind of end.
+/// Returns false if it ended before the contents were read.
 fn live(
     simulation: &Simulation,
     env: &Env,
@@ -286,7 +288,7 @@ fn live(
     true
 }
 
-/// A commit, or something else now and then; false once the power is off.
+/// Makes a commit, or sometimes another operation. Returns false once the power is off.
 fn work_once(
     writer: &mut Writer,
     db: &Db,
@@ -344,14 +346,14 @@ fn work_once(
     }
 }
 
-/// A world: several lives of a process, with a crash between each two.
+/// Runs several lives of a process, with a crash between each two.
 fn run_seed(seed: u64) {
     let (mut env, simulation) = Env::simulated(seed);
-    // A life takes some ten thousand; one that takes more hangs.
+    // A life takes some ten thousand steps; one that reaches this limit hangs.
     simulation.limit_steps(1_000_000);
     let mut dice = Dice(seed);
     let mut writers: Vec<Writer> = (0..THREADS).map(Writer::new).collect();
-    // Until a recovery has shown what is there, the worst of the crashes since counts.
+    // Until a recovery has shown the contents, the worst of the crashes since the last one counts.
     let mut lost = true;
     for life in 0..6 {
         let life_seed = seed.wrapping_mul(1000) + life;
@@ -401,13 +403,13 @@ fn random_seeds() {
     run_seeds((first..).take_while(|_| begin.elapsed().as_secs() < seconds));
 }
 
-/// Where a long run begins: not where the last one did.
+/// Returns the first seed of a long run, which differs from run to run.
 fn begin_seed() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(1, |now| now.as_secs() * 1000)
 }
 
-/// Seeds that failed once, each with what it found.
+/// Runs the seeds that once failed; `seeds.txt` lists them with the defect that each found.
 #[test]
 fn seeds_that_failed_once() {
     let text = include_str!("../seeds.txt");

@@ -1,5 +1,6 @@
-//! Jobs of the background that fail for good by what the user set. They are counted, tried again
-//! later and later, and told to whoever waits for them; nobody waits for ever.
+//! Tests of background jobs that keep failing because of what the user configured. The failures are
+//! counted, retried at growing intervals, and returned to the calls that wait for the job, so that
+//! no call waits for ever.
 
 use crate::client::{DIR, tiny_options};
 use cleavedb::env::Env;
@@ -9,10 +10,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A run that takes more steps hangs.
+/// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 300_000;
 
-/// Its filters deny nothing; once told to, they are too large for a table.
+/// A filter policy that excludes no key. Once the flag is set, its filters are too large for a
+/// table.
 #[derive(Default)]
 struct Oversized(AtomicBool);
 
@@ -30,7 +32,7 @@ impl FilterPolicy for Oversized {
     }
 }
 
-/// The order of bytes, under a name that changes.
+/// A bytewise comparator whose name changes once the flag is set.
 #[derive(Default)]
 struct Renamed(AtomicBool);
 
@@ -57,8 +59,8 @@ fn assert_says(error: &Error, wanted: &str) {
     assert!(error.to_string().contains(wanted), "{error}");
 }
 
-/// Such a failure was taken for the end of a keyspace: it was tried again at once and for ever,
-/// nothing was counted, writers waited for room and `flush` for its end.
+/// Guards against treating such a failure as the drop of a keyspace: the job was retried at once
+/// and for ever, nothing was counted, writers waited for room, and `flush` never returned.
 #[test]
 fn i09_a_table_that_cannot_be_written_is_told_to_writers_and_to_flush() {
     for seed in 0..10 {

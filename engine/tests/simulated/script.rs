@@ -1,16 +1,17 @@
-//! The scripted workload: three openings in which everything happens that changes the disk.
+//! The scripted workloads. The main one has three openings and makes every kind of change on disk.
 
 use crate::client::{Client, Operation, Step, inline_options, tiny_options};
 use cleavedb::{Db, Durability, Error, ReadOptions};
 use std::time::Duration;
 
-/// A value that tells which commit it is of.
+/// Returns a value of `len` bytes that identifies its commit.
 pub fn value(number: usize, len: usize) -> Vec<u8> {
     let text = format!("{number:06}.");
     text.bytes().cycle().take(len).collect()
 }
 
-/// Small ones stay in the tree, the others are separated; the largest are longer than a sector.
+/// The lengths of values in bytes. Short values are inline, the others are separated; the longest
+/// exceed a sector.
 pub const LENGTHS: [usize; 5] = [7, 60, 250, 900, 2100];
 
 pub fn durability(number: usize) -> Durability {
@@ -34,7 +35,8 @@ fn puts(client: &mut Client, numbers: std::ops::Range<usize>) -> Step {
     Ok(())
 }
 
-/// Batches over two keyspaces: puts and a deletion, of a key or of one put in the same batch.
+/// Writes batches over two keyspaces: puts and a deletion, of an older key or of one put in the
+/// same batch.
 fn batches(client: &mut Client, other: &'static str, numbers: std::ops::Range<usize>) -> Step {
     for number in numbers {
         let put = |name: &'static str, key: String, len: usize| -> Operation {
@@ -53,7 +55,7 @@ fn batches(client: &mut Client, other: &'static str, numbers: std::ops::Range<us
     Ok(())
 }
 
-/// Keys so long that few tables make the manifest outgrow itself.
+/// Puts keys so long that a few tables make the manifest grow until it is rewritten.
 fn long_keys(client: &mut Client) -> Step {
     for number in 0..3 {
         let key = format!("long{number}{}", "x".repeat(50_000));
@@ -67,7 +69,7 @@ fn long_keys(client: &mut Client) -> Step {
     Ok(())
 }
 
-/// What a snapshot sees stays, whatever is written, compacted and dropped meanwhile.
+/// Checks that a snapshot shows the same while keys are written, compacted and dropped.
 fn under_a_snapshot(client: &mut Client) -> Step {
     let wanted = client.model.now().remove("default").unwrap_or_default();
     let snapshot = client.db().snapshot();
@@ -84,13 +86,13 @@ fn under_a_snapshot(client: &mut Client) -> Step {
     })
 }
 
-/// What is live moves, what is dead goes. It begins with a flush, so all before is durable.
+/// Runs value GC. It begins with a flush, so everything before is durable.
 fn collect(client: &mut Client) -> Step {
     client.collect()?;
     client.check_live()
 }
 
-/// Garbage gathers while GC rests, so that there is enough of it to be freed by hand.
+/// Makes garbage while GC is paused, so that there is enough of it to be freed by hand.
 fn gather_and_collect(client: &mut Client, numbers: std::ops::Range<usize>) -> Step {
     client.db().pause_gc();
     puts(client, numbers)?;
@@ -99,8 +101,9 @@ fn gather_and_collect(client: &mut Client, numbers: std::ops::Range<usize>) -> S
     Ok(())
 }
 
-/// Values that are durable and behind the head are written over, by commits that a power cut would
-/// take back; then value GC works by itself. What it frees must have a durable successor (I4).
+/// Overwrites values that are durable and before the head of the log by commits that a power cut
+/// would undo, then lets automatic value GC run. It may free a value only if the newer one is
+/// durable (I4).
 fn collect_under_commits_in_danger(client: &mut Client) -> Step {
     for number in 140..152 {
         client.put(&key(number), value(number, 1100), Durability::Os)?;
@@ -114,7 +117,7 @@ fn collect_under_commits_in_danger(client: &mut Client) -> Step {
     client.check_live()
 }
 
-/// The whole workload, up to the crash.
+/// Runs the main workload, up to the crash.
 pub fn run(client: &mut Client) -> Step {
     client.open()?;
     client.keyspace("side", inline_options())?;
@@ -142,7 +145,7 @@ pub fn run(client: &mut Client) -> Step {
     long_keys(client)?;
     client.call("compact", Db::compact)?;
     puts(client, 90..96)?;
-    // No clean close: the process ends here.
+    // The process ends here without a close.
     client.leave();
 
     client.open()?;
@@ -157,8 +160,8 @@ pub fn run(client: &mut Client) -> Step {
     client.check_live()
 }
 
-/// Sessions with a put or a batch each, all so small that what they leave is put together when one
-/// of the last closes; one writes nothing.
+/// Runs sessions with a put or a batch each, so small that one of the last closes merges their
+/// files. One session writes nothing.
 pub fn sessions(client: &mut Client) -> Step {
     for number in 0..11 {
         client.open()?;
@@ -180,7 +183,7 @@ pub fn sessions(client: &mut Client) -> Step {
     client.check_live()
 }
 
-/// What goes on after a recovery, short: writes of each kind, and a flush.
+/// Runs a short workload after a recovery: writes of each kind, and a flush.
 pub fn go_on(client: &mut Client, from: usize) -> Step {
     client.keyspace("side", inline_options())?;
     puts(client, from..from + 7)?;
@@ -189,8 +192,8 @@ pub fn go_on(client: &mut Client, from: usize) -> Step {
     puts(client, from + 10..from + 13)
 }
 
-/// A shorter workload for a world of errors: they are noted, and it goes on. Stops when the
-/// database does not open.
+/// Runs a shorter workload for tests of I/O errors. Errors are recorded and it goes on; it stops if
+/// the database does not open.
 pub fn run_faulty(client: &mut Client) -> Step {
     client.open()?;
     client.keyspace("side", inline_options())?;

@@ -1,4 +1,4 @@
-//! Writes that are synced by time, beside a clock that moves between any two of its readings.
+//! Tests of `SyncEvery` with a clock that advances between any two readings.
 
 use crate::client::{DIR, tiny_options};
 use cleavedb::env::Env;
@@ -7,8 +7,8 @@ use cleavedb::{Db, Durability, Options};
 use std::time::Duration;
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-/// A sync may come this much later than promised: long readings of the clock, and other threads
-/// whose turn comes first.
+/// The time by which a sync may be late, because readings of the clock take long and other threads
+/// may run first.
 const LATE: Duration = Duration::from_millis(20);
 
 fn open(env: &Env) -> Db {
@@ -16,9 +16,9 @@ fn open(env: &Env) -> Db {
     Db::builder(DIR).options(options).env(env.clone()).open().expect("it opens")
 }
 
-/// The syncing thread once subtracted a second reading of the clock from a moment that the first
-/// reading had found to be ahead. It panicked if the moment had passed in between, and writes went
-/// on without ever being synced.
+/// Guards against a panic of the syncing thread: it subtracted a second reading of the clock from a
+/// moment that the first reading had found to be ahead. If the moment had passed in between it
+/// panicked, and writes went on without ever being synced.
 #[test]
 fn i2_what_was_written_long_enough_ago_survives_a_power_cut() {
     for seed in 0..40 {
