@@ -60,7 +60,7 @@ pub struct Workplace {
     pub snapshots: Arc<Snapshots>,
     /// The counters of the statistics.
     pub counters: Arc<Counters>,
-    /// Value GC.
+    /// The collector that runs value GC.
     pub collector: Collector,
     /// True if value GC runs by itself.
     pub gc_automatic: bool,
@@ -74,8 +74,8 @@ struct BackgroundState {
     /// Failures in a row, by [`Role`].
     failures: [u32; 3],
     error: Option<Error>,
-    /// The reason why value GC can't go on. No writer waits for value GC, so only GC's thread backs
-    /// off.
+    /// The reason why value GC can't go on. No writer waits for value GC, so no writer gets
+    /// this error.
     gc_error: Option<Error>,
     sync_due: Option<Duration>,
     closing: bool,
@@ -403,7 +403,7 @@ impl Background {
             BackgroundWork::Compact(claimed) => state.busy.release(claimed.claim, &claimed.pick),
             BackgroundWork::Spare | BackgroundWork::DropDead | BackgroundWork::Purge => {}
         }
-        // Dropping the work lets go of the files that the job replaced, so that an idle database
+        // Dropping the work releases the files that the job replaced, so that an idle database
         // has freed them.
         drop(work);
         self.changed.notify_all();

@@ -84,8 +84,8 @@ pub struct CheckReport {
     pub problems: Vec<Finding>,
     /// Number of problems.
     pub problem_count: u64,
-    /// What this build can't verify, because it lacks a codec or does not support a format, so it
-    /// may be sound or damaged. At most the first hundred, each place once.
+    /// Places that this build can't verify, because it lacks a codec or does not support a format:
+    /// they may be sound or damaged. At most the first hundred, each place once.
     pub unverified: Vec<Finding>,
     /// Number of places that could not be verified.
     pub unverified_count: u64,
@@ -139,8 +139,8 @@ impl Db {
         // The views hold every file they name while it is read.
         let states = self.core.states();
         let views: Vec<_> = states.iter().map(|state| (state.name.clone(), state.view())).collect();
-        // The sequence numbers are taken after the views: a reader of these views sees a commit
-        // that a snapshot sees or that is visible now.
+        // The sequence numbers are taken after the views, so they include those of every reader
+        // that may still need a record of these views.
         let mut readers = self.core.snapshots.list();
         readers.push(self.core.snapshots.visible());
         for (name, view) in &views {

@@ -152,7 +152,7 @@ impl Builder {
     /// none.
     ///
     /// Replays the log behind the head: at most `max_replay_bytes` of it. Fails with
-    /// [`ErrorKind::Locked`] if somebody holds it open (readers exclude only writers), with
+    /// [`ErrorKind::Locked`] if somebody holds it open (unless both only read), with
     /// [`ErrorKind::Corruption`], file and offset if what is on disk is not what was written, and
     /// with [`ErrorKind::Unsupported`] if a newer build wrote it.
     ///
@@ -356,9 +356,11 @@ impl Opening {
         Ok((by_name, by_id))
     }
 
-    /// Makes what recovery found durable. If the last session closed cleanly, no file changes.
-    /// Otherwise what a crash left is settled in this order: the log itself and the copy of the
-    /// torn bytes, the manifest, the cut. After a crash in between, the next opening repeats it.
+    /// Makes what recovery found durable. If the last session closed cleanly, the manifest is
+    /// synced and at most OPTIONS changes. Otherwise what a crash left is settled in this order:
+    /// the log and the copy of the torn bytes are made durable, a new manifest comes into force,
+    /// orphans are removed, the torn bytes are cut off. After a crash in between, the next opening
+    /// repeats it.
     fn settle(&self, recovered: &mut Recovered) -> Result<()> {
         let (env, dir) = (&self.env, &self.dir);
         if recovered.is_settled() {

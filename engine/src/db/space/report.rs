@@ -245,7 +245,7 @@ pub struct SpaceReport {
     pub live_bytes: u64,
     /// Bytes given back to the file system inside segments.
     pub hole_bytes: u64,
-    /// The space target for [`SpaceReport::amplification`]; `None` without automatic GC.
+    /// The space target: the [`SpaceReport::amplification`] that value GC keeps to when it runs.
     pub target: Option<f64>,
     /// The content of all blocks.
     pub parts: SpaceParts,
