@@ -39,11 +39,51 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 const OF_THE_TREE: [StallReason; 4] =
     [StallReason::Memtables, StallReason::Level0Slow, StallReason::Level0Full, StallReason::Replay];
 
+/// The facts about the tree and the log on which a verdict depends.
+struct StallFacts {
+    /// The number of the keyspace's memtables that wait for their flush.
+    immutables: usize,
+    /// The number of tables in L0 of the keyspace.
+    level0: usize,
+    /// The bytes of log behind the head.
+    backlog: u64,
+}
+
 /// The decision about a writer.
+#[derive(Debug)]
 enum Verdict {
     Go,
     Delay(Duration),
     Wait(StallReason),
+}
+
+impl StallLimits {
+    /// Decides, from facts alone, whether a write goes on, is delayed or waits. A rule by which it
+    /// waits goes before one that delays it.
+    fn judge(&self, facts: StallFacts) -> Verdict {
+        if facts.immutables >= self.immutables {
+            return Verdict::Wait(StallReason::Memtables);
+        }
+        if facts.level0 >= self.level0_full {
+            return Verdict::Wait(StallReason::Level0Full);
+        }
+        if facts.backlog >= self.replay_bytes {
+            return Verdict::Wait(StallReason::Replay);
+        }
+        if facts.level0 >= self.level0_slow {
+            let over = (facts.level0 - self.level0_slow + 1) as u32;
+            assert!(over > 0, "a delay of a write takes time");
+            return Verdict::Delay(SLOW_STEP * over);
+        }
+        Verdict::Go
+    }
+
+    /// Panics if writes to an empty database would wait, for nothing could end such a wait.
+    fn check(&self) {
+        assert!(self.immutables > 0, "{self:?}");
+        assert!(self.level0_full > 0 && self.level0_slow <= self.level0_full, "{self:?}");
+        assert!(self.replay_bytes > 0, "{self:?}");
+    }
 }
 
 /// Decides, from facts alone, whether a write goes on, is delayed or waits.
@@ -75,6 +115,7 @@ impl WriteStallController {
         clock: Arc<dyn Clock>,
         reserve: Reserve,
     ) -> Self {
+        limits.check();
         WriteStallController {
             limits,
             counters,
@@ -122,21 +163,11 @@ impl WriteStallController {
     }
 
     fn judge(&self, view: &View) -> Verdict {
-        let level0 = view.levels.level(0).len();
-        if view.immutables.len() >= self.limits.immutables {
-            return Verdict::Wait(StallReason::Memtables);
-        }
-        if level0 >= self.limits.level0_full {
-            return Verdict::Wait(StallReason::Level0Full);
-        }
-        if self.backlog() >= self.limits.replay_bytes {
-            return Verdict::Wait(StallReason::Replay);
-        }
-        if level0 >= self.limits.level0_slow {
-            let over = (level0 - self.limits.level0_slow + 1) as u32;
-            return Verdict::Delay(SLOW_STEP * over);
-        }
-        Verdict::Go
+        self.limits.judge(StallFacts {
+            immutables: view.immutables.len(),
+            level0: view.levels.level(0).len(),
+            backlog: self.backlog(),
+        })
     }
 
     /// Returns the bytes of log that recovery would have to replay now.
@@ -240,9 +271,59 @@ impl WriteStallController {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::golden::{golden, number, pair};
     use crate::commit::pace::SpacePace;
     use crate::env::Env;
     use crate::events::{Event, EventListener, Events};
+
+    /// Decides on facts as text: `limits memtables=4 slow=20 stop=36 replay=512M`, which are the
+    /// defaults, and `write memtables=1 level0=2 log=3M`.
+    fn decide(lines: &[&str]) -> String {
+        let mut limits = StallLimits {
+            immutables: 4,
+            level0_slow: 20,
+            level0_full: 36,
+            replay_bytes: 512 << 20,
+        };
+        let mut text = String::new();
+        for line in lines {
+            let mut facts = StallFacts { immutables: 0, level0: 0, backlog: 0 };
+            for (name, value) in line.split(' ').skip(1).map(pair) {
+                let value = number(value);
+                match name {
+                    "memtables" if line.starts_with("limits") => limits.immutables = value as usize,
+                    "slow" => limits.level0_slow = value as usize,
+                    "stop" => limits.level0_full = value as usize,
+                    "replay" => limits.replay_bytes = value,
+                    "memtables" => facts.immutables = value as usize,
+                    "level0" => facts.level0 = value as usize,
+                    "log" => facts.backlog = value,
+                    _ => panic!("{line}"),
+                }
+            }
+            limits.check();
+            if line.starts_with("write") {
+                text += &match limits.judge(facts) {
+                    Verdict::Go => "goes on\n".to_owned(),
+                    Verdict::Delay(time) => format!("is delayed by {time:?}\n"),
+                    Verdict::Wait(reason) => format!("waits: {}\n", reason.name()),
+                };
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn i10_golden_stall_rules() {
+        golden("commit/testdata/stall.txt", decide);
+    }
+
+    #[test]
+    #[should_panic(expected = "replay_bytes: 0")]
+    fn limits_that_hold_up_every_write_are_a_bug() {
+        let (immutables, level0_slow, level0_full) = (1, 1, 1);
+        StallLimits { immutables, level0_slow, level0_full, replay_bytes: 0 }.check();
+    }
 
     fn stall_controller(env: &Env) -> WriteStallController {
         let limits = StallLimits { immutables: 1, level0_slow: 1, level0_full: 1, replay_bytes: 1 };

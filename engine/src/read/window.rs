@@ -78,6 +78,7 @@ impl Window {
             return 0;
         }
         self.size = (self.size * 2).clamp(FIRST_WINDOW, MAX_WINDOW);
+        debug_assert!(self.items.len() < self.size, "the window grows beyond its size");
         self.size
     }
 
@@ -89,6 +90,8 @@ impl Window {
     /// Adds entries that were read ahead, their batch, and the error that ended reading ahead, if
     /// any.
     pub fn extend(&mut self, items: Vec<WindowEntry>, batch: Fetching, error: Option<Error>) {
+        debug_assert!(self.error.is_none(), "nothing is read ahead beyond an error");
+        debug_assert!(self.items.len() + items.len() <= 2 * MAX_WINDOW);
         self.items.extend(items);
         self.batches.push_back(batch);
         self.error = error;
@@ -136,6 +139,7 @@ impl Window {
             return Err(Error::wrong_state("the cursor stands on no entry"));
         };
         if let WindowValue::Fetched { batch, index } = item.value {
+            assert!(batch >= self.first_batch, "the batch of the current entry was dropped");
             let batch = (batch - self.first_batch) as usize;
             item.value = WindowValue::Ready(self.batches[batch].take(index));
         }
@@ -143,5 +147,53 @@ impl Window {
             WindowValue::Ready(value) => value.clone(),
             WindowValue::Fetched { .. } => unreachable!("it was fetched just now"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::golden::golden;
+
+    /// Walks as the lines say: `read 9` steps over entries whose values are asked for, `pass 9`
+    /// over others; `turn` interrupts the walk, `end` ends reading ahead with an error.
+    fn walk(lines: &[&str]) -> String {
+        let (mut window, mut text) = (Window::default(), String::new());
+        for line in lines {
+            let (what, steps) = line.split_once(' ').unwrap_or((line, "0"));
+            match what {
+                "turn" => {
+                    window.clear();
+                    window.reset_size();
+                }
+                "end" => window.error = Some(Error::closed("the end")),
+                _ => {}
+            }
+            for step in 0..steps.parse().unwrap() {
+                let ahead = window.items.len();
+                let wanted = window.wanted();
+                if wanted > 0 {
+                    text += &format!("{what} {step}: {ahead} ahead, {wanted} more\n");
+                }
+                let ready = || WindowValue::Ready(Ok(Value::copy_from(b"value")));
+                let entries = (0..wanted).map(|_| WindowEntry { key: vec![], value: ready() });
+                window.items.extend(entries);
+                let asked = if what == "read" { window.value().map(drop) } else { Ok(()) };
+                if let Err(error) = asked.and_then(|()| window.pop()) {
+                    text += &format!("{what} {step}: {:?}\n", error.kind());
+                    break;
+                }
+                if window.is_in_vain() {
+                    text += &format!("{what} {step}: in vain\n");
+                    break;
+                }
+            }
+        }
+        text + if window.is_open() { "open\n" } else { "closed\n" }
+    }
+
+    #[test]
+    fn golden_windows_grow_with_the_walk() {
+        golden("read/testdata/window.txt", walk);
     }
 }
