@@ -22,6 +22,7 @@ pub struct ComparatorHandle {
     pub order: Arc<CComparator>,
 }
 
+/// C's function that frees the state of a comparator or filter policy.
 pub type Destructor = extern "C-unwind" fn(CallbackState);
 type Compare =
     extern "C-unwind" fn(CallbackState, *const c_char, usize, *const c_char, usize) -> c_int;

@@ -42,8 +42,8 @@ impl FilterPolicy for CFilter {
     }
 
     fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
-        // There are more keys than fit into C's `int`, so the policy can't be called. An empty
-        // filter is no filter.
+        // There are more keys than fit into C's `int`, so the policy can't be called. Its
+        // `may_match` gets an empty filter, also if C returns null below.
         let Ok(count) = c_int::try_from(keys.len()) else { return Vec::new() };
         let starts: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
         let lengths: Vec<usize> = keys.iter().map(|key| key.len()).collect();

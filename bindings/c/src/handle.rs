@@ -41,14 +41,19 @@ use std::ops::Deref;
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
+/// The number of slots that are allocated at a time.
 const SLOTS_PER_CHUNK: usize = 1 << 10;
+/// The most chunks of slots, so that at most 2^20 handles are open.
 const CHUNKS: usize = 1 << 10;
+/// The bit that is set in every handle.
 const MARK: usize = 1 << 46;
 const GENERATION_SHIFT: usize = 24;
 const INDEX_SHIFT: usize = 4;
 /// The last generation; a slot that has reached it is not used again.
 const LAST_GENERATION: u64 = (1 << 22) - 1;
+/// The bit of a slot's state that is set while the handle is open.
 const OPEN: u64 = 1 << 31;
+/// The mask of the number of pins in a slot's state.
 const PINS: u64 = OPEN - 1;
 
 /// A type of objects that C refers to by handles.
@@ -142,7 +147,9 @@ static SLOTS: [AtomicPtr<HandleSlot>; CHUNKS] = [const { AtomicPtr::new(ptr::nul
 /// The stack of slots that were used before and are free again. The upper half counts its changes
 /// (against ABA); the lower half is the index of the topmost slot plus one, or zero if it is empty.
 static FREE: AtomicU64 = AtomicU64::new(0);
+/// The index of the first slot that was never used.
 static NEXT: AtomicU32 = AtomicU32::new(0);
+/// The number of open handles.
 static OPEN_HANDLES: AtomicUsize = AtomicUsize::new(0);
 
 #[inline]
@@ -357,6 +364,7 @@ impl<T: Plain> Handle<T> {
     }
 }
 
+/// A pin of a slot. The last pin that is dropped drops the object.
 struct HandlePin {
     slot: &'static HandleSlot,
     index: usize,

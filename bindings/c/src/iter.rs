@@ -22,6 +22,7 @@ pub struct Iter {
     state: OfProcess<Mutex<IterState>>,
 }
 
+/// The state of an iterator, behind its lock.
 struct IterState {
     /// `None` if it could not be created; `error` holds the reason.
     cursor: Option<Cursor>,

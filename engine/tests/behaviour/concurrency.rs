@@ -13,7 +13,7 @@ const LEVELS: [Durability; 4] = [
     Durability::SyncEvery(Duration::from_millis(1)),
 ];
 
-/// Returns a value that repeats the round. Values of even places are inline, others separated.
+/// Returns a value that repeats `round`. Values of an even `place` are inline, others separated.
 fn value(round: u64, place: usize) -> Vec<u8> {
     let bytes = if place.is_multiple_of(2) { 16 } else { 200 };
     round.to_le_bytes().repeat(bytes / 8)

@@ -47,8 +47,8 @@ fn what_is_held_open_is_neither_repaired_nor_destroyed() {
         }
     };
     refused();
-    // The database is also refused, as locked, while CURRENT is missing: its holder may still
-    // have what it needs.
+    // Repair and destroy are also refused while CURRENT is missing, because the holder may not
+    // need it.
     std::fs::remove_file(&current).unwrap();
     refused();
     std::fs::write(&current, bytes).unwrap();

@@ -157,7 +157,7 @@ fn the_log_cut_at_every_byte_of_its_last_frames() {
             let kept = fs::read(path).unwrap();
             assert!(kept.ends_with(&good[ends[whole - 1] as usize..length as usize]));
         }
-        // Writing continues after the cut, and the torn tail never comes back.
+        // Writing continues in the log, and the torn tail is never read again.
         fill(&db, 20..21, 1, 150);
         db.close().unwrap();
         let db = common::open(&cut);

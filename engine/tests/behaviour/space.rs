@@ -36,7 +36,7 @@ fn settled(dir: &Path) -> Db {
     db
 }
 
-/// The least bytes of a record beside key and value, which are not counted as live.
+/// The least bytes of a record's head, which are not counted as live.
 const RECORD_HEAD: u64 = 9;
 
 /// Asserts what holds for every report of a database without background work.

@@ -16,6 +16,7 @@ pub const DIR: &str = "db";
 #[derive(Debug)]
 pub struct Stop;
 
+/// The result of a client's operation.
 pub type Step<T = ()> = Result<T, Stop>;
 
 /// Returns options with minimal sizes, so that few writes cause all kinds of background work.
@@ -57,6 +58,7 @@ pub fn inline_options() -> KeyspaceOptions {
     KeyspaceOptions { separation: Separation::Off, ..tiny_options().keyspace }
 }
 
+/// A client with its database, its model, and the options that it opens with.
 pub struct Client {
     simulation: Simulation,
     env: Env,
@@ -108,6 +110,7 @@ impl Client {
         }
     }
 
+    /// Makes the client record errors instead of failing the test.
     pub fn tolerant(mut self) -> Client {
         self.tolerant = true;
         self

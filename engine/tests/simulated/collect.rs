@@ -1,5 +1,5 @@
-//! Tests of value GC beside other work: a pause in the middle of a liveness scan, holes that can't
-//! be punched, and concurrent writers.
+//! Tests of value GC together with other work: a pause in the middle of a liveness scan, holes that
+//! can't be punched, and concurrent writers.
 
 use crate::client::{DIR, inline_options, tiny_options, unmerged_options};
 use crate::script::value;

@@ -1,5 +1,5 @@
-//! Tests of keyspaces that are dropped and created again under the same name beside threads that
-//! write to them and read from them, also with a power failure at every call.
+//! Tests of keyspaces that are dropped and created again under the same name while threads write to
+//! them and read from them, also with a power failure at every call.
 
 use crate::client::{DIR, tiny_options};
 use crate::crash::check_all;

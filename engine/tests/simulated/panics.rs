@@ -138,7 +138,7 @@ fn i1_a_panic_in_the_leading_writer_ends_writing_and_nobody_waits() {
 }
 
 /// Guards against unnoticed panics: a thread that was choosing its next job, or running a liveness
-/// scan beside value GC, died silently; only a panic in a job was noticed.
+/// scan for value GC, died silently; only a panic in a job was noticed.
 #[test]
 fn a_panic_on_any_thread_of_ours_ends_writing_and_is_told() {
     for thread in ["cleave-flush", "cleave-compact", "cleave-gc", "cleave-liveness"] {
