@@ -120,6 +120,7 @@ impl<'a> TableOutput<'a> {
     fn close_table(&mut self) -> Result<()> {
         if let Some((writer, path, file)) = self.open.take() {
             let meta = writer.finish()?;
+            debug_assert!(meta.bytes >= self.spent, "more was charged than was written");
             let unspent = meta.bytes.saturating_sub(std::mem::take(&mut self.spent));
             self.spend(unspent);
             // A crash between here and the edit leaves an orphan.
@@ -137,6 +138,8 @@ impl<'a> TableOutput<'a> {
     /// them.
     pub fn finish(&mut self) -> Result<Vec<Arc<TableMeta>>> {
         self.close_table()?;
+        debug_assert_eq!(self.spent, 0, "bytes of a closed table were not charged");
+        debug_assert_eq!(self.created.len(), self.done.len());
         if !self.created.is_empty() {
             let dir = &self.context.set.tables().dir;
             let synced = self.context.env.fs.sync_dir(dir).doing("sync the directory", dir);
@@ -148,6 +151,7 @@ impl<'a> TableOutput<'a> {
 
     /// Keeps the tables, because the edit that names them took effect.
     pub fn keep(mut self) {
+        assert!(self.open.is_none(), "a table that is not synced cannot be named");
         self.kept = true;
     }
 }

@@ -46,8 +46,10 @@ impl Redirect {
         if place == pointer {
             return Ok(Redirected::Stays(payload));
         }
+        debug_assert_eq!(place.length, pointer.length, "a relocation copies whole records");
         self.payload.clear();
         place.encode(&mut self.payload);
+        debug_assert_eq!(self.payload.len(), place.encoded_len());
         Ok(Redirected::Stays(&self.payload))
     }
 

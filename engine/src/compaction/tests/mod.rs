@@ -1,5 +1,7 @@
-//! Golden cases of the deciders of compaction.
+//! Golden cases of the deciders of compaction. Those of the splitting of outputs need a database:
+//! `db/tests/split.rs`.
 
+mod redirect;
 mod script;
 
 use script::run_file;

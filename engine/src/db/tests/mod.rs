@@ -12,5 +12,6 @@ mod relocated;
 mod repaired;
 mod shared;
 mod snapshots;
+mod split;
 mod threads;
 mod unnamed;
