@@ -112,7 +112,8 @@ mod tests {
         let one = json!({ "name": "a", "version": "1", "license": "MIT", "source": "registry+x" });
         let mut other = one.clone();
         other["version"] = json!("2");
-        assert_eq!(check(&[one, other]).len(), 1);
+        let ours = json!({ "name": "ours", "source": null, "rust_version": "1.89" });
+        assert_eq!(check(&[ours, one, other]).len(), 1);
     }
 
     #[test]

@@ -236,6 +236,7 @@ fn verify(record: &[u8], epoch: u64, offset: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::pointer::MAX_ID;
 
     #[test]
     fn records_know_their_size_and_place() {
@@ -245,7 +246,7 @@ mod tests {
         for input in [
             RecordInput::put(KeyspaceId(0), b"", b""),
             RecordInput::put(KeyspaceId(1), &key, b"value"),
-            RecordInput::delete(KeyspaceId(u64::MAX), b"gone"),
+            RecordInput::delete(KeyspaceId(MAX_ID), b"gone"),
             compressed,
         ] {
             let mut out = b"before".to_vec();

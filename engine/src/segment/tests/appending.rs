@@ -30,7 +30,7 @@ fn everything_comes_back_buffered_written_and_reopened() {
             let mut records: Vec<_> =
                 values.iter().map(|value| RecordInput::put(KS, b"key", value)).collect();
             records.push(RecordInput::delete(KS, &key));
-            records.push(RecordInput::put(KeyspaceId(u64::MAX), b"", b"x"));
+            records.push(RecordInput::put(KeyspaceId(crate::base::pointer::MAX_ID), b"", b"x"));
             let mut pointers = Vec::new();
             writer.append(seqno, &records, &mut pointers).unwrap();
             assert_eq!(pointers.len(), records.len());
