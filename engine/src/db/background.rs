@@ -215,6 +215,7 @@ impl Background {
             state.jobs += 1;
             drop(state);
             let outcome = self.run_guarded(&work);
+            self.report_failure(&outcome);
             let mut state = self.state.lock();
             self.release(work, &mut state);
             state.jobs -= 1;
@@ -407,6 +408,14 @@ impl Background {
         // has freed them.
         drop(work);
         self.changed.notify_all();
+    }
+
+    /// Emits an event if the job failed. Requires: no lock is held, because a listener is the
+    /// user's code.
+    fn report_failure<T>(&self, outcome: &JobResult<T>) {
+        if let Err(JobError::Failed(error)) = outcome {
+            self.place.context.emit(Event::BackgroundError { error: error.clone() });
+        }
     }
 
     /// Records how a job ended; returns true if it failed.

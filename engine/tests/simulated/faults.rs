@@ -8,9 +8,10 @@ use crate::model::Model;
 use crate::script::{self, value};
 use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::env::{Env, threads::Threads};
-use cleavedb::{Db, Durability, ErrorKind, Options};
+use cleavedb::{Db, Durability, ErrorKind, Event, EventListener, Options};
 use std::io::ErrorKind as IoKind;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const SEED: u64 = 31;
@@ -436,4 +437,37 @@ fn i04_value_gc_says_what_damage_keeps_it_from_working() {
             }
         });
     }
+}
+
+/// The errors of failed jobs that a listener was told of.
+#[derive(Default)]
+struct FailedJobs(Mutex<Vec<ErrorKind>>);
+
+impl EventListener for FailedJobs {
+    fn on_event(&self, event: &Event) {
+        if let Event::BackgroundError { error } = event {
+            self.0.lock().unwrap().push(error.kind());
+        }
+    }
+}
+
+/// A program that waited for `BackgroundError` never got it for a job that failed and was tried
+/// again: the event was emitted only when a whole thread ended. Now each failure is an event.
+#[test]
+fn a_failed_job_is_an_event() {
+    let (env, simulation) = Env::simulated(SEED);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let failed = Arc::new(FailedJobs::default());
+        let builder = Db::builder(DIR).options(tiny_options()).env(env.clone());
+        let db = builder.event_listener(failed.clone()).open().unwrap();
+        db.default_keyspace().put("key", "value").unwrap();
+        simulation.fail(FaultPlan::new(Call::Create).on(".tbl").error(IoKind::StorageFull));
+        // The caller may get the error of the first try; the second one succeeds.
+        let _ = db.flush();
+        env.threads.sleep(Duration::from_secs(1));
+        db.flush().unwrap();
+        assert_eq!(*failed.0.lock().unwrap(), [ErrorKind::DiskFull]);
+        db.close().unwrap();
+    });
 }

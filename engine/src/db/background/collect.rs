@@ -47,6 +47,7 @@ impl Background {
                 state.jobs += 1;
             }
             let outcome = self.guarded(|| self.collect_once(mode));
+            self.report_failure(&outcome);
             let worked = matches!(outcome, Ok(true));
             let mut state = self.state.lock();
             state.jobs -= 1;
