@@ -6,6 +6,10 @@
 //! until they are no longer small, so an entry is rewritten at most some dozen times, and there are
 //! no more files than the data needs.
 //!
+//! A fold is also made when most of what a session leaves is dead: tombstones are merged with the
+//! entries that they delete, so that whole segments are removed when the session that deleted their
+//! records closes. Otherwise they would stay until a session is idle for a while.
+//!
 //! It runs on the thread that opens or closes the database, while no other job runs, because a
 //! session may be too short for background work to finish anything.
 
@@ -27,6 +31,7 @@ use crate::table::TableMeta;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::TableHandle;
 use crate::version::job::JobContext;
+use crate::version::settings::KeyspaceOptions;
 use crate::version::view::{KeyspaceState, View};
 use crate::version::{LogPosition, Version};
 use std::collections::BTreeSet;
@@ -58,9 +63,115 @@ fn small_tables(view: &View, table_bytes: u64) -> &[Arc<TableHandle>] {
     &tables[..large.unwrap_or(tables.len())]
 }
 
-/// Returns true if a fold is worthwhile: [`run`] could replace more than [`MAX_SMALL_SEGMENTS`]
-/// small log segments. Pure.
-pub fn is_due(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_bytes: u64) -> bool {
+/// Returns the newest tables of L0 that together are no longer than what a full memtable makes:
+/// merging them takes about as long as a flush.
+fn top_tables(view: &View, memtable_bytes: u64) -> &[Arc<TableHandle>] {
+    let tables = view.levels.level(0);
+    let mut sum = 0u64;
+    let too_long = tables.iter().position(|table| {
+        sum = sum.saturating_add(table.meta.bytes);
+        sum > memtable_bytes
+    });
+    &tables[..too_long.unwrap_or(tables.len())]
+}
+
+/// Returns the tables on top of L0 that a fold for `reason` merges with the waiting memtables.
+fn tables_to_fold(
+    view: &View,
+    options: &KeyspaceOptions,
+    reason: FoldReason,
+) -> Vec<Arc<TableHandle>> {
+    let deletes = view.immutables.iter().any(|memtable| memtable.table.tombstones() > 0);
+    let tables = match reason {
+        FoldReason::ManySmall => small_tables(view, options.table_bytes),
+        FoldReason::MostlyDead if deletes => top_tables(view, options.memtable_bytes),
+        FoldReason::MostlyDead => &[],
+    };
+    tables.to_vec()
+}
+
+/// Why a fold is worth it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FoldReason {
+    /// Many short sessions left small segments.
+    ManySmall,
+    /// Most of what a session leaves is dead.
+    MostlyDead,
+}
+
+/// Returns the reason for which a fold is worthwhile now, if there is one. `no_snapshots` is true
+/// if nobody may see what newer entries hide. Pure.
+pub fn due(
+    version: &Version,
+    keyspaces: &[Arc<KeyspaceState>],
+    segment_bytes: u64,
+    no_snapshots: bool,
+) -> Option<FoldReason> {
+    if no_snapshots && Leftover::of(version, keyspaces).is_mostly_dead() {
+        return Some(FoldReason::MostlyDead);
+    }
+    has_many_small(version, keyspaces, segment_bytes).then_some(FoldReason::ManySmall)
+}
+
+/// Less than this is not worth a fold for what is dead in it.
+const LEAST_DEAD_BYTES: u64 = 1 << 20;
+
+/// What a fold would touch, as far as that is known without a look at entries.
+#[derive(Debug, Clone, Copy, Default)]
+struct Leftover {
+    /// Bytes of the log that replay needs, as they are in no table.
+    tail_bytes: u64,
+    /// Bytes of their records that newer entries of the same memtable hide.
+    hidden_bytes: u64,
+    /// Bytes of the records that the tables reference which tombstones in memtables would meet.
+    reached_bytes: u64,
+    /// Bytes of those that the tombstones delete, if each of them deletes a mean one.
+    deleted_bytes: u64,
+}
+
+impl Leftover {
+    fn of(version: &Version, keyspaces: &[Arc<KeyspaceState>]) -> Leftover {
+        let mut leftover = Leftover::default();
+        let tail = version.segments.range(version.head.segment..);
+        let log = tail.filter(|(_, live)| live.handle.segment.kind() == SegmentKind::Log);
+        leftover.tail_bytes = log.filter_map(|(_, live)| live.sealed).sum();
+        for keyspace in keyspaces {
+            leftover.add(&keyspace.view(), keyspace.options().memtable_bytes);
+        }
+        leftover
+    }
+
+    fn add(&mut self, view: &View, memtable_bytes: u64) {
+        let mut tombstones = 0u64;
+        for memtable in view.memtables().map(|memtable| &memtable.table) {
+            self.hidden_bytes += memtable.hidden().values().sum::<u64>();
+            tombstones += memtable.tombstones();
+        }
+        if tombstones == 0 {
+            return;
+        }
+        let (mut count, mut bytes) = (0u64, 0u64);
+        for table in top_tables(view, memtable_bytes) {
+            for used in table.meta.summary.segments.values() {
+                // I7: the numbers are from files.
+                count = count.saturating_add(used.count);
+                bytes = bytes.saturating_add(used.bytes);
+            }
+        }
+        let deleted = tombstones.saturating_mul(bytes / count.max(1)).min(bytes);
+        self.reached_bytes = self.reached_bytes.saturating_add(bytes);
+        self.deleted_bytes = self.deleted_bytes.saturating_add(deleted);
+    }
+
+    fn is_mostly_dead(&self) -> bool {
+        let dead = self.hidden_bytes.saturating_add(self.deleted_bytes);
+        let all = self.tail_bytes.saturating_add(self.reached_bytes);
+        dead >= LEAST_DEAD_BYTES && dead >= all / 2
+    }
+}
+
+/// Returns true if [`run`] could replace more than [`MAX_SMALL_SEGMENTS`] small log segments.
+fn has_many_small(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_bytes: u64) -> bool {
     let small = small_segments(version, segment_bytes);
     if small.len() <= MAX_SMALL_SEGMENTS {
         return false;
@@ -79,24 +190,25 @@ pub fn is_due(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_bytes
     small.iter().filter(waits).count() > MAX_SMALL_SEGMENTS
 }
 
-/// Makes one table and at most one segment from the waiting memtables of `keyspace`, its small
-/// tables and the values in small segments. `log_end` is the end of the log, everything before
-/// which is durable. The caller ensures that nobody writes and no other job runs.
+/// Makes one table and at most one segment from the waiting memtables of `keyspace`, the tables on
+/// top of L0 that `reason` is about, and the values in small segments. `log_end` is the end of the
+/// log, everything before which is durable. The caller ensures that nobody writes and no other job
+/// runs.
 pub fn run(
     context: &JobContext,
     keyspace: &Arc<KeyspaceState>,
     snapshots: Vec<SeqNo>,
     log_end: LogPosition,
-    segment_bytes: u64,
+    (reason, segment_bytes): (FoldReason, u64),
 ) -> Result<FlushReport> {
     let (view, options) = (keyspace.view(), keyspace.options().clone());
     let small = small_segments(&view.version, segment_bytes);
-    let tables = small_tables(&view, options.table_bytes).to_vec();
     let waiting = view.immutables.clone();
+    let tables = tables_to_fold(&view, &options, reason);
     if waiting.is_empty() && tables.len() < 2 {
         return Ok(FlushReport::default());
     }
-    // I6: older entries are in L0 below the small tables, or deeper.
+    // I6: older entries are in L0 below those tables, or deeper.
     let is_all = tables.len() == view.levels.level(0).len();
     let is_bottom = |key: &[u8]| is_all && !view.levels.may_hold_from(1, key);
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
@@ -159,4 +271,30 @@ fn replaced(keyspace: KeyspaceId, old: &[Arc<TableHandle>], new: &[Arc<TableMeta
         |table: &Arc<TableHandle>| Change::RemoveTable { keyspace, level, id: table.meta.id };
     let add = |meta: &Arc<TableMeta>| Change::AddTable { keyspace, level, meta: meta.clone() };
     old.iter().map(remove).chain(new.iter().map(add)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fold_is_worth_it_for_what_is_mostly_dead() {
+        const MIB: u64 = 1 << 20;
+        let rows = [
+            ([0, 0, 0, 0], false, "there is nothing"),
+            ([300, 150, 0, 0], true, "half of the log is hidden"),
+            ([300, 149, 0, 0], false, "less is"),
+            ([0, 0, 300, 150], true, "tombstones delete half of what they meet"),
+            ([10, 0, 300, 150], false, "and less of all that a fold touches"),
+            ([300, 200, 300, 100], true, "both together are half of it"),
+            ([1, 1, 0, 0], true, "a little of little"),
+        ];
+        for (mib, expected, why) in rows {
+            let [tail_bytes, hidden_bytes, reached_bytes, deleted_bytes] = mib.map(|it| it * MIB);
+            let leftover = Leftover { tail_bytes, hidden_bytes, reached_bytes, deleted_bytes };
+            assert_eq!(leftover.is_mostly_dead(), expected, "{why}");
+        }
+        let little = Leftover { tail_bytes: MIB, hidden_bytes: MIB - 1, ..Leftover::default() };
+        assert!(!little.is_mostly_dead(), "it is not worth a table");
+    }
 }

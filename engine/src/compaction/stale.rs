@@ -18,6 +18,19 @@ use std::sync::Arc;
 
 /// Tables with fewer entries than this are left until their level is due.
 const MIN_ENTRIES: u64 = 64;
+/// Tombstones in a memtable are worth a flush if they may delete this part of what is in tables.
+const LEAST_DELETED_PART: u64 = 8;
+
+/// True if the tombstones of a memtable, which has so many `entries`, are worth a flush while the
+/// database is idle: the table that it makes goes down from there, and what they delete of the
+/// `below` entries in tables vanishes with them. Without it they would wait until somebody writes.
+/// Pure.
+pub fn wants_flush(entries: u64, tombstones: u64, below: u64) -> bool {
+    entries >= MIN_ENTRIES
+        && below > 0
+        && tombstones >= entries.div_ceil(2)
+        && tombstones >= below / LEAST_DELETED_PART
+}
 
 /// Facts that the levels do not contain.
 pub struct StaleFacts<'a> {
@@ -95,4 +108,25 @@ fn is_mostly_indirect(summary: &Summary, known: &StaleFacts<'_>) -> bool {
         .map(|(_, used)| used.count)
         .fold(0, u64::saturating_add);
     indirect >= summary.entries.div_ceil(2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wants_flush;
+
+    #[test]
+    fn tombstones_are_flushed_if_much_goes_with_them() {
+        let rows = [
+            ((0, 0, 0), false, "nothing is there"),
+            ((1000, 1000, 0), false, "there is nothing to delete"),
+            ((63, 63, 63), false, "few are not worth a table"),
+            ((64, 64, 512), true, "an eighth goes"),
+            ((64, 64, 520), false, "less than that does"),
+            ((1000, 499, 1000), false, "the table would not go down for them"),
+            ((1000, 500, 1000), true, "it would"),
+        ];
+        for ((entries, tombstones, below), expected, why) in rows {
+            assert_eq!(wants_flush(entries, tombstones, below), expected, "{why}");
+        }
+    }
 }

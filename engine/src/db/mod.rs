@@ -156,13 +156,14 @@ impl Core {
         self.committer.log().seal(&mut log)
     }
 
-    /// Folds the small files of many short sessions and drops segments that are wholly dead. It
-    /// runs at the end of a session that wrote, and after recovery settled one that did not close.
+    /// Folds what the session leaves in small files or mostly dead, and drops segments that are
+    /// wholly dead. It runs at the end of a session that wrote, and after recovery settled one that
+    /// did not close. It takes about as long as a flush.
     pub(crate) fn leave_few_files(&self) -> Result<()> {
         if !self.set.is_changed() {
             return Ok(());
         }
-        let tidied = self.fold_small().and_then(|()| self.background.drop_dead());
+        let tidied = self.fold_leftover().and_then(|()| self.background.drop_dead());
         // I9: nothing is lost when the disk is full; the next session tries again.
         tidied.or_else(|error| match error.kind() {
             ErrorKind::DiskFull => Ok(()),
@@ -170,14 +171,16 @@ impl Core {
         })
     }
 
-    /// Merges what many short sessions left into one table and one segment, if there is enough of
-    /// it. Requires that no other job runs and nobody writes.
-    fn fold_small(&self) -> Result<()> {
+    /// Merges what the session and those before it left into one table and one segment, if that is
+    /// in many small files or mostly dead. Requires that no other job runs and nobody writes.
+    fn fold_leftover(&self) -> Result<()> {
         let (set, segment_bytes) = (&self.set, self.options.segment_bytes);
         let keyspaces = set.keyspaces();
-        if !fold::is_due(&set.current(), &keyspaces, segment_bytes) {
+        let no_snapshots = self.snapshots.list().is_empty();
+        let Some(reason) = fold::due(&set.current(), &keyspaces, segment_bytes, no_snapshots)
+        else {
             return Ok(());
-        }
+        };
         // Background jobs end early when the database closes. This one belongs to closing, so it
         // must not.
         let context = JobContext { closing: Arc::default(), ..self.background.context().clone() };
@@ -190,7 +193,8 @@ impl Core {
         };
         for keyspace in &keyspaces {
             let snapshots = self.snapshots.list();
-            let report = fold::run(&context, keyspace, snapshots, log_end, segment_bytes);
+            let extent = (reason, segment_bytes);
+            let report = fold::run(&context, keyspace, snapshots, log_end, extent);
             // A keyspace that was dropped meanwhile leaves nothing to fold.
             if report.is_err() && keyspace.check().is_err() {
                 continue;

@@ -23,6 +23,7 @@ pub mod copying;
 pub mod dead;
 pub mod explain;
 pub mod facts;
+mod first_scan;
 mod freed;
 pub mod liveness_scan;
 pub mod log_tail;

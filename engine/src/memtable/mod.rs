@@ -69,6 +69,7 @@ pub struct Memtable {
     /// The number of levels that have entries. A search starts at the highest of them.
     levels: AtomicU32,
     entries: AtomicU64,
+    tombstones: AtomicU64,
     used_bytes: AtomicU64,
     inserter: Mutex<Inserter>,
 }
@@ -132,6 +133,7 @@ impl Memtable {
             bytes: Arena::new(),
             levels: AtomicU32::new(1),
             entries: AtomicU64::new(0),
+            tombstones: AtomicU64::new(0),
             used_bytes: AtomicU64::new(0),
             inserter: Mutex::new(inserter),
         };
@@ -176,7 +178,15 @@ impl Memtable {
         let bytes = size_of::<Node>() + tower_bytes + payload_bytes;
         // Only the holder of the lock writes these counters.
         self.used_bytes.store(self.used_bytes.load(Relaxed) + bytes as u64, Relaxed);
+        if matches!(trailer.kind(), Ok(EntryKind::Delete)) {
+            self.tombstones.store(self.tombstones.load(Relaxed) + 1, Relaxed);
+        }
         self.entries.store(self.entries.load(Relaxed) + 1, Release);
+    }
+
+    /// Returns the number of entries that delete their key.
+    pub fn tombstones(&self) -> u64 {
+        self.tombstones.load(Relaxed)
     }
 
     /// Calls `found` with the newest entry of `user_key` at or below `seqno` and returns the

@@ -14,4 +14,5 @@ mod punch;
 mod random;
 mod refused;
 mod script;
+mod sessions;
 mod sync_every;

@@ -82,7 +82,12 @@ impl Background {
             self.make_room()?;
         }
         match self.place.collector.step(mode)? {
-            CollectorStep::Rested => Ok(false),
+            CollectorStep::Rested => {
+                if mode == Mode::Idle {
+                    self.flush_tombstones();
+                }
+                Ok(false)
+            }
             CollectorStep::Worked => Ok(true),
             CollectorStep::Flush(advice) => Ok(self.follow(advice).map(|()| false)?),
         }
@@ -185,6 +190,28 @@ impl Background {
         }
         self.wake();
         Ok(())
+    }
+
+    /// Seals memtables for a flush whose tombstones delete much of what is in tables.
+    fn flush_tombstones(&self) {
+        let mut keyspaces = self.place.context.set.keyspaces();
+        keyspaces.retain(|keyspace| {
+            let view = keyspace.peek();
+            let (levels, active) = (&view.levels, &view.active.table);
+            let below = levels.tables().map(|(_, table)| table.meta.summary.entries);
+            let below = below.fold(0, u64::saturating_add);
+            view.immutables.is_empty()
+                && stale::wants_flush(active.entries(), active.tombstones(), below)
+        });
+        if keyspaces.is_empty() {
+            return;
+        }
+        let log = self.place.committer.hold();
+        for keyspace in &keyspaces {
+            keyspace.rotate_memtable();
+        }
+        drop(log);
+        self.wake();
     }
 
     /// Picks a compaction for the stale entries that a table holds rather than for the fill of its

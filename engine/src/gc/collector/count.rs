@@ -8,6 +8,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::events::Event;
 use crate::gc::facts::{SegmentFacts, SpaceFacts};
+use crate::gc::first_scan::{FirstScanNeed, hideable_bytes, is_first_scan_due};
 use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::pace::{LiveCount, LivenessScanNeed, Written};
 use crate::gc::picker::{GcPlan, Mode};
@@ -59,14 +60,7 @@ impl Collector {
         let target = self.parts.options.max_space_amplification;
         let written = self.written();
         if !state.is_counted {
-            // At most what tables reference is live. A process that only reads takes no scan.
-            let at_most = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
-            let start = SpaceTarget::new(at_most + facts.table_bytes, target).start();
-            let part = if mode == Mode::Idle { 64 } else { 16 };
-            return mode == Mode::Low
-                || facts.allocated() > start
-                || written.put_bytes > facts.allocated() / part
-                || written.deletes > 0 && mode == Mode::Idle;
+            return is_first_scan_due(&self.first_scan_need(facts), mode);
         }
         if plan.after_look > 0 {
             // A look has no room for its lists, so a new liveness scan is needed.
@@ -85,6 +79,20 @@ impl Collector {
                 idle: matches!(mode, Mode::Idle | Mode::Low),
                 exhausted,
             })
+    }
+
+    /// Returns what decides whether the first liveness scan is due.
+    fn first_scan_need(&self, facts: &SpaceFacts) -> FirstScanNeed {
+        let referenced = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
+        let keyspaces = self.parts.context.set.keyspaces();
+        let hideable = keyspaces.iter().map(|keyspace| hideable_bytes(&keyspace.view()));
+        FirstScanNeed {
+            allocated: facts.allocated(),
+            referenced: referenced + facts.table_bytes,
+            hideable: hideable.fold(0, u64::saturating_add),
+            max_space_amplification: self.parts.options.max_space_amplification,
+            written: self.written(),
+        }
     }
 
     /// Returns true if the last liveness scan had no memory for the list of a victim, and the next

@@ -1,0 +1,108 @@
+//! Whether a process counts for the first time what is live. One that writes does so once it wrote
+//! enough. One that only reads does so when it is idle and newer entries may hide so much, in the
+//! memtables that it replayed and in the upper levels, that space is over its target. The decision
+//! is pure.
+
+use crate::gc::pace::Written;
+use crate::gc::picker::Mode;
+use crate::gc::target::SpaceTarget;
+use crate::version::levels::LEVELS;
+use crate::version::view::View;
+
+/// A process counts once it put this part of what the store takes, or when idle...
+const PUT_PART: u64 = 16;
+/// ...this part.
+const IDLE_PUT_PART: u64 = 64;
+
+/// What decides whether to count for the first time.
+#[derive(Debug, Clone, Copy)]
+pub struct FirstScanNeed {
+    /// Bytes that all files take.
+    pub allocated: u64,
+    /// Bytes of tables, and of the records that they reference.
+    pub referenced: u64,
+    /// Bytes of those records that newer entries may hide.
+    pub hideable: u64,
+    /// The space target.
+    pub max_space_amplification: f64,
+    /// What was written since the opening.
+    pub written: Written,
+}
+
+/// True if the first liveness scan is due. In `mode` GC is neither off nor paused.
+pub fn is_first_scan_due(need: &FirstScanNeed, mode: Mode) -> bool {
+    let is_idle = mode == Mode::Idle;
+    // A scan while others write has to pay; one while nobody does is in nobody's way, and what it
+    // may find is reason enough.
+    let hidden = if is_idle { need.hideable } else { 0 };
+    let live = need.referenced.saturating_sub(hidden);
+    let part = if is_idle { IDLE_PUT_PART } else { PUT_PART };
+    mode == Mode::Low
+        || need.allocated > SpaceTarget::new(live, need.max_space_amplification).start()
+        || need.written.put_bytes > need.allocated / part
+        || is_idle && need.written.deletes > 0
+}
+
+/// Bytes of the records of a keyspace's tables that newer entries may hide, if each hides a mean
+/// one. A sorted run has no key twice, but for snapshots, so no more entries are hidden than are
+/// outside of the longest run.
+pub fn hideable_bytes(view: &View) -> u64 {
+    let (mut entries, mut longest) = (0u64, 0u64);
+    let mut add = |run: u64| {
+        entries = entries.saturating_add(run);
+        longest = longest.max(run);
+    };
+    view.memtables().for_each(|memtable| add(memtable.table.entries()));
+    let (mut count, mut bytes, mut runs) = (0u64, 0u64, [0u64; LEVELS]);
+    for (level, table) in view.levels.tables() {
+        let summary = &table.meta.summary;
+        match level {
+            0 => add(summary.entries),
+            _ => runs[level] = runs[level].saturating_add(summary.entries),
+        }
+        for used in summary.segments.values() {
+            // I7: the numbers are from files.
+            count = count.saturating_add(used.count);
+            bytes = bytes.saturating_add(used.bytes);
+        }
+    }
+    runs.into_iter().for_each(add);
+    (entries - longest).saturating_mul(bytes / count.max(1)).min(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+
+    fn is_due(allocated_mib: u64, hideable_mib: u64, put_mib: u64, deletes: u64) -> [bool; 3] {
+        let need = FirstScanNeed {
+            allocated: allocated_mib * MIB,
+            referenced: 1000 * MIB,
+            hideable: hideable_mib * MIB,
+            max_space_amplification: 1.3,
+            written: Written { put_bytes: put_mib * MIB, deletes },
+        };
+        [Mode::Busy, Mode::Idle, Mode::Low].map(|mode| is_first_scan_due(&need, mode))
+    }
+
+    #[test]
+    fn the_first_scan_is_due_once_it_may_find_something() {
+        let rows = [
+            ((1000, 0, 0, 0), [false, false, true], "nothing is hidden or was written"),
+            ((1300, 0, 0, 0), [false, false, true], "the target holds in any case"),
+            ((1301, 0, 0, 0), [true, true, true], "it is missed in any case"),
+            ((1000, 200, 0, 0), [false, false, true], "it holds whatever is hidden"),
+            ((1000, 300, 0, 0), [false, true, true], "it may be missed"),
+            ((1000, 1000, 0, 0), [false, true, true], "all may be hidden"),
+            ((1000, 2000, 0, 0), [false, true, true], "more cannot be"),
+            ((1000, 0, 16, 0), [false, true, true], "a little was put"),
+            ((1000, 0, 63, 0), [true, true, true], "much was put"),
+            ((1000, 0, 0, 1), [false, true, true], "something was deleted"),
+        ];
+        for ((allocated, hideable, put, deletes), expected, why) in rows {
+            assert_eq!(is_due(allocated, hideable, put, deletes), expected, "{why}");
+        }
+    }
+}
