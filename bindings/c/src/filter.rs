@@ -42,8 +42,8 @@ impl FilterPolicy for CFilter {
     }
 
     fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
-        // There are more keys than fit into C's `int`, so the policy can't be called. Its
-        // `may_match` gets an empty filter, also if C returns null below.
+        // There are more keys than fit into C's `int`, so the policy can't be called: the table
+        // has no filter then, as if C returned null below.
         let Ok(count) = c_int::try_from(keys.len()) else { return Vec::new() };
         let starts: Vec<*const c_char> = keys.iter().map(|key| key.as_ptr().cast()).collect();
         let lengths: Vec<usize> = keys.iter().map(|key| key.len()).collect();
@@ -62,6 +62,11 @@ impl FilterPolicy for CFilter {
     }
 
     fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool {
+        // An empty filter is one that C did not make. It rules no key out: a Bloom policy that was
+        // asked would deny them all, and keys that are present would not be found.
+        if filter.is_empty() {
+            return true;
+        }
         let (start, bytes) = (key.as_ptr().cast(), filter.as_ptr().cast());
         (self.may_match)(self.state, start, key.len(), bytes, filter.len()) != 0
     }
@@ -107,4 +112,45 @@ extern "C" fn leveldb_filterpolicy_destroy(policy: Handle<FilterHandle>) {
         policy.close();
         Ok(())
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C-unwind" fn makes_none(
+        _: CallbackState,
+        _: *const *const c_char,
+        _: *const usize,
+        _: c_int,
+        _: *mut usize,
+    ) -> *mut c_char {
+        std::ptr::null_mut()
+    }
+
+    extern "C-unwind" fn denies(
+        _: CallbackState,
+        _: *const c_char,
+        _: usize,
+        _: *const c_char,
+        _: usize,
+    ) -> u8 {
+        0
+    }
+
+    /// A policy that could not make a filter denied keys that were there: what it was asked about
+    /// was an empty filter, which no key is in.
+    #[test]
+    fn a_filter_that_was_not_made_denies_no_key() {
+        let policy = CFilter {
+            state: CallbackState(std::ptr::null_mut()),
+            destructor: None,
+            create: makes_none,
+            may_match: denies,
+            name: "none".into(),
+        };
+        let filter = policy.create(&[b"key"]);
+        assert!(policy.may_contain(b"key", &filter));
+        assert!(!policy.may_contain(b"key", b"made"));
+    }
 }

@@ -78,15 +78,25 @@ fn segment_limit(store: u64, segment_bytes: u64) -> u64 {
     (store / SEGMENT_OF_STORE).max(LEAST_SEGMENT_BYTES).min(segment_bytes)
 }
 
+/// The settings of the log.
+#[derive(Debug, Clone, Copy)]
+pub struct LogSettings {
+    /// The size in bytes at which a segment of a large store is sealed.
+    pub segment_bytes: u64,
+    /// The size in bytes of the write buffer.
+    pub buffer_bytes: usize,
+    /// True if segments are prepared for appends, which are then copies into a mapping where the
+    /// file system allows it.
+    pub mapped_appends: bool,
+}
+
 /// The part of the log that is shared between threads.
 pub struct LogShared {
     env: Env,
     set: Arc<VersionSet>,
     health: Arc<Health>,
     counters: Arc<Counters>,
-    /// The size in bytes at which a segment of a large store is sealed.
-    segment_bytes: u64,
-    buffer_bytes: usize,
+    settings: LogSettings,
     /// Held while a spare is created, because segments are begun in the order of their ids and no
     /// two may be created at once; and while lengths are recorded. Taken after the lock of the log.
     spare_creation: Mutex<()>,
@@ -100,22 +110,20 @@ pub struct LogShared {
 }
 
 impl LogShared {
-    /// Creates the shared part of a log whose segments hold about `segment_bytes` each.
+    /// Creates the shared part of a log.
     pub fn new(
         env: Env,
         set: Arc<VersionSet>,
         health: Arc<Health>,
         counters: Arc<Counters>,
-        segment_bytes: u64,
-        buffer_bytes: usize,
+        settings: LogSettings,
     ) -> Self {
         LogShared {
             env,
             set,
             health,
             counters,
-            segment_bytes,
-            buffer_bytes,
+            settings,
             spare_creation: Mutex::new(()),
             spares: Mutex::new(VecDeque::new()),
             is_spare_wanted: AtomicBool::new(false),
@@ -269,14 +277,14 @@ impl LogShared {
 
     /// Returns the bytes of the store, up to the amount from which sizes no longer depend on it.
     fn store_bytes(&self) -> u64 {
-        self.set.current().bytes_up_to(self.segment_bytes.saturating_mul(SEGMENT_OF_STORE))
+        self.set.current().bytes_up_to(self.settings.segment_bytes.saturating_mul(SEGMENT_OF_STORE))
     }
 
     /// Checks the free space of the disk. Returns `None` if it cannot be determined; then a full
     /// disk shows only when a write fails.
     pub fn look_at_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<DiskSpace> {
         let free = self.env.fs.free_space(&self.set.tables().dir).ok()?;
-        let base = base_bytes(self.store_bytes(), self.segment_bytes);
+        let base = base_bytes(self.store_bytes(), self.settings.segment_bytes);
         let mut found = DiskSpace { free, base, unflushed: 0, unmerged: 0 };
         for keyspace in keyspaces {
             let view = keyspace.peek();
@@ -300,11 +308,12 @@ impl LogShared {
             previous_bytes: log.previous.map_or(0, |(_, length)| length),
         };
         let segment = spare.handle.segment.clone();
-        let limit = segment_limit(self.store_bytes(), self.segment_bytes);
+        let limit = segment_limit(self.store_bytes(), self.settings.segment_bytes);
         let (usual, most) = (WriterSettings::default(), limit / PREPARED_PART);
+        let prepared = usual.prepare_bytes.min(most);
         let settings = WriterSettings {
-            buffer_bytes: self.buffer_bytes,
-            prepare_bytes: usual.prepare_bytes.min(most),
+            buffer_bytes: self.settings.buffer_bytes,
+            prepare_bytes: if self.settings.mapped_appends { prepared } else { 0 },
             most_prepared_bytes: usual.most_prepared_bytes.min(most),
             ..usual
         };

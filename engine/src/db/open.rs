@@ -5,7 +5,7 @@ use crate::base::key::Comparator;
 use crate::base::pointer::KeyspaceId;
 use crate::cache::{BlockCache, OpenFiles};
 use crate::commit::group::{CommitParts, Committer};
-use crate::commit::log::{Log, LogShared};
+use crate::commit::log::{Log, LogSettings, LogShared};
 use crate::commit::replay::{ReplayReport, replay};
 use crate::commit::reserve::Reserve;
 use crate::commit::stall::WriteStallController;
@@ -502,8 +502,11 @@ impl Opening {
             set.clone(),
             health.clone(),
             counters.clone(),
-            self.options.segment_bytes,
-            self.options.write_buffer_bytes,
+            LogSettings {
+                segment_bytes: self.options.segment_bytes,
+                buffer_bytes: self.options.write_buffer_bytes,
+                mapped_appends: self.options.mapped_appends,
+            },
         );
         let (waker, syncer, keyspaces) = (core.clone(), core.clone(), set.clone());
         let parts = CommitParts {

@@ -17,9 +17,12 @@
 //!   signal. The database's lock and its file names keep others away, and holes are punched in
 //!   closed files only.
 //!
-//! Two causes of such a signal remain, both from outside: on XFS, a clone of a file in use (`cp`
-//! makes clones) whose disk then fills to the last block; and a device that can't read the page in
-//! which the mapping begins, if that page has left the page cache.
+//! Three causes of such a signal remain, all from outside: on XFS, a clone of a file in use (`cp`
+//! makes clones) whose disk then fills to the last block; a device that can't read the page in
+//! which the mapping begins, if that page has left the page cache; and a file system that shuts
+//! itself down after an I/O error, as XFS does and as ext4 does if it is mounted so: pages that are
+//! not in the page cache can't be had any more. `Options::mapped_appends` switches mappings off for
+//! programs that must get an error instead.
 //!
 //! Nothing is ever read through the mapping.
 

@@ -261,3 +261,24 @@ fn writers_never_wait_for_a_compaction_that_nothing_starts() {
         );
     }
 }
+
+/// Without mappings nothing is prepared for appends: a device that fails under a mapping ends the
+/// process, and a program that can't have that must be able to do without.
+#[test]
+fn mapped_appends_can_be_switched_off() {
+    for mapped_appends in [true, false] {
+        let dir = common::dir();
+        let options = Options { mapped_appends, ..Options::default() };
+        let open = || Db::builder(dir.path()).options(options.clone()).open().unwrap();
+        let db = open();
+        db.default_keyspace().put("key", "value").unwrap();
+        let is_log = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "seg");
+        let files = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        let lengths: Vec<u64> =
+            files.filter(is_log).map(|path| path.metadata().unwrap().len()).collect();
+        assert_eq!(lengths.len(), 1);
+        assert_eq!(lengths[0] > 64 << 10, mapped_appends, "{lengths:?}");
+        drop(db);
+        assert_eq!(open().default_keyspace().get("key").unwrap().unwrap(), "value");
+    }
+}
