@@ -31,6 +31,7 @@ use crate::version::files::{PurgeQueue, TableContext, names};
 use crate::version::health::Health;
 use crate::version::job::JobContext;
 use crate::version::manifest::{Current, read_current, sync_manifest};
+use crate::version::owner;
 use crate::version::set::{self, VersionSet};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::snapshots::Snapshots;
@@ -363,6 +364,8 @@ impl Opening {
     /// repeats it.
     fn settle(&self, recovered: &mut Recovered) -> Result<()> {
         let (env, dir) = (&self.env, &self.dir);
+        // The first edit replaces this file. A foreign one is refused now rather than then.
+        owner::check_ours(env, &dir.join(names::CURRENT_NEW))?;
         if recovered.is_settled() {
             sync_manifest(env, dir, recovered.manifest)?;
             return create::write_options(env, dir, &self.options.to_text());

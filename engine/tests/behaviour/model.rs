@@ -78,7 +78,7 @@ impl World {
     fn keyspace(&mut self) -> Keyspace {
         let name = NAMES[self.rng.below(NAMES.len())];
         self.now.entry(name.to_owned()).or_default();
-        self.db().keyspace(name).unwrap()
+        self.db().open_or_create_keyspace(name).unwrap()
     }
 
     fn key(&mut self) -> Vec<u8> {

@@ -158,7 +158,7 @@ fn i05_what_a_snapshot_sees_is_live() {
         let seen = db.default_keyspace().get_with(&key, &options).unwrap().unwrap();
         assert!(seen == common::value(&key, 1, VALUE)[..], "{key}");
     }
-    drop(options);
+    drop((options, snapshot));
     let report = db.gc().unwrap();
     punched(&db, report.segments_punched);
     assert!(holes(dir.path()) > 20 * VALUE as u64, "{report:?}");
