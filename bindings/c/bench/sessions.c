@@ -74,7 +74,8 @@ int main(int argc, char** argv) {
   printf("open_after_all %.3f\n", without_write(dir));
   printf("put_last %.3f\n", median(writes + (cycles > 1000 ? cycles - 1000 : 0),
                                    cycles > 1000 ? 1000 : cycles));
-  printf("put_longest %.3f\n", writes[cycles > 1000 ? 999 : cycles - 1]);
+  /* The median has sorted them. */
+  printf("put_longest %.3f\n", writes[cycles - 1]);
   free(writes);
   leveldb_writeoptions_destroy(writing);
   leveldb_options_destroy(options);
