@@ -1,6 +1,7 @@
-//! `cargo xtask fuzz`: every decoder of the engine under libFuzzer, for some seconds each. Needs a
-//! C++ compiler, no other toolchain: the instrumentation is part of the stable one. All that is
-//! built and found stays in `target/fuzz`.
+//! `cargo xtask fuzz`: every decoder of the engine under libFuzzer, for some seconds each, or, for CI,
+//! for a number of inputs that depend on neither the clock nor earlier runs. Needs a C++ compiler, no
+//! other toolchain: the instrumentation is part of the stable one. All that is built and found stays
+//! in `target/fuzz`; inputs worth keeping are in `fuzz/corpus`.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,17 +16,28 @@ const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// Runs all targets, or those named, for 30 seconds each or as long as `--seconds` says.
+/// How long a target runs.
+#[derive(Clone, Copy)]
+enum Extent {
+    /// New inputs at random, on top of what earlier runs found.
+    Seconds(u32),
+    /// This number of inputs, which are the same on each run of a build.
+    Inputs(u32),
+}
+
+/// Runs all targets, or those named, for 30 seconds each or as long as `--seconds` or `--inputs`
+/// says.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> ExitCode {
-    let (seconds, names) = match arguments {
-        ["--seconds", seconds, names @ ..] => (*seconds, names),
-        names => ("30", names),
+    let (extent, names) = match arguments {
+        ["--seconds", number, names @ ..] => (number.parse().map(Extent::Seconds), names),
+        ["--inputs", number, names @ ..] => (number.parse().map(Extent::Inputs), names),
+        names => (Ok(Extent::Seconds(30)), names),
     };
-    if seconds.parse::<u32>().is_err() {
-        eprintln!("fuzz: `{seconds}` is no number of seconds");
+    let Ok(extent) = extent else {
+        eprintln!("fuzz: `{}` is not a number", arguments[1]);
         return ExitCode::from(2);
-    }
-    match Fuzzer::build(root).and_then(|fuzzer| fuzzer.run_all(seconds, names)) {
+    };
+    match Fuzzer::build(root).and_then(|fuzzer| fuzzer.run_all(extent, names)) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -72,7 +84,7 @@ impl Fuzzer {
     }
 
     /// True if no target broke; all of them run.
-    fn run_all(&self, seconds: &str, names: &[&str]) -> io::Result<bool> {
+    fn run_all(&self, extent: Extent, names: &[&str]) -> io::Result<bool> {
         let mut targets = Vec::new();
         for entry in fs::read_dir(&self.seeds)? {
             targets.push(entry?.file_name().to_string_lossy().into_owned());
@@ -85,26 +97,40 @@ impl Fuzzer {
         targets.retain(|target| names.is_empty() || names.contains(&target.as_str()));
         let mut broken = Vec::new();
         for target in &targets {
-            if !self.run_one(target, seconds)? {
+            if !self.run_one(target, extent)? {
                 broken.push(target.as_str());
             }
         }
         match broken.as_slice() {
-            [] => println!("fuzz: {} targets, {seconds} s each", targets.len()),
+            [] => println!("fuzz: {} targets passed", targets.len()),
             _ => println!("fuzz: broken: {}", broken.join(", ")),
         }
         Ok(broken.is_empty())
     }
 
-    fn run_one(&self, target: &str, seconds: &str) -> io::Result<bool> {
+    fn run_one(&self, target: &str, extent: Extent) -> io::Result<bool> {
         let found = self.found.join(target);
-        fs::create_dir_all(&found)?;
         let mut run = Command::new(&self.program);
-        run.env("CLEAVEDB_FUZZ_TARGET", target);
-        run.args([format!("-max_total_time={seconds}"), format!("-artifact_prefix={target}-")]);
+        run.env("CLEAVEDB_FUZZ_TARGET", target).arg(format!("-artifact_prefix={target}-"));
+        match extent {
+            Extent::Seconds(number) => {
+                fs::create_dir_all(&found)?;
+                run.arg(format!("-max_total_time={number}")).arg(found);
+            }
+            // Without a folder for what is found, the seeds and the kept inputs are the beginning.
+            Extent::Inputs(number) => {
+                run.args([format!("-runs={number}"), String::from("-seed=1")]);
+                let nothing = self.found.with_file_name("nothing");
+                if nothing.exists() {
+                    fs::remove_dir_all(&nothing)?;
+                }
+                fs::create_dir_all(&nothing)?;
+                run.arg(nothing);
+            }
+        }
         // A length of 20 KB holds each of the seeds; one input takes milliseconds.
         run.args(["-timeout=30", "-rss_limit_mb=4096", "-max_len=20000", "-verbosity=0"]);
-        run.args([found, self.seeds.join(target)]);
+        run.arg(self.seeds.join(target));
         run.args([self.kept.join(target)].iter().filter(|folder| folder.exists()));
         let log = self.found.with_file_name(format!("{target}.log"));
         run.stdout(fs::File::create(&log)?).stderr(fs::File::options().append(true).open(&log)?);

@@ -19,6 +19,7 @@
 use super::checksum::checksum64;
 use super::coding::Reader;
 use super::error::{Error, Result};
+use super::pointer::MAX_ID;
 
 /// The size of a header in bytes.
 pub const HEADER_BYTES: usize = 40;
@@ -154,6 +155,13 @@ impl Header {
         if checksum64(SEED, covered) != stored {
             return Err(Error::corruption("the file header's checksum does not match"));
         }
+        // I7: whoever forges a header forges its checksum too.
+        if header.file > MAX_ID {
+            let (kind, id) = (kind.word(), header.file);
+            return Err(Error::corruption(format!(
+                "the header says {kind} {id}, over the bound of {MAX_ID} for ids"
+            )));
+        }
         Ok(header)
     }
 
@@ -219,6 +227,16 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Unsupported);
         assert!(error.to_string().contains("format version 9"), "{error}");
         assert!(error.to_string().contains("up to 1"), "{error}");
+    }
+
+    #[test]
+    fn i7_an_id_above_its_bound_is_refused() {
+        for kind in FileKind::ALL {
+            Header::decode(&Header::new(kind, 1, MAX_ID).encode()).unwrap();
+            let error = Header::decode(&Header::new(kind, 1, MAX_ID + 1).encode()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corruption);
+            assert!(error.to_string().contains("over the bound"), "{error}");
+        }
     }
 
     #[test]

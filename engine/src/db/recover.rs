@@ -79,7 +79,7 @@ pub fn read_version(
     let builder = VersionBuilder { tables, comparator_of };
     let path = names::manifest(&tables.dir, current.manifest);
     let (mut version, mut next_file, mut last_seqno) =
-        (Version::default(), current.manifest + 1, 0);
+        (Version::default(), (current.manifest + 1).min(MAX_ID), 0);
     let end = read_manifest(env, &tables.dir, current.database, current.manifest, |edit| {
         builder.apply_to(&mut version, &edit)?;
         for change in &edit.changes {

@@ -19,7 +19,6 @@
 use crate::base::checksum::{checksum32, seed};
 use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
-use crate::base::pointer::MAX_ID;
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::version::edit::Edit;
@@ -183,10 +182,6 @@ pub fn read_current(env: &Env, dir: &Path) -> Result<Current> {
     let header = Header::decode(&bytes).in_file(&path)?;
     if header.kind != FileKind::Current || bytes.len() != HEADER_BYTES {
         return Err(Error::corruption("this is not a CURRENT file").in_file(&path));
-    }
-    if header.file > MAX_ID {
-        let message = format!("CURRENT names manifest {}, over the bound of {MAX_ID}", header.file);
-        return Err(Error::corruption(message).in_file(&path));
     }
     Ok(Current { database: header.database, manifest: header.file })
 }
