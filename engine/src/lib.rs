@@ -144,11 +144,13 @@
 // The rooms below are ordered by floors: each uses only those before it. `base` and `stats` are
 // words and numbers, `env` is the door to the outside world, `memtable` and `cache` are memory,
 // `segment`, `relocation` and `table` are files, `version` is what is live, `read` is the way
-// out, `commit` the way in, `compaction` and `gc` are background work, `db` is the roof.
+// out, `commit` the way in, `compaction` and `gc` are background work, `recovery` is what an
+// opening does, `background` chooses jobs, `repair` and `space` save and explain, `db` is the roof.
 // ARCHITECTURE.md shows them on one page.
 
 #![cfg_attr(not(feature = "sim"), warn(missing_debug_implementations))]
 
+mod background;
 mod base;
 mod cache;
 mod commit;
@@ -166,8 +168,11 @@ pub mod fuzzing;
 mod gc;
 mod memtable;
 mod read;
+mod recovery;
 mod relocation;
+mod repair;
 mod segment;
+mod space;
 mod stats;
 mod table;
 mod version;
@@ -178,6 +183,7 @@ pub use base::key::{Comparator, MAX_KEY_BYTES, MAX_VALUE_BYTES, SeqNo};
 pub use base::value::Value;
 pub use commit::batch::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 pub use commit::group::Durability;
+pub use db::Db;
 pub use db::batch::WriteBatch;
 pub use db::check::{CheckReport, Finding};
 pub use db::cursor::Cursor;
@@ -193,22 +199,21 @@ pub use db::open::{Builder, open};
 pub use db::options::{Options, WriteOptions};
 pub use db::range::{Keys, Range};
 pub use db::read_options::ReadOptions;
-pub use db::recover::RecoveryReport;
-pub use db::repair::RepairReport;
 pub use db::report::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
 pub use db::snapshot::Snapshot;
-pub use db::space::report::{
-    ClassSpace, FileClass, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceCell, SpaceParts,
-    SpaceReport,
-};
 pub use db::tables::TableInfo;
-pub use db::{DEFAULT_KEYSPACE, Db};
 pub use env::batch_read::ParallelReads;
 pub use events::{Event, EventListener, OperationKind};
 pub use gc::settings::GcOptions;
+pub use recovery::recover::RecoveryReport;
+pub use repair::RepairReport;
+pub use space::report::{
+    ClassSpace, FileClass, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceCell, SpaceParts,
+    SpaceReport,
+};
 pub use stats::{GcStats, Latencies, LatencyStats, StallReason};
 pub use table::FilterPolicy;
-pub use version::settings::{KeyspaceOptions, Separation};
+pub use version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions, Separation};
 
 #[doc(hidden)]
 pub use env::doc_dir;

@@ -1,7 +1,7 @@
-//! `cargo xtask fuzz`: every decoder of the engine under libFuzzer, for some seconds each, or, for CI,
-//! for a number of inputs that depend on neither the clock nor earlier runs. Needs a C++ compiler, no
-//! other toolchain: the instrumentation is part of the stable one. All that is built and found stays
-//! in `target/fuzz`; inputs worth keeping are in `fuzz/corpus`.
+//! `cargo xtask fuzz`: every decoder of the engine under libFuzzer, for some seconds each, or, for
+//! CI, for a number of inputs that depend on neither the clock nor earlier runs. Needs a C++
+//! compiler, no other toolchain: the instrumentation is part of the stable one. All that is built
+//! and found stays in `target/fuzz`; inputs worth keeping are in `fuzz/corpus`.
 
 use std::ffi::OsString;
 use std::fs;

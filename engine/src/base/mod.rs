@@ -13,6 +13,7 @@ pub mod error;
 pub mod golden;
 pub mod header;
 pub mod iter;
+pub mod json;
 pub mod key;
 pub mod memory;
 pub mod pointer;

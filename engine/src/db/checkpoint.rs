@@ -1,7 +1,8 @@
 //! A checkpoint: a second, complete database that shares the files of this one by hard links.
 
 use crate::base::error::{Error, IoContext, Result};
-use crate::db::{Db, create};
+use crate::db::Db;
+use crate::recovery::create;
 use crate::version::Version;
 use crate::version::build::state_of;
 use crate::version::manifest::ManifestWriter;

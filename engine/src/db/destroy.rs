@@ -3,10 +3,10 @@
 use crate::base::error::{IoContext, Result};
 use crate::db::Db;
 use crate::db::options::Options;
-use crate::db::place;
-use crate::db::repair::LOST;
 use crate::env::Env;
 use crate::env::fs::{Fs, Hold, NameKind};
+use crate::recovery::place;
+use crate::repair::LOST;
 use crate::version::files::names::{self, FileName};
 use std::ffi::OsStr;
 use std::path::Path;

@@ -4,12 +4,9 @@
 //! database. Nothing here decides what is live (`version` does), what a commit is (`commit`) or
 //! what a value is (`read`).
 
-pub mod background;
 pub mod batch;
 pub mod check;
 pub mod checkpoint;
-pub mod comparators;
-pub mod create;
 pub mod cursor;
 pub mod destroy;
 pub mod gc;
@@ -19,11 +16,9 @@ pub mod key_range;
 pub mod keyspace;
 pub mod open;
 pub mod options;
-pub mod place;
 pub mod range;
 pub mod read_options;
 pub mod reads;
-pub mod recover;
 pub mod repair;
 pub mod report;
 pub mod snapshot;
@@ -33,6 +28,7 @@ pub mod tables;
 pub(crate) mod tests;
 mod timing;
 
+use crate::background::Background;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
@@ -46,6 +42,8 @@ use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
 use crate::events::Event;
 use crate::read::fetch::Fetcher;
+use crate::recovery::comparators::Comparators;
+use crate::recovery::recover::RecoveryReport;
 use crate::stats::Counters;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
@@ -54,10 +52,9 @@ use crate::version::health::Health;
 use crate::version::job::JobContext;
 use crate::version::levels::{Levels, bounds};
 use crate::version::set::VersionSet;
-use crate::version::settings::KeyspaceOptions;
+use crate::version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
-use background::Background;
 use batch::WriteBatch;
 use holders::CoreHandle;
 use keyspace::Keyspace;
@@ -69,9 +66,6 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// The name of the keyspace that every database has.
-pub const DEFAULT_KEYSPACE: &str = "default";
 
 fn not_found(keyspace: &str) -> Error {
     Error::not_found(format!("there is no keyspace {keyspace:?}"))
@@ -92,8 +86,8 @@ pub(crate) struct Core {
     pub(crate) budget: Arc<Budget>,
     pub(crate) fetcher: Fetcher,
     pub(crate) background: Arc<Background>,
-    pub(crate) comparators: comparators::Comparators,
-    pub(crate) recovered: recover::RecoveryReport,
+    pub(crate) comparators: Comparators,
+    pub(crate) recovered: RecoveryReport,
     /// Ends, in bytes, of the segments whose length the manifest did not have when it was opened.
     pub(crate) log_ends: BTreeMap<SegmentId, u64>,
     keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceState>>>,

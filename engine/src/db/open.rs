@@ -1,5 +1,6 @@
 //! Opens a database: takes the lock, reads the manifest, checks the files and replays the log.
 
+use crate::background::{Background, Workplace};
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::Comparator;
 use crate::base::pointer::KeyspaceId;
@@ -9,14 +10,9 @@ use crate::commit::log::{Log, LogSettings, LogShared};
 use crate::commit::replay::{ReplayReport, replay};
 use crate::commit::reserve::Reserve;
 use crate::commit::stall::WriteStallController;
-use crate::db::background::{Background, Workplace};
-use crate::db::comparators::Comparators;
-use crate::db::create;
 use crate::db::holders::CoreHandle;
 use crate::db::options::Options;
-use crate::db::place;
-use crate::db::recover::{self, RecoveryReport};
-use crate::db::{Core, DEFAULT_KEYSPACE, Db};
+use crate::db::{Core, Db};
 use crate::env::Env;
 use crate::env::budget::Budget;
 use crate::env::fs::{Hold, Lock};
@@ -24,6 +20,10 @@ use crate::env::sync::{Mutex, RwLock};
 use crate::events::{Event, EventListener, Events};
 use crate::gc::collector::{Collector, CollectorParts};
 use crate::read::fetch::Fetcher;
+use crate::recovery::comparators::Comparators;
+use crate::recovery::create;
+use crate::recovery::place::{self, PlaceRules};
+use crate::recovery::recover::{self, RecoveryReport};
 use crate::stats::Counters;
 use crate::table::{FilterPolicy, TableStats};
 use crate::version::Version;
@@ -33,7 +33,7 @@ use crate::version::job::JobContext;
 use crate::version::manifest::{Current, read_current, sync_manifest};
 use crate::version::owner;
 use crate::version::set::{self, VersionSet};
-use crate::version::settings::KeyspaceOptions;
+use crate::version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use std::collections::BTreeMap;
@@ -222,11 +222,11 @@ impl Opening {
         let begun = self.env.clock.now();
         let current_path = self.dir.join(names::CURRENT);
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
-        place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
+        place::check_wanted(&self.env, &self.dir, self.place_rules(), exists)?;
         let lock = self.lock(exists)?;
         // Another process may have created or destroyed the database before we had the lock.
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
-        place::check_wanted(&self.env, &self.dir, &self.options, exists, self.beside_others)?;
+        place::check_wanted(&self.env, &self.dir, self.place_rules(), exists)?;
         if !exists {
             let keyspace = &self.options.keyspace;
             create::create(&self.env, &self.dir, &self.comparators, keyspace, self.beside_others)?;
@@ -242,6 +242,15 @@ impl Opening {
             took: core.env.clock.since(begun),
         });
         Ok(Db { core: CoreHandle::new(core) })
+    }
+
+    fn place_rules(&self) -> PlaceRules {
+        PlaceRules {
+            create_if_missing: self.options.create_if_missing,
+            error_if_exists: self.options.error_if_exists,
+            read_only: self.options.read_only,
+            beside_others: self.beside_others,
+        }
     }
 
     fn lock(&self, exists: bool) -> Result<Option<Box<dyn Lock>>> {

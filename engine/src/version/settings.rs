@@ -6,6 +6,9 @@ use crate::base::error::{Error, Result};
 use std::fmt::Write;
 use std::str::FromStr;
 
+/// The name of the keyspace that every database has.
+pub const DEFAULT_KEYSPACE: &str = "default";
+
 /// The policy for separating large values from the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]

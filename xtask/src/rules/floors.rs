@@ -12,14 +12,13 @@ const RULE: &str = "floors";
 const ENGINE: &str = "engine/src/";
 
 /// Room and floor, from the ground up.
-const FLOORS: [(&str, u8); 18] = [
+const FLOORS: [(&str, u8); 20] = [
     ("base", 0),
     ("stats", 0),
     ("events", 0),
     ("env", 1),
     ("memtable", 2),
     ("cache", 2),
-    ("hot", 2),
     ("segment", 3),
     ("relocation", 3),
     ("table", 3),
@@ -28,7 +27,10 @@ const FLOORS: [(&str, u8); 18] = [
     ("commit", 6),
     ("compaction", 7),
     ("gc", 7),
-    ("replica", 8),
+    ("recovery", 7),
+    ("background", 8),
+    ("repair", 8),
+    ("space", 8),
     ("db", 9),
     ("fuzzing", 10),
 ];

@@ -2,6 +2,7 @@
 
 use super::{KeyspaceStats, LevelStats, Stats};
 use crate::base::error::Error;
+use crate::base::json::{joined, quoted};
 use crate::stats::LatencyStats;
 use std::fmt::Write;
 use std::time::Duration;
@@ -48,6 +49,7 @@ impl Stats {
         json
     }
 }
+
 /// Formats a latency in microseconds.
 fn latency_json((name, latency): (&'static str, &LatencyStats)) -> String {
     let micros = |time: Duration| time.as_secs_f64() * 1e6;
@@ -79,35 +81,4 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> String {
         keyspace.immutable_memtables,
         joined(levels)
     )
-}
-
-pub(in crate::db) fn joined(parts: impl Iterator<Item = String>) -> String {
-    parts.collect::<Vec<_>>().join(",")
-}
-
-/// Formats a JSON string.
-pub(in crate::db) fn quoted(text: &str) -> String {
-    let mut out = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            letter if letter.is_control() => {
-                let _ = write!(out, "\\u{:04x}", letter as u32);
-            }
-            letter => out.push(letter),
-        }
-    }
-    out.push('"');
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn json_strings_are_escaped() {
-        assert_eq!(quoted("a\"b\\c\n"), "\"a\\\"b\\\\c\\u000a\"");
-    }
 }

@@ -5,8 +5,6 @@ mod gather;
 mod json;
 mod text;
 
-pub(in crate::db) use json::{joined, quoted};
-
 use crate::base::error::Error;
 
 use crate::stats::{GcStats, Latencies, StallReason};

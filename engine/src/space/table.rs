@@ -1,7 +1,7 @@
 //! A [`SpaceReport`] as tables for people.
 
 use crate::base::size::sized;
-use crate::db::space::report::{ClassSpace, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
+use crate::space::report::{ClassSpace, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
 use std::fmt;
 use std::time::Duration;
 

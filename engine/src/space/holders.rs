@@ -4,8 +4,8 @@
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
-use crate::db::space::files::FileFacts;
-use crate::db::space::report::HolderSpace;
+use crate::space::files::FileFacts;
+use crate::space::report::HolderSpace;
 use crate::version::Version;
 use crate::version::files::names::FileName;
 use crate::version::pins::{Holder, PinKind};
@@ -97,8 +97,8 @@ fn names(version: &Version, named: FileName) -> bool {
 mod tests {
     use super::*;
     use crate::base::pointer::SegmentId;
-    use crate::db::space::files::Standing;
     use crate::env::fs::Measure;
+    use crate::space::files::Standing;
     use crate::version::pins::{PinOwner, Pins};
     use crate::version::{LiveSegment, files};
     use std::path::PathBuf;

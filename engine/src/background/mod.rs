@@ -174,7 +174,7 @@ impl Background {
     /// Runs a thread's body. If it panics, nobody does the thread's work any more, so writing ends
     /// too: otherwise nobody would notice what is not synced, flushed or freed until it is too
     /// late.
-    pub(super) fn live(&self, name: &str, body: impl FnOnce()) {
+    pub fn live(&self, name: &str, body: impl FnOnce()) {
         let guarded = || {
             body();
             Ok::<_, Error>(())
@@ -190,7 +190,7 @@ impl Background {
     }
 
     /// Returns the context that jobs get.
-    pub(super) fn context(&self) -> &JobContext {
+    pub fn context(&self) -> &JobContext {
         &self.place.context
     }
 

@@ -3,7 +3,6 @@
 //! what is not ours stays as it is.
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
-use crate::db::options::Options;
 use crate::env::Env;
 use crate::env::fs::{Hold, Lock};
 use crate::version::files::names::{self, FileName};
@@ -11,28 +10,35 @@ use crate::version::manifest::read_current;
 use crate::version::owner;
 use std::path::{Path, PathBuf};
 
-/// Refuses a path that can't be opened with `options`. `exists` is true if CURRENT is there.
-pub fn check_wanted(
-    env: &Env,
-    dir: &Path,
-    options: &Options,
-    exists: bool,
-    beside_others: bool,
-) -> Result<()> {
+/// What may be at a path that is opened, and what may be done there.
+#[derive(Debug, Clone, Copy)]
+pub struct PlaceRules {
+    /// True if a database is created where there is none.
+    pub create_if_missing: bool,
+    /// True if a database that exists is refused.
+    pub error_if_exists: bool,
+    /// True if nothing is written, so that nothing is created either.
+    pub read_only: bool,
+    /// True if files that belong to no store may be there when the database is created.
+    pub beside_others: bool,
+}
+
+/// Refuses a path that can't be opened by `rules`. `exists` is true if CURRENT is there.
+pub fn check_wanted(env: &Env, dir: &Path, rules: PlaceRules, exists: bool) -> Result<()> {
     check_not_of_another_store(env, dir, exists)?;
-    if exists && options.error_if_exists {
+    if exists && rules.error_if_exists {
         return Err(Error::already_exists("there is a database already")
             .in_file(dir)
             .advise("choose another directory, or open without `error_if_exists`"));
     }
-    if !exists && (options.read_only || !options.create_if_missing) {
+    if !exists && (rules.read_only || !rules.create_if_missing) {
         check_not_foreign(env, dir)?;
         return Err(Error::not_found("there is no database here")
             .in_file(dir)
             .advise("check the path"));
     }
     if !exists && env.fs.exists(dir).doing("look for", dir)? {
-        check_empty(env, dir, beside_others)?;
+        check_empty(env, dir, rules.beside_others)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Explains space: [`Db::space`] reports where every block of the store is and what it holds.
+//! Explains space: [`SpaceReport`] says where every block of the store is and what it holds.
 //!
 //! The numbers have three independent sources: one walk over the tree gives what is seen and by
 //! whom (`walk.rs`); the version gives what should be there; the file system gives what is there
@@ -19,18 +19,23 @@ mod walk;
 
 use crate::base::error::Result;
 use crate::base::pointer::{KeyspaceId, SegmentId};
-use crate::db::Db;
+use crate::env::Env;
+use crate::env::fs::File;
+use crate::gc::facts::SegmentFault;
+use crate::gc::settings::GcOptions;
 use crate::segment::MIN_RECORD_BYTES;
 use crate::version::Version;
 use crate::version::files::names::FileName;
+use crate::version::set::VersionSet;
+use crate::version::snapshots::Snapshots;
 use crate::version::view::{KeyspaceState, View};
 use files::{FileFacts, Standing, by_path};
 use holders::OldVersions;
 use report::{ClassSpace, FileClass, KeyspaceSpace, SegmentSpace, SpaceParts, SpaceReport};
 use segments::Tallies;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use walk::{StoredPlace, walk};
 
 /// The most tries to get views of one version before different ones have to do.
@@ -44,64 +49,81 @@ struct Walked {
     live_bytes: u64,
 }
 
-impl Db {
-    /// Reports where the blocks of the database are, what they hold, and who keeps what from being
-    /// freed.
-    ///
-    /// Costs a read of every table, past the cache, and a measurement of each file; values are not
-    /// read. Writers and readers go on meanwhile; what they do while the report is made may show in
-    /// one of its numbers and not in another.
-    pub fn space(&self) -> Result<SpaceReport> {
-        let core = &self.core;
-        core.check_open()?;
+/// The parts of a database that the report is made from, and what value GC says.
+pub struct SpaceSources<'a> {
+    /// The world outside, whose file system is asked what every file takes.
+    pub env: &'a Env,
+    /// The directory of the database.
+    pub dir: &'a Path,
+    /// The live files and the obsolete ones.
+    pub set: &'a VersionSet,
+    /// The snapshots, and who holds old versions.
+    pub snapshots: &'a Snapshots,
+    /// All keyspaces.
+    pub keyspaces: &'a [Arc<KeyspaceState>],
+    /// Ends, in bytes, of the segments whose length the manifest did not have at the opening.
+    pub log_ends: &'a BTreeMap<SegmentId, u64>,
+    /// The options of value GC.
+    pub gc: &'a GcOptions,
+    /// True if the user has paused value GC.
+    pub is_gc_paused: bool,
+    /// Returns why value GC can't free a segment, or `None` if it can.
+    pub fault_of: &'a dyn Fn(SegmentId) -> Option<SegmentFault>,
+    /// What value GC can't free, as sentences.
+    pub gc_warnings: Vec<String>,
+    /// True if the database was opened read-only.
+    pub read_only: bool,
+}
+
+impl SpaceSources<'_> {
+    /// Makes the report. Reads every table, past the cache, and measures each file.
+    pub fn report(self) -> Result<SpaceReport> {
+        let keyspaces = self.keyspaces;
         // The sequence number is taken first: the views then hold everything up to it.
-        let seqno = core.snapshots.visible();
-        let snapshots = core.snapshots.list();
-        let states = core.states();
-        let (views, version) = self.one_moment(&states);
-        let purge = &core.set.tables().purge;
+        let seqno = self.snapshots.visible();
+        let snapshots = self.snapshots.list();
+        let (views, version) = self.one_moment();
+        let purge = &self.set.tables().purge;
         let read: BTreeSet<_> = purge.still_read().into_iter().collect();
         let obsolete = read.iter().cloned().chain(purge.unread()).collect();
-        let files = files::measure(&core.env, &core.dir, &version, &obsolete)?;
+        let files = files::measure(self.env, self.dir, &version, &obsolete)?;
         let by_path = by_path(&files);
         let mut walked = Walked {
             keyspaces: Vec::new(),
-            tallies: Tallies::new(&version, &by_path, &core.log_ends),
+            tallies: Tallies::new(&version, &by_path, self.log_ends),
             old_versions: OldVersions::new(),
             live_bytes: 0,
         };
-        for (state, view) in states.iter().zip(&views) {
+        for (state, view) in keyspaces.iter().zip(&views) {
             walked.keyspace(&state.name, view, seqno, &snapshots)?;
         }
-        let mut segments = walked.tallies.into_segments(core.env.clock.wall());
+        let mut segments = walked.tallies.into_segments(self.env.clock.wall());
         let parts = parts(&files, &segments);
         let pinned: u64 = walked.old_versions.values().map(|(_, bytes)| bytes).sum();
-        let is_paused = core.background.gc_paused().load(Ordering::Relaxed);
-        let policy = reason::policy(&core.options.gc, is_paused);
-        let fault_of = |segment| core.background.gc_fault(segment);
-        reason::give(&mut segments, &parts, walked.live_bytes + pinned, &policy, &fault_of);
+        let policy = reason::policy(self.gc, self.is_gc_paused);
+        reason::give(&mut segments, &parts, walked.live_bytes + pinned, &policy, self.fault_of);
         let names = |id: KeyspaceId| {
-            let known = states.iter().find(|state| state.id == id);
+            let known = keyspaces.iter().find(|state| state.id == id);
             known.map_or_else(|| format!("dropped keyspace {id}"), |state| state.name.clone())
         };
         let read: Vec<&FileFacts> = files.iter().filter(|file| read.contains(&file.path)).collect();
-        let holders = core.snapshots.pins.holders();
-        let now = core.env.clock.now();
+        let holders = self.snapshots.pins.holders();
+        let now = self.env.clock.now();
         let holders = holders::account(&holders, &read, &walked.old_versions, &names, now);
         let mut warnings = drift::find(drift::Books {
             version: &version,
             files: &by_path,
             segments: &segments,
-            read_only: core.options.read_only,
+            read_only: self.read_only,
             nameless: self.nameless(),
         });
-        warnings.extend(core.background.gc_warnings());
+        warnings.extend(self.gc_warnings);
         Ok(SpaceReport {
             seqno,
             allocated: parts.total(),
             live_bytes: walked.live_bytes,
             hole_bytes: segments.iter().map(|segment| segment.hole_bytes).sum(),
-            target: Some(core.options.gc.max_space_amplification),
+            target: Some(self.gc.max_space_amplification),
             parts,
             classes: classes(&files, &version),
             keyspaces: walked.keyspaces,
@@ -114,11 +136,11 @@ impl Db {
     /// Takes a view of each keyspace, and the version they share: if they differed, records that GC
     /// moves in between would be looked for in the wrong place. Edits are rare, so the second try
     /// hardly ever fails.
-    fn one_moment(&self, states: &[Arc<KeyspaceState>]) -> (Vec<Arc<View>>, Arc<Version>) {
+    fn one_moment(&self) -> (Vec<Arc<View>>, Arc<Version>) {
         let mut tries = 0..MAX_TRIES;
         loop {
-            let version = self.core.set.current();
-            let views: Vec<Arc<View>> = states.iter().map(|state| state.view()).collect();
+            let version = self.set.current();
+            let views: Vec<Arc<View>> = self.keyspaces.iter().map(|state| state.view()).collect();
             let is_one = views.iter().all(|view| Arc::ptr_eq(&view.version, &version));
             if is_one || tries.next().is_none() {
                 return (views, version);
@@ -128,9 +150,9 @@ impl Db {
 
     /// Lists files that are open but were deleted from the directory, with the bytes they take.
     fn nameless(&self) -> Vec<(String, u64)> {
-        let held = self.core.set.tables().files.held();
+        let held = self.set.tables().files.held();
         let nameless = held.into_iter().filter(|(_, file)| file.links().is_ok_and(|n| n == 0));
-        let told = |(path, file): (std::path::PathBuf, Arc<dyn crate::env::fs::File>)| {
+        let told = |(path, file): (PathBuf, Arc<dyn File>)| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
             (name, file.allocated().unwrap_or(0))
         };

@@ -3,9 +3,9 @@
 
 use crate::base::pointer::SegmentId;
 use crate::base::size::{FILE_BLOCK_BYTES, sized};
-use crate::db::space::files::{FileFacts, Standing};
-use crate::db::space::report::SegmentSpace;
-use crate::db::space::row_of;
+use crate::space::files::{FileFacts, Standing};
+use crate::space::report::SegmentSpace;
+use crate::space::row_of;
 use crate::version::Version;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -167,7 +167,7 @@ mod tests {
 
     fn lines(files: &[FileFacts], read_only: bool) -> Vec<String> {
         let version = Version::default();
-        let files = crate::db::space::files::by_path(files);
+        let files = crate::space::files::by_path(files);
         find(Books { version: &version, files: &files, segments: &[], read_only, nameless: vec![] })
     }
 

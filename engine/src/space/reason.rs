@@ -2,12 +2,12 @@
 //! exact numbers of this report. GC itself works with those of its last liveness scan.
 
 use crate::base::pointer::SegmentId;
-use crate::db::space::report::{SegmentSpace, SpaceParts};
 use crate::gc::explain::Reason;
 use crate::gc::facts::{SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, explain};
 use crate::gc::settings::GcOptions;
 use crate::segment::SegmentKind;
+use crate::space::report::{SegmentSpace, SpaceParts};
 
 /// Returns the rules that GC picks by.
 pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {

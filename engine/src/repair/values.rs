@@ -14,10 +14,10 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, RelocationId, SegmentId, ValuePointer};
-use crate::db::repair::RepairReport;
-use crate::db::repair::sources::FoundSegment;
 use crate::env::Env;
 use crate::relocation::{RelocationMeta, RelocationTable};
+use crate::repair::RepairReport;
+use crate::repair::sources::FoundSegment;
 use crate::version::files::{TableContext, names};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

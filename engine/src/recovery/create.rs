@@ -3,15 +3,14 @@
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::KeyspaceId;
-use crate::db::DEFAULT_KEYSPACE;
-use crate::db::comparators::Comparators;
-use crate::db::place;
 use crate::env::Env;
+use crate::recovery::comparators::Comparators;
+use crate::recovery::place;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names;
 use crate::version::manifest::ManifestWriter;
 use crate::version::owner;
-use crate::version::settings::KeyspaceOptions;
+use crate::version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions};
 use std::path::Path;
 
 /// Creates the directory and its missing parents, and makes their names durable, so that a power

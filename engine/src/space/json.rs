@@ -1,7 +1,7 @@
 //! A [`SpaceReport`] as JSON.
 
-use crate::db::report::{joined, quoted};
-use crate::db::space::report::{HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
+use crate::base::json::{joined, quoted};
+use crate::space::report::{HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
 use std::time::Duration;
 
 impl SpaceReport {

@@ -2,12 +2,12 @@
 
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::base::size::FILE_BLOCK_BYTES;
-use crate::db::space::cells::Cells;
-use crate::db::space::files::FileFacts;
-use crate::db::space::is_log;
-use crate::db::space::report::SegmentSpace;
 use crate::env::fs::Measure;
 use crate::segment::SegmentKind;
+use crate::space::cells::Cells;
+use crate::space::files::FileFacts;
+use crate::space::is_log;
+use crate::space::report::SegmentSpace;
 use crate::version::{Holes, LiveSegment, Version};
 use std::collections::BTreeMap;
 use std::path::Path;

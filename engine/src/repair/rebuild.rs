@@ -7,17 +7,17 @@ use crate::base::iter::EntryIter;
 use crate::base::key::{MAX_SEQNO, Trailer};
 use crate::base::pointer::{KeyspaceId, MAX_ID, SegmentId, TableId};
 use crate::cache::{BlockCache, OpenFiles};
-use crate::db::open::Builder;
-use crate::db::repair::facts::Facts;
-use crate::db::repair::sources::{
-    KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order,
-};
-use crate::db::repair::values::ValueFinder;
-use crate::db::repair::{RepairReport, set_aside};
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
+use crate::recovery::comparators::Comparators;
+use crate::repair::facts::Facts;
+use crate::repair::sources::{
+    KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order,
+};
+use crate::repair::values::ValueFinder;
+use crate::repair::{RepairReport, Salvage, set_aside};
 use crate::table::{Properties, TableMeta, TableOwner, TableSettings, TableStats, TableWriter};
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
@@ -38,7 +38,7 @@ const OPEN_FILES: usize = 64;
 /// A repair under way.
 pub struct Rebuild<'a> {
     env: &'a Env,
-    builder: &'a Builder,
+    comparators: &'a Comparators,
     facts: Facts,
     context: Arc<TableContext>,
     sources: BTreeMap<KeyspaceId, KeyspaceSource>,
@@ -52,19 +52,20 @@ type OpenTable = (TableWriter, PathBuf, Arc<dyn File>);
 
 impl<'a> Rebuild<'a> {
     /// Creates a repair with only the facts read.
-    pub fn new(env: &'a Env, builder: &'a Builder, facts: Facts) -> Result<Self> {
+    pub fn new(salvage: &Salvage<'a>, facts: Facts) -> Self {
+        let &Salvage { env, dir, comparators, filter_policy, .. } = salvage;
         let context = Arc::new(TableContext {
-            dir: builder.dir().to_path_buf(),
+            dir: dir.to_path_buf(),
             database: facts.database,
             files: Arc::new(OpenFiles::new(env.fs.clone(), OPEN_FILES)),
             cache: Arc::new(BlockCache::new(0)),
             stats: Arc::new(TableStats::default()),
             purge: Arc::new(PurgeQueue::default()),
-            filter_policy: builder.policy().cloned(),
+            filter_policy: filter_policy.cloned(),
         });
         let (next_file, last_seqno) = (facts.highest_file + 1, facts.last_seqno);
         let (sources, values) = (BTreeMap::new(), ValueFinder::new(facts.given_up.clone()));
-        Ok(Rebuild { env, builder, facts, context, sources, values, next_file, last_seqno })
+        Rebuild { env, comparators, facts, context, sources, values, next_file, last_seqno }
     }
 
     /// Reads all files, writes the new tree, and puts the new manifest in force.
@@ -110,7 +111,7 @@ impl<'a> Rebuild<'a> {
             btree_map::Entry::Occupied(found) => Ok(found.into_mut()),
             btree_map::Entry::Vacant(free) => {
                 let known = &self.facts.keyspaces[&id];
-                let comparators = self.builder.comparators();
+                let comparators = self.comparators;
                 comparators.check(&known.name, &known.order)?;
                 let order = comparators.named(&known.order).map_err(needs_order)?;
                 Ok(free.insert(KeyspaceSource::new(order, &known.settings, known.flushed)?))
@@ -184,8 +185,7 @@ impl<'a> Rebuild<'a> {
         if self.facts.is_dropped(properties.owner.id) {
             return Ok(());
         }
-        let order =
-            self.builder.comparators().named(&properties.comparator).map_err(needs_order)?;
+        let order = self.comparators.named(&properties.comparator).map_err(needs_order)?;
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         self.source(properties.owner.id)?.add_table(table, &properties.comparator, report);
         Ok(())

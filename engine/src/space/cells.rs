@@ -2,7 +2,7 @@
 //! each.
 
 use crate::base::size::FILE_BLOCK_BYTES;
-use crate::db::space::report::SpaceCell;
+use crate::space::report::SpaceCell;
 
 /// The most parts that a picture has.
 const MAX_CELLS: u64 = 64;

@@ -1,0 +1,34 @@
+//! The report of [`Db::space`].
+
+use crate::base::error::Result;
+use crate::db::Db;
+use crate::space::SpaceSources;
+use crate::space::report::SpaceReport;
+use std::sync::atomic::Ordering;
+
+impl Db {
+    /// Reports where the blocks of the database are, what they hold, and who keeps what from being
+    /// freed.
+    ///
+    /// Costs a read of every table, past the cache, and a measurement of each file; values are not
+    /// read. Writers and readers go on meanwhile; what they do while the report is made may show in
+    /// one of its numbers and not in another.
+    pub fn space(&self) -> Result<SpaceReport> {
+        let core = &self.core;
+        core.check_open()?;
+        SpaceSources {
+            env: &core.env,
+            dir: &core.dir,
+            set: &core.set,
+            snapshots: &core.snapshots,
+            keyspaces: &core.states(),
+            log_ends: &core.log_ends,
+            gc: &core.options.gc,
+            is_gc_paused: core.background.gc_paused().load(Ordering::Relaxed),
+            fault_of: &|segment| core.background.gc_fault(segment),
+            gc_warnings: core.background.gc_warnings(),
+            read_only: core.options.read_only,
+        }
+        .report()
+    }
+}

@@ -1,0 +1,135 @@
+//! Repairs a database that can't be opened, or whose check finds damage, from what its files still
+//! hold.
+//!
+//! ```text
+//! facts.rs    which keyspaces there are, by the manifests or else by the tables
+//! values.rs   where values are, in segments kept and freed
+//! sources.rs  what tables and the end of the log still hold
+//! rebuild.rs  both merged into new tables, then a new manifest
+//! ```
+//! `db/repair.rs` comes here only with a database that does not open, or that fails its check.
+//!
+//! Values stay where they are: segments are kept and only the tree is written anew, with pointers
+//! that lead straight to the values, so that relocations are no longer needed. The newest version
+//! of each key counts. If its value can't be read, or had been given up as garbage, the key is lost
+//! and counted: an older value in its place would be a wrong value (I3, I6). Nothing is unlinked:
+//! what is not part of the new database goes to the folder `lost` in its directory.
+//!
+//! A crash before the new CURRENT leaves the damaged database, with orphans or with files in `lost`
+//! that the next repair reads or leaves alone, so the repair can be repeated.
+
+mod facts;
+mod rebuild;
+mod sources;
+#[cfg(test)]
+mod tests;
+mod values;
+
+use crate::base::error::{Error, IoContext, Result};
+use crate::env::Env;
+use crate::env::fs::NameKind;
+use crate::recovery::comparators::Comparators;
+use crate::table::FilterPolicy;
+use crate::version::settings::KeyspaceOptions;
+use facts::Facts;
+use rebuild::Rebuild;
+use std::path::Path;
+use std::sync::Arc;
+
+/// The folder for files that could not be used.
+pub const LOST: &str = "lost";
+
+/// The result of a repair.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("repair-report");
+/// cleavedb::open(&dir)?.close()?;
+/// let report = cleavedb::Db::repair(&dir)?;
+/// assert!(report.was_healthy);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct RepairReport {
+    /// True if nothing was wrong and the database was left as it is. The other fields are zero
+    /// then.
+    pub was_healthy: bool,
+    /// Keys in the repaired database.
+    pub keys: u64,
+    /// Tables that were read completely.
+    pub tables: u64,
+    /// Segments that were kept.
+    pub segments: u64,
+    /// Relocations of freed segments that were read completely; the new pointers bypass them.
+    pub relocations: u64,
+    /// Records of the log that were in no table yet.
+    pub log_records: u64,
+    /// Keys that are gone because their newest value could not be read.
+    pub lost_keys: u64,
+    /// Keyspaces that no manifest mentions any more, except `default`. They have the names that
+    /// their tables give, or `recovered-` and a number if they were in no table yet, and the
+    /// settings that the builder was given. If one of them had been dropped before the manifest
+    /// was lost, drop it again.
+    pub recovered_keyspaces: Vec<String>,
+    /// Files moved to the folder `lost`.
+    pub files_set_aside: u64,
+    /// The problems that were found.
+    pub problems: Vec<Error>,
+}
+
+/// A database to save, and what its user gave to open it.
+pub struct Salvage<'a> {
+    /// The world outside.
+    pub env: &'a Env,
+    /// The directory of the database, whose lock is held.
+    pub dir: &'a Path,
+    /// The comparators that the user gave.
+    pub comparators: &'a Comparators,
+    /// Settings for keyspaces whose own are lost.
+    pub keyspace: &'a KeyspaceOptions,
+    /// The policy for the filters of the new tables, if the user gave one.
+    pub filter_policy: Option<&'a Arc<dyn FilterPolicy>>,
+}
+
+impl Salvage<'_> {
+    /// Writes a new tree and manifest from what the files still hold, and adds to the report what
+    /// was found and what is lost.
+    pub fn run(&self, report: &mut RepairReport) -> Result<()> {
+        check_lost(self.env, &self.dir.join(LOST))?;
+        let facts = Facts::gather(self.env, self.dir, self.comparators, self.keyspace)?;
+        Rebuild::new(self, facts).run(report)
+    }
+}
+
+/// Refuses a link, or a file, in the place of `lost`, before anything is done.
+fn check_lost(env: &Env, lost: &Path) -> Result<()> {
+    match env.fs.kind(lost).doing("look for", lost)? {
+        None | Some(NameKind::Directory) => Ok(()),
+        Some(NameKind::File | NameKind::Other) => Err(Error::invalid_argument(
+            "this is where a repair puts files aside, and it is no directory",
+        )
+        .in_file(lost)
+        .advise("move it away")),
+    }
+}
+
+/// Moves a file to `lost`, under a name that is free there.
+fn set_aside(env: &Env, dir: &Path, path: &Path, report: &mut RepairReport) -> Result<()> {
+    let lost = dir.join(LOST);
+    env.fs.create_dir_all(&lost).doing("create the directory", &lost)?;
+    let open = env.fs.open_dir(&lost).doing("open the directory", &lost)?;
+    let name = path.file_name().unwrap_or_default();
+    let mut target = name.to_os_string();
+    let mut number = 0;
+    // A crash before or after the move is fine: the file is in one place or the other, whole.
+    while let Err(error) = open.take(path, &target) {
+        if error.kind() != std::io::ErrorKind::AlreadyExists {
+            return Err(Error::io("set aside", path, error));
+        }
+        number += 1;
+        target = name.to_os_string();
+        target.push(format!(".{number}"));
+    }
+    report.files_set_aside += 1;
+    Ok(())
+}
