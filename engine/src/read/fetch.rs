@@ -89,7 +89,7 @@ impl Fetcher {
         let mut ways: Vec<FetchWay> = wants.iter().map(|_| FetchWay::Alone).collect();
         for index in order {
             if let Ok((handle, pointer)) = &places[index] {
-                ways[index] = plan.add(&handle.segment, *pointer);
+                ways[index] = plan.add(handle.segment.read_request(*pointer), *pointer);
             }
         }
         self.counters.value_reads.add(wants.len() as u64);
@@ -122,9 +122,10 @@ struct ReadPlan {
 
 impl ReadPlan {
     /// Adds the next pointer in the order of places: to the last read if it is near, else to a new
-    /// one.
-    fn add(&mut self, segment: &Segment, pointer: ValuePointer) -> FetchWay {
-        let request = match segment.read_request(pointer) {
+    /// one. `request` would read its record alone; there is none while the record is in the write
+    /// buffer.
+    fn add(&mut self, request: Result<Option<ReadRequest>>, pointer: ValuePointer) -> FetchWay {
+        let request = match request {
             Ok(Some(request)) => request,
             Ok(None) => return FetchWay::Alone,
             Err(error) => return FetchWay::Lost(error),
@@ -242,5 +243,48 @@ impl Fetching {
             Error::corruption("a read came back short").in_file(segment.path()).at(pointer.offset)
         })?;
         Ok(Fetched::Slice(record))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::golden::{golden, number};
+    use crate::base::pointer::SegmentId;
+    use crate::cache::memory_fs::MemoryFs;
+    use crate::env::fs::Fs;
+    use std::path::Path;
+
+    /// Runs a case: `1 0 100` is a record by segment, offset and length, in the order of places;
+    /// `buffered` behind it says that it is in the write buffer, `lost` that its file is.
+    fn run(lines: &[&str]) -> String {
+        let file = MemoryFs::default().create(Path::new("segment")).unwrap();
+        let mut plan = ReadPlan::default();
+        let mut text = String::new();
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            let (segment, offset) = (SegmentId(number(words[0])), number(words[1]));
+            let pointer = ValuePointer { segment, offset, length: number(words[2]) as u32 };
+            let len = pointer.length as usize;
+            let request = match words.get(3) {
+                None => Ok(Some(ReadRequest { file: file.clone(), offset, len })),
+                Some(&"buffered") => Ok(None),
+                Some(_) => Err(Error::closed("the file is lost")),
+            };
+            text += &match plan.add(request, pointer) {
+                FetchWay::ReadRun(run) => format!("read {run}\n"),
+                FetchWay::Alone => "alone\n".to_owned(),
+                FetchWay::Lost(error) => format!("{:?}\n", error.kind()),
+            };
+        }
+        for (index, request) in plan.requests.iter().enumerate() {
+            text += &format!("read {index}: {} bytes at {}\n", request.len, request.offset);
+        }
+        text
+    }
+
+    #[test]
+    fn golden_neighbours_are_read_together() {
+        golden("read/testdata/reads.txt", run);
     }
 }

@@ -250,3 +250,103 @@ impl<I: EntryIter> VisibleIter<I> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::entry::Slot;
+    use crate::base::golden::golden;
+    use crate::memtable::{Memtable, MemtableIter};
+    use std::sync::Arc;
+
+    /// Runs a case: `entries a9 a5x` are a put and a tombstone of the key `a`. `at 7 [b-d)` is a
+    /// reader at a sequence number within bounds; the result is its walk forward and backward.
+    /// Steps behind it, as in `at 7 seek=b next prev`, are taken instead.
+    fn run(lines: &[&str]) -> String {
+        let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
+        let mut text = String::new();
+        for line in lines {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["entries", ref entries @ ..] => entries.iter().for_each(|it| insert(&table, it)),
+                ["at", seqno, ref rest @ ..] => {
+                    let (bounds, steps): (Vec<&str>, _) =
+                        rest.iter().partition(|word| word.starts_with(['[', '(']));
+                    let bounds = bounds.first().map_or(Bounds::default(), |word| range(word));
+                    let (seqno, order) = (seqno.parse().expect(line), KeyOrder::Bytewise);
+                    let iter = VisibleIter::new(table.iter(), order, seqno, bounds);
+                    text += &if steps.is_empty() { walks(iter) } else { stepped(iter, &steps) };
+                }
+                _ => panic!("{line}"),
+            }
+        }
+        text
+    }
+
+    fn insert(table: &Arc<Memtable>, entry: &str) {
+        let seqno = entry[1..].trim_end_matches('x').parse().expect(entry);
+        let (kind, slot) = match entry.ends_with('x') {
+            true => (EntryKind::Delete, Slot::Delete),
+            false => (EntryKind::Put, Slot::Inline(entry.as_bytes())),
+        };
+        table.insert(&entry.as_bytes()[..1], Trailer::new(seqno, kind), slot);
+    }
+
+    fn range(word: &str) -> Bounds {
+        let (lower, upper) = word[1..word.len() - 1].split_once('-').expect(word);
+        let key = |key: &str| Some(key.as_bytes().to_vec()).filter(|key| !key.is_empty());
+        Bounds {
+            lower: key(lower),
+            upper: key(upper),
+            open_lower: word.starts_with('('),
+            closed_upper: word.ends_with(']'),
+        }
+    }
+
+    fn here(iter: &VisibleIter<MemtableIter>) -> String {
+        if !iter.valid() {
+            return "end".to_owned();
+        }
+        // The entry's value says which entry it is.
+        let entry = String::from_utf8_lossy(iter.payload()).into_owned();
+        let key = String::from_utf8_lossy(iter.user_key());
+        assert_eq!(entry, format!("{key}{}", iter.trailer().seqno()));
+        entry
+    }
+
+    fn walks(mut iter: VisibleIter<MemtableIter>) -> String {
+        let mut seen = Vec::new();
+        for forward in [true, false] {
+            if forward { iter.seek_to_first() } else { iter.seek_to_last() }.unwrap();
+            while iter.valid() {
+                seen.push(here(&iter));
+                if forward { iter.next() } else { iter.prev() }.unwrap();
+            }
+            seen.push(if forward { "end, back" } else { "end" }.to_owned());
+        }
+        seen.join(" ") + "\n"
+    }
+
+    fn stepped(mut iter: VisibleIter<MemtableIter>, steps: &[&str]) -> String {
+        let mut seen = Vec::new();
+        for step in steps {
+            match step.split_once('=').unwrap_or((step, "")) {
+                ("first", _) => iter.seek_to_first(),
+                ("last", _) => iter.seek_to_last(),
+                ("seek", key) => iter.seek(key.as_bytes()),
+                ("before", key) => iter.seek_for_prev(key.as_bytes()),
+                ("next", _) => iter.next(),
+                ("prev", _) => iter.prev(),
+                _ => panic!("{step}"),
+            }
+            .unwrap();
+            seen.push(format!("{step} {}", here(&iter)));
+        }
+        seen.join(", ") + "\n"
+    }
+
+    #[test]
+    fn i06_golden_what_a_reader_sees() {
+        golden("read/testdata/visible.txt", run);
+    }
+}

@@ -22,6 +22,11 @@ fn golden_manual_ranges() {
 }
 
 #[test]
+fn golden_tables_whose_values_are_reorganized() {
+    run_file("reorganize.txt");
+}
+
+#[test]
 fn golden_stale_tables() {
     run_file("stale.txt");
 }

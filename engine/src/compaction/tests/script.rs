@@ -6,7 +6,8 @@
 //! - `behind L1 c`: the next job of L1 starts behind the key `c`.
 //! - `running L1 5`: a job owns this table and those below it; `running L0`, one that owns L0;
 //!   `elsewhere L1 a-z`, one of another keyspace.
-//! - `pick`, `stale ...`, `range L1 b-d [in-place]`: the decision that is asked for.
+//! - `pick`, `stale ...`, `range L1 b-d [in-place]`, `reorganize L1 b-d segment=1M [after=c]`: the
+//!   decision that is asked for.
 
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
@@ -16,6 +17,7 @@ use crate::cache::{BlockCache, OpenFiles};
 use crate::compaction::picker::{
     CompactionCursors, Pick, RunningCompactions, pick, pick_level0, pick_range, pick_table, scores,
 };
+use crate::compaction::reorganize;
 use crate::compaction::stale::{self, StaleFacts};
 use crate::table::{SegmentUse, Summary, TableMeta};
 use crate::version::files::{TableContext, TableHandle};
@@ -148,14 +150,24 @@ fn decide(facts: &Facts, words: &[&str]) -> String {
             plan(pick, &facts.options)
         }
         ["range", at, keys, ref how @ ..] => {
-            let (low, high) = keys.split_once('-').expect(keys);
-            let range = [low, high].map(|key| Some(key.as_bytes()).filter(|key| !key.is_empty()));
-            let pick = pick_range(levels, level(at), (range[0], range[1]), how == ["in-place"]);
+            let pick = pick_range(levels, level(at), range(keys), how == ["in-place"]);
             plan(pick, &facts.options)
+        }
+        ["reorganize", at, keys, segment, ref after @ ..] => {
+            let after = after.first().map(|word| pair(word).1.as_bytes());
+            let bytes = number(pair(segment).1);
+            tables(reorganize::pick(levels, level(at), after, range(keys), bytes))
         }
         ["stale", ref more @ ..] => plan(stale_pick(facts, more), &facts.options),
         _ => panic!("{words:?}"),
     }
+}
+
+/// Parses a range of keys like `b-d`; it is open where a key is missing.
+fn range(keys: &str) -> (Option<&[u8]>, Option<&[u8]>) {
+    let (low, high) = keys.split_once('-').expect(keys);
+    let [low, high] = [low, high].map(|key| Some(key.as_bytes()).filter(|key| !key.is_empty()));
+    (low, high)
 }
 
 fn stale_pick(facts: &Facts, words: &[&str]) -> Option<Pick> {
@@ -172,6 +184,13 @@ fn stale_pick(facts: &Facts, words: &[&str]) -> Option<Pick> {
 
 /// Describes a decision: `L1 to L2: 5 with 8 9`.
 fn plan(pick: Option<Pick>, options: &KeyspaceOptions) -> String {
+    let is_move = pick.as_ref().is_some_and(|pick| pick.is_move(options.table_bytes));
+    let text = tables(pick);
+    if is_move { text.replace('\n', ", a move\n") } else { text }
+}
+
+/// Describes the tables of a pick.
+fn tables(pick: Option<Pick>) -> String {
     let Some(pick) = pick else {
         return "nothing\n".to_owned();
     };
@@ -182,6 +201,5 @@ fn plan(pick: Option<Pick>, options: &KeyspaceOptions) -> String {
     if !pick.below.is_empty() {
         text += &format!(" with{}", ids(&pick.below));
     }
-    text += if pick.is_move(options.table_bytes) { ", a move\n" } else { "\n" };
-    text
+    text + "\n"
 }
