@@ -1,6 +1,6 @@
 //! Opens databases and keyspaces for all commands, so that every command treats a path alike.
 
-use crate::place::{self, Place};
+use crate::place::{self, PathKind};
 use cleavedb::{Db, ErrorKind, GcOptions, Keyspace, Options, Result};
 use std::path::Path;
 
@@ -16,7 +16,7 @@ pub(crate) fn to_change(path: &Path) -> Result<Db> {
 
 fn existing(path: &Path, options: Options) -> Result<Db> {
     match place::look(path)? {
-        Place::Database => {
+        PathKind::Database => {
             let gc = last_gc_options(path);
             Db::builder(path).options(Options { create_if_missing: false, gc, ..options }).open()
         }
@@ -36,8 +36,8 @@ fn last_gc_options(path: &Path) -> GcOptions {
 /// something else is refused, because files of two owners in one directory get mixed up.
 pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
     match place::look(path)? {
-        place @ (Place::File | Place::Foreign(_)) => Err(place.refuse(path)),
-        Place::Database if options.gc == GcOptions::default() => existing(path, options),
+        place @ (PathKind::File | PathKind::Foreign(_)) => Err(place.refuse(path)),
+        PathKind::Database if options.gc == GcOptions::default() => existing(path, options),
         // The engine recognizes what a crash while it created a database may have left.
         _ => Db::builder(path).options(Options { create_if_missing: true, ..options }).open(),
     }

@@ -12,7 +12,7 @@ const MAGIC: &[u8; 8] = b"CLEAVEDB";
 
 /// The kinds of things at a path.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum PathKind {
     /// A directory with files of ours.
     Database,
     /// Nothing is there.
@@ -28,11 +28,11 @@ pub(crate) enum Place {
 }
 
 /// Finds out what is at `path`.
-pub(crate) fn look(path: &Path) -> Result<Place> {
+pub(crate) fn look(path: &Path) -> Result<PathKind> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Place::Missing),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(Place::File),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathKind::Missing),
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(PathKind::File),
         Err(error) => return Err(Error::io("look into this directory", path, error)),
     };
     let mut names = Vec::new();
@@ -42,12 +42,12 @@ pub(crate) fn look(path: &Path) -> Result<Place> {
     }
     names.sort();
     if names.iter().any(|name| is_ours(&path.join(name))) {
-        return Ok(Place::Database);
+        return Ok(PathKind::Database);
     }
     if let Some(store) = foreign(path, &names) {
-        return Ok(Place::Foreign(store));
+        return Ok(PathKind::Foreign(store));
     }
-    Ok(names.into_iter().next().map_or(Place::Empty, Place::Other))
+    Ok(names.into_iter().next().map_or(PathKind::Empty, PathKind::Other))
 }
 
 fn is_ours(file: &Path) -> bool {
@@ -107,34 +107,34 @@ fn on_disk(metadata: &fs::Metadata) -> u64 {
     metadata.len()
 }
 
-impl Place {
+impl PathKind {
     /// Returns the error that says that `path` is no database, and what to do.
     pub(crate) fn refuse(&self, path: &Path) -> Error {
         let (what, advice) = match self {
-            Place::Database => unreachable!("a database is not refused"),
-            Place::Missing => (
+            PathKind::Database => unreachable!("a database is not refused"),
+            PathKind::Missing => (
                 "there is no database: nothing exists at this path".to_string(),
                 "check the path; `cleave put` and `cleave load` create a database",
             ),
-            Place::Empty => (
+            PathKind::Empty => (
                 "there is no database: the directory is empty".to_string(),
                 "check the path; `cleave put` and `cleave load` create a database",
             ),
-            Place::File => (
+            PathKind::File => (
                 "this is a file, not the directory of a database".to_string(),
                 "give the directory; `cleave inspect FILE` prints one file of a database",
             ),
-            Place::Foreign(store) => (
+            PathKind::Foreign(store) => (
                 format!("this is a directory of {store}, not of CleaveDB"),
                 "dump it with that store's own tool and read the text with `cleave load`",
             ),
-            Place::Other(name) => (
+            PathKind::Other(name) => (
                 format!("there is no database: the directory holds other things, such as {name:?}"),
                 "give the directory of a database, or a new or empty one to create it",
             ),
         };
         let kind = match self {
-            Place::File | Place::Foreign(_) => ErrorKind::InvalidArgument,
+            PathKind::File | PathKind::Foreign(_) => ErrorKind::InvalidArgument,
             _ => ErrorKind::NotFound,
         };
         Error::new(kind, what).in_file(path).advise(advice)

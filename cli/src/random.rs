@@ -8,11 +8,11 @@ pub(crate) fn mix(x: u64) -> u64 {
 }
 
 /// A fast generator of random numbers, good enough for benchmarks.
-pub(crate) struct Random(u64);
+pub(crate) struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
-        Random(mix(seed ^ mix(stream.wrapping_add(1))))
+        SplitMix64(mix(seed ^ mix(stream.wrapping_add(1))))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn random_numbers_stay_below_their_end() {
-        let mut random = Random::new(1, 0);
+        let mut random = SplitMix64::new(1, 0);
         let seen: BTreeSet<u64> = (0..200).map(|_| random.below(10)).collect();
         assert_eq!(seen, (0..10).collect());
         let shares: Vec<f64> = (0..1000).map(|_| random.share()).collect();

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// One place that breaks a rule, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Finding {
+pub(crate) struct Violation {
     /// Path from the root of the repository.
     pub(crate) path: String,
     /// Counted from 1; 0 if the whole file is meant.
@@ -15,7 +15,7 @@ pub(crate) struct Finding {
     pub(crate) message: String,
 }
 
-impl fmt::Display for Finding {
+impl fmt::Display for Violation {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => write!(out, "{}: {}: {}", self.path, self.rule, self.message),
@@ -28,20 +28,20 @@ impl fmt::Display for Finding {
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     /// Each makes the run fail.
-    pub(crate) errors: Vec<Finding>,
+    pub(crate) errors: Vec<Violation>,
     /// Worth knowing; the run passes.
-    pub(crate) notes: Vec<Finding>,
+    pub(crate) notes: Vec<Violation>,
 }
 
 impl Report {
     /// Adds an error.
     pub(crate) fn error(&mut self, rule: &'static str, path: &str, line: usize, message: String) {
-        self.errors.push(Finding { path: path.to_owned(), line, rule, message });
+        self.errors.push(Violation { path: path.to_owned(), line, rule, message });
     }
 
     /// Adds a note.
     pub(crate) fn note(&mut self, rule: &'static str, path: &str, line: usize, message: String) {
-        self.notes.push(Finding { path: path.to_owned(), line, rule, message });
+        self.notes.push(Violation { path: path.to_owned(), line, rule, message });
     }
 
     /// Puts all in order of place, without repetitions.
@@ -64,7 +64,7 @@ mod tests {
         report.error("title", "a.md", 0, "add one".into());
         report.error("tabs", "b.rs", 3, "use spaces".into());
         report.sort();
-        let lines: Vec<_> = report.errors.iter().map(Finding::to_string).collect();
+        let lines: Vec<_> = report.errors.iter().map(Violation::to_string).collect();
         assert_eq!(lines, ["a.md: title: add one", "b.rs:3: tabs: use spaces"]);
     }
 }

@@ -18,9 +18,9 @@ pub(crate) struct RustFile<'a> {
     /// Its items; none if it cannot be parsed.
     pub(crate) syntax: syn::File,
     /// Its code in one row, that in macros too.
-    pub(crate) tokens: Vec<Piece<'a>>,
+    pub(crate) tokens: Vec<SourceText<'a>>,
     /// The lines of its comments, those of documentation too.
-    pub(crate) comments: Vec<Piece<'a>>,
+    pub(crate) comments: Vec<SourceText<'a>>,
     /// Line and reason if it cannot be parsed.
     pub(crate) broken: Option<(usize, String)>,
     /// True if a crate has it as a module.
@@ -30,7 +30,7 @@ pub(crate) struct RustFile<'a> {
 
 /// A token (a group is its two brackets and what is between them), or one line of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Piece<'a> {
+pub(crate) struct SourceText<'a> {
     /// As it is written.
     pub(crate) text: &'a str,
     /// Counted from 1.
@@ -79,15 +79,15 @@ impl<'a> RustFile<'a> {
     }
 
     /// The tokens that are not test code.
-    pub(crate) fn production(&self) -> Vec<Piece<'a>> {
+    pub(crate) fn production(&self) -> Vec<SourceText<'a>> {
         self.tokens.iter().filter(|token| !self.is_test_line(token.line)).copied().collect()
     }
 }
 
 /// Puts all tokens in one row. Documentation, which the parser turns into attributes, is left out.
-fn flatten<'a>(text: &'a str, stream: TokenStream, out: &mut Vec<Piece<'a>>) {
+fn flatten<'a>(text: &'a str, stream: TokenStream, out: &mut Vec<SourceText<'a>>) {
     for tree in stream {
-        let source = |span: proc_macro2::Span| Piece {
+        let source = |span: proc_macro2::Span| SourceText {
             text: &text[span.byte_range()],
             line: span.start().line,
         };
@@ -105,14 +105,14 @@ fn flatten<'a>(text: &'a str, stream: TokenStream, out: &mut Vec<Piece<'a>>) {
 }
 
 /// The lines between the tokens that are not blank.
-fn comments<'a>(text: &'a str, tokens: &[Piece<'a>]) -> Vec<Piece<'a>> {
+fn comments<'a>(text: &'a str, tokens: &[SourceText<'a>]) -> Vec<SourceText<'a>> {
     let (mut out, mut at, mut line) = (Vec::new(), 0, 1);
-    let end = Piece { text: &text[text.len()..], line: 0 };
+    let end = SourceText { text: &text[text.len()..], line: 0 };
     for token in tokens.iter().chain([&end]) {
         let start = token.text.as_ptr().addr() - text.as_ptr().addr();
         for (number, gap) in text[at..start].split('\n').enumerate() {
             if !gap.trim().is_empty() {
-                out.push(Piece { text: gap.trim(), line: line + number });
+                out.push(SourceText { text: gap.trim(), line: line + number });
             }
         }
         at = start + token.text.len();
@@ -199,13 +199,13 @@ mod tests {
         let text =
             "//! a\nuse b /* c\n /* d */ */ ::e;\n/// f\nconst G: &str = r#\"h // \"\n\"#; // i\n";
         let file = RustFile::new("x.rs", text);
-        let words = |pieces: &[Piece<'_>]| -> Vec<(String, usize)> {
+        let words = |pieces: &[SourceText<'_>]| -> Vec<(String, usize)> {
             pieces.iter().map(|piece| (piece.text.to_owned(), piece.line)).collect()
         };
         let expected = [("//! a", 1), ("/* c", 2), ("/* d */ */", 3), ("/// f", 4), ("// i", 6)];
         assert_eq!(words(&file.comments), expected.map(|(text, line)| (text.to_owned(), line)));
         let last = file.tokens.len() - 2;
-        assert_eq!(file.tokens[last], Piece { text: "r#\"h // \"\n\"#", line: 5 });
+        assert_eq!(file.tokens[last], SourceText { text: "r#\"h // \"\n\"#", line: 5 });
         assert_eq!(file.tokens[..3].iter().map(|token| token.text).collect::<String>(), "useb:");
     }
 

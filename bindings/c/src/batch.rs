@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// A batch as C holds it.
 #[derive(Default)]
-pub struct Batch {
+pub struct BatchHandle {
     /// Writing and iterating share this `Arc`, so that they need not hold the lock.
     operations: Mutex<Arc<Operations>>,
 }
@@ -93,7 +93,7 @@ impl Operations {
     }
 }
 
-impl Batch {
+impl BatchHandle {
     /// Returns the contents as of now.
     pub fn operations(&self) -> Arc<Operations> {
         self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -138,12 +138,12 @@ impl Batch {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_create() -> Handle<Batch> {
-    quiet(Handle::NULL, || Ok(Handle::new(Batch::default())))
+extern "C" fn leveldb_writebatch_create() -> Handle<BatchHandle> {
+    quiet(Handle::NULL, || Ok(Handle::new(BatchHandle::default())))
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_destroy(batch: Handle<Batch>) {
+extern "C" fn leveldb_writebatch_destroy(batch: Handle<BatchHandle>) {
     quiet((), || {
         batch.close();
         Ok(())
@@ -151,7 +151,7 @@ extern "C" fn leveldb_writebatch_destroy(batch: Handle<Batch>) {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_clear(batch: Handle<Batch>) {
+extern "C" fn leveldb_writebatch_clear(batch: Handle<BatchHandle>) {
     quiet((), || {
         batch.pin()?.change(|operations| {
             operations.list.clear();
@@ -164,7 +164,7 @@ extern "C" fn leveldb_writebatch_clear(batch: Handle<Batch>) {
 
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_put(
-    batch: Handle<Batch>,
+    batch: Handle<BatchHandle>,
     key: Bytes,
     klen: usize,
     val: Bytes,
@@ -177,7 +177,7 @@ extern "C" fn leveldb_writebatch_put(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_delete(batch: Handle<Batch>, key: Bytes, klen: usize) {
+extern "C" fn leveldb_writebatch_delete(batch: Handle<BatchHandle>, key: Bytes, klen: usize) {
     quiet((), || {
         batch.pin()?.add(None, key.key(klen), Ok(None));
         Ok(())
@@ -192,7 +192,7 @@ type OnDelete = extern "C-unwind" fn(CallbackState, *const c_char, usize);
 /// throws reaches the caller.
 #[unsafe(no_mangle)]
 extern "C-unwind" fn leveldb_writebatch_iterate(
-    batch: Handle<Batch>,
+    batch: Handle<BatchHandle>,
     state: CallbackState,
     put: Option<OnPut>,
     deleted: Option<OnDelete>,
@@ -212,7 +212,10 @@ extern "C-unwind" fn leveldb_writebatch_iterate(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn leveldb_writebatch_append(destination: Handle<Batch>, source: Handle<Batch>) {
+extern "C" fn leveldb_writebatch_append(
+    destination: Handle<BatchHandle>,
+    source: Handle<BatchHandle>,
+) {
     quiet((), || {
         let source = source.pin()?.operations();
         destination.pin()?.change(|operations| operations.append(&source));

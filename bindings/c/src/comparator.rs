@@ -26,7 +26,7 @@ pub struct ComparatorHandle {
 pub type Destructor = extern "C-unwind" fn(CallbackState);
 type Compare =
     extern "C-unwind" fn(CallbackState, *const c_char, usize, *const c_char, usize) -> c_int;
-pub type Name = extern "C-unwind" fn(CallbackState) -> *const c_char;
+pub type NameFunction = extern "C-unwind" fn(CallbackState) -> *const c_char;
 
 /// A comparator that consists of C functions.
 pub struct CComparator {
@@ -56,7 +56,7 @@ impl Drop for CComparator {
 }
 
 /// Calls C's function `name` and copies the result. Fails if the function or the result is null.
-pub fn name_of(state: CallbackState, name: Option<Name>) -> Result<String> {
+pub fn name_of(state: CallbackState, name: Option<NameFunction>) -> Result<String> {
     let name =
         name.ok_or_else(|| Error::invalid_argument("there is no function for the name"))?(state);
     if name.is_null() {
@@ -71,7 +71,7 @@ extern "C" fn leveldb_comparator_create(
     state: CallbackState,
     destructor: Option<Destructor>,
     compare: Option<Compare>,
-    name: Option<Name>,
+    name: Option<NameFunction>,
 ) -> Handle<ComparatorHandle> {
     quiet(Handle::NULL, || {
         let compare =

@@ -1,7 +1,7 @@
 //! Databases: open, close, and the calls on the keyspace `default`, which stands for LevelDB's
 //! only key space.
 
-use crate::batch::Batch;
+use crate::batch::BatchHandle;
 use crate::border::{Bytes, ErrPtr, Out, Text, copy_bytes};
 use crate::fork::OfProcess;
 use crate::guard::{quiet, telling};
@@ -109,7 +109,7 @@ extern "C" fn leveldb_delete(
 extern "C" fn leveldb_write(
     db: Handle<Database>,
     options: Handle<WriteSettings>,
-    batch: Handle<Batch>,
+    batch: Handle<BatchHandle>,
     errptr: ErrPtr,
 ) {
     telling(errptr, (), || {

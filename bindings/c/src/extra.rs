@@ -1,7 +1,7 @@
 //! CleaveDB's own calls, see `include/cleavedb/c.h`: keyspaces, reads of many keys at once, and
 //! maintenance and statistics that LevelDB does not have.
 
-use crate::batch::Batch;
+use crate::batch::BatchHandle;
 use crate::border::{Array, Bytes, ErrPtr, Out, Text, copy_bytes, copy_text};
 use crate::db::{Database, get};
 use crate::error;
@@ -189,7 +189,7 @@ extern "C" fn cleavedb_iter_seek_for_prev(iter: Handle<Iter>, key: Bytes, klen: 
 }
 
 fn add(
-    batch: Handle<Batch>,
+    batch: Handle<BatchHandle>,
     keyspace: Handle<KeyspaceHandle>,
     key: Result<&[u8]>,
     value: Result<Option<&[u8]>>,
@@ -206,7 +206,7 @@ fn add(
 
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_writebatch_put(
-    batch: Handle<Batch>,
+    batch: Handle<BatchHandle>,
     keyspace: Handle<KeyspaceHandle>,
     key: Bytes,
     klen: usize,
@@ -218,7 +218,7 @@ extern "C" fn cleavedb_writebatch_put(
 
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_writebatch_delete(
-    batch: Handle<Batch>,
+    batch: Handle<BatchHandle>,
     keyspace: Handle<KeyspaceHandle>,
     key: Bytes,
     klen: usize,

@@ -3,7 +3,9 @@
 use crate::border::Bytes;
 use crate::guard::quiet;
 use crate::handle::Handle;
-use crate::options::{CursorSettings, DbOptions, ReadSettings, WriteSettings, set, set_durability};
+use crate::options::{
+    DbOptions, IteratorSettings, ReadSettings, WriteSettings, set, set_durability,
+};
 use engine::{Codec, Durability, Error, Result, Separation};
 use std::ffi::c_int;
 use std::sync::PoisonError;
@@ -104,7 +106,7 @@ extern "C" fn cleavedb_options_set_segment_bytes(options: Handle<DbOptions>, byt
     });
 }
 
-fn change(options: Handle<ReadSettings>, change: impl FnOnce(&mut CursorSettings) -> Result<()>) {
+fn change(options: Handle<ReadSettings>, change: impl FnOnce(&mut IteratorSettings) -> Result<()>) {
     quiet((), || {
         let options = options.pin()?;
         change(&mut options.cursor.lock().unwrap_or_else(PoisonError::into_inner))

@@ -2,7 +2,7 @@
 //! that are functions of C.
 
 use crate::border::CallbackState;
-use crate::comparator::{Destructor, Name, name_of};
+use crate::comparator::{Destructor, NameFunction, name_of};
 use crate::guard::quiet;
 use crate::handle::Handle;
 use engine::{Error, FilterPolicy};
@@ -86,7 +86,7 @@ extern "C" fn leveldb_filterpolicy_create(
     destructor: Option<Destructor>,
     create_filter: Option<Create>,
     key_may_match: Option<MayMatch>,
-    name: Option<Name>,
+    name: Option<NameFunction>,
 ) -> Handle<FilterHandle> {
     quiet(Handle::NULL, || {
         let (Some(create), Some(may_match)) = (create_filter, key_may_match) else {

@@ -24,7 +24,7 @@
 //! Nothing here waits for another thread, not even taking and returning slots: a child made by
 //! fork has none of its parent's threads and would wait for ever.
 
-use crate::batch::Batch;
+use crate::batch::BatchHandle;
 use crate::cache::Cache;
 use crate::comparator::ComparatorHandle;
 use crate::db::Database;
@@ -93,7 +93,7 @@ kinds! {
     KeyspaceHandle: "the keyspace",
     SnapshotHandle: "the snapshot",
     Iter: "the iterator",
-    Batch: "the batch",
+    BatchHandle: "the batch",
     DbOptions: "the options",
     ReadSettings: "the read options",
     WriteSettings: "the write options",

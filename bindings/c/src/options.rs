@@ -289,7 +289,7 @@ pub struct ReadSettings {
     /// The number of a snapshot's handle, or zero. It is looked up by each read.
     snapshot: AtomicUsize,
     /// The settings that only cursors have.
-    pub cursor: Mutex<CursorSettings>,
+    pub cursor: Mutex<IteratorSettings>,
 }
 
 /// Bit: blocks that are read are not put into the cache.
@@ -303,7 +303,7 @@ impl Plain for ReadSettings {
 
 /// The settings of cursors that `cleavedb/c.h` adds.
 #[derive(Default, Clone)]
-pub struct CursorSettings {
+pub struct IteratorSettings {
     pub no_read_ahead: bool,
     pub lower: Option<Vec<u8>>,
     pub upper: Option<Vec<u8>>,

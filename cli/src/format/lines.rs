@@ -95,10 +95,10 @@ fn parse_pair(line: &[u8], decode: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<
     Ok(Record { key: decode(&line[..tab])?, value: decode(&line[tab + 1..])? })
 }
 
-type Object<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
+type JsonObject<'a> = BTreeMap<Cow<'a, str>, &'a RawValue>;
 
 fn parse_json(line: &[u8], fields: &Fields) -> Result<Record> {
-    let object: Object<'_> = serde_json::from_slice(line).map_err(|error| {
+    let object: JsonObject<'_> = serde_json::from_slice(line).map_err(|error| {
         // The parser gets one line at a time, so its own line number is of no use.
         let why = error.to_string().replace(" at line 1 column ", ", column ");
         Error::invalid_argument(format!("this is not a JSON object: {why}"))
@@ -122,11 +122,11 @@ fn parse_json(line: &[u8], fields: &Fields) -> Result<Record> {
 }
 
 /// Returns true for an object as `cleave dump` writes it.
-fn is_own(object: &Object<'_>) -> bool {
+fn is_own(object: &JsonObject<'_>) -> bool {
     object.len() == 2 && object.contains_key("key") && object.contains_key("value")
 }
 
-fn field<'a>(object: &Object<'a>, name: &str) -> Result<&'a RawValue> {
+fn field<'a>(object: &JsonObject<'a>, name: &str) -> Result<&'a RawValue> {
     object.get(name).copied().ok_or_else(|| {
         let names: Vec<&str> = object.keys().map(AsRef::as_ref).collect();
         Error::invalid_argument(format!("the object has no field {name:?}"))

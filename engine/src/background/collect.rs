@@ -138,14 +138,14 @@ impl Background {
     pub fn collect_now(&self) -> Result<MoveReport> {
         let state = self.state.lock();
         self.check_running(&state)?;
-        let by_hand = self.begin_by_hand(state);
+        let running = self.begin_foreground(state);
         let outcome = self.guarded(|| {
             let collected = self.place.collector.collect();
             self.drop_dead()?;
             self.purge()?;
             collected
         });
-        drop(by_hand);
+        drop(running);
         self.place.stall_controller.notify();
         Ok(outcome?)
     }

@@ -84,15 +84,15 @@ struct BackgroundState {
     /// Number of running jobs on the background's own threads.
     jobs: usize,
     /// Number of running jobs on users' threads.
-    by_hand: usize,
+    foreground_jobs: usize,
 }
 
 /// A running job on a user's thread; `stop` waits until it is dropped.
-struct ByHand<'a>(&'a Background);
+struct ForegroundJob<'a>(&'a Background);
 
-impl Drop for ByHand<'_> {
+impl Drop for ForegroundJob<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().by_hand -= 1;
+        self.0.state.lock().foreground_jobs -= 1;
         self.0.changed.notify_all();
     }
 }
@@ -508,19 +508,19 @@ impl Background {
             }
             state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
         };
-        let by_hand = self.begin_by_hand(state);
+        let running = self.begin_foreground(state);
         let work = BackgroundWork::Compact(claimed);
         let outcome = self.run_guarded(&work);
         self.release(work, &mut self.state.lock());
-        drop(by_hand);
+        drop(running);
         self.place.stall_controller.notify();
         Ok(outcome?)
     }
 
     /// Counts a job on the caller's thread until the result is dropped.
-    fn begin_by_hand(&self, mut state: MutexGuard<'_, BackgroundState>) -> ByHand<'_> {
-        state.by_hand += 1;
-        ByHand(self)
+    fn begin_foreground(&self, mut state: MutexGuard<'_, BackgroundState>) -> ForegroundJob<'_> {
+        state.foreground_jobs += 1;
+        ForegroundJob(self)
     }
 
     /// Stops all threads. A running job, here or on a user's thread, ends early and leaves nothing.
@@ -539,7 +539,7 @@ impl Background {
         // The jobs of our own threads ended with the threads, even if a panic kept them from being
         // counted down; only users' threads are left to wait for.
         let mut state = self.state.lock();
-        while state.by_hand > 0 {
+        while state.foreground_jobs > 0 {
             state = self.changed.wait(state);
         }
     }

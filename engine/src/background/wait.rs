@@ -34,7 +34,7 @@ impl Background {
         let mut state = self.state.lock();
         loop {
             self.check_running(&state)?;
-            if state.jobs + state.by_hand == 0 && !self.is_due(&mut state) {
+            if state.jobs + state.foreground_jobs == 0 && !self.is_due(&mut state) {
                 return Ok(());
             }
             if let Some(error) = state.error.as_ref().or(state.gc_error.as_ref()) {

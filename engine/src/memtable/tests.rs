@@ -20,9 +20,9 @@ impl Comparator for Odd {
     }
 }
 
-struct Random(u64);
+struct Lcg(u64);
 
-impl Random {
+impl Lcg {
     fn below(&mut self, limit: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         (self.0 >> 33) % limit
@@ -64,7 +64,7 @@ impl Owned {
         }
     }
 
-    fn draw(random: &mut Random) -> Owned {
+    fn draw(random: &mut Lcg) -> Owned {
         match random.below(4) {
             0 => Owned::Delete,
             1 => Owned::Inline(vec![]),
@@ -85,7 +85,7 @@ struct Pair {
 }
 
 fn filled(order: KeyOrder, count: u64, seed: u64) -> Pair {
-    let mut random = Random(seed);
+    let mut random = Lcg(seed);
     let table = Arc::new(Memtable::new(order.clone()));
     let mut entries = Vec::new();
     for i in 0..count {
@@ -140,7 +140,7 @@ fn iterates_in_order_both_ways() {
 fn seeks_like_the_model() {
     for order in orders() {
         let Pair { table, entries } = filled(order.clone(), 3000, 2);
-        let mut random = Random(3);
+        let mut random = Lcg(3);
         let mut iter = table.iter();
         for round in 0..6000 {
             let (mut key, mut trailer) = (random.key(), Trailer::seek(random.below(1_100_000)));
@@ -169,7 +169,7 @@ fn gets_the_newest_entry_at_or_below_a_sequence_number() {
             model.entry(key).or_default().insert(trailer.seqno(), payload);
         }
         assert!(model.values().any(|versions| versions.len() > 20));
-        let mut random = Random(5);
+        let mut random = Lcg(5);
         for _ in 0..20_000 {
             let key = random.key();
             let seqno = [random.below(1_100_000), MAX_SEQNO][random.below(2) as usize];

@@ -16,17 +16,17 @@ const FREED: SegmentId = SegmentId(3);
 /// A move: old offset, target, new offset, length.
 type Move = (u64, SegmentId, u64, u32);
 
-struct Place {
+struct RelocationDir {
     fs: Arc<MemoryFs>,
     files: Arc<OpenFiles>,
     cache: Arc<BlockCache>,
 }
 
-impl Place {
+impl RelocationDir {
     fn new() -> Self {
         let fs = Arc::new(MemoryFs::default());
         let files = Arc::new(OpenFiles::new(fs.clone(), 10));
-        Place { fs, files, cache: Arc::new(BlockCache::new(32 << 20)) }
+        RelocationDir { fs, files, cache: Arc::new(BlockCache::new(32 << 20)) }
     }
 
     fn path(id: u64) -> PathBuf {
@@ -126,7 +126,7 @@ fn moves(count: u64) -> Vec<Move> {
 
 #[test]
 fn what_was_moved_is_found_and_nothing_else() {
-    let place = Place::new();
+    let place = RelocationDir::new();
     for (id, count) in [(7, 1), (8, 2), (9, 400), (10, 100_000)] {
         let moves = moves(count);
         let meta = place.write(id, &moves);
@@ -142,8 +142,8 @@ fn what_was_moved_is_found_and_nothing_else() {
             assert_eq!(table.find(pair[1].0 - 1).unwrap(), None, "between two moves");
         }
         let read = RelocationMeta::read(
-            &*place.fs.open(&Place::path(id)).unwrap(),
-            &Place::path(id),
+            &*place.fs.open(&RelocationDir::path(id)).unwrap(),
+            &RelocationDir::path(id),
             DATABASE,
             RelocationId(id),
         );
@@ -155,7 +155,7 @@ fn what_was_moved_is_found_and_nothing_else() {
 
 #[test]
 fn blocks_are_read_once_and_walks_leave_no_trace() {
-    let place = Place::new();
+    let place = RelocationDir::new();
     let moves = moves(2000);
     let table = place.open(&place.write(7, &moves)).unwrap();
     table.for_each(|_, _, _, _| Ok(())).unwrap();
@@ -172,7 +172,7 @@ fn blocks_are_read_once_and_walks_leave_no_trace() {
 
 #[test]
 fn the_largest_numbers_fit() {
-    let place = Place::new();
+    let place = RelocationDir::new();
     let last = u64::MAX - u64::from(u32::MAX);
     let extreme = |old| (old, SegmentId(MAX_ID), last, u32::MAX);
     let moves = [extreme(0), extreme(1 << 40), extreme(last)];
@@ -184,7 +184,7 @@ fn the_largest_numbers_fit() {
 #[test]
 #[should_panic(expected = "in order")]
 fn moves_out_of_order_are_refused() {
-    let place = Place::new();
+    let place = RelocationDir::new();
     let mut writer = place.writer(7);
     writer.add(100, SegmentId(9), 88, 50).unwrap();
     writer.add(149, SegmentId(9), 138, 50).unwrap();
@@ -192,7 +192,7 @@ fn moves_out_of_order_are_refused() {
 
 #[test]
 fn i07_every_bit_flip_and_every_cut_is_noticed() {
-    let mut place = Place::new();
+    let mut place = RelocationDir::new();
     let moves = moves(600);
     let meta = place.write(7, &moves);
     let good = place.bytes(7);
@@ -206,7 +206,7 @@ fn i07_every_bit_flip_and_every_cut_is_noticed() {
             matches!(error.kind(), ErrorKind::Corruption | ErrorKind::Unsupported),
             "bit {bit}: {error}"
         );
-        assert_eq!(error.file(), Some(&*Place::path(7)), "{error}");
+        assert_eq!(error.file(), Some(&*RelocationDir::path(7)), "{error}");
     }
     for len in 0..good.len() {
         place.replace(7, good[..len].to_vec());
@@ -220,7 +220,7 @@ fn i07_every_bit_flip_and_every_cut_is_noticed() {
 
 #[test]
 fn i07_a_flip_in_one_block_costs_the_others_nothing() {
-    let mut place = Place::new();
+    let mut place = RelocationDir::new();
     let moves = moves(2000);
     let meta = place.write(7, &moves);
     let mut bad = place.bytes(7);
@@ -245,7 +245,7 @@ fn i07_a_flip_in_one_block_costs_the_others_nothing() {
 
 #[test]
 fn a_file_in_the_place_of_another_is_refused() {
-    let mut place = Place::new();
+    let mut place = RelocationDir::new();
     let (here, there) = (moves(50), moves(51));
     let meta = place.write(7, &here);
     assert!(place.open_of(DATABASE + 1, &meta).is_err());
@@ -269,7 +269,7 @@ fn a_file_in_the_place_of_another_is_refused() {
 
 #[test]
 fn metas_round_trip_and_contradictions_are_corruption() {
-    let place = Place::new();
+    let place = RelocationDir::new();
     let meta = place.write(300, &moves(700));
     for meta in [(*meta).clone(), RelocationMeta::empty(SegmentId(1 << 40))] {
         let mut out = Vec::new();

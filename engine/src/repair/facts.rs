@@ -39,7 +39,7 @@ pub struct KnownKeyspace {
 
 /// The facts that were found.
 #[derive(Default)]
-pub struct Facts {
+pub struct RepairFacts {
     pub database: u64,
     pub keyspaces: BTreeMap<KeyspaceId, KnownKeyspace>,
     /// Keyspaces that an edit dropped; their records are no loss.
@@ -64,16 +64,16 @@ pub struct Facts {
     pub files: Vec<(FileName, PathBuf)>,
 }
 
-impl Facts {
+impl RepairFacts {
     /// Reads everything but the data.
     pub fn gather(
         env: &Env,
         dir: &Path,
         comparators: &Comparators,
         options: &KeyspaceOptions,
-    ) -> Result<Facts> {
+    ) -> Result<RepairFacts> {
         let (comparators, settings) = (comparators.clone(), options.to_text());
-        let mut facts = Facts { comparators, settings, ..Facts::default() };
+        let mut facts = RepairFacts { comparators, settings, ..RepairFacts::default() };
         for path in env.fs.list(dir).doing("list", dir)? {
             let path = dir.join(path.file_name().unwrap_or_default());
             let named = names::parse(&path);

@@ -31,7 +31,7 @@ use crate::env::fs::NameKind;
 use crate::recovery::comparators::Comparators;
 use crate::table::FilterPolicy;
 use crate::version::settings::KeyspaceOptions;
-use facts::Facts;
+use facts::RepairFacts;
 use rebuild::Rebuild;
 use std::path::Path;
 use std::sync::Arc;
@@ -96,7 +96,7 @@ impl Salvage<'_> {
     /// was found and what is lost.
     pub fn run(&self, report: &mut RepairReport) -> Result<()> {
         check_lost(self.env, &self.dir.join(LOST))?;
-        let facts = Facts::gather(self.env, self.dir, self.comparators, self.keyspace)?;
+        let facts = RepairFacts::gather(self.env, self.dir, self.comparators, self.keyspace)?;
         Rebuild::new(self, facts).run(report)
     }
 }

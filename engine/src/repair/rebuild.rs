@@ -12,7 +12,7 @@ use crate::env::fs::File;
 use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
 use crate::recovery::comparators::Comparators;
-use crate::repair::facts::Facts;
+use crate::repair::facts::RepairFacts;
 use crate::repair::sources::{
     KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order,
 };
@@ -39,7 +39,7 @@ const OPEN_FILES: usize = 64;
 pub struct Rebuild<'a> {
     env: &'a Env,
     comparators: &'a Comparators,
-    facts: Facts,
+    facts: RepairFacts,
     context: Arc<TableContext>,
     sources: BTreeMap<KeyspaceId, KeyspaceSource>,
     values: ValueFinder,
@@ -52,7 +52,7 @@ type OpenTable = (TableWriter, PathBuf, Arc<dyn File>);
 
 impl<'a> Rebuild<'a> {
     /// Creates a repair with only the facts read.
-    pub fn new(salvage: &Salvage<'a>, facts: Facts) -> Self {
+    pub fn new(salvage: &Salvage<'a>, facts: RepairFacts) -> Self {
         let &Salvage { env, dir, comparators, filter_policy, .. } = salvage;
         let context = Arc::new(TableContext {
             dir: dir.to_path_buf(),

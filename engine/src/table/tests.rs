@@ -70,7 +70,7 @@ fn delete(key: &[u8], seqno: SeqNo) -> Entry {
 }
 
 /// A directory for tables, with what the tables share.
-struct Place {
+struct TableDir {
     fs: Arc<MemoryFs>,
     files: Arc<OpenFiles>,
     cache: Arc<BlockCache>,
@@ -78,10 +78,10 @@ struct Place {
     order: KeyOrder,
 }
 
-impl Place {
+impl TableDir {
     fn new(order: KeyOrder) -> Self {
         let fs = Arc::new(MemoryFs::default());
-        Place {
+        TableDir {
             files: Arc::new(OpenFiles::new(fs.clone(), 10)),
             fs,
             cache: Arc::new(BlockCache::new(32 << 20)),
@@ -206,7 +206,7 @@ fn what_is_written_comes_back() {
     entries.extend((0..500).map(|n| put(format!("q{n:05}").as_bytes(), 7, &rng.noise(n % 60))));
     for codec in [Codec::None, Codec::Lz4, Codec::Zstd] {
         for block_bytes in [1, 100, 4096, 1 << 20] {
-            let place = Place::new(KeyOrder::Bytewise);
+            let place = TableDir::new(KeyOrder::Bytewise);
             let table = place.table(1, settings(block_bytes, codec), &entries);
             check_all(&table, &entries);
             let summary = &table.meta.summary;
@@ -215,8 +215,8 @@ fn what_is_written_comes_back() {
             assert_eq!(summary.segments.values().map(|used| used.count).sum::<u64>(), 500);
             assert_eq!((summary.smallest_key(), summary.largest_key()), (&b""[..], &b"q00499"[..]));
             assert_eq!(table.blocks() == entries.len(), block_bytes == 1);
-            let file = place.files.get(&Place::path(1)).unwrap();
-            let properties = Properties::read(&*file, &Place::path(1), DATABASE, TableId(1));
+            let file = place.files.get(&TableDir::path(1)).unwrap();
+            let properties = Properties::read(&*file, &TableDir::path(1), DATABASE, TableId(1));
             assert_eq!(properties.unwrap().codec, codec);
         }
     }
@@ -225,19 +225,19 @@ fn what_is_written_comes_back() {
 /// The settings of random keys: few letters, each repeated. The more each letter is repeated, the
 /// longer the common prefixes are.
 #[derive(Clone, Copy)]
-struct Keys {
+struct KeyShape {
     letters: &'static [u8],
     repeat: usize,
 }
 
-impl Keys {
+impl KeyShape {
     fn draw(self, rng: &mut Rng, max: u64) -> Vec<u8> {
         let letters = rng.bytes_of(self.letters, max);
         letters.into_iter().flat_map(|letter| vec![letter; self.repeat]).collect()
     }
 }
 
-fn versions(rng: &mut Rng, count: usize, keys: Keys) -> Vec<Entry> {
+fn versions(rng: &mut Rng, count: usize, keys: KeyShape) -> Vec<Entry> {
     let mut all = std::collections::BTreeMap::new();
     for _ in 0..count {
         let key = keys.draw(rng, 7);
@@ -261,7 +261,7 @@ fn behind(order: &KeyOrder, entries: &[Entry], key: &[u8], trailer: Trailer) -> 
     entries.partition_point(|e| order.compare_entries((&e.0, e.1), (key, trailer)).is_lt())
 }
 
-fn wander(rng: &mut Rng, order: &KeyOrder, keys: Keys, iter: &mut TableIter, all: &[Entry]) {
+fn wander(rng: &mut Rng, order: &KeyOrder, keys: KeyShape, iter: &mut TableIter, all: &[Entry]) {
     let mut at = None;
     for _ in 0..300 {
         let key = keys.draw(rng, 8);
@@ -301,7 +301,7 @@ fn wander(rng: &mut Rng, order: &KeyOrder, keys: Keys, iter: &mut TableIter, all
     }
 }
 
-fn check_gets(rng: &mut Rng, table: &Table, keys: Keys, all: &[Entry]) {
+fn check_gets(rng: &mut Rng, table: &Table, keys: KeyShape, all: &[Entry]) {
     let order = &table.order;
     for n in 0..500 {
         let key = match n % 2 {
@@ -323,8 +323,8 @@ fn reads_like_a_sorted_map() {
     let mut rng = Rng::new(2);
     for round in 0..60 {
         let order = KeyOrder::Bytewise;
-        let place = Place::new(order.clone());
-        let keys = Keys { letters: b"ab\xff", repeat: [1, 5, 12][round % 3] };
+        let place = TableDir::new(order.clone());
+        let keys = KeyShape { letters: b"ab\xff", repeat: [1, 5, 12][round % 3] };
         let entries = versions(&mut rng, 1 + round * 3, keys);
         let block_bytes = [1, 30, 200, 4096][round % 4];
         let codec = [Codec::Lz4, Codec::None][round % 2];
@@ -355,17 +355,17 @@ fn a_comparator_orders_keys_and_says_which_are_equal() {
     let mut rng = Rng::new(3);
     let order = KeyOrder::Custom(Arc::new(Backward));
     for round in 0..40 {
-        let keys = Keys { letters: b"aAb", repeat: 1 };
+        let keys = KeyShape { letters: b"aAb", repeat: 1 };
         let mut entries = versions(&mut rng, 1 + round * 3, keys);
         entries.sort_by(|a, b| order.compare_entries((&a.0, a.1), (&b.0, b.1)));
         entries.dedup_by(|a, b| order.compare(&a.0, &b.0).is_eq() && a.1.seqno() == b.1.seqno());
-        let place = Place::new(order.clone());
+        let place = TableDir::new(order.clone());
         let table = place.table(1, settings([1, 60, 4096][round % 3], Codec::Lz4), &entries);
         check_all(&table, &entries);
         wander(&mut rng, &order, keys, &mut table.iter(true), &entries);
         check_gets(&mut rng, &table, keys, &entries);
         assert_eq!(place.stats.counts().filter_checks, 0, "no filter can know which are equal");
-        let bytewise = Place { order: KeyOrder::Bytewise, ..place };
+        let bytewise = TableDir { order: KeyOrder::Bytewise, ..place };
         let error = bytewise.open(&table.meta).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidOption);
         assert!(error.to_string().contains("test.Backward"), "{error}");
@@ -373,8 +373,8 @@ fn a_comparator_orders_keys_and_says_which_are_equal() {
 }
 
 /// Returns a small table of several blocks, in a place without a block cache.
-fn small() -> (Place, Arc<TableMeta>, Vec<Entry>) {
-    let mut place = Place::new(KeyOrder::Bytewise);
+fn small() -> (TableDir, Arc<TableMeta>, Vec<Entry>) {
+    let mut place = TableDir::new(KeyOrder::Bytewise);
     place.cache = Arc::new(BlockCache::new(0));
     let mut entries: Vec<_> = (0..12).map(|n| pointer(&[b'k', n], 5, u64::from(n % 2))).collect();
     entries.push(delete(b"m", 7));
@@ -393,9 +393,11 @@ fn i07_every_flipped_bit_is_noticed() {
             let mut bad = good.clone();
             bad[at] ^= 1 << bit;
             place.replace(1, bad);
-            let opened =
-                Place { cache: Arc::new(BlockCache::new(0)), ..Place::new(KeyOrder::Bytewise) };
-            let opened = Place { fs: place.fs.clone(), files: place.files.clone(), ..opened };
+            let opened = TableDir {
+                cache: Arc::new(BlockCache::new(0)),
+                ..TableDir::new(KeyOrder::Bytewise)
+            };
+            let opened = TableDir { fs: place.fs.clone(), files: place.files.clone(), ..opened };
             let error = match opened.open(&meta) {
                 Err(error) => error,
                 Ok(table) => {
@@ -410,7 +412,7 @@ fn i07_every_flipped_bit_is_noticed() {
                     error
                 }
             };
-            assert_eq!(error.file(), Some(&*Place::path(1)), "byte {at}: {error}");
+            assert_eq!(error.file(), Some(&*TableDir::path(1)), "byte {at}: {error}");
             let expected = [ErrorKind::Corruption, ErrorKind::Unsupported];
             assert!(expected.contains(&error.kind()), "byte {at}: {error}");
         }
@@ -427,7 +429,7 @@ fn i07_every_truncation_is_noticed() {
             let meta = Arc::new(TableMeta { bytes, ..(*meta).clone() });
             place.replace(1, good[..len].to_vec());
             let error = place.open(&meta).unwrap_err();
-            assert_eq!(error.file(), Some(&*Place::path(1)), "{len} bytes: {error}");
+            assert_eq!(error.file(), Some(&*TableDir::path(1)), "{len} bytes: {error}");
             assert_eq!(
                 error.message().contains("the manifest says"),
                 bytes != len as u64 || len < 104
@@ -563,7 +565,7 @@ impl Parts {
         let properties = add(&mut out, &properties.encode());
         let end = out.len() as u64;
         Footer { filter, index, properties }.encode(&mut out, seed, end);
-        let place = Place::new(order);
+        let place = TableDir::new(order);
         let meta = TableMeta { id, bytes: out.len() as u64, summary };
         place.replace(1, out);
         place.open(&Arc::new(meta))?.verify(|_, _, _| Ok(()))
@@ -573,7 +575,10 @@ impl Parts {
         let mut parts = Parts::new();
         spoil(&mut parts);
         let error = parts.verify().unwrap_err();
-        assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(&*Place::path(1))));
+        assert_eq!(
+            (error.kind(), error.file()),
+            (ErrorKind::Corruption, Some(&*TableDir::path(1)))
+        );
         assert!(error.offset().is_some(), "{error}");
         error.message().to_string()
     }
@@ -626,7 +631,7 @@ fn numbered(count: u64, value_bytes: usize) -> Vec<Entry> {
 
 #[test]
 fn files_are_written_in_large_pieces() {
-    let place = Place::new(KeyOrder::Bytewise);
+    let place = TableDir::new(KeyOrder::Bytewise);
     let entries = numbered(40_000, 100);
     let mut writer = place.writer(1, settings(4096, Codec::None));
     for (key, trailer, payload) in &entries {
@@ -637,20 +642,20 @@ fn files_are_written_in_large_pieces() {
     assert_eq!(meta.summary.entries, 40_000);
     assert_eq!(place.bytes(1).len() as u64, meta.bytes);
     assert!(meta.bytes.abs_diff(estimate) < 1000, "{estimate} for {}", meta.bytes);
-    let writes = place.fs.file(&Place::path(1)).writes.lock().unwrap().clone();
+    let writes = place.fs.file(&TableDir::path(1)).writes.lock().unwrap().clone();
     let (last, rest) = writes.split_last().unwrap();
     assert!(rest.iter().all(|len| (256 << 10..=1 << 20).contains(len)), "{rest:?}");
     assert!(rest.len() >= 5 && *last <= 1 << 20);
     // An entry larger than the largest write is written in pieces too.
     place.write(2, settings(4096, Codec::None), &[put(b"k", 1, &vec![1; 5 << 20])]);
     assert!(
-        place.fs.file(&Place::path(2)).writes.lock().unwrap().iter().all(|&len| len <= 1 << 20)
+        place.fs.file(&TableDir::path(2)).writes.lock().unwrap().iter().all(|&len| len <= 1 << 20)
     );
 }
 
 #[test]
 fn passes_read_ahead_and_leave_the_cache_alone() {
-    let place = Place::new(KeyOrder::Bytewise);
+    let place = TableDir::new(KeyOrder::Bytewise);
     let entries = numbered(40_000, 100);
     let table = place.table(1, settings(4096, Codec::None), &entries);
     let data = table.data_end;
@@ -676,7 +681,7 @@ fn passes_read_ahead_and_leave_the_cache_alone() {
 
 #[test]
 fn a_point_read_costs_one_block_or_none() {
-    let place = Place::new(KeyOrder::Bytewise);
+    let place = TableDir::new(KeyOrder::Bytewise);
     let entries = numbered(10_000, 20);
     let table = place.table(1, TableSettings::default(), &entries);
     assert!(table.get(b"key00000007", 1, false, |_, _| ()).unwrap().is_some());
@@ -701,7 +706,7 @@ fn a_point_read_costs_one_block_or_none() {
 
 #[test]
 fn versions_of_a_key_count_once_in_the_filter() {
-    let place = Place::new(KeyOrder::Bytewise);
+    let place = TableDir::new(KeyOrder::Bytewise);
     let mut entries: Vec<_> = (0..1000).map(|n| put(b"a", 2000 - n, b"")).collect();
     entries.push(put(b"b", 1, b""));
     let table = place.table(1, settings(1 << 20, Codec::None), &entries);
@@ -714,7 +719,7 @@ fn versions_of_a_key_count_once_in_the_filter() {
 
 #[test]
 fn without_a_filter_every_key_may_be_there() {
-    let place = Place::new(KeyOrder::Bytewise);
+    let place = TableDir::new(KeyOrder::Bytewise);
     let bare = TableSettings { filter_bits_per_key: 0, ..TableSettings::default() };
     let entries = numbered(100, 10);
     let table = place.table(1, bare, &entries);
@@ -741,7 +746,7 @@ fn a_lost_file_is_named_and_an_iterator_survives_its_error() {
     assert_eq!((error.kind(), error.file()), (ErrorKind::Corruption, Some(table.path())));
     assert!(error.offset().is_some_and(|at| at >= 40) && !iter.valid());
     assert!(get(&table, b"m", 9).is_err());
-    place.files.remove(&Place::path(1)).unwrap();
+    place.files.remove(&TableDir::path(1)).unwrap();
     assert_eq!(get(&table, b"m", 9).unwrap_err().kind(), ErrorKind::Io);
     let mut pass = table.full_scan();
     assert!(pass.seek_to_first().is_err() && !pass.valid());
@@ -753,7 +758,7 @@ fn a_lost_file_is_named_and_an_iterator_survives_its_error() {
 #[test]
 #[should_panic(expected = "was added behind")]
 fn entries_out_of_order_are_a_bug() {
-    let place = Place::new(KeyOrder::Bytewise);
+    let place = TableDir::new(KeyOrder::Bytewise);
     let mut writer = place.writer(1, TableSettings::default());
     writer.add(b"k", Trailer::new(3, EntryKind::Put), b"").unwrap();
     writer.add(b"k", Trailer::new(4, EntryKind::Put), b"").unwrap();
@@ -761,7 +766,7 @@ fn entries_out_of_order_are_a_bug() {
 
 #[test]
 fn a_payload_that_is_no_pointer_is_refused_and_not_added() {
-    let (place, entries) = (Place::new(KeyOrder::Bytewise), numbered(2, 5));
+    let (place, entries) = (TableDir::new(KeyOrder::Bytewise), numbered(2, 5));
     let mut writer = place.writer(1, TableSettings::default());
     let add = |writer: &mut TableWriter, (key, trailer, payload): &Entry| {
         writer.add(key, *trailer, payload).unwrap();

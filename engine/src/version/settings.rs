@@ -80,7 +80,7 @@ impl Default for KeyspaceOptions {
 }
 
 /// A numeric setting and its allowed range.
-struct Range {
+struct SettingRange {
     name: &'static str,
     low: u64,
     high: u64,
@@ -88,43 +88,43 @@ struct Range {
     set: fn(&mut KeyspaceOptions, u64),
 }
 
-const RANGES: [Range; 6] = [
-    Range {
+const RANGES: [SettingRange; 6] = [
+    SettingRange {
         name: "block_bytes",
         low: 256,
         high: 1 << 20,
         get: |it| it.block_bytes as u64,
         set: |it, value| it.block_bytes = value as usize,
     },
-    Range {
+    SettingRange {
         name: "filter_bits_per_key",
         low: 0,
         high: 64,
         get: |it| it.filter_bits_per_key.into(),
         set: |it, value| it.filter_bits_per_key = value as u32,
     },
-    Range {
+    SettingRange {
         name: "table_bytes",
         low: 4 << 10,
         high: 4 << 30,
         get: |it| it.table_bytes,
         set: |it, value| it.table_bytes = value,
     },
-    Range {
+    SettingRange {
         name: "memtable_bytes",
         low: 4 << 10,
         high: 16 << 30,
         get: |it| it.memtable_bytes,
         set: |it, value| it.memtable_bytes = value,
     },
-    Range {
+    SettingRange {
         name: "level0_trigger",
         low: 1,
         high: 1000,
         get: |it| it.level0_trigger as u64,
         set: |it, value| it.level0_trigger = value as usize,
     },
-    Range {
+    SettingRange {
         name: "level_base_bytes",
         low: 4 << 10,
         high: 1 << 40,

@@ -25,12 +25,12 @@ const DATABASE: u64 = 7;
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
 /// A database directory in memory.
-struct Place {
+struct VersionDir {
     fs: Arc<MemoryFs>,
     tables: Arc<TableContext>,
 }
 
-impl Place {
+impl VersionDir {
     fn new() -> Self {
         let fs = Arc::new(MemoryFs::default());
         let tables = TableContext {
@@ -42,7 +42,7 @@ impl Place {
             purge: Arc::default(),
             filter_policy: None,
         };
-        Place { fs, tables: Arc::new(tables) }
+        VersionDir { fs, tables: Arc::new(tables) }
     }
 
     /// Returns the version after `changes`, and the result of the check of references.
@@ -130,7 +130,7 @@ fn remove_table(id: u64) -> Change {
 }
 
 /// Returns a version with segments 1 to 3, whose table 11 references segments 1 and 2.
-fn start(place: &Place) -> Version {
+fn start(place: &VersionDir) -> Version {
     let (order, settings, name) = (String::new(), String::new(), "default".to_owned());
     let mut changes = vec![Change::AddKeyspace { id: KEYSPACE, name, order, settings, flushed: 0 }];
     changes.extend([1, 2, 3].into_iter().flat_map(add_segment));
@@ -188,7 +188,7 @@ fn resolve(version: &Version, pointer: ValuePointer) -> Result<Resolved> {
 
 #[test]
 fn pointers_lead_through_relocations() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let version = start(&place);
     assert_eq!(lead(&version, pointer(1, 88)).unwrap(), Some((1, 88)));
     let moves = [(88, 4, 500, 100), (300, 3, 88, 100), (400, 4, 88, 70)];
@@ -211,7 +211,7 @@ fn pointers_lead_through_relocations() {
 
 #[test]
 fn i03_pointers_are_placed_together_as_one_by_one() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let version = start(&place);
     let to_three: Vec<_> = (0..3000)
         .map(|number| (88 + number * 200, 3, 88 + (number * 7 % 3000) * 100, 100))
@@ -245,7 +245,7 @@ fn i03_pointers_are_placed_together_as_one_by_one() {
 
 #[test]
 fn a_relocation_without_entries_has_no_file() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let version = place.good(&start(&place), vec![no_entries(2), remove_segment(2)]);
     assert_eq!(lead(&version, pointer(2, 88)).unwrap(), None);
     assert_eq!(version.relocations[&SegmentId(2)].path(), None);
@@ -257,7 +257,7 @@ fn a_relocation_without_entries_has_no_file() {
 
 #[test]
 fn i05_a_replaced_relocation_goes_with_its_last_reader() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let mut changes = vec![remove_segment(1), place.relocation(20, 1, &[(88, 2, 500, 100)])];
     let first = place.good(&start(&place), changes);
     changes = vec![remove_segment(2), place.relocation(21, 2, &[(500, 3, 88, 100)])];
@@ -279,7 +279,7 @@ fn i05_a_replaced_relocation_goes_with_its_last_reader() {
 
 #[test]
 fn i05_a_job_that_copies_pointers_keeps_no_segment() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let first = place.good(&start(&place), vec![]);
     let (places, mark) = (Places::of(&first), Arc::downgrade(&first.mark));
     assert!(places.are_plain());
@@ -300,7 +300,7 @@ fn i05_a_job_that_copies_pointers_keeps_no_segment() {
 
 #[test]
 fn i03_edits_that_leave_something_dangling_are_refused() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let version = start(&place);
     place.refused(&version, vec![add_table(12, &[1, 9])], "table 12 references segment 9");
     place.refused(&version, vec![remove_segment(1)], "segment 1 is still referenced");
@@ -320,7 +320,7 @@ fn i03_edits_that_leave_something_dangling_are_refused() {
 
 #[test]
 fn the_state_of_a_version_makes_the_same_version() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let holes: Holes = [(4096, 8192), (40_960, 4096)].into();
     let mut changes = vec![remove_segment(1), place.relocation(20, 1, &[(88, 3, 88, 100)])];
     changes.push(Change::Holes { segment: SegmentId(2), holes: holes.clone() });
@@ -335,7 +335,7 @@ fn the_state_of_a_version_makes_the_same_version() {
 
 #[test]
 fn holes_lie_within_a_sealed_segment() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let version = start(&place);
     let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
     let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };
@@ -350,7 +350,7 @@ fn holes_lie_within_a_sealed_segment() {
 
 #[test]
 fn replay_copies_no_map_however_many_edits_there_are() {
-    let place = Place::new();
+    let place = VersionDir::new();
     let mut version = start(&place);
     let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
     let builder = VersionBuilder { tables: &place.tables, comparator_of: &comparator_of };

@@ -2,7 +2,7 @@
 
 use crate::repo::Repo;
 use crate::report::Report;
-use crate::rust_file::{Piece, RustFile};
+use crate::rust_file::{RustFile, SourceText};
 
 const RULE: &str = "formats";
 const KINDS: &str = "engine/src/base/header.rs";
@@ -36,7 +36,7 @@ fn variants(syntax: &syn::File) -> Vec<(String, usize)> {
 }
 
 /// `FileKind::Table => b"TABL"` says that a table's letters are `TABL`.
-fn letters_of<'a>(tokens: &[Piece<'a>], variant: &str) -> Option<&'a str> {
+fn letters_of<'a>(tokens: &[SourceText<'a>], variant: &str) -> Option<&'a str> {
     tokens.windows(4).find_map(|four| match four {
         [name, equals, arrow, text] => {
             let is_arm = [name.text, equals.text, arrow.text] == [variant, "=", ">"];

@@ -46,13 +46,13 @@ pub(crate) fn check(repo: &Repo, files: &[RustFile<'_>], report: &mut Report) {
     }
 }
 
-struct Entry {
+struct ListedFunction {
     line: usize,
     length: usize,
     longest: usize,
 }
 
-fn listed(repo: &Repo, report: &mut Report) -> BTreeMap<(String, String), Entry> {
+fn listed(repo: &Repo, report: &mut Report) -> BTreeMap<(String, String), ListedFunction> {
     let mut out = BTreeMap::new();
     for (at, text) in repo.text(LIST).unwrap_or_default().lines().enumerate() {
         let (entry, reason) = text.split_once('#').unwrap_or((text, ""));
@@ -63,7 +63,7 @@ fn listed(repo: &Repo, report: &mut Report) -> BTreeMap<(String, String), Entry>
                 if !reason.trim().is_empty() && length.parse::<usize>().is_ok() =>
             {
                 let length = length.parse().unwrap_or(LIMIT);
-                let entry = Entry { line: at + 1, length, longest: 0 };
+                let entry = ListedFunction { line: at + 1, length, longest: 0 };
                 out.insert((path.to_string(), name.to_string()), entry);
             }
             _ => {

@@ -14,6 +14,7 @@ mod markdown;
 mod readings;
 mod removal;
 mod sizes;
+mod type_names;
 mod unsafe_code;
 mod words;
 
@@ -24,7 +25,7 @@ use crate::rust_file::RustFile;
 /// A rule: its name is the prefix of what it reports.
 type Rule = fn(&Repo, &[RustFile<'_>], &mut Report);
 
-const RULES: [Rule; 16] = [
+const RULES: [Rule; 17] = [
     floors::check,
     doors::check,
     readings::check,
@@ -32,6 +33,7 @@ const RULES: [Rule; 16] = [
     sizes::check,
     functions::check,
     columns::check,
+    type_names::check,
     headers::check,
     citations::check,
     formats::check,

@@ -11,7 +11,7 @@
 //!
 //! Pools are the same in every run, so a later run can verify a store that an earlier one filled.
 
-use crate::random::{Random, mix};
+use crate::random::{SplitMix64, mix};
 use std::sync::OnceLock;
 
 /// Bytes of a key.
@@ -103,7 +103,7 @@ fn hash(key: &[u8]) -> u64 {
 }
 
 fn make_pool(percent: u8) -> Vec<u8> {
-    let mut random = Random::new(POOL_SEED, u64::from(percent));
+    let mut random = SplitMix64::new(POOL_SEED, u64::from(percent));
     let fresh = (CHUNK * usize::from(percent) / 100).max(1);
     let mut pool = Vec::with_capacity(POOL_BYTES + CHUNK);
     while pool.len() < POOL_BYTES {

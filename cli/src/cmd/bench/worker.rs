@@ -5,7 +5,7 @@ use super::measure::BenchShared;
 use super::values::{KEY_BYTES, key};
 use super::workload::{Distribution, Workload};
 use super::zipf::Zipf;
-use crate::random::{Permutation, Random};
+use crate::random::{Permutation, SplitMix64};
 use cleavedb::{Cursor, Error, KeyRange, ReadOptions, Result, Value, WriteBatch};
 use hdrhistogram::Histogram;
 use std::ops::{ControlFlow, Range};
@@ -48,7 +48,7 @@ pub(super) struct Worker<'a> {
     workload: Workload,
     shared: &'a BenchShared,
     part: Range<u64>,
-    random: Random,
+    random: SplitMix64,
     order: Permutation,
     /// Draws the keys by Zipf's law; `None` if all keys are drawn alike.
     zipf: Option<Zipf>,
@@ -70,7 +70,7 @@ impl<'a> Worker<'a> {
             workload,
             shared,
             part,
-            random: Random::new(plan.load.seed, stream),
+            random: SplitMix64::new(plan.load.seed, stream),
             order: Permutation::new(plan.load.num, plan.load.seed),
             zipf: (plan.load.distribution == Distribution::Zipf).then(|| Zipf::new(plan.load.num)),
             tally: WorkerTally::new(),

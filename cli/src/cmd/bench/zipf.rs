@@ -7,7 +7,7 @@
 //! inversion, rounded, and accepted with the probability that gives the discrete law. Fewer than
 //! one in ten are drawn again.
 
-use crate::random::{Permutation, Random};
+use crate::random::{Permutation, SplitMix64};
 
 /// YCSB's exponent, so little below 1 that a few keys get a good part of all draws.
 const EXPONENT: f64 = 0.99;
@@ -38,12 +38,12 @@ impl Zipf {
     }
 
     /// Returns the next number.
-    pub(super) fn next(&self, random: &mut Random) -> u64 {
+    pub(super) fn next(&self, random: &mut SplitMix64) -> u64 {
         self.order.at(self.rank(random) - 1)
     }
 
     /// Returns the next rank, from 1 on.
-    fn rank(&self, random: &mut Random) -> u64 {
+    fn rank(&self, random: &mut SplitMix64) -> u64 {
         loop {
             let drawn = self.areas.0 + random.share() * (self.areas.1 - self.areas.0);
             let x = area_inverse(drawn);
@@ -77,7 +77,7 @@ mod tests {
 
     /// Returns how often each rank of `count` was drawn.
     fn drawn(count: u64) -> Vec<u64> {
-        let (zipf, mut random) = (Zipf::new(count), Random::new(5, count));
+        let (zipf, mut random) = (Zipf::new(count), SplitMix64::new(5, count));
         let mut counts = vec![0; count as usize];
         for _ in 0..DRAWS {
             counts[zipf.rank(&mut random) as usize - 1] += 1;
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn ranks_are_scrambled_over_all_numbers() {
-        let (zipf, mut random) = (Zipf::new(100), Random::new(5, 0));
+        let (zipf, mut random) = (Zipf::new(100), SplitMix64::new(5, 0));
         let seen: BTreeSet<u64> = (0..10_000).map(|_| zipf.next(&mut random)).collect();
         assert_eq!(seen, (0..100).collect());
         let often = Zipf::new(1 << 40).order.at(0);

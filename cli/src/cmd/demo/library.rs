@@ -2,7 +2,7 @@
 //! per word, against which everything read is compared in full.
 
 use super::words::Article;
-use crate::random::{Permutation, Random};
+use crate::random::{Permutation, SplitMix64};
 use cleavedb::{Error, Keyspace, Result};
 
 /// The articles and the revision that each has in the database.
@@ -44,7 +44,7 @@ impl Library {
 
     /// Gets `count` random words and compares each; returns the bytes.
     pub(super) fn read_random(&self, keyspace: &Keyspace, count: u64) -> Result<u64> {
-        let mut random = Random::new(2, 0);
+        let mut random = SplitMix64::new(2, 0);
         let mut bytes = 0;
         for _ in 0..count {
             let index = random.below(self.articles.len() as u64) as usize;

@@ -9,8 +9,8 @@ mod writer;
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop, render};
 use crate::output::Output;
-use crate::place::{self, Place};
-use crate::random::Random;
+use crate::place::{self, PathKind};
+use crate::random::SplitMix64;
 use crate::text::{human_bytes, human_count};
 use clap::Args;
 use cleavedb::{Db, Error, ErrorKind, Keyspace, Options, Result};
@@ -86,7 +86,7 @@ impl DemoWorkplace {
             return Ok(DemoWorkplace { dir: std::env::temp_dir().join(name), temporary: true });
         };
         match place::look(dir)? {
-            Place::Missing | Place::Empty => {}
+            PathKind::Missing | PathKind::Empty => {}
             _ => {
                 return Err(Error::already_exists("this directory is in use")
                     .in_file(dir)
@@ -199,7 +199,7 @@ fn kill_writers(
     results: &mut Results,
     out: &mut Output,
 ) -> Result<(), Stop> {
-    let mut random = Random::new(u64::from(std::process::id()), 1);
+    let mut random = SplitMix64::new(u64::from(std::process::id()), 1);
     let span = WRITES_BEFORE_KILL.end - WRITES_BEFORE_KILL.start;
     let mut verifying = DemoStep { name: "recover and verify", ..DemoStep::default() };
     for number in 0..KILLS {

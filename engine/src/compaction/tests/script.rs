@@ -33,7 +33,7 @@ pub fn run_file(name: &str) {
 }
 
 /// What a case says, but for the tables.
-struct Facts {
+struct PickerFacts {
     levels: Levels,
     options: KeyspaceOptions,
     busy: RunningCompactions,
@@ -43,7 +43,7 @@ struct Facts {
 fn run(lines: &[&str]) -> String {
     let context = context();
     let tables = lines.iter().filter_map(|line| table(line, &context));
-    let mut facts = Facts {
+    let mut facts = PickerFacts {
         levels: Levels::of(KeyOrder::Bytewise, tables),
         options: KeyspaceOptions::default(),
         busy: RunningCompactions::default(),
@@ -97,7 +97,7 @@ fn claim(busy: &mut RunningCompactions, keyspace: KeyspaceId, pick: &Pick) {
     assert!(busy.claim(keyspace, &KeyOrder::Bytewise, pick).is_some(), "running jobs conflict");
 }
 
-fn option(facts: &mut Facts, word: &str) {
+fn option(facts: &mut PickerFacts, word: &str) {
     match pair(word) {
         ("trigger", value) => facts.options.level0_trigger = number(value) as usize,
         ("base", value) => facts.options.level_base_bytes = number(value),
@@ -137,7 +137,7 @@ fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)
     Some((level, TableHandle::new(Arc::new(meta), KeyOrder::Bytewise, context.clone())))
 }
 
-fn decide(facts: &Facts, words: &[&str]) -> String {
+fn decide(facts: &PickerFacts, words: &[&str]) -> String {
     let levels = &facts.levels;
     match *words {
         ["scores"] => {
@@ -170,7 +170,7 @@ fn range(keys: &str) -> (Option<&[u8]>, Option<&[u8]>) {
     (low, high)
 }
 
-fn stale_pick(facts: &Facts, words: &[&str]) -> Option<Pick> {
+fn stale_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
     let value = |name| words.iter().map(|word| pair(word)).find(|it| it.0 == name).map(|it| it.1);
     let relocated = value("relocated").map(number);
     let known = StaleFacts {

@@ -8,7 +8,7 @@ use crate::{Db, ErrorKind, KeyspaceOptions, doc_dir};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-type Model = BTreeMap<Vec<u8>, Vec<u8>>;
+type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 pub(super) fn open(dir: &Path) -> Db {
     let keyspace = KeyspaceOptions { separation_threshold: 200, ..Default::default() };
@@ -23,9 +23,9 @@ pub(super) const HIDDEN: usize = 117;
 /// Creates a database of separated values; half of them hide an older version in a deeper level.
 /// Some segments hold such older versions only, some others as well. All segments with values are
 /// sealed and before the head.
-pub(super) fn fill(dir: &Path) -> (Db, Model) {
+pub(super) fn fill(dir: &Path) -> (Db, Contents) {
     let db = open(dir);
-    let mut model = Model::new();
+    let mut model = Contents::new();
     for (round, count) in [(b'a', 240u32), (b'b', 120)] {
         for n in (0..count).filter(|n| round == b'a' || n % 20 > 0 || *n >= 60) {
             let key = format!("{:03}", n * 77 % 240).into_bytes();
@@ -46,9 +46,9 @@ pub(super) fn fill(dir: &Path) -> (Db, Model) {
 }
 
 /// Reads everything in every way there is and compares it with the model.
-pub(super) fn expect(db: &Db, model: &Model) {
+pub(super) fn expect(db: &Db, model: &Contents) {
     let keys = db.default_keyspace();
-    let found: Model =
+    let found: Contents =
         keys.iter().map(Result::unwrap).map(|(k, v)| (k.to_vec(), v.to_vec())).collect();
     assert_eq!(found, *model);
     let mut cursor = keys.cursor().unwrap();

@@ -7,14 +7,14 @@ use super::{Env, OsSettings};
 use std::path::{Path, PathBuf};
 
 /// A separate directory for a test; removed when dropped.
-struct Directory(PathBuf);
+struct ScratchDir(PathBuf);
 
-impl Directory {
-    fn new() -> Directory {
+impl ScratchDir {
+    fn new() -> ScratchDir {
         let unique = Env::os(&OsSettings::default()).random.next_u64();
         let path = std::env::temp_dir().join(format!("cleavedb-env-{unique:016x}"));
         std::fs::create_dir(&path).unwrap();
-        Directory(path)
+        ScratchDir(path)
     }
 
     fn path(&self) -> &Path {
@@ -22,7 +22,7 @@ impl Directory {
     }
 }
 
-impl Drop for Directory {
+impl Drop for ScratchDir {
     fn drop(&mut self) {
         std::fs::remove_dir_all(&self.0).unwrap();
     }

@@ -1,6 +1,6 @@
 //! Tests of the real file system.
 
-use super::Directory;
+use super::ScratchDir;
 use crate::env::fs::{AccessPattern, File, Fs, Hold};
 use crate::env::{Env, OsSettings};
 use std::io;
@@ -14,7 +14,7 @@ fn os() -> Arc<dyn Fs> {
 
 #[test]
 fn what_is_written_is_read_back() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let path = directory.path().join("a");
     let file = fs.create(&path).unwrap();
     file.write_at(b"hello world", 0).unwrap();
@@ -41,7 +41,7 @@ fn what_is_written_is_read_back() {
 
 #[test]
 fn files_are_for_their_owner_only() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let inner = directory.path().join("b/c");
     fs.create_dir_all(&inner).unwrap();
     fs.create_dir_all(&inner).unwrap();
@@ -53,7 +53,7 @@ fn files_are_for_their_owner_only() {
 
 #[test]
 fn names_come_and_go() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let path = |name: &str| directory.path().join(name);
     fs.create(&path("b")).unwrap();
     fs.create(&path("a")).unwrap().write_at(b"a", 0).unwrap();
@@ -74,7 +74,7 @@ fn names_come_and_go() {
 
 #[test]
 fn a_hole_frees_space_and_reads_as_zeroes() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let file = fs.create(&directory.path().join("a")).unwrap();
     file.write_at(&vec![7; 1 << 20], 0).unwrap();
     file.sync().unwrap();
@@ -101,7 +101,7 @@ fn a_hole_frees_space_and_reads_as_zeroes() {
 /// The two operations now exclude each other.
 #[test]
 fn a_file_can_be_cut_while_it_is_prepared_for_appends() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let file = fs.create(&directory.path().join("a")).unwrap();
     std::thread::scope(|scope| {
         let repeat = |work: fn(&dyn File)| {
@@ -122,7 +122,7 @@ fn a_file_can_be_cut_while_it_is_prepared_for_appends() {
 
 #[test]
 fn a_second_lock_is_refused_and_told_who_holds_it() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let path = directory.path().join("LOCK");
     let lock = fs.lock(&path, Hold::Alone, "1234 cleave open db").unwrap();
     let link = directory.path().join("elsewhere");
@@ -140,7 +140,7 @@ fn a_second_lock_is_refused_and_told_who_holds_it() {
 
 #[test]
 fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let path = directory.path().join("LOCK");
     let first = fs.lock(&path, Hold::Shared, "first").unwrap();
     let second = fs.lock(&path, Hold::Shared, "second").unwrap();
@@ -166,7 +166,7 @@ fn a_lock_may_be_shared_and_is_free_when_the_last_let_go() {
 
 #[test]
 fn a_lock_held_through_another_descriptor_is_respected() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let path = directory.path().join("LOCK");
     std::fs::write(&path, "CleaveDB lock, held by another\u{1b}process").unwrap();
     let other = std::fs::File::open(&path).unwrap();
@@ -184,7 +184,7 @@ fn a_lock_held_through_another_descriptor_is_respected() {
 fn links_are_not_written_through_and_only_files_are_opened() {
     use crate::env::fs::NameKind;
     use rustix::fs::{CWD, FileType, Mode, mknodat};
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let [file, link, pipe, sub] =
         ["file", "link", "pipe", "sub"].map(|name| directory.path().join(name));
     std::fs::write(&file, "precious").unwrap();
@@ -205,7 +205,7 @@ fn links_are_not_written_through_and_only_files_are_opened() {
 
 #[test]
 fn an_open_directory_is_the_one_that_was_opened() {
-    let (directory, fs) = (Directory::new(), os());
+    let (directory, fs) = (ScratchDir::new(), os());
     let [sub, link, other, file] =
         ["sub", "link", "other", "file"].map(|name| directory.path().join(name));
     fs.create_dir(&sub).unwrap();

@@ -1,6 +1,6 @@
 //! Parallel reads: every way of reading behaves the same.
 
-use super::Directory;
+use super::ScratchDir;
 use crate::env::batch_read::{BatchReader, OneByOne, ParallelReads, ReadRequest};
 use crate::env::fs::{AccessPattern, File};
 use crate::env::pool::ThreadPool;
@@ -31,7 +31,7 @@ fn ring() -> Option<Box<dyn BatchReader>> {
 }
 
 /// Creates a file whose byte at offset `n` is `n` modulo 251.
-fn patterned_file(directory: &Directory, len: usize) -> Arc<dyn File> {
+fn patterned_file(directory: &ScratchDir, len: usize) -> Arc<dyn File> {
     let fs = Env::os(&OsSettings::default()).fs;
     let file = fs.create(&directory.path().join("data")).unwrap();
     file.write_at(&pattern(0, len), 0).unwrap();
@@ -48,7 +48,7 @@ fn request(file: &Arc<dyn File>, offset: usize, len: usize) -> ReadRequest {
 
 #[test]
 fn each_request_gets_its_bytes_in_any_order() {
-    let directory = Directory::new();
+    let directory = ScratchDir::new();
     let file = patterned_file(&directory, 100_000);
     for reader in readers() {
         let place = |index: usize| (index * 97, index % 300);
@@ -67,7 +67,7 @@ fn each_request_gets_its_bytes_in_any_order() {
 
 #[test]
 fn an_error_is_told_to_its_own_request() {
-    let directory = Directory::new();
+    let directory = ScratchDir::new();
     let file = patterned_file(&directory, 1000);
     for reader in readers() {
         let requests =
@@ -83,7 +83,7 @@ fn an_error_is_told_to_its_own_request() {
 
 #[test]
 fn a_length_beyond_memory_is_an_error() {
-    let directory = Directory::new();
+    let directory = ScratchDir::new();
     let file = patterned_file(&directory, 1000);
     for reader in readers() {
         let requests = vec![request(&file, 0, 10), request(&file, 0, usize::MAX)];
@@ -95,7 +95,7 @@ fn a_length_beyond_memory_is_an_error() {
 
 #[test]
 fn many_batches_at_once_from_many_threads() {
-    let directory = Directory::new();
+    let directory = ScratchDir::new();
     let file = patterned_file(&directory, 100_000);
     for reader in readers() {
         std::thread::scope(|scope| {
@@ -205,7 +205,7 @@ fn a_result_does_not_wait_behind_other_batches() {
     let file: Arc<dyn File> = stall_controller;
     let mut stuck = pool.submit(vec![request(&file, 0, 1)]);
     has_begun.recv().unwrap(); // the only thread is busy now
-    let directory = Directory::new();
+    let directory = ScratchDir::new();
     let data = patterned_file(&directory, 100);
     let mut pending = pool.submit(vec![request(&data, 1, 2), request(&data, 5, 1)]);
     assert_eq!(pending.take(0).unwrap(), [1, 2]);
@@ -216,7 +216,7 @@ fn a_result_does_not_wait_behind_other_batches() {
 
 #[test]
 fn results_outlive_the_reader() {
-    let directory = Directory::new();
+    let directory = ScratchDir::new();
     let file = patterned_file(&directory, 1000);
     for reader in readers() {
         let mut pending = reader.submit((0..100).map(|at| request(&file, at, 3)).collect());
@@ -281,7 +281,7 @@ fn compare_ways_of_reading() {
     use rustix::fs::Advice::DontNeed;
     const FILE_BYTES: u64 = 2 << 30;
     const READS: usize = 20_000;
-    let directory = Directory::new();
+    let directory = ScratchDir::new();
     let env = Env::os(&OsSettings::default());
     let file = env.fs.create(&directory.path().join("data")).unwrap();
     let chunk = vec![1; 1 << 20];

@@ -200,7 +200,7 @@ fn i8_a_sync_that_failed_elsewhere_stops_the_writer() {
 
 /// Commits groups until one fails, then continues as `commit` would. Returns the file, the writer
 /// and the keys of the groups that succeeded.
-fn groups_until_failure(fail_from: u64) -> (Arc<MemoryFile>, SegmentWriter, Vec<Vec<u8>>) {
+fn groups_until_failure(fail_from: u64) -> (Arc<FaultyFile>, SegmentWriter, Vec<Vec<u8>>) {
     let (file, mut writer) = start_with(SMALL, &head(SegmentKind::Log));
     file.fail_writes_from.store(fail_from, SeqCst);
     let (mut acknowledged, mut seqno) = (Vec::new(), 1);

@@ -110,7 +110,7 @@ fn frames_of_another_epoch_or_place_never_validate() {
 #[test]
 fn heads_that_were_never_written_are_told_from_bad_ones() {
     let read =
-        |bytes: &[u8]| read_head(&*MemoryFile::of(bytes.to_vec()), &path(), 0xdb, SegmentId(5));
+        |bytes: &[u8]| read_head(&*FaultyFile::of(bytes.to_vec()), &path(), 0xdb, SegmentId(5));
     assert_eq!(read(b"").unwrap(), None);
     assert_eq!(read(&[0; 500]).unwrap(), None);
     let bytes = head(SegmentKind::Log).encode();

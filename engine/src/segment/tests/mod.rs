@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex};
 
 /// An in-memory file that counts calls and fails the writes and syncs that a test selects.
 #[derive(Default)]
-pub(super) struct MemoryFile {
+pub(super) struct FaultyFile {
     bytes: Mutex<Vec<u8>>,
     writes: AtomicU64,
     reads: AtomicU64,
@@ -31,9 +31,9 @@ pub(super) struct MemoryFile {
     fail_syncs: AtomicU64,
 }
 
-impl MemoryFile {
-    fn of(bytes: Vec<u8>) -> Arc<MemoryFile> {
-        Arc::new(MemoryFile { bytes: Mutex::new(bytes), ..MemoryFile::default() })
+impl FaultyFile {
+    fn of(bytes: Vec<u8>) -> Arc<FaultyFile> {
+        Arc::new(FaultyFile { bytes: Mutex::new(bytes), ..FaultyFile::default() })
     }
 
     fn content(&self) -> Vec<u8> {
@@ -41,7 +41,7 @@ impl MemoryFile {
     }
 }
 
-impl File for MemoryFile {
+impl File for FaultyFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         self.reads.fetch_add(1, SeqCst);
         let bytes = self.bytes.lock().unwrap();
@@ -119,8 +119,8 @@ const SMALL: WriterSettings = WriterSettings {
     most_prepared_bytes: 1 << 20,
 };
 
-fn start_with(settings: WriterSettings, head: &SegmentHead) -> (Arc<MemoryFile>, SegmentWriter) {
-    let file = Arc::new(MemoryFile::default());
+fn start_with(settings: WriterSettings, head: &SegmentHead) -> (Arc<FaultyFile>, SegmentWriter) {
+    let file = Arc::new(FaultyFile::default());
     let held: Arc<dyn File> = file.clone();
     let source = Arc::new(held.clone());
     let segment = Arc::new(Segment::for_writing(head.identity(), path(), source));
@@ -128,7 +128,7 @@ fn start_with(settings: WriterSettings, head: &SegmentHead) -> (Arc<MemoryFile>,
     (file, writer)
 }
 
-fn start() -> (Arc<MemoryFile>, SegmentWriter) {
+fn start() -> (Arc<FaultyFile>, SegmentWriter) {
     start_with(WriterSettings::default(), &head(SegmentKind::Log))
 }
 
@@ -145,8 +145,8 @@ fn sync(writer: &mut SegmentWriter) -> Result<()> {
     writer.syncer().sync()
 }
 
-fn reopen(bytes: Vec<u8>) -> (Arc<MemoryFile>, Segment) {
-    let file = MemoryFile::of(bytes);
+fn reopen(bytes: Vec<u8>) -> (Arc<FaultyFile>, Segment) {
+    let file = FaultyFile::of(bytes);
     let held: Arc<dyn File> = file.clone();
     let head = read_head(&*file, &path(), 0xdb, SegmentId(5)).unwrap().unwrap();
     (file, Segment::open(head.identity(), path(), Arc::new(held)))
@@ -156,7 +156,7 @@ fn reopen(bytes: Vec<u8>) -> (Arc<MemoryFile>, Segment) {
 type Found = (u64, Vec<u8>, Vec<u8>);
 
 fn scan_bytes(bytes: &[u8], mode: ScanMode) -> (Result<ScanEnd>, Vec<Found>) {
-    let file = MemoryFile::of(bytes.to_vec());
+    let file = FaultyFile::of(bytes.to_vec());
     let mut found = Vec::new();
     let head = match read_head(&*file, &path(), 0xdb, SegmentId(5)) {
         Ok(head) => head.unwrap(),

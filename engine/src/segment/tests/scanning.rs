@@ -222,7 +222,7 @@ fn a_gap_in_the_sequence_numbers_is_corruption() {
 #[test]
 fn a_scan_starts_in_the_middle_and_stops_when_told() {
     let all = frames(6, &[]);
-    let file = MemoryFile::of(all.bytes.clone());
+    let file = FaultyFile::of(all.bytes.clone());
     let head = head(SegmentKind::Log);
     let scan_from = |offset: usize, seqno, each: &mut dyn FnMut(&Frame<'_>) -> Result<()>| {
         let start = ScanStart { offset: offset as u64, seqno };

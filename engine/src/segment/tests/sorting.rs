@@ -12,8 +12,8 @@ fn log_segment(count: u64, value: &[u8]) -> (Vec<u8>, Vec<ValuePointer>) {
     (file.content(), pointers)
 }
 
-fn sorted() -> (Arc<MemoryFile>, SortedWriter) {
-    let file = Arc::new(MemoryFile::default());
+fn sorted() -> (Arc<FaultyFile>, SortedWriter) {
+    let file = Arc::new(FaultyFile::default());
     let identity = SegmentHead { epoch: 77, ..head(SegmentKind::Sorted) }.identity();
     let writer = SortedWriter::create(file.clone(), &path(), identity).unwrap();
     (file, writer)
