@@ -5,6 +5,14 @@ use super::error::{Error, Result};
 use super::memory::zeroed;
 
 /// A compression codec. The numbers are persistent.
+///
+/// ```
+/// use cleavedb::{Codec, KeyspaceOptions};
+/// let best = if Codec::Zstd.is_available() { Codec::Zstd } else { Codec::Lz4 };
+/// let options = KeyspaceOptions { value_codec: best, ..KeyspaceOptions::default() };
+/// options.validate()?;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 #[repr(u8)]
@@ -20,7 +28,7 @@ pub enum Codec {
 
 impl Codec {
     /// Returns the codec with this persistent number.
-    pub fn from_number(number: u8) -> Result<Codec> {
+    pub(crate) fn from_number(number: u8) -> Result<Codec> {
         match number {
             0 => Ok(Codec::None),
             1 => Ok(Codec::Lz4),

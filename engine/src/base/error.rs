@@ -75,6 +75,21 @@ pub enum ErrorKind {
 
 /// An error with its place and advice. It is cheap to clone, so that every writer of a commit group
 /// can receive the same error.
+///
+/// Programs decide by [`Error::kind`]; the rest is for people:
+///
+/// ```
+/// let error = cleavedb::open("/dev/null/nothing").unwrap_err();
+/// eprintln!("{}", error.message());
+/// if let Some(file) = error.file() {
+///     eprintln!("the file is {}, the offset {:?}", file.display(), error.offset());
+/// }
+/// if let Some(advice) = error.advice() {
+///     eprintln!("{advice}");
+/// }
+/// // All of it in one line, for a log.
+/// eprintln!("{error}");
+/// ```
 #[derive(Clone)]
 pub struct Error(Arc<Inner>);
 
@@ -100,6 +115,20 @@ impl Error {
     }
 
     /// Makes an error of `kind` with a message that says what happened.
+    ///
+    /// Programs that pass errors on, such as a binding or a tool, add the place and the advice:
+    ///
+    /// ```
+    /// use cleavedb::{Error, ErrorKind};
+    /// let error = Error::new(ErrorKind::Corruption, "the checksum does not match")
+    ///     .in_file("7.seg".as_ref())
+    ///     .at(4096)
+    ///     .advise("restore the file");
+    /// assert_eq!(
+    ///     error.to_string(),
+    ///     "the checksum does not match, in 7.seg at byte 4096; restore the file"
+    /// );
+    /// ```
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self::build(kind, message.into())
     }
@@ -257,7 +286,6 @@ impl<T> InFile<T> for Result<T> {
 
 /// Turns a failed system call into an [`Error`] that names the file.
 pub trait IoContext<T> {
-    /// `what` completes the sentence "cannot …".
     /// Turns the failure into an [`Error`]; `what` completes the sentence "cannot …".
     fn doing(self, what: &str, file: &Path) -> Result<T>;
 }

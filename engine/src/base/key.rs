@@ -46,6 +46,27 @@ impl EntryKind {
 }
 
 /// A total order of user keys, for keyspaces that are not in byte order.
+///
+/// [`Builder::comparator`](crate::Builder::comparator) sets one.
+///
+/// ```
+/// use cleavedb::Comparator;
+/// use std::cmp::Ordering;
+///
+/// /// Orders keys without regard to the case of ASCII letters, and by bytes where only it differs.
+/// struct NoCase;
+///
+/// impl Comparator for NoCase {
+///     fn name(&self) -> &str {
+///         "example.NoCase"
+///     }
+///     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+///         let lower = |key: &[u8]| key.to_ascii_lowercase();
+///         lower(a).cmp(&lower(b)).then_with(|| a.cmp(b))
+///     }
+/// }
+/// assert!(NoCase.compare(b"ada", b"Bob").is_lt());
+/// ```
 pub trait Comparator: Send + Sync {
     /// Returns the name that is recorded with the keyspace. Opening the keyspace with a comparator
     /// of another name is refused.

@@ -12,7 +12,10 @@ use std::ops::Deref;
 /// ```
 /// let value = cleavedb::Value::from(b"hello".to_vec());
 /// assert_eq!(value.len(), 5);
-/// assert_eq!(value.clone().into_vec(), b"hello");
+/// assert_eq!(value, "hello");
+/// assert_eq!(&value[..2], b"he");
+/// assert_eq!(value.clone().into_bytes(), &b"hello"[..]);
+/// assert_eq!(value.into_vec(), b"hello");
 /// ```
 #[derive(Clone, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Value(Bytes);
@@ -34,7 +37,7 @@ impl Value {
     ///
     /// # Panics
     /// Panics if the range is not within the buffer.
-    pub fn from_buffer(buffer: Vec<u8>, range: std::ops::Range<usize>) -> Self {
+    pub(crate) fn from_buffer(buffer: Vec<u8>, range: std::ops::Range<usize>) -> Self {
         let besides = buffer.capacity() - range.len();
         if besides <= range.len() / MAX_PINNED_SHARE {
             return Value(Bytes::from(buffer).slice(range));

@@ -24,6 +24,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How far a write has come when it is acknowledged, and thus what it survives.
+///
+/// ```
+/// use cleavedb::{Durability, Options};
+/// use std::time::Duration;
+/// // A power cut costs at most the writes of the last tenth of a second.
+/// let durability = Durability::SyncEvery(Duration::from_millis(100));
+/// let options = Options { durability, ..Options::default() };
+/// // As text, for configuration files.
+/// assert_eq!("every:100ms".parse::<Durability>()?, durability);
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Durability {

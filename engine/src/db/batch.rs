@@ -41,6 +41,15 @@ impl WriteBatch {
     }
 
     /// Adds a put of a value under a key.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("batch-put"))?.default_keyspace();
+    /// # use cleavedb::WriteBatch;
+    /// # let mut batch = WriteBatch::new();
+    /// batch.put(&words, "one", "eins").put(&words, "two", "zwei");
+    /// assert_eq!(batch.len(), 2);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn put(
         &mut self,
         keyspace: &Keyspace,
@@ -54,6 +63,15 @@ impl WriteBatch {
     }
 
     /// Adds the deletion of a key.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("batch-delete"))?.default_keyspace();
+    /// # use cleavedb::WriteBatch;
+    /// # let mut batch = WriteBatch::new();
+    /// batch.put(&words, "one", "eins").delete(&words, "one");
+    /// assert_eq!(batch.len(), 2);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
         let at_home = self.is_at_home(&keyspace.core);
         let added = at_home.and_then(|()| self.inner.delete(&keyspace.state, key.as_ref()));
@@ -77,6 +95,16 @@ impl WriteBatch {
     }
 
     /// Returns the number of operations.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("batch-len"))?.default_keyspace();
+    /// # use cleavedb::WriteBatch;
+    /// # let mut batch = WriteBatch::new();
+    /// assert!(batch.is_empty());
+    /// batch.put(&words, "one", "eins");
+    /// assert_eq!((batch.len(), batch.bytes()), (1, 7));
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn len(&self) -> usize {
         self.inner.len()
     }
@@ -92,6 +120,20 @@ impl WriteBatch {
     }
 
     /// Removes all operations but keeps the memory.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("batch-clear"))?.default_keyspace();
+    /// # use cleavedb::WriteBatch;
+    /// # let mut batch = WriteBatch::new();
+    /// for chunk in [["one", "two"], ["three", "four"]] {
+    ///     batch.clear();
+    ///     for key in chunk {
+    ///         batch.put(&words, key, "");
+    ///     }
+    ///     assert_eq!(batch.len(), 2);
+    /// }
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn clear(&mut self) {
         self.inner.clear();
         self.home = None;

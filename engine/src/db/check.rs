@@ -133,6 +133,18 @@ impl Db {
     ///
     /// Costs a read of every file, and one read for each separated value and each relocated one.
     /// Writers and readers go on meanwhile.
+    ///
+    /// Fails with [`ErrorKind::Closed`] once the database was closed.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-check"))?;
+    /// let report = db.check()?;
+    /// for finding in report.problems.iter().chain(&report.unverified) {
+    ///     println!("{finding}");
+    /// }
+    /// assert!(report.is_clean() && !report.is_damaged());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn check(&self) -> Result<CheckReport> {
         self.core.check_open()?;
         let mut report = CheckReport::default();

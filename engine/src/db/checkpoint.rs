@@ -16,6 +16,23 @@ impl Db {
     ///
     /// Writers wait only while the active segment is sealed. A checkpoint that a crash cut short
     /// has no CURRENT and is refused when opened, unless it has no file yet.
+    ///
+    /// Costs a hard link for each file and a few syncs. Fails with [`ErrorKind::AlreadyExists`] if
+    /// `target` exists, and with [`ErrorKind::ReadOnly`] if the database takes no writes.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("checkpoint");
+    /// let db = cleavedb::open(dir.join("store"))?;
+    /// db.default_keyspace().put("one", "eins")?;
+    /// db.checkpoint(dir.join("monday"))?;
+    ///
+    /// let copy = cleavedb::open(dir.join("monday"))?;
+    /// assert_eq!(copy.default_keyspace().get("one")?.unwrap(), "eins");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::AlreadyExists`]: crate::ErrorKind::AlreadyExists
+    /// [`ErrorKind::ReadOnly`]: crate::ErrorKind::ReadOnly
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let target = target.as_ref();
         self.core.check_writable()?;

@@ -93,35 +93,98 @@ impl Cursor {
     }
 
     /// Returns true if the cursor is on a key.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-valid"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// assert!(!cursor.valid());
+    /// cursor.seek_to_first()?;
+    /// while cursor.valid() {
+    ///     println!("{}", cursor.key().escape_ascii());
+    ///     cursor.next()?;
+    /// }
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn valid(&self) -> bool {
         self.inner.valid()
     }
 
     /// Moves to the first key.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-first"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// cursor.seek_to_first()?;
+    /// assert_eq!(cursor.key(), b"a");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.inner.seek_to_first()
     }
 
     /// Moves to the last key.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-last"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// cursor.seek_to_last()?;
+    /// assert_eq!(cursor.key(), b"c");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.inner.seek_to_last()
     }
 
     /// Moves to the first key at or behind `key`.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-seek"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// cursor.seek("aa")?;
+    /// assert_eq!(cursor.key(), b"b");
+    /// cursor.seek("d")?;
+    /// assert!(!cursor.valid());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_open()?;
         self.inner.seek(key.as_ref())
     }
 
     /// Moves to the last key at or before `key`.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-seek-for-prev"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// cursor.seek_for_prev("bb")?;
+    /// assert_eq!(cursor.key(), b"b");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_open()?;
         self.inner.seek_for_prev(key.as_ref())
     }
 
     /// Moves to the next key; behind the last one the cursor is not positioned.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-next"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// cursor.seek("b")?;
+    /// cursor.next()?;
+    /// assert_eq!(cursor.key(), b"c");
+    /// cursor.next()?;
+    /// assert!(!cursor.valid());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     #[expect(
         clippy::should_implement_trait,
         reason = "the word of every store's cursor; an `Iterator` can't lend its key or step back"
@@ -133,6 +196,16 @@ impl Cursor {
     }
 
     /// Moves to the previous key; before the first one the cursor is not positioned.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-prev"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// cursor.seek("b")?;
+    /// cursor.prev()?;
+    /// assert_eq!(cursor.key(), b"a");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn prev(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.steps += 1;
@@ -143,12 +216,32 @@ impl Cursor {
     ///
     /// # Panics
     /// Panics if the cursor is not positioned: check [`Cursor::valid`] first.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-key"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// cursor.seek("b")?;
+    /// if cursor.valid() {
+    ///     assert_eq!(cursor.key(), b"b");
+    /// }
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn key(&self) -> &[u8] {
         assert!(self.valid(), "the cursor stands on no key");
         self.inner.key()
     }
 
     /// Returns the value of the current key. An error concerns this value only; the walk can go on.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("cursor-value"))?.default_keyspace();
+    /// # for key in ["a", "b", "c"] { words.put(key, key)?; }
+    /// # let mut cursor = words.cursor()?;
+    /// cursor.seek("b")?;
+    /// assert_eq!(cursor.value()?, "b");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn value(&mut self) -> Result<Value> {
         // Once the database is closed, its files may be deleted or replaced by another process.
         self.core.check_open()?;

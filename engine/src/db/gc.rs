@@ -36,8 +36,23 @@ impl Db {
     /// meanwhile.
     ///
     /// Costs a read of all keys, and a read and a write of each live value in the segments freed
-    /// (DESIGN: relocation; WiscKey, section 3.3.2, frees from the log's tail instead). What
+    /// (WiscKey, section 3.3.2, frees from the tail of the log instead). What
     /// snapshots and cursors still see stays until they are dropped.
+    ///
+    /// Fails with [`ErrorKind::ReadOnly`] if the database takes no writes, and with the error of
+    /// the flush or of the collection.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-gc"))?;
+    /// let words = db.default_keyspace();
+    /// words.put("one", vec![1; 1 << 20])?;
+    /// words.delete("one")?;
+    /// let report = db.gc()?;
+    /// println!("{} bytes freed", report.bytes_freed);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::ReadOnly`]: crate::ErrorKind::ReadOnly
     pub fn gc(&self) -> Result<GcReport> {
         self.core.check_writable()?;
         {
@@ -62,12 +77,27 @@ impl Db {
     /// Pauses automatic GC, for a time that needs all of the device. Segments in which nothing is
     /// live are still dropped. A running liveness scan is given up; a relocation (of 64 MiB or one
     /// segment) is completed first. [`Db::resume_gc`] ends the pause, and so does opening anew.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-pause-gc"))?;
+    /// db.pause_gc();
+    /// // ... a minute in which the device serves requests only ...
+    /// db.resume_gc();
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn pause_gc(&self) {
         self.core.background.gc_paused().store(true, Ordering::Relaxed);
         self.core.background.wake();
     }
 
     /// Ends [`Db::pause_gc`].
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-resume-gc"))?;
+    /// db.pause_gc();
+    /// db.resume_gc();
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn resume_gc(&self) {
         self.core.background.gc_paused().store(false, Ordering::Relaxed);
         self.core.background.wake();

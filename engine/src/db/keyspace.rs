@@ -39,11 +39,24 @@ pub struct Keyspace {
 
 impl Keyspace {
     /// Returns the keyspace's name.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("keyspace-name"))?;
+    /// assert_eq!(db.create_keyspace("users")?.name(), "users");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn name(&self) -> &str {
         &self.state.name
     }
 
     /// Returns the settings in force.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("keyspace-options"))?.default_keyspace();
+    /// let options = words.options();
+    /// println!("values of {} bytes and more are separated", options.separation_threshold);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn options(&self) -> KeyspaceOptions {
         (**self.state.options()).clone()
     }
@@ -73,13 +86,38 @@ impl Keyspace {
 
     /// Puts a value under a key, replacing an earlier value.
     ///
-    /// Keys hold up to 64 KiB, values up to 1 GiB. Costs one write of the log; a value that is
-    /// separated is never written again by a flush or compaction.
+    /// Keys hold up to 64 KiB, values up to 1 GiB. Costs one write of the log and, depending on the
+    /// durability, one sync; a value that is separated is never written again by a flush or
+    /// compaction. A write stall may delay the call ([`StallReason`](crate::StallReason)).
+    ///
+    /// Fails with [`ErrorKind::InvalidArgument`] if the key or the value is too large, with
+    /// [`ErrorKind::DiskFull`] while the disk is full, and with [`ErrorKind::ReadOnly`] if the
+    /// database takes no writes.
+    ///
+    /// [`ErrorKind::DiskFull`]: crate::ErrorKind::DiskFull
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+    /// [`ErrorKind::ReadOnly`]: crate::ErrorKind::ReadOnly
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("put"))?.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// words.put("one", "uno")?;
+    /// assert_eq!(words.get("one")?.unwrap(), "uno");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn put(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>) -> Result<()> {
         self.put_with(key, value, &WriteOptions::default())
     }
 
     /// Puts a value as [`Keyspace::put`] does, with a durability of its own.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("put-with"))?.default_keyspace();
+    /// use cleavedb::{Durability, WriteOptions};
+    /// // This write is on the device when the call returns, whatever the database's durability is.
+    /// words.put_with("one", "eins", &WriteOptions::new().durability(Durability::Sync))?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn put_with(
         &self,
         key: impl AsRef<[u8]>,
@@ -105,11 +143,30 @@ impl Keyspace {
     }
 
     /// Deletes a key. Deleting a key that does not exist succeeds.
+    ///
+    /// Costs one write of the log and, depending on the durability, one sync; the key is not read.
+    /// Fails as [`Keyspace::put`] does.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("delete"))?.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// words.delete("one")?;
+    /// words.delete("never there")?;
+    /// assert!(words.get("one")?.is_none());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn delete(&self, key: impl AsRef<[u8]>) -> Result<()> {
         self.delete_with(key, &WriteOptions::default())
     }
 
     /// Deletes a key as [`Keyspace::delete`] does, with a durability of its own.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("delete-with"))?.default_keyspace();
+    /// use cleavedb::{Durability, WriteOptions};
+    /// words.delete_with("one", &WriteOptions::new().durability(Durability::Sync))?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
         let key = key.as_ref();
         self.core.check_writable()?;
@@ -129,6 +186,19 @@ impl Keyspace {
     }
 
     /// Flushes the memtable to a table and waits for it.
+    ///
+    /// Costs a write of the keys and small values that are in memory. Fails with
+    /// [`ErrorKind::ReadOnly`] if the database takes no writes, and with the error of the flush.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("keyspace-flush"))?.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// words.flush()?;
+    /// assert_eq!(words.tables().len(), 1);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::ReadOnly`]: crate::ErrorKind::ReadOnly
     pub fn flush(&self) -> Result<()> {
         self.state.check()?;
         self.core.flush(std::slice::from_ref(&self.state))
@@ -136,6 +206,21 @@ impl Keyspace {
 
     /// Compacts the tables that overlap a range of keys, and waits for it. No separated value is
     /// rewritten.
+    ///
+    /// Costs a flush, and a read and a write of those tables for each level that they are in. Fails
+    /// as [`Keyspace::flush`] does.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("compact-range"))?.default_keyspace();
+    /// for key in ["a:1", "a:2", "b:1"] {
+    ///     words.put(key, "")?;
+    /// }
+    /// words.delete("a:1")?;
+    /// words.delete("a:2")?;
+    /// words.compact_range("a:".."a;")?;
+    /// assert_eq!(words.approximate_len(..)?, 1);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn compact_range(&self, range: impl KeyRange) -> Result<()> {
         self.state.check()?;
         let bounds = bounds_of(&range);

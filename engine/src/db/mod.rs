@@ -14,6 +14,7 @@ pub mod holders;
 pub mod inspect;
 pub mod key_range;
 pub mod keyspace;
+mod keyspaces;
 pub mod open;
 pub mod options;
 pub mod range;
@@ -21,6 +22,7 @@ pub mod read_options;
 pub mod reads;
 pub mod repair;
 pub mod report;
+mod scans;
 pub mod snapshot;
 pub mod space;
 pub mod tables;
@@ -45,32 +47,23 @@ use crate::read::fetch::Fetcher;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::recover::RecoveryReport;
 use crate::stats::Counters;
-use crate::version::Version;
-use crate::version::edit::{Change, Edit};
 use crate::version::files::TableHandle;
 use crate::version::health::Health;
 use crate::version::job::JobContext;
 use crate::version::levels::{Levels, bounds};
 use crate::version::set::VersionSet;
-use crate::version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use batch::WriteBatch;
 use holders::CoreHandle;
-use keyspace::Keyspace;
 use open::Builder;
-use options::{Options, WriteOptions, check_durability, check_level0};
+use options::{Options, WriteOptions, check_durability};
 use snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-fn not_found(keyspace: &str) -> Error {
-    Error::not_found(format!("there is no keyspace {keyspace:?}"))
-        .advise("create it, or choose one of those that `keyspaces` lists")
-}
 
 /// The state that all handles of one open database share.
 pub(crate) struct Core {
@@ -201,66 +194,6 @@ impl Core {
         flush::move_head_to(&context, log_end).map(|_| ())
     }
 
-    fn add_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
-        let order = self.comparators.order_for_new(name);
-        let mut id = KeyspaceId(0);
-        let add = |_: &Version| {
-            // I6: the id was never used before, so what the log still holds of a keyspace dropped
-            // earlier does not come back in this one.
-            id = KeyspaceId(self.set.allocate()?);
-            Ok(Edit::new(vec![Change::AddKeyspace {
-                id,
-                name: name.to_owned(),
-                order: order.name().to_owned(),
-                settings: options.to_text(),
-                flushed: 0,
-            }]))
-        };
-        // The edit is durable before the keyspace's first entry can be, so replay finds the
-        // keyspace of each record.
-        let version = self.set.apply(add, &[], None)?;
-        let state = Arc::new(KeyspaceState::new(id, name.to_owned(), order, options, version));
-        self.set.register(state.clone());
-        self.keyspaces.write().insert(name.to_owned(), state.clone());
-        Ok(state)
-    }
-
-    /// Creates a keyspace. Requires: `ddl` is held, and no keyspace has this name.
-    fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
-        self.check_writable()?;
-        options.validate()?;
-        check_level0(&options, self.stall_controller.level0_stop())?;
-        if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
-            return Err(Error::invalid_argument(format!(
-                "{name:?} can't be the name of a keyspace"
-            ))
-            .advise("use 1 to 255 bytes without control characters"));
-        }
-        self.add_keyspace(name, options)
-    }
-
-    /// Stores new settings of a keyspace durably and applies them from now on.
-    pub(crate) fn set_options(
-        &self,
-        state: &KeyspaceState,
-        options: KeyspaceOptions,
-    ) -> Result<()> {
-        self.check_writable()?;
-        options.validate()?;
-        check_level0(&options, self.stall_controller.level0_stop())?;
-        let _ddl = self.ddl.lock();
-        state.check()?;
-        if **state.options() == options {
-            return Ok(());
-        }
-        // A crash leaves the old settings or the new ones. Both are valid: they only say how new
-        // files are written.
-        let set = Change::SetKeyspace { id: state.id, settings: options.to_text() };
-        self.set.apply(|_| Ok(Edit::new(vec![set])), &[], None)?;
-        state.set_options(options);
-        Ok(())
-    }
-
     /// Seals the memtables of these keyspaces and waits until they are flushed.
     pub(crate) fn flush(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
         self.check_writable()?;
@@ -381,153 +314,40 @@ impl fmt::Debug for Db {
 
 impl Db {
     /// Returns a builder that sets options and components of a database to open at `path`.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("db-builder");
+    /// use cleavedb::{Db, Durability, Options};
+    /// let options = Options { durability: Durability::Sync, ..Options::default() };
+    /// let db = Db::builder(&dir).options(options).open()?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn builder(path: impl AsRef<Path>) -> Builder {
         Builder::new(path.as_ref())
     }
 
     /// Returns the directory of the database.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("db-path");
+    /// let db = cleavedb::open(&dir)?;
+    /// assert_eq!(db.path(), dir);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn path(&self) -> &Path {
         &self.core.dir
     }
 
     /// Returns the settings that the database was opened with.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-options"))?;
+    /// assert!(!db.options().read_only);
+    /// println!("the cache holds {} bytes", db.options().cache_bytes);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn options(&self) -> &Options {
         &self.core.options
-    }
-
-    /// Opens the keyspace of this name, which must exist. Costs no I/O.
-    ///
-    /// Fails with [`ErrorKind::NotFound`] if there is none; see [`Db::create_keyspace`] and
-    /// [`Db::open_or_create_keyspace`].
-    ///
-    /// ```
-    /// # let dir = cleavedb::doc_dir("open-keyspace");
-    /// use cleavedb::ErrorKind;
-    /// let db = cleavedb::open(&dir)?;
-    /// assert_eq!(db.keyspace("users").unwrap_err().kind(), ErrorKind::NotFound);
-    /// db.create_keyspace("users")?;
-    /// db.keyspace("users")?.put("ada", "1815")?;
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
-        self.core.check_open()?;
-        let state = self.core.keyspaces.read().get(name).cloned();
-        state.map(|state| self.handle(state)).ok_or_else(|| not_found(name))
-    }
-
-    /// Creates a keyspace with the settings of [`Options::keyspace`]. Costs one durable edit of the
-    /// manifest.
-    ///
-    /// Fails with [`ErrorKind::AlreadyExists`] if there is one of this name, and with
-    /// [`ErrorKind::InvalidArgument`] unless the name has 1 to 255 bytes without control
-    /// characters.
-    pub fn create_keyspace(&self, name: &str) -> Result<Keyspace> {
-        self.create_keyspace_with(name, self.core.options.keyspace.clone())
-    }
-
-    /// Creates a keyspace as [`Db::create_keyspace`] does, with settings of its own. They are
-    /// stored with the keyspace and stay until [`Keyspace::set_options`] changes them, whatever
-    /// options the database is opened with.
-    ///
-    /// ```
-    /// # let dir = cleavedb::doc_dir("create-keyspace");
-    /// use cleavedb::{ErrorKind, KeyspaceOptions, Separation};
-    /// let db = cleavedb::open(&dir)?;
-    /// let inline = KeyspaceOptions { separation: Separation::Off, ..Default::default() };
-    /// db.create_keyspace_with("index", inline.clone())?;
-    /// let again = db.create_keyspace_with("index", inline).unwrap_err();
-    /// assert_eq!(again.kind(), ErrorKind::AlreadyExists);
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn create_keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
-        let _ddl = self.core.ddl.lock();
-        if self.core.keyspaces.read().contains_key(name) {
-            self.core.check_open()?;
-            return Err(Error::already_exists(format!("there is a keyspace {name:?} already"))
-                .advise("open it with `keyspace`, or choose another name"));
-        }
-        self.core.create_keyspace(name, options).map(|state| self.handle(state))
-    }
-
-    /// Opens the keyspace of this name, or creates it with the settings of [`Options::keyspace`] if
-    /// there is none. The settings of an existing keyspace stay as they are.
-    ///
-    /// ```
-    /// # let dir = cleavedb::doc_dir("open-or-create-keyspace");
-    /// let db = cleavedb::open(&dir)?;
-    /// db.open_or_create_keyspace("users")?.put("ada", "1815")?;
-    /// assert_eq!(db.open_or_create_keyspace("users")?.get("ada")?.unwrap(), "1815");
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn open_or_create_keyspace(&self, name: &str) -> Result<Keyspace> {
-        self.open_or_create_keyspace_with(name, self.core.options.keyspace.clone())
-    }
-
-    /// Opens a keyspace as [`Db::open_or_create_keyspace`] does; if it is created, it gets
-    /// `options`.
-    pub fn open_or_create_keyspace_with(
-        &self,
-        name: &str,
-        options: KeyspaceOptions,
-    ) -> Result<Keyspace> {
-        let _ddl = self.core.ddl.lock();
-        let known = self.core.keyspaces.read().get(name).cloned();
-        let state = match known {
-            Some(state) => self.core.check_open().map(|()| state)?,
-            None => self.core.create_keyspace(name, options)?,
-        };
-        Ok(self.handle(state))
-    }
-
-    fn handle(&self, state: Arc<KeyspaceState>) -> Keyspace {
-        Keyspace { core: self.core.clone(), state }
-    }
-
-    /// Returns the keyspace called `default`, which always exists.
-    pub fn default_keyspace(&self) -> Keyspace {
-        let state = self.core.keyspaces.read().get(DEFAULT_KEYSPACE).cloned();
-        let state = state.expect("the default keyspace can't be dropped");
-        self.handle(state)
-    }
-
-    /// Returns the names of all keyspaces, sorted.
-    pub fn keyspaces(&self) -> Vec<String> {
-        self.core.keyspaces.read().keys().cloned().collect()
-    }
-
-    /// Drops a keyspace with everything in it. The background frees its space as soon as nobody
-    /// reads it any more. The keyspace `default` can't be dropped.
-    ///
-    /// Cursors and scans that were made before go on reading what they saw. Every new call on a
-    /// handle of the keyspace fails with [`ErrorKind::KeyspaceDropped`].
-    pub fn drop_keyspace(&self, name: &str) -> Result<()> {
-        self.core.check_writable()?;
-        if name == DEFAULT_KEYSPACE {
-            return Err(Error::wrong_state("the keyspace `default` can't be dropped")
-                .advise("delete its keys instead"));
-        }
-        let _ddl = self.core.ddl.lock();
-        let state = self.core.keyspaces.read().get(name).cloned();
-        let state = state.ok_or_else(|| not_found(name))?;
-        let dropped = {
-            // Holding the log puts the drop between two commits: those before went to the keyspace
-            // and go with it, those after find it dropped. A crash leaves the keyspace as it was,
-            // or without a trace: replay skips what the log holds of it.
-            let _log = self.core.committer.hold();
-            let change = Change::DropKeyspace { id: state.id };
-            let dropped = self.core.set.apply(|_| Ok(Edit::new(vec![change])), &[], None);
-            if dropped.is_err() && self.core.set.current().keyspace(state.id).is_some() {
-                // I9: the edit failed and the keyspace is there as before, so it goes on; after a
-                // failed sync, for readers only.
-                return dropped.map(|_| ());
-            }
-            self.core.set.forget(state.id);
-            dropped
-        };
-        self.core.keyspaces.write().remove(name);
-        self.core.background.forget(state.id);
-        self.core.stall_controller.notify();
-        dropped.map(|_| ())
     }
 
     /// Writes a batch. All of it becomes visible at once, and after a crash all of it is there or
@@ -553,6 +373,16 @@ impl Db {
     }
 
     /// Writes a batch as [`Db::write`] does, with a durability of its own.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("write-with"))?;
+    /// use cleavedb::{Durability, WriteBatch, WriteOptions};
+    /// let accounts = db.create_keyspace("accounts")?;
+    /// let mut transfer = WriteBatch::new();
+    /// transfer.put(&accounts, "ada", "90").put(&accounts, "grace", "110");
+    /// db.write_with(transfer, &WriteOptions::new().durability(Durability::Sync))?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn write_with(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.core.check_writable()?;
         let batch = batch.into_inner(&self.core)?;
@@ -567,24 +397,78 @@ impl Db {
 
     /// Pins the current state of all keyspaces. Snapshots are cheap and may be dropped in any
     /// order. A live snapshot keeps the space of what it sees.
+    ///
+    /// Costs no I/O.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-snapshot"))?;
+    /// use cleavedb::ReadOptions;
+    /// let words = db.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// let before = db.snapshot();
+    /// words.delete("one")?;
+    /// assert!(words.contains_key_with("one", &ReadOptions::new().snapshot(&before))?);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     #[must_use = "a snapshot that is dropped at once keeps nothing"]
     pub fn snapshot(&self) -> Snapshot {
         Snapshot::take(&self.core)
     }
 
     /// Makes everything committed so far survive a power cut. Waits for one sync.
+    ///
+    /// Fails with [`ErrorKind::Io`] if the device refuses, and turns the database read-only then:
+    /// after a failed sync nobody can say what is on the device.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("sync"))?;
+    /// // Many writes that need not be durable one by one, and one sync for all of them.
+    /// let words = db.default_keyspace();
+    /// for key in ["one", "two", "three"] {
+    ///     words.put(key, "")?;
+    /// }
+    /// db.sync()?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn sync(&self) -> Result<()> {
         self.core.check_writable()?;
         self.core.committer.sync().map(|_| ())
     }
 
     /// Flushes the memtables of all keyspaces and waits for it.
+    ///
+    /// Costs a write of the keys and small values that are in memory. Writers go on meanwhile.
+    /// Fails with [`ErrorKind::ReadOnly`] if the database takes no writes, and with the error of
+    /// the flush, such as [`ErrorKind::DiskFull`].
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-flush"))?;
+    /// let words = db.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// db.flush()?;
+    /// assert_eq!(words.tables().len(), 1);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn flush(&self) -> Result<()> {
         self.core.flush(&self.core.states())
     }
 
     /// Compacts all keyspaces completely and waits for it. Rewrites every table, but no separated
     /// value.
+    ///
+    /// Costs a flush, and a read and a write of all tables for each level that they are in. It is
+    /// worth its cost after many deletions, or before a checkpoint that is kept. Fails as
+    /// [`Db::flush`] does.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-compact"))?;
+    /// let words = db.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// words.delete("one")?;
+    /// db.compact()?;
+    /// assert!(words.tables().is_empty());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn compact(&self) -> Result<()> {
         self.core.check_writable()?;
         for keyspace in self.core.states() {
@@ -598,12 +482,35 @@ impl Db {
     }
 
     /// Waits until the background work has nothing to do.
+    ///
+    /// Other threads that write meanwhile may keep it from returning. Fails with the error of a
+    /// background job that cannot go on, such as [`ErrorKind::DiskFull`].
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("wait-idle"))?;
+    /// let words = db.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// db.flush()?;
+    /// db.wait_idle()?;
+    /// assert_eq!(db.stats().background_errors, 0);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn wait_idle(&self) -> Result<()> {
         self.core.check_writable()?;
         self.core.background.wait_idle()
     }
 
     /// Returns the sequence number of the newest visible commit.
+    ///
+    /// Costs no I/O.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("visible-seqno"))?;
+    /// let before = db.visible_seqno();
+    /// db.default_keyspace().put("one", "eins")?;
+    /// assert!(db.visible_seqno() > before);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn visible_seqno(&self) -> SeqNo {
         self.core.snapshots.visible()
     }
@@ -611,6 +518,18 @@ impl Db {
     /// Closes the database: ends background work and makes everything committed durable. Other
     /// handles, cursors and snapshots may outlive this; their calls that need the database return
     /// [`ErrorKind::Closed`].
+    ///
+    /// Costs a sync, and up to a flush if the session left many small files. Fails if the sync
+    /// does; then recovery finds at the next opening what had reached the device.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("close"))?;
+    /// use cleavedb::ErrorKind;
+    /// let words = db.default_keyspace();
+    /// db.close()?;
+    /// assert_eq!(words.get("one").unwrap_err().kind(), ErrorKind::Closed);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn close(self) -> Result<()> {
         self.core.close()
     }

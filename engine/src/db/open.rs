@@ -108,6 +108,15 @@ impl Builder {
     }
 
     /// Sets the options.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-options");
+    /// use cleavedb::{Db, Options};
+    /// let options = Options { max_open_files: 100, ..Options::default() };
+    /// let db = Db::builder(&dir).options(options).open()?;
+    /// assert_eq!(db.options().max_open_files, 100);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn options(mut self, options: Options) -> Self {
         self.options = options;
         self
@@ -123,6 +132,30 @@ impl Builder {
 
     /// Orders the keys of a keyspace by `comparator` instead of by bytes. The comparator's name is
     /// recorded when the keyspace is created; opening it with another one is refused.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-comparator");
+    /// use cleavedb::{Comparator, Db};
+    /// use std::{cmp::Ordering, sync::Arc};
+    ///
+    /// struct Reversed;
+    ///
+    /// impl Comparator for Reversed {
+    ///     fn name(&self) -> &str {
+    ///         "example.Reversed"
+    ///     }
+    ///     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+    ///         b.cmp(a)
+    ///     }
+    /// }
+    ///
+    /// let db = Db::builder(&dir).comparator("newest first", Arc::new(Reversed)).open()?;
+    /// let days = db.create_keyspace("newest first")?;
+    /// days.put("2026-01-01", "")?;
+    /// days.put("2026-01-02", "")?;
+    /// assert_eq!(days.first_key_value()?.unwrap().0, b"2026-01-02");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn comparator(mut self, keyspace: &str, comparator: Arc<dyn Comparator>) -> Self {
         self.comparators.set(keyspace, comparator);
         self
@@ -130,6 +163,28 @@ impl Builder {
 
     /// Builds and queries filters with `policy` instead of the engine's, in all keyspaces, for
     /// tables written from now on. Tables with the engine's filters keep them.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-filter-policy");
+    /// # use cleavedb::{Db, FilterPolicy};
+    /// # use std::sync::Arc;
+    /// # struct FirstBytes;
+    /// # impl FilterPolicy for FirstBytes {
+    /// #     fn name(&self) -> &str { "example.FirstBytes" }
+    /// #     fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
+    /// #         keys.iter().filter_map(|key| key.first().copied()).collect()
+    /// #     }
+    /// #     fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool {
+    /// #         key.first().is_none_or(|first| filter.contains(first))
+    /// #     }
+    /// # }
+    /// let db = Db::builder(&dir).filter_policy(Arc::new(FirstBytes)).open()?;
+    /// let words = db.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// words.flush()?;
+    /// assert!(words.contains_key("one")? && !words.contains_key("two")?);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn filter_policy(mut self, policy: Arc<dyn FilterPolicy>) -> Self {
         self.filter_policy = Some(policy);
         self
@@ -137,6 +192,20 @@ impl Builder {
 
     /// Sets a listener that is called for flushes, compactions, write stalls, errors in the
     /// background, and more. See [`EventListener`] for an example.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-event-listener");
+    /// # use cleavedb::{Db, Event, EventListener};
+    /// # use std::sync::Arc;
+    /// # struct Printer;
+    /// # impl EventListener for Printer {
+    /// #     fn on_event(&self, event: &Event) {
+    /// #         println!("{event:?}");
+    /// #     }
+    /// # }
+    /// let db = Db::builder(&dir).event_listener(Arc::new(Printer)).open()?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn event_listener(mut self, listener: Arc<dyn EventListener>) -> Self {
         self.listener = Some(listener);
         self
@@ -144,6 +213,17 @@ impl Builder {
 
     /// Allows creating the database in a directory that holds other files, unless they are those of
     /// another store. Without this, other files are taken as the sign of a wrong path.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-beside");
+    /// use cleavedb::{Db, ErrorKind};
+    /// std::fs::create_dir_all(&dir)?;
+    /// std::fs::write(dir.join("notes.txt"), "not a database")?;
+    /// let refused = Db::builder(&dir).open().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    /// let db = Db::builder(&dir).beside_other_files().open()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn beside_other_files(mut self) -> Self {
         self.beside_others = true;
         self
@@ -156,6 +236,16 @@ impl Builder {
     /// [`ErrorKind::Locked`] if somebody holds it open (unless both only read), with
     /// [`ErrorKind::Corruption`], file and offset if what is on disk is not what was written, and
     /// with [`ErrorKind::Unsupported`] if a newer build wrote it.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-open");
+    /// use cleavedb::{Db, ErrorKind};
+    /// let db = Db::builder(&dir).open()?;
+    /// // A second handle of the same directory needs the first one to be closed.
+    /// let second = Db::builder(&dir).open().unwrap_err();
+    /// assert_eq!(second.kind(), ErrorKind::Locked);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     ///
     /// [`ErrorKind::Locked`]: crate::ErrorKind::Locked
     /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
@@ -556,7 +646,8 @@ impl Opening {
 }
 
 impl Db {
-    /// Returns what the opening found and did.
+    /// Returns the report of the opening: how much it replayed, cut off and removed. Costs no I/O.
+    /// [`RecoveryReport`] has an example.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.core.recovered
     }

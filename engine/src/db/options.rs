@@ -140,6 +140,13 @@ pub(super) fn check_level0(keyspace: &KeyspaceOptions, level0_stop: usize) -> Re
 impl Options {
     /// Checks every field, alone and against the others. The error names the field, its value and
     /// its range.
+    ///
+    /// ```
+    /// let options = cleavedb::Options { segment_bytes: 0, ..Default::default() };
+    /// let error = options.validate().unwrap_err();
+    /// assert_eq!(error.kind(), cleavedb::ErrorKind::InvalidOption);
+    /// assert!(error.message().starts_with("segment_bytes is 0"));
+    /// ```
     pub fn validate(&self) -> Result<()> {
         check_durability(self.durability)?;
         within("cache_bytes", self.cache_bytes, 0, 1 << 44)?;

@@ -15,6 +15,23 @@ impl Db {
     /// Repairs the database at `path`, which nobody may hold open. A database that opens and passes
     /// the check is left as it is. Reads everything. See [`Builder::repair`] for databases that
     /// need a comparator.
+    ///
+    /// Fails with [`ErrorKind::Locked`] if somebody holds it open, and with [`ErrorKind::NotFound`]
+    /// if no file of a database is there.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("db-repair");
+    /// # cleavedb::open(&dir)?.close()?;
+    /// let report = cleavedb::Db::repair(&dir)?;
+    /// println!("{} keys saved, {} lost", report.keys, report.lost_keys);
+    /// for problem in &report.problems {
+    ///     println!("{problem}");
+    /// }
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::Locked`]: crate::ErrorKind::Locked
+    /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn repair(path: impl AsRef<Path>) -> Result<RepairReport> {
         Db::builder(path).repair()
     }
@@ -33,6 +50,15 @@ impl Builder {
     ///
     /// Keyspaces that were dropped stay dropped as far as a manifest still records it; see
     /// [`RepairReport::recovered_keyspaces`].
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-repair");
+    /// use cleavedb::{Db, Options};
+    /// # cleavedb::open(&dir)?.close()?;
+    /// let report = Db::builder(&dir).options(Options::default()).repair()?;
+    /// assert!(report.was_healthy);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn repair(mut self) -> Result<RepairReport> {
         let env = self.env_to_use();
         self = self.only_existing(&env);

@@ -61,11 +61,28 @@ impl Snapshot {
     }
 
     /// Returns the sequence number of the newest commit that the snapshot sees.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("snapshot-seqno"))?;
+    /// let before = db.snapshot();
+    /// db.default_keyspace().put("one", "eins")?;
+    /// assert!(before.seqno() < db.snapshot().seqno());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn seqno(&self) -> SeqNo {
         self.pin.seqno
     }
 
     /// Returns how long ago the snapshot was taken.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("snapshot-age"))?;
+    /// let snapshot = db.snapshot();
+    /// if snapshot.age() > std::time::Duration::from_secs(3600) {
+    ///     println!("this snapshot has kept old versions for an hour");
+    /// }
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn age(&self) -> Duration {
         self.core.env.clock.now().saturating_sub(self.pin.taken)
     }

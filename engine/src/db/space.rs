@@ -13,6 +13,15 @@ impl Db {
     /// Costs a read of every table, past the cache, and a measurement of each file; values are not
     /// read. Writers and readers go on meanwhile; what they do while the report is made may show in
     /// one of its numbers and not in another.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-space"))?;
+    /// let space = db.space()?;
+    /// if let Some(amplification) = space.amplification() {
+    ///     println!("{amplification:.2} bytes on disk per live byte");
+    /// }
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn space(&self) -> Result<SpaceReport> {
         let core = &self.core;
         core.check_open()?;

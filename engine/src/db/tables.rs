@@ -62,6 +62,17 @@ fn referenced(table: &TableHandle) -> u64 {
 
 impl Keyspace {
     /// Returns the tables of the keyspace, upper levels first.
+    ///
+    /// ```
+    /// # let words = cleavedb::open(cleavedb::doc_dir("keyspace-tables"))?.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// words.flush()?;
+    /// for table in words.tables() {
+    ///     println!("L{} {} entries, {} bytes", table.level, table.entries, table.bytes);
+    /// }
+    /// assert_eq!(words.tables()[0].entries, 1);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn tables(&self) -> Vec<TableInfo> {
         let info = |(level, table): (usize, &Arc<TableHandle>)| {
             let (smallest, largest) = bounds(table);

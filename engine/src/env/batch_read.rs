@@ -38,6 +38,11 @@ pub trait BatchReader: Send + Sync {
 }
 
 /// The way in which parallel reads are made.
+///
+/// ```
+/// use cleavedb::{Options, ParallelReads};
+/// let options = Options { parallel_reads: ParallelReads::Threads, ..Options::default() };
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ParallelReads {
     /// A pool of threads, because it works everywhere. Measured with a cold page cache on a small

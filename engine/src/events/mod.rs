@@ -35,6 +35,7 @@ impl OperationKind {
 }
 
 /// Something that happened in a database. Sizes are in bytes. Keys and values never occur.
+/// [`EventListener`] has an example.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are named for what they are, with their unit above")]

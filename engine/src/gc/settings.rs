@@ -54,6 +54,11 @@ impl Default for GcOptions {
 
 impl GcOptions {
     /// Checks every field; the error names the field and its range.
+    ///
+    /// ```
+    /// let gc = cleavedb::GcOptions { max_space_amplification: 1.0, ..Default::default() };
+    /// assert!(gc.validate().unwrap_err().message().contains("from 1.05 to 1000"));
+    /// ```
     pub fn validate(&self) -> Result<()> {
         let target = self.max_space_amplification;
         if !(1.05..=1000.0).contains(&target) {
@@ -72,6 +77,11 @@ impl GcOptions {
     }
 
     /// Returns the settings as lines of `name = value`.
+    ///
+    /// ```
+    /// let gc = cleavedb::GcOptions { punch: false, ..Default::default() };
+    /// assert!(gc.to_text().contains("gc.punch = false\n"));
+    /// ```
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let rows: [(&str, String); 5] = [

@@ -4,6 +4,14 @@ use crate::base::key::SeqNo;
 use std::time::Duration;
 
 /// The purpose of a file.
+///
+/// ```
+/// # let db = cleavedb::open(cleavedb::doc_dir("file-class"))?;
+/// for class in db.space()?.classes {
+///     println!("{}: {} files, {} bytes", class.class.name(), class.files, class.allocated);
+/// }
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FileClass {
     /// Log segments from the head on, which recovery would replay.
@@ -44,7 +52,7 @@ impl FileClass {
     }
 }
 
-/// The files of one class.
+/// The files of one class; [`FileClass`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClassSpace {
     /// The class.
@@ -61,6 +69,7 @@ pub struct ClassSpace {
 }
 
 /// The content of all blocks of the store, in bytes. The parts add up to what is allocated.
+/// [`SpaceReport`] has an example.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpaceParts {
     /// Records of separated values that reads see now.
@@ -102,7 +111,7 @@ impl SpaceParts {
     }
 }
 
-/// The space of one keyspace. *Live* is what reads see now.
+/// The space of one keyspace. *Live* is what reads see now. [`SpaceReport`] has an example.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyspaceSpace {
     /// The keyspace's name.
@@ -140,7 +149,8 @@ impl KeyspaceSpace {
     }
 }
 
-/// Shares of one part of a segment by content, in percent; together a hundred.
+/// Shares of one part of a segment by content, in percent; together a hundred. [`SpaceReport`] has
+/// an example.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpaceCell {
     /// Records that reads see now.
@@ -157,7 +167,7 @@ pub struct SpaceCell {
     pub unwritten: u8,
 }
 
-/// The space of one segment.
+/// The space of one segment; [`SpaceReport`] has an example.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SegmentSpace {
     /// The segment's id, which is part of its file name.
@@ -194,7 +204,7 @@ pub struct SegmentSpace {
     pub cells: Vec<SpaceCell>,
 }
 
-/// A holder that keeps space from being freed.
+/// A holder that keeps space from being freed; [`SpaceReport`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HolderSpace {
     /// "snapshot", "cursor" or "iterator"; "reader" for a read or job that is under way.
@@ -232,7 +242,23 @@ impl HolderSpace {
 /// let space = db.space()?;
 /// assert!(space.live_bytes > 4096);
 /// assert_eq!(space.parts.total(), space.allocated);
+/// for (name, bytes) in space.parts.named() {
+///     println!("{name}: {bytes} bytes");
+/// }
+/// for keyspace in &space.keyspaces {
+///     println!("{}: {} keys, {} bytes", keyspace.name, keyspace.entries, keyspace.live_bytes());
+/// }
+/// for segment in space.segments.iter().filter(|segment| segment.garbage_bytes > 0) {
+///     println!("segment {}: {}", segment.id, segment.reason);
+///     let free = segment.cells.iter().filter(|cell| cell.hole == 100).count();
+///     println!("{free} of its {} parts are holes", segment.cells.len());
+/// }
+/// for holder in &space.holders {
+///     println!("a {} of age {:?} keeps {} bytes", holder.kind, holder.age, holder.bytes());
+/// }
+/// // All of it as text for people, and as JSON.
 /// println!("{space}");
+/// assert!(space.to_json().starts_with('{'));
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq)]

@@ -58,6 +58,13 @@ impl GcCounters {
 }
 
 /// The statistics of value GC since the database was opened.
+///
+/// ```
+/// # let db = cleavedb::open(cleavedb::doc_dir("gc-stats"))?;
+/// let gc = db.stats().gc;
+/// println!("{} bytes freed by writing {}", gc.bytes_freed, gc.bytes_written());
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct GcStats {
     /// The number of rounds that relocated or punched at least one segment.

@@ -92,6 +92,8 @@ impl LatencyHistogram {
 /// (0..1000u32).try_for_each(|n| keyspace.put(n.to_be_bytes(), "value"))?;
 /// let writes = &db.stats().latencies.write;
 /// assert!(writes.count() > 0 && writes.quantile(0.5) <= writes.quantile(0.99));
+/// println!("{:?} at most, {:?} in the mean", writes.max(), writes.mean());
+/// // Mean and quantiles on one line.
 /// println!("{writes}");
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
@@ -174,6 +176,14 @@ macro_rules! latencies {
         }
 
         /// The latencies of a database since it was opened, by kind of work.
+        ///
+        /// ```
+        /// # let db = cleavedb::open(cleavedb::doc_dir("latencies"))?;
+        /// for (name, latency) in db.stats().latencies.all() {
+        ///     println!("{name}: {:?} at the 99th percentile", latency.quantile(0.99));
+        /// }
+        /// # Ok::<(), cleavedb::Error>(())
+        /// ```
         #[derive(Debug, Clone, Default, PartialEq, Eq)]
         #[non_exhaustive]
         pub struct Latencies {

@@ -39,6 +39,14 @@ impl Counter {
 }
 
 /// The reason why a writer was delayed or made to wait (I10). Each reason has a count and a time.
+///
+/// ```
+/// # let db = cleavedb::open(cleavedb::doc_dir("stall-reason"))?;
+/// for stall in db.stats().stalls {
+///     println!("{}: {} times, {:?}", stall.reason.name(), stall.count, stall.time);
+/// }
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum StallReason {

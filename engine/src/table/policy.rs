@@ -12,6 +12,32 @@ use std::sync::Arc;
 ///
 /// It must never deny a key that is present, because such a key would not be found. Background
 /// threads and readers call it at the same time.
+///
+/// [`Builder::filter_policy`](crate::Builder::filter_policy) sets one.
+///
+/// ```
+/// use cleavedb::FilterPolicy;
+///
+/// /// Remembers the first byte of each key: enough where that byte tells kinds of keys apart.
+/// struct FirstBytes;
+///
+/// impl FilterPolicy for FirstBytes {
+///     fn name(&self) -> &str {
+///         "example.FirstBytes"
+///     }
+///     fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
+///         let mut firsts: Vec<u8> = keys.iter().filter_map(|key| key.first().copied()).collect();
+///         firsts.dedup();
+///         firsts
+///     }
+///     fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool {
+///         key.first().is_none_or(|first| filter.contains(first))
+///     }
+/// }
+/// let filter = FirstBytes.create(&[b"ada", b"alan"]);
+/// assert!(FirstBytes.may_contain(b"alonzo", &filter));
+/// assert!(!FirstBytes.may_contain(b"grace", &filter));
+/// ```
 pub trait FilterPolicy: Send + Sync {
     /// Returns the name of the policy. It is recorded with each table, and a filter is only passed
     /// to the policy of the same name. Change the name when the meaning of the bytes changes.

@@ -10,6 +10,11 @@ use std::str::FromStr;
 pub const DEFAULT_KEYSPACE: &str = "default";
 
 /// The policy for separating large values from the tree.
+///
+/// ```
+/// use cleavedb::{KeyspaceOptions, Separation};
+/// let index = KeyspaceOptions { separation: Separation::Off, ..KeyspaceOptions::default() };
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Separation {
@@ -160,11 +165,16 @@ fn codec(name: &str) -> Result<Codec> {
 
 impl KeyspaceOptions {
     /// Returns true if a value of `bytes` bytes is separated.
-    pub fn separates(&self, bytes: usize) -> bool {
+    pub(crate) fn separates(&self, bytes: usize) -> bool {
         self.separation == Separation::AtWrite && bytes >= self.separation_threshold
     }
 
     /// Checks every field; the error names the field and its range.
+    ///
+    /// ```
+    /// let options = cleavedb::KeyspaceOptions { block_bytes: 1, ..Default::default() };
+    /// assert!(options.validate().unwrap_err().message().starts_with("block_bytes is 1"));
+    /// ```
     pub fn validate(&self) -> Result<()> {
         for range in RANGES {
             within(range.name, (range.get)(self), range.low, range.high)?;
@@ -183,7 +193,7 @@ impl KeyspaceOptions {
     /// out of its range, which another build allowed, is replaced by the nearest allowed one:
     /// settings only control how new files are written, so they never prevent opening a database. A
     /// codec that this build lacks is kept; new files are written without it.
-    pub fn from_manifest(text: &str) -> Result<(Self, Vec<String>)> {
+    pub(crate) fn from_manifest(text: &str) -> Result<(Self, Vec<String>)> {
         let mut options = Self::from_text(text)?;
         let mut notes = Vec::new();
         for range in RANGES {
@@ -198,6 +208,14 @@ impl KeyspaceOptions {
     }
 
     /// Returns the settings as lines of `name = value`.
+    ///
+    /// ```
+    /// use cleavedb::KeyspaceOptions;
+    /// let text = KeyspaceOptions::default().to_text();
+    /// assert!(text.contains("separation_threshold = 1024\n"));
+    /// assert_eq!(KeyspaceOptions::from_text(&text)?, KeyspaceOptions::default());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         let separation = match self.separation {
@@ -225,6 +243,13 @@ impl KeyspaceOptions {
 
     /// Parses the output of [`KeyspaceOptions::to_text`]. Absent settings have their defaults; an
     /// unknown setting is an error.
+    ///
+    /// ```
+    /// use cleavedb::{KeyspaceOptions, Separation};
+    /// let options = KeyspaceOptions::from_text("separation = off\nblock_bytes = 8192\n")?;
+    /// assert_eq!((options.separation, options.block_bytes), (Separation::Off, 8192));
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn from_text(text: &str) -> Result<Self> {
         let mut options = KeyspaceOptions::default();
         for line in text.lines().filter(|line| !line.trim().is_empty()) {

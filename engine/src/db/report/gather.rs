@@ -8,6 +8,15 @@ use std::time::Duration;
 
 impl Db {
     /// Returns what the database did since it was opened, and its present state. Costs no I/O.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("db-stats"))?;
+    /// db.default_keyspace().put("one", "eins")?;
+    /// let stats = db.stats();
+    /// assert_eq!(stats.commits, 1);
+    /// println!("{} bytes to replay", stats.replay_bytes);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
     pub fn stats(&self) -> Stats {
         let core = &self.core;
         let tables = core.set.tables().stats.counts();

@@ -10,7 +10,7 @@ use crate::base::error::Error;
 use crate::stats::{GcStats, Latencies, StallReason};
 use std::time::Duration;
 
-/// The statistics of one level of one keyspace.
+/// The statistics of one level of one keyspace; [`Stats`] has an example.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LevelStats {
     /// Number of tables.
@@ -21,7 +21,7 @@ pub struct LevelStats {
     pub score: f64,
 }
 
-/// The statistics of one keyspace.
+/// The statistics of one keyspace; [`Stats`] has an example.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct KeyspaceStats {
     /// The keyspace's name.
@@ -38,7 +38,7 @@ pub struct KeyspaceStats {
     pub immutable_memtables: u64,
 }
 
-/// The statistics of one segment.
+/// The statistics of one segment, an item of [`Stats::segments`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SegmentStats {
     /// The segment's id, which is part of its file name.
@@ -53,7 +53,7 @@ pub struct SegmentStats {
     pub referenced_bytes: u64,
 }
 
-/// The count and time of write stalls for one reason.
+/// The count and time of write stalls for one reason; [`Stats`] has an example.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StallStats {
     /// The rule that caused the stalls.
@@ -115,8 +115,26 @@ stats! {
     /// db.default_keyspace().put("a", "1")?;
     /// let stats = db.stats();
     /// assert_eq!(stats.entries_written, 1);
-    /// assert!(stats.to_json().contains("\"entries_written\":1"));
+    /// println!("{:.2} bytes written per byte of users", stats.write_amplification());
+    /// println!("{} bytes of tables, {} of segments", stats.table_bytes(), stats.segment_bytes());
+    /// for keyspace in &stats.keyspaces {
+    ///     for (number, level) in keyspace.levels.iter().enumerate() {
+    ///         println!("{} L{number}: {} tables", keyspace.name, level.tables);
+    ///     }
+    /// }
+    /// for stall in stats.stalls.iter().filter(|stall| stall.count > 0) {
+    ///     println!("writes stalled: {}, {:?}", stall.reason.name(), stall.time);
+    /// }
+    /// for (name, latency) in stats.latencies.all() {
+    ///     println!("{name}: {latency}");
+    /// }
+    /// // Every counter by name, for a monitoring system.
+    /// for (name, number) in stats.numbers() {
+    ///     println!("cleavedb_{name} {number}");
+    /// }
+    /// // All of it as text for people, and as JSON.
     /// println!("{stats}");
+    /// assert!(stats.to_json().contains("\"entries_written\":1"));
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     {
