@@ -10,6 +10,7 @@ use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::commit::batch::{Batch, CommitFrame};
 use crate::commit::log::{Log, LogShared};
+use crate::commit::queue::{CommitQueue, strongest};
 use crate::commit::stall::WriteStallController;
 use crate::env::sync::{Condvar, Mutex, MutexGuard};
 use crate::segment::{RecordKind, SegmentWriter};
@@ -18,9 +19,8 @@ use crate::version::LogPosition;
 use crate::version::health::Health;
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How far a write has come when it is acknowledged, and thus what it survives.
@@ -50,9 +50,6 @@ pub enum Durability {
     SyncEvery(Duration),
 }
 
-/// The greatest size of a group in bytes; a larger one would make its first writer wait for all.
-const MAX_GROUP_BYTES: u64 = 1 << 20;
-
 struct Request {
     batch: Batch,
     durability: Durability,
@@ -70,6 +67,12 @@ enum RequestOutcome {
 }
 
 impl Request {
+    /// Tells the waiting writer that it leads.
+    fn take_over(&self) {
+        *self.outcome.lock() = RequestOutcome::Lead;
+        self.changed.notify_one();
+    }
+
     /// Sets the outcome and wakes the waiting writer.
     fn end(&self, outcome: Result<SeqNo>) {
         *self.outcome.lock() = RequestOutcome::Done(outcome);
@@ -103,22 +106,13 @@ pub struct CommitParts {
 pub struct Committer {
     parts: CommitParts,
     log: Mutex<Log>,
-    queue: Mutex<VecDeque<Arc<Request>>>,
-    queued: AtomicUsize,
-    /// True while a writer leads or was chosen to.
-    led: AtomicBool,
+    queue: CommitQueue<Arc<Request>>,
 }
 
 impl Committer {
     /// Creates a committer that continues at `log`.
     pub fn new(parts: CommitParts, log: Log) -> Self {
-        Committer {
-            parts,
-            log: Mutex::new(log),
-            queue: Mutex::new(VecDeque::new()),
-            queued: AtomicUsize::new(0),
-            led: AtomicBool::new(false),
-        }
+        Committer { parts, log: Mutex::new(log), queue: CommitQueue::default() }
     }
 
     /// Returns the shared part of the log.
@@ -140,7 +134,7 @@ impl Committer {
             self.parts.stall_controller.admit(target.keyspace)?;
         }
         self.parts.stall_controller.pace(frame.user_bytes);
-        if self.take_lead() {
+        if self.queue.take_lead() {
             return self.lead_alone(frame, durability);
         }
         self.wait_in_queue(own()?, durability)
@@ -154,7 +148,7 @@ impl Committer {
             self.parts.stall_controller.admit(keyspace)?;
         }
         self.parts.stall_controller.pace(batch.user_bytes());
-        if self.take_lead() {
+        if self.queue.take_lead() {
             let (records, targets) = batch.records();
             let user_bytes = batch.user_bytes();
             let frame = CommitFrame { records: &records, targets: &targets, user_bytes };
@@ -170,14 +164,8 @@ impl Committer {
             outcome: Mutex::new(RequestOutcome::Waiting),
             changed: Condvar::new(),
         });
-        {
-            let mut queue = self.queue.lock();
-            queue.push_back(request.clone());
-            self.queued.fetch_add(1, Ordering::AcqRel);
-        }
-        // The leader may have checked the queue just before, so that now nobody leads.
-        if !self.led.swap(true, Ordering::AcqRel) {
-            self.pass_on();
+        if let Some(head) = self.queue.join(request.clone()) {
+            head.take_over();
         }
         let mut outcome = request.outcome.lock();
         loop {
@@ -193,27 +181,17 @@ impl Committer {
         }
     }
 
-    /// Passes the lead to the head of the queue, or gives it up. The caller leads.
+    /// Passes the lead on. The caller leads.
     fn pass_on(&self) {
-        loop {
-            let head = self.queue.lock().front().cloned();
-            if let Some(head) = head {
-                *head.outcome.lock() = RequestOutcome::Lead;
-                head.changed.notify_one();
-                return;
-            }
-            self.led.store(false, Ordering::Release);
-            // A writer may have queued between the check and giving up.
-            if self.queued.load(Ordering::Acquire) == 0 || self.led.swap(true, Ordering::AcqRel) {
-                return;
-            }
+        if let Some(head) = self.queue.pass_on() {
+            head.take_over();
         }
     }
 
     /// Commits a group from the front of the queue; the caller's own request is the first.
     fn lead(&self) {
         let mut log = self.log.lock();
-        let group = self.take_group();
+        let group = self.queue.take_group(|request| request.batch.bytes() as u64);
         let outcomes = self.guarded(|| Ok(self.commit_requests(&mut log, &group)));
         drop(log);
         match outcomes {
@@ -232,8 +210,7 @@ impl Committer {
             group.iter().map(|request| check_all(request.batch.keyspaces()).err()).collect();
         let admitted = group.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
         let admitted: Vec<_> = admitted.map(|(request, _)| request).collect();
-        let durability =
-            admitted.iter().map(|request| request.durability).fold(Durability::Buffered, stronger);
+        let durability = strongest(admitted.iter().map(|request| request.durability));
         let owned: Vec<_> = admitted.iter().map(|request| request.batch.records()).collect();
         let frames: Vec<_> = admitted
             .iter()
@@ -272,26 +249,6 @@ impl Committer {
     /// log: all that was acknowledged, and perhaps batches of the group that panicked.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.parts.health.guard("a commit", work)
-    }
-
-    /// Takes the lead if nobody leads and nobody waits; returns whether it did.
-    fn take_lead(&self) -> bool {
-        self.queued.load(Ordering::Acquire) == 0 && !self.led.swap(true, Ordering::AcqRel)
-    }
-
-    fn take_group(&self) -> Vec<Arc<Request>> {
-        let mut queue = self.queue.lock();
-        let mut group = Vec::new();
-        let mut bytes = 0;
-        while let Some(request) = queue.front() {
-            bytes += request.batch.bytes() as u64;
-            if !group.is_empty() && bytes > MAX_GROUP_BYTES {
-                break;
-            }
-            group.extend(queue.pop_front());
-        }
-        self.queued.fetch_sub(group.len(), Ordering::AcqRel);
-        group
     }
 
     /// Writes the frames of a group, makes them as durable as asked, and makes them visible.
@@ -534,19 +491,4 @@ fn each_run<'a>(
     keyspaces.filter(move |keyspace| {
         last.replace(keyspace).is_none_or(|last| !Arc::ptr_eq(last, keyspace))
     })
-}
-
-/// Returns the stronger of two durabilities; a group gets the strongest that is asked for in it.
-fn stronger(a: Durability, b: Durability) -> Durability {
-    let rank = |durability| match durability {
-        Durability::Buffered => 0,
-        Durability::Os => 1,
-        Durability::SyncEvery(_) => 2,
-        Durability::Sync => 3,
-    };
-    match (a, b) {
-        (Durability::SyncEvery(a), Durability::SyncEvery(b)) => Durability::SyncEvery(a.min(b)),
-        _ if rank(a) >= rank(b) => a,
-        _ => b,
-    }
 }

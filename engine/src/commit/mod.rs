@@ -12,6 +12,7 @@ pub mod batch;
 pub mod group;
 pub mod log;
 pub mod pace;
+mod queue;
 pub mod replay;
 pub mod reserve;
 pub mod stall;
