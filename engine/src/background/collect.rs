@@ -1,6 +1,7 @@
 //! The GC thread: when it works, when it rests, and the flushes that it requests.
 
-use super::{Background, BackgroundState, Claimed, LOOK_AGAIN, Role};
+use super::choice::Claimed;
+use super::{Background, BackgroundState, LOOK_AGAIN, Role};
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
@@ -54,20 +55,20 @@ impl Background {
             self.changed.notify_all();
             let failed = self.note(Role::Collect, outcome.map(|_| ()), &mut state);
             drop(state);
-            self.place.stall_controller.notify();
+            self.committer.stall_controller().notify();
             if failed {
                 self.rest(Role::Collect);
             } else if !worked {
                 self.wait_for_news(mode);
             }
         }
-        self.place.collector.give_up_liveness_scan();
+        self.collector.give_up_liveness_scan();
     }
 
     fn wait_for_news(&self, mode: Mode) {
         let state = self.state.lock();
         if !state.closing {
-            let low = self.place.stall_controller.reserve.is_low();
+            let low = self.committer.stall_controller().reserve.is_low();
             let time = if low || mode == Mode::Busy { LOOK_AT_SPACE } else { LOOK_AGAIN };
             drop(self.changed.wait_timeout(state, time));
         }
@@ -75,13 +76,13 @@ impl Background {
 
     /// Runs one step; returns true if there may be more to do at once.
     fn collect_once(&self, mode: Mode) -> JobResult<bool> {
-        if self.place.context.health.check().is_err() {
+        if self.runtime.health.check().is_err() {
             return Ok(false);
         }
-        if self.place.stall_controller.reserve.is_low() {
+        if self.committer.stall_controller().reserve.is_low() {
             self.make_room()?;
         }
-        match self.place.collector.step(mode)? {
+        match self.collector.step(mode)? {
             CollectorStep::Rested => {
                 if mode == Mode::Idle {
                     self.flush_tombstones();
@@ -98,13 +99,13 @@ impl Background {
     fn make_room(&self) -> Result<()> {
         self.drop_dead()?;
         self.purge()?;
-        self.place.committer.look_at_disk_now();
+        self.committer.look_at_disk_now();
         Ok(())
     }
 
     /// Removes the segments that no table or relocation refers to.
     pub fn drop_dead(&self) -> Result<()> {
-        let (set, counters) = (&self.place.context.set, &self.place.counters);
+        let (set, counters) = (&self.runtime.set, &self.runtime.counters);
         if !dead::pick(&set.current()).is_empty() {
             counters.segments_dropped.add(dead::run(set)? as u64);
         }
@@ -113,24 +114,24 @@ impl Background {
 
     /// Unlinks obsolete files that nobody reads any more.
     pub(super) fn purge(&self) -> Result<()> {
-        let removed = self.place.context.set.purge()?;
-        self.place.counters.files_removed.add(removed as u64);
+        let removed = self.runtime.set.purge()?;
+        self.runtime.counters.files_removed.add(removed as u64);
         Ok(())
     }
 
     /// The flag that is true while the user has paused value GC.
     pub fn gc_paused(&self) -> &AtomicBool {
-        self.place.collector.paused()
+        self.collector.paused()
     }
 
     /// Returns why value GC can't free some segments, as sentences.
     pub fn gc_warnings(&self) -> Vec<String> {
-        self.place.collector.warnings()
+        self.collector.warnings()
     }
 
     /// Returns why value GC can't free this segment now, or `None` if it can.
     pub fn gc_fault(&self, segment: SegmentId) -> Option<SegmentFault> {
-        self.place.collector.fault(segment)
+        self.collector.fault(segment)
     }
 
     /// Runs value GC on the caller's thread until nothing is worth freeing. It drops dead segments
@@ -140,28 +141,28 @@ impl Background {
         self.check_running(&state)?;
         let running = self.begin_foreground(state);
         let outcome = self.guarded(|| {
-            let collected = self.place.collector.collect();
+            let collected = self.collector.collect();
             self.drop_dead()?;
             self.purge()?;
             collected
         });
         drop(running);
-        self.place.stall_controller.notify();
+        self.committer.stall_controller().notify();
         Ok(outcome?)
     }
 
     fn gc_mode(&self, quiet: &mut Quiet) -> Mode {
-        if !self.place.gc_automatic {
+        if !self.gc_automatic {
             return Mode::Off;
         }
-        if self.place.collector.paused().load(Ordering::Relaxed) {
+        if self.collector.paused().load(Ordering::Relaxed) {
             return Mode::Paused;
         }
-        let (now, seqno) = (self.place.context.env.clock.now(), self.place.snapshots.visible());
+        let (now, seqno) = (self.runtime.env.clock.now(), self.runtime.snapshots.visible());
         if seqno != quiet.seqno {
             *quiet = Quiet { seqno, since: now };
         }
-        if self.place.stall_controller.reserve.is_low() {
+        if self.committer.stall_controller().reserve.is_low() {
             return Mode::Low;
         }
         if now >= quiet.since + IDLE_AFTER { Mode::Idle } else { Mode::Busy }
@@ -170,11 +171,11 @@ impl Background {
     /// Moves the head of the log on, so that segments before it can be freed. Does nothing while a
     /// flush is under way, because that moves the head too.
     fn follow(&self, advice: LogTailAdvice) -> Result<()> {
-        let keyspaces = self.place.context.set.keyspaces();
+        let keyspaces = self.runtime.set.keyspaces();
         if keyspaces.iter().any(|keyspace| !keyspace.peek().immutables.is_empty()) {
             return Ok(());
         }
-        let committer = &self.place.committer;
+        let committer = &self.committer;
         let mut log = committer.hold();
         if matches!(advice, LogTailAdvice::SealActive { .. }) {
             committer.log().end_active(&mut log)?;
@@ -186,7 +187,7 @@ impl Background {
         drop(log);
         if keyspaces.iter().all(|keyspace| keyspace.peek().immutables.is_empty()) {
             // Everything is in tables; since then the log was only sealed, or a keyspace dropped.
-            flush::move_head(&self.place.context, committer)?;
+            flush::move_head(&self.runtime, committer)?;
         }
         self.wake();
         Ok(())
@@ -194,7 +195,7 @@ impl Background {
 
     /// Seals memtables for a flush whose tombstones delete much of what is in tables.
     fn flush_tombstones(&self) {
-        let mut keyspaces = self.place.context.set.keyspaces();
+        let mut keyspaces = self.runtime.set.keyspaces();
         keyspaces.retain(|keyspace| {
             let view = keyspace.peek();
             let (levels, active) = (&view.levels, &view.active.table);
@@ -206,7 +207,7 @@ impl Background {
         if keyspaces.is_empty() {
             return;
         }
-        let log = self.place.committer.hold();
+        let log = self.committer.hold();
         for keyspace in &keyspaces {
             keyspace.rotate_memtable();
         }
@@ -227,10 +228,10 @@ impl Background {
         &self,
         state: &BackgroundState,
     ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
-        let (set, reserve) = (&self.place.context.set, &self.place.stall_controller.reserve);
+        let (set, reserve) = (&self.runtime.set, &self.committer.stall_controller().reserve);
         let version = set.current();
         let known = StaleFacts {
-            oldest_snapshot: self.place.snapshots.list().first().copied(),
+            oldest_snapshot: self.runtime.snapshots.list().first().copied(),
             is_relocated: &|segment| version.relocations.contains_key(&segment),
             idle: state.idle,
             // When space is low, puts can wait because L0 takes much of it, and much of L0 may be

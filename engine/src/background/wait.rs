@@ -47,7 +47,7 @@ impl Background {
 
     /// Returns an error if no job will ever run again.
     pub(super) fn check_running(&self, state: &BackgroundState) -> Result<()> {
-        self.place.context.health.check()?;
+        self.runtime.health.check()?;
         if state.closing {
             return Err(Error::closed("the database was closed"));
         }
@@ -55,7 +55,7 @@ impl Background {
     }
 
     fn is_due(&self, state: &mut BackgroundState) -> bool {
-        let set = &self.place.context.set;
+        let set = &self.runtime.set;
         let due = |keyspace: &Arc<KeyspaceState>| {
             let view = keyspace.view();
             let options = keyspace.options().clone();
@@ -64,14 +64,14 @@ impl Background {
                 || pick(keyspace.id, &view.levels, &options, &state.busy, &compaction_cursors)
                     .is_some()
         };
-        let rests = self.place.collector.paused().load(Ordering::Relaxed);
-        let collects = self.place.gc_automatic && !rests;
+        let rests = self.collector.paused().load(Ordering::Relaxed);
+        let collects = self.gc_automatic && !rests;
         set.keyspaces().iter().any(due)
             || self.find_stale(state).is_some()
-            || collects && self.place.collector.is_due(Mode::Busy).unwrap_or(false)
-            || !rests && self.place.collector.owes_holes()
+            || collects && self.collector.is_due(Mode::Busy).unwrap_or(false)
+            || !rests && self.collector.owes_holes()
             || !set.tables().purge.is_empty()
             || !dead::pick(&set.current()).is_empty()
-            || self.place.committer.log().wants_spare()
+            || self.committer.log().wants_spare()
     }
 }

@@ -14,10 +14,8 @@ use crate::commit::queue::{CommitQueue, strongest};
 use crate::commit::stall::WriteStallController;
 use crate::env::sync::{Condvar, Mutex, MutexGuard};
 use crate::segment::{RecordKind, SegmentWriter};
-use crate::stats::Counters;
 use crate::version::LogPosition;
-use crate::version::health::Health;
-use crate::version::snapshots::Snapshots;
+use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -86,20 +84,14 @@ pub struct CommitParts {
     pub log: Arc<LogShared>,
     /// The rules that hold writers up.
     pub stall_controller: Arc<WriteStallController>,
-    /// Whether the database may still write.
-    pub health: Arc<Health>,
-    /// The publisher of sequence numbers.
-    pub snapshots: Arc<Snapshots>,
-    /// The statistics of the database.
-    pub counters: Arc<Counters>,
+    /// The parts of the database that its rooms share.
+    pub runtime: Runtime,
     /// A memtable is flushed once this many bytes of log were written since its first entry.
     pub flush_after_log_bytes: u64,
     /// Wakes the background.
     pub wake: Box<dyn Fn() + Send + Sync>,
     /// Requests a sync within this time.
     pub sync_within: Box<dyn Fn(Duration) + Send + Sync>,
-    /// Returns all open keyspaces.
-    pub keyspaces: Box<dyn Fn() -> Vec<Arc<KeyspaceState>> + Send + Sync>,
 }
 
 /// Commits every write of a database.
@@ -118,6 +110,11 @@ impl Committer {
     /// Returns the shared part of the log.
     pub fn log(&self) -> &Arc<LogShared> {
         &self.parts.log
+    }
+
+    /// Returns the controller that holds writers up.
+    pub fn stall_controller(&self) -> &Arc<WriteStallController> {
+        &self.parts.stall_controller
     }
 
     /// Commits one frame whose bytes the caller holds. `own` copies it to a batch if it has to wait
@@ -248,7 +245,7 @@ impl Committer {
     /// published, and no memtable is flushed any more. The next opening finds whole frames in the
     /// log: all that was acknowledged, and perhaps batches of the group that panicked.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        self.parts.health.guard("a commit", work)
+        self.parts.runtime.health.guard("a commit", work)
     }
 
     /// Writes the frames of a group, makes them as durable as asked, and makes them visible.
@@ -259,7 +256,7 @@ impl Committer {
         durability: Durability,
     ) -> Result<SeqNo> {
         let parts = &self.parts;
-        parts.health.check()?;
+        parts.runtime.health.check()?;
         if log.closed {
             return Err(Error::closed("the database was closed"));
         }
@@ -325,7 +322,7 @@ impl Committer {
             // may lose.
             Durability::Sync => parts.log.sync_writer(writer)?,
         }
-        parts.counters.log_bytes_written.add(writer.len() - start);
+        parts.runtime.counters.log_bytes_written.add(writer.len() - start);
         Ok(())
     }
 
@@ -367,14 +364,14 @@ impl Committer {
                 full |= view.active.bytes() >= target.keyspace.options().memtable_bytes;
                 seqno += 1;
             }
-            parts.counters.commits.add(1);
-            parts.counters.entries_written.add(frame.records.len() as u64);
-            parts.counters.user_bytes_written.add(frame.user_bytes);
+            parts.runtime.counters.commits.add(1);
+            parts.runtime.counters.entries_written.add(frame.records.len() as u64);
+            parts.runtime.counters.user_bytes_written.add(frame.user_bytes);
         }
-        parts.counters.deletes_written.add(deletes);
-        parts.counters.put_bytes_stored.add(put_bytes as u64);
+        parts.runtime.counters.deletes_written.add(deletes);
+        parts.runtime.counters.put_bytes_stored.add(put_bytes as u64);
         parts.stall_controller.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
-        parts.snapshots.publish(seqno - 1);
+        parts.runtime.snapshots.publish(seqno - 1);
         self.rotate_memtables(log, frames, full);
     }
 
@@ -397,7 +394,7 @@ impl Committer {
         }
         if log_bytes >= log.next_look {
             log.next_look = log_bytes + parts.flush_after_log_bytes / 16 + 1;
-            for keyspace in (parts.keyspaces)() {
+            for keyspace in parts.runtime.set.keyspaces() {
                 let first = keyspace.peek().active.first_bytes();
                 let held = first.map_or(0, |first| log_bytes.saturating_sub(first));
                 if held >= parts.flush_after_log_bytes {
@@ -415,7 +412,7 @@ impl Committer {
     /// true if there is work for the background.
     fn look_at_disk(&self, log: &mut Log) -> bool {
         let parts = &self.parts;
-        let keyspaces = (parts.keyspaces)();
+        let keyspaces = parts.runtime.set.keyspaces();
         let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
         let Some(found) = parts.log.look_at_disk(&keyspaces) else {
             return false;
@@ -455,7 +452,7 @@ impl Committer {
     pub fn sync(&self) -> Result<LogPosition> {
         let (syncer, end) = {
             let mut log = self.log.lock();
-            self.parts.health.check()?;
+            self.parts.runtime.health.check()?;
             let Some(writer) = log.writer.as_mut() else {
                 if log.closed {
                     return Err(Error::closed("the database was closed"));

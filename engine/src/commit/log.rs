@@ -12,15 +12,12 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::reserve::{DiskSpace, base_bytes};
-use crate::env::Env;
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
-use crate::stats::Counters;
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, names};
-use crate::version::health::Health;
-use crate::version::set::VersionSet;
+use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -63,6 +60,24 @@ pub struct Log {
     pub closed: bool,
 }
 
+impl Log {
+    /// Returns the end of a log that was recovered up to `last_seqno`. `previous` is its last
+    /// segment and the length of it.
+    pub fn after(last_seqno: SeqNo, previous: Option<(SegmentId, u64)>) -> Self {
+        Log {
+            writer: None,
+            active: None,
+            next_seqno: last_seqno + 1,
+            previous,
+            next_look: 0,
+            next_disk_look: 0,
+            segment_limit: 0,
+            next_spare: u64::MAX,
+            closed: false,
+        }
+    }
+}
+
 /// The least size of a segment in bytes, unless `segment_bytes` is smaller.
 const LEAST_SEGMENT_BYTES: u64 = 4 << 20;
 /// A segment's size is the store's divided by this. Space is freed by whole segments, each of which
@@ -92,10 +107,7 @@ pub struct LogSettings {
 
 /// The part of the log that is shared between threads.
 pub struct LogShared {
-    env: Env,
-    set: Arc<VersionSet>,
-    health: Arc<Health>,
-    counters: Arc<Counters>,
+    runtime: Runtime,
     settings: LogSettings,
     /// Held while a spare is created, because segments are begun in the order of their ids and no
     /// two may be created at once; and while lengths are recorded. Taken after the lock of the log.
@@ -111,18 +123,9 @@ pub struct LogShared {
 
 impl LogShared {
     /// Creates the shared part of a log.
-    pub fn new(
-        env: Env,
-        set: Arc<VersionSet>,
-        health: Arc<Health>,
-        counters: Arc<Counters>,
-        settings: LogSettings,
-    ) -> Self {
+    pub fn new(runtime: Runtime, settings: LogSettings) -> Self {
         LogShared {
-            env,
-            set,
-            health,
-            counters,
+            runtime,
             settings,
             spare_creation: Mutex::new(()),
             spares: Mutex::new(VecDeque::new()),
@@ -148,15 +151,16 @@ impl LogShared {
     }
 
     fn create_spare(&self) -> Result<Spare> {
-        let id = SegmentId(self.set.allocate()?);
-        let tables = self.set.tables();
+        let id = SegmentId(self.runtime.set.allocate()?);
+        let tables = self.runtime.set.tables();
         let path = names::segment(&tables.dir, id);
-        let file = self.env.fs.create(&path).doing("create a log segment", &path)?;
+        let file = self.runtime.env.fs.create(&path).doing("create a log segment", &path)?;
         // The name is durable before the manifest names the segment. A crash in between leaves an
         // empty file that the manifest does not name: an orphan.
-        let synced = self.env.fs.sync_dir(&tables.dir).doing("sync the directory", &tables.dir);
-        synced.map_err(|error| self.health.fail(&error))?;
-        let epoch = self.env.random.next_u64();
+        let synced =
+            self.runtime.env.fs.sync_dir(&tables.dir).doing("sync the directory", &tables.dir);
+        synced.map_err(|error| self.runtime.health.fail(&error))?;
+        let epoch = self.runtime.env.random.next_u64();
         let handle = SegmentHandle::for_writing(id, SegmentKind::Log, epoch, tables);
         Ok(Spare { handle: Arc::new(handle), file })
     }
@@ -187,7 +191,7 @@ impl LogShared {
             .map(|sealed| Change::SealSegment { id: sealed.id, length: sealed.length })
             .collect();
         changes.extend(others);
-        let applied = self.set.apply(|_| Ok(Edit::new(changes)), handles, None);
+        let applied = self.runtime.set.apply(|_| Ok(Edit::new(changes)), handles, None);
         if applied.is_err() {
             self.sealed.lock().extend(sealed);
         }
@@ -234,7 +238,7 @@ impl LogShared {
         let id = active.id();
         log.previous = Some((id, length));
         (log.writer, log.active) = (None, None);
-        self.set.note_seqno(log.next_seqno - 1);
+        self.runtime.set.note_seqno(log.next_seqno - 1);
         self.sealed.lock().push(SealedLength { id, length });
         Ok(())
     }
@@ -245,10 +249,10 @@ impl LogShared {
             return Err(Error::closed("the database was closed"));
         }
         // I1: the buffer may end in the middle of a frame if a commit panicked.
-        self.health.check()?;
+        self.runtime.health.check()?;
         let spare = self.take_spare()?;
         if let Err(error) = self.begin(log, &spare) {
-            if self.health.check().is_ok() {
+            if self.runtime.health.check().is_ok() {
                 // Nothing that counts was written to it; the next try rewrites its head.
                 self.spares.lock().push_front(spare);
             }
@@ -277,13 +281,16 @@ impl LogShared {
 
     /// Returns the bytes of the store, up to the amount from which sizes no longer depend on it.
     fn store_bytes(&self) -> u64 {
-        self.set.current().bytes_up_to(self.settings.segment_bytes.saturating_mul(SEGMENT_OF_STORE))
+        self.runtime
+            .set
+            .current()
+            .bytes_up_to(self.settings.segment_bytes.saturating_mul(SEGMENT_OF_STORE))
     }
 
     /// Checks the free space of the disk. Returns `None` if it cannot be determined; then a full
     /// disk shows only when a write fails.
     pub fn look_at_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<DiskSpace> {
-        let free = self.env.fs.free_space(&self.set.tables().dir).ok()?;
+        let free = self.runtime.env.fs.free_space(&self.runtime.set.tables().dir).ok()?;
         let base = base_bytes(self.store_bytes(), self.settings.segment_bytes);
         let mut found = DiskSpace { free, base, unflushed: 0, unmerged: 0 };
         for keyspace in keyspaces {
@@ -299,7 +306,7 @@ impl LogShared {
     fn begin(&self, log: &mut Log, spare: &Spare) -> Result<()> {
         self.end_active(log)?;
         let head = SegmentHead {
-            database: self.set.tables().database,
+            database: self.runtime.set.tables().database,
             id: spare.handle.id(),
             kind: SegmentKind::Log,
             epoch: spare.handle.segment.epoch(),
@@ -324,7 +331,7 @@ impl LogShared {
         (log.segment_limit, log.next_spare) = (limit, limit / 2);
         self.is_spare_wanted.store(false, Ordering::Relaxed);
         log.next_disk_look = 0;
-        self.counters.log_rotations.add(1);
+        self.runtime.counters.log_rotations.add(1);
         Ok(())
     }
 
@@ -339,16 +346,16 @@ impl LogShared {
     /// first, and if that fails again, so does this (I9).
     fn end_segment(&self, writer: &mut SegmentWriter) -> Result<u64> {
         self.sync_writer(writer)?;
-        writer.seal().map_err(|error| self.health.fail(&error))
+        writer.seal().map_err(|error| self.runtime.health.fail(&error))
     }
 
     /// Syncs a segment; a failure is final (I8).
     pub fn sync(&self, syncer: &Syncer) -> Result<()> {
-        self.counters.log_syncs.add(1);
+        self.runtime.counters.log_syncs.add(1);
         // Syncs of a segment are serial, and a failed one is remembered: the kernel reports a
         // failed writeback once, perhaps to another thread's sync.
-        syncer.sync().map_err(|error| self.health.fail(&error))?;
-        self.health.check()
+        syncer.sync().map_err(|error| self.runtime.health.fail(&error))?;
+        self.runtime.health.check()
     }
 
     /// Returns the end of the log while no segment is active; everything before it is durable.
@@ -357,7 +364,7 @@ impl LogShared {
         // head can move past the segment.
         let end =
             |(id, _): (SegmentId, u64)| LogPosition { segment: SegmentId(id.0 + 1), offset: 0 };
-        log.previous.map_or(self.set.current().head, end)
+        log.previous.map_or(self.runtime.set.current().head, end)
     }
 
     /// Closes the log cleanly: syncs it, records its end in the manifest, and removes the spares,

@@ -13,7 +13,8 @@ use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
-use crate::version::job::{JobContext, JobError, JobResult};
+use crate::version::job::{JobError, JobResult};
+use crate::version::runtime::Runtime;
 use crate::version::set::VersionSet;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use std::sync::Arc;
@@ -50,25 +51,25 @@ pub fn next_head(
 ///
 /// I3, as in a flush: everything before the new head is durable and in tables. A crash before the
 /// edit replays a log that has nothing new; after it, one that begins later.
-pub fn move_head(context: &JobContext, committer: &Committer) -> Result<bool> {
-    move_head_to(context, committer.sync()?)
+pub fn move_head(runtime: &Runtime, committer: &Committer) -> Result<bool> {
+    move_head_to(runtime, committer.sync()?)
 }
 
 /// Does as [`move_head`] for a log that ends at `log_end` and is durable up to there.
-pub fn move_head_to(context: &JobContext, log_end: LogPosition) -> Result<bool> {
+pub fn move_head_to(runtime: &Runtime, log_end: LogPosition) -> Result<bool> {
     let mut moved = false;
     let plan = |version: &crate::version::Version| {
-        let head = next_head(&context.set, log_end, &[]);
+        let head = next_head(&runtime.set, log_end, &[]);
         moved = head > version.head;
         Ok(Edit::new(if moved { vec![Change::Head(head)] } else { Vec::new() }))
     };
-    context.set.apply(plan, &[], None)?;
+    runtime.set.apply(plan, &[], None)?;
     Ok(moved)
 }
 
 /// Writes the immutable memtables of `keyspace` to L0. `snapshots` returns the live snapshots.
 pub fn run(
-    context: &JobContext,
+    runtime: &Runtime,
     committer: &Committer,
     keyspace: &Arc<KeyspaceState>,
     snapshots: impl FnOnce() -> Vec<SeqNo>,
@@ -88,9 +89,9 @@ pub fn run(
     // Older entries may be in any table, so tombstones stay.
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
     let options = keyspace.options().clone();
-    let mut output = TableOutput::new(context, keyspace, &options, u64::MAX, IoPriority::Flush);
-    let mut redirect = Redirect::new(&context.set.current());
-    job::copy(context, &mut merged, &mut retain, &mut redirect, &mut output)?;
+    let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush);
+    let mut redirect = Redirect::new(&runtime.set.current());
+    job::copy(runtime, &mut merged, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
     let report = FlushReport {
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
@@ -108,14 +109,14 @@ pub fn run(
             .map(|meta| Change::AddTable { keyspace: keyspace.id, level: 0, meta: meta.clone() })
             .collect();
         changes.push(Change::Flushed { keyspace: keyspace.id, seqno });
-        let head = next_head(&context.set, log_end, &waiting);
+        let head = next_head(&runtime.set, log_end, &waiting);
         if head > version.head {
             changes.push(Change::Head(head));
         }
         Ok(Edit::new(changes))
     };
-    context.set.note_seqno(seqno);
-    context.set.apply(plan, &[], Some((keyspace.id, waiting.clone())))?;
+    runtime.set.note_seqno(seqno);
+    runtime.set.apply(plan, &[], Some((keyspace.id, waiting.clone())))?;
     if is_dropped {
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }

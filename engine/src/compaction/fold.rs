@@ -30,7 +30,7 @@ use crate::segment::SegmentKind;
 use crate::table::TableMeta;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::TableHandle;
-use crate::version::job::JobContext;
+use crate::version::runtime::Runtime;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::{KeyspaceState, View};
 use crate::version::{LogPosition, Version};
@@ -195,7 +195,7 @@ fn has_many_small(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_b
 /// log, everything before which is durable. The caller ensures that nobody writes and no other job
 /// runs.
 pub fn run(
-    context: &JobContext,
+    runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     snapshots: Vec<SeqNo>,
     log_end: LogPosition,
@@ -213,8 +213,8 @@ pub fn run(
     let is_bottom = |key: &[u8]| is_all && !view.levels.may_hold_from(1, key);
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
     let mut redirect = Redirect::new(&view.version);
-    let mut output = TableOutput::new(context, keyspace, &options, u64::MAX, IoPriority::Flush);
-    let mut values = InOrder::new(context, view.clone(), Box::new(move |id| small.contains(&id)));
+    let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush);
+    let mut values = InOrder::new(runtime, view.clone(), Box::new(move |id| small.contains(&id)));
     let mut inputs: Vec<_> =
         waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter())).collect();
     for table in &tables {
@@ -249,16 +249,16 @@ pub fn run(
             let (keyspace, seqno) = (keyspace.id, newest.last_seqno());
             Change::Flushed { keyspace, seqno }
         }));
-        let head = next_head(&context.set, log_end, &waiting);
+        let head = next_head(&runtime.set, log_end, &waiting);
         if head > version.head {
             changes.push(Change::Head(head));
         }
         Ok(Edit::new(changes))
     };
-    context.set.note_seqno(waiting.first().map_or(0, |newest| newest.last_seqno()));
+    runtime.set.note_seqno(waiting.first().map_or(0, |newest| newest.last_seqno()));
     // I3, I5: the new table and segment are durable before the edit that names them and removes the
     // files they replace. A crash before the edit leaves orphans.
-    context.set.apply(plan, &handles, Some((keyspace.id, waiting.clone())))?;
+    runtime.set.apply(plan, &handles, Some((keyspace.id, waiting.clone())))?;
     values.keep();
     output.keep();
     Ok(report)

@@ -16,8 +16,9 @@ use crate::table::TableMeta;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, TableHandle};
-use crate::version::job::{JobContext, JobError, JobResult};
+use crate::version::job::{JobError, JobResult};
 use crate::version::levels::{LEVELS, Levels};
+use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ const LOOK_UP_EVERY: u32 = 4096;
 
 /// Copies the entries that must be kept from `input` to `output`.
 pub fn copy<B: FnMut(&[u8]) -> bool>(
-    context: &JobContext,
+    runtime: &Runtime,
     input: &mut MergeIter,
     retain: &mut Retain<B>,
     redirect: &mut Redirect,
@@ -59,7 +60,7 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
         input.next()?;
         until_look_up -= 1;
         if until_look_up == 0 {
-            context.check_closing()?;
+            runtime.check_closing()?;
             until_look_up = LOOK_UP_EVERY;
         }
     }
@@ -84,7 +85,7 @@ pub fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
 
 /// Runs `pick`, which was made for the tables `levels` of `keyspace`.
 pub fn run(
-    context: &JobContext,
+    runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     levels: &Levels,
     pick: &Pick,
@@ -92,7 +93,7 @@ pub fn run(
 ) -> JobResult<CompactionReport> {
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
-        install(context, keyspace, pick, &metas, Default::default())?;
+        install(runtime, keyspace, pick, &metas, Default::default())?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
     // I6: entries older than the inputs are below the output level, or were there when the job was
@@ -104,11 +105,11 @@ pub fn run(
     let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
     let options = keyspace.options().clone();
     let mut output =
-        TableOutput::new(context, keyspace, &options, options.table_bytes, IoPriority::Compaction);
-    let mut redirect = Redirect::new(&context.set.current());
-    copy(context, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
+        TableOutput::new(runtime, keyspace, &options, options.table_bytes, IoPriority::Compaction);
+    let mut redirect = Redirect::new(&runtime.set.current());
+    copy(runtime, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
-    install(context, keyspace, pick, &tables, Default::default())?;
+    install(runtime, keyspace, pick, &tables, Default::default())?;
     output.keep();
     Ok(CompactionReport {
         bytes_read: pick.bytes(),
@@ -122,7 +123,7 @@ pub fn run(
 /// Replaces the inputs of `pick` by `tables` with one edit, which begins with the given changes
 /// that add new segments.
 pub fn install(
-    context: &JobContext,
+    runtime: &Runtime,
     keyspace: &KeyspaceState,
     pick: &Pick,
     tables: &[Arc<TableMeta>],
@@ -152,7 +153,7 @@ pub fn install(
         }));
         Ok(Edit::new(changes))
     };
-    context.set.apply(plan, handles, None)?;
+    runtime.set.apply(plan, handles, None)?;
     if is_dropped {
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }

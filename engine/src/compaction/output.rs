@@ -7,7 +7,8 @@ use crate::base::pointer::TableId;
 use crate::env::budget::IoPriority;
 use crate::table::{TableMeta, TableOwner, TableSettings, TableWriter};
 use crate::version::files::names;
-use crate::version::job::{JobContext, JobResult};
+use crate::version::job::JobResult;
+use crate::version::runtime::Runtime;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::KeyspaceState;
 use std::path::PathBuf;
@@ -18,7 +19,7 @@ const SPEND_BYTES: u64 = 1 << 20;
 
 /// The tables that a job writes.
 pub struct TableOutput<'a> {
-    context: &'a JobContext,
+    runtime: &'a Runtime,
     owner: TableOwner,
     order: KeyOrder,
     settings: TableSettings,
@@ -39,7 +40,7 @@ pub struct TableOutput<'a> {
 impl<'a> TableOutput<'a> {
     /// Creates an empty output for tables of `keyspace` with the layout in `options`.
     pub fn new(
-        context: &'a JobContext,
+        runtime: &'a Runtime,
         keyspace: &KeyspaceState,
         options: &KeyspaceOptions,
         split_bytes: u64,
@@ -51,7 +52,7 @@ impl<'a> TableOutput<'a> {
             filter_bits_per_key: options.filter_bits_per_key,
         };
         TableOutput {
-            context,
+            runtime,
             owner: TableOwner { id: keyspace.id, name: keyspace.name.clone() },
             order: keyspace.order.clone(),
             settings,
@@ -76,7 +77,7 @@ impl<'a> TableOutput<'a> {
             self.close_table()?;
         }
         if self.open.is_none() {
-            self.context.check_closing()?;
+            self.runtime.check_closing()?;
             self.open = Some(self.create()?);
         }
         self.last_key.clear();
@@ -95,15 +96,15 @@ impl<'a> TableOutput<'a> {
     /// target over all files, including those that a crash here would leave as orphans.
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
-        self.context.set.add_unnamed(bytes);
-        self.context.budget.spend(self.priority, bytes);
+        self.runtime.set.add_unnamed(bytes);
+        self.runtime.budget.spend(self.priority, bytes);
     }
 
     fn create(&mut self) -> Result<(TableWriter, PathBuf, Arc<dyn crate::env::fs::File>)> {
-        let id = TableId(self.context.set.allocate()?);
-        let tables = self.context.set.tables();
+        let id = TableId(self.runtime.set.allocate()?);
+        let tables = self.runtime.set.tables();
         let path = names::table(&tables.dir, id);
-        let file = self.context.env.fs.create(&path).doing("create a table", &path)?;
+        let file = self.runtime.env.fs.create(&path).doing("create a table", &path)?;
         self.created.push(path.clone());
         let writer = TableWriter::create(
             file.clone(),
@@ -127,7 +128,7 @@ impl<'a> TableOutput<'a> {
             if let Err(error) = file.sync() {
                 let error = Error::io("sync a table", &path, error);
                 // I8: the content on the device is unknown, of this file and perhaps of others.
-                return Err(self.context.health.fail(&error));
+                return Err(self.runtime.health.fail(&error));
             }
             self.done.push(Arc::new(meta));
         }
@@ -141,10 +142,10 @@ impl<'a> TableOutput<'a> {
         debug_assert_eq!(self.spent, 0, "bytes of a closed table were not charged");
         debug_assert_eq!(self.created.len(), self.done.len());
         if !self.created.is_empty() {
-            let dir = &self.context.set.tables().dir;
-            let synced = self.context.env.fs.sync_dir(dir).doing("sync the directory", dir);
+            let dir = &self.runtime.set.tables().dir;
+            let synced = self.runtime.env.fs.sync_dir(dir).doing("sync the directory", dir);
             // I8: as with the tables themselves, it is now unknown what is durable.
-            synced.map_err(|error| self.context.health.fail(&error))?;
+            synced.map_err(|error| self.runtime.health.fail(&error))?;
         }
         Ok(std::mem::take(&mut self.done))
     }
@@ -160,8 +161,8 @@ impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
         if !self.kept {
             self.open = None;
-            self.context.set.discard(&self.created);
+            self.runtime.set.discard(&self.created);
         }
-        self.context.set.end_unnamed(self.unnamed);
+        self.runtime.set.end_unnamed(self.unnamed);
     }
 }

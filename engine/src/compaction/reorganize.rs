@@ -20,8 +20,9 @@ use crate::read::fetch::{Fetcher, Want};
 use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::edit::Change;
 use crate::version::files::{SegmentHandle, TableHandle, names};
-use crate::version::job::{JobContext, JobResult};
+use crate::version::job::JobResult;
 use crate::version::levels::{LEVELS, Levels, bounds};
+use crate::version::runtime::Runtime;
 use crate::version::view::{KeyspaceState, View};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,7 +61,7 @@ pub fn pick(
 
 /// Runs `pick`, which was made for the tables `levels` of `keyspace`.
 pub fn run(
-    context: &JobContext,
+    runtime: &Runtime,
     keyspace: &Arc<KeyspaceState>,
     levels: &Levels,
     pick: &Pick,
@@ -74,8 +75,8 @@ pub fn run(
     let mut redirect = Redirect::new(&view.version);
     let options = keyspace.options().clone();
     let split = options.table_bytes;
-    let mut output = TableOutput::new(context, keyspace, &options, split, IoPriority::Compaction);
-    let mut values = InOrder::new(context, view, Box::new(|_| true));
+    let mut output = TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction);
+    let mut values = InOrder::new(runtime, view, Box::new(|_| true));
     let mut input = job::inputs(pick, levels)?;
     input.seek_to_first()?;
     while input.valid() {
@@ -91,7 +92,7 @@ pub fn run(
     values.finish()?;
     let tables = output.finish()?;
     let changes = values.changes();
-    job::install(context, keyspace, pick, &tables, (changes, &values.handles()))?;
+    job::install(runtime, keyspace, pick, &tables, (changes, &values.handles()))?;
     let values_written = values.written();
     values.keep();
     output.keep();
@@ -125,7 +126,7 @@ pub type Moves = Box<dyn Fn(SegmentId) -> bool>;
 
 /// Copies the values of entries on their way to a table into one segment, in key order.
 pub struct InOrder<'a> {
-    context: &'a JobContext,
+    runtime: &'a Runtime,
     view: Arc<View>,
     moves: Moves,
     fetcher: Fetcher,
@@ -141,14 +142,14 @@ pub struct InOrder<'a> {
 impl<'a> InOrder<'a> {
     /// Creates a copier of the values that `view` has in segments for which `moves` returns true;
     /// other pointers stay.
-    pub fn new(context: &'a JobContext, view: Arc<View>, moves: Moves) -> Self {
+    pub fn new(runtime: &'a Runtime, view: Arc<View>, moves: Moves) -> Self {
         // These reads have counters of their own, because they are not a user's reads.
-        let fetcher = Fetcher::new(context.env.reader.clone(), Arc::default());
+        let fetcher = Fetcher::new(runtime.env.reader.clone(), Arc::default());
         let (window, wants, created) = (Vec::new(), Vec::new(), Vec::new());
         let (open, done, installed) = (None, None, false);
         let bytes = 0;
         InOrder {
-            context,
+            runtime,
             view,
             moves,
             fetcher,
@@ -189,7 +190,7 @@ impl<'a> InOrder<'a> {
 
     /// Copies the values of the waiting entries and adds the entries to `output`.
     pub fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
-        self.context.check_closing()?;
+        self.runtime.check_closing()?;
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
         for mut entry in std::mem::take(&mut self.window) {
             if let Some(index) = entry.value {
@@ -206,17 +207,17 @@ impl<'a> InOrder<'a> {
             output.add(&entry.key, entry.trailer, &entry.payload)?;
         }
         let bytes = std::mem::take(&mut self.bytes);
-        self.context.budget.spend(IoPriority::Compaction, bytes);
+        self.runtime.budget.spend(IoPriority::Compaction, bytes);
         Ok(())
     }
 
     fn create(&mut self) -> Result<OpenSegment> {
-        let tables = self.context.set.tables();
-        let id = SegmentId(self.context.set.allocate()?);
+        let tables = self.runtime.set.tables();
+        let id = SegmentId(self.runtime.set.allocate()?);
         let path = names::segment(&tables.dir, id);
-        let file = self.context.env.fs.create(&path).doing("create a sorted segment", &path)?;
+        let file = self.runtime.env.fs.create(&path).doing("create a sorted segment", &path)?;
         self.created.push(path.clone());
-        let epoch = self.context.env.random.next_u64();
+        let epoch = self.runtime.env.random.next_u64();
         let (database, kind) = (tables.database, SegmentKind::Sorted);
         let identity = SegmentIdentity { database, id, kind, epoch };
         let writer = SortedWriter::create(file.clone(), &path, identity)?;
@@ -232,7 +233,7 @@ impl<'a> InOrder<'a> {
         let length = writer.finish()?;
         // I3: before the edit. I8: after a failure the content on the device is unknown.
         let synced = file.sync().doing("sync a sorted segment", handle.path());
-        synced.map_err(|error| self.context.health.fail(&error))?;
+        synced.map_err(|error| self.runtime.health.fail(&error))?;
         self.done = Some((handle, length));
         Ok(())
     }
@@ -267,7 +268,7 @@ impl Drop for InOrder<'_> {
     fn drop(&mut self) {
         if !self.installed {
             (self.open, self.done) = (None, None);
-            self.context.set.discard(&self.created);
+            self.runtime.set.discard(&self.created);
         }
     }
 }

@@ -45,7 +45,7 @@ impl Core {
     fn create_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
         self.check_writable()?;
         options.validate()?;
-        check_level0(&options, self.stall_controller.level0_stop())?;
+        check_level0(&options, self.committer.stall_controller().level0_stop())?;
         if name.is_empty() || name.len() > 255 || name.chars().any(char::is_control) {
             return Err(Error::invalid_argument(format!(
                 "{name:?} can't be the name of a keyspace"
@@ -63,7 +63,7 @@ impl Core {
     ) -> Result<()> {
         self.check_writable()?;
         options.validate()?;
-        check_level0(&options, self.stall_controller.level0_stop())?;
+        check_level0(&options, self.committer.stall_controller().level0_stop())?;
         let _ddl = self.ddl.lock();
         state.check()?;
         if **state.options() == options {
@@ -271,7 +271,7 @@ impl Db {
         };
         self.core.keyspaces.write().remove(name);
         self.core.background.forget(state.id);
-        self.core.stall_controller.notify();
+        self.core.committer.stall_controller().notify();
         dropped.map(|_| ())
     }
 }

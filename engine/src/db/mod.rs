@@ -35,24 +35,17 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::commit::group::{Committer, Durability};
-use crate::commit::stall::WriteStallController;
 use crate::compaction::picker::pick_range;
 use crate::compaction::{flush, fold, reorganize};
-use crate::env::Env;
-use crate::env::budget::Budget;
 use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
 use crate::events::Event;
 use crate::read::fetch::Fetcher;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::recover::RecoveryReport;
-use crate::stats::Counters;
 use crate::version::files::TableHandle;
-use crate::version::health::Health;
-use crate::version::job::JobContext;
 use crate::version::levels::{Levels, bounds};
-use crate::version::set::VersionSet;
-use crate::version::snapshots::Snapshots;
+use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use batch::WriteBatch;
 use holders::CoreHandle;
@@ -61,22 +54,17 @@ use options::{Options, WriteOptions, check_durability};
 use snapshot::Snapshot;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// The state that all handles of one open database share.
 pub(crate) struct Core {
-    pub(crate) env: Env,
+    pub(crate) runtime: Runtime,
     pub(crate) dir: PathBuf,
     pub(crate) options: Options,
-    pub(crate) set: Arc<VersionSet>,
-    pub(crate) health: Arc<Health>,
     pub(crate) committer: Arc<Committer>,
-    pub(crate) stall_controller: Arc<WriteStallController>,
-    pub(crate) snapshots: Arc<Snapshots>,
-    pub(crate) counters: Arc<Counters>,
-    pub(crate) budget: Arc<Budget>,
     pub(crate) fetcher: Fetcher,
     pub(crate) background: Arc<Background>,
     pub(crate) comparators: Comparators,
@@ -90,6 +78,14 @@ pub(crate) struct Core {
     /// Number of live handles of the database and its keyspaces.
     handles: AtomicUsize,
     lock: Mutex<Option<Box<dyn Lock>>>,
+}
+
+impl Deref for Core {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        &self.runtime
+    }
 }
 
 impl Core {
@@ -170,7 +166,7 @@ impl Core {
         };
         // Background jobs end early when the database closes. This one belongs to closing, so it
         // must not.
-        let context = JobContext { closing: Arc::default(), ..self.background.context().clone() };
+        let runtime = self.runtime.for_closing();
         let log_end = {
             let log = self.committer.hold();
             for keyspace in &keyspaces {
@@ -181,7 +177,7 @@ impl Core {
         for keyspace in &keyspaces {
             let snapshots = self.snapshots.list();
             let extent = (reason, segment_bytes);
-            let report = fold::run(&context, keyspace, snapshots, log_end, extent);
+            let report = fold::run(&runtime, keyspace, snapshots, log_end, extent);
             // A keyspace that was dropped meanwhile leaves nothing to fold.
             if report.is_err() && keyspace.check().is_err() {
                 continue;
@@ -191,7 +187,7 @@ impl Core {
             self.counters.flush_bytes_written.add(report.bytes);
             self.counters.entries_dropped.add(report.dropped);
         }
-        flush::move_head_to(&context, log_end).map(|_| ())
+        flush::move_head_to(&runtime, log_end).map(|_| ())
     }
 
     /// Seals the memtables of these keyspaces and waits until they are flushed.

@@ -1,6 +1,6 @@
 //! Opens a database: takes the lock, reads the manifest, checks the files and replays the log.
 
-use crate::background::{Background, Workplace};
+use crate::background::Background;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::Comparator;
 use crate::base::pointer::KeyspaceId;
@@ -14,7 +14,6 @@ use crate::db::holders::CoreHandle;
 use crate::db::options::Options;
 use crate::db::{Core, Db};
 use crate::env::Env;
-use crate::env::budget::Budget;
 use crate::env::fs::{Hold, Lock};
 use crate::env::sync::{Mutex, RwLock};
 use crate::events::{Event, EventListener, Events};
@@ -24,17 +23,15 @@ use crate::recovery::comparators::Comparators;
 use crate::recovery::create;
 use crate::recovery::place::{self, PlaceRules};
 use crate::recovery::recover::{self, RecoveryReport};
-use crate::stats::Counters;
 use crate::table::{FilterPolicy, TableStats};
 use crate::version::Version;
 use crate::version::files::{PurgeQueue, TableContext, names};
 use crate::version::health::Health;
-use crate::version::job::JobContext;
 use crate::version::manifest::{Current, read_current, sync_manifest};
 use crate::version::owner;
+use crate::version::runtime::Runtime;
 use crate::version::set::{self, VersionSet};
 use crate::version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions};
-use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -487,29 +484,13 @@ impl Opening {
         if !self.options.read_only {
             self.settle(&mut recovered)?;
         }
-        let counters = Arc::new(Counters::default());
-        let snapshots = Arc::new(Snapshots::default());
-        snapshots.publish(recovered.last_seqno);
-        let mut limits = self.options.stall_limits();
-        // A keyspace keeps its settings between openings and may compact L0 only at more tables
-        // than `level0_stop` now allows. Writers then wait only from that number on, or they would
-        // wait for ever.
-        for keyspace in recovered.keyspaces.values() {
-            limits.level0_full = limits.level0_full.max(keyspace.options().level0_trigger);
-        }
-        let stall_controller = Arc::new(WriteStallController::new(
-            limits,
-            counters.clone(),
-            recovered.health.clone(),
-            self.env.clock.clone(),
-            Reserve::new(self.dir.clone()),
-        ));
-        stall_controller.log_bytes.store(recovered.replay.bytes, Ordering::Relaxed);
+        let cap = self.options.background_bytes_per_second;
+        let Recovered { set, health, .. } = &recovered;
+        let runtime = Runtime::new(self.env.clone(), set.clone(), health.clone(), cap);
+        runtime.snapshots.publish(recovered.last_seqno);
         let writable = !self.options.read_only;
         let compaction_threads = self.options.compaction_threads;
-        let core = Arc::new_cyclic(|core| {
-            self.core(core, recovered, lock, counters, snapshots, stall_controller)
-        });
+        let core = Arc::new_cyclic(|core| self.core(core, runtime, recovered, lock));
         if writable {
             core.leave_few_files()?;
             core.committer.seal_held_back();
@@ -522,60 +503,29 @@ impl Opening {
     fn core(
         self,
         core: &Weak<Core>,
+        runtime: Runtime,
         recovered: Recovered,
         lock: Option<Box<dyn Lock>>,
-        counters: Arc<Counters>,
-        snapshots: Arc<Snapshots>,
-        stall_controller: Arc<WriteStallController>,
     ) -> Core {
-        let Recovered { set, health, .. } = recovered;
-        let committer = Arc::new(self.committer(
-            core,
-            &set,
-            &health,
-            (&counters, &snapshots, &stall_controller),
-            (recovered.last_seqno, recovered.replay.last),
-        ));
-        let closing = Arc::new(AtomicBool::new(false));
-        let cap = self.options.background_bytes_per_second;
-        let budget = Arc::new(Budget::new(self.env.clock.clone(), cap));
-        let context = JobContext {
-            env: self.env.clone(),
-            set: set.clone(),
-            health: health.clone(),
-            budget: budget.clone(),
-            closing,
-        };
+        let committer = Arc::new(self.committer(core, &runtime, &recovered));
         let collector = Collector::new(CollectorParts {
-            context: context.clone(),
+            context: runtime.clone(),
             committer: committer.clone(),
-            snapshots: snapshots.clone(),
-            stall_controller: stall_controller.clone(),
-            counters: counters.clone(),
+            snapshots: runtime.snapshots.clone(),
+            stall_controller: committer.stall_controller().clone(),
+            counters: runtime.counters.clone(),
             options: self.options.gc.clone(),
         });
-        let background = Arc::new(Background::new(Workplace {
-            context,
-            collector,
-            gc_automatic: self.options.gc.automatic,
-            committer: committer.clone(),
-            stall_controller: stall_controller.clone(),
-            snapshots: snapshots.clone(),
-            counters: counters.clone(),
-        }));
+        let gc_automatic = self.options.gc.automatic;
+        let background =
+            Background::new(runtime.clone(), committer.clone(), collector, gc_automatic);
         Core {
-            fetcher: Fetcher::new(self.env.reader.clone(), counters.clone()),
-            env: self.env,
+            fetcher: Fetcher::new(self.env.reader.clone(), runtime.counters.clone()),
+            runtime,
             dir: self.dir,
             options: self.options,
-            set,
-            health,
             committer,
-            stall_controller,
-            snapshots,
-            counters,
-            budget,
-            background,
+            background: Arc::new(background),
             comparators: self.comparators,
             recovered: recovered.report,
             log_ends: recovered.replay.sealed.into_iter().collect(),
@@ -587,36 +537,17 @@ impl Opening {
         }
     }
 
-    fn committer(
-        &self,
-        core: &Weak<Core>,
-        set: &Arc<VersionSet>,
-        health: &Arc<Health>,
-        (counters, snapshots, stall_controller): (
-            &Arc<Counters>,
-            &Arc<Snapshots>,
-            &Arc<WriteStallController>,
-        ),
-        (last_seqno, last): (u64, Option<(crate::base::pointer::SegmentId, u64)>),
-    ) -> Committer {
-        let shared = LogShared::new(
-            self.env.clone(),
-            set.clone(),
-            health.clone(),
-            counters.clone(),
-            LogSettings {
-                segment_bytes: self.options.segment_bytes,
-                buffer_bytes: self.options.write_buffer_bytes,
-                mapped_appends: self.options.mapped_appends,
-            },
-        );
-        let (waker, syncer, keyspaces) = (core.clone(), core.clone(), set.clone());
+    fn committer(&self, core: &Weak<Core>, runtime: &Runtime, recovered: &Recovered) -> Committer {
+        let settings = LogSettings {
+            segment_bytes: self.options.segment_bytes,
+            buffer_bytes: self.options.write_buffer_bytes,
+            mapped_appends: self.options.mapped_appends,
+        };
+        let (waker, syncer) = (core.clone(), core.clone());
         let parts = CommitParts {
-            log: Arc::new(shared),
-            stall_controller: stall_controller.clone(),
-            health: health.clone(),
-            snapshots: snapshots.clone(),
-            counters: counters.clone(),
+            log: Arc::new(LogShared::new(runtime.clone(), settings)),
+            stall_controller: Arc::new(self.stall_controller(runtime, recovered)),
+            runtime: runtime.clone(),
             flush_after_log_bytes: self.options.max_replay_bytes / 2,
             wake: Box::new(move || {
                 if let Some(core) = waker.upgrade() {
@@ -628,20 +559,27 @@ impl Opening {
                     core.background.sync_within(time);
                 }
             }),
-            keyspaces: Box::new(move || keyspaces.keyspaces()),
         };
-        let log = Log {
-            writer: None,
-            active: None,
-            next_seqno: last_seqno + 1,
-            previous: last,
-            next_look: 0,
-            next_disk_look: 0,
-            segment_limit: 0,
-            next_spare: u64::MAX,
-            closed: false,
-        };
-        Committer::new(parts, log)
+        Committer::new(parts, Log::after(recovered.last_seqno, recovered.replay.last))
+    }
+
+    fn stall_controller(&self, runtime: &Runtime, recovered: &Recovered) -> WriteStallController {
+        let mut limits = self.options.stall_limits();
+        // A keyspace keeps its settings between openings and may compact L0 only at more tables
+        // than `level0_stop` now allows. Writers then wait only from that number on, or they would
+        // wait for ever.
+        for keyspace in recovered.keyspaces.values() {
+            limits.level0_full = limits.level0_full.max(keyspace.options().level0_trigger);
+        }
+        let controller = WriteStallController::new(
+            limits,
+            runtime.counters.clone(),
+            runtime.health.clone(),
+            runtime.env.clock.clone(),
+            Reserve::new(self.dir.clone()),
+        );
+        controller.log_bytes.store(recovered.replay.bytes, Ordering::Relaxed);
+        controller
     }
 }
 

@@ -41,7 +41,8 @@ use crate::gc::survey::{Knowledge, survey};
 use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
 use crate::stats::Counters;
-use crate::version::job::{JobContext, JobResult};
+use crate::version::job::JobResult;
+use crate::version::runtime::Runtime;
 use crate::version::snapshots::Snapshots;
 use count::BackgroundLivenessScan;
 use std::sync::Arc;
@@ -67,7 +68,7 @@ pub enum CollectorStep {
 /// The parts of the database that the collector uses.
 pub struct CollectorParts {
     /// The context of every job.
-    pub context: JobContext,
+    pub context: Runtime,
     /// The writer of the log, which is synced before any entry counts as newer.
     pub committer: Arc<Committer>,
     /// The visible sequence number and the live snapshots.

@@ -10,7 +10,8 @@ use crate::gc::overwritten::Overwritten;
 use crate::gc::quarantine::is_damage;
 use crate::segment::{RecordView, SegmentKind, SortedWriter};
 use crate::version::files::SegmentHandle;
-use crate::version::job::{JobContext, JobError};
+use crate::version::job::JobError;
+use crate::version::runtime::Runtime;
 use std::sync::Arc;
 
 /// Bytes of records that are read at a time and held in memory, except for the last chunk. A larger
@@ -85,7 +86,7 @@ impl From<Error> for Failure {
 impl<'a> VictimReader<'a> {
     /// Opens the file of `handle`; `list` has its live records in the order of keys.
     pub fn open(
-        context: &JobContext,
+        context: &Runtime,
         handle: Arc<SegmentHandle>,
         list: &'a [LiveRecord],
     ) -> Result<VictimReader<'a>, Failure> {
@@ -125,7 +126,7 @@ struct RecordToMove {
 /// Copies the records of `sources` in the order of keys, except those that died since they were
 /// listed. Returns the number of bytes read.
 pub fn copy(
-    context: &JobContext,
+    context: &Runtime,
     sources: &mut [VictimReader<'_>],
     overwritten: &Overwritten,
     writer: &mut SortedWriter,
@@ -191,7 +192,7 @@ impl Loaded {
     }
 
     fn read(
-        context: &JobContext,
+        context: &Runtime,
         sources: &[VictimReader<'_>],
         chunk: &[RecordToMove],
     ) -> Result<Loaded, Failure> {

@@ -27,7 +27,7 @@ use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{RelocationHandle, SegmentHandle, names};
-use crate::version::job::JobContext;
+use crate::version::runtime::Runtime;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ impl MoveReport {
 
 /// Frees the victims that still exist. Records that are `overwritten` by now are not moved.
 pub fn run(
-    context: &JobContext,
+    context: &Runtime,
     victims: &[VictimRecords],
     overwritten: &Overwritten,
 ) -> Result<MoveReport, Failure> {
@@ -111,7 +111,7 @@ pub fn run(
 
 /// A relocation under way.
 struct Job<'a> {
-    context: &'a JobContext,
+    context: &'a Runtime,
     version: &'a Version,
     target: Option<(Arc<SegmentHandle>, u64)>,
     freed: Vec<SegmentId>,
@@ -125,7 +125,7 @@ struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    fn new(context: &'a JobContext, version: &'a Version) -> Self {
+    fn new(context: &'a Runtime, version: &'a Version) -> Self {
         Job {
             context,
             version,
@@ -319,7 +319,7 @@ impl Drop for Job<'_> {
 
 /// A relocation file that is created with its first entry.
 struct RelocationOutput<'a> {
-    context: &'a JobContext,
+    context: &'a Runtime,
     segment: SegmentId,
     open: Option<(RelocationWriter, Arc<dyn crate::env::fs::File>, PathBuf)>,
 }

@@ -10,7 +10,7 @@ use crate::gc::punch::runs::{MAX_HOLES, dead_runs, total};
 use crate::gc::relocate::VictimRecords;
 use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
-use crate::version::job::JobContext;
+use crate::version::runtime::Runtime;
 use crate::version::{LiveSegment, Version};
 use std::collections::BTreeMap;
 
@@ -114,7 +114,7 @@ impl Knowledge {
 /// `no_snapshots`, what newer entries hide is dead. `punch` is the cost of punching, or `None`
 /// where it can't be done.
 pub fn survey(
-    context: &JobContext,
+    context: &Runtime,
     version: &Version,
     knowledge: &Knowledge,
     live_bytes: u64,
@@ -162,13 +162,13 @@ fn blocks(bytes: u64) -> u64 {
 
 /// Returns true if the file has a second name: a checkpoint shares it and may see what is dead
 /// here. An error counts as true for this segment only, so it keeps no other from being freed.
-fn is_linked(context: &JobContext, live: &LiveSegment) -> bool {
+fn is_linked(context: &Runtime, live: &LiveSegment) -> bool {
     let file = context.set.tables().files.get(live.handle.path());
     !file.is_ok_and(|file| file.links().is_ok_and(|links| links <= 1))
 }
 
 /// Returns the bytes in each segment that newer entries in memtables hide from all but snapshots.
-fn hidden_bytes(context: &JobContext, no_snapshots: bool) -> BTreeMap<SegmentId, u64> {
+fn hidden_bytes(context: &Runtime, no_snapshots: bool) -> BTreeMap<SegmentId, u64> {
     let mut bytes = BTreeMap::new();
     if no_snapshots {
         for keyspace in context.set.keyspaces() {
@@ -198,7 +198,7 @@ fn target_bytes<'a>(
 
 /// Returns the facts about a segment that the file system and the version give.
 fn physical(
-    context: &JobContext,
+    context: &Runtime,
     id: SegmentId,
     live: &LiveSegment,
     version: &Version,

@@ -1,13 +1,6 @@
-//! The context and result of every background job: flush, compaction or value GC.
+//! The result of every background job: flush, compaction or value GC.
 
 use crate::base::error::Error;
-use crate::env::Env;
-use crate::env::budget::Budget;
-use crate::events::Event;
-use crate::version::health::Health;
-use crate::version::set::VersionSet;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The result of a background job.
 pub type JobResult<T = ()> = std::result::Result<T, JobError>;
@@ -45,40 +38,5 @@ impl From<JobError> for Error {
         match error {
             JobError::Obsolete(error) | JobError::Failed(error) => error,
         }
-    }
-}
-
-/// The parts of a database that every job needs.
-#[derive(Clone)]
-pub struct JobContext {
-    /// Files, clock and threads.
-    pub env: Env,
-    /// The set that holds the live version.
-    pub set: Arc<VersionSet>,
-    /// Whether the database may still write.
-    pub health: Arc<Health>,
-    /// The budget of background I/O.
-    pub budget: Arc<Budget>,
-    /// Set when the database closes, so that jobs end early.
-    pub closing: Arc<AtomicBool>,
-}
-
-impl JobContext {
-    /// Reports an event to the listeners.
-    pub fn emit(&self, event: Event) {
-        self.health.events.emit(event);
-    }
-
-    /// Returns true once the database is closing.
-    pub fn is_closing(&self) -> bool {
-        self.closing.load(Ordering::Relaxed)
-    }
-
-    /// Returns [`JobError::Obsolete`] once the database is closing.
-    pub fn check_closing(&self) -> JobResult {
-        if self.is_closing() {
-            return Err(JobError::Obsolete(Error::closed("the database is closing")));
-        }
-        Ok(())
     }
 }

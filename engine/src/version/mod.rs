@@ -26,6 +26,7 @@ pub mod pins;
 pub mod placing;
 pub mod references;
 pub mod resolve;
+pub mod runtime;
 pub mod set;
 pub mod settings;
 pub mod snapshots;

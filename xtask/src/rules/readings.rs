@@ -36,7 +36,7 @@ mod tests {
     use crate::rules::errors_of;
 
     fn errors(text: &str) -> usize {
-        errors_of(check, &[("engine/src/background/mod.rs", text)]).len()
+        errors_of(check, &[("engine/src/background/log_sync.rs", text)]).len()
     }
 
     #[test]

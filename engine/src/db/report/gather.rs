@@ -23,7 +23,7 @@ impl Db {
         let cache = core.set.tables().cache.stats();
         let (snapshots, oldest) = core.snapshots.summary();
         let now = core.env.clock.now();
-        let reserve = &core.stall_controller.reserve;
+        let reserve = &core.committer.stall_controller().reserve;
         let (counters, version) = (&core.counters, core.set.current());
         let recovery = &core.recovered;
         Stats {
@@ -39,7 +39,7 @@ impl Db {
             block_reads: tables.block_reads,
             block_bytes_read: tables.block_read_bytes,
             disk_reserve_bytes: reserve.found().reserve(),
-            replay_bytes: core.stall_controller.backlog(),
+            replay_bytes: core.committer.stall_controller().backlog(),
             pinned_bytes: self.pinned_bytes(),
             cache_bytes: cache.bytes,
             relocations: version.relocations.len() as u64,

@@ -7,7 +7,7 @@ use crate::db::Db;
 use crate::doc_dir;
 
 fn move_head(db: &Db) -> bool {
-    flush::move_head(db.core.background.context(), &db.core.committer).unwrap()
+    flush::move_head(&db.core.runtime, &db.core.committer).unwrap()
 }
 
 /// Returns the number of sealed segments that replay would still read.

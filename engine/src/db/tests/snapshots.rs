@@ -64,9 +64,7 @@ fn i06_a_flush_keeps_what_a_snapshot_sees_that_was_taken_meanwhile() {
         keyspace.rotate_memtable();
         listed
     };
-    let context = &core.background.context();
-    context.closing.store(false, std::sync::atomic::Ordering::Relaxed);
-    flush::run(context, &core.committer, keyspace, list_and_go_on).unwrap();
+    flush::run(&core.runtime.for_closing(), &core.committer, keyspace, list_and_go_on).unwrap();
     let then = crate::ReadOptions { snapshot, ..Default::default() };
     let seen = db.default_keyspace().get_with("a", &then).unwrap();
     assert_eq!(seen.unwrap(), vec![2; 500]);

@@ -22,8 +22,8 @@ fn run(db: &Db, lines: &[&str]) -> String {
     let keyspace = &db.core.states()[0];
     let mut options = KeyspaceOptions::clone(&keyspace.options());
     (options.block_codec, options.block_bytes) = (Codec::None, 1024);
-    let (context, at) = (db.core.background.context(), number(lines[0]));
-    let mut output = TableOutput::new(context, keyspace, &options, at, IoPriority::Compaction);
+    let (runtime, at) = (&db.core.runtime, number(lines[0]));
+    let mut output = TableOutput::new(runtime, keyspace, &options, at, IoPriority::Compaction);
     for (entry, bytes) in lines[1..].iter().flat_map(|line| line.split(' ')).map(pair) {
         let (key, seqno) = entry.split_at(1);
         let trailer = Trailer::new(number(seqno), EntryKind::Put);

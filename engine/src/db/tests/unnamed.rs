@@ -12,9 +12,9 @@ use crate::gc::survey::{Knowledge, survey};
 use crate::version::settings::KeyspaceOptions;
 
 fn table_bytes(db: &Db) -> u64 {
-    let context = db.core.background.context();
-    let version = context.set.current();
-    survey(context, &version, &Knowledge::default(), 0, true, None).unwrap().table_bytes
+    let runtime = &db.core.runtime;
+    let version = runtime.set.current();
+    survey(runtime, &version, &Knowledge::default(), 0, true, None).unwrap().table_bytes
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn a_table_counts_while_no_version_names_it() {
     let keyspace = &db.core.states()[0];
     let mut options = KeyspaceOptions::clone(&keyspace.options());
     options.block_codec = Codec::None;
-    let context = db.core.background.context();
+    let runtime = &db.core.runtime;
     let mut output =
-        TableOutput::new(context, keyspace, &options, u64::MAX, IoPriority::Compaction);
+        TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Compaction);
     let trailer = Trailer::new(1, EntryKind::Put);
     for number in 0..40_000_u32 {
         output.add(&number.to_be_bytes(), trailer, &[7; 50]).unwrap();

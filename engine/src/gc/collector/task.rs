@@ -6,13 +6,14 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::gc::liveness_scan::{self, LivenessScan, Scope};
 use crate::version::entries::EntriesView;
-use crate::version::job::{JobContext, JobError, JobResult};
+use crate::version::job::{JobError, JobResult};
+use crate::version::runtime::Runtime;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// The input of a liveness scan, for the thread that runs it; see [`Scope`].
 pub(super) struct Task {
-    pub(super) context: JobContext,
+    pub(super) context: Runtime,
     pub(super) seqno: SeqNo,
     pub(super) snapshots: Vec<SeqNo>,
     pub(super) views: Vec<EntriesView>,

@@ -9,8 +9,8 @@ use crate::base::header::{FileKind, Header};
 use crate::gc::facts::PunchCost;
 use crate::version::HOLE_UNIT;
 use crate::version::files::names;
-use crate::version::job::JobContext;
 use crate::version::owner::is_ours;
+use crate::version::runtime::Runtime;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
@@ -101,7 +101,7 @@ impl Costs {
 
     /// Measures the cost of a call. If that fails, the cost stays unknown and nothing is punched: a
     /// scratch file that can't be written is no error of the database. The next call may succeed.
-    pub fn probe(&mut self, context: &JobContext) {
+    pub fn probe(&mut self, context: &Runtime) {
         let path = context.set.tables().dir.join(names::PROBE);
         // A file that is not ours stays. Then nothing is measured, and nothing is punched.
         if !is_ours(&context.env, &path, None).unwrap_or(false) {
@@ -115,7 +115,7 @@ impl Costs {
     }
 }
 
-fn probe(context: &JobContext, path: &Path) -> std::io::Result<PunchCall> {
+fn probe(context: &Runtime, path: &Path) -> std::io::Result<PunchCall> {
     // A file that an earlier try could not remove would be in the way.
     context.set.discard(&[path.to_path_buf()]);
     let file = context.env.fs.create(path)?;

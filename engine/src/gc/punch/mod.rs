@@ -37,7 +37,8 @@ use crate::stats::GcCounters;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::SegmentHandle;
-use crate::version::job::{JobContext, JobError, JobResult};
+use crate::version::job::{JobError, JobResult};
+use crate::version::runtime::Runtime;
 use std::collections::{BTreeMap, VecDeque};
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ impl Puncher {
     /// segments.
     pub fn declare(
         &mut self,
-        context: &JobContext,
+        context: &Runtime,
         victims: &[VictimRecords],
         cost: &PunchCost,
     ) -> Result<Declared> {
@@ -128,7 +129,7 @@ impl Puncher {
     }
 
     /// Makes some of the calls that are due; returns true if more may be due at once.
-    pub fn run(&mut self, context: &JobContext, counters: &GcCounters) -> JobResult<bool> {
+    pub fn run(&mut self, context: &Runtime, counters: &GcCounters) -> JobResult<bool> {
         if !self.is_resumed {
             self.resume(context);
             self.is_resumed = true;
@@ -158,7 +159,7 @@ impl Puncher {
     }
 
     /// Returns the bytes of recorded holes that still take blocks and are due.
-    pub fn due_bytes(&self, context: &JobContext) -> u64 {
+    pub fn due_bytes(&self, context: &Runtime) -> u64 {
         if self.pending.is_empty() {
             return 0;
         }
@@ -168,7 +169,7 @@ impl Puncher {
     }
 
     /// Returns true if a call is due.
-    pub fn is_due(&self, context: &JobContext) -> bool {
+    pub fn is_due(&self, context: &Runtime) -> bool {
         let has_holes =
             |version: &Version| version.segments.values().any(|live| !live.holes.is_empty());
         let unknown = !self.is_resumed && has_holes(&context.set.current());
@@ -176,7 +177,7 @@ impl Puncher {
     }
 
     /// Returns the next segment whose holes are due.
-    fn next(&self, context: &JobContext) -> Option<SegmentId> {
+    fn next(&self, context: &Runtime) -> Option<SegmentId> {
         if self.pending.is_empty() {
             return None;
         }
@@ -188,7 +189,7 @@ impl Puncher {
     /// Such a file takes more than its length without the holes, by at least the shortest of them.
     /// Where the file system compresses, the difference may be smaller; then some blocks stay until
     /// the segment goes.
-    fn resume(&mut self, context: &JobContext) {
+    fn resume(&mut self, context: &Runtime) {
         let version = context.set.current();
         for (&id, live) in version.segments.iter() {
             let Some(length) = live.sealed else { continue };
@@ -206,7 +207,7 @@ impl Puncher {
 
     fn punch(
         &mut self,
-        context: &JobContext,
+        context: &Runtime,
         counters: &GcCounters,
         id: SegmentId,
         handle: &Arc<SegmentHandle>,
@@ -263,7 +264,7 @@ impl Pending {
 
     fn go_on(
         &mut self,
-        context: &JobContext,
+        context: &Runtime,
         file: &dyn File,
         calls: &mut u64,
     ) -> std::io::Result<()> {

@@ -1,0 +1,63 @@
+//! Jobs on users' threads: compactions and collections that a program asked for.
+
+use super::choice::{BackgroundWork, Claimed};
+use super::{Background, BackgroundState, LOOK_AGAIN};
+use crate::base::error::Result;
+use crate::compaction::picker::Pick;
+use crate::env::sync::MutexGuard;
+use crate::version::levels::Levels;
+use crate::version::view::KeyspaceState;
+use std::sync::Arc;
+
+/// A running job on a user's thread; `stop` waits until it is dropped.
+pub(super) struct ForegroundJob<'a>(&'a Background);
+
+impl Drop for ForegroundJob<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().foreground_jobs -= 1;
+        self.0.changed.notify_all();
+    }
+}
+
+impl Background {
+    /// Runs a compaction that `choose` picks on the caller's thread, once no running job conflicts
+    /// with it. `choose` is called again whenever something changed; `None` ends the call. With
+    /// `reorganize`, values are rewritten in key order too.
+    pub fn run_chosen(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        reorganize: bool,
+        mut choose: impl FnMut(&Levels) -> Option<Pick>,
+    ) -> Result<()> {
+        let mut state = self.state.lock();
+        let claimed = loop {
+            self.check_running(&state)?;
+            keyspace.check()?;
+            let levels = keyspace.view().levels.clone();
+            let Some(pick) = choose(&levels) else {
+                return Ok(());
+            };
+            let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick);
+            if let Some(claim) = claim {
+                break Claimed { keyspace: keyspace.clone(), levels, pick, claim, reorganize };
+            }
+            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+        };
+        let running = self.begin_foreground(state);
+        let work = BackgroundWork::Compact(claimed);
+        let outcome = self.run_guarded(&work);
+        self.release(work, &mut self.state.lock());
+        drop(running);
+        self.committer.stall_controller().notify();
+        Ok(outcome?)
+    }
+
+    /// Counts a job on the caller's thread until the result is dropped.
+    pub(super) fn begin_foreground(
+        &self,
+        mut state: MutexGuard<'_, BackgroundState>,
+    ) -> ForegroundJob<'_> {
+        state.foreground_jobs += 1;
+        ForegroundJob(self)
+    }
+}

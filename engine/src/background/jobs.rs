@@ -1,0 +1,143 @@
+//! Runs the jobs that were chosen, and counts and reports what they did.
+
+use super::Background;
+use super::choice::{BackgroundWork, Claimed};
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::pointer::KeyspaceId;
+use crate::base::size::sized;
+use crate::compaction::picker::scores;
+use crate::compaction::{flush, job, reorganize};
+use crate::env::budget::Pressure;
+use crate::events::Event;
+use crate::version::job::JobResult;
+use crate::version::view::KeyspaceState;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Score of L0 from which compaction is no longer held up for reads: L0 is then twice as full as
+/// when its compaction became due.
+const LEVEL0_PRESSES: f64 = 2.0;
+
+impl Background {
+    pub(super) fn run_guarded(&self, work: &BackgroundWork) -> JobResult {
+        self.guarded(|| self.run(work))
+    }
+
+    /// Runs a job. A panic in it ends writing but not the process.
+    pub(super) fn guarded<T>(&self, job: impl FnOnce() -> JobResult<T>) -> JobResult<T> {
+        self.runtime.health.guard("a background job", job)
+    }
+
+    fn run(&self, work: &BackgroundWork) -> JobResult {
+        match work {
+            BackgroundWork::Flush(keyspace) => self.flush(keyspace),
+            BackgroundWork::Spare => Ok(self.committer.log().prepare_spare().map(|_| ())?),
+            BackgroundWork::Compact(claimed) => self.compact(claimed),
+            BackgroundWork::DropDead => Ok(self.drop_dead()?),
+            BackgroundWork::Purge => Ok(self.purge()?),
+        }
+    }
+
+    fn flush(&self, keyspace: &Arc<KeyspaceState>) -> JobResult {
+        let runtime = &self.runtime;
+        let snapshots = || runtime.snapshots.list();
+        let name = &keyspace.name;
+        let _span = tracing::info_span!(target: "cleavedb", "flush", keyspace = name).entered();
+        runtime.emit(Event::FlushBegun { keyspace: name.clone() });
+        let begun = runtime.env.clock.now();
+        let report = flush::run(runtime, &self.committer, keyspace, snapshots)?;
+        let took = runtime.env.clock.since(begun);
+        runtime.counters.latencies.flush.add(took);
+        let (keyspace, bytes_written) = (name.clone(), report.bytes);
+        runtime.emit(Event::FlushEnded { keyspace, bytes_written, took });
+        runtime.counters.flushes.add(1);
+        runtime.counters.flush_bytes_written.add(report.bytes);
+        runtime.counters.entries_dropped.add(report.dropped);
+        self.move_head();
+        Ok(())
+    }
+
+    /// Forgets the compaction cursors of a dropped keyspace, and lets the head of the log pass its
+    /// entries.
+    pub fn forget(&self, keyspace: KeyspaceId) {
+        self.state.lock().compaction_cursors.remove(&keyspace);
+        self.move_head();
+        self.wake();
+    }
+
+    /// Recomputes how far back in the log the oldest entry is that is not in a table, for the write
+    /// stall controller.
+    pub fn move_head(&self) {
+        let stall_controller = &self.committer.stall_controller();
+        let mut oldest = stall_controller.log_bytes.load(Ordering::Relaxed);
+        for keyspace in self.runtime.set.keyspaces() {
+            let view = keyspace.view();
+            oldest = view.memtables().filter_map(|m| m.first_bytes()).fold(oldest, u64::min);
+        }
+        // The value only grows, so a thread that looked earlier and stores later changes nothing.
+        stall_controller.head_bytes.fetch_max(oldest, Ordering::Relaxed);
+    }
+
+    /// Lifts the limit on compaction while L0 fills up: reads get slower and writers wait in the
+    /// end, so compaction must not be held up for the sake of reads.
+    pub(super) fn press_for_level0(&self) {
+        let is_filling = |keyspace: &Arc<KeyspaceState>| {
+            scores(&keyspace.peek().levels, &keyspace.options())[0] >= LEVEL0_PRESSES
+        };
+        let filling = self.runtime.set.keyspaces().iter().any(is_filling);
+        self.runtime.budget.press(Pressure::Level0, filling);
+    }
+
+    fn compact(&self, claimed: &Claimed) -> JobResult {
+        let runtime = &self.runtime;
+        let Claimed { keyspace, levels, pick, reorganize, .. } = claimed;
+        self.check_fits(claimed)?;
+        let snapshots = runtime.snapshots.list();
+        let run = if *reorganize { reorganize::run } else { job::run };
+        let (name, level) = (&keyspace.name, pick.level);
+        let span = tracing::info_span!(target: "cleavedb", "compaction", keyspace = name, level);
+        let _span = span.entered();
+        let bytes = pick.bytes();
+        runtime.emit(Event::CompactionBegun { keyspace: name.clone(), level, bytes });
+        let begun = runtime.env.clock.now();
+        let report = run(runtime, keyspace, levels, pick, snapshots)?;
+        let took = runtime.env.clock.since(begun);
+        runtime.counters.latencies.compaction.add(took);
+        runtime.emit(Event::CompactionEnded {
+            keyspace: name.clone(),
+            level,
+            bytes_read: report.bytes_read,
+            bytes_written: report.bytes_written + report.values_written,
+            moved: report.moved,
+            took,
+        });
+        if report.moved {
+            runtime.counters.trivial_moves.add(1);
+            return Ok(());
+        }
+        runtime.counters.compactions.add(1);
+        runtime.counters.compaction_bytes_read.add(report.bytes_read);
+        runtime.counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
+        runtime.counters.entries_dropped.add(report.dropped);
+        Ok(())
+    }
+
+    /// Refuses a compaction whose output, with the values that it rewrites, may not fit on the disk
+    /// (I9): half a compaction would fill the disk for nothing.
+    fn check_fits(&self, claimed: &Claimed) -> Result<()> {
+        let Claimed { keyspace, pick, reorganize, .. } = claimed;
+        let values = if *reorganize { pick.value_bytes() } else { 0 };
+        let bytes = pick.bytes().saturating_add(values);
+        let (runtime, reserve) = (&self.runtime, &self.committer.stall_controller().reserve);
+        let dir = &runtime.set.tables().dir;
+        let free = runtime.env.fs.free_space(dir).unwrap_or(u64::MAX);
+        if bytes <= reserve.usable(free) || pick.is_move(keyspace.options().table_bytes) {
+            return Ok(());
+        }
+        let (bytes, free) = (sized(bytes), sized(free));
+        let what = format!("compacting {bytes} does not fit into {free} of free space");
+        Err(Error::new(ErrorKind::DiskFull, what)
+            .in_file(dir)
+            .advise("free space on this file system; compaction then resumes"))
+    }
+}

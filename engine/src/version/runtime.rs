@@ -1,0 +1,73 @@
+//! The parts of an open database that all its rooms above work with.
+
+use crate::base::error::Error;
+use crate::env::Env;
+use crate::env::budget::Budget;
+use crate::events::Event;
+use crate::stats::Counters;
+use crate::version::health::Health;
+use crate::version::job::{JobError, JobResult};
+use crate::version::set::VersionSet;
+use crate::version::snapshots::Snapshots;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The parts of an open database that the log, background jobs and the public handles share.
+/// Clones are the same database.
+#[derive(Clone)]
+pub struct Runtime {
+    /// Files, clock, threads and randomness.
+    pub env: Env,
+    /// The set that holds the live version.
+    pub set: Arc<VersionSet>,
+    /// Whether the database may still write.
+    pub health: Arc<Health>,
+    /// The visible sequence number and the live snapshots.
+    pub snapshots: Arc<Snapshots>,
+    /// The counters of the statistics.
+    pub counters: Arc<Counters>,
+    /// The budget of background I/O.
+    pub budget: Arc<Budget>,
+    /// Set when the database closes, so that jobs end early.
+    closing: Arc<AtomicBool>,
+}
+
+impl Runtime {
+    /// Puts together a database that was just opened. `cap` is the most bytes per second that
+    /// background jobs may write.
+    pub fn new(env: Env, set: Arc<VersionSet>, health: Arc<Health>, cap: Option<u64>) -> Self {
+        let budget = Arc::new(Budget::new(env.clock.clone(), cap));
+        let (snapshots, counters, closing) = Default::default();
+        Runtime { env, set, health, snapshots, counters, budget, closing }
+    }
+
+    /// Returns a runtime whose jobs go on while the database closes, for those that belong to
+    /// closing.
+    pub fn for_closing(&self) -> Self {
+        Runtime { closing: Arc::default(), ..self.clone() }
+    }
+
+    /// Makes running jobs end early.
+    pub fn close(&self) {
+        self.closing.store(true, Ordering::Relaxed);
+        self.budget.close();
+    }
+
+    /// Reports an event to the listeners.
+    pub fn emit(&self, event: Event) {
+        self.health.events.emit(event);
+    }
+
+    /// Returns true once the database is closing.
+    pub fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed)
+    }
+
+    /// Returns [`JobError::Obsolete`] once the database is closing.
+    pub fn check_closing(&self) -> JobResult {
+        if self.is_closing() {
+            return Err(JobError::Obsolete(Error::closed("the database is closing")));
+        }
+        Ok(())
+    }
+}
