@@ -16,7 +16,7 @@ use crate::db::options::{Options, WriteOptions};
 use crate::env::Env;
 use crate::env::sim::Simulation;
 use crate::gc::settings::GcOptions;
-use crate::recovery::recover::read_version;
+use crate::recovery::manifest::read_version;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{RecordView, ScanMode, ScanStart, read_head, scan};
 use crate::table::{Table, TableMeta};

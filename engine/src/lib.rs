@@ -185,6 +185,7 @@ pub use commit::batch::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 pub use commit::group::Durability;
 pub use db::Db;
 pub use db::batch::WriteBatch;
+pub use db::builder::{Builder, open};
 pub use db::check::{CheckReport, Finding};
 pub use db::cursor::Cursor;
 pub use db::gc::GcReport;
@@ -195,7 +196,6 @@ pub use db::inspect::inspect;
 pub use db::inspect::inspect_with;
 pub use db::key_range::KeyRange;
 pub use db::keyspace::Keyspace;
-pub use db::open::{Builder, open};
 pub use db::options::{Options, WriteOptions};
 pub use db::range::{Keys, Range};
 pub use db::read_options::ReadOptions;
@@ -205,7 +205,7 @@ pub use db::tables::TableInfo;
 pub use env::batch_read::ParallelReads;
 pub use events::{Event, EventListener, OperationKind};
 pub use gc::settings::GcOptions;
-pub use recovery::recover::RecoveryReport;
+pub use recovery::RecoveryReport;
 pub use repair::RepairReport;
 pub use space::report::{
     ClassSpace, FileClass, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceCell, SpaceParts,

@@ -5,6 +5,7 @@
 //! what a value is (`read`).
 
 pub mod batch;
+pub mod builder;
 pub mod check;
 pub mod checkpoint;
 pub mod cursor;
@@ -41,15 +42,15 @@ use crate::env::fs::Lock;
 use crate::env::sync::{Mutex, RwLock};
 use crate::events::Event;
 use crate::read::fetch::Fetcher;
+use crate::recovery::RecoveryReport;
 use crate::recovery::comparators::Comparators;
-use crate::recovery::recover::RecoveryReport;
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use batch::WriteBatch;
+use builder::Builder;
 use holders::CoreHandle;
-use open::Builder;
 use options::{Options, WriteOptions, check_durability};
 use snapshot::Snapshot;
 use std::collections::BTreeMap;

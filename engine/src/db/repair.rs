@@ -3,7 +3,7 @@
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::db::Db;
-use crate::db::open::Builder;
+use crate::db::builder::Builder;
 use crate::env::Env;
 use crate::env::fs::Hold;
 use crate::recovery::place;

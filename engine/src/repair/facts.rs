@@ -17,7 +17,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::env::Env;
 use crate::recovery::comparators::Comparators;
-use crate::recovery::recover::MAX_UNKNOWN_IDS;
+use crate::recovery::leftovers::MAX_UNKNOWN_IDS;
 use crate::table::Properties;
 use crate::version::Holes;
 use crate::version::edit::{Change, Edit};

@@ -1,0 +1,254 @@
+//! The builder of a database, and the ways to open one.
+
+use crate::base::error::Result;
+use crate::base::key::Comparator;
+use crate::db::Db;
+use crate::db::open::Opening;
+use crate::db::options::Options;
+use crate::env::Env;
+use crate::events::{EventListener, Events};
+use crate::recovery::comparators::Comparators;
+use crate::table::FilterPolicy;
+use crate::version::settings::KeyspaceOptions;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The builder of a [`Db`]: collects settings and components, then opens the database.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("builder");
+/// use cleavedb::{Db, Options};
+/// let options = Options { cache_bytes: 16 << 20, ..Options::default() };
+/// let db = Db::builder(&dir).options(options).open()?;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Clone)]
+#[must_use = "a builder opens nothing until `open` is called"]
+pub struct Builder {
+    dir: PathBuf,
+    options: Options,
+    env: Option<Env>,
+    comparators: Comparators,
+    filter_policy: Option<Arc<dyn FilterPolicy>>,
+    listener: Option<Arc<dyn EventListener>>,
+    beside_others: bool,
+}
+
+impl Builder {
+    pub(crate) fn new(dir: &Path) -> Self {
+        Builder {
+            dir: dir.to_path_buf(),
+            options: Options::default(),
+            env: None,
+            comparators: Comparators::default(),
+            filter_policy: None,
+            listener: None,
+            beside_others: false,
+        }
+    }
+
+    pub(super) fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub(super) fn comparators(&self) -> &Comparators {
+        &self.comparators
+    }
+
+    pub(super) fn keyspace_options(&self) -> &KeyspaceOptions {
+        &self.options.keyspace
+    }
+
+    pub(super) fn policy(&self) -> Option<&Arc<dyn FilterPolicy>> {
+        self.filter_policy.as_ref()
+    }
+
+    pub(super) fn env_to_use(&self) -> Env {
+        self.env.clone().unwrap_or_else(|| Env::os(&self.options.os_settings()))
+    }
+
+    /// Opens an existing database for writing and creates nothing, for repairs. Nothing is freed or
+    /// moved meanwhile, so that what is damaged stays as it was found.
+    pub(super) fn only_existing(mut self, env: &Env) -> Self {
+        self.env = Some(env.clone());
+        self.options.create_if_missing = false;
+        self.options.error_if_exists = false;
+        self.options.read_only = false;
+        self.options.gc.automatic = false;
+        self
+    }
+
+    /// Sets the options.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-options");
+    /// use cleavedb::{Db, Options};
+    /// let options = Options { max_open_files: 100, ..Options::default() };
+    /// let db = Db::builder(&dir).options(options).open()?;
+    /// assert_eq!(db.options().max_open_files, 100);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn options(mut self, options: Options) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Replaces the operating system's files, time, threads and randomness.
+    #[cfg(feature = "sim")]
+    #[doc(hidden)]
+    pub fn env(mut self, env: Env) -> Self {
+        self.env = Some(env);
+        self
+    }
+
+    /// Orders the keys of a keyspace by `comparator` instead of by bytes. The comparator's name is
+    /// recorded when the keyspace is created; opening it with another one is refused.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-comparator");
+    /// use cleavedb::{Comparator, Db};
+    /// use std::{cmp::Ordering, sync::Arc};
+    ///
+    /// struct Reversed;
+    ///
+    /// impl Comparator for Reversed {
+    ///     fn name(&self) -> &str {
+    ///         "example.Reversed"
+    ///     }
+    ///     fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+    ///         b.cmp(a)
+    ///     }
+    /// }
+    ///
+    /// let db = Db::builder(&dir).comparator("newest first", Arc::new(Reversed)).open()?;
+    /// let days = db.create_keyspace("newest first")?;
+    /// days.put("2026-01-01", "")?;
+    /// days.put("2026-01-02", "")?;
+    /// assert_eq!(days.first_key_value()?.unwrap().0, b"2026-01-02");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn comparator(mut self, keyspace: &str, comparator: Arc<dyn Comparator>) -> Self {
+        self.comparators.set(keyspace, comparator);
+        self
+    }
+
+    /// Builds and queries filters with `policy` instead of the engine's, in all keyspaces, for
+    /// tables written from now on. Tables with the engine's filters keep them.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-filter-policy");
+    /// # use cleavedb::{Db, FilterPolicy};
+    /// # use std::sync::Arc;
+    /// # struct FirstBytes;
+    /// # impl FilterPolicy for FirstBytes {
+    /// #     fn name(&self) -> &str { "example.FirstBytes" }
+    /// #     fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
+    /// #         keys.iter().filter_map(|key| key.first().copied()).collect()
+    /// #     }
+    /// #     fn may_contain(&self, key: &[u8], filter: &[u8]) -> bool {
+    /// #         key.first().is_none_or(|first| filter.contains(first))
+    /// #     }
+    /// # }
+    /// let db = Db::builder(&dir).filter_policy(Arc::new(FirstBytes)).open()?;
+    /// let words = db.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// words.flush()?;
+    /// assert!(words.contains_key("one")? && !words.contains_key("two")?);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn filter_policy(mut self, policy: Arc<dyn FilterPolicy>) -> Self {
+        self.filter_policy = Some(policy);
+        self
+    }
+
+    /// Sets a listener that is called for flushes, compactions, write stalls, errors in the
+    /// background, and more. See [`EventListener`] for an example.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-event-listener");
+    /// # use cleavedb::{Db, Event, EventListener};
+    /// # use std::sync::Arc;
+    /// # struct Printer;
+    /// # impl EventListener for Printer {
+    /// #     fn on_event(&self, event: &Event) {
+    /// #         println!("{event:?}");
+    /// #     }
+    /// # }
+    /// let db = Db::builder(&dir).event_listener(Arc::new(Printer)).open()?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn event_listener(mut self, listener: Arc<dyn EventListener>) -> Self {
+        self.listener = Some(listener);
+        self
+    }
+
+    /// Allows creating the database in a directory that holds other files, unless they are those of
+    /// another store. Without this, other files are taken as the sign of a wrong path.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-beside");
+    /// use cleavedb::{Db, ErrorKind};
+    /// std::fs::create_dir_all(&dir)?;
+    /// std::fs::write(dir.join("notes.txt"), "not a database")?;
+    /// let refused = Db::builder(&dir).open().unwrap_err();
+    /// assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    /// let db = Db::builder(&dir).beside_other_files().open()?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn beside_other_files(mut self) -> Self {
+        self.beside_others = true;
+        self
+    }
+
+    /// Opens the database, or creates it if [`Options::create_if_missing`] is set and there is
+    /// none.
+    ///
+    /// Replays the log behind the head: at most `max_replay_bytes` of it. Fails with
+    /// [`ErrorKind::Locked`] if somebody holds it open (unless both only read), with
+    /// [`ErrorKind::Corruption`], file and offset if what is on disk is not what was written, and
+    /// with [`ErrorKind::Unsupported`] if a newer build wrote it.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("builder-open");
+    /// use cleavedb::{Db, ErrorKind};
+    /// let db = Db::builder(&dir).open()?;
+    /// // A second handle of the same directory needs the first one to be closed.
+    /// let second = Db::builder(&dir).open().unwrap_err();
+    /// assert_eq!(second.kind(), ErrorKind::Locked);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::Locked`]: crate::ErrorKind::Locked
+    /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
+    /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
+    pub fn open(self) -> Result<Db> {
+        self.options.validate()?;
+        let env = self.env_to_use();
+        let Builder { dir, options, comparators, filter_policy, listener, beside_others, .. } =
+            self;
+        let events = Arc::new(Events::new(listener));
+        Opening { env, dir, options, comparators, filter_policy, events, beside_others }.run()
+    }
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("path", &self.dir)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Opens the database at `path` with the default settings, or creates it if there is none.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("open");
+/// let db = cleavedb::open(&dir)?;
+/// db.default_keyspace().put("hello", "world")?;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub fn open(path: impl AsRef<Path>) -> Result<Db> {
+    Db::builder(path).open()
+}

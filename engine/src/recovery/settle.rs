@@ -1,0 +1,135 @@
+//! Settles what a crash left behind, once everything was read and found sound.
+
+use crate::base::error::{IoContext, Result};
+use crate::base::header::{FileKind, Header};
+use crate::base::pointer::SegmentId;
+use crate::commit::replay::{ReplayReport, TornTail};
+use crate::env::Env;
+use crate::env::fs::File;
+use crate::recovery::leftovers::remove_orphans;
+use crate::recovery::{Recovered, create};
+use crate::version::edit::{Change, Edit};
+use crate::version::files::names;
+use crate::version::manifest::sync_manifest;
+use crate::version::owner;
+use std::path::Path;
+
+/// Bytes that are copied or rewritten at a time.
+const COPY_BYTES: usize = 1 << 20;
+
+impl Recovered {
+    /// Makes what recovery found durable. If the last session closed cleanly, the manifest is
+    /// synced and at most OPTIONS, whose text is `options`, changes. Otherwise what a crash left is
+    /// settled in this order: the log and the copy of the torn bytes are made durable, a new
+    /// manifest comes into force, orphans are removed, the torn bytes are cut off. After a crash in
+    /// between, the next opening repeats it.
+    pub fn settle(&mut self, env: &Env, options: &str) -> Result<()> {
+        let tables = self.set.tables().clone();
+        let dir = &tables.dir;
+        // The first edit replaces this file. A foreign one is refused now rather than then.
+        owner::check_ours(env, &dir.join(names::CURRENT_NEW))?;
+        if self.is_settled() {
+            sync_manifest(env, dir, self.manifest)?;
+            return create::write_options(env, dir, options);
+        }
+        sync_log(env, dir, &self.replay)?;
+        for torn in self.replay.torn.iter().filter(|torn| torn.bytes > 0) {
+            put_aside(env, dir, tables.database, torn)?;
+        }
+        // The first edit of this opening begins a new manifest.
+        self.set.apply(|_| Ok(settling_edit(&self.replay)), &[], None)?;
+        self.report.orphans_removed = remove_orphans(env, &self.orphans)?;
+        for torn in self.replay.torn.iter().filter(|torn| torn.offset > 0) {
+            cut(env, dir, torn)?;
+        }
+        create::write_options(env, dir, options)
+    }
+
+    /// True if there is nothing to settle: the log is closed, and the manifest names exactly what
+    /// is there.
+    fn is_settled(&self) -> bool {
+        let ReplayReport { sealed, never_begun, torn, .. } = &self.replay;
+        let is_closed = sealed.is_empty() && never_begun.is_empty() && torn.is_empty();
+        is_closed && !self.is_torn && self.orphans.is_empty()
+    }
+}
+
+/// Syncs the segments whose lengths the manifest is about to record. After a process ended, what
+/// replay read may exist in the page cache alone.
+fn sync_log(env: &Env, dir: &Path, report: &ReplayReport) -> Result<()> {
+    for &(id, length) in &report.sealed {
+        let path = names::segment(dir, id);
+        let file = env.fs.open_write(&path).doing("open", &path)?;
+        // I8: the last segment is written again, because after a failed sync the kernel may take
+        // pages for clean that never reached the disk, and would not sync them again. The bytes are
+        // the same, so a crash at any point of this loses nothing that was there.
+        if report.last == Some((id, length)) {
+            rewrite(&*file, &path, length)?;
+        }
+        // I2: a power cut after this sync takes back nothing that was recovered. One before it may;
+        // the next replay then ends where the segment does.
+        file.sync().doing("sync", &path)?;
+    }
+    Ok(())
+}
+
+/// Writes the first `length` bytes of a file again.
+fn rewrite(file: &dyn File, path: &Path, length: u64) -> Result<()> {
+    let mut buffer = vec![0; usize::try_from(length).unwrap_or(COPY_BYTES).min(COPY_BYTES)];
+    let mut offset = 0;
+    while offset < length {
+        let part = buffer.len().min(usize::try_from(length - offset).unwrap_or(usize::MAX));
+        file.read_exact_at(&mut buffer[..part], offset).doing("read", path)?;
+        file.write_at(&buffer[..part], offset).doing("write again", path)?;
+        offset += part as u64;
+    }
+    Ok(())
+}
+
+/// Copies the torn bytes to a file of their own, before they are cut off.
+fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()> {
+    let from = names::segment(dir, torn.segment);
+    let to = names::aside(dir, torn.segment);
+    let source = env.fs.open(&from).doing("open", &from)?;
+    if env.fs.exists(&to).doing("look for", &to)? {
+        owner::check_ours(env, &to)?;
+        // A crash ended the opening that began this copy. The segment still has the bytes.
+        env.fs.remove(&to).doing("remove", &to)?;
+    }
+    let target = env.fs.create(&to).doing("create", &to)?;
+    let head = Header::new(FileKind::Aside, database, torn.segment.0).encode();
+    target.write_at(&head, 0).doing("write", &to)?;
+    let mut buffer = vec![0; COPY_BYTES];
+    let mut copied = 0;
+    while copied < torn.bytes {
+        let part = buffer.len().min(usize::try_from(torn.bytes - copied).unwrap_or(usize::MAX));
+        let read = source.read_at(&mut buffer[..part], torn.offset + copied);
+        let read = read.doing("read the torn end of", &from)?;
+        if read == 0 {
+            break;
+        }
+        target.write_at(&buffer[..read], head.len() as u64 + copied).doing("write", &to)?;
+        copied += read as u64;
+    }
+    target.sync().doing("sync", &to)?;
+    env.fs.sync_dir(dir).doing("sync the directory", dir)
+}
+
+/// Cuts the torn bytes off a segment whose length is in the manifest by now.
+fn cut(env: &Env, dir: &Path, torn: &TornTail) -> Result<()> {
+    let path = names::segment(dir, torn.segment);
+    let file = env.fs.open_write(&path).doing("open", &path)?;
+    // A crash before or after this is fine: bytes behind the sealed length do not count.
+    file.set_len(torn.offset).doing("cut the torn end of", &path)?;
+    file.sync().doing("sync", &path)
+}
+
+/// Returns the edit that settles what replay found.
+fn settling_edit(report: &ReplayReport) -> Edit {
+    let seal = |&(id, length): &(SegmentId, u64)| Change::SealSegment { id, length };
+    let remove = |&id: &SegmentId| Change::RemoveSegment { id };
+    let mut changes: Vec<Change> = report.sealed.iter().map(seal).collect();
+    changes.extend(report.never_begun.iter().map(remove));
+    changes.push(Change::LastSeqno(report.last_seqno));
+    Edit::new(changes)
+}
