@@ -84,7 +84,7 @@ impl<'a> TableOutput<'a> {
         self.last_key.extend_from_slice(user_key);
         let (writer, ..) = self.open.as_mut().expect("created just now");
         writer.add(user_key, trailer, payload)?;
-        let unspent = writer.file_bytes().saturating_sub(self.spent);
+        let unspent = writer.block_bytes() - self.spent;
         if unspent >= SPEND_BYTES {
             self.spent += unspent;
             self.spend(unspent);
@@ -122,7 +122,7 @@ impl<'a> TableOutput<'a> {
         if let Some((writer, path, file)) = self.open.take() {
             let meta = writer.finish()?;
             debug_assert!(meta.bytes >= self.spent, "more was charged than was written");
-            let unspent = meta.bytes.saturating_sub(std::mem::take(&mut self.spent));
+            let unspent = meta.bytes - std::mem::take(&mut self.spent);
             self.spend(unspent);
             // A crash between here and the edit leaves an orphan.
             if let Err(error) = file.sync() {

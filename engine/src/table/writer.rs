@@ -165,7 +165,7 @@ impl TableWriter {
     pub fn file_bytes(&self) -> u64 {
         let filter = self.filter.as_ref().map_or(0, FilterBuilder::size);
         let tail = self.block.size() + self.index.size() + filter + FOOTER_BYTES;
-        self.end() + tail as u64
+        self.block_bytes() + tail as u64
     }
 
     /// Writes the rest of the file and returns the description of the table. Does not sync.
@@ -195,24 +195,26 @@ impl TableWriter {
             filter_policy: policy.map(|policy| policy.name().to_string()),
         };
         let properties = self.seal(self.settings.codec, &properties.encode())?;
-        let end = self.end();
+        let end = self.block_bytes();
         Footer { filter, index, properties }.encode(&mut self.pending, self.seed, end);
         self.write_pending()?;
         Ok(TableMeta { id: self.id, bytes: self.written, summary })
     }
 
-    /// Returns the file offset of the next block.
-    fn end(&self) -> u64 {
+    /// Returns the bytes of the complete blocks, as they are in the file: the offset of the next
+    /// one. Unlike [`TableWriter::file_bytes`], which counts the open block before it is
+    /// compressed, this is never more than the finished file has.
+    pub fn block_bytes(&self) -> u64 {
         self.written + self.pending.len() as u64
     }
 
     fn seal(&mut self, codec: Codec, raw: &[u8]) -> Result<BlockHandle> {
-        let offset = self.end();
+        let offset = self.block_bytes();
         seal(&mut self.pending, self.seed, offset, codec, raw).in_file(&self.path)
     }
 
     fn finish_block(&mut self) -> Result<()> {
-        let offset = self.end();
+        let offset = self.block_bytes();
         debug_assert!(offset >= DATA_START);
         let (pending, codec) = (&mut self.pending, self.settings.codec);
         let sealed = self.block.finish(|raw| seal(pending, self.seed, offset, codec, raw));

@@ -43,3 +43,20 @@ fn a_table_counts_while_no_version_names_it() {
     drop(output);
     assert_eq!((db.core.set.unnamed_bytes(), table_bytes(&db)), (0, named), "it was discarded");
 }
+
+/// Guards against charging a block before it is compressed: that is more than the file will have,
+/// and cannot be taken back.
+#[test]
+fn compressible_entries_are_charged_as_they_are_written() {
+    let db = open(&doc_dir("unnamed-compressed"));
+    let keyspace = &db.core.states()[0];
+    let options = KeyspaceOptions::clone(&keyspace.options());
+    assert_eq!(options.block_codec, Codec::Lz4);
+    let runtime = &db.core.runtime;
+    let mut output =
+        TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Compaction);
+    output.add(b"a", Trailer::new(1, EntryKind::Put), &vec![0; 2 << 20]).unwrap();
+    let tables = output.finish().unwrap();
+    assert!(tables[0].bytes < 1 << 20, "{} bytes", tables[0].bytes);
+    assert_eq!(db.core.set.unnamed_bytes(), tables[0].bytes);
+}
