@@ -9,8 +9,8 @@ use cleavedb::{CheckReport, Error, ErrorKind, Finding};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
-/// Verify every checksum, order and pointer; status 1 if something is wrong, 2 if this build cannot
-/// verify all
+/// Verify every checksum, order and pointer; exit status 1 if something is damaged, 2 if this build
+/// cannot verify everything
 #[derive(Args)]
 pub(crate) struct Check {
     /// The database's directory
@@ -53,11 +53,11 @@ fn check(dir: &Path) -> Result<Checked, Error> {
     // This command is there to find what keeps a database from opening, so corruption is a result.
     match opened {
         Err(error) if error.kind() == ErrorKind::Corruption => {
-            report.problems.push(Finding { error, keyspace: None, key: None });
+            report.problems.push(error.into());
             report.problem_count = 1;
         }
         Err(error) if error.kind() == ErrorKind::Unsupported => {
-            report.unverified.push(Finding { error, keyspace: None, key: None });
+            report.unverified.push(error.into());
             report.unverified_count = 1;
         }
         other => return other,

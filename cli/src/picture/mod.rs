@@ -79,14 +79,13 @@ fn average(cells: &[SpaceCell]) -> SpaceCell {
         let sum: usize = cells.iter().map(|cell| usize::from(share(cell))).sum();
         (sum / cells.len()) as u8
     };
-    let mut cell = SpaceCell {
-        live: mean(|cell| cell.live),
-        pinned: mean(|cell| cell.pinned),
-        garbage: mean(|cell| cell.garbage),
-        log: mean(|cell| cell.log),
-        hole: mean(|cell| cell.hole),
-        unwritten: mean(|cell| cell.unwritten),
-    };
+    let mut cell = SpaceCell::default();
+    cell.live = mean(|cell| cell.live);
+    cell.pinned = mean(|cell| cell.pinned);
+    cell.garbage = mean(|cell| cell.garbage);
+    cell.log = mean(|cell| cell.log);
+    cell.hole = mean(|cell| cell.hole);
+    cell.unwritten = mean(|cell| cell.unwritten);
     // Percents lost by rounding go to the kind with the largest share.
     let left = 100 - shares(&cell).iter().map(|(_, share)| share).sum::<u8>();
     let [live, rest] =
@@ -123,7 +122,9 @@ mod tests {
     use super::*;
 
     fn cell(live: u8, pinned: u8, garbage: u8, hole: u8) -> SpaceCell {
-        SpaceCell { live, pinned, garbage, hole, ..SpaceCell::default() }
+        let mut cell = SpaceCell::default();
+        (cell.live, cell.pinned, cell.garbage, cell.hole) = (live, pinned, garbage, hole);
+        cell
     }
 
     #[test]

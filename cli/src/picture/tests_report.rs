@@ -1,53 +1,66 @@
 //! A report with every kind of content, for the tests of the drawings.
 
-use cleavedb::{SegmentSpace, SpaceCell, SpaceParts, SpaceReport};
+use cleavedb::{SegmentSpace, SpaceCell, SpaceReport};
 use std::time::Duration;
 
-pub(super) fn report() -> SpaceReport {
-    let full = SpaceCell { live: 100, ..SpaceCell::default() };
-    let cell = |live, garbage| SpaceCell { live, garbage, ..SpaceCell::default() };
-    let segment = |id, live_bytes, cells| SegmentSpace {
-        id,
-        sealed: true,
-        length: 64 << 20,
-        allocated: 64 << 20,
-        live_bytes,
-        links: 1,
-        age: Some(Duration::from_secs(90)),
-        reason: "kept by <live> values & \"more\"".into(),
-        cells,
-        ..SegmentSpace::default()
-    };
-    let worn = (0..64).map(|n| cell(100 - n, n)).collect();
+/// Returns the default with some fields set, since the report's types may gain fields.
+fn with<T: Default>(set: impl FnOnce(&mut T)) -> T {
+    let mut made = T::default();
+    set(&mut made);
+    made
+}
+
+fn cell(set: impl FnOnce(&mut SpaceCell)) -> SpaceCell {
+    with(set)
+}
+
+fn segment(id: u64, live_bytes: u64, cells: Vec<SpaceCell>) -> SegmentSpace {
+    with(|it: &mut SegmentSpace| {
+        it.id = id;
+        it.sealed = true;
+        it.length = 64 << 20;
+        it.allocated = 64 << 20;
+        it.live_bytes = live_bytes;
+        it.links = 1;
+        it.age = Some(Duration::from_secs(90));
+        it.reason = "kept by <live> values & \"more\"".into();
+        it.cells = cells;
+    })
+}
+
+fn segments() -> Vec<SegmentSpace> {
+    let full = cell(|it| it.live = 100);
+    let worn = (0..64).map(|n| cell(|it| (it.live, it.garbage) = (100 - n, n))).collect();
     let holes = vec![
-        SpaceCell { hole: 100, ..SpaceCell::default() },
-        SpaceCell { live: 3, hole: 97, ..SpaceCell::default() },
-        SpaceCell { pinned: 60, garbage: 40, ..SpaceCell::default() },
+        cell(|it| it.hole = 100),
+        cell(|it| (it.live, it.hole) = (3, 97)),
+        cell(|it| (it.pinned, it.garbage) = (60, 40)),
         full,
     ];
     let log = vec![
-        SpaceCell { live: 50, log: 50, ..SpaceCell::default() },
-        SpaceCell { log: 100, ..SpaceCell::default() },
-        SpaceCell { unwritten: 100, ..SpaceCell::default() },
+        cell(|it| (it.live, it.log) = (50, 50)),
+        cell(|it| it.log = 100),
+        cell(|it| it.unwritten = 100),
     ];
-    let empty = SegmentSpace { id: 32, replay: true, links: 1, ..SegmentSpace::default() };
-    SpaceReport {
-        seqno: 7,
-        allocated: 256 << 20,
-        live_bytes: 128 << 20,
-        hole_bytes: 1 << 20,
-        target: Some(1.3),
-        parts: SpaceParts { live: 128 << 20, garbage: 128 << 20, ..SpaceParts::default() },
-        classes: Vec::new(),
-        keyspaces: Vec::new(),
-        segments: vec![
-            segment(7, 44 << 20, worn),
-            SegmentSpace { sorted: true, ..segment(12, 64 << 20, vec![full; 64]) },
-            SegmentSpace { links: 2, ..segment(21, 17 << 20, holes) },
-            SegmentSpace { replay: true, sealed: false, ..segment(31, 20 << 20, log) },
-            empty,
-        ],
-        holders: Vec::new(),
-        warnings: Vec::new(),
-    }
+    let mut sorted = segment(12, 64 << 20, vec![full; 64]);
+    sorted.sorted = true;
+    let mut linked = segment(21, 17 << 20, holes);
+    linked.links = 2;
+    let mut active = segment(31, 20 << 20, log);
+    (active.replay, active.sealed) = (true, false);
+    let empty = with(|it: &mut SegmentSpace| (it.id, it.replay, it.links) = (32, true, 1));
+    vec![segment(7, 44 << 20, worn), sorted, linked, active, empty]
+}
+
+pub(super) fn report() -> SpaceReport {
+    with(|it: &mut SpaceReport| {
+        it.seqno = 7;
+        it.allocated = 256 << 20;
+        it.live_bytes = 128 << 20;
+        it.hole_bytes = 1 << 20;
+        it.target = Some(1.3);
+        it.parts.live = 128 << 20;
+        it.parts.garbage = 128 << 20;
+        it.segments = segments();
+    })
 }

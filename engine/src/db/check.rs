@@ -33,6 +33,7 @@ const MAX_PLACES: usize = 1 << 16;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone)]
+#[non_exhaustive]
 pub struct Finding {
     /// The problem, with file and offset.
     pub error: Error,
@@ -40,6 +41,13 @@ pub struct Finding {
     pub keyspace: Option<String>,
     /// The key whose value is concerned; `None` if there are several, or it is not known.
     pub key: Option<Vec<u8>>,
+}
+
+impl From<Error> for Finding {
+    /// Makes a finding that names neither keyspace nor key.
+    fn from(error: Error) -> Self {
+        Finding { error, keyspace: None, key: None }
+    }
 }
 
 impl fmt::Display for Finding {

@@ -44,6 +44,7 @@ pub trait BatchReader: Send + Sync {
 /// let options = Options { parallel_reads: ParallelReads::Threads, ..Options::default() };
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum ParallelReads {
     /// A pool of threads, because it works everywhere. Measured with a cold page cache on a small
     /// machine, neither it (32 threads) nor a ring (64 reads in flight) was always faster.

@@ -34,13 +34,14 @@ impl OperationKind {
     }
 }
 
-/// Something that happened in a database. Sizes are in bytes. Keys and values never occur.
-/// [`EventListener`] has an example.
+/// Something that happened in a database. Sizes are in bytes. Keys and values never occur. Events
+/// and their fields may be added in any release. [`EventListener`] has an example.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "the fields are named for what they are, with their unit above")]
 pub enum Event {
     /// The database was opened. `torn_bytes` is the length of the log's torn tail.
+    #[non_exhaustive]
     Opened {
         path: PathBuf,
         replayed_records: u64,
@@ -49,14 +50,19 @@ pub enum Event {
         took: Duration,
     },
     /// The database was closed. `error` is the reason if commits could not be made durable.
+    #[non_exhaustive]
     Closed { path: PathBuf, error: Option<Error> },
     /// A flush of memtables to a table of L0 began.
+    #[non_exhaustive]
     FlushBegun { keyspace: String },
     /// A flush ended with a table of `bytes_written` bytes.
+    #[non_exhaustive]
     FlushEnded { keyspace: String, bytes_written: u64, took: Duration },
     /// A compaction began: tables of `level` are merged with those below that overlap them.
+    #[non_exhaustive]
     CompactionBegun { keyspace: String, level: usize, bytes: u64 },
     /// A compaction ended. `moved` means a trivial move, for which nothing was written.
+    #[non_exhaustive]
     CompactionEnded {
         keyspace: String,
         level: usize,
@@ -66,18 +72,25 @@ pub enum Event {
         took: Duration,
     },
     /// A liveness scan of value GC ended.
+    #[non_exhaustive]
     LivenessScanEnded { entries: u64, took: Duration },
     /// Value GC moved the live records of some segments and freed the segments.
+    #[non_exhaustive]
     SegmentsRelocated { segments: u64, bytes_moved: u64, bytes_freed: u64, took: Duration },
     /// A write stall began, by the rule `reason`.
+    #[non_exhaustive]
     StallBegun { reason: StallReason },
     /// A write stall has ended. This is noticed, and emitted, by the next write.
+    #[non_exhaustive]
     StallEnded { reason: StallReason, took: Duration },
     /// A background job failed and will be tried again.
+    #[non_exhaustive]
     BackgroundError { error: Error },
     /// The database turned read-only and stays so until it is reopened.
+    #[non_exhaustive]
     TurnedReadOnly { error: Error },
     /// An operation took longer than [`Options::slow_operation`](crate::Options::slow_operation).
+    #[non_exhaustive]
     SlowOperation { operation: OperationKind, keyspace: String, took: Duration },
 }
 

@@ -8,7 +8,7 @@ impl SpaceReport {
     /// Returns the report as one JSON object. Sizes are in bytes, times in seconds. The numbers of
     /// a cell are percentages in the order live, pinned, garbage, log, hole, unwritten.
     pub fn to_json(&self) -> String {
-        let parts = self.parts.named().into_iter().map(|(name, bytes)| field(name, bytes));
+        let parts = self.parts.named().map(|(name, bytes)| field(name, bytes));
         let classes = self.classes.iter().map(|class| {
             let numbers = [
                 ("files", class.files),

@@ -240,7 +240,7 @@ fn classes(files: &[FileFacts], version: &Version) -> Vec<ClassSpace> {
         FileName::Manifest(_) | FileName::Fixed => FileClass::Manifest,
         FileName::Aside(_) | FileName::Foreign => FileClass::Other,
     };
-    let sum = |class| {
+    let sum = |&class| {
         let mut sum = ClassSpace { class, files: 0, allocated: 0, length: 0, shared: 0 };
         for file in files.iter().filter(|file| class_of(file) == class) {
             sum.files += 1;
@@ -250,7 +250,7 @@ fn classes(files: &[FileFacts], version: &Version) -> Vec<ClassSpace> {
         }
         sum
     };
-    FileClass::ALL.map(sum).into_iter().filter(|class| class.files > 0).collect()
+    FileClass::ALL.iter().map(sum).filter(|class| class.files > 0).collect()
 }
 
 /// Returns the row of a segment; rows are sorted by id.

@@ -13,6 +13,7 @@ use std::time::Duration;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum FileClass {
     /// Log segments from the head on, which recovery would replay.
     Log,
@@ -30,7 +31,7 @@ pub enum FileClass {
 
 impl FileClass {
     /// All classes.
-    pub const ALL: [FileClass; 6] = [
+    pub const ALL: &[FileClass] = &[
         FileClass::Log,
         FileClass::Segments,
         FileClass::Tables,
@@ -54,6 +55,7 @@ impl FileClass {
 
 /// The files of one class; [`FileClass`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct ClassSpace {
     /// The class.
     pub class: FileClass,
@@ -71,6 +73,7 @@ pub struct ClassSpace {
 /// The content of all blocks of the store, in bytes. The parts add up to what is allocated.
 /// [`SpaceReport`] has an example.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpaceParts {
     /// Records of separated values that reads see now.
     pub live: u64,
@@ -92,8 +95,8 @@ pub struct SpaceParts {
 
 impl SpaceParts {
     /// Returns the parts with their names, in the order of this struct.
-    pub fn named(&self) -> [(&'static str, u64); 8] {
-        [
+    pub fn named(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        let parts = [
             ("live", self.live),
             ("pinned", self.pinned),
             ("garbage", self.garbage),
@@ -102,17 +105,19 @@ impl SpaceParts {
             ("obsolete", self.obsolete),
             ("metadata", self.metadata),
             ("other", self.other),
-        ]
+        ];
+        parts.into_iter()
     }
 
     /// Returns the sum of all parts.
     pub fn total(&self) -> u64 {
-        self.named().iter().map(|(_, bytes)| bytes).sum()
+        self.named().map(|(_, bytes)| bytes).sum()
     }
 }
 
 /// The space of one keyspace. *Live* is what reads see now. [`SpaceReport`] has an example.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct KeyspaceSpace {
     /// The keyspace's name.
     pub name: String,
@@ -152,6 +157,7 @@ impl KeyspaceSpace {
 /// Shares of one part of a segment by content, in percent; together a hundred. [`SpaceReport`] has
 /// an example.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpaceCell {
     /// Records that reads see now.
     pub live: u8,
@@ -169,6 +175,7 @@ pub struct SpaceCell {
 
 /// The space of one segment; [`SpaceReport`] has an example.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct SegmentSpace {
     /// The segment's id, which is part of its file name.
     pub id: u64,
@@ -206,6 +213,7 @@ pub struct SegmentSpace {
 
 /// A holder that keeps space from being freed; [`SpaceReport`] has an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct HolderSpace {
     /// "snapshot", "cursor" or "iterator"; "reader" for a read or job that is under way.
     pub kind: &'static str,
@@ -261,7 +269,8 @@ impl HolderSpace {
 /// assert!(space.to_json().starts_with('{'));
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct SpaceReport {
     /// Sequence number of the newest commit that the report counts.
     pub seqno: SeqNo,

@@ -46,7 +46,7 @@ impl SpaceReport {
     fn fmt_parts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let stale: u64 = self.keyspaces.iter().map(KeyspaceSpace::stale_table_bytes).sum();
         writeln!(f, "\n{:<10} {:>11} {:>6}", "holds", "on disk", "share")?;
-        for (name, bytes) in self.parts.named().into_iter().filter(|(_, bytes)| *bytes > 0) {
+        for (name, bytes) in self.parts.named().filter(|(_, bytes)| *bytes > 0) {
             let (size, percent) = (sized(bytes), share(bytes, self.allocated));
             write!(f, "{name:<10} {size:>11} {percent:>6}  {}", meaning(name))?;
             if name == "tree" && stale > 0 {

@@ -66,6 +66,7 @@ impl GcCounters {
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct GcStats {
     /// The number of rounds that relocated or punched at least one segment.
     pub rounds: u64,
@@ -103,9 +104,9 @@ impl GcStats {
     }
 
     /// Returns every count with its name.
-    pub fn numbers(&self) -> [(&'static str, u64); 13] {
+    pub fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
-        [
+        let numbers = [
             ("gc_rounds", self.rounds),
             ("gc_liveness_scans", self.liveness_scans),
             ("gc_liveness_scan_entries", self.liveness_scan_entries),
@@ -119,7 +120,8 @@ impl GcStats {
             ("gc_relocation_bytes", self.relocation_bytes),
             ("gc_bytes_freed", self.bytes_freed),
             ("gc_micros", micros(self.time)),
-        ]
+        ];
+        numbers.into_iter()
     }
 }
 

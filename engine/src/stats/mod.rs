@@ -64,7 +64,7 @@ pub enum StallReason {
 
 impl StallReason {
     /// All reasons.
-    pub const ALL: [StallReason; 5] = [
+    pub const ALL: &[StallReason] = &[
         StallReason::Memtables,
         StallReason::Level0Slow,
         StallReason::Level0Full,
@@ -160,7 +160,7 @@ impl Counters {
 
     /// Returns the number and total time of write stalls for each reason.
     pub fn stalls(&self) -> impl Iterator<Item = (StallReason, u64, Duration)> + '_ {
-        StallReason::ALL.into_iter().map(|reason| {
+        StallReason::ALL.iter().map(|&reason| {
             let counter = &self.stalls[reason as usize];
             (reason, counter.count.get(), Duration::from_nanos(counter.nanos.get()))
         })

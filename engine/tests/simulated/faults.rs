@@ -445,7 +445,7 @@ struct FailedJobs(Mutex<Vec<ErrorKind>>);
 
 impl EventListener for FailedJobs {
     fn on_event(&self, event: &Event) {
-        if let Event::BackgroundError { error } = event {
+        if let Event::BackgroundError { error, .. } = event {
             self.0.lock().unwrap().push(error.kind());
         }
     }

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 /// The statistics of one level of one keyspace; [`Stats`] has an example.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct LevelStats {
     /// Number of tables.
     pub tables: u64,
@@ -23,6 +24,7 @@ pub struct LevelStats {
 
 /// The statistics of one keyspace; [`Stats`] has an example.
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct KeyspaceStats {
     /// The keyspace's name.
     pub name: String,
@@ -40,6 +42,7 @@ pub struct KeyspaceStats {
 
 /// The statistics of one segment, an item of [`Stats::segments`].
 #[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
 pub struct SegmentStats {
     /// The segment's id, which is part of its file name.
     pub id: u64,
@@ -55,6 +58,7 @@ pub struct SegmentStats {
 
 /// The count and time of write stalls for one reason; [`Stats`] has an example.
 #[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
 pub struct StallStats {
     /// The rule that caused the stalls.
     pub reason: StallReason,
