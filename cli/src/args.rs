@@ -8,7 +8,7 @@ use cleavedb::{DEFAULT_KEYSPACE, Durability, Error};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
-/// Look into, fill, check and measure a CleaveDB database.
+/// Inspect, fill, check and measure CleaveDB databases.
 #[derive(Parser)]
 #[command(name = "cleave", version, max_term_width = 100, after_help = AFTER)]
 pub(crate) struct Cli {
@@ -16,8 +16,10 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
-const AFTER: &str = "Exit status: 0 done, 1 not found or damaged, 2 error or not verified.\n\
-    New here? `cleave demo` shows everything on real data and cleans up.";
+const AFTER: &str = "\
+Exit status: 0 success; 1 a key does not exist, or damage was found; 2 an error, or something could
+not be verified.
+To begin, run `cleave demo`: it shows the database on real data and cleans up after itself.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
@@ -42,7 +44,7 @@ pub(crate) enum Command {
     Man(cmd::man::Man),
 }
 
-/// Which database, and which keyspace of it.
+/// The database and the keyspace that a command works on.
 #[derive(Args)]
 pub(crate) struct Target {
     /// The database's directory
@@ -53,7 +55,7 @@ pub(crate) struct Target {
     pub(crate) keyspace: String,
 }
 
-/// Keys and values as hexadecimal digits.
+/// The option `--hex`.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Hex {
     /// Keys and values are given and printed as hexadecimal digits
@@ -69,11 +71,12 @@ impl Hex {
     }
 }
 
-/// When a write counts as done.
+/// The option `--durability`.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct Durable {
-    /// When a write counts as done: `buffered` (in memory), `os` (survives a killed process),
-    /// `sync` (survives a power cut), `every:100ms` (synced that often) [default: os]
+    /// What a write survives once it is acknowledged: `buffered` nothing, `os` the end of the
+    /// process, `sync` a power cut, `every:100ms` as `os`, and a power cut 100 ms later
+    /// [default: os]
     #[arg(long, value_name = "LEVEL")]
     pub(crate) durability: Option<Durability>,
 }

@@ -64,11 +64,11 @@ pub(crate) fn render(error: &Error) -> String {
 /// Returns advice for errors that have none of their own.
 fn usual_advice(kind: ErrorKind) -> Option<&'static str> {
     match kind {
-        ErrorKind::Io => Some("check that the path is right and that you may use it"),
+        ErrorKind::Io => Some("check the path and its permissions"),
         ErrorKind::Corruption => {
             Some("restore the file from a checkpoint; `cleave check` lists all damage")
         }
-        ErrorKind::Locked => Some("let the other process end first"),
+        ErrorKind::Locked => Some("close the database in the other process first"),
         ErrorKind::Unsupported => Some("use a newer build"),
         ErrorKind::Internal => Some("report this defect of CleaveDB, with the message"),
         _ => None,

@@ -33,7 +33,7 @@ pub(crate) fn look(path: &Path) -> Result<PathKind> {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(PathKind::Missing),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => return Ok(PathKind::File),
-        Err(error) => return Err(Error::io("look into this directory", path, error)),
+        Err(error) => return Err(Error::io("read this directory", path, error)),
     };
     let mut names = Vec::new();
     for entry in entries {
@@ -122,14 +122,14 @@ impl PathKind {
             ),
             PathKind::File => (
                 "this is a file, not the directory of a database".to_string(),
-                "give the directory; `cleave inspect FILE` prints one file of a database",
+                "give the directory of the database; `cleave inspect FILE` prints one file of it",
             ),
             PathKind::Foreign(store) => (
                 format!("this is a directory of {store}, not of CleaveDB"),
                 "dump it with that store's own tool and read the text with `cleave load`",
             ),
             PathKind::Other(name) => (
-                format!("there is no database: the directory holds other things, such as {name:?}"),
+                format!("there is no database: the directory holds something else: {name:?}"),
                 "give the directory of a database, or a new or empty one to create it",
             ),
         };

@@ -6,15 +6,16 @@ use crate::output::Output;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Make a complete copy of this moment in a new directory
+/// Create a checkpoint: a second database, in a new directory, that holds what this one holds now
 ///
-/// Files that never change again are hard links to the same bytes: quick, and no second medium.
+/// Its files are hard links where the file system allows it. So it is quick and takes little space,
+/// and it is no backup against the loss of the disk.
 #[derive(Args)]
 pub(crate) struct Checkpoint {
     /// The database's directory
     dir: PathBuf,
 
-    /// The new directory; must not exist
+    /// The new directory, which must not exist
     target: PathBuf,
 }
 

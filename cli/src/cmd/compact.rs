@@ -9,7 +9,7 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Compact all keyspaces and wait until it is done
+/// Compact all keyspaces, and wait for it
 #[derive(Args)]
 pub(crate) struct Compact {
     /// The database's directory

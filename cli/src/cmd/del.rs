@@ -7,7 +7,7 @@ use clap::Args;
 use cleavedb::{WriteBatch, WriteOptions};
 use std::ffi::OsString;
 
-/// Remove keys, all at once or none; status 1 if one of them was not there
+/// Delete keys, all of them or none; exit status 1 if one of them did not exist
 #[derive(Args)]
 pub(crate) struct Del {
     #[command(flatten)]

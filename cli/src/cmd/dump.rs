@@ -18,17 +18,17 @@ pub(crate) struct Dump {
     #[command(flatten)]
     part: Part,
 
-    /// How to write it; --format hex is the same as --hex but for the bounds' spelling
+    /// The output format; `hex`, unlike --hex, leaves the bounds as they are typed
     #[arg(long, value_enum, default_value_t = DumpFormat::Tsv)]
     format: DumpFormat,
 }
 
-/// The formats that can be written.
+/// The formats that `dump` writes.
 #[derive(Clone, Copy, ValueEnum)]
 enum DumpFormat {
-    /// key TAB value; backslash, tab, newline and what is no text are escaped as \\ \t \n \xNN
+    /// key TAB value; backslash, tab, newline and what is not UTF-8 are escaped as \\ \t \n \xNN
     Tsv,
-    /// {"key":"…","value":"…"}; bytes that are no UTF-8 text are {"hex":"…"}
+    /// {"key":"…","value":"…"}; bytes that are not UTF-8 become {"hex":"…"}
     Jsonl,
     /// hexkey TAB hexvalue
     Hex,

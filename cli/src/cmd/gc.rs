@@ -9,9 +9,9 @@ use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
 
-/// Free the space of dead values now; it also comes back by itself, in time
+/// Free the space of dead values now; automatic value GC also frees it, in time
 ///
-/// `cleave space` shows what there is to win.
+/// `cleave space` shows how much there is to free.
 #[derive(Args)]
 pub(crate) struct Gc {
     /// The database's directory

@@ -8,7 +8,7 @@ use crate::text;
 use clap::Args;
 use std::ffi::OsString;
 
-/// Print the value of a key; status 1 if there is none
+/// Print the value of a key; exit status 1 if it has none
 #[derive(Args)]
 pub(crate) struct Get {
     #[command(flatten)]
@@ -21,7 +21,7 @@ pub(crate) struct Get {
     #[command(flatten)]
     hex: Hex,
 
-    /// Print the value's bytes and nothing else, without the newline at the end
+    /// Print the bytes of the value only, without a newline at the end
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
 }

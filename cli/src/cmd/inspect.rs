@@ -6,7 +6,7 @@ use clap::Args;
 use cleavedb::ErrorKind;
 use std::path::PathBuf;
 
-/// Print one file of a database readably: segment, table, manifest and the others
+/// Print the contents of one file of a database: a segment, a table, the manifest or another
 #[derive(Args)]
 pub(crate) struct Inspect {
     /// The file

@@ -25,44 +25,44 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const BATCH_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 256 << 10;
 
-/// Read records from TSV, CSV, JSON lines or hex text and store them
+/// Load records from TSV, CSV, JSON lines or hexadecimal text
 ///
-/// Of a key that occurs several times the last value wins.
+/// If a key occurs several times, its last value wins.
 ///
-/// What becomes the value: in TSV all after the first tab (escapes \t \n \r \0 \\ \xNN are
-/// decoded); in CSV the other column if there are two, else the row as a JSON object; in JSON
-/// lines the field "value" of an object with just "key" and "value", else the whole line.
-/// --value chooses otherwise.
+/// The value is, in TSV, everything after the first tab (with the escapes \t \n \r \0 \\ \xNN
+/// decoded); in CSV, the other column if there are two, else the row as a JSON object; in JSON
+/// lines, the field "value" of an object that has only "key" and "value", else the whole line.
+/// --value names other columns or fields.
 #[derive(Args)]
 pub(crate) struct Load {
     #[command(flatten)]
     target: Target,
 
-    /// The file to read; `-` or nothing: standard input
+    /// The file to read; standard input if it is `-` or absent
     file: Option<PathBuf>,
 
-    /// How the text is written [default: by the file's extension; tsv for standard input]
+    /// The input format [default: by the file's extension; tsv for standard input]
     #[arg(long, value_enum)]
     format: Option<Format>,
 
-    /// The column (CSV) or field (JSON lines) with the key [default: the first column; "key"]
+    /// The column (CSV) or field (JSON lines) that holds the key [default: the first column; "key"]
     #[arg(long, value_name = "NAME")]
     key: Option<String>,
 
-    /// The column or field with the value; several make a JSON object
+    /// The column or field that holds the value; several become a JSON object
     #[arg(long, value_name = "NAME")]
     value: Vec<String>,
 
-    /// TSV: backslashes are plain characters, not escapes
+    /// Take backslashes in TSV as plain characters, not as escapes
     #[arg(long)]
     raw: bool,
 
-    /// Records a batch
+    /// Records per batch
     #[arg(long, value_name = "N", default_value_t = 1000,
           value_parser = clap::value_parser!(u64).range(1..))]
     batch: u64,
 
-    /// After each batch print how many lines are stored for good
+    /// After each batch, print the number of lines stored so far
     #[arg(long)]
     ack: bool,
 
@@ -104,7 +104,7 @@ fn after_stored(error: &Error, lines: u64) -> Error {
     let advice = error.advice().unwrap_or("load again");
     let advice = match lines {
         0 => advice.to_string(),
-        _ => format!("{advice}; the {} lines before are stored", human_count(lines)),
+        _ => format!("{advice}; the {} lines before it are stored", human_count(lines)),
     };
     error.clone().advise(advice)
 }
@@ -212,9 +212,9 @@ fn format_of(path: &Path) -> Result<Format> {
         "csv" => Ok(Format::Csv),
         "jsonl" | "ndjson" | "json" => Ok(Format::Jsonl),
         "hex" => Ok(Format::Hex),
-        _ => Err(Error::invalid_argument("the file's extension does not tell its format")
+        _ => Err(Error::invalid_argument("the format is unknown: the file's extension names none")
             .in_file(path)
-            .advise("say it with --format tsv, csv, jsonl or hex")),
+            .advise("name it with --format tsv, csv, jsonl or hex")),
     }
 }
 

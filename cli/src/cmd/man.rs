@@ -9,10 +9,10 @@ use std::path::{Path, PathBuf};
 
 /// Write manual pages into a directory
 ///
-/// Packagers put them into share/man/man1. To read one: man -l DIR/cleave-space.1
+/// Packages install them in share/man/man1. To read one, run `man -l DIR/cleave-space.1`.
 #[derive(Args)]
 pub(crate) struct Man {
-    /// The directory; created if there is none
+    /// The directory, which is created if it does not exist
     dir: PathBuf,
 }
 

@@ -9,7 +9,7 @@ use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// Store a value under a key; creates the database if there is none
+/// Put a value under a key; creates the database if it does not exist
 #[derive(Args)]
 pub(crate) struct Put {
     #[command(flatten)]

@@ -11,19 +11,19 @@ use std::ffi::OsString;
 use std::ops::Bound;
 use std::time::Instant;
 
-/// Rewrite values in the order of their keys, so that scans read from front to back
+/// Rewrite values in key order, so that scans read the device from front to back
 ///
-/// The old places become garbage, which `cleave gc` frees, or GC by itself in time.
+/// The old copies become garbage. `cleave gc` frees them at once, automatic value GC in time.
 #[derive(Args)]
 pub(crate) struct Reorganize {
     #[command(flatten)]
     target: Target,
 
-    /// Begin at this key
+    /// Start at this key
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<OsString>,
 
-    /// End before this key
+    /// Stop before this key
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<OsString>,
 

@@ -11,7 +11,7 @@ use cleavedb::{Cursor, Keyspace, Result};
 use std::ffi::OsString;
 use std::ops::Bound;
 
-/// Print keys and values in order, one pair a line: key TAB value, unprintable bytes escaped
+/// Print keys and values in key order, one pair per line: key TAB value, special bytes escaped
 #[derive(Args)]
 pub(crate) struct Scan {
     #[command(flatten)]
@@ -20,11 +20,11 @@ pub(crate) struct Scan {
     #[command(flatten)]
     part: Part,
 
-    /// Print at most this many
+    /// Print at most this many pairs
     #[arg(long, value_name = "N")]
     limit: Option<u64>,
 
-    /// Print the largest key first
+    /// Print in descending order
     #[arg(long)]
     reverse: bool,
 
@@ -32,24 +32,24 @@ pub(crate) struct Scan {
     #[arg(long)]
     keys_only: bool,
 
-    /// Print a JSON object a line: {"key":…,"value":…}; bytes that are no UTF-8 text are
+    /// Print one JSON object per line: {"key":…,"value":…}; bytes that are not UTF-8 become
     /// {"hex":"…"}
     #[arg(long, conflicts_with = "hex")]
     json: bool,
 }
 
-/// The part of a keyspace that is meant.
+/// The part of a keyspace that a command works on.
 #[derive(Args)]
 pub(crate) struct Part {
-    /// Begin at this key
+    /// Start at this key
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     from: Option<OsString>,
 
-    /// End before this key
+    /// Stop before this key
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     to: Option<OsString>,
 
-    /// Only keys that begin with this
+    /// Only keys with this prefix
     #[arg(long, value_name = "KEY", allow_hyphen_values = true)]
     prefix: Option<OsString>,
 

@@ -8,10 +8,10 @@ use clap::Args;
 use cleavedb::Error;
 use std::path::PathBuf;
 
-/// Explain what takes space: live, garbage, pinned, holes; by keyspace and segment
+/// Report what takes space: live data, garbage, pinned versions, holes; by keyspace and segment
 ///
-/// Reads all keys and changes nothing. What the numbers mean and what to do about each is in
-/// docs/space.md.
+/// It reads all keys and changes nothing. docs/space.md explains the numbers, and what to do about
+/// each.
 #[derive(Args)]
 pub(crate) struct Space {
     /// The database's directory

@@ -6,7 +6,7 @@ use crate::output::Output;
 use clap::Args;
 use std::path::PathBuf;
 
-/// Print what a database holds: levels, segments, bytes
+/// Print the statistics of a database: levels, segments, bytes
 #[derive(Args)]
 #[command(name = "stats")]
 pub(crate) struct StatsArgs {

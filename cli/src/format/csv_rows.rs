@@ -31,7 +31,7 @@ impl CsvRows {
         let mut reader = ReaderBuilder::new().from_reader(input);
         let header = reader.byte_headers().map_err(|error| told(error, &name))?.clone();
         if header.is_empty() {
-            return Err(Error::invalid_argument("there is no header")
+            return Err(Error::invalid_argument("the file has no header")
                 .in_file(&name)
                 .advise("the first line of a CSV file names its columns"));
         }

@@ -50,7 +50,7 @@ impl Lines {
         if self.buffer.last() == Some(&b'\n') {
             self.buffer.pop();
         } else if read as u64 == MAX_LINE_BYTES {
-            return Err(Error::invalid_argument("the line is longer than any record"));
+            return Err(Error::invalid_argument("the line is longer than the largest record"));
         }
         if self.buffer.last() == Some(&b'\r') && !self.fields.raw {
             self.buffer.pop();
@@ -138,8 +138,9 @@ fn field<'a>(object: &JsonObject<'a>, name: &str) -> Result<&'a RawValue> {
 fn bytes(raw: &RawValue) -> Result<Vec<u8>> {
     let json = raw.get();
     if json.starts_with('"') {
-        let text: String = serde_json::from_str(json)
-            .map_err(|error| Error::invalid_argument(format!("this string is no text: {error}")))?;
+        let text: String = serde_json::from_str(json).map_err(|error| {
+            Error::invalid_argument(format!("this string is not valid text: {error}"))
+        })?;
         return Ok(text.into_bytes());
     }
     match hex_of(json) {

@@ -159,7 +159,7 @@ mod tests {
             (Format::Jsonl, "{\"value\":1}", "line 1: the object has no field \"key\""),
             (Format::Jsonl, "{\"key\":[],\"value\":1}", "line 1: the key must be"),
             (Format::Csv, "a,b\n1,2\n3\n", "line 3: this row has 1 field, the header has 2"),
-            (Format::Csv, "", "there is no header"),
+            (Format::Csv, "", "the file has no header"),
         ];
         for (format, text, expected) in cases {
             let error = all(format, text, Fields::default()).unwrap_err().to_string();

@@ -22,15 +22,15 @@ use std::time::Duration;
 use values::ValueSource;
 use workload::{LoadArgs, Workload};
 
-/// Measure workloads; creates the database if there is none, and deletes nothing
+/// Measure workloads; creates the database if it does not exist, and keeps it
 ///
-/// For figures that compare, begin with a new directory. Operations are shared by the threads.
+/// For comparable figures, start with a new directory. The threads share the operations.
 #[derive(Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
     target: Target,
 
-    /// What to run, in this order
+    /// The workloads, in the order in which they run
     #[arg(value_enum, value_delimiter = ',',
           default_values = ["fillrandom", "readrandom", "readmissing", "readseq"])]
     workloads: Vec<Workload>,
@@ -41,7 +41,7 @@ pub(crate) struct Bench {
     #[command(flatten)]
     store: StoreArgs,
 
-    /// Print a JSON object for each workload, and {"stats":…} at the end
+    /// Print one JSON object per workload, and {"stats":…} at the end
     #[arg(long)]
     json: bool,
 }
@@ -52,15 +52,15 @@ struct StoreArgs {
     #[command(flatten)]
     durable: Durable,
 
-    /// Block cache, in MiB
+    /// Size of the block cache, in MiB
     #[arg(long, value_name = "MIB")]
     cache_mb: Option<u64>,
 
-    /// Memtable, in MiB
+    /// Size of a memtable, in MiB
     #[arg(long, value_name = "MIB")]
     memtable_mb: Option<u64>,
 
-    /// Values from this size on are kept apart; 0: all, `never`: none
+    /// Size from which values are separated; 0 separates all, `never` none
     #[arg(long, value_name = "SIZE", value_parser = parse_threshold)]
     threshold: Option<Threshold>,
 
@@ -72,23 +72,23 @@ struct StoreArgs {
     #[arg(long, value_name = "CODEC", value_parser = parse_codec)]
     value_codec: Option<Codec>,
 
-    /// Space the store may take, as a multiple of its live bytes
+    /// Space target: the space that the database may take, as a multiple of its live bytes
     #[arg(long, value_name = "RATIO")]
     max_space_amplification: Option<f64>,
 
-    /// Collect segments with this share of garbage when idle
+    /// Share of garbage from which segments are collected while the database is idle
     #[arg(long, value_name = "SHARE")]
     discardable_ratio: Option<f64>,
 
-    /// Collect no garbage in the background
+    /// Switch automatic value GC off
     #[arg(long)]
     no_gc: bool,
 
-    /// Move live values, never punch holes
+    /// Never punch holes, only move live values
     #[arg(long)]
     no_punch: bool,
 
-    /// At most this much compaction and value GC a second, in MiB
+    /// The most that compaction and value GC write per second, in MiB
     #[arg(long, value_name = "MIB")]
     background_mb: Option<u64>,
 }
@@ -191,7 +191,7 @@ fn parse_codec(text: &str) -> Result<Codec, String> {
         "none" => Ok(Codec::None),
         "lz4" => Ok(Codec::Lz4),
         "zstd" if Codec::Zstd.is_available() => Ok(Codec::Zstd),
-        "zstd" => Err("this build has no zstd: build it with the feature `zstd`".into()),
+        "zstd" => Err("this build lacks zstd: build it with the feature `zstd`".into()),
         _ => Err("the codecs are none, lz4 and zstd".into()),
     }
 }

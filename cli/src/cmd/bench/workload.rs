@@ -3,25 +3,25 @@
 use crate::text::parse_size;
 use clap::{Args, ValueEnum};
 
-/// What is done, by db_bench's names.
+/// The workloads, named as in db_bench.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
 pub(super) enum Workload {
     /// Write all keys in order
     FillSeq,
-    /// Write as many random keys
+    /// Write random keys, --num of them
     FillRandom,
-    /// Write random keys of those that are there; --total says how many
+    /// Overwrite random existing keys; --total sets how many
     Overwrite,
     /// Get random keys
     ReadRandom,
     /// Get keys that do not exist
     ReadMissing,
-    /// Walk forward
+    /// Scan forward
     ReadSeq,
-    /// Walk backward
+    /// Scan backward
     ReadReverse,
-    /// Seek to random keys and read on
+    /// Seek to random keys and read the pairs that follow
     SeekRandom,
     /// Delete random keys
     DeleteRandom,
@@ -54,87 +54,87 @@ impl Workload {
     }
 }
 
-/// How often each key is drawn where keys are drawn at random.
+/// The distribution of random keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(super) enum Distribution {
-    /// All alike
+    /// Every key is equally likely
     Uniform,
-    /// By Zipf's law with exponent 0.99, as YCSB has it; which keys are often drawn, is random
+    /// Zipf's law with exponent 0.99, as in YCSB; the popular keys are spread over all
     Zipf,
 }
 
 /// The shape of the work.
 #[derive(Args)]
 pub(super) struct LoadArgs {
-    /// How many keys there are, and how many operations a filling workload does
+    /// Number of keys, and of the operations of workloads that fill
     #[arg(long, value_name = "N", default_value_t = 1_000_000,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) num: u64,
 
-    /// How many operations a reading or deleting workload does [default: --num]
+    /// Number of operations of workloads that read or delete [default: --num]
     #[arg(long, value_name = "N")]
     pub(super) reads: Option<u64>,
 
-    /// overwrite: how many times --num values are written, such as 8 or 0.5 [default: 1]
+    /// For overwrite: values written, as a multiple of --num, such as 8 or 0.5 [default: 1]
     #[arg(long, value_name = "FACTOR", value_parser = parse_factor)]
     pub(super) total: Option<f64>,
 
-    /// How often each key is drawn by workloads that draw keys at random
+    /// Distribution of random keys
     #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
     pub(super) distribution: Distribution,
 
-    /// Bytes of a value
+    /// Size of a value in bytes
     #[arg(long, value_name = "SIZE", default_value = "1k", value_parser = parse_size)]
     pub(super) value_size: usize,
 
-    /// Bytes that a value takes when compressed, as a share: 1 is random, 0.5 halves
+    /// Compressed size of a value as a share of its size: 1 is incompressible, 0.5 halves
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = parse_ratio)]
     pub(super) compression_ratio: f64,
 
-    /// fillrandom: each key exactly once, in random order, instead of random keys
+    /// For fillrandom: write each key exactly once, in random order
     #[arg(long)]
     pub(super) unique: bool,
 
-    /// Threads that work at a time
+    /// Number of threads
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(super) threads: u64,
 
-    /// Threads that get random keys beside a workload that writes or deletes, until it is done
+    /// Number of threads that read random keys while a workload writes or deletes
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u64).range(..=1024))]
     pub(super) readers: u64,
 
-    /// Writes a batch
+    /// Writes per batch
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) batch: u64,
 
-    /// seekrandom: pairs read from the found key on
+    /// For seekrandom: pairs read after each seek
     #[arg(long, value_name = "N", default_value_t = 10)]
     pub(super) scan_length: u64,
 
-    /// Scans do not read values
+    /// Leave values out of scans
     #[arg(long)]
     pub(super) keys_only: bool,
 
-    /// Scans do not read values ahead
+    /// Read no values ahead in scans
     #[arg(long)]
     pub(super) no_prefetch: bool,
 
-    /// At most this long a workload; random ones go on until then, beyond their count
+    /// Most time per workload; random workloads use all of it, beyond their number of operations
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) duration: Option<u64>,
 
-    /// Where the random order begins
+    /// Seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// After each workload wait until flushes and compactions are done
+    /// After each workload, wait until flushes and compactions are done
     #[arg(long)]
     pub(super) settle: bool,
 
-    /// After the last workload keep the store open this long and do nothing
+    /// After the last workload, keep the database open and idle for this long
     #[arg(long, value_name = "SECONDS", default_value_t = 0)]
     pub(super) idle: u64,
 }

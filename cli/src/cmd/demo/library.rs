@@ -93,7 +93,7 @@ impl Library {
         let there = prefix_length(&survived).filter(|&there| there >= acknowledged);
         let there = there.ok_or_else(|| {
             let count = survived.iter().filter(|&&there| there).count();
-            let message = format!("{acknowledged} writes were acknowledged, {count} are there");
+            let message = format!("{acknowledged} writes were acknowledged, {count} were found");
             Error::corruption(message).advise("keep the directory and report it, please")
         })?;
         self.revisions = revisions;

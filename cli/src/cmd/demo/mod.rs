@@ -29,17 +29,17 @@ const KILLS: u64 = 5;
 /// Range of the number of acknowledged writes at which a writer is killed.
 const WRITES_BEFORE_KILL: Range<u64> = 1_000..20_000;
 
-/// Show it all on real data: a dictionary is loaded, read, revised, its writer killed
+/// Show the database on real data: load a dictionary, read it, revise it, and kill its writer
 ///
-/// Needs no argument: it works in a temporary directory and removes it. Takes less than a minute.
-/// Status 1 if a record was not what it must be.
+/// It needs no argument: it works in a temporary directory, which it removes. It takes less than a
+/// minute. The exit status is 1 if a record was not what it must be.
 #[derive(Args)]
 pub(crate) struct Demo {
     /// Work in this new directory and keep it
     #[arg(long)]
     dir: Option<PathBuf>,
 
-    /// Be the writer of this round, until killed
+    /// Run as the writer of this round until killed
     #[arg(long, hide = true, requires = "dir")]
     writer: Option<u64>,
 }
@@ -90,7 +90,7 @@ impl DemoWorkplace {
             _ => {
                 return Err(Error::already_exists("this directory is in use")
                     .in_file(dir)
-                    .advise("give a new or empty one, or none for a temporary one"));
+                    .advise("give a new or empty directory, or none to use a temporary one"));
             }
         }
         Ok(DemoWorkplace { dir: dir.to_path_buf(), temporary: false })
@@ -107,7 +107,10 @@ impl Drop for DemoWorkplace {
 }
 
 fn show(dir: &Path, out: &mut Output) -> Result<(), Stop> {
-    say(out, "CleaveDB's demo: a dictionary is loaded, read, revised, and its writer killed.")?;
+    say(
+        out,
+        "The demo of CleaveDB loads a dictionary, reads it, revises it, and kills its writer.",
+    )?;
     let mut library = Library::new(words::articles());
     let mut results = Results { records: library.articles.len() as u64, ..Results::default() };
     results.bytes = library.bytes();
@@ -130,7 +133,7 @@ fn show(dir: &Path, out: &mut Output) -> Result<(), Stop> {
 
     kill_writers(dir, &mut library, &mut results, out)?;
     results.space_before = place::allocated_bytes(dir)?;
-    say(out, "Compact    the tree, and drop what is dead")?;
+    say(out, "Compact    the tree, and drop dead entries")?;
     let db = open::to_change(dir)?;
     db.compact()?;
     library.verify(&db.default_keyspace())?;
@@ -155,11 +158,11 @@ fn work(
 ) -> Result<(), Stop> {
     let keyspace = db.default_keyspace();
     let count = library.articles.len() as u64;
-    say(out, "Load       each word with its article, one write a word")?;
+    say(out, "Load       each word with its article, one write per word")?;
     let load = timed("load", count, || library.load(&keyspace))?;
     say(out, &format!("Read       {} random words, each compared", human_count(READS)))?;
     let read = timed("read at random", READS, || library.read_random(&keyspace, READS))?;
-    say(out, "Scan       everything in order, each compared")?;
+    say(out, "Scan       all pairs in order, each compared")?;
     let scan = timed("scan in order", count, || library.verify(&keyspace))?;
     let hot = count / HOT_SHARE as u64;
     say(out, &format!("Overwrite  {} hot words, {HOT_ROUNDS} times each", human_count(hot)))?;

@@ -53,8 +53,10 @@ pub(super) fn run_and_kill(dir: &Path, round: u64, enough: u64) -> Result<u64> {
     let status = killed.map_err(failed)?;
     let acknowledged = acknowledged?;
     if !was_killed(status) {
-        return Err(Error::invalid_argument(format!("the writer ended by itself: {status}"))
-            .advise("its own message stands above"));
+        return Err(Error::invalid_argument(format!(
+            "the writer process ended unexpectedly: {status}"
+        ))
+        .advise("see its own message above"));
     }
     Ok(acknowledged)
 }

@@ -26,10 +26,10 @@ use run::{Answer, Session};
 use std::io::{self, BufRead, IsTerminal};
 use std::path::Path;
 
-/// Run one command a line, from a terminal or a pipe
+/// Run commands from a terminal or a pipe, one per line
 ///
-/// Creates the database if there is none. `help` lists the commands. From a pipe, the status is 2
-/// if a command failed.
+/// It creates the database if it does not exist. `help` lists the commands. From a pipe, the exit
+/// status is 2 if a command failed.
 #[derive(Args)]
 pub(crate) struct Shell {
     #[command(flatten)]

@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
         match (verb, arguments) {
             ("use", [name]) => {
                 let name = std::str::from_utf8(name)
-                    .map_err(|_| Error::invalid_argument("the name of a keyspace is UTF-8 text"))?;
+                    .map_err(|_| Error::invalid_argument("the name of a keyspace must be UTF-8"))?;
                 self.keyspace = self.db.open_or_create_keyspace(name)?;
             }
             ("sync", []) => self.db.sync()?,
@@ -153,7 +153,7 @@ fn misunderstood(verb: &str) -> Error {
     let verb = text::escape(verb.as_bytes());
     let usage = HELP.lines().find(|line| line.split(' ').next() == Some(&verb));
     match usage.and_then(|line| line.split("  ").next()) {
-        Some(usage) => Error::invalid_argument(format!("this is not how {verb} is used"))
+        Some(usage) => Error::invalid_argument(format!("the arguments of {verb} are wrong"))
             .advise(format!("write {usage}; a word with blanks goes in double quotes")),
         None => Error::invalid_argument(format!("there is no command {verb:?}"))
             .advise("`help` lists them"),
@@ -180,7 +180,7 @@ fn parse_scan(options: &[Vec<u8>]) -> Result<ScanWalk> {
 
 fn number(word: &[u8]) -> Result<u64> {
     let parsed = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| Error::invalid_argument("the limit is a whole number"))
+    parsed.ok_or_else(|| Error::invalid_argument("the limit must be a whole number"))
 }
 
 #[cfg(test)]
