@@ -17,3 +17,5 @@ pub mod replay;
 pub mod reserve;
 pub mod stall;
 pub mod stall_events;
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,24 @@ enum Direction {
     Backward,
 }
 
+/// The place of the inner iterator.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum IterPlace {
+    /// On the cursor's current entry.
+    Current {
+        /// The number of steps in a row in one direction, each from an entry whose value was asked
+        /// for.
+        steady: u32,
+    },
+    /// Ahead of it: the current entry is in the window, or the walk has ended.
+    Ahead,
+}
+
+impl IterPlace {
+    /// The place after a jump or a turn.
+    const START: IterPlace = IterPlace::Current { steady: 0 };
+}
+
 /// A cursor over one view at one sequence number.
 pub struct TreeCursor {
     view: Arc<View>,
@@ -66,7 +84,8 @@ pub struct TreeCursor {
     settings: CursorSettings,
     window: Window,
     direction: Direction,
-    steady: u32,
+    place: IterPlace,
+    /// True if the value of the current entry was asked for.
     asked: bool,
 }
 
@@ -89,25 +108,20 @@ impl TreeCursor {
             settings,
             window: Window::default(),
             direction: Direction::Forward,
-            steady: 0,
+            place: IterPlace::START,
             asked: false,
         })
     }
 
     /// Returns true if the cursor is on an entry.
     pub fn valid(&self) -> bool {
-        self.window.is_open() || self.iter.valid() && !self.ran_ahead()
-    }
-
-    /// Returns true if the inner iterator is ahead of the cursor's current entry.
-    fn ran_ahead(&self) -> bool {
-        self.steady == u32::MAX
+        self.window.is_open() || self.iter.valid() && self.place != IterPlace::Ahead
     }
 
     fn jump(&mut self) {
         self.window.clear();
         self.window.reset_size();
-        self.steady = 0;
+        self.place = IterPlace::START;
         self.asked = false;
     }
 
@@ -161,19 +175,20 @@ impl TreeCursor {
             self.come_back()?;
             self.direction = direction;
         }
-        if self.ran_ahead() {
+        let IterPlace::Current { steady } = self.place else {
             self.window.pop()?;
             return self.read_ahead();
-        }
+        };
         match direction {
             Direction::Forward => self.iter.next()?,
             Direction::Backward => self.iter.prev()?,
         }
-        self.steady = if self.asked { self.steady + 1 } else { 0 };
+        let steady = if self.asked { (steady + 1).min(STEADY_STEPS) } else { 0 };
+        self.place = IterPlace::Current { steady };
         self.asked = false;
         let separated = self.iter.valid() && self.is_separated()?;
-        if self.settings.prefetch && separated && self.steady >= STEADY_STEPS {
-            self.steady = u32::MAX;
+        if self.settings.prefetch && separated && steady >= STEADY_STEPS {
+            self.place = IterPlace::Ahead;
             self.read_ahead()?;
         }
         Ok(())
@@ -185,7 +200,7 @@ impl TreeCursor {
 
     /// Drops the window and moves the iterator back to the current entry.
     fn come_back(&mut self) -> Result<()> {
-        self.steady = 0;
+        self.place = IterPlace::START;
         self.asked = false;
         let Some(item) = self.window.front() else {
             return Ok(());
@@ -275,5 +290,99 @@ impl TreeCursor {
                 self.fetcher.value(&self.view, pointer, key, trailer.seqno())
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::golden::golden;
+    use crate::base::key::{MAX_SEQNO, Trailer};
+    use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
+    use crate::env::Env;
+    use crate::stats::Counters;
+    use crate::version::levels::Levels;
+    use crate::version::view::LoggedMemtable;
+
+    /// Runs a case: `pointers a-z` and `inline a-c` are entries. `keys` or `values` creates a
+    /// cursor, which the other lines move: `next 5` steps, `read 5` asks for the value before each
+    /// step, and so do `prev` and `read-back`. What a step began to fetch is in parentheses. The
+    /// segment of the pointers does not exist: that is an error of the values, and ends no walk.
+    fn run(lines: &[&str]) -> String {
+        let memtable = Arc::new(LoggedMemtable::new(KeyOrder::Bytewise));
+        let counters = Arc::new(Counters::default());
+        let (mut cursor, mut text) = (None, String::new());
+        for line in lines {
+            let (what, rest) = line.split_once(' ').unwrap_or((line, ""));
+            match what {
+                "pointers" | "inline" => insert(&memtable, what == "pointers", rest),
+                "keys" | "values" => cursor = Some(start(&memtable, &counters, what == "values")),
+                _ => {
+                    let cursor = cursor.as_mut().expect("`keys` or `values`");
+                    let steps = walk(cursor, &counters, what, rest);
+                    text += &format!("{line}: {}\n", steps.join(" "));
+                }
+            }
+        }
+        text
+    }
+
+    fn insert(memtable: &LoggedMemtable, pointers: bool, range: &str) {
+        let (first, last) = range.split_once('-').expect(range);
+        for key in first.as_bytes()[0]..=last.as_bytes()[0] {
+            let seqno = u64::from(key);
+            let pointer = ValuePointer { segment: SegmentId(1), offset: seqno, length: 100 };
+            let slot = if pointers { Slot::Pointer(pointer) } else { Slot::Inline(b"value") };
+            memtable.table.insert(&[key], Trailer::new(seqno, slot.kind()), slot);
+        }
+    }
+
+    fn start(memtable: &Arc<LoggedMemtable>, counters: &Arc<Counters>, values: bool) -> TreeCursor {
+        let view = View {
+            keyspace: KeyspaceId(1),
+            version: Arc::default(),
+            levels: Arc::new(Levels::new(KeyOrder::Bytewise)),
+            active: memtable.clone(),
+            immutables: Vec::new(),
+        };
+        let fetcher = Fetcher::new(Env::simulated(1).0.reader, counters.clone());
+        let bounds = Bounds::default();
+        let settings = CursorSettings { bounds, prefetch: values, fill_cache: true };
+        TreeCursor::new(Arc::new(view), MAX_SEQNO, fetcher, settings).unwrap()
+    }
+
+    /// Takes the steps of a line; returns where the cursor is after each.
+    fn walk(cursor: &mut TreeCursor, counters: &Counters, what: &str, rest: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        for _ in 0..rest.parse().unwrap_or(1) {
+            let before = counters.prefetched_values.get();
+            if what.starts_with("read") {
+                drop(cursor.value());
+            }
+            match what {
+                "first" => cursor.seek_to_first(),
+                "last" => cursor.seek_to_last(),
+                "seek" => cursor.seek(rest.as_bytes()),
+                "before" => cursor.seek_for_prev(rest.as_bytes()),
+                "next" | "read" => cursor.next(),
+                "prev" | "read-back" => cursor.prev(),
+                _ => panic!("{what}"),
+            }
+            .unwrap();
+            let fetched = counters.prefetched_values.get() - before;
+            seen.push(match cursor.valid() {
+                true => String::from_utf8_lossy(cursor.key()).into_owned(),
+                false => "end".to_owned(),
+            });
+            if fetched > 0 {
+                seen.push(format!("({fetched})"));
+            }
+        }
+        seen
+    }
+
+    #[test]
+    fn golden_cursors_read_ahead_once_the_walk_is_steady() {
+        golden("read/testdata/cursor.txt", run);
     }
 }

@@ -1,8 +1,10 @@
-//! Golden cases of the deciders of compaction. Those of the splitting of outputs need a database:
-//! `db/tests/split.rs`.
+//! Golden cases of the deciders of compaction.
 
+mod job;
 mod redirect;
 mod script;
+mod split;
+mod world;
 
 use script::run_file;
 

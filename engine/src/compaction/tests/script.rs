@@ -89,7 +89,8 @@ fn context() -> Arc<TableContext> {
     })
 }
 
-fn level(word: &str) -> usize {
+/// Parses a level like `L1`.
+pub fn level(word: &str) -> usize {
     word.strip_prefix('L').and_then(|digits| digits.parse().ok()).expect(word)
 }
 
@@ -164,7 +165,7 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
 }
 
 /// Parses a range of keys like `b-d`; it is open where a key is missing.
-fn range(keys: &str) -> (Option<&[u8]>, Option<&[u8]>) {
+pub fn range(keys: &str) -> (Option<&[u8]>, Option<&[u8]>) {
     let (low, high) = keys.split_once('-').expect(keys);
     let [low, high] = [low, high].map(|key| Some(key.as_bytes()).filter(|key| !key.is_empty()));
     (low, high)

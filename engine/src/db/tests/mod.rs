@@ -12,6 +12,5 @@ mod relocated;
 mod repaired;
 mod shared;
 mod snapshots;
-mod split;
 mod threads;
 mod unnamed;

@@ -1,29 +1,19 @@
 //! Golden cases of the splitting of a job's output into tables.
 
-use super::relocated::open;
-use crate::base::compression::Codec;
+use super::world::JobWorld;
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, Trailer};
-use crate::compaction::output::TableOutput;
-use crate::db::Db;
-use crate::doc_dir;
-use crate::env::budget::IoPriority;
-use crate::version::settings::KeyspaceOptions;
 
 #[test]
 fn i06_golden_output_is_split_between_user_keys() {
-    let db = open(&doc_dir("split"));
-    golden("compaction/testdata/split.txt", |lines| run(&db, lines));
+    golden("compaction/testdata/split.txt", run);
 }
 
 /// Writes entries like `a9=4k`, a user key, a sequence number and the length of the value, into
 /// tables that are split at the bytes of the first line, and lists the tables.
-fn run(db: &Db, lines: &[&str]) -> String {
-    let keyspace = &db.core.states()[0];
-    let mut options = KeyspaceOptions::clone(&keyspace.options());
-    (options.block_codec, options.block_bytes) = (Codec::None, 1024);
-    let (runtime, at) = (&db.core.runtime, number(lines[0]));
-    let mut output = TableOutput::new(runtime, keyspace, &options, at, IoPriority::Compaction);
+fn run(lines: &[&str]) -> String {
+    let world = JobWorld::new(number(lines[0]));
+    let mut output = world.output();
     for (entry, bytes) in lines[1..].iter().flat_map(|line| line.split(' ')).map(pair) {
         let (key, seqno) = entry.split_at(1);
         let trailer = Trailer::new(number(seqno), EntryKind::Put);

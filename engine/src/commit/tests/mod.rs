@@ -1,0 +1,3 @@
+//! Golden cases of the deciders of the write path.
+
+mod replay;

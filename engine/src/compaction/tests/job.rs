@@ -1,0 +1,90 @@
+//! Golden cases of whole compactions: the tables before, the job, the tables after.
+//!
+//! - `split 16k`: the size at which output tables are split.
+//! - `snapshots 3 7`: the live snapshots.
+//! - `L1 a9 b5x c4=4k`: a table in L1 with these entries: a put, a tombstone, and a put of a value
+//!   of 4 KiB.
+//! - `compact L1 a-c [in-place]`: the job, and a list of all tables after it.
+
+use super::script::{level, range};
+use super::world::JobWorld;
+use crate::base::golden::{golden, number, pair};
+use crate::base::iter::EntryIter;
+use crate::base::key::{EntryKind, SeqNo, Trailer};
+use crate::compaction::job;
+use crate::compaction::picker::pick_range;
+use crate::version::edit::Change;
+use crate::version::levels::LEVELS;
+
+#[test]
+fn i06_golden_jobs_from_tables_to_tables() {
+    golden("compaction/testdata/job.txt", run);
+}
+
+fn run(lines: &[&str]) -> String {
+    let split = lines.iter().find_map(|line| line.strip_prefix("split "));
+    let world = JobWorld::new(split.map_or(1 << 20, number));
+    let (mut snapshots, mut text) = (Vec::<SeqNo>::new(), String::new());
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["split", _] => {}
+            ["snapshots", ref seqnos @ ..] => {
+                snapshots = seqnos.iter().map(|seqno| number(seqno)).collect();
+            }
+            ["compact", at, keys, ref how @ ..] => {
+                let (levels, in_place) =
+                    (world.keyspace.view().levels.clone(), how == ["in-place"]);
+                let pick = pick_range(&levels, level(at), range(keys), in_place).expect(line);
+                let (runtime, keyspace) = (&world.runtime, &world.keyspace);
+                let report = job::run(runtime, keyspace, &levels, &pick, snapshots.clone());
+                let report = report.unwrap();
+                text += &tables(&world);
+                text += &match report.moved {
+                    true => "moved\n".to_owned(),
+                    false => format!("{} dropped\n", report.dropped),
+                };
+            }
+            [at, ref entries @ ..] => add_table(&world, level(at), entries),
+            [] => {}
+        }
+    }
+    text
+}
+
+fn add_table(world: &JobWorld, level: usize, entries: &[&str]) {
+    let mut output = world.output();
+    for (entry, bytes) in entries.iter().map(|entry| pair(entry)) {
+        let (key, seqno) = entry.split_at(1);
+        let kind = if entry.ends_with('x') { EntryKind::Delete } else { EntryKind::Put };
+        let trailer = Trailer::new(number(seqno.trim_end_matches('x')), kind);
+        let len = if kind == EntryKind::Delete || bytes.is_empty() { 0 } else { number(bytes) };
+        output.add(key.as_bytes(), trailer, &vec![7; len as usize]).unwrap();
+    }
+    let keyspace = world.keyspace.id;
+    let tables = output.finish().unwrap();
+    let add = |meta| Change::AddTable { keyspace, level, meta };
+    world.apply(tables.into_iter().map(add).collect());
+    output.keep();
+}
+
+/// Lists the entries of all tables, a line for each.
+fn tables(world: &JobWorld) -> String {
+    let levels = world.keyspace.view().levels.clone();
+    let mut text = String::new();
+    for level in 0..LEVELS {
+        for table in levels.level(level) {
+            text += &format!("L{level}");
+            let mut entries = table.table().unwrap().iter(false);
+            entries.seek_to_first().unwrap();
+            while entries.valid() {
+                let (key, trailer) = (entries.user_key(), entries.trailer());
+                let mark = if trailer.kind().unwrap() == EntryKind::Delete { "x" } else { "" };
+                text += &format!(" {}{}{mark}", String::from_utf8_lossy(key), trailer.seqno());
+                entries.next().unwrap();
+            }
+            text += "\n";
+        }
+    }
+    text
+}

@@ -1,0 +1,91 @@
+//! A keyspace on a simulated disk, without a database around it: what jobs work on.
+
+use crate::base::compression::Codec;
+use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::pointer::KeyspaceId;
+use crate::cache::{BlockCache, OpenFiles};
+use crate::compaction::output::TableOutput;
+use crate::env::Env;
+use crate::env::budget::IoPriority;
+use crate::version::Version;
+use crate::version::edit::{Change, Edit};
+use crate::version::files::TableContext;
+use crate::version::health::Health;
+use crate::version::runtime::Runtime;
+use crate::version::set::{VersionSet, VersionSetParts};
+use crate::version::settings::KeyspaceOptions;
+use crate::version::view::KeyspaceState;
+use std::path::Path;
+use std::sync::Arc;
+
+const KEYSPACE: KeyspaceId = KeyspaceId(1);
+/// Greater than any sequence number of a case.
+const LAST_SEQNO: SeqNo = 1000;
+
+/// One keyspace and what its jobs need.
+pub struct JobWorld {
+    /// What jobs get.
+    pub runtime: Runtime,
+    /// The keyspace.
+    pub keyspace: Arc<KeyspaceState>,
+}
+
+impl JobWorld {
+    /// Creates an empty keyspace whose tables are split at `table_bytes` and hold what they are
+    /// given without compression.
+    pub fn new(table_bytes: u64) -> JobWorld {
+        let (env, _) = Env::simulated(1);
+        env.fs.create_dir_all(Path::new("db")).unwrap();
+        let tables = Arc::new(TableContext {
+            dir: "db".into(),
+            database: 7,
+            files: Arc::new(OpenFiles::new(env.fs.clone(), 9)),
+            cache: Arc::new(BlockCache::new(0)),
+            stats: Arc::default(),
+            purge: Arc::default(),
+            filter_policy: None,
+        });
+        let health = Arc::<Health>::default();
+        let set = Arc::new(VersionSet::new(VersionSetParts {
+            env: env.clone(),
+            tables,
+            health: health.clone(),
+            version: Version::default(),
+            next_file: 2,
+            last_seqno: LAST_SEQNO,
+            comparator_of: Box::new(|_| Ok(KeyOrder::Bytewise)),
+        }));
+        set.open_for_edits(1, 0);
+        let options = KeyspaceOptions {
+            table_bytes,
+            block_codec: Codec::None,
+            block_bytes: 1024,
+            ..KeyspaceOptions::default()
+        };
+        let (name, order) = ("default".to_owned(), KeyOrder::Bytewise);
+        let add = Change::AddKeyspace {
+            id: KEYSPACE,
+            name: name.clone(),
+            order: "bytewise".to_owned(),
+            settings: options.to_text(),
+            flushed: 0,
+        };
+        let version = set.apply(|_| Ok(Edit::new(vec![add])), &[], None).unwrap();
+        let keyspace = KeyspaceState::new(KEYSPACE, name, order, options, version);
+        let keyspace = Arc::new(keyspace);
+        set.register(keyspace.clone());
+        JobWorld { runtime: Runtime::new(env, set, health, None), keyspace }
+    }
+
+    /// Returns an output like that of a compaction.
+    pub fn output(&self) -> TableOutput<'_> {
+        let options = self.keyspace.options().clone();
+        let (runtime, split) = (&self.runtime, options.table_bytes);
+        TableOutput::new(runtime, &self.keyspace, &options, split, IoPriority::Compaction)
+    }
+
+    /// Applies these changes.
+    pub fn apply(&self, changes: Vec<Change>) {
+        self.runtime.set.apply(|_| Ok(Edit::new(changes)), &[], None).unwrap();
+    }
+}
