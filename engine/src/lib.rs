@@ -217,6 +217,8 @@ pub use version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions, Separation};
 
 #[doc(hidden)]
 pub use env::doc_dir;
+#[doc(hidden)]
+pub use env::fork::OfProcess;
 
 /// The programs of the guide, which are compiled and run with the other examples.
 #[cfg(doctest)]

@@ -3,11 +3,10 @@
 
 use crate::batch::BatchHandle;
 use crate::border::{Bytes, ErrPtr, Out, Text, copy_bytes};
-use crate::fork::OfProcess;
 use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Db, Keyspace, Result};
+use engine::{Db, Keyspace, OfProcess, Result};
 use std::ffi::c_char;
 use std::ptr;
 

@@ -5,12 +5,11 @@ use crate::batch::BatchHandle;
 use crate::border::{Array, Bytes, ErrPtr, Out, Text, copy_bytes, copy_text};
 use crate::db::{Database, get};
 use crate::error;
-use crate::fork::OfProcess;
 use crate::guard::{quiet, telling};
 use crate::handle::{Handle, open_handles};
 use crate::iter::{self, Iter};
 use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Error, Keyspace, Result, Value};
+use engine::{Error, Keyspace, OfProcess, Result, Value};
 use std::ffi::{c_char, c_int};
 use std::ptr;
 

@@ -7,11 +7,10 @@
 
 use crate::border::{Bytes, ErrPtr, Out};
 use crate::db::Database;
-use crate::fork::OfProcess;
 use crate::guard::quiet;
 use crate::handle::Handle;
 use crate::options::{ReadSettings, read_options};
-use engine::{Cursor, Error, Keyspace, Result, Value};
+use engine::{Cursor, Error, Keyspace, OfProcess, Result, Value};
 use std::ffi::c_char;
 use std::ops::Bound;
 use std::ptr;

@@ -25,7 +25,6 @@ mod error;
 mod extra;
 mod extra_options;
 mod filter;
-mod fork;
 mod guard;
 mod handle;
 mod iter;

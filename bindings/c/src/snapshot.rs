@@ -1,10 +1,9 @@
 //! Snapshots of all keyspaces. A snapshot that outlives its database holds only memory.
 
 use crate::db::Database;
-use crate::fork::OfProcess;
 use crate::guard::quiet;
 use crate::handle::Handle;
-use engine::Snapshot;
+use engine::{OfProcess, Snapshot};
 
 /// A snapshot as C holds it.
 pub struct SnapshotHandle {

@@ -7,6 +7,7 @@ use crate::base::value::Value;
 use crate::db::Core;
 use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
+use crate::env::fork::OfProcess;
 use crate::read::cursor::{CursorSettings, TreeCursor};
 use crate::read::visible::Bounds;
 use crate::version::pins::{Pin, PinKind, PinOwner};
@@ -48,7 +49,7 @@ use std::sync::Arc;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 pub struct Cursor {
-    core: Arc<Core>,
+    core: OfProcess<Arc<Core>>,
     inner: TreeCursor,
     keyspace: KeyspaceId,
     /// Number of steps made; only some of them are timed.
@@ -69,6 +70,7 @@ impl Cursor {
         options: &ReadOptions,
         bounds: Bounds,
     ) -> Result<Self> {
+        core.check_open()?;
         let since = core.env.clock.now();
         let owner = PinOwner { kind: PinKind::Cursor, keyspace: Some(view.keyspace), seqno, since };
         let pin = core.snapshots.pins.register(owner, Some(&view.version));
@@ -85,10 +87,12 @@ impl Cursor {
         options: &ReadOptions,
         bounds: Bounds,
     ) -> Result<Self> {
+        core.check_open()?;
         let settings =
             CursorSettings { bounds, prefetch: options.read_ahead, fill_cache: options.fill_cache };
         let keyspace = view.keyspace;
         let inner = TreeCursor::new(view, seqno, core.fetcher.clone(), settings)?;
+        let core = OfProcess::new(core);
         Ok(Cursor { core, inner, keyspace, steps: 0, _snapshot: None, _pin: None })
     }
 

@@ -86,8 +86,7 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn pause_gc(&self) {
-        self.core.background.gc_paused().store(true, Ordering::Relaxed);
-        self.core.background.wake();
+        self.set_gc_paused(true);
     }
 
     /// Ends [`Db::pause_gc`].
@@ -99,7 +98,15 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn resume_gc(&self) {
-        self.core.background.gc_paused().store(false, Ordering::Relaxed);
+        self.set_gc_paused(false);
+    }
+
+    /// Does nothing in a forked child, where there is no GC and waking it might wait for a lock.
+    fn set_gc_paused(&self, is_paused: bool) {
+        if self.core.process.is_gone() {
+            return;
+        }
+        self.core.background.gc_paused().store(is_paused, Ordering::Relaxed);
         self.core.background.wake();
     }
 }

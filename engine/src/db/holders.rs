@@ -2,6 +2,7 @@
 //! why.
 
 use crate::db::{Core, Db};
+use crate::env::fork::OfProcess;
 use crate::version::pins::PinKind;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -27,18 +28,19 @@ pub struct Holders {
 }
 
 /// A counted handle of a user on the database.
-pub(crate) struct CoreHandle(Arc<Core>);
+pub(crate) struct CoreHandle(OfProcess<Arc<Core>>);
 
 impl CoreHandle {
     pub(crate) fn new(core: Arc<Core>) -> Self {
         core.handles.fetch_add(1, Ordering::Relaxed);
-        CoreHandle(core)
+        CoreHandle(OfProcess::new(core))
     }
 }
 
 impl Clone for CoreHandle {
     fn clone(&self) -> Self {
-        CoreHandle::new(self.0.clone())
+        self.0.handles.fetch_add(1, Ordering::Relaxed);
+        CoreHandle(self.0.clone())
     }
 }
 
@@ -58,7 +60,8 @@ impl Deref for CoreHandle {
 
 impl Db {
     /// Counts who holds the database open now: this handle, and whatever else was made from it and
-    /// not dropped yet. Cheap. The report of [`Db::space`] lists them by name and age.
+    /// not dropped yet. Cheap. The report of [`Db::space`] lists them by name and age. In a forked
+    /// child nothing is counted.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("holders");
@@ -72,6 +75,9 @@ impl Db {
     /// ```
     pub fn holders(&self) -> Holders {
         let mut holders = Holders::default();
+        if self.core.process.is_gone() {
+            return holders;
+        }
         for holder in self.core.snapshots.pins.holders() {
             match holder.owner.kind {
                 PinKind::Cursor => holders.cursors += 1,

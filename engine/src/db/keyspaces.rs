@@ -9,6 +9,7 @@ use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions};
 use crate::version::view::KeyspaceState;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 fn not_found(keyspace: &str) -> Error {
@@ -37,8 +38,17 @@ impl Core {
         let version = self.set.apply(add, &[], None)?;
         let state = Arc::new(KeyspaceState::new(id, name.to_owned(), order, options, version));
         self.set.register(state.clone());
-        self.keyspaces.write().insert(name.to_owned(), state.clone());
+        self.change_keyspaces(|keyspaces| {
+            keyspaces.insert(name.to_owned(), state.clone());
+        });
         Ok(state)
+    }
+
+    /// Changes the table of keyspaces. Requires: `ddl` is held.
+    fn change_keyspaces(&self, change: impl FnOnce(&mut BTreeMap<String, Arc<KeyspaceState>>)) {
+        let mut keyspaces = (**self.keyspaces.load()).clone();
+        change(&mut keyspaces);
+        self.keyspaces.store(Arc::new(keyspaces));
     }
 
     /// Creates a keyspace. Requires: `ddl` is held, and no keyspace has this name.
@@ -97,7 +107,7 @@ impl Db {
     /// [`ErrorKind::NotFound`]: crate::ErrorKind::NotFound
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         self.core.check_open()?;
-        let state = self.core.keyspaces.read().get(name).cloned();
+        let state = self.core.keyspaces.load().get(name).cloned();
         state.map(|state| self.handle(state)).ok_or_else(|| not_found(name))
     }
 
@@ -138,8 +148,9 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn create_keyspace_with(&self, name: &str, options: KeyspaceOptions) -> Result<Keyspace> {
+        self.core.check_open()?;
         let _ddl = self.core.ddl.lock();
-        if self.core.keyspaces.read().contains_key(name) {
+        if self.core.keyspaces.load().contains_key(name) {
             self.core.check_open()?;
             return Err(Error::already_exists(format!("there is a keyspace {name:?} already"))
                 .advise("open it with `keyspace`, or choose another name"));
@@ -182,8 +193,9 @@ impl Db {
         name: &str,
         options: KeyspaceOptions,
     ) -> Result<Keyspace> {
+        self.core.check_open()?;
         let _ddl = self.core.ddl.lock();
-        let known = self.core.keyspaces.read().get(name).cloned();
+        let known = self.core.keyspaces.load().get(name).cloned();
         let state = match known {
             Some(state) => self.core.check_open().map(|()| state)?,
             None => self.core.create_keyspace(name, options)?,
@@ -205,7 +217,7 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn default_keyspace(&self) -> Keyspace {
-        let state = self.core.keyspaces.read().get(DEFAULT_KEYSPACE).cloned();
+        let state = self.core.keyspaces.load().get(DEFAULT_KEYSPACE).cloned();
         let state = state.expect("the default keyspace can't be dropped");
         self.handle(state)
     }
@@ -220,7 +232,7 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn keyspaces(&self) -> Vec<String> {
-        self.core.keyspaces.read().keys().cloned().collect()
+        self.core.keyspaces.load().keys().cloned().collect()
     }
 
     /// Drops a keyspace with everything in it. The background frees its space as soon as nobody
@@ -252,7 +264,7 @@ impl Db {
                 .advise("delete its keys instead"));
         }
         let _ddl = self.core.ddl.lock();
-        let state = self.core.keyspaces.read().get(name).cloned();
+        let state = self.core.keyspaces.load().get(name).cloned();
         let state = state.ok_or_else(|| not_found(name))?;
         let dropped = {
             // Holding the log puts the drop between two commits: those before went to the keyspace
@@ -269,7 +281,9 @@ impl Db {
             self.core.set.forget(state.id);
             dropped
         };
-        self.core.keyspaces.write().remove(name);
+        self.core.change_keyspaces(|keyspaces| {
+            keyspaces.remove(name);
+        });
         self.core.background.forget(state.id);
         self.core.committer.stall_controller().notify();
         dropped.map(|_| ())

@@ -38,8 +38,9 @@ use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::commit::group::{Committer, Durability};
 use crate::compaction::picker::pick_range;
 use crate::compaction::{flush, fold, reorganize};
+use crate::env::fork::Process;
 use crate::env::fs::Lock;
-use crate::env::sync::{Mutex, RwLock};
+use crate::env::sync::Mutex;
 use crate::events::Event;
 use crate::read::fetch::Fetcher;
 use crate::recovery::RecoveryReport;
@@ -48,6 +49,7 @@ use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
+use arc_swap::ArcSwap;
 use batch::WriteBatch;
 use builder::Builder;
 use holders::CoreHandle;
@@ -72,10 +74,14 @@ pub(crate) struct Core {
     pub(crate) recovered: RecoveryReport,
     /// Ends, in bytes, of the segments whose length the manifest did not have when it was opened.
     pub(crate) log_ends: BTreeMap<SegmentId, u64>,
-    keyspaces: RwLock<BTreeMap<String, Arc<KeyspaceState>>>,
+    /// The keyspaces by name. They change under `ddl` only.
+    keyspaces: ArcSwap<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Serializes creating and dropping keyspaces.
     ddl: Mutex<()>,
     closed: AtomicBool,
+    /// The process that opened the database. All calls are refused in its children, before they
+    /// take a lock.
+    process: Process,
     /// Number of live handles of the database and its keyspaces.
     handles: AtomicUsize,
     lock: Mutex<Option<Box<dyn Lock>>>,
@@ -90,7 +96,10 @@ impl Deref for Core {
 }
 
 impl Core {
+    /// The door through which every call enters: fails in a child of the process that opened the
+    /// database, and once it was closed. Whatever takes a lock, waits or does I/O comes after it.
     pub(crate) fn check_open(&self) -> Result<()> {
+        self.process.check()?;
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::closed("the database was closed").advise("open it again"));
         }
@@ -117,6 +126,7 @@ impl Core {
     /// Stops the background, makes what was committed durable, and records where the log ends, so
     /// that a log that is cut short while closed is noticed. No failure in here loses a commit.
     fn close(&self) -> Result<()> {
+        self.process.check()?;
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
@@ -270,7 +280,7 @@ impl Core {
     }
 
     pub(crate) fn states(&self) -> Vec<Arc<KeyspaceState>> {
-        self.keyspaces.read().values().cloned().collect()
+        self.keyspaces.load().values().cloned().collect()
     }
 }
 

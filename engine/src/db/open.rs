@@ -11,8 +11,9 @@ use crate::db::holders::CoreHandle;
 use crate::db::options::Options;
 use crate::db::{Core, Db};
 use crate::env::Env;
+use crate::env::fork::Process;
 use crate::env::fs::{Hold, Lock};
-use crate::env::sync::{Mutex, RwLock};
+use crate::env::sync::Mutex;
 use crate::events::{Event, Events};
 use crate::gc::collector::{Collector, CollectorParts};
 use crate::read::fetch::Fetcher;
@@ -24,6 +25,7 @@ use crate::table::{FilterPolicy, TableStats};
 use crate::version::files::{PurgeQueue, TableContext, names};
 use crate::version::manifest::{Current, read_current};
 use crate::version::runtime::Runtime;
+use arc_swap::ArcSwap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -177,9 +179,10 @@ impl Opening {
             comparators: self.comparators,
             recovered: recovered.report,
             log_ends: recovered.replay.sealed.into_iter().collect(),
-            keyspaces: RwLock::new(recovered.keyspaces),
+            keyspaces: ArcSwap::from_pointee(recovered.keyspaces),
             ddl: Mutex::new(()),
             closed: AtomicBool::new(false),
+            process: Process::this(),
             handles: AtomicUsize::new(0),
             lock: Mutex::new(lock),
         }

@@ -3,6 +3,7 @@
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::db::Core;
+use crate::env::fork::OfProcess;
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use crate::version::snapshots::SnapshotPin;
 use std::fmt;
@@ -31,21 +32,21 @@ use std::time::Duration;
 /// [`ReadOptions::snapshot`]: crate::ReadOptions::snapshot
 #[derive(Clone)]
 pub struct Snapshot {
-    core: Arc<Core>,
+    core: OfProcess<Arc<Core>>,
     pin: Arc<SnapshotPin>,
 }
 
 impl Snapshot {
     pub(crate) fn take(core: &Arc<Core>) -> Self {
         let pin = core.snapshots.take(core.env.clock.now());
-        Snapshot { core: core.clone(), pin: Arc::new(pin) }
+        Snapshot { core: OfProcess::new(core.clone()), pin: Arc::new(pin) }
     }
 
     /// Takes a snapshot for an iterator over `keyspace` and registers it under that iterator.
     pub(super) fn for_iterator(core: &Arc<Core>, keyspace: KeyspaceId) -> Self {
         let now = core.env.clock.now();
         let pin = core.snapshots.take_for(PinKind::Iterator, Some(keyspace), now);
-        Snapshot { core: core.clone(), pin: Arc::new(pin) }
+        Snapshot { core: OfProcess::new(core.clone()), pin: Arc::new(pin) }
     }
 
     /// Registers an iterator over `keyspace` that walks this snapshot.

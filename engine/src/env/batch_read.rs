@@ -5,6 +5,7 @@
 //! request is claimed by whichever comes first: a worker, or `take` itself if no worker has begun
 //! it. So a result never waits in a queue, and a reader without a single worker still answers.
 
+use super::fork::Process;
 use super::fs::File;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -217,17 +218,29 @@ impl ReadSlot {
 }
 
 /// The results of a batch, for its submitter.
-pub(super) struct BatchResults(pub(super) Arc<ReadBatch>);
+pub(super) struct BatchResults {
+    batch: Arc<ReadBatch>,
+    process: Process,
+}
+
+impl BatchResults {
+    pub(super) fn new(batch: Arc<ReadBatch>) -> BatchResults {
+        BatchResults { batch, process: Process::this() }
+    }
+}
 
 impl PendingReads for BatchResults {
     fn take(&mut self, index: usize) -> io::Result<Vec<u8>> {
-        self.0.take(index)
+        self.batch.take(index)
     }
 }
 
 impl Drop for BatchResults {
     fn drop(&mut self) {
-        self.0.cancel();
+        // In a child, a reader that does not exist there may hold the lock for ever.
+        if !self.process.is_gone() {
+            self.batch.cancel();
+        }
     }
 }
 
@@ -236,7 +249,7 @@ pub(super) struct OneByOne;
 
 impl BatchReader for OneByOne {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
-        Box::new(BatchResults(ReadBatch::new(requests).0))
+        Box::new(BatchResults::new(ReadBatch::new(requests).0))
     }
 
     fn name(&self) -> &'static str {

@@ -143,6 +143,7 @@ impl AlignedBuffer {
 
 #[cfg(test)]
 mod tests {
+    use super::super::fork::Process;
     use super::super::fs::Fs;
     use super::super::os::{OsFs, doc_dir};
     use super::*;
@@ -151,11 +152,12 @@ mod tests {
     fn a_pass_reads_what_everybody_else_does() {
         let dir = doc_dir("pass");
         let path = dir.join("file");
-        OsFs.create_dir_all(&dir).unwrap();
-        let plain = OsFs.create(&path).unwrap();
+        let fs = OsFs(Process::this());
+        fs.create_dir_all(&dir).unwrap();
+        let plain = fs.create(&path).unwrap();
         let bytes: Vec<u8> = (0..300_001_u32).map(|number| (number * 7 / 3) as u8).collect();
         plain.write_at(&bytes, 0).unwrap();
-        let pass = OsFs.open_direct(&path).unwrap();
+        let pass = fs.open_direct(&path).unwrap();
         let same = |offset: usize, len: usize| {
             let (mut ours, mut theirs) = (vec![1; len], vec![2; len]);
             let read = pass.read_at(&mut ours, offset as u64).unwrap();

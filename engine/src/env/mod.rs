@@ -12,6 +12,7 @@ pub mod budget;
 pub mod clock;
 #[cfg(target_os = "linux")]
 mod direct_read;
+pub mod fork;
 pub mod fs;
 mod links;
 mod locks;
@@ -31,6 +32,7 @@ mod uring;
 
 use batch_read::{BatchReader, OneByOne, ParallelReads};
 use clock::Clock;
+use fork::Process;
 use fs::Fs;
 #[doc(hidden)]
 pub use os::doc_dir;
@@ -74,7 +76,7 @@ impl Env {
     /// reading, threads replace it, and [`BatchReader::name`] says which one runs.
     pub fn os(settings: &OsSettings) -> Env {
         Env {
-            fs: Arc::new(os::OsFs),
+            fs: Arc::new(os::OsFs(Process::this())),
             clock: Arc::new(clock::OsClock::default()),
             threads: Arc::new(threads::OsThreads),
             random: Arc::new(random::OsRandom::default()),

@@ -5,6 +5,7 @@
 
 #[cfg(target_os = "linux")]
 use super::direct_read::DirectRead;
+use super::fork::Process;
 use super::fs::{AccessPattern, Directory, File, Fs, Hold, Lock, Measure, NameKind};
 use super::links::{self, OsDirectory};
 use super::locks::OsLock;
@@ -16,11 +17,24 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
 
-/// The operating system's file system.
-pub(super) struct OsFs;
+/// Registers `handler`, which is then called in every child that is forked.
+#[expect(unsafe_code, reason = "no safe crate offers pthread_atfork")]
+pub(super) fn at_fork(handler: extern "C" fn()) {
+    // SAFETY: the handler only increments an atomic (see `fork.rs`), which is allowed in a child of
+    // a process with threads. If there is no memory to register it, forks are not detected, and
+    // nothing else changes.
+    unsafe { libc::pthread_atfork(None, None, Some(handler)) };
+}
+
+/// The operating system's file system. In a child of the process that it is of, it reads but
+/// changes nothing.
+pub(super) struct OsFs(pub(super) Process);
 
 struct OsFile {
     file: fs::File,
+    /// The process that opened it. A child shares the descriptor and the mapping, so what it wrote
+    /// would be in its parent's file.
+    process: Process,
     /// The mapping for appends, if they were prepared. The lock is held for one copy, or while the
     /// mapping or the file length it relies on changes.
     appends: Mutex<Option<Mapped>>,
@@ -28,7 +42,7 @@ struct OsFile {
 
 impl OsFile {
     fn share(file: fs::File) -> Arc<dyn File> {
-        Arc::new(OsFile { file, appends: Mutex::new(None) })
+        Arc::new(OsFile { file, process: Process::this(), appends: Mutex::new(None) })
     }
 
     fn appends(&self) -> MutexGuard<'_, Option<Mapped>> {
@@ -67,6 +81,7 @@ impl File for OsFile {
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<()> {
+        self.process.check_io()?;
         if self.appends().as_mut().is_some_and(|mapped| mapped.write(buf, offset)) {
             return Ok(());
         }
@@ -87,6 +102,9 @@ impl File for OsFile {
     }
 
     fn prepare_appends(&self, from: u64, len: u64) {
+        if self.process.is_gone() {
+            return;
+        }
         // The lock is held throughout: a cut between allocating the blocks and mapping them would
         // leave the mapping behind the end of the file.
         let mut appends = self.appends();
@@ -94,6 +112,7 @@ impl File for OsFile {
     }
 
     fn set_len(&self, len: u64) -> io::Result<()> {
+        self.process.check_io()?;
         // A store into a mapping behind the end of its file would end the process. The lock is held
         // until the file is cut, so that nobody maps it meanwhile.
         let mut appends = self.appends();
@@ -102,6 +121,7 @@ impl File for OsFile {
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.process.check_io()?;
         punch(&self.file, offset, len)
     }
 
@@ -195,6 +215,7 @@ fn start_writeback(_: &fs::File, _: u64, _: u64) {}
 
 impl Fs for OsFs {
     fn create(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.0.check_io()?;
         let mut options = OpenOptions::new();
         loop {
             // `create_new` opens exclusively, so a symbolic link of that name is refused, too.
@@ -220,26 +241,32 @@ impl Fs for OsFs {
     }
 
     fn open_write(&self, path: &Path) -> io::Result<Arc<dyn File>> {
+        self.0.check_io()?;
         Ok(OsFile::share(links::open_regular(path, true)?))
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.check_io()?;
         fs::rename(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
+        self.0.check_io()?;
         fs::remove_file(path)
     }
 
     fn hard_link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.0.check_io()?;
         fs::hard_link(from, to)
     }
 
     fn create_dir_all(&self, path: &Path) -> io::Result<()> {
+        self.0.check_io()?;
         DirBuilder::new().recursive(true).mode(0o700).create(path)
     }
 
     fn create_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.check_io()?;
         DirBuilder::new().mode(0o700).create(path)
     }
 
@@ -252,6 +279,7 @@ impl Fs for OsFs {
     }
 
     fn remove_dir(&self, path: &Path) -> io::Result<()> {
+        self.0.check_io()?;
         fs::remove_dir(path)
     }
 

@@ -6,6 +6,7 @@
 //! one. Lock order: queue, then batch.
 
 use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
+use super::fork::{OfProcess, Process};
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +16,8 @@ use std::thread::{self, JoinHandle};
 pub(super) struct ThreadPool {
     shared: Arc<PoolShared>,
     limit: usize,
-    threads: Mutex<Vec<JoinHandle<()>>>,
+    threads: Mutex<Vec<OfProcess<JoinHandle<()>>>>,
+    process: Process,
 }
 
 struct PoolShared {
@@ -37,7 +39,8 @@ impl ThreadPool {
     /// Creates a pool of at most `limit` threads; none is started yet.
     pub(super) fn new(limit: usize) -> ThreadPool {
         let shared = PoolShared { queue: Mutex::new(Queue::default()), work: Condvar::new() };
-        ThreadPool { shared: Arc::new(shared), limit: limit.max(1), threads: Mutex::default() }
+        let (threads, process) = (Mutex::default(), Process::this());
+        ThreadPool { shared: Arc::new(shared), limit: limit.max(1), threads, process }
     }
 
     /// Starts up to `wanted` threads for requests that found no idle one. If the system has no
@@ -48,7 +51,7 @@ impl ThreadPool {
             let shared = Arc::clone(&self.shared);
             let name = format!("cleavedb-read-{}", threads.len());
             match thread::Builder::new().name(name).spawn(move || shared.live()) {
-                Ok(thread) => threads.push(thread),
+                Ok(thread) => threads.push(OfProcess::new(thread)),
                 Err(_) => return,
             }
         }
@@ -62,7 +65,7 @@ impl BatchReader for ThreadPool {
             let woken = self.shared.push(Arc::clone(&batch), waiting);
             self.start_threads(waiting - woken);
         }
-        Box::new(BatchResults(batch))
+        Box::new(BatchResults::new(batch))
     }
 
     fn name(&self) -> &'static str {
@@ -72,13 +75,17 @@ impl BatchReader for ThreadPool {
 
 impl Drop for ThreadPool {
     fn drop(&mut self) {
+        // A child has none of the threads, and one of them may hold the lock for ever.
+        if self.process.is_gone() {
+            return;
+        }
         let mut queue = self.shared.lock();
         queue.closed = true;
         queue.batches.clear();
         drop(queue);
         self.shared.work.notify_all();
         let threads = self.threads.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for thread in threads.drain(..) {
+        for thread in threads.drain(..).filter_map(OfProcess::into_inner) {
             // The thread never ends by a panic, see `live`.
             let _ = thread.join();
         }

@@ -108,66 +108,6 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// A lock for many readers or one writer.
-#[derive(Default)]
-pub struct RwLock<T: ?Sized>(sync::RwLock<T>);
-
-/// Shared access to the value that a [`RwLock`] guards, until dropped.
-pub struct RwLockReadGuard<'a, T: ?Sized> {
-    held: sync::RwLockReadGuard<'a, T>,
-    _release: Release,
-}
-
-/// Exclusive access to the value that a [`RwLock`] guards, until dropped.
-pub struct RwLockWriteGuard<'a, T: ?Sized> {
-    held: sync::RwLockWriteGuard<'a, T>,
-    _release: Release,
-}
-
-impl<T> RwLock<T> {
-    /// Creates a lock that guards `value`.
-    pub const fn new(value: T) -> Self {
-        RwLock(sync::RwLock::new(value))
-    }
-}
-
-impl<T: ?Sized> RwLock<T> {
-    /// Waits until there is no writer. A thread must not hold two read guards at a time: a writer
-    /// that waits in between would block it for ever.
-    #[track_caller]
-    pub fn read(&self) -> RwLockReadGuard<'_, T> {
-        let (held, release) = acquire(address(&self.0), || self.0.read(), || self.0.try_read());
-        RwLockReadGuard { held, _release: release }
-    }
-
-    /// Waits until there is neither a reader nor a writer.
-    #[track_caller]
-    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
-        let (held, release) = acquire(address(&self.0), || self.0.write(), || self.0.try_write());
-        RwLockWriteGuard { held, _release: release }
-    }
-}
-
-impl<T: ?Sized> Deref for RwLockReadGuard<'_, T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.held
-    }
-}
-
-impl<T: ?Sized> Deref for RwLockWriteGuard<'_, T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.held
-    }
-}
-
-impl<T: ?Sized> DerefMut for RwLockWriteGuard<'_, T> {
-    fn deref_mut(&mut self) -> &mut T {
-        &mut self.held
-    }
-}
-
 /// A condition variable: waits for a condition that other threads make true under a [`Mutex`]. A
 /// wait may end without cause, so check the condition in a loop.
 #[derive(Default)]
@@ -257,13 +197,6 @@ mod tests {
         }));
         assert!(panicked.is_err());
         assert_eq!(*mutex.lock(), 2);
-        let lock = RwLock::new(1);
-        let panicked = catch_unwind(AssertUnwindSafe(|| {
-            let _held = lock.write();
-            panic!("while holding the lock");
-        }));
-        assert!(panicked.is_err());
-        assert_eq!(*lock.read(), 1);
     }
 
     #[test]

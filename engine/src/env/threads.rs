@@ -1,5 +1,6 @@
 //! The engine's only access to threads, so that a simulation decides which thread runs when.
 
+use super::fork::OfProcess;
 use std::any::Any;
 use std::io;
 use std::path::Path;
@@ -45,7 +46,7 @@ pub(super) struct OsThreads;
 impl Threads for OsThreads {
     fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>> {
         let thread = std::thread::Builder::new().name(name.to_owned()).spawn(work)?;
-        Ok(Box::new(OsJoin(thread)))
+        Ok(Box::new(OsJoin(OfProcess::new(thread))))
     }
 
     fn yield_now(&self) {
@@ -62,11 +63,13 @@ impl Threads for OsThreads {
     }
 }
 
-struct OsJoin(std::thread::JoinHandle<()>);
+/// A thread of the system. A child does not have it, so there it is not waited for.
+struct OsJoin(OfProcess<std::thread::JoinHandle<()>>);
 
 impl Join for OsJoin {
     fn join(self: Box<Self>) -> Result<(), String> {
-        self.0.join().map_err(|panic| panic_text(&*panic))
+        let Some(thread) = self.0.into_inner() else { return Ok(()) };
+        thread.join().map_err(|panic| panic_text(&*panic))
     }
 }
 

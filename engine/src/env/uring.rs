@@ -10,6 +10,7 @@
 //! threads are used.
 
 use super::batch_read::{BatchReader, BatchResults, PendingReads, ReadBatch, ReadRequest};
+use super::fork::{OfProcess, Process};
 use super::fs::ends_early;
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 use rustix::event::EventfdFlags;
@@ -32,7 +33,8 @@ const LONGEST_READ: usize = 1 << 30;
 /// A batch reader that reads through a ring.
 pub(super) struct RingReader {
     shared: Arc<RingShared>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<OfProcess<JoinHandle<()>>>,
+    process: Process,
 }
 
 struct RingShared {
@@ -67,8 +69,8 @@ impl RingReader {
             free: (0..IN_FLIGHT).collect(),
         };
         let builder = std::thread::Builder::new().name("cleavedb-read-ring".to_owned());
-        let thread = Some(builder.spawn(move || worker.work())?);
-        Ok(RingReader { shared, thread })
+        let thread = Some(OfProcess::new(builder.spawn(move || worker.work())?));
+        Ok(RingReader { shared, thread, process: Process::this() })
     }
 }
 
@@ -76,7 +78,7 @@ impl BatchReader for RingReader {
     fn submit(&self, requests: Vec<ReadRequest>) -> Box<dyn PendingReads> {
         let (batch, waiting) = ReadBatch::new(requests);
         if waiting == 0 {
-            return Box::new(BatchResults(batch));
+            return Box::new(BatchResults::new(batch));
         }
         let mut inbox = self.shared.lock();
         // If the ring broke down, `take` makes the reads itself.
@@ -84,7 +86,7 @@ impl BatchReader for RingReader {
             inbox.batches.push_back(Arc::clone(&batch));
             self.shared.wake(inbox);
         }
-        Box::new(BatchResults(batch))
+        Box::new(BatchResults::new(batch))
     }
 
     fn name(&self) -> &'static str {
@@ -94,12 +96,16 @@ impl BatchReader for RingReader {
 
 impl Drop for RingReader {
     fn drop(&mut self) {
+        // A child has not the thread, which may hold the lock for ever, and shares the bell.
+        if self.process.is_gone() {
+            return;
+        }
         let mut inbox = self.shared.lock();
         inbox.closed = true;
         let forgotten = std::mem::take(&mut inbox.batches);
         self.shared.wake(inbox);
         drop(forgotten); // may close files: not under the lock
-        if let Some(thread) = self.thread.take() {
+        if let Some(thread) = self.thread.take().and_then(OfProcess::into_inner) {
             // If the thread panicked, its flights were ended with an error (see `Ring::drop`).
             let _ = thread.join();
         }

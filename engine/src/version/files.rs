@@ -5,6 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, TableId, ValuePointer};
 use crate::cache::{BlockCache, OpenFiles};
+use crate::env::fork::Process;
 use crate::env::fs::File;
 use crate::env::sync::Mutex;
 use crate::relocation::{RelocationMeta, RelocationTable};
@@ -121,6 +122,7 @@ pub mod names {
 #[derive(Default)]
 pub struct PurgeQueue {
     waiting: Mutex<ObsoleteFiles>,
+    process: Process,
 }
 
 #[derive(Default)]
@@ -189,8 +191,9 @@ impl FileLifetime {
 
 impl Drop for FileLifetime {
     fn drop(&mut self) {
-        // I5: no handle is left, so nobody can reach the file.
-        if *self.obsolete.get_mut() {
+        // I5: no handle is left, so nobody can reach the file. In a child that says nothing: the
+        // parent has handles of its own, and removes its files itself.
+        if *self.obsolete.get_mut() && !self.purge.process.is_gone() {
             self.purge.push(std::mem::take(&mut self.path));
         }
     }

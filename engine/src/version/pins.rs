@@ -11,6 +11,7 @@
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
+use crate::env::fork::Process;
 use crate::env::sync::Mutex;
 use crate::version::Version;
 use std::collections::BTreeMap;
@@ -58,6 +59,7 @@ struct HeldVersions {
 #[derive(Default)]
 pub struct Pins {
     state: Mutex<PinState>,
+    process: Process,
 }
 
 #[derive(Default)]
@@ -69,6 +71,10 @@ struct PinState {
 impl Pins {
     /// Registers `owner` as a holder of the files of `version`, until the returned pin is dropped.
     pub fn register(self: &Arc<Self>, owner: PinOwner, version: Option<&Arc<Version>>) -> Pin {
+        if self.process.is_gone() {
+            // A thread that a child does not have may hold the lock for ever.
+            return Pin { id: u64::MAX, pins: self.clone() };
+        }
         let versions = version.map(Arc::downgrade).into_iter().collect();
         let mut state = self.state.lock();
         let id = state.next;
@@ -101,6 +107,9 @@ pub struct Pin {
 impl Pin {
     /// Records that the pin's owner also keeps the files of `version`.
     pub fn keeps(&self, version: &Arc<Version>) {
+        if self.pins.process.is_gone() {
+            return;
+        }
         let mut state = self.pins.state.lock();
         let held = state.held.get_mut(&self.id).expect("a pin is registered until it is dropped");
         let version = Arc::downgrade(version);
@@ -112,6 +121,9 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
+        if self.pins.process.is_gone() {
+            return;
+        }
         // The entry is removed under the lock and dropped outside of it, so that the lock stays a
         // leaf.
         let _held = self.pins.state.lock().held.remove(&self.id);

@@ -2,6 +2,7 @@
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
+use crate::env::fork::Process;
 use crate::env::sync::Mutex;
 use crate::version::pins::{Pin, PinKind, PinOwner, Pins};
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ pub struct Snapshots {
     /// Every entry at or below this sequence number is visible. Only the commit leader writes it.
     visible: AtomicU64,
     live: Mutex<BTreeMap<SeqNo, SnapshotGroup>>,
+    process: Process,
     /// The registry of holders of snapshots and files, by kind and age.
     pub pins: Arc<Pins>,
 }
@@ -44,14 +46,17 @@ impl Snapshots {
         self.take_for(PinKind::Snapshot, None, now)
     }
 
-    /// Does as [`Snapshots::take`] for a holder of another kind, over one keyspace or all.
+    /// Does as [`Snapshots::take`] for a holder of another kind, over one keyspace or all. In a
+    /// child of this process, where nobody reads, nothing is pinned.
     pub fn take_for(
         self: &Arc<Self>,
         kind: PinKind,
         keyspace: Option<KeyspaceId>,
         now: Duration,
     ) -> SnapshotPin {
-        let seqno = {
+        let seqno = if self.process.is_gone() {
+            self.visible()
+        } else {
             let mut live = self.live.lock();
             let seqno = self.visible();
             let taken = live.entry(seqno).or_insert(SnapshotGroup { count: 0, oldest: now });
@@ -89,6 +94,9 @@ pub struct SnapshotPin {
 
 impl Drop for SnapshotPin {
     fn drop(&mut self) {
+        if self.snapshots.process.is_gone() {
+            return;
+        }
         let mut live = self.snapshots.live.lock();
         if let Some(taken) = live.get_mut(&self.seqno) {
             taken.count -= 1;

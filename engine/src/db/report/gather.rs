@@ -7,7 +7,8 @@ use crate::version::levels::LEVELS;
 use std::time::Duration;
 
 impl Db {
-    /// Returns what the database did since it was opened, and its present state. Costs no I/O.
+    /// Returns what the database did since it was opened, and its present state. Costs no I/O. In a
+    /// forked child everything is zero or empty.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("db-stats"))?;
@@ -19,6 +20,9 @@ impl Db {
     /// ```
     pub fn stats(&self) -> Stats {
         let core = &self.core;
+        if core.process.is_gone() {
+            return Stats::default();
+        }
         let tables = core.set.tables().stats.counts();
         let cache = core.set.tables().cache.stats();
         let (snapshots, oldest) = core.snapshots.summary();
