@@ -218,7 +218,7 @@ def memory(setting):
         )
         for word, result in (("fill", filled), ("read", setting.run(command))):
             _, stats = cleave.parse(result)
-            names = ("cache_capacity_bytes", "memtable_capacity_bytes", "pinned_bytes")
+            names = ("cache_capacity_bytes", "memtable_capacity_bytes", "index_and_filter_bytes")
             parts = [cleave.find_number(stats, name) for name in names]
             allowed = None if None in parts else (sum(parts) + 64 * MIB) / MIB
             rows.append({

@@ -1,8 +1,9 @@
-//! Floor 2: the caches of the read path: decoded blocks of tables and relocations, and open files.
+//! Floor 2: the caches of the read path: decoded blocks of tables and relocations, open files, and
+//! open tables (`tables.rs`, `eviction.rs`).
 //!
 //! Place in the data's way: `table/reader.rs` and `relocation/reader.rs` look a block up in
-//! [`BlockCache`] before they read it, and get the file to read from [`OpenFiles`]. Both caches
-//! treat blocks and files as opaque bytes.
+//! [`BlockCache`] before they read it, and get the file to read from [`OpenFiles`]. All caches
+//! treat blocks, files and tables as opaque.
 //!
 //! Invariants: a block is cached only after its checksum held and it was decompressed (I7), so that
 //! a hit needs no check. File ids are never used twice, so a cached block cannot become stale. A
@@ -13,8 +14,12 @@
 //! lock is taken under it. The block cache locks its shards inside single calls, which never wait
 //! for I/O or for another thread's load: two readers that miss the same block both read it.
 
+mod eviction;
 #[cfg(test)]
 pub(crate) mod memory_fs;
+mod tables;
+
+pub use tables::{CachedTable, MemoryCharge, TableCache, TableRef, TableSlot};
 
 use crate::base::checksum::key_hash;
 use crate::base::error::{IoContext, Result};

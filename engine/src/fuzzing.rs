@@ -384,6 +384,7 @@ fn context(env: &Env, database: u64) -> Arc<TableContext> {
         database,
         files: Arc::new(OpenFiles::new(env.fs.clone(), 8)),
         cache: Arc::new(BlockCache::new(64 << 10)),
+        open_tables: Arc::default(),
         stats: Arc::default(),
         purge: Arc::default(),
         filter_policy: None,

@@ -218,7 +218,7 @@ pub fn run(
     let mut inputs: Vec<_> =
         waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter())).collect();
     for table in &tables {
-        inputs.push(SortedRunIter::Table(ReadMode::FullScan.iter(table.table()?)));
+        inputs.push(SortedRunIter::Table(ReadMode::FullScan.iter(&*table.table()?)));
     }
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs);
     merged.seek_to_first()?;

@@ -74,7 +74,7 @@ pub fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     let mut inputs = Vec::new();
     if pick.level == 0 {
         for table in &pick.inputs {
-            inputs.push(SortedRunIter::Table(mode.iter(table.table()?)));
+            inputs.push(SortedRunIter::Table(mode.iter(&*table.table()?)));
         }
     } else {
         inputs.push(SortedRunIter::Level(LevelIter::new(order.clone(), pick.inputs.clone(), mode)));

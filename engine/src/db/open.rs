@@ -2,7 +2,7 @@
 
 use crate::background::Background;
 use crate::base::error::{IoContext, Result};
-use crate::cache::{BlockCache, OpenFiles};
+use crate::cache::{BlockCache, OpenFiles, TableCache};
 use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogSettings, LogShared};
 use crate::commit::reserve::Reserve;
@@ -124,6 +124,7 @@ impl Opening {
             database: current.database,
             files: Arc::new(OpenFiles::new(self.env.fs.clone(), self.options.max_open_files)),
             cache: Arc::new(BlockCache::new(self.options.cache_bytes)),
+            open_tables: Arc::new(TableCache::new(self.options.index_and_filter_capacity())),
             stats: Arc::new(TableStats::default()),
             purge: Arc::new(PurgeQueue::default()),
             filter_policy: self.filter_policy.clone(),

@@ -28,6 +28,14 @@ pub struct Options {
     /// in addition to it. If possible, raise it until the tree's blocks fit; separated values are
     /// not in them.
     pub cache_bytes: u64,
+    /// Bytes that indexes and filters of tables and directories of relocations may take in memory,
+    /// beyond those that running reads, cursors and compactions hold. Default `None`: as many as
+    /// [`Options::cache_bytes`], but at least 256 MiB, which is enough for about a hundred million
+    /// keys of 16 bytes with separated values. If they do not fit, those of tables that were not
+    /// read lately are dropped, and the next read of such a table reads them again, which costs
+    /// about a hundred times as much as a block. Statistics count these in
+    /// [`Stats::table_evictions`](crate::Stats::table_evictions).
+    pub max_index_and_filter_bytes: Option<u64>,
     /// The most bytes of log that recovery may have to replay. Default 512 MiB, about a second;
     /// from 64 KiB to 1 TiB. Smaller values open faster after a crash and flush more often.
     pub max_replay_bytes: u64,
@@ -88,6 +96,7 @@ impl Default for Options {
         Options {
             durability: Durability::Os,
             cache_bytes: 64 << 20,
+            max_index_and_filter_bytes: None,
             max_replay_bytes: 512 << 20,
             segment_bytes: 64 << 20,
             write_buffer_bytes: 1 << 20,
@@ -110,6 +119,8 @@ impl Default for Options {
     }
 }
 
+/// The least bytes of indexes and filters that are kept in memory by default.
+const DEFAULT_INDEX_AND_FILTER_BYTES: u64 = 256 << 20;
 /// The longest allowed time between syncs, in seconds: a day.
 const MAX_SYNC_SECONDS: u64 = 24 * 60 * 60;
 /// The highest allowed `level0_stop`.
@@ -150,6 +161,7 @@ impl Options {
     pub fn validate(&self) -> Result<()> {
         check_durability(self.durability)?;
         within("cache_bytes", self.cache_bytes, 0, 1 << 44)?;
+        within("max_index_and_filter_bytes", self.index_and_filter_capacity(), 0, 1 << 44)?;
         within("max_replay_bytes", self.max_replay_bytes, 64 << 10, 1 << 40)?;
         within("segment_bytes", self.segment_bytes, 4 << 10, 4 << 30)?;
         within("write_buffer_bytes", self.write_buffer_bytes as u64, 1 << 10, 1 << 30)?;
@@ -165,6 +177,12 @@ impl Options {
         self.gc.validate()?;
         self.keyspace.validate()?;
         check_level0(&self.keyspace, self.level0_stop)
+    }
+
+    /// Returns the bytes that indexes and filters may take in memory.
+    pub(super) fn index_and_filter_capacity(&self) -> u64 {
+        let default = self.cache_bytes.max(DEFAULT_INDEX_AND_FILTER_BYTES);
+        self.max_index_and_filter_bytes.unwrap_or(default)
     }
 
     pub(super) fn stall_limits(&self) -> StallLimits {
@@ -185,13 +203,15 @@ impl Options {
         format!(
             "{OPTIONS_HEAD} Changes here do nothing, but that the\n\
              # command cleave goes by those of gc.\n\
-             durability = {}\ncache_bytes = {}\nmax_replay_bytes = {}\nsegment_bytes = {}\n\
+             durability = {}\ncache_bytes = {}\nmax_index_and_filter_bytes = {}\n\
+             max_replay_bytes = {}\nsegment_bytes = {}\n\
              write_buffer_bytes = {}\nmapped_appends = {}\nmax_open_files = {}\n\
              compaction_threads = {}\nmax_immutable_memtables = {}\n\
              level0_slowdown = {}\nlevel0_stop = {}\n\
              background_bytes_per_second = {}\nread_threads = {}\n{}\n# of new keyspaces\n{}",
             self.durability,
             self.cache_bytes,
+            self.index_and_filter_capacity(),
             self.max_replay_bytes,
             self.segment_bytes,
             self.write_buffer_bytes,

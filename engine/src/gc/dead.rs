@@ -78,6 +78,7 @@ mod tests {
             database: 7,
             files: Arc::new(OpenFiles::new(Arc::new(MemoryFs::default()), 1)),
             cache: Arc::new(BlockCache::new(0)),
+            open_tables: Arc::default(),
             stats: Arc::default(),
             purge: Arc::default(),
             filter_policy: None,

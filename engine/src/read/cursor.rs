@@ -31,7 +31,7 @@ pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
         inputs.push(SortedRunIter::Memtable(memtable.table.iter()));
     }
     for handle in view.levels.level(0) {
-        inputs.push(SortedRunIter::Table(mode.iter(handle.table()?)));
+        inputs.push(SortedRunIter::Table(mode.iter(&*handle.table()?)));
     }
     for level in 1..LEVELS {
         let tables = view.levels.level(level);

@@ -55,7 +55,7 @@ impl LevelIter {
         let index = index.unwrap_or_default();
         if self.open.as_ref().is_none_or(|(open, _)| *open != index) {
             self.open = None;
-            self.open = Some((index, self.mode.iter(handle.table()?)));
+            self.open = Some((index, self.mode.iter(&*handle.table()?)));
         }
         Ok(true)
     }

@@ -19,7 +19,7 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::memory::zeroed;
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
-use crate::cache::{BlockBytes, BlockCache, BlockKey, OpenFiles};
+use crate::cache::{BlockBytes, BlockCache, BlockKey, CachedTable, MemoryCharge, OpenFiles};
 use crate::env::fs::File;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -37,6 +37,8 @@ pub struct RelocationTable {
     cache: Arc<BlockCache>,
     seed: RelocationFileSeed,
     directory: RelocationDirectory,
+    /// The memory that the relocation is charged while it lives.
+    charge: Option<MemoryCharge>,
 }
 
 impl RelocationMeta {
@@ -114,14 +116,7 @@ impl RelocationTable {
             return Err(advise(Error::corruption(message).in_file(&path)));
         }
         let seed = RelocationFileSeed::new(database, meta.id);
-        Ok(RelocationTable { files, path, meta, cache, seed, directory })
-    }
-
-    /// Returns the bytes of memory that the relocation takes while it is open.
-    pub fn pinned_bytes(&self) -> usize {
-        std::mem::size_of::<Self>()
-            + self.directory.targets.capacity() * std::mem::size_of::<(SegmentId, TargetUse)>()
-            + self.directory.blocks.capacity() * std::mem::size_of::<BlockAt>()
+        Ok(RelocationTable { files, path, meta, cache, seed, directory, charge: None })
     }
 
     /// Returns the new place of the record that was at `old_offset` of the freed segment, or `None`
@@ -281,6 +276,20 @@ struct RelocationCheck {
 
 fn misplaced() -> Error {
     Error::corruption("the block does not begin where the directory says")
+}
+
+impl CachedTable for RelocationTable {
+    /// Returns the bytes of memory that the relocation takes while it is open: its directory.
+    fn memory_bytes(&self) -> u64 {
+        let bytes = std::mem::size_of::<Self>()
+            + self.directory.targets.capacity() * std::mem::size_of::<(SegmentId, TargetUse)>()
+            + self.directory.blocks.capacity() * std::mem::size_of::<BlockAt>();
+        bytes as u64
+    }
+
+    fn keep(&mut self, charge: MemoryCharge) {
+        self.charge = Some(charge);
+    }
 }
 
 impl fmt::Debug for RelocationTable {

@@ -6,7 +6,7 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::{MAX_SEQNO, Trailer};
 use crate::base::pointer::{KeyspaceId, MAX_ID, SegmentId, TableId};
-use crate::cache::{BlockCache, OpenFiles};
+use crate::cache::{BlockCache, OpenFiles, TableCache};
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::read::input::SortedRunIter;
@@ -34,6 +34,8 @@ use std::sync::Arc;
 const SKIPPED_SEQNOS: u64 = 1 << 20;
 /// The least number of files that a repair may keep open.
 const OPEN_FILES: usize = 64;
+/// Bytes of indexes and filters that a repair keeps for tables that it does not read just now.
+const INDEX_AND_FILTER_BYTES: u64 = 64 << 20;
 
 /// A repair under way.
 pub struct Rebuild<'a> {
@@ -59,6 +61,7 @@ impl<'a> Rebuild<'a> {
             database: facts.database,
             files: Arc::new(OpenFiles::new(env.fs.clone(), OPEN_FILES)),
             cache: Arc::new(BlockCache::new(0)),
+            open_tables: Arc::new(TableCache::new(INDEX_AND_FILTER_BYTES)),
             stats: Arc::new(TableStats::default()),
             purge: Arc::new(PurgeQueue::default()),
             filter_policy: filter_policy.cloned(),

@@ -5,8 +5,9 @@
 //! block.
 //!
 //! Invariants: I7 (bytes are verified before they are parsed or cached). Errors name the file and
-//! the offset of the block. Index and filter stay in memory as long as the table is open. The file
-//! is opened through [`OpenFiles`] at each read, and may be closed in between.
+//! the offset of the block. Index and filter stay in memory as long as the table is open, which the
+//! table cache decides. The file is opened through [`OpenFiles`] at each read, and may be closed in
+//! between.
 
 use super::block::Block;
 use super::block_iter::BlockIter;
@@ -14,14 +15,14 @@ use super::filter::Filter;
 use super::format::{BlockHandle, FileSeed, unseal, unseal_slice};
 use super::index::Index;
 use super::policy::{FilterPolicy, PolicyFilter};
-use super::properties::{Properties, TableMeta};
+use super::properties::TableMeta;
 use super::stats::TableStats;
 use super::tail::{StoredFilter, TableTail};
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
 use crate::base::memory::zeroed;
-use crate::cache::{BlockCache, BlockKey, OpenFiles};
+use crate::cache::{BlockCache, BlockKey, CachedTable, MemoryCharge, OpenFiles};
 use crate::env::fs::File;
 use std::borrow::Cow;
 use std::fmt;
@@ -43,8 +44,11 @@ pub struct Table {
     policy_filter: Option<PolicyFilter>,
     /// The filter bytes of a policy that was not given yet.
     unread_filter: Option<Vec<u8>>,
-    properties: Properties,
+    /// The name of the policy that made the filter; `None` for the engine's.
+    filter_policy: Option<String>,
     pub(super) data_end: u64,
+    /// The memory that the table is charged while it lives.
+    charge: Option<MemoryCharge>,
 }
 
 impl Table {
@@ -80,8 +84,9 @@ impl Table {
             filter,
             policy_filter: None,
             unread_filter,
-            properties,
+            filter_policy: properties.filter_policy,
             data_end,
+            charge: None,
         })
     }
 
@@ -89,8 +94,7 @@ impl Table {
     #[must_use]
     pub fn with_policy(mut self, policy: Option<&Arc<dyn FilterPolicy>>) -> Table {
         let bytes = self.unread_filter.take();
-        let policy =
-            policy.filter(|it| Some(it.name()) == self.properties.filter_policy.as_deref());
+        let policy = policy.filter(|it| Some(it.name()) == self.filter_policy.as_deref());
         self.policy_filter = policy
             .zip(bytes)
             .map(|(policy, bytes)| PolicyFilter { policy: Arc::clone(policy), bytes });
@@ -105,13 +109,6 @@ impl Table {
     /// Returns the number of data blocks.
     pub fn blocks(&self) -> usize {
         self.index.len()
-    }
-
-    /// Returns the bytes of memory that the table takes while it is open: index and filter.
-    pub fn pinned_bytes(&self) -> usize {
-        let filter = self.filter.as_ref().map_or(0, Filter::bytes);
-        let of_policy = self.policy_filter.as_ref().map_or(0, |filter| filter.bytes.capacity());
-        std::mem::size_of::<Self>() + self.index.bytes() + filter + of_policy
     }
 
     /// Returns the key's hash if the filter lets the key pass, or zero if the engine's filter is
@@ -256,6 +253,19 @@ impl Table {
             .map_err(|error| error.at(offset))?;
         self.stats.count_read(offset, buffer.len() as u64);
         Ok(())
+    }
+}
+
+impl CachedTable for Table {
+    /// Returns the bytes of memory that the table takes while it is open: index and filter.
+    fn memory_bytes(&self) -> u64 {
+        let filter = self.filter.as_ref().map_or(0, Filter::bytes);
+        let of_policy = self.policy_filter.as_ref().map_or(0, |filter| filter.bytes.capacity());
+        (std::mem::size_of::<Self>() + self.index.bytes() + filter + of_policy) as u64
+    }
+
+    fn keep(&mut self, charge: MemoryCharge) {
+        self.charge = Some(charge);
     }
 }
 

@@ -17,7 +17,7 @@ use crate::base::key::{
 };
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
 use crate::cache::memory_fs::MemoryFs;
-use crate::cache::{BlockCache, OpenFiles};
+use crate::cache::{BlockCache, CachedTable, OpenFiles};
 use crate::env::fs::Fs;
 use std::cmp::Ordering;
 use std::path::PathBuf;
@@ -701,7 +701,8 @@ fn a_point_read_costs_one_block_or_none() {
     assert_eq!(counts, expected);
     assert_eq!(counts.filter_useful + counts.filter_false_positives, 10_000);
     assert!((1..150).contains(&counts.filter_false_positives), "{counts:?}");
-    assert!((10_000 * 10 / 8..40_000).contains(&table.pinned_bytes()), "{}", table.pinned_bytes());
+    let bytes = table.memory_bytes();
+    assert!((10_000 * 10 / 8..40_000).contains(&bytes), "{bytes}");
 }
 
 #[test]
@@ -710,7 +711,8 @@ fn versions_of_a_key_count_once_in_the_filter() {
     let mut entries: Vec<_> = (0..1000).map(|n| put(b"a", 2000 - n, b"")).collect();
     entries.push(put(b"b", 1, b""));
     let table = place.table(1, settings(1 << 20, Codec::None), &entries);
-    assert!(table.pinned_bytes() < size_of::<Table>() + 200, "{}", table.pinned_bytes());
+    let bytes = table.memory_bytes();
+    assert!(bytes < size_of::<Table>() as u64 + 200, "{bytes}");
     // The key has no version as of that moment, which is no false positive of the filter.
     assert_eq!(get(&table, b"a", 500).unwrap(), None);
     let counts = place.stats.counts();

@@ -4,7 +4,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, TableId, ValuePointer};
-use crate::cache::{BlockCache, OpenFiles};
+use crate::cache::{BlockCache, OpenFiles, TableCache, TableRef, TableSlot};
 use crate::env::fork::Process;
 use crate::env::fs::File;
 use crate::env::sync::Mutex;
@@ -13,8 +13,8 @@ use crate::segment::{FileSource, Segment, SegmentIdentity, SegmentKind};
 use crate::table::{FilterPolicy, Table, TableMeta, TableStats};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
 
 /// The names of the files in a database directory.
 pub mod names {
@@ -209,6 +209,8 @@ pub struct TableContext {
     pub files: Arc<OpenFiles>,
     /// The cache of blocks.
     pub cache: Arc<BlockCache>,
+    /// The cache of open tables and relocations.
+    pub open_tables: Arc<TableCache>,
     /// Counters of table reads.
     pub stats: Arc<TableStats>,
     /// The queue for obsolete files.
@@ -217,13 +219,14 @@ pub struct TableContext {
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
 }
 
-/// A live table. It is opened at its first use, so that opening a database costs no I/O per table.
+/// A live table. It is opened when it is used, so that opening a database costs no I/O per table,
+/// and again if the table cache let go of it since.
 pub struct TableHandle {
     /// The metadata from the manifest.
     pub meta: Arc<TableMeta>,
     order: KeyOrder,
     context: Arc<TableContext>,
-    opened: OnceLock<Arc<Table>>,
+    slot: TableSlot<Table>,
     ending: FileLifetime,
 }
 
@@ -232,14 +235,18 @@ impl TableHandle {
     pub fn new(meta: Arc<TableMeta>, order: KeyOrder, context: Arc<TableContext>) -> Self {
         let path = names::table(&context.dir, meta.id);
         let ending = FileLifetime::new(path, context.purge.clone());
-        TableHandle { meta, order, context, opened: OnceLock::new(), ending }
+        let slot = TableSlot::new(context.open_tables.clone());
+        TableHandle { meta, order, context, slot, ending }
     }
 
-    /// Returns the open table; the first call reads its head, index and filter.
-    pub fn table(&self) -> Result<&Arc<Table>> {
-        if let Some(table) = self.opened.get() {
-            return Ok(table);
-        }
+    /// Returns the open table. Costs no I/O if the table cache holds it, else its head, index and
+    /// filter are read.
+    #[inline]
+    pub fn table(&self) -> Result<TableRef<Table>> {
+        self.slot.get(|| self.open())
+    }
+
+    fn open(&self) -> Result<Table> {
         let table = Table::open(
             self.context.files.clone(),
             self.path().to_path_buf(),
@@ -249,14 +256,7 @@ impl TableHandle {
             self.context.cache.clone(),
             self.context.stats.clone(),
         )?;
-        let table = Arc::new(table.with_policy(self.context.filter_policy.as_ref()));
-        // Two readers may open it at once; the second one's work is dropped.
-        Ok(self.opened.get_or_init(|| table))
-    }
-
-    /// Returns the bytes of memory that the table's index and filter pin.
-    pub fn pinned_bytes(&self) -> u64 {
-        self.opened.get().map_or(0, |table| table.pinned_bytes() as u64)
+        Ok(table.with_policy(self.context.filter_policy.as_ref()))
     }
 
     /// Returns the path of the file.
@@ -270,13 +270,13 @@ impl TableHandle {
     }
 }
 
-/// The relocation of a freed segment. It is opened at its first use like a table; a relocation
+/// The relocation of a freed segment. It is opened when it is used, like a table; a relocation
 /// without entries has no file.
 pub struct RelocationHandle {
     /// The metadata from the manifest.
     pub meta: Arc<RelocationMeta>,
     context: Arc<TableContext>,
-    opened: OnceLock<Arc<RelocationTable>>,
+    slot: TableSlot<RelocationTable>,
     ending: Option<FileLifetime>,
 }
 
@@ -286,27 +286,26 @@ impl RelocationHandle {
         let ending = meta.has_file().then(|| {
             FileLifetime::new(names::relocation(&context.dir, meta.id), context.purge.clone())
         });
-        RelocationHandle { meta, context, opened: OnceLock::new(), ending }
+        let slot = TableSlot::new(context.open_tables.clone());
+        RelocationHandle { meta, context, slot, ending }
     }
 
-    /// Returns the open relocation, or `None` if it has no file; the first call reads its
-    /// directory.
-    pub fn table(&self) -> Result<Option<&Arc<RelocationTable>>> {
+    /// Returns the open relocation, or `None` if it has no file. Costs no I/O if the table cache
+    /// holds it, else its directory is read.
+    pub fn table(&self) -> Result<Option<TableRef<RelocationTable>>> {
         let Some(ending) = &self.ending else {
             return Ok(None);
         };
-        if let Some(table) = self.opened.get() {
-            return Ok(Some(table));
-        }
-        let table = RelocationTable::open(
-            self.context.files.clone(),
-            ending.path.clone(),
-            self.meta.clone(),
-            self.context.database,
-            self.context.cache.clone(),
-        )?;
-        // Two readers may open it at once; the second one's work is dropped.
-        Ok(Some(self.opened.get_or_init(|| Arc::new(table))))
+        let open = || {
+            RelocationTable::open(
+                self.context.files.clone(),
+                ending.path.clone(),
+                self.meta.clone(),
+                self.context.database,
+                self.context.cache.clone(),
+            )
+        };
+        self.slot.get(open).map(Some)
     }
 
     /// Returns where the record that was at `old_offset` is now; `None` if it was garbage.
@@ -328,11 +327,6 @@ impl RelocationHandle {
             Some(table) => table.find_ascending(old_offsets, each),
             None => old_offsets.map(|_| None).try_for_each(&mut each),
         }
-    }
-
-    /// Returns the bytes of memory that the relocation's directory pins.
-    pub fn pinned_bytes(&self) -> u64 {
-        self.opened.get().map_or(0, |table| table.pinned_bytes() as u64)
     }
 
     /// Returns the path of the file, if there is one.

@@ -38,6 +38,7 @@ impl VersionDir {
             database: DATABASE,
             files: Arc::new(OpenFiles::new(fs.clone(), 9)),
             cache: Arc::new(BlockCache::new(1 << 20)),
+            open_tables: Arc::default(),
             stats: Arc::default(),
             purge: Arc::default(),
             filter_policy: None,

@@ -32,3 +32,4 @@ mod reopen;
 mod sessions;
 mod snapshots;
 mod space;
+mod table_cache;

@@ -32,6 +32,7 @@ pub fn tiny_options() -> Options {
     };
     Options {
         cache_bytes: 16 << 10,
+        max_index_and_filter_bytes: Some(8 << 10),
         max_replay_bytes: 64 << 10,
         segment_bytes: 6 << 10,
         write_buffer_bytes: 1 << 10,

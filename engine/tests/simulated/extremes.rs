@@ -18,7 +18,7 @@ const STEPS: u64 = 1_000_000;
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The number of fields that can be set.
-const FIELDS: u64 = 24;
+const FIELDS: u64 = 25;
 
 struct Dice<'a>(&'a Env);
 
@@ -88,6 +88,7 @@ impl Dice<'_> {
             20 => options.gc.max_space_amplification = self.ratio(),
             21 => options.gc.discardable_ratio = self.ratio(),
             22 => options.gc.memory_bytes = value,
+            23 => options.max_index_and_filter_bytes = Some(value),
             _ => options.gc.automatic = false,
         }
     }

@@ -353,7 +353,11 @@ fn value_gc_goes_on_beside_a_relocation_that_cannot_be_read() {
     simulation.limit_steps(STEPS);
     simulation.run(|| {
         // The cache is so large that what was read once stays in memory.
-        let options = Options { cache_bytes: 1 << 20, ..unmerged_options() };
+        let options = Options {
+            cache_bytes: 1 << 20,
+            max_index_and_filter_bytes: None,
+            ..unmerged_options()
+        };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
         db.pause_gc();
         let key = |letter: char, number: usize| format!("{letter}{number:02}");

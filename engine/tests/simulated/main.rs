@@ -16,3 +16,4 @@ mod refused;
 mod script;
 mod sessions;
 mod sync_every;
+mod table_cache;

@@ -183,6 +183,7 @@ impl LogOfCase {
             database: DATABASE,
             files: Arc::new(OpenFiles::new(self.env.fs.clone(), 9)),
             cache: Arc::new(BlockCache::new(0)),
+            open_tables: Arc::default(),
             stats: Arc::default(),
             purge: Arc::default(),
             filter_policy: None,

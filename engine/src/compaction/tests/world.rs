@@ -41,6 +41,7 @@ impl JobWorld {
             database: 7,
             files: Arc::new(OpenFiles::new(env.fs.clone(), 9)),
             cache: Arc::new(BlockCache::new(0)),
+            open_tables: Arc::default(),
             stats: Arc::default(),
             purge: Arc::default(),
             filter_policy: None,

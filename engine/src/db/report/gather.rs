@@ -25,6 +25,7 @@ impl Db {
         }
         let tables = core.set.tables().stats.counts();
         let cache = core.set.tables().cache.stats();
+        let open_tables = core.set.tables().open_tables.stats();
         let (snapshots, oldest) = core.snapshots.summary();
         let now = core.env.clock.now();
         let reserve = &core.committer.stall_controller().reserve;
@@ -44,7 +45,10 @@ impl Db {
             block_bytes_read: tables.block_read_bytes,
             disk_reserve_bytes: reserve.found().reserve(),
             replay_bytes: core.committer.stall_controller().backlog(),
-            pinned_bytes: self.pinned_bytes(),
+            index_and_filter_bytes: open_tables.held_bytes,
+            index_and_filter_capacity_bytes: open_tables.capacity_bytes,
+            table_opens: open_tables.opened,
+            table_evictions: open_tables.evicted,
             cache_bytes: cache.bytes,
             relocations: version.relocations.len() as u64,
             relocation_bytes: version.relocations.values().map(|it| it.meta.bytes).sum(),
@@ -69,15 +73,6 @@ impl Db {
     fn memtable_capacity_bytes(&self) -> u64 {
         let count = 1 + self.core.options.max_immutable_memtables as u64;
         self.core.states().iter().map(|keyspace| keyspace.options().memtable_bytes * count).sum()
-    }
-
-    fn pinned_bytes(&self) -> u64 {
-        let pinned = |keyspace: &std::sync::Arc<crate::version::view::KeyspaceState>| -> u64 {
-            keyspace.view().levels.tables().map(|(_, table)| table.pinned_bytes()).sum()
-        };
-        let version = self.core.set.current();
-        let relocations: u64 = version.relocations.values().map(|it| it.pinned_bytes()).sum();
-        relocations + self.core.states().iter().map(pinned).sum::<u64>()
     }
 
     fn keyspace_stats(&self) -> Vec<KeyspaceStats> {

@@ -200,8 +200,17 @@ stats! {
         background_errors,
         /// Bytes of log that recovery would have to replay now.
         replay_bytes,
-        /// Bytes of memory that filters and indexes of open tables take.
-        pinned_bytes,
+        /// Bytes of memory that indexes and filters of open tables and directories of open
+        /// relocations take, those included that readers hold beyond the capacity.
+        index_and_filter_bytes,
+        /// Bytes that they may take, but for those that readers hold.
+        index_and_filter_capacity_bytes,
+        /// Tables and relocations opened, which means that their indexes, filters and directories
+        /// were read.
+        table_opens,
+        /// Tables and relocations whose indexes, filters and directories were dropped from memory
+        /// to make room for others.
+        table_evictions,
         /// Bytes of memory that cached blocks take.
         cache_bytes,
         /// Relocations: freed segments that pointers in tables still name.

@@ -65,9 +65,10 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "memory: cache {}, filters and indexes {}; {} snapshots, the oldest {:.1} s old",
+            "memory: cache {}, indexes and filters {} of {}; {} snapshots, the oldest {:.1} s old",
             sized(self.cache_bytes),
-            sized(self.pinned_bytes),
+            sized(self.index_and_filter_bytes),
+            sized(self.index_and_filter_capacity_bytes),
             self.snapshots,
             self.oldest_snapshot.as_secs_f64()
         )?;

@@ -42,6 +42,7 @@ pub fn reading(snapshot: Option<Snapshot>) -> ReadOptions {
 pub fn tiny() -> Options {
     Options {
         cache_bytes: 64 << 10,
+        max_index_and_filter_bytes: Some(16 << 10),
         max_replay_bytes: 64 << 10,
         segment_bytes: 16 << 10,
         write_buffer_bytes: 4 << 10,
