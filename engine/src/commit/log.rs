@@ -54,8 +54,9 @@ pub struct Log {
     pub next_disk_look: u64,
     /// The active segment is sealed once it has this many bytes.
     pub segment_limit: u64,
-    /// The next segment is prepared once the active one has this many bytes.
-    pub next_spare: u64,
+    /// The next segment is prepared once the active one has this many bytes; `None` once it was
+    /// requested.
+    pub next_spare: Option<u64>,
     /// Set by a clean close. The manifest then has the end of the log, so nothing may be appended.
     pub closed: bool,
 }
@@ -72,7 +73,7 @@ impl Log {
             next_look: 0,
             next_disk_look: 0,
             segment_limit: 0,
-            next_spare: u64::MAX,
+            next_spare: None,
             closed: false,
         }
     }
@@ -209,8 +210,9 @@ impl LogShared {
 
     /// Requests a spare once the active segment is half full.
     pub fn look_ahead(&self, log: &mut Log) {
-        if log.writer.as_ref().is_some_and(|writer| writer.len() >= log.next_spare) {
-            log.next_spare = u64::MAX;
+        let is_due = |at| log.writer.as_ref().is_some_and(|writer| writer.len() >= at);
+        if log.next_spare.is_some_and(is_due) {
+            log.next_spare = None;
             self.is_spare_wanted.store(true, Ordering::Relaxed);
         }
     }
@@ -328,7 +330,7 @@ impl LogShared {
         let writer = SegmentWriter::activate(spare.file.clone(), segment, &head, settings)?;
         log.writer = Some(writer);
         log.active = Some(spare.handle.clone());
-        (log.segment_limit, log.next_spare) = (limit, limit / 2);
+        (log.segment_limit, log.next_spare) = (limit, Some(limit / 2));
         self.is_spare_wanted.store(false, Ordering::Relaxed);
         log.next_disk_look = 0;
         self.runtime.counters.log_rotations.add(1);

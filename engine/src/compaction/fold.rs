@@ -14,12 +14,11 @@
 //! session may be too short for background work to finish anything.
 
 use crate::base::error::{Error, Result};
-use crate::base::iter::EntryIter;
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::compaction::flush::{FlushReport, next_head};
 use crate::compaction::output::TableOutput;
-use crate::compaction::redirect::{Redirect, Redirected};
+use crate::compaction::redirect::Redirect;
 use crate::compaction::reorganize::InOrder;
 use crate::compaction::retain::Retain;
 use crate::env::budget::IoPriority;
@@ -92,25 +91,35 @@ fn tables_to_fold(
 
 /// Why a fold is worth it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FoldReason {
+enum FoldReason {
     /// Many short sessions left small segments.
     ManySmall,
     /// Most of what a session leaves is dead.
     MostlyDead,
 }
 
-/// Returns the reason for which a fold is worthwhile now, if there is one. `no_snapshots` is true
-/// if nobody may see what newer entries hide. Pure.
+/// A fold that is worthwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fold {
+    /// The reason for it.
+    reason: FoldReason,
+    /// The size of a full segment, by which others are small.
+    segment_bytes: u64,
+}
+
+/// Returns the fold that is worthwhile now, if there is one. `no_snapshots` is true if nobody may
+/// see what newer entries hide. Pure.
 pub fn due(
     version: &Version,
     keyspaces: &[Arc<KeyspaceState>],
     segment_bytes: u64,
     no_snapshots: bool,
-) -> Option<FoldReason> {
+) -> Option<Fold> {
     if no_snapshots && Leftover::of(version, keyspaces).is_mostly_dead() {
-        return Some(FoldReason::MostlyDead);
+        return Some(Fold { reason: FoldReason::MostlyDead, segment_bytes });
     }
-    has_many_small(version, keyspaces, segment_bytes).then_some(FoldReason::ManySmall)
+    let fold = Fold { reason: FoldReason::ManySmall, segment_bytes };
+    has_many_small(version, keyspaces, segment_bytes).then_some(fold)
 }
 
 /// Less than this is not worth a fold for what is dead in it.
@@ -191,20 +200,20 @@ fn has_many_small(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_b
 }
 
 /// Makes one table and at most one segment from the waiting memtables of `keyspace`, the tables on
-/// top of L0 that `reason` is about, and the values in small segments. `log_end` is the end of the
-/// log, everything before which is durable. The caller ensures that nobody writes and no other job
-/// runs.
+/// top of L0 that the reason of `fold` is about, and the values in small segments. `log_end` is the
+/// end of the log, everything before which is durable. The caller ensures that nobody writes and no
+/// other job runs.
 pub fn run(
     runtime: &Runtime,
+    fold: Fold,
     keyspace: &Arc<KeyspaceState>,
     snapshots: Vec<SeqNo>,
     log_end: LogPosition,
-    (reason, segment_bytes): (FoldReason, u64),
 ) -> Result<FlushReport> {
     let (view, options) = (keyspace.view(), keyspace.options().clone());
-    let small = small_segments(&view.version, segment_bytes);
+    let small = small_segments(&view.version, fold.segment_bytes);
     let waiting = view.immutables.clone();
-    let tables = tables_to_fold(&view, &options, reason);
+    let tables = tables_to_fold(&view, &options, fold.reason);
     if waiting.is_empty() && tables.len() < 2 {
         return Ok(FlushReport::default());
     }
@@ -221,29 +230,18 @@ pub fn run(
         inputs.push(SortedRunIter::Table(ReadMode::FullScan.iter(&*table.table()?)));
     }
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs);
-    merged.seek_to_first()?;
-    while merged.valid() {
-        let (key, trailer) = (merged.user_key(), merged.trailer());
-        if retain.keep(key, trailer)?
-            && let Redirected::Stays(payload) = redirect.entry(trailer, merged.payload())?
-        {
-            values.add(key, trailer, payload, &mut output)?;
-        }
-        merged.next()?;
-    }
-    values.write_window(&mut output)?;
-    values.finish()?;
+    values.copy(&mut merged, &mut retain, &mut redirect, &mut output)?;
     let metas = output.finish()?;
     let report = FlushReport {
         bytes: metas.iter().map(|meta| meta.bytes).sum(),
         dropped: retain.dropped() + redirect.dropped(),
     };
-    let (segments, handles) = (values.changes(), values.handles());
+    let segments = values.segments();
     let plan = |version: &Version| {
         if version.keyspace(keyspace.id).is_none() {
             return Err(Error::keyspace_dropped(&keyspace.name));
         }
-        let mut changes = segments;
+        let mut changes = segments.changes;
         changes.extend(replaced(keyspace.id, &tables, &metas));
         changes.extend(waiting.first().map(|newest| {
             let (keyspace, seqno) = (keyspace.id, newest.last_seqno());
@@ -258,7 +256,7 @@ pub fn run(
     runtime.set.note_seqno(waiting.first().map_or(0, |newest| newest.last_seqno()));
     // I3, I5: the new table and segment are durable before the edit that names them and removes the
     // files they replace. A crash before the edit leaves orphans.
-    runtime.set.apply(plan, &handles, Some((keyspace.id, waiting.clone())))?;
+    runtime.set.apply(plan, &segments.handles, Some((keyspace.id, waiting.clone())))?;
     values.keep();
     output.keep();
     Ok(report)

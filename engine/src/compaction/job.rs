@@ -93,7 +93,7 @@ pub fn run(
 ) -> JobResult<CompactionReport> {
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
-        install(runtime, keyspace, pick, &metas, Default::default())?;
+        install(runtime, keyspace, pick, &metas, NewSegments::default())?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
     // I6: entries older than the inputs are below the output level, or were there when the job was
@@ -109,7 +109,7 @@ pub fn run(
     let mut redirect = Redirect::new(&runtime.set.current());
     copy(runtime, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
-    install(runtime, keyspace, pick, &tables, Default::default())?;
+    install(runtime, keyspace, pick, &tables, NewSegments::default())?;
     output.keep();
     Ok(CompactionReport {
         bytes_read: pick.bytes(),
@@ -120,14 +120,22 @@ pub fn run(
     })
 }
 
-/// Replaces the inputs of `pick` by `tables` with one edit, which begins with the given changes
-/// that add new segments.
+/// Segments that a job has written, all of whose bytes are durable.
+#[derive(Default)]
+pub struct NewSegments {
+    /// The changes that add them to an edit.
+    pub changes: Vec<Change>,
+    /// Their handles.
+    pub handles: Vec<Arc<SegmentHandle>>,
+}
+
+/// Replaces the inputs of `pick` by `tables` with one edit, which adds the new segments first.
 pub fn install(
     runtime: &Runtime,
     keyspace: &KeyspaceState,
     pick: &Pick,
     tables: &[Arc<TableMeta>],
-    (segments, handles): (Vec<Change>, &[Arc<SegmentHandle>]),
+    segments: NewSegments,
 ) -> JobResult {
     let mut is_dropped = false;
     let plan = |version: &Version| {
@@ -143,7 +151,7 @@ pub fn install(
             };
             tables.iter().map(remove).collect::<Vec<_>>()
         };
-        let mut changes = segments;
+        let mut changes = segments.changes;
         changes.extend(removed(pick.level, &pick.inputs));
         changes.extend(removed(pick.output_level, &pick.below));
         changes.extend(tables.iter().map(|meta| Change::AddTable {
@@ -153,7 +161,7 @@ pub fn install(
         }));
         Ok(Edit::new(changes))
     };
-    runtime.set.apply(plan, handles, None)?;
+    runtime.set.apply(plan, &segments.handles, None)?;
     if is_dropped {
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }

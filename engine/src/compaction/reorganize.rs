@@ -10,13 +10,14 @@ use crate::base::error::{IoContext, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::SegmentId;
-use crate::compaction::job::{self, CompactionReport};
+use crate::compaction::job::{self, CompactionReport, NewSegments};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
 use crate::env::budget::IoPriority;
 use crate::read::fetch::{Fetcher, Want};
+use crate::read::merge::MergeIter;
 use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::edit::Change;
 use crate::version::files::{SegmentHandle, TableHandle, names};
@@ -27,8 +28,10 @@ use crate::version::view::{KeyspaceState, View};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// The number of entries, and the number of bytes, that a window of fetched values holds at most.
-const WINDOW: (usize, u64) = (4096, 16 << 20);
+/// The most entries that a window of fetched values holds.
+const WINDOW_ENTRIES: usize = 4096;
+/// The most bytes that a window of fetched values holds.
+const WINDOW_BYTES: u64 = 16 << 20;
 
 /// Picks the next tables of `level`, behind the user key `after`, whose values fill about one
 /// segment.
@@ -78,21 +81,9 @@ pub fn run(
     let mut output = TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction);
     let mut values = InOrder::new(runtime, view, Box::new(|_| true));
     let mut input = job::inputs(pick, levels)?;
-    input.seek_to_first()?;
-    while input.valid() {
-        let (key, trailer) = (input.user_key(), input.trailer());
-        if retain.keep(key, trailer)?
-            && let Redirected::Stays(payload) = redirect.entry(trailer, input.payload())?
-        {
-            values.add(key, trailer, payload, &mut output)?;
-        }
-        input.next()?;
-    }
-    values.write_window(&mut output)?;
-    values.finish()?;
+    values.copy(&mut input, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
-    let changes = values.changes();
-    job::install(runtime, keyspace, pick, &tables, (changes, &values.handles()))?;
+    job::install(runtime, keyspace, pick, &tables, values.segments())?;
     let values_written = values.written();
     values.keep();
     output.keep();
@@ -163,8 +154,31 @@ impl<'a> InOrder<'a> {
         }
     }
 
+    /// Copies the entries of `input` that must be kept to `output`, and writes out and syncs the
+    /// segment with their values.
+    pub fn copy<B: FnMut(&[u8]) -> bool>(
+        &mut self,
+        input: &mut MergeIter,
+        retain: &mut Retain<B>,
+        redirect: &mut Redirect,
+        output: &mut TableOutput<'_>,
+    ) -> JobResult {
+        input.seek_to_first()?;
+        while input.valid() {
+            let (key, trailer) = (input.user_key(), input.trailer());
+            if retain.keep(key, trailer)?
+                && let Redirected::Stays(payload) = redirect.entry(trailer, input.payload())?
+            {
+                self.add(key, trailer, payload, output)?;
+            }
+            input.next()?;
+        }
+        self.write_window(output)?;
+        Ok(self.finish()?)
+    }
+
     /// Adds the next entry, whose pointer must be direct.
-    pub fn add(
+    fn add(
         &mut self,
         key: &[u8],
         trailer: Trailer,
@@ -182,14 +196,14 @@ impl<'a> InOrder<'a> {
         let (key, payload) = (key.to_vec(), payload.to_vec());
         self.bytes += payload.len() as u64;
         self.window.push(PendingEntry { key, trailer, payload, value });
-        if self.window.len() >= WINDOW.0 || self.bytes >= WINDOW.1 {
+        if self.window.len() >= WINDOW_ENTRIES || self.bytes >= WINDOW_BYTES {
             self.write_window(output)?;
         }
         Ok(())
     }
 
     /// Copies the values of the waiting entries and adds the entries to `output`.
-    pub fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
+    fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
         self.runtime.check_closing()?;
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
         for mut entry in std::mem::take(&mut self.window) {
@@ -226,7 +240,7 @@ impl<'a> InOrder<'a> {
     }
 
     /// Writes out and syncs the segment; its name becomes durable with those of the tables.
-    pub fn finish(&mut self) -> Result<()> {
+    fn finish(&mut self) -> Result<()> {
         let Some(OpenSegment { writer, handle, file }) = self.open.take() else {
             return Ok(());
         };
@@ -243,19 +257,20 @@ impl<'a> InOrder<'a> {
         self.done.as_ref().map_or(0, |(_, length)| *length)
     }
 
-    /// Returns the handle of the new segment, if there is one.
-    pub fn handles(&self) -> Vec<Arc<SegmentHandle>> {
-        self.done.iter().map(|(handle, _)| handle.clone()).collect()
-    }
-
-    /// Returns the changes that add the segment to an edit.
-    pub fn changes(&self) -> Vec<Change> {
-        let segment = self.done.iter().flat_map(|(handle, length)| {
-            let (id, segment) = (handle.id(), &handle.segment);
-            let (kind, epoch, length) = (segment.kind(), segment.epoch(), *length);
-            [Change::AddSegment { id, kind, epoch }, Change::SealSegment { id, length }]
-        });
-        segment.collect()
+    /// Returns the new segment, if there is one.
+    pub fn segments(&self) -> NewSegments {
+        let Some((handle, length)) = &self.done else {
+            return NewSegments::default();
+        };
+        let (id, segment) = (handle.id(), &handle.segment);
+        let (kind, epoch, length) = (segment.kind(), segment.epoch(), *length);
+        NewSegments {
+            changes: vec![
+                Change::AddSegment { id, kind, epoch },
+                Change::SealSegment { id, length },
+            ],
+            handles: vec![handle.clone()],
+        }
     }
 
     /// Keeps the segment, because the edit that names it took effect.

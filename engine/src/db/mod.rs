@@ -16,6 +16,7 @@ pub mod inspect;
 pub mod key_range;
 pub mod keyspace;
 mod keyspaces;
+mod maintenance;
 pub mod open;
 pub mod options;
 pub mod range;
@@ -36,8 +37,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::commit::group::{Committer, Durability};
-use crate::compaction::picker::pick_range;
-use crate::compaction::{flush, fold, reorganize};
 use crate::env::fork::Process;
 use crate::env::fs::Lock;
 use crate::env::sync::Mutex;
@@ -45,8 +44,6 @@ use crate::events::Event;
 use crate::read::fetch::Fetcher;
 use crate::recovery::RecoveryReport;
 use crate::recovery::comparators::Comparators;
-use crate::version::files::TableHandle;
-use crate::version::levels::{Levels, bounds};
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use arc_swap::ArcSwap;
@@ -148,135 +145,6 @@ impl Core {
         let mut log = self.committer.hold();
         self.health.check()?;
         self.committer.log().seal(&mut log)
-    }
-
-    /// Folds what the session leaves in small files or mostly dead, and drops segments that are
-    /// wholly dead. It runs at the end of a session that wrote, and after recovery settled one that
-    /// did not close. It takes about as long as a flush.
-    pub(crate) fn leave_few_files(&self) -> Result<()> {
-        if !self.set.is_changed() {
-            return Ok(());
-        }
-        let tidied = self.fold_leftover().and_then(|()| self.background.drop_dead());
-        // I9: nothing is lost when the disk is full; the next session tries again.
-        tidied.or_else(|error| match error.kind() {
-            ErrorKind::DiskFull => Ok(()),
-            _ => Err(error),
-        })
-    }
-
-    /// Merges what the session and those before it left into one table and one segment, if that is
-    /// in many small files or mostly dead. Requires that no other job runs and nobody writes.
-    fn fold_leftover(&self) -> Result<()> {
-        let (set, segment_bytes) = (&self.set, self.options.segment_bytes);
-        let keyspaces = set.keyspaces();
-        let no_snapshots = self.snapshots.list().is_empty();
-        let Some(reason) = fold::due(&set.current(), &keyspaces, segment_bytes, no_snapshots)
-        else {
-            return Ok(());
-        };
-        // Background jobs end early when the database closes. This one belongs to closing, so it
-        // must not.
-        let runtime = self.runtime.for_closing();
-        let log_end = {
-            let log = self.committer.hold();
-            for keyspace in &keyspaces {
-                keyspace.rotate_memtable();
-            }
-            self.committer.log().end(&log)
-        };
-        for keyspace in &keyspaces {
-            let snapshots = self.snapshots.list();
-            let extent = (reason, segment_bytes);
-            let report = fold::run(&runtime, keyspace, snapshots, log_end, extent);
-            // A keyspace that was dropped meanwhile leaves nothing to fold.
-            if report.is_err() && keyspace.check().is_err() {
-                continue;
-            }
-            let report = report?;
-            self.counters.flushes.add(1);
-            self.counters.flush_bytes_written.add(report.bytes);
-            self.counters.entries_dropped.add(report.dropped);
-        }
-        flush::move_head_to(&runtime, log_end).map(|_| ())
-    }
-
-    /// Seals the memtables of these keyspaces and waits until they are flushed.
-    pub(crate) fn flush(&self, keyspaces: &[Arc<KeyspaceState>]) -> Result<()> {
-        self.check_writable()?;
-        let mut waiting = Vec::new();
-        {
-            let _log = self.committer.hold();
-            for keyspace in keyspaces {
-                keyspace.rotate_memtable();
-                waiting.push((keyspace.clone(), keyspace.view().immutables.clone()));
-            }
-        }
-        self.background.wait_until(|| {
-            waiting.iter().all(|(keyspace, before)| {
-                let now = keyspace.view();
-                let is_new = |m| !before.iter().any(|old| Arc::ptr_eq(old, m));
-                // A keyspace that was dropped meanwhile has no immutable memtables.
-                now.immutables.iter().all(is_new)
-            })
-        })
-    }
-
-    /// Rewrites the tables between two user keys, level by level, down to the deepest.
-    pub(crate) fn compact(
-        &self,
-        keyspace: &Arc<KeyspaceState>,
-        range: (Option<&[u8]>, Option<&[u8]>),
-    ) -> Result<()> {
-        self.flush(std::slice::from_ref(keyspace))?;
-        let deepest = keyspace.view().levels.deepest().unwrap_or(0).max(1);
-        let first_new = self.set.allocate()?;
-        for level in 0..deepest {
-            // Tables that arrive in a level while it is compacted may wait for the next compaction.
-            self.background
-                .run_chosen(keyspace, false, |levels| pick_range(levels, level, range, false))?;
-        }
-        // Tables of the deepest level that no compaction rewrote may hold entries that only
-        // snapshots saw which are gone now. They are rewritten one at a time, because the tables
-        // between them stay.
-        let is_old = |table: &Arc<TableHandle>| table.meta.id.0 < first_new;
-        let has_old = |levels: &Levels| {
-            pick_range(levels, deepest, range, true).is_some_and(|p| p.inputs.iter().any(is_old))
-        };
-        while has_old(&keyspace.view().levels) {
-            self.background.run_chosen(keyspace, false, |levels| {
-                let mut pick = pick_range(levels, deepest, range, true)?;
-                pick.inputs.retain(is_old);
-                pick.inputs.truncate(1);
-                (!pick.inputs.is_empty()).then_some(pick)
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Compacts the tables between two user keys to the deepest level, then rewrites them there
-    /// with their values in key order, about one segment's worth per job.
-    pub(crate) fn reorganize(
-        &self,
-        keyspace: &Arc<KeyspaceState>,
-        range: (Option<&[u8]>, Option<&[u8]>),
-    ) -> Result<()> {
-        self.compact(keyspace, range)?;
-        let deepest = keyspace.view().levels.deepest().unwrap_or(0).max(1);
-        let mut done: Option<Vec<u8>> = None;
-        loop {
-            let mut last = None;
-            self.background.run_chosen(keyspace, true, |levels| {
-                let size = self.options.segment_bytes;
-                let pick = reorganize::pick(levels, deepest, done.as_deref(), range, size)?;
-                last = pick.inputs.last().map(|table| bounds(table).1.to_vec());
-                Some(pick)
-            })?;
-            if last.is_none() {
-                return Ok(());
-            }
-            done = last;
-        }
     }
 
     pub(crate) fn states(&self) -> Vec<Arc<KeyspaceState>> {
@@ -440,71 +308,6 @@ impl Db {
     pub fn sync(&self) -> Result<()> {
         self.core.check_writable()?;
         self.core.committer.sync().map(|_| ())
-    }
-
-    /// Flushes the memtables of all keyspaces and waits for it.
-    ///
-    /// Costs a write of the keys and small values that are in memory. Writers go on meanwhile.
-    /// Fails with [`ErrorKind::ReadOnly`] if the database takes no writes, and with the error of
-    /// the flush, such as [`ErrorKind::DiskFull`].
-    ///
-    /// ```
-    /// # let db = cleavedb::open(cleavedb::doc_dir("db-flush"))?;
-    /// let words = db.default_keyspace();
-    /// words.put("one", "eins")?;
-    /// db.flush()?;
-    /// assert_eq!(words.tables().len(), 1);
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn flush(&self) -> Result<()> {
-        self.core.flush(&self.core.states())
-    }
-
-    /// Compacts all keyspaces completely and waits for it. Rewrites every table, but no separated
-    /// value.
-    ///
-    /// Costs a flush, and a read and a write of all tables for each level that they are in. It is
-    /// worth its cost after many deletions, or before a checkpoint that is kept. Fails as
-    /// [`Db::flush`] does.
-    ///
-    /// ```
-    /// # let db = cleavedb::open(cleavedb::doc_dir("db-compact"))?;
-    /// let words = db.default_keyspace();
-    /// words.put("one", "eins")?;
-    /// words.delete("one")?;
-    /// db.compact()?;
-    /// assert!(words.tables().is_empty());
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn compact(&self) -> Result<()> {
-        self.core.check_writable()?;
-        for keyspace in self.core.states() {
-            let outcome = self.core.compact(&keyspace, (None, None));
-            // A keyspace that was dropped meanwhile has nothing left to compact.
-            if keyspace.check().is_ok() {
-                outcome?;
-            }
-        }
-        self.core.background.wait_idle()
-    }
-
-    /// Waits until the background work has nothing to do.
-    ///
-    /// Other threads that write meanwhile may keep it from returning. Fails with the error of a
-    /// background job that cannot go on, such as [`ErrorKind::DiskFull`].
-    ///
-    /// ```
-    /// # let db = cleavedb::open(cleavedb::doc_dir("wait-idle"))?;
-    /// let words = db.default_keyspace();
-    /// words.put("one", "eins")?;
-    /// db.flush()?;
-    /// db.wait_idle()?;
-    /// assert_eq!(db.stats().background_errors, 0);
-    /// # Ok::<(), cleavedb::Error>(())
-    /// ```
-    pub fn wait_idle(&self) -> Result<()> {
-        self.core.check_writable()?;
-        self.core.background.wait_idle()
     }
 
     /// Returns the sequence number of the newest visible commit.

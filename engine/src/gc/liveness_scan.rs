@@ -171,17 +171,18 @@ impl<'a> LivenessWalk<'a> {
         let mut iter = merged(view, ReadMode::FullScan)?;
         let mut placing = Placing::new(entries);
         let mut key: Vec<u8> = Vec::new();
-        // The stratum between two snapshots in which the last live entry of `key` was found;
-        // `usize::MAX` if none was found yet, `None` before the first key.
+        // True from the first key on.
+        let mut has_key = false;
+        // The stratum between two snapshots in which the last live entry of `key` was found.
         let mut seen: Option<usize> = None;
         // True if there is a newer entry of `key`, even one after S that was passed over.
         let mut is_hidden = false;
         iter.seek_to_first()?;
         while iter.valid() {
-            if seen.is_none() || order.compare(iter.user_key(), &key).is_ne() {
+            if !has_key || order.compare(iter.user_key(), &key).is_ne() {
                 key.clear();
                 key.extend_from_slice(iter.user_key());
-                (seen, is_hidden) = (Some(usize::MAX), false);
+                (has_key, seen, is_hidden) = (true, None, false);
             }
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {

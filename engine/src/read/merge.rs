@@ -183,7 +183,7 @@ impl EntryIter for MergeIter {
 mod tests {
     use super::*;
     use crate::base::entry::Slot;
-    use crate::base::key::EntryKind;
+    use crate::base::key::{EntryKind, MAX_SEQNO};
     use crate::memtable::Memtable;
     use std::sync::Arc;
 
@@ -241,7 +241,7 @@ mod tests {
         }
         iter.seek(b"c", Trailer::seek(8)).unwrap();
         assert_eq!(here(&iter), "c3");
-        iter.seek_before(b"c", Trailer::seek(u64::MAX >> 8)).unwrap();
+        iter.seek_before(b"c", Trailer::seek(MAX_SEQNO)).unwrap();
         assert_eq!(here(&iter), "b2");
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
-use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
+use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO, SeqNo, Trailer};
 use std::cmp::Ordering;
 
 /// A range of keys.
@@ -117,7 +117,7 @@ impl<I: EntryIter> VisibleIter<I> {
             Some(upper) if self.bounds.closed_upper => {
                 self.inner.seek_before(&upper, Trailer::LAST)?;
             }
-            Some(upper) => self.inner.seek_before(&upper, Trailer::seek(u64::MAX >> 8))?,
+            Some(upper) => self.inner.seek_before(&upper, Trailer::seek(MAX_SEQNO))?,
             None => self.inner.seek_to_last()?,
         }
         self.settle_backward()
@@ -171,7 +171,7 @@ impl<I: EntryIter> VisibleIter<I> {
         if self.state == VisibleState::Forward {
             self.state = VisibleState::Invalid;
             let key = self.inner.user_key().to_vec();
-            self.inner.seek_before(&key, Trailer::seek(u64::MAX >> 8))?;
+            self.inner.seek_before(&key, Trailer::seek(MAX_SEQNO))?;
         } else if self.state == VisibleState::Invalid {
             return Ok(());
         }
