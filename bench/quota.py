@@ -19,7 +19,7 @@ from harness.shell import ERROR, WINDOW, Shell, ShellError
 
 HERE = Path(__file__).resolve().parent
 MIB = 1 << 20
-# What the error of a full disk must tell; anything else is a defect.
+# The message that the error of a full disk must have; anything else is a defect.
 FULL = "free space on this file system"
 RETRY_SECONDS = 0.25
 # Every so many writes of a filling replace a value that is there.

@@ -110,7 +110,7 @@ def find_number(tree, name):
     return None
 
 
-# What value GC writes is counted by other names.
+# The writes of value GC are counted under other names.
 GC_WRITES = ("gc_bytes_moved", "gc_relocation_bytes")
 
 

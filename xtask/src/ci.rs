@@ -1,11 +1,11 @@
-//! `cargo xtask ci`: all that must be green before anything is merged, cheapest first. It stops
-//! at the first red step, and ends with how long each took.
+//! `cargo xtask ci`: the steps that must pass before a merge, the cheapest first. It stops at the
+//! first failure and prints the time of each step.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
-/// A step: what it is called, its command, and variables set for it.
+/// A step: its name, its command, and the environment variables set for it.
 struct Step {
     name: &'static str,
     command: &'static str,

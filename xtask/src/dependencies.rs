@@ -1,6 +1,6 @@
-//! `cargo xtask dependencies`: what comes from elsewhere has a licence that goes with ours, comes
-//! from the registry, is there in one version, and builds with the oldest Rust that we promise.
-//! `cargo deny` does more, but takes longer to build than all else here together.
+//! `cargo xtask dependencies`: checks that each dependency has a licence that is compatible with
+//! ours, comes from the registry, occurs in one version, and builds with the oldest Rust that we
+//! promise. `cargo deny` does more, but takes longer to build than everything else here together.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::process::{Command, ExitCode};
 
 use serde_json::Value;
 
-/// Licences that ask no more of who passes the program on than that they are kept with it.
+/// Allowed licences: all they demand of a distributor is to keep their text with the program.
 const LICENCES: [&str; 9] = [
     "0BSD",
     "Apache-2.0",
@@ -21,10 +21,10 @@ const LICENCES: [&str; 9] = [
     "Zlib",
 ];
 
-/// No engine that is linked into other people's programs brings these along.
+/// Packages that an engine linked into other programs must not bring along.
 const BANNED: [&str; 4] = ["async-std", "openssl-sys", "smol", "tokio"];
 
-/// Prints what is wrong; fails if anything is.
+/// Prints the problems and fails if there are any.
 pub(crate) fn run(root: &Path) -> ExitCode {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
@@ -43,7 +43,7 @@ pub(crate) fn run(root: &Path) -> ExitCode {
     if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// What is wrong with these packages, as `cargo metadata` lists them.
+/// Returns the problems of packages that `cargo metadata` lists.
 fn check(packages: &[Value]) -> Vec<String> {
     let text = |package: &Value, field: &str| package[field].as_str().unwrap_or("").to_owned();
     let is_ours = |package: &&Value| package["source"].is_null();
@@ -72,7 +72,7 @@ fn check(packages: &[Value]) -> Vec<String> {
     found
 }
 
-/// True if one may choose an allowed licence in each part of `expression`.
+/// Returns true if an allowed licence can be chosen in each part of `expression`.
 fn is_allowed(expression: &str) -> bool {
     expression.replace('/', " OR ").split(" AND ").all(|part| {
         let part = part.trim_matches(['(', ')', ' ']);
@@ -80,7 +80,7 @@ fn is_allowed(expression: &str) -> bool {
     })
 }
 
-/// `"1.89"` or `"1.89.0"` as numbers that can be compared.
+/// Parses `"1.89"` or `"1.89.0"` into numbers that can be compared.
 fn version(text: &Value) -> Vec<u32> {
     let parts = text.as_str().unwrap_or("").split('.').map(|part| part.parse().unwrap_or(0));
     let mut parts: Vec<u32> = parts.collect();

@@ -9,19 +9,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What cargo-fuzz sets too, without the sanitizer: the engine has next to no `unsafe` code.
+/// The compiler flags of cargo-fuzz except for the sanitizer, because the engine has next to no
+/// `unsafe` code.
 const FLAGS: &str = "--cfg fuzzing -Cpasses=sancov-module \
     -Cllvm-args=-sanitizer-coverage-level=4 \
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters \
     -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares";
 
-/// How long a target runs.
+/// The limit of a target's run.
 #[derive(Clone, Copy)]
 enum Extent {
-    /// New inputs at random, on top of what earlier runs found.
+    /// Seconds of random inputs, which extend the corpus of earlier runs.
     Seconds(u32),
-    /// This number of inputs, which are the same on each run of a build.
+    /// A number of inputs, which are the same in each run of a build.
     Inputs(u32),
 }
 
@@ -49,11 +50,11 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> ExitCode {
 
 struct Fuzzer {
     program: PathBuf,
-    /// What was found in earlier runs here, a folder for each target.
+    /// The corpora of earlier runs on this machine, one folder per target.
     found: PathBuf,
-    /// Real files, made by the program.
+    /// Real files that the fuzzing program wrote.
     seeds: PathBuf,
-    /// Inputs that once broke something.
+    /// Inputs that once made a target fail.
     kept: PathBuf,
 }
 
@@ -83,7 +84,7 @@ impl Fuzzer {
         Ok(Fuzzer { program, found, seeds, kept })
     }
 
-    /// True if no target broke; all of them run.
+    /// Runs all targets; returns true if none failed.
     fn run_all(&self, extent: Extent, names: &[&str]) -> io::Result<bool> {
         let mut targets = Vec::new();
         for entry in fs::read_dir(&self.seeds)? {

@@ -11,7 +11,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// What programs linked to LevelDB ask for: the developer's name, the project's, Debian's.
+/// The library names that programs linked to LevelDB load: the linker name, the soname of the
+/// project, and that of Debian.
 const LEVELDB_NAMES: [&str; 3] = ["libleveldb.so", "libleveldb.so.1", "libleveldb.so.1d"];
 
 /// Reads the arguments and installs.
@@ -64,7 +65,7 @@ fn install(root: &Path, prefix: &Path, leveldb_link: bool) -> io::Result<()> {
     std::fs::write(library.join("pkgconfig/cleavedb.pc"), text)
 }
 
-/// Builds the library; returns where it is.
+/// Builds the library and returns its directory.
 fn build(root: &Path) -> io::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = ["build", "--release", "--locked", "--package", "cleavedb-c"];
@@ -76,7 +77,7 @@ fn build(root: &Path) -> io::Result<PathBuf> {
     Ok(target.unwrap_or_else(|| root.join("target")).join("release"))
 }
 
-/// The version in the workspace's manifest.
+/// Returns the version in the workspace's manifest.
 fn version(root: &Path) -> io::Result<String> {
     let manifest = std::fs::read_to_string(root.join("Cargo.toml"))?;
     let version = manifest.lines().find_map(|line| line.strip_prefix("version = \""));

@@ -1,4 +1,4 @@
-//! Which Rust files the compiler reaches: from the roots of each crate along `mod` lines.
+//! Finds the Rust files that the compiler reaches from the roots of each crate along `mod` lines.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use syn::{Expr, ExprLit, ItemMod, Lit, Meta};
 use crate::repo::Repo;
 use crate::rust_file::RustFile;
 
-/// Every file that is reached, and whether it is compiled for tests only.
+/// Returns every file that is reached, and whether it is compiled for tests only.
 pub(crate) fn reachable<'a>(repo: &Repo, files: &[RustFile<'a>]) -> BTreeMap<&'a str, bool> {
     let files = files.iter().map(|file| (file.path, file)).collect();
     let mut walk = Walk { files, found: BTreeMap::new() };
@@ -21,7 +21,7 @@ pub(crate) fn reachable<'a>(repo: &Repo, files: &[RustFile<'a>]) -> BTreeMap<&'a
     walk.found
 }
 
-/// The files that cargo compiles as crates of the package in `folder`.
+/// Returns the files that cargo compiles as crates of the package in `folder`.
 fn roots(repo: &Repo, folder: &str) -> Vec<(String, bool)> {
     let named = repo.text(&format!("{folder}Cargo.toml")).unwrap_or_default();
     let named: Vec<&str> = named.lines().filter_map(target_path).collect();
@@ -43,7 +43,7 @@ fn roots(repo: &Repo, folder: &str) -> Vec<(String, bool)> {
     out
 }
 
-/// `path = "src/x.rs"` of a target in a manifest.
+/// Returns the paths `path = "src/x.rs"` of the targets in a manifest.
 fn target_path(line: &str) -> Option<&str> {
     let value = line.trim().strip_prefix("path")?.trim_start().strip_prefix('=')?.trim_start();
     let path = value.strip_prefix('"')?.split('"').next()?;
@@ -87,12 +87,12 @@ fn join(folder: &str, name: &str) -> String {
     if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") }
 }
 
-/// The `mod name;` lines of a file.
+/// A visitor that collects the `mod name;` lines of a file.
 #[derive(Default)]
 struct Declarations<'ast> {
-    /// The inline modules around the place that is looked at.
+    /// The inline modules around the current place.
     inside: Vec<String>,
-    /// Each with the inline modules around it.
+    /// The modules found, each with the inline modules around it.
     found: Vec<(Vec<String>, &'ast ItemMod)>,
 }
 
@@ -108,7 +108,7 @@ impl<'ast> Visit<'ast> for Declarations<'ast> {
     }
 }
 
-/// What `#[path = "…"]` before a module says.
+/// Returns the path that `#[path = "…"]` before a module gives, if any.
 fn given_path(module: &ItemMod) -> Option<String> {
     module.attrs.iter().find_map(|attribute| match &attribute.meta {
         Meta::NameValue(pair) if pair.path.is_ident("path") => match &pair.value {

@@ -8,19 +8,19 @@ use syn::visit::{self, Visit};
 /// A path of at least two segments, or any path that is imported.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedPath {
-    /// `["std", "fs"]`; what `super` and `self` stand for is not resolved yet.
+    /// The segments, such as `["std", "fs"]`; `super` and `self` are not resolved yet.
     pub(crate) segments: Vec<String>,
-    /// Where it ends.
+    /// The line in which it ends.
     pub(crate) line: usize,
-    /// `path::*`
+    /// True for `path::*`.
     pub(crate) is_glob: bool,
-    /// In a `use` line.
+    /// True if it is in a `use` line.
     pub(crate) is_import: bool,
-    /// How many inline modules are around it.
+    /// Number of inline modules around it.
     pub(crate) inline_depth: usize,
 }
 
-/// All paths in this file, those in test code too.
+/// Returns all paths in this file, including those in test code.
 pub(crate) fn named_paths(syntax: &syn::File) -> Vec<NamedPath> {
     let mut paths = Paths::default();
     paths.visit_file(syntax);
@@ -61,7 +61,7 @@ impl Paths {
         }
     }
 
-    /// `a::b::c` anywhere in what a macro is given, which has no other syntax.
+    /// Collects each `a::b::c` in the arguments of a macro, whose syntax is not known.
     fn add_tokens(&mut self, tokens: TokenStream) {
         let (mut path, mut colons) = (Vec::<proc_macro2::Ident>::new(), 0);
         for tree in tokens {

@@ -9,18 +9,18 @@ use std::process::Command;
 use crate::modules;
 use crate::rust_file::RustFile;
 
-/// Folders whose `.rs` files are input of tests, not code of ours.
+/// Folders whose `.rs` files are input of tests, not code.
 const DATA_FOLDERS: [&str; 2] = ["testdata", "fixtures"];
 
 /// All files that git tracks or would track.
 pub(crate) struct Repo {
-    /// Path → text; `None` for what is no text.
+    /// Path → text; `None` if the file is not text.
     files: BTreeMap<String, Option<String>>,
     folders: BTreeSet<String>,
 }
 
 impl Repo {
-    /// Reads what git lists below `root`, tracked or new, but not ignored.
+    /// Reads the files that git lists below `root`: tracked or new, but not ignored.
     pub(crate) fn load(root: &Path) -> io::Result<Repo> {
         let listing = Command::new("git")
             .args(["ls-files", "--cached", "--others", "--exclude-standard", "-z"])
@@ -44,7 +44,7 @@ impl Repo {
         Ok(Repo::new(files))
     }
 
-    /// A repository of these paths and texts.
+    /// Creates a repository of these paths and texts.
     #[cfg(test)]
     pub(crate) fn of(files: &[(&str, &str)]) -> Repo {
         let pair = |(path, text): &(&str, &str)| (path.to_string(), Some(text.to_string()));
@@ -63,50 +63,50 @@ impl Repo {
         Repo { files, folders }
     }
 
-    /// Every path, in order.
+    /// Returns every path, in order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.files.keys().map(String::as_str)
     }
 
-    /// Path and text of every text file.
+    /// Returns path and text of every text file.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.files.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
 
-    /// Path and text of those with this extension.
+    /// Returns path and text of the files with this extension.
     pub(crate) fn texts_with(&self, extension: &'static str) -> impl Iterator<Item = (&str, &str)> {
         let of_kind =
             move |path: &str| path.rsplit_once('.').is_some_and(|(_, found)| found == extension);
         self.texts().filter(move |(path, _)| of_kind(path))
     }
 
-    /// The text of one file.
+    /// Returns the text of one file.
     pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.files.get(path)?.as_deref()
     }
 
-    /// True for a file.
+    /// Returns true if there is a file with this path.
     pub(crate) fn has_file(&self, path: &str) -> bool {
         self.files.contains_key(path)
     }
 
-    /// True for a file or folder.
+    /// Returns true if there is a file or folder with this path.
     pub(crate) fn exists(&self, path: &str) -> bool {
         path.is_empty() || self.has_file(path) || self.folders.contains(path)
     }
 
-    /// The engine is whole enough for rules about what must be there.
+    /// Returns true if this is the whole project, so that rules may demand parts of it.
     pub(crate) fn engine_is_complete(&self) -> bool {
         self.has_file("engine/src/db/mod.rs")
     }
 
-    /// Path and text of every Rust file that is code.
+    /// Returns path and text of every Rust file that is code.
     pub(crate) fn rust_texts(&self) -> impl Iterator<Item = (&str, &str)> {
         let is_data = |path: &str| path.split('/').any(|part| DATA_FOLDERS.contains(&part));
         self.texts_with("rs").filter(move |(path, _)| !is_data(path))
     }
 
-    /// Every Rust file, taken apart; it knows whether it is test code as a whole.
+    /// Returns every Rust file, parsed, with the mark whether all of it is test code.
     pub(crate) fn rust_files(&self) -> Vec<RustFile<'_>> {
         let mut files: Vec<_> =
             self.rust_texts().map(|(path, text)| RustFile::new(path, text)).collect();

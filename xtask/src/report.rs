@@ -1,4 +1,4 @@
-//! What the rules found.
+//! The findings of the rules.
 
 use std::fmt;
 
@@ -7,11 +7,11 @@ use std::fmt;
 pub(crate) struct Violation {
     /// Path from the root of the repository.
     pub(crate) path: String,
-    /// Counted from 1; 0 if the whole file is meant.
+    /// The line, counted from 1; 0 for the whole file.
     pub(crate) line: usize,
     /// The rule's name.
     pub(crate) rule: &'static str,
-    /// What is wrong and what to do.
+    /// The problem and what to do about it.
     pub(crate) message: String,
 }
 
@@ -27,9 +27,9 @@ impl fmt::Display for Violation {
 /// The findings of all rules.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Each makes the run fail.
+    /// Errors; each makes the run fail.
     pub(crate) errors: Vec<Violation>,
-    /// Worth knowing; the run passes.
+    /// Notes, with which the run passes.
     pub(crate) notes: Vec<Violation>,
 }
 
@@ -44,7 +44,7 @@ impl Report {
         self.notes.push(Violation { path: path.to_owned(), line, rule, message });
     }
 
-    /// Puts all in order of place, without repetitions.
+    /// Sorts the findings by place and removes repetitions.
     pub(crate) fn sort(&mut self) {
         for findings in [&mut self.errors, &mut self.notes] {
             findings.sort();

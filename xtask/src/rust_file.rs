@@ -13,17 +13,17 @@ use syn::{Attribute, Meta, Token as token};
 pub(crate) struct RustFile<'a> {
     /// Path from the root of the repository.
     pub(crate) path: &'a str,
-    /// All of it.
+    /// The whole text.
     pub(crate) text: &'a str,
-    /// Its items; none if it cannot be parsed.
+    /// The items; empty if the file cannot be parsed.
     pub(crate) syntax: syn::File,
-    /// Its code in one row, that in macros too.
+    /// All tokens in order, including those in macros.
     pub(crate) tokens: Vec<SourceText<'a>>,
-    /// The lines of its comments, those of documentation too.
+    /// The lines of all comments, including documentation.
     pub(crate) comments: Vec<SourceText<'a>>,
-    /// Line and reason if it cannot be parsed.
+    /// Line and reason if the file cannot be parsed.
     pub(crate) broken: Option<(usize, String)>,
-    /// True if a crate has it as a module.
+    /// True if the file is a module of a crate.
     pub(crate) is_reached: bool,
     test_lines: Vec<RangeInclusive<usize>>,
 }
@@ -31,14 +31,14 @@ pub(crate) struct RustFile<'a> {
 /// A token (a group is its two brackets and what is between them), or one line of a comment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SourceText<'a> {
-    /// As it is written.
+    /// The text as it is written.
     pub(crate) text: &'a str,
-    /// Counted from 1.
+    /// The line, counted from 1.
     pub(crate) line: usize,
 }
 
 impl<'a> RustFile<'a> {
-    /// Takes `text` apart.
+    /// Parses `text`.
     pub(crate) fn new(path: &'a str, text: &'a str) -> Self {
         let (attrs, items) = (Vec::new(), Vec::new());
         let nothing = syn::File { shebang: None, frontmatter: None, attrs, items };
@@ -60,7 +60,7 @@ impl<'a> RustFile<'a> {
         RustFile { path, text, syntax, tokens, comments, broken, is_reached: false, test_lines }
     }
 
-    /// Says how a crate reaches the file: `is_test` if all of it is compiled for tests only.
+    /// Marks the file as part of a crate; with `is_test`, all of it is compiled for tests only.
     pub(crate) fn reached(&mut self, is_test: bool) {
         self.is_reached = true;
         if is_test {
@@ -68,17 +68,17 @@ impl<'a> RustFile<'a> {
         }
     }
 
-    /// True if that line is compiled for tests only.
+    /// Returns true if the line is compiled for tests only.
     pub(crate) fn is_test_line(&self, line: usize) -> bool {
         self.test_lines.iter().any(|range| range.contains(&line))
     }
 
-    /// How many lines are not test code.
+    /// Returns the number of lines that are not test code.
     pub(crate) fn production_lines(&self) -> usize {
         (1..=self.text.lines().count()).filter(|line| !self.is_test_line(*line)).count()
     }
 
-    /// The tokens that are not test code.
+    /// Returns the tokens that are not test code.
     pub(crate) fn production(&self) -> Vec<SourceText<'a>> {
         self.tokens.iter().filter(|token| !self.is_test_line(token.line)).copied().collect()
     }
@@ -104,7 +104,7 @@ fn flatten<'a>(text: &'a str, stream: TokenStream, out: &mut Vec<SourceText<'a>>
     }
 }
 
-/// The lines between the tokens that are not blank.
+/// Returns the lines between the tokens that are not blank.
 fn comments<'a>(text: &'a str, tokens: &[SourceText<'a>]) -> Vec<SourceText<'a>> {
     let (mut out, mut at, mut line) = (Vec::new(), 0, 1);
     let end = SourceText { text: &text[text.len()..], line: 0 };
@@ -121,15 +121,15 @@ fn comments<'a>(text: &'a str, tokens: &[SourceText<'a>]) -> Vec<SourceText<'a>>
     out
 }
 
-/// Finds the lines of whatever an attribute limits to tests.
+/// A visitor that finds the lines of all code that an attribute limits to tests.
 #[derive(Default)]
 struct TestCode<'ast> {
-    /// What is around the place that is looked at, the innermost last.
+    /// The nodes around the current place, the innermost last.
     around: Vec<&'ast dyn Spanned>,
     lines: Vec<RangeInclusive<usize>>,
 }
 
-/// What an attribute can stand before.
+/// A node that an attribute can stand before.
 macro_rules! nodes_with_attributes {
     ($($visit:ident: $node:ident,)*) => {
         $(fn $visit(&mut self, node: &'ast syn::$node) {
@@ -169,8 +169,8 @@ impl<'ast> Visit<'ast> for TestCode<'ast> {
     }
 }
 
-/// True if an attribute, or a condition in it, holds in test builds only: `test`, `cfg(test)`,
-/// `all(test, …)`, `any(test)`.
+/// Returns true if an attribute, or a condition in it, holds in test builds only: `test`,
+/// `cfg(test)`, `all(test, …)`, `any(test)`.
 fn requires_test(meta: &Meta, is_attribute: bool) -> bool {
     let Meta::List(list) = meta else { return meta.path().is_ident("test") };
     let conditions = list.parse_args_with(Punctuated::<Meta, token![,]>::parse_terminated);

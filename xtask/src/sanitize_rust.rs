@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
-/// What can be asked for by name.
+/// The sanitizers, by name.
 const SANITIZERS: [Sanitizer; 2] = [
     Sanitizer {
         name: "thread",
@@ -28,8 +28,8 @@ const SANITIZERS: [Sanitizer; 2] = [
     },
 ];
 
-/// What is tested unless the command line says otherwise. Simulated threads run one at a time, so
-/// that no race can be seen there.
+/// The default tests. The simulated ones are left out, because simulated threads run one at a time
+/// and show no race.
 const TESTS: [&str; 3] = ["--lib", "--test", "behaviour"];
 
 struct Sanitizer {
@@ -39,7 +39,7 @@ struct Sanitizer {
     options: (&'static str, &'static str),
 }
 
-/// Runs all sanitizers, or the one named first; what else is given goes to `cargo test`.
+/// Runs all sanitizers, or the one named first; the other arguments go to `cargo test`.
 pub(crate) fn run(root: &Path, arguments: &[&str]) -> ExitCode {
     let named = |sanitizer: &&Sanitizer| Some(&sanitizer.name) == arguments.first();
     let (chosen, rest) = match SANITIZERS.iter().find(named) {
@@ -52,7 +52,7 @@ pub(crate) fn run(root: &Path, arguments: &[&str]) -> ExitCode {
 }
 
 impl Sanitizer {
-    /// True if all tests pass and nothing is reported: a report makes its program fail.
+    /// Returns true if all tests pass; a report of the sanitizer makes its program fail.
     fn test(&self, root: &Path, tests: &[&str]) -> bool {
         println!("== {} sanitizer", self.name);
         let target = std::env::var_os("CARGO_TARGET_DIR");

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use crate::repo::Repo;
 use crate::rules;
 
-/// Prints what is untidy; fails if anything must be put right.
+/// Prints the findings and fails if there is an error among them.
 pub(crate) fn run(root: &Path) -> ExitCode {
     let repo = match Repo::load(root) {
         Ok(repo) => repo,

@@ -1,4 +1,4 @@
-//! What all tests of the command need: a directory of their own and the real program.
+//! The helpers of all tests of the command: a directory of their own and the real program.
 
 use std::fs;
 use std::io::Write;
@@ -19,7 +19,7 @@ impl Dir {
         Dir(path)
     }
 
-    /// Where it is.
+    /// The path.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }

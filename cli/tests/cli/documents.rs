@@ -1,5 +1,5 @@
-//! What the command writes about itself: completions for shells, and manual pages. And what the
-//! documents say about its output.
+//! Tests of the command's completions for shells and manual pages, and of what the documents say
+//! about its output.
 
 use crate::common::{Dir, ok, run};
 use serde_json::Value;
@@ -106,7 +106,7 @@ fn every_field_of_json_is_described() {
     }
 }
 
-/// What `check` prints of a store with a damaged table.
+/// Returns the output of `check` for a store with a damaged table.
 fn damaged_check(dir: &Dir) -> Vec<u8> {
     let files = fs::read_dir(dir.path().join("DB")).unwrap().map(|file| file.unwrap().path());
     let mut tables = files.filter(|file| file.extension().is_some_and(|it| it == "tbl"));

@@ -1,4 +1,4 @@
-//! Which job is next: flushes first, then files to unlink, compactions, and dead segments.
+//! Chooses the next job: flushes first, then files to unlink, compactions, and dead segments.
 
 use super::{Background, BackgroundState, Role};
 use crate::compaction::picker::{Pick, pick};

@@ -1,7 +1,7 @@
 //! The GC thread: when it works, when it rests, and the flushes that it requests.
 
 use super::choice::Claimed;
-use super::{Background, BackgroundState, LOOK_AGAIN, Role};
+use super::{Background, BackgroundState, RECHECK_INTERVAL, Role};
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// Interval at which value GC looks for work while there are commits, or while space is low.
-const LOOK_AT_SPACE: Duration = Duration::from_millis(100);
+const SPACE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The database is idle after this time without a commit.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
@@ -69,7 +69,8 @@ impl Background {
         let state = self.state.lock();
         if !state.closing {
             let low = self.committer.stall_controller().reserve.is_low();
-            let time = if low || mode == Mode::Busy { LOOK_AT_SPACE } else { LOOK_AGAIN };
+            let time =
+                if low || mode == Mode::Busy { SPACE_CHECK_INTERVAL } else { RECHECK_INTERVAL };
             drop(self.changed.wait_timeout(state, time));
         }
     }
@@ -99,7 +100,7 @@ impl Background {
     fn make_room(&self) -> Result<()> {
         self.drop_dead()?;
         self.purge()?;
-        self.committer.look_at_disk_now();
+        self.committer.check_disk_now();
         Ok(())
     }
 

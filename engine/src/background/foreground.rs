@@ -1,7 +1,7 @@
 //! Jobs on users' threads: compactions and collections that a program asked for.
 
 use super::choice::{BackgroundWork, Claimed};
-use super::{Background, BackgroundState, LOOK_AGAIN};
+use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::Result;
 use crate::compaction::picker::Pick;
 use crate::env::sync::MutexGuard;
@@ -41,7 +41,7 @@ impl Background {
             if let Some(claim) = claim {
                 break Claimed { keyspace: keyspace.clone(), levels, pick, claim, reorganize };
             }
-            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+            state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
         };
         let running = self.begin_foreground(state);
         let work = BackgroundWork::Compact(claimed);

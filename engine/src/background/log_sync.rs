@@ -1,6 +1,6 @@
 //! The thread that syncs the log for [`Durability::SyncEvery`](crate::Durability::SyncEvery).
 
-use super::{Background, LOOK_AGAIN};
+use super::{Background, RECHECK_INTERVAL};
 use std::time::Duration;
 
 impl Background {
@@ -28,7 +28,7 @@ impl Background {
                 state = self.state.lock();
                 continue;
             }
-            state = self.changed.wait_timeout(state, left.unwrap_or(LOOK_AGAIN)).0;
+            state = self.changed.wait_timeout(state, left.unwrap_or(RECHECK_INTERVAL)).0;
         }
     }
 }

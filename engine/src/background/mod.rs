@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Idle threads look for work at least this often, in case a wake-up is missed.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 struct BackgroundState {
@@ -179,7 +179,7 @@ impl Background {
                 if let Some(work) = self.find(role, &mut state) {
                     break work;
                 }
-                state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+                state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
             };
             state.jobs += 1;
             drop(state);

@@ -1,6 +1,6 @@
 //! Waits for the background: until a condition holds, or until no work is due.
 
-use super::{Background, BackgroundState, LOOK_AGAIN};
+use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::{Error, Result};
 use crate::compaction::picker::{CompactionCursors, pick};
 use crate::gc::dead;
@@ -25,7 +25,7 @@ impl Background {
                 return Err(error.clone());
             }
             self.changed.notify_all();
-            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+            state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
         }
     }
 
@@ -41,7 +41,7 @@ impl Background {
                 return Err(error.clone());
             }
             self.changed.notify_all();
-            state = self.changed.wait_timeout(state, LOOK_AGAIN).0;
+            state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
         }
     }
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// How far a write has come when it is acknowledged, and thus what it survives.
+/// The level of durability that a write has reached when it is acknowledged.
 ///
 /// ```
 /// use cleavedb::{Durability, Options};
@@ -281,13 +281,13 @@ impl Committer {
         }
         // From here on nothing fails: the frames are in the log, as durable as asked.
         log.next_seqno += count as u64;
-        self.show(log, frames, &pointers, first_seqno, start);
+        self.publish(log, frames, &pointers, first_seqno, start);
         Ok(log.next_seqno - 1)
     }
 
     /// I9: after a write failed for lack of space, the GC thread checks when there is space again.
     fn failed(&self, log: &mut Log, error: Error) -> Error {
-        if error.kind() == ErrorKind::DiskFull && self.look_at_disk(log) {
+        if error.kind() == ErrorKind::DiskFull && self.check_disk(log) {
             (self.parts.wake)();
         }
         error
@@ -327,7 +327,7 @@ impl Committer {
     }
 
     /// Inserts the entries into the memtables, then makes all of them visible at once (I1).
-    fn show(
+    fn publish(
         &self,
         log: &mut Log,
         frames: &[CommitFrame<'_>],
@@ -389,8 +389,8 @@ impl Committer {
             }
         }
         let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
-        if log_bytes >= log.next_disk_look {
-            wake |= self.look_at_disk(log);
+        if log_bytes >= log.next_disk_check {
+            wake |= self.check_disk(log);
         }
         if log_bytes >= log.next_look {
             log.next_look = log_bytes + parts.flush_after_log_bytes / 16 + 1;
@@ -410,14 +410,14 @@ impl Committer {
     /// Checks the free space of the disk and whether puts have to leave the rest to others (I9). If
     /// so, memtables are sealed for a flush, which needs less space the earlier it is done. Returns
     /// true if there is work for the background.
-    fn look_at_disk(&self, log: &mut Log) -> bool {
+    fn check_disk(&self, log: &mut Log) -> bool {
         let parts = &self.parts;
         let keyspaces = parts.runtime.set.keyspaces();
         let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
-        let Some(found) = parts.log.look_at_disk(&keyspaces) else {
+        let Some(found) = parts.log.check_disk(&keyspaces) else {
             return false;
         };
-        log.next_disk_look = log_bytes + found.next_look();
+        log.next_disk_check = log_bytes + found.next_check();
         let mut wake = parts.stall_controller.reserve.note(found);
         let is_flushing = keyspaces.iter().any(|keyspace| !keyspace.peek().immutables.is_empty());
         if parts.stall_controller.reserve.is_low()
@@ -430,8 +430,8 @@ impl Committer {
     }
 
     /// Checks the disk out of turn, because space was freed or a write has failed.
-    pub fn look_at_disk_now(&self) {
-        if self.look_at_disk(&mut self.log.lock()) {
+    pub fn check_disk_now(&self) {
+        if self.check_disk(&mut self.log.lock()) {
             (self.parts.wake)();
         }
     }

@@ -51,7 +51,7 @@ pub struct Log {
     /// Bytes of log written at which memtables are checked next for holding the head back.
     pub next_look: u64,
     /// Bytes of log written at which the free space of the disk is checked next.
-    pub next_disk_look: u64,
+    pub next_disk_check: u64,
     /// The active segment is sealed once it has this many bytes.
     pub segment_limit: u64,
     /// The next segment is prepared once the active one has this many bytes; `None` once it was
@@ -71,7 +71,7 @@ impl Log {
             next_seqno: last_seqno + 1,
             previous,
             next_look: 0,
-            next_disk_look: 0,
+            next_disk_check: 0,
             segment_limit: 0,
             next_spare: None,
             closed: false,
@@ -291,7 +291,7 @@ impl LogShared {
 
     /// Checks the free space of the disk. Returns `None` if it cannot be determined; then a full
     /// disk shows only when a write fails.
-    pub fn look_at_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<DiskSpace> {
+    pub fn check_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<DiskSpace> {
         let free = self.runtime.env.fs.free_space(&self.runtime.set.tables().dir).ok()?;
         let base = base_bytes(self.store_bytes(), self.settings.segment_bytes);
         let mut found = DiskSpace { free, base, unflushed: 0, unmerged: 0 };
@@ -332,7 +332,7 @@ impl LogShared {
         log.active = Some(spare.handle.clone());
         (log.segment_limit, log.next_spare) = (limit, Some(limit / 2));
         self.is_spare_wanted.store(false, Ordering::Relaxed);
-        log.next_disk_look = 0;
+        log.next_disk_check = 0;
         self.runtime.counters.log_rotations.add(1);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Who leads a group commit, and which of the waiting writers a leader commits together.
+//! Chooses the leader of a group commit, and the waiting writers that it commits together.
 //!
 //! At any time at most one writer leads. Whoever takes the lead passes it on when its group is
 //! done: to the writer that has waited longest, or to nobody if none waits.

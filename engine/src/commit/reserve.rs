@@ -39,9 +39,9 @@ const RESUME_PART: u64 = 4;
 /// Memtables are flushed early and L0 is merged once they have the base divided by this.
 const NOTABLE_PART: u64 = 4;
 /// The disk is checked after at most this many bytes of log.
-const LOOK_AT_LATEST: u64 = 16 << 20;
+const MAX_CHECK_BYTES: u64 = 16 << 20;
 /// The disk is checked after at least this many bytes of log: the base divided by this.
-const LOOK_PART: u64 = 16;
+const CHECK_PART: u64 = 16;
 
 /// Returns the base of the reserve for a store of `store` bytes.
 pub fn base_bytes(store: u64, segment_bytes: u64) -> u64 {
@@ -84,9 +84,9 @@ impl DiskSpace {
     }
 
     /// Returns after how many bytes of log the disk should be checked again.
-    pub fn next_look(&self) -> u64 {
-        let least = (self.base / LOOK_PART).max(1);
-        (self.free.saturating_sub(self.reserve()) / 2).clamp(least, LOOK_AT_LATEST.max(least))
+    pub fn next_check(&self) -> u64 {
+        let least = (self.base / CHECK_PART).max(1);
+        (self.free.saturating_sub(self.reserve()) / 2).clamp(least, MAX_CHECK_BYTES.max(least))
     }
 }
 
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn looks_are_the_closer_the_less_is_free() {
-        let looks = [1 << 20, 60, 40, 33, 0].map(|free| found(free, 0).next_look() / MIB);
+        let looks = [1 << 20, 60, 40, 33, 0].map(|free| found(free, 0).next_check() / MIB);
         assert_eq!(looks, [16, 14, 4, 2, 2]);
     }
 }

@@ -89,7 +89,7 @@ fn tables_to_fold(
     tables.to_vec()
 }
 
-/// Why a fold is worth it.
+/// The reason why a fold is worth it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum FoldReason {
     /// Many short sessions left small segments.
@@ -125,7 +125,7 @@ pub fn due(
 /// Less than this is not worth a fold for what is dead in it.
 const LEAST_DEAD_BYTES: u64 = 1 << 20;
 
-/// What a fold would touch, as far as that is known without a look at entries.
+/// The extent of a fold, as far as it is known without reading entries.
 #[derive(Debug, Clone, Copy, Default)]
 struct Leftover {
     /// Bytes of the log that replay needs, as they are in no table.

@@ -38,7 +38,7 @@ pub struct CompactionReport {
 }
 
 /// The number of entries between two checks whether the database is closing.
-const LOOK_UP_EVERY: u32 = 4096;
+const CLOSING_CHECK_ENTRIES: u32 = 4096;
 
 /// Copies the entries that must be kept from `input` to `output`.
 pub fn copy<B: FnMut(&[u8]) -> bool>(
@@ -48,7 +48,7 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     redirect: &mut Redirect,
     output: &mut TableOutput<'_>,
 ) -> JobResult {
-    let mut until_look_up = LOOK_UP_EVERY;
+    let mut until_check = CLOSING_CHECK_ENTRIES;
     input.seek_to_first()?;
     while input.valid() {
         if retain.keep(input.user_key(), input.trailer())? {
@@ -58,10 +58,10 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
             }
         }
         input.next()?;
-        until_look_up -= 1;
-        if until_look_up == 0 {
+        until_check -= 1;
+        if until_check == 0 {
             runtime.check_closing()?;
-            until_look_up = LOOK_UP_EVERY;
+            until_check = CLOSING_CHECK_ENTRIES;
         }
     }
     Ok(())

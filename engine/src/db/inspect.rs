@@ -19,7 +19,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// Keys and values are cut to this many bytes.
-const SHOWN_BYTES: usize = 64;
+const MAX_PRINTED_BYTES: usize = 64;
 /// Texts of settings are cut to this many bytes.
 const MAX_TEXT_BYTES: usize = 64 << 10;
 
@@ -249,7 +249,7 @@ fn inspect_relocation(env: &Env, header: &Header, path: &Path, out: &mut dyn Wri
 
 /// Returns bytes as text, escaped and shortened.
 fn shown(bytes: &[u8]) -> String {
-    let part = &bytes[..bytes.len().min(SHOWN_BYTES)];
+    let part = &bytes[..bytes.len().min(MAX_PRINTED_BYTES)];
     let rest = if part.len() < bytes.len() { "…" } else { "" };
     format!("\"{}\"{rest}", part.escape_ascii())
 }

@@ -109,7 +109,7 @@ impl Keyspace {
             Lookup::Nothing => return Ok(None),
             Lookup::Inline(value) => read(&value),
             Lookup::Pointer(pointer, seqno) => {
-                self.core.fetcher.show(&view, pointer, key, seqno, read)?
+                self.core.fetcher.read_pinned(&view, pointer, key, seqno, read)?
             }
         };
         self.core.end_get(self.state.id, begun);

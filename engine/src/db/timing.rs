@@ -76,12 +76,12 @@ impl Core {
     #[inline]
     fn note_if_slow(&self, operation: OperationKind, keyspace: KeyspaceId, took: Duration) {
         if self.options.slow_operation.is_some_and(|limit| took >= limit) {
-            self.tell_of_slow(operation, keyspace, took);
+            self.report_slow(operation, keyspace, took);
         }
     }
 
     #[cold]
-    fn tell_of_slow(&self, operation: OperationKind, keyspace: KeyspaceId, took: Duration) {
+    fn report_slow(&self, operation: OperationKind, keyspace: KeyspaceId, took: Duration) {
         let state = self.states().into_iter().find(|state| state.id == keyspace);
         let keyspace = state.map_or_else(String::new, |state| state.name.clone());
         self.health.events.emit(Event::SlowOperation { operation, keyspace, took });

@@ -107,7 +107,7 @@ struct ReadSlots {
 }
 
 /// Number of cache misses in a row after which the rest of a batch is not tried in the cache.
-const CACHE_PATIENCE: usize = 2;
+const MAX_CACHE_MISSES: usize = 2;
 
 impl ReadBatch {
     /// Creates a batch and returns it with the number of requests that workers have to read. Bytes
@@ -115,7 +115,7 @@ impl ReadBatch {
     pub(super) fn new(requests: Vec<ReadRequest>) -> (Arc<ReadBatch>, usize) {
         let (mut misses, mut waiting) = (0, 0);
         let mut slot = |request: ReadRequest| {
-            let cached = if misses < CACHE_PATIENCE { request.read_cached() } else { None };
+            let cached = if misses < MAX_CACHE_MISSES { request.read_cached() } else { None };
             match cached {
                 Some(bytes) => {
                     misses = 0;

@@ -99,7 +99,7 @@ impl OsLock {
         let (held, holder) = (held(), &hold.text(holder));
         let mut locks = held.locks();
         for _ in 0..TRIES {
-            if let Some(identity) = who_is_at(path)?
+            if let Some(identity) = identity_at(path)?
                 && let Some(taken) = locks.get_mut(&identity)
             {
                 let file = Some(taken.join(hold, holder)?);
@@ -109,7 +109,7 @@ impl OsLock {
             let file = Arc::new(lock_file(path, hold, holder)?);
             let identity = identity(&file.metadata()?);
             // A former holder may have removed the file, so that the path now leads to another one.
-            if who_is_at(path)? == Some(identity)
+            if identity_at(path)? == Some(identity)
                 && let Entry::Vacant(free) = locks.entry(identity)
             {
                 let holder = holder.to_owned();
@@ -250,7 +250,7 @@ fn printable(text: &str) -> String {
 
 /// Returns the identity of the file at `path`, if there is one. A link is not followed, as it is
 /// refused later.
-fn who_is_at(path: &Path) -> io::Result<Option<FileIdentity>> {
+fn identity_at(path: &Path) -> io::Result<Option<FileIdentity>> {
     match fs::symlink_metadata(path) {
         Ok(found) => Ok(Some(identity(&found))),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),

@@ -2,8 +2,8 @@
 //! them blocks it.
 //!
 //! The thread owns the ring, and with it each buffer that the kernel writes to, from submission to
-//! completion. It sleeps in the kernel until a read is complete or its bell (an eventfd that the
-//! ring polls) is rung. A flag under the inbox's lock says whether ringing is needed, so no batch
+//! completion. It sleeps in the kernel until a read is complete or its wake event (an eventfd that
+//! the ring polls) is set. A flag under the inbox's lock says whether that is needed, so no batch
 //! is ever left behind. Lock order: inbox, then batch.
 //!
 //! Many environments forbid io_uring (containers since 2023). [`RingReader::new`] then fails, and
@@ -23,10 +23,10 @@ use std::thread::JoinHandle;
 /// The most reads in flight. Devices that serve more at once are rare, and each read takes a
 /// buffer.
 const IN_FLIGHT: usize = 64;
-/// Number of ring entries: room for all reads in flight and the poll of the bell.
+/// Number of ring entries: room for all reads in flight and the poll of the wake event.
 const RING_ENTRIES: u32 = 2 * IN_FLIGHT as u32;
-/// The mark of the bell's poll; completions of reads carry an index into `flights` instead.
-const BELL: u64 = u64::MAX;
+/// The mark of the wake event's poll; completions of reads carry an index into `flights` instead.
+const WAKE_MARK: u64 = u64::MAX;
 /// The length in bytes of the longest single read; the kernel accepts no longer one.
 const LONGEST_READ: usize = 1 << 30;
 
@@ -39,7 +39,7 @@ pub(super) struct RingReader {
 
 struct RingShared {
     inbox: Mutex<Inbox>,
-    bell: OwnedFd,
+    wake_event: OwnedFd,
 }
 
 #[derive(Default)]
@@ -60,8 +60,8 @@ impl RingReader {
         if !(probe.is_supported(opcode::Read::CODE) && probe.is_supported(opcode::PollAdd::CODE)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
-        let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Arc::new(RingShared { inbox: Mutex::default(), bell });
+        let wake_event = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+        let shared = Arc::new(RingShared { inbox: Mutex::default(), wake_event });
         let worker = Ring {
             ring,
             shared: Arc::clone(&shared),
@@ -96,7 +96,8 @@ impl BatchReader for RingReader {
 
 impl Drop for RingReader {
     fn drop(&mut self) {
-        // A child has not the thread, which may hold the lock for ever, and shares the bell.
+        // A child process lacks the thread, which may hold the lock for ever, and shares the wake
+        // event.
         if self.process.is_gone() {
             return;
         }
@@ -117,18 +118,18 @@ impl RingShared {
         self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Rings the bell if the thread sleeps.
+    /// Sets the wake event if the thread sleeps.
     fn wake(&self, mut inbox: MutexGuard<'_, Inbox>) {
         let rings = std::mem::take(&mut inbox.asleep);
         drop(inbox);
         if rings {
-            // The write fails only if the counter is full, and then the bell is already ringing.
+            // The write fails only if the counter is full, and then the wake event is already set.
             #[expect(
                 clippy::host_endian_bytes,
                 reason = "an eventfd takes the machine's own order"
             )]
             let one = 1_u64.to_ne_bytes();
-            let _ = rustix::io::write(&self.bell, &one);
+            let _ = rustix::io::write(&self.wake_event, &one);
         }
     }
 
@@ -173,7 +174,7 @@ struct Ring {
 
 impl Ring {
     fn work(mut self) {
-        self.watch_bell();
+        self.watch_wake_event();
         loop {
             let closed = self.begin_all().is_err();
             if closed && self.free.len() == IN_FLIGHT {
@@ -223,10 +224,10 @@ impl Ring {
         self.push(&read.build().user_data(place as u64));
     }
 
-    fn watch_bell(&mut self) {
-        let bell = types::Fd(self.shared.bell.as_raw_fd());
+    fn watch_wake_event(&mut self) {
+        let wake_event = types::Fd(self.shared.wake_event.as_raw_fd());
         let readable = u32::from(libc::POLLIN.unsigned_abs());
-        self.push(&opcode::PollAdd::new(bell, readable).build().user_data(BELL));
+        self.push(&opcode::PollAdd::new(wake_event, readable).build().user_data(WAKE_MARK));
     }
 
     #[expect(unsafe_code, reason = "the kernel writes to memory that the entry points at")]
@@ -235,19 +236,19 @@ impl Ring {
         // `self.flights`. That buffer is not touched, moved (it is on the heap, and nobody resizes
         // it) or freed until the read's completion was taken: a flight leaves the table in
         // `complete` only, and `Ring::drop` leaks the others. The file stays open as long, because
-        // the flight holds it; the bell stays open as long as `self.shared` exists.
+        // the flight holds it; the wake event stays open as long as `self.shared` exists.
         let pushed = unsafe { self.ring.submission().push(entry) };
-        assert!(pushed.is_ok(), "there is room for all flights and the bell");
+        assert!(pushed.is_ok(), "there is room for all flights and the wake event");
     }
 
     fn take_completions(&mut self) {
         let completions: Vec<(u64, i32)> =
             self.ring.completion().map(|entry| (entry.user_data(), entry.result())).collect();
         for (user_data, result) in completions {
-            if user_data == BELL {
+            if user_data == WAKE_MARK {
                 // This empties the counter; that it is empty already is no error.
-                let _ = rustix::io::read(&self.shared.bell, &mut [0_u8; 8]);
-                self.watch_bell();
+                let _ = rustix::io::read(&self.shared.wake_event, &mut [0_u8; 8]);
+                self.watch_wake_event();
             } else {
                 self.complete(user_data as usize, result);
             }

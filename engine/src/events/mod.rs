@@ -142,7 +142,7 @@ impl Events {
 
     /// Emits an event to `tracing` and to the listener.
     pub fn emit(&self, event: Event) {
-        trace::tell(&event);
+        trace::emit(&event);
         let Some(listener) = &self.listener else { return };
         if self.has_panicked.load(Ordering::Relaxed) {
             return;

@@ -4,7 +4,7 @@ use super::Event;
 use tracing::{debug, error, info, warn};
 
 /// Emits an event to the subscriber of `tracing`, if the program has one.
-pub(super) fn tell(event: &Event) {
+pub(super) fn emit(event: &Event) {
     match event {
         Event::Opened { path, replayed_records, replayed_bytes, torn_bytes, took } => info!(
             target: "cleavedb", path = %path.display(), replayed_records, replayed_bytes,
@@ -25,12 +25,12 @@ pub(super) fn tell(event: &Event) {
         Event::SlowOperation { operation, keyspace, took } => warn!(
             target: "cleavedb", operation = operation.name(), keyspace, ?took, "slow operation"
         ),
-        work => tell_of_work(work),
+        work => emit_work(work),
     }
 }
 
 /// Emits the events of flushes, compactions, value GC and write stalls.
-fn tell_of_work(event: &Event) {
+fn emit_work(event: &Event) {
     match event {
         Event::FlushBegun { keyspace } => debug!(target: "cleavedb", keyspace, "flush begun"),
         Event::FlushEnded { keyspace, bytes_written, took } => {

@@ -171,7 +171,7 @@ impl TreeCursor {
         if !self.valid() {
             return Ok(());
         }
-        if self.direction != direction || self.window.is_in_vain() {
+        if self.direction != direction || self.window.is_unused() {
             self.come_back()?;
             self.direction = direction;
         }

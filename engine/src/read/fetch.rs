@@ -62,7 +62,7 @@ impl Fetcher {
 
     /// Does as [`Fetcher::value`], but passes the value's bytes to `take` instead of returning an
     /// owned value.
-    pub fn show<R>(
+    pub fn read_pinned<R>(
         &self,
         view: &View,
         pointer: ValuePointer,
@@ -72,7 +72,7 @@ impl Fetcher {
     ) -> Result<R> {
         self.count(pointer);
         let (handle, pointer) = view.place(pointer)?;
-        handle.segment.show_value(pointer, view.keyspace, key, seqno, take)
+        handle.segment.read_value_pinned(pointer, view.keyspace, key, seqno, take)
     }
 
     fn count(&self, pointer: ValuePointer) {

@@ -13,7 +13,7 @@ const MAX_WINDOW: usize = 128;
 /// A window gets no more values once it has this many bytes; it has at least one value.
 pub const MAX_WINDOW_BYTES: u64 = 4 << 20;
 /// A cursor stops reading ahead when this many values in a row were not asked for.
-const PATIENCE: usize = 16;
+const MAX_UNUSED_VALUES: usize = 16;
 
 /// One entry read ahead.
 pub struct WindowEntry {
@@ -128,8 +128,8 @@ impl Window {
     }
 
     /// Returns true if the last values were fetched without being asked for.
-    pub fn is_in_vain(&self) -> bool {
-        self.unasked >= PATIENCE
+    pub fn is_unused(&self) -> bool {
+        self.unasked >= MAX_UNUSED_VALUES
     }
 
     /// Returns the value of the current entry; waits for it if it is still being fetched.
@@ -183,7 +183,7 @@ mod tests {
                     text += &format!("{what} {step}: {:?}\n", error.kind());
                     break;
                 }
-                if window.is_in_vain() {
+                if window.is_unused() {
                     text += &format!("{what} {step}: in vain\n");
                     break;
                 }

@@ -1,4 +1,4 @@
-//! What an opening does before there is an open database: it checks the place, creates what is
+//! The part of an opening before there is an open database: it checks the place, creates what is
 //! missing, and makes a version out of the manifest and memtables out of the log.
 //!
 //! ```text
@@ -67,11 +67,11 @@ pub struct RecoveryReport {
 pub struct Recovered {
     /// The set that holds the recovered version.
     pub set: Arc<VersionSet>,
-    /// Whether the database may write.
+    /// The write state of the database.
     pub health: Arc<Health>,
     /// The keyspaces by name, with what was replayed in their memtables.
     pub keyspaces: BTreeMap<String, Arc<KeyspaceState>>,
-    /// What replay found in the log.
+    /// The result of replaying the log.
     pub replay: ReplayReport,
     /// The report for the user.
     pub report: RecoveryReport,
@@ -89,13 +89,13 @@ pub struct Recovered {
 pub struct Recovery<'a> {
     /// The world outside.
     pub env: &'a Env,
-    /// What tables are opened with.
+    /// The context that tables are opened with.
     pub tables: Arc<TableContext>,
-    /// What CURRENT says.
+    /// The contents of CURRENT.
     pub current: Current,
     /// The comparators that the user gave.
     pub comparators: &'a Comparators,
-    /// Where events go.
+    /// The destinations of events.
     pub events: Arc<Events>,
     /// True if no edit will be made.
     pub read_only: bool,

@@ -10,7 +10,7 @@ use crate::version::manifest::read_current;
 use crate::version::owner;
 use std::path::{Path, PathBuf};
 
-/// What may be at a path that is opened, and what may be done there.
+/// The requirements on a path that is opened, and what may be done there.
 #[derive(Debug, Clone, Copy)]
 pub struct PlaceRules {
     /// True if a database is created where there is none.

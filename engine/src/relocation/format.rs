@@ -11,22 +11,24 @@
 //! minimal LEB128.
 //!
 //! ```text
-//! block        entries, back to back, in groups of 16, the last one of fewer; of each, as varints:
-//!                bytes from the end of the record before to this one, in the freed segment;
-//!                  for the first entry of a group from the start of the segment
-//!                index of the target, the segment that holds the record now
-//!                offset of the record there
-//!                length of the record, here as there
-//!              of each group, where it begins in the block (u16); how many groups (u16)
-//! directory    the freed segment (varint), entries (varint)
+//! block        entries, back to back, in groups of 16; the last group may have fewer.
+//!              An entry has four varints:
+//!                distance in bytes from the end of the previous record to this record in the
+//!                  freed segment; in the first entry of a group, from the start of the segment
+//!                index of the target, which is the segment that holds the record now
+//!                offset of the record in the target
+//!                length of the record, which is the same in both segments
+//!              start of each group in the block (u16 each), number of groups (u16)
+//! directory    id of the freed segment (varint), number of entries (varint)
 //!              fingerprint (u64): XXH3-64 over the checksums of all blocks, in order
-//!              count of targets (varint); of each: segment, entries, bytes of records (varints)
-//!              count of blocks (varint); of each: old offset of its first entry, less that of
-//!                the block before, and length of the block with its checksum (varints)
+//!              number of targets (varint); for each target, as varints: segment id, number of
+//!                entries, bytes of their records
+//!              number of blocks (varint); for each block, as varints: old offset of its first
+//!                entry minus that of the previous block, length of the block with its checksum
 //! footer
 //!   offset  bytes  what
 //!        0      8  offset of the directory
-//!        8      8  its length with its checksum
+//!        8      8  length of the directory with its checksum
 //!       16      8  checksum64 of the 16 bytes before, seeded like a block's
 //!       24      8  magic, "CLVRELOC"
 //! ```

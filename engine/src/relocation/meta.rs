@@ -1,9 +1,10 @@
 //! The description of a relocation in the manifest.
 //!
 //! ```text
-//! meta   relocation id, freed segment, bytes of the file, entries (varints), fingerprint (u64)
-//!        count of targets (varint), then by ascending id, per target: id, entries, bytes of
-//!        records (varints)
+//! meta   as varints: relocation id, id of the freed segment, bytes of the file, number of entries
+//!        fingerprint (u64)
+//!        number of targets (varint); for each target, by ascending id, as varints: segment id,
+//!          number of entries, bytes of their records
 //! ```
 //! Validity: a relocation has as many entries as its targets have together. A relocation without
 //! entries means that all of the segment was garbage. It has no file, and its id, bytes and

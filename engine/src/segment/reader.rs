@@ -124,7 +124,7 @@ impl Segment {
 
     /// Does as [`Segment::read_value`], but passes the value's bytes to `take` instead of returning
     /// an owned value.
-    pub fn show_value<R>(
+    pub fn read_value_pinned<R>(
         &self,
         pointer: ValuePointer,
         keyspace: KeyspaceId,

@@ -81,7 +81,7 @@ pub struct ScanEnd {
     /// The sequence number that follows the last record; `None` if no frame was read and none was
     /// expected, or if the segment is sorted.
     pub next_seqno: Option<SeqNo>,
-    /// Whether bytes are left over behind the last frame.
+    /// True if bytes are left over behind the last frame.
     pub tail: ScanTail,
 }
 

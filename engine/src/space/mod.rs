@@ -51,7 +51,7 @@ struct Walked {
 
 /// The parts of a database that the report is made from, and what value GC says.
 pub struct SpaceSources<'a> {
-    /// The world outside, whose file system is asked what every file takes.
+    /// The world outside, whose file system reports the size of every file.
     pub env: &'a Env,
     /// The directory of the database.
     pub dir: &'a Path,
@@ -69,7 +69,7 @@ pub struct SpaceSources<'a> {
     pub is_gc_paused: bool,
     /// Returns why value GC can't free a segment, or `None` if it can.
     pub fault_of: &'a dyn Fn(SegmentId) -> Option<SegmentFault>,
-    /// What value GC can't free, as sentences.
+    /// The space that value GC can't free, as sentences.
     pub gc_warnings: Vec<String>,
     /// True if the database was opened read-only.
     pub read_only: bool,

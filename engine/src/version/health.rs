@@ -1,6 +1,6 @@
-//! Whether the database may still write. A failed sync is final (I8): the state of the kernel's
-//! cache is unknown from then on, so the database turns read-only and reports the error. Only
-//! reopening, which reads what is really on disk, can make it writable again.
+//! The state that decides whether the database may still write. A failed sync is final (I8): the
+//! state of the kernel's cache is unknown from then on, so the database turns read-only and reports
+//! the error. Only reopening, which reads what is really on disk, can make it writable again.
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::env::sync::Mutex;
@@ -9,7 +9,7 @@ use crate::events::{Event, Events};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
 
-/// Whether the whole database may still write, and why not.
+/// The write state of a database: whether it may still write, and the reason if not.
 #[derive(Default)]
 pub struct Health {
     failed: OnceLock<Error>,

@@ -21,9 +21,9 @@ const PIECE_BYTES: usize = 256 << 10;
 /// The greatest length of a manifest in bytes. None is longer, because a manifest is rewritten once
 /// it is several times as large as its first record.
 const MAX_MANIFEST_BYTES: u64 = 8 << 30;
-/// The bytes that a search hashes in vain before it gives up. After a crash less than one record is
+/// The bytes that a search hashes before it gives up. After a crash less than one record is
 /// searched, which needs a small part of this.
-const PATIENCE_BYTES: u64 = 4 << 30;
+const MAX_SEARCH_BYTES: u64 = 4 << 30;
 
 /// A manifest that is open for reading.
 pub struct ManifestReader {
@@ -50,7 +50,7 @@ impl ManifestReader {
         file.read_exact_at(&mut head, 0).doing("read", path)?;
         let header = Header::decode(&head).map_err(|error| error.in_file(path))?;
         let (piece, path) = (Vec::new(), path.to_path_buf());
-        let patience = PATIENCE_BYTES;
+        let patience = MAX_SEARCH_BYTES;
         Ok(ManifestReader { file, path, header, len, piece, piece_at: 0, patience })
     }
 

@@ -17,7 +17,7 @@ use rustc_hash::FxHashMap;
 use std::vec::Drain;
 
 /// The number of look-ups between two calls of `go_on`.
-const LOOK_UP_EVERY: usize = 512;
+const LOOKUPS_PER_CALL: usize = 512;
 
 /// A batch of pointers and the places of their records.
 pub struct Placing<'a> {
@@ -119,7 +119,7 @@ impl<'a> Placing<'a> {
         let offsets = waiting.iter().map(|waiting| waiting.offset);
         relocation.find_ascending(offsets, |moved| {
             let (count, waiting) = asked.next().expect("one answer to each");
-            if count.is_multiple_of(LOOK_UP_EVERY) {
+            if count.is_multiple_of(LOOKUPS_PER_CALL) {
                 go_on()?;
             }
             let PendingPointer { offset, length, number, may_be_gone } = *waiting;

@@ -20,7 +20,7 @@ pub struct Runtime {
     pub env: Env,
     /// The set that holds the live version.
     pub set: Arc<VersionSet>,
-    /// Whether the database may still write.
+    /// The write state of the database.
     pub health: Arc<Health>,
     /// The visible sequence number and the live snapshots.
     pub snapshots: Arc<Snapshots>,

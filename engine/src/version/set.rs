@@ -33,7 +33,7 @@ pub struct VersionSetParts {
     pub env: Env,
     /// The context that handles need to open files.
     pub tables: Arc<TableContext>,
-    /// Whether the database may still write.
+    /// The write state of the database.
     pub health: Arc<Health>,
     /// The recovered version.
     pub version: Version,
@@ -274,7 +274,7 @@ impl VersionSet {
         let version = Arc::new(version);
         self.alive.note(version.number, &version.mark);
         self.current.store(version.clone());
-        self.show(&version, flushed);
+        self.publish(&version, flushed);
         // I5: the edit is durable; each file is unlinked after its last reader is gone.
         removed.mark_obsolete();
         if matches!(&*manifest, Manifest::Begun(writer) if writer.is_outgrown()) {
@@ -320,7 +320,8 @@ impl VersionSet {
         Err(self.health.fail(error))
     }
 
-    fn show(&self, version: &Arc<Version>, flushed: Option<Flushed>) {
+    /// Makes a new version visible to the readers of each keyspace.
+    fn publish(&self, version: &Arc<Version>, flushed: Option<Flushed>) {
         let (id, memtables) = flushed.unwrap_or_default();
         for keyspace in self.keyspaces.lock().values() {
             let gone = if keyspace.id == id { memtables.as_slice() } else { &[] };

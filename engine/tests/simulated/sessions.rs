@@ -1,4 +1,5 @@
-//! What sessions that delete much leave on the disk: at their end, and for one that only reads.
+//! Tests of what sessions that delete much leave on the disk, at their end and for a session that
+//! only reads.
 
 use crate::client::DIR;
 use crate::script::value;
@@ -11,7 +12,8 @@ const SEED: u64 = 41;
 /// A run that takes more steps hangs.
 const STEPS: u64 = 4_000_000;
 const MIB: u64 = 1 << 20;
-/// What an empty store may take: its manifest, and less of the log than is worth a flush.
+/// The most bytes that an empty store may take: its manifest, and less of the log than is worth a
+/// flush.
 const LEAST_BYTES: u64 = 2 * MIB;
 const KEYS: usize = 4096;
 /// All values together are 16 MiB, of which no memtable is full.
@@ -70,7 +72,7 @@ fn only_read(env: &Env, db: &Db) {
     }
 }
 
-/// What all files take for a process that changes none of them.
+/// Returns the bytes of all files for a process that changes none of them.
 fn left(env: &Env) -> u64 {
     let db = open(env, true);
     let allocated = db.space().unwrap().allocated;

@@ -8,13 +8,13 @@ use crate::rust_file::RustFile;
 
 const RULE: &str = "doors";
 
-/// What one part of the engine alone may name.
+/// Names that only one part of the engine may use.
 struct Door {
-    /// Paths; what lies below them is meant too.
+    /// The paths; those below them are included.
     names: &'static [&'static str],
-    /// Where they are free.
+    /// The folder that may use them.
     owner: &'static str,
-    /// What everybody else uses.
+    /// The replacement for all others.
     instead: &'static str,
 }
 
@@ -77,8 +77,8 @@ pub(crate) fn check(_: &Repo, files: &[RustFile<'_>], report: &mut Report) {
     }
 }
 
-/// True if the path names `name` or something below it, or imports so much that `name` comes
-/// with it: `use std::time;` makes `time::Instant` possible.
+/// Returns true if the path names `name` or something below it, or imports a parent of it:
+/// `use std::time;` makes `time::Instant` possible.
 fn opens(path: &NamedPath, name: &str) -> bool {
     let wanted: Vec<&str> = name.split("::").collect();
     let given = &path.segments;

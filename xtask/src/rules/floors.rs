@@ -35,7 +35,7 @@ const FLOORS: [(&str, u8); 20] = [
     ("fuzzing", 10),
 ];
 
-/// Who may know a room of its own floor.
+/// Exceptions: rooms that may import from a room of their own floor.
 const NEIGHBOURS: [(&str, &str); 3] = [("stats", "base"), ("events", "base"), ("events", "stats")];
 
 pub(crate) fn check(_: &Repo, files: &[RustFile<'_>], report: &mut Report) {
@@ -65,7 +65,8 @@ fn floor_of(room: &str) -> Option<u8> {
     FLOORS.iter().find(|(name, _)| *name == room).map(|(_, floor)| *floor)
 }
 
-/// What is wrong with `room` importing from `target`; `None` as the target is the crate's root.
+/// Returns the problem of `room` importing from `target`, if any; the target `None` is the crate's
+/// root.
 fn judge(room: &str, floor: u8, target: Option<&str>) -> Option<String> {
     let Some((target, above)) = target.and_then(|target| Some((target, floor_of(target)?))) else {
         let what = target.unwrap_or("everything");
@@ -88,7 +89,7 @@ fn judge(room: &str, floor: u8, target: Option<&str>) -> Option<String> {
     ))
 }
 
-/// `read/get.rs` → `["read", "get"]`; `lib.rs` → `[]`.
+/// Returns the module path of a file: `read/get.rs` → `["read", "get"]`; `lib.rs` → `[]`.
 fn module_path(local: &str) -> Vec<String> {
     let mut parts: Vec<String> =
         local.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
@@ -98,7 +99,7 @@ fn module_path(local: &str) -> Vec<String> {
     parts
 }
 
-/// The path from the crate's root, if it stays inside the crate.
+/// Returns the path from the crate's root, or `None` if it leads out of the crate.
 fn resolve(module: &[String], path: &NamedPath) -> Option<Vec<String>> {
     let mut segments = path.segments.iter().peekable();
     let first = segments.next()?;
@@ -123,7 +124,8 @@ fn resolve(module: &[String], path: &NamedPath) -> Option<Vec<String>> {
     Some(at)
 }
 
-/// Macros with `#[macro_export]` are named at the root wherever they are: name → their room.
+/// Returns the room of each macro with `#[macro_export]`, which is named at the root wherever it
+/// is.
 fn exported_macros(files: &[RustFile<'_>]) -> BTreeMap<String, String> {
     let mut out = BTreeMap::new();
     for file in files {

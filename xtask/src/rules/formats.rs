@@ -25,7 +25,7 @@ pub(crate) fn check(repo: &Repo, files: &[RustFile<'_>], report: &mut Report) {
     }
 }
 
-/// The variants of `enum FileKind` and their lines.
+/// Returns the variants of `enum FileKind` and their lines.
 fn variants(syntax: &syn::File) -> Vec<(String, usize)> {
     let variants = syntax.items.iter().filter_map(|item| match item {
         syn::Item::Enum(found) if found.ident == "FileKind" => Some(&found.variants),

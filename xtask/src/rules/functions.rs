@@ -1,5 +1,5 @@
-//! How long a function may be: a ratchet. Those that are longer are listed by name and length;
-//! the list may only shrink, and nothing on it may grow.
+//! Limits the length of functions by a ratchet: longer ones are listed by name and length; the list
+//! may only shrink, and no function on it may grow.
 
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn listed(repo: &Repo, report: &mut Report) -> BTreeMap<(String, String), Listed
     out
 }
 
-/// Name, first line and length of each function with a body.
+/// Returns name, first line and length of each function with a body.
 #[derive(Default)]
 struct Functions(Vec<(String, usize, usize)>);
 

@@ -1,4 +1,4 @@
-//! Every Rust file begins by saying what it is for.
+//! Every Rust file begins with a comment on its purpose.
 
 use crate::repo::Repo;
 use crate::report::Report;

@@ -4,7 +4,7 @@ use crate::repo::Repo;
 use crate::report::Report;
 use crate::rust_file::RustFile;
 
-/// Written in two halves, so that this file passes its own rule.
+/// The word is written in two halves, so that this file passes its own rule.
 const PLACES: [&str; 4] = [
     concat!("/wo", "rk/"),
     concat!("/ro", "ot/"),
@@ -23,7 +23,7 @@ pub(crate) fn check(repo: &Repo, _: &[RustFile<'_>], report: &mut Report) {
     }
 }
 
-/// True if `place` begins a path in `line`: `a/place/` and `$X/place/` are other paths.
+/// Returns true if `place` begins a path in `line`: `a/place/` and `$X/place/` are other paths.
 fn names(line: &str, place: &str) -> bool {
     let continues = |c: char| c.is_alphanumeric() || "_-.)}>]*~".contains(c);
     line.match_indices(place).any(|(at, _)| !line[..at].ends_with(continues))

@@ -1,4 +1,4 @@
-//! Every dependency says why it is there: behind it or in the line above.
+//! Every dependency has its reason in a comment, behind it or in the line above.
 
 use crate::repo::Repo;
 use crate::report::Report;
@@ -48,7 +48,7 @@ fn complain(wrong: bool, path: &str, at: usize, name: &str, report: &mut Report)
     }
 }
 
-/// The line without its comment, and the comment; a `#` in quotes begins none.
+/// Splits a line into code and comment; a `#` in quotes begins no comment.
 fn split_comment(line: &str) -> (&str, Option<&str>) {
     let mut quoted = false;
     for (at, c) in line.char_indices() {

@@ -25,7 +25,7 @@ pub(crate) fn check(repo: &Repo, _: &[RustFile<'_>], report: &mut Report) {
     }
 }
 
-/// The numbered lines outside of code fences, with code spans blanked.
+/// Returns the numbered lines outside of code fences, with code spans blanked.
 fn prose(text: &str) -> Vec<(usize, &str)> {
     let mut fence = None;
     let mut out = Vec::new();
@@ -41,7 +41,7 @@ fn prose(text: &str) -> Vec<(usize, &str)> {
     out
 }
 
-/// The targets of `[text](target)` and `[name]: target`.
+/// Returns the targets of `[text](target)` and `[name]: target`.
 fn links(line: &str) -> Vec<&str> {
     let mut out = Vec::new();
     let mut rest = line;

@@ -22,7 +22,7 @@ use crate::repo::Repo;
 use crate::report::Report;
 use crate::rust_file::RustFile;
 
-/// A rule: its name is the prefix of what it reports.
+/// A rule; its name is the prefix of its findings.
 type Rule = fn(&Repo, &[RustFile<'_>], &mut Report);
 
 const RULES: [Rule; 17] = [
@@ -45,7 +45,7 @@ const RULES: [Rule; 17] = [
     dead_files::check,
 ];
 
-/// Applies all of them.
+/// Applies all rules.
 pub(crate) fn check_all(repo: &Repo) -> Report {
     let files = repo.rust_files();
     let mut report = Report::default();
@@ -61,7 +61,7 @@ pub(crate) fn check_all(repo: &Repo) -> Report {
     report
 }
 
-/// Runs one rule over a small repository; what it found, as lines.
+/// Runs one rule over a small repository and returns its findings as lines.
 #[cfg(test)]
 fn errors_of(rule: Rule, files: &[(&str, &str)]) -> Vec<String> {
     let repo = Repo::of(files);

@@ -20,7 +20,7 @@ pub(crate) fn check(_: &Repo, files: &[RustFile<'_>], report: &mut Report) {
     }
 }
 
-/// True for `… now() - …` and `… - a.b.now()`.
+/// Returns true for `… now() - …` and `… - a.b.now()`.
 fn is_subtracted(words: &[&str], at: usize) -> bool {
     let behind = words.get(at + 3..at + 5).unwrap_or_default();
     let is_path = |word: &&&str| {

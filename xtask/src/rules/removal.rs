@@ -1,4 +1,4 @@
-//! Who may take a file's name away (I5): one place in the engine, and the rooms listed here.
+//! Only one place in the engine, and the rooms listed here, may unlink files (I5).
 
 use crate::repo::Repo;
 use crate::report::Report;
@@ -6,7 +6,7 @@ use crate::rust_file::RustFile;
 
 const RULE: &str = "removal";
 
-/// Where files are removed, and why there.
+/// The places that remove files, and the reason of each.
 const ALLOWED: [(&str, &str); 8] = [
     ("engine/src/version/set.rs", "frees what no reader can reach any more"),
     ("engine/src/version/manifest.rs", "takes back a manifest that nothing names yet"),

@@ -1,4 +1,4 @@
-//! How long a file may be, test code left out.
+//! Limits the length of files; test code does not count.
 
 use crate::repo::Repo;
 use crate::report::Report;

@@ -1,5 +1,5 @@
-//! Each type has a name of its own, so that a search for the name finds one thing. Types of tests
-//! and those that macros make are not looked at.
+//! Each type has a name of its own, so that a search for the name finds one thing. The rule
+//! does not apply to types of tests and of macros.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::rust_file::RustFile;
 
 const RULE: &str = "type names";
 
-/// Where types of one name would be taken for each other.
+/// The crates within which the names of types must differ.
 const SOURCES: [&str; 4] = ["engine/src/", "bindings/c/src/", "cli/src/", "xtask/src/"];
 
 /// Names that stand for one thing in several builds, and why.

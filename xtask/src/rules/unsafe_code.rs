@@ -1,4 +1,4 @@
-//! Where `unsafe` may stand: at the border to the operating system and to other languages.
+//! `unsafe` is allowed only at the border to the operating system and to other languages.
 
 use crate::repo::Repo;
 use crate::report::Report;

@@ -4,10 +4,10 @@ use crate::repo::Repo;
 use crate::report::Report;
 use crate::rust_file::RustFile;
 
-/// Written in two halves, so that this file passes its own rule.
+/// The words are written in two halves, so that this file passes its own rule.
 const NOTES: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
 const MACROS: [&str; 3] = ["todo", "unimplemented", "dbg"];
-/// Text that people write; Rust is read by its comments.
+/// The extensions of text files; of Rust files only the comments are checked.
 const EXTENSIONS: [&str; 8] = ["md", "toml", "sh", "py", "c", "h", "java", "yml"];
 
 pub(crate) fn check(repo: &Repo, files: &[RustFile<'_>], report: &mut Report) {

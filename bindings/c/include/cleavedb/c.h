@@ -1,6 +1,6 @@
-/* What CleaveDB can do beyond LevelDB's C interface, in the same style: see leveldb/c.h for the
- * conventions. The functions of both work on the same databases, iterators, snapshots, batches and
- * options.
+/* The functions of CleaveDB beyond LevelDB's C interface, in the same style: see leveldb/c.h for
+ * the conventions. The functions of both work on the same databases, iterators, snapshots, batches
+ * and options.
  */
 #ifndef CLEAVEDB_C_H_
 #define CLEAVEDB_C_H_
@@ -13,7 +13,7 @@ extern "C" {
 
 /* major * 1000000 + minor * 1000 + patch of this library. */
 LEVELDB_EXPORT int cleavedb_version_number(void);
-/* How many handles of any type are open in this process: leaks show here. */
+/* The number of handles of any type that are open in this process: leaks show here. */
 LEVELDB_EXPORT size_t cleavedb_open_handles(void);
 
 /* Keyspaces: named ordered maps inside a database. The functions of LevelDB work on the one called
@@ -73,11 +73,11 @@ LEVELDB_EXPORT void cleavedb_options_set_durability(leveldb_options_t*, int dura
 LEVELDB_EXPORT void cleavedb_writeoptions_set_durability(leveldb_writeoptions_t*, int durability,
                                                          uint64_t interval_ms);
 
-/* Whether large values are kept apart from keys, and from which size on (1024 bytes). */
+/* Sets whether large values are separated from keys, and from which size on (1024 bytes). */
 enum { cleavedb_separation_off = 0, cleavedb_separation_at_write = 1 };
 LEVELDB_EXPORT void cleavedb_options_set_separation(leveldb_options_t*, int mode);
 LEVELDB_EXPORT void cleavedb_options_set_separation_threshold(leveldb_options_t*, size_t bytes);
-/* How single separated values are compressed. zstd is not part of every build. */
+/* The codec of separated values, each compressed alone. zstd is not part of every build. */
 enum { cleavedb_codec_none = 0, cleavedb_codec_lz4 = 1, cleavedb_codec_zstd = 2 };
 LEVELDB_EXPORT void cleavedb_options_set_value_compression(leveldb_options_t*, int codec);
 /* Changes nothing on disk; writes are refused. */

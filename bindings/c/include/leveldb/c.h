@@ -80,7 +80,7 @@ LEVELDB_EXPORT void leveldb_release_snapshot(leveldb_t* db, const leveldb_snapsh
 /* "leveldb.stats", "leveldb.sstables", "leveldb.num-files-at-level<N>" or
  * "leveldb.approximate-memory-usage": a text for leveldb_free; NULL for other names. */
 LEVELDB_EXPORT char* leveldb_property_value(leveldb_t* db, const char* propname);
-/* How many bytes of files each range [start, limit) takes, roughly. */
+/* Estimates the bytes of files that each range [start, limit) takes. */
 LEVELDB_EXPORT void leveldb_approximate_sizes(leveldb_t* db, int num_ranges,
                                               const char* const* range_start_key,
                                               const size_t* range_start_key_len,

@@ -1,4 +1,4 @@
-//! What the headers declare is exported, and what is exported is declared.
+//! Checks that the headers declare exactly the exported symbols.
 
 use crate::support::{include_dir, library, run};
 use std::collections::BTreeSet;

@@ -46,7 +46,7 @@ fn source_dir() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// Where our headers are.
+/// The folder of our headers.
 pub fn include_dir() -> PathBuf {
     source_dir().join("include")
 }

@@ -44,7 +44,7 @@ static leveldb_t* open(const char* path, leveldb_options_t* options) {
   return db;
 }
 
-// What is right or wrong then is nobody's to say; but every call returns, and the host lives.
+// No answer is right or wrong then, but every call returns, and the host process lives.
 static void use(leveldb_t* db) {
   char key[16], value[1500];
   size_t len;

@@ -1,4 +1,4 @@
-/* What the test programs share. */
+/* Helpers that the test programs share. */
 #ifndef CHECK_H_
 #define CHECK_H_
 

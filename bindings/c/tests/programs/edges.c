@@ -101,7 +101,7 @@ static void numbers(char** argv) {
         case 13: cleavedb_options_set_separation(options, (int)number); break;
         default: cleavedb_options_set_value_compression(options, (int)number);
       }
-      /* What the options were made of may go before they are used. */
+      /* The parts of options may be destroyed before the options are used. */
       leveldb_cache_destroy(cache);
       leveldb_filterpolicy_destroy(policy);
       int worked = works(path);
@@ -242,7 +242,7 @@ static void put_file(const char* dir, const char* name) {
   CHECK(file != NULL && fputs("MANIFEST-000004\n", file) >= 0 && fclose(file) == 0);
 }
 
-/* What looks like a LevelDB database, or does not. */
+/* Directories that look like a LevelDB database, and others that do not. */
 static void of_leveldb(char** argv) {
   const char* dir = below(argv, "junk");
   CHECK(mkdir(dir, 0700) == 0);

@@ -1,4 +1,4 @@
-/* What no program should do ends in an error, or in nothing, never in a crash. */
+/* Misuse of the interface ends in an error, or has no effect, and never ends in a crash. */
 #include <cleavedb/c.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -32,7 +32,7 @@ pub fn run_file(name: &str) {
     golden(&format!("compaction/testdata/{name}"), run);
 }
 
-/// What a case says, but for the tables.
+/// The settings of a case, without its tables.
 struct PickerFacts {
     levels: Levels,
     options: KeyspaceOptions,

@@ -1,4 +1,4 @@
-//! What a power failure may leave, rule by rule.
+//! Tests of the rules for what a power failure may leave.
 
 use super::{durable, exists};
 use crate::env::Env;
