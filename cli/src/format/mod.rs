@@ -20,7 +20,7 @@ pub(crate) enum Format {
     Tsv,
     /// Rows under a header
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
     /// hexkey TAB hexvalue
     Hex,

@@ -201,8 +201,8 @@ impl Options {
     /// Returns the settings in force as text for people; it is written beside the manifest.
     pub(super) fn to_text(&self) -> String {
         format!(
-            "{OPTIONS_HEAD} Changes here do nothing, but that the\n\
-             # command cleave goes by those of gc.\n\
+            "{OPTIONS_HEAD} Changes here have no effect, except that\n\
+             # the command cleave uses the settings of gc.\n\
              durability = {}\ncache_bytes = {}\nmax_index_and_filter_bytes = {}\n\
              max_replay_bytes = {}\nsegment_bytes = {}\n\
              write_buffer_bytes = {}\nmapped_appends = {}\nmax_open_files = {}\n\
