@@ -3,6 +3,7 @@
 //! Every other room uses them: keys and their order, entries, pointers, checksums, encodings of
 //! integers, file headers, errors.
 
+pub mod blocks;
 pub mod check;
 pub mod checksum;
 pub mod coding;

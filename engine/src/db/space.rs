@@ -26,10 +26,7 @@ impl Db {
         let core = &self.core;
         core.check_open()?;
         SpaceSources {
-            env: &core.env,
-            dir: &core.dir,
-            set: &core.set,
-            snapshots: &core.snapshots,
+            runtime: &core.runtime,
             keyspaces: &core.states(),
             log_ends: &core.log_ends,
             gc: &core.options.gc,

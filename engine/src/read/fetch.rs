@@ -4,6 +4,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::ValuePointer;
+use crate::base::size::FILE_BLOCK_BYTES;
 use crate::base::value::Value;
 use crate::env::batch_read::{BatchReader, PendingReads, ReadRequest};
 use crate::segment::Segment;
@@ -14,7 +15,7 @@ use std::sync::Arc;
 
 /// The greatest gap in bytes between two records that are read together; reading the gap costs less
 /// than another read.
-const MAX_GAP_BYTES: u64 = 4 << 10;
+const MAX_GAP_BYTES: u64 = FILE_BLOCK_BYTES;
 /// The greatest length in bytes of one read of several records, so that reads still run in
 /// parallel.
 const MAX_RUN_BYTES: u64 = 256 << 10;

@@ -47,11 +47,12 @@
 //! that offset, the record was garbage when the segment was freed.
 
 use super::meta::TargetUse;
-use crate::base::checksum::{RunningHash, checksum32, checksum64, seed};
+use crate::base::blocks::{FileSeed, seal_footer, unseal_footer};
+use crate::base::checksum::checksum32;
 use crate::base::coding::{Reader, put_varint};
 use crate::base::error::{Error, Result};
 use crate::base::header::HEADER_BYTES;
-use crate::base::pointer::{RelocationId, SegmentId};
+use crate::base::pointer::SegmentId;
 use std::collections::BTreeSet;
 
 /// The size of the largest block in bytes, without its checksum.
@@ -63,31 +64,17 @@ pub(super) const FOOTER_BYTES: usize = 32;
 /// The file offset of the first block.
 pub(super) const BLOCKS_START: u64 = HEADER_BYTES as u64;
 
-const MAGIC: &[u8; 8] = b"CLVRELOC";
-
-/// The seed that binds the checksums of a file to it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct RelocationFileSeed(u64);
-
-impl RelocationFileSeed {
-    pub(super) fn new(database: u64, relocation: RelocationId) -> Self {
-        RelocationFileSeed(seed(database, relocation.0))
-    }
-
-    fn at(self, offset: u64) -> u64 {
-        seed(self.0, offset)
-    }
-}
+const MAGIC: [u8; 8] = *b"CLVRELOC";
 
 /// Appends the checksum of the block that starts at `start` in `out` and will lie at `offset` in
 /// the file.
-pub(super) fn seal(out: &mut Vec<u8>, start: usize, seed: RelocationFileSeed, offset: u64) {
+pub(super) fn seal(out: &mut Vec<u8>, start: usize, seed: FileSeed, offset: u64) {
     let sum = checksum32(seed.at(offset), &out[start..]);
     out.extend_from_slice(&sum.to_le_bytes());
 }
 
 /// Returns the bytes of a sealed block without its checksum. I7: the checksum is verified first.
-pub(super) fn unseal(seed: RelocationFileSeed, offset: u64, sealed: &[u8]) -> Result<&[u8]> {
+pub(super) fn unseal(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result<&[u8]> {
     let (covered, sum) = sealed
         .split_last_chunk::<CHECKSUM_BYTES>()
         .ok_or_else(|| Error::corruption("the block is shorter than its checksum"))?;
@@ -110,22 +97,6 @@ impl BlockAt {
     /// Returns the offset after the block. Decoding has checked that it does not overflow.
     pub(super) fn end(&self) -> u64 {
         self.offset.saturating_add(self.len.into())
-    }
-}
-
-/// The fingerprint of a relocation, which distinguishes relocations with the same numbers.
-#[derive(Default)]
-pub(super) struct RelocationFingerprint(RunningHash);
-
-impl RelocationFingerprint {
-    /// Adds the next sealed block, which ends `bytes`; earlier blocks may precede it.
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        self.0.update(&bytes[bytes.len().saturating_sub(CHECKSUM_BYTES)..]);
-    }
-
-    /// Returns the fingerprint of all blocks added.
-    pub(super) fn value(&self) -> u64 {
-        self.0.hash()
     }
 }
 
@@ -227,33 +198,17 @@ pub(super) struct RelocationFooter {
 
 impl RelocationFooter {
     /// Appends the footer, which will lie at `offset`.
-    pub(super) fn encode(&self, out: &mut Vec<u8>, seed: RelocationFileSeed, offset: u64) {
+    pub(super) fn encode(&self, out: &mut Vec<u8>, seed: FileSeed, offset: u64) {
         let start = out.len();
         out.extend_from_slice(&self.directory.to_le_bytes());
         out.extend_from_slice(&self.len.to_le_bytes());
-        let sum = checksum64(seed.at(offset), &out[start..]);
-        out.extend_from_slice(&sum.to_le_bytes());
-        out.extend_from_slice(MAGIC);
+        seal_footer(out, start, seed.at(offset), MAGIC);
     }
 
     /// Decodes the footer that lies at `offset`, and checks that the directory ends there.
-    pub(super) fn decode(
-        bytes: &[u8],
-        seed: RelocationFileSeed,
-        offset: u64,
-    ) -> Result<RelocationFooter> {
-        let mut reader = Reader::new(bytes);
-        let covered = reader.take(FOOTER_BYTES - 16)?;
-        let sum = reader.u64()?;
-        if reader.take(MAGIC.len())? != MAGIC {
-            return Err(Error::corruption(
-                "the relocation has no footer: it was not written to its end",
-            ));
-        }
-        reader.finish("the footer")?;
-        if checksum64(seed.at(offset), covered) != sum {
-            return Err(Error::corruption("the footer's checksum does not match"));
-        }
+    pub(super) fn decode(bytes: &[u8], seed: FileSeed, offset: u64) -> Result<RelocationFooter> {
+        let seed = seed.at(offset);
+        let covered = unseal_footer(bytes, FOOTER_BYTES, seed, MAGIC, "the relocation")?;
         let mut reader = Reader::new(covered);
         let footer = RelocationFooter { directory: reader.u64()?, len: reader.u64()? };
         let adjoins = footer.directory.checked_add(footer.len) == Some(offset);

@@ -11,10 +11,11 @@
 
 use super::block::{RelocationBlock, RelocationEntry};
 use super::format::{
-    BLOCKS_START, BlockAt, CHECKSUM_BYTES, FOOTER_BYTES, RelocationDirectory, RelocationFileSeed,
-    RelocationFingerprint, RelocationFooter, unseal,
+    BLOCKS_START, BlockAt, CHECKSUM_BYTES, FOOTER_BYTES, RelocationDirectory, RelocationFooter,
+    unseal,
 };
 use super::meta::{RelocationMeta, TargetUse};
+use crate::base::blocks::{BlockFingerprint, FileSeed};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::memory::zeroed;
@@ -35,7 +36,7 @@ pub struct RelocationTable {
     path: PathBuf,
     meta: Arc<RelocationMeta>,
     cache: Arc<BlockCache>,
-    seed: RelocationFileSeed,
+    seed: FileSeed,
     directory: RelocationDirectory,
     /// The memory that the relocation is charged while it lives.
     charge: Option<MemoryCharge>,
@@ -69,7 +70,7 @@ fn read_directory(
         let header = read_at(file, path, 0, HEADER_BYTES as u64)?;
         Header::decode_expected(&header, FileKind::Relocation, database, id.0)
             .map_err(|error| error.at(0))?;
-        let seed = RelocationFileSeed::new(database, id);
+        let seed = FileSeed::new(database, id.0);
         let footer = read_at(file, path, footer_at, FOOTER_BYTES as u64)?;
         let footer = RelocationFooter::decode(&footer, seed, footer_at)
             .map_err(|error| error.at(footer_at))?;
@@ -115,7 +116,7 @@ impl RelocationTable {
             );
             return Err(advise(Error::corruption(message).in_file(&path)));
         }
-        let seed = RelocationFileSeed::new(database, meta.id);
+        let seed = FileSeed::new(database, meta.id.0);
         Ok(RelocationTable { files, path, meta, cache, seed, directory, charge: None })
     }
 
@@ -269,7 +270,7 @@ impl RelocationTable {
 /// The numbers that a pass over a relocation has found so far.
 #[derive(Default)]
 struct RelocationCheck {
-    fingerprint: RelocationFingerprint,
+    fingerprint: BlockFingerprint,
     targets: Vec<TargetUse>,
     old_end: u64,
 }

@@ -7,10 +7,9 @@
 //! before that edit leaves a file that no version names, which the next open deletes.
 
 use super::block::{BlockWriter, RelocationEntry};
-use super::format::{
-    BlockAt, RelocationDirectory, RelocationFileSeed, RelocationFingerprint, RelocationFooter, seal,
-};
+use super::format::{BlockAt, RelocationDirectory, RelocationFooter, seal};
 use super::meta::{RelocationMeta, TargetUse};
+use crate::base::blocks::{BlockFingerprint, FileSeed};
 use crate::base::error::{IoContext, Result};
 use crate::base::header::{FileKind, Header};
 use crate::base::pointer::{RelocationId, SegmentId};
@@ -27,11 +26,11 @@ pub struct RelocationWriter {
     file: Arc<dyn File>,
     path: PathBuf,
     id: RelocationId,
-    seed: RelocationFileSeed,
+    seed: FileSeed,
     directory: RelocationDirectory,
     /// The index of each target in the directory.
     indexes: BTreeMap<SegmentId, usize>,
-    fingerprint: RelocationFingerprint,
+    fingerprint: BlockFingerprint,
     /// The block being filled. `first` is the old offset of its first entry, `old_end` the end of
     /// the record added last.
     block: BlockWriter,
@@ -61,10 +60,10 @@ impl RelocationWriter {
             file,
             path,
             id,
-            seed: RelocationFileSeed::new(database, id),
+            seed: FileSeed::new(database, id.0),
             directory: RelocationDirectory { segment, entries: 0, fingerprint: 0, targets, blocks },
             indexes: BTreeMap::new(),
-            fingerprint: RelocationFingerprint::default(),
+            fingerprint: BlockFingerprint::default(),
             block: BlockWriter::default(),
             first: 0,
             old_end: 0,

@@ -14,6 +14,7 @@ use super::record::{CHECKSUM_BYTES, RecordView};
 use crate::base::checksum::{checksum32, seed};
 use crate::base::error::{IoContext, Result};
 use crate::base::pointer::ValuePointer;
+use crate::base::size::FILE_BLOCK_BYTES;
 use crate::env::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use std::sync::Arc;
 const FRAME_BYTES: usize = 256 << 10;
 
 /// Granularity of writeback in bytes. Where the system's page is larger, a little is written twice.
-const PAGE_BYTES: u64 = 4096;
+const WRITEBACK_UNIT: u64 = FILE_BLOCK_BYTES;
 
 /// The only writer of a sorted segment.
 pub struct SortedWriter {
@@ -115,7 +116,7 @@ impl SortedWriter {
     /// concurrent read waits for one frame rather than megabytes, and the sync has less to do. The
     /// last, partial page is left for the next call.
     fn begin_writeback(&mut self) {
-        let whole = self.start - self.start % PAGE_BYTES;
+        let whole = self.start - self.start % WRITEBACK_UNIT;
         if whole > self.written_back {
             self.file.start_writeback(self.written_back, whole - self.written_back);
             self.written_back = whole;

@@ -19,22 +19,20 @@ mod walk;
 
 use crate::base::error::Result;
 use crate::base::pointer::{KeyspaceId, SegmentId};
-use crate::env::Env;
 use crate::env::fs::File;
 use crate::gc::facts::SegmentFault;
 use crate::gc::settings::GcOptions;
 use crate::segment::MIN_RECORD_BYTES;
 use crate::version::Version;
 use crate::version::files::names::FileName;
-use crate::version::set::VersionSet;
-use crate::version::snapshots::Snapshots;
+use crate::version::runtime::Runtime;
 use crate::version::view::{KeyspaceState, View};
 use files::{FileFacts, Standing, by_path};
 use holders::OldVersions;
 use report::{ClassSpace, FileClass, KeyspaceSpace, SegmentSpace, SpaceParts, SpaceReport};
 use segments::Tallies;
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use walk::{StoredPlace, walk};
 
@@ -51,14 +49,8 @@ struct Walked {
 
 /// The parts of a database that the report is made from, and what value GC says.
 pub struct SpaceSources<'a> {
-    /// The world outside, whose file system reports the size of every file.
-    pub env: &'a Env,
-    /// The directory of the database.
-    pub dir: &'a Path,
-    /// The live files and the obsolete ones.
-    pub set: &'a VersionSet,
-    /// The snapshots, and who holds old versions.
-    pub snapshots: &'a Snapshots,
+    /// Its files, live and obsolete, and who holds old versions of what.
+    pub runtime: &'a Runtime,
     /// All keyspaces.
     pub keyspaces: &'a [Arc<KeyspaceState>],
     /// Ends, in bytes, of the segments whose length the manifest did not have at the opening.
@@ -80,13 +72,14 @@ impl SpaceSources<'_> {
     pub fn report(self) -> Result<SpaceReport> {
         let keyspaces = self.keyspaces;
         // The sequence number is taken first: the views then hold everything up to it.
-        let seqno = self.snapshots.visible();
-        let snapshots = self.snapshots.list();
+        let seqno = self.runtime.snapshots.visible();
+        let snapshots = self.runtime.snapshots.list();
         let (views, version) = self.one_moment();
-        let purge = &self.set.tables().purge;
+        let purge = &self.runtime.set.tables().purge;
         let read: BTreeSet<_> = purge.still_read().into_iter().collect();
         let obsolete = read.iter().cloned().chain(purge.unread()).collect();
-        let files = files::measure(self.env, self.dir, &version, &obsolete)?;
+        let files =
+            files::measure(&self.runtime.env, &self.runtime.set.tables().dir, &version, &obsolete)?;
         let by_path = by_path(&files);
         let mut walked = Walked {
             keyspaces: Vec::new(),
@@ -97,7 +90,7 @@ impl SpaceSources<'_> {
         for (state, view) in keyspaces.iter().zip(&views) {
             walked.keyspace(&state.name, view, seqno, &snapshots)?;
         }
-        let mut segments = walked.tallies.into_segments(self.env.clock.wall());
+        let mut segments = walked.tallies.into_segments(self.runtime.env.clock.wall());
         let parts = parts(&files, &segments);
         let pinned: u64 = walked.old_versions.values().map(|(_, bytes)| bytes).sum();
         let policy = reason::policy(self.gc, self.is_gc_paused);
@@ -107,8 +100,8 @@ impl SpaceSources<'_> {
             known.map_or_else(|| format!("dropped keyspace {id}"), |state| state.name.clone())
         };
         let read: Vec<&FileFacts> = files.iter().filter(|file| read.contains(&file.path)).collect();
-        let holders = self.snapshots.pins.holders();
-        let now = self.env.clock.now();
+        let holders = self.runtime.snapshots.pins.holders();
+        let now = self.runtime.env.clock.now();
         let holders = holders::account(&holders, &read, &walked.old_versions, &names, now);
         let mut warnings = drift::find(drift::Books {
             version: &version,
@@ -139,7 +132,7 @@ impl SpaceSources<'_> {
     fn one_moment(&self) -> (Vec<Arc<View>>, Arc<Version>) {
         let mut tries = 0..MAX_TRIES;
         loop {
-            let version = self.set.current();
+            let version = self.runtime.set.current();
             let views: Vec<Arc<View>> = self.keyspaces.iter().map(|state| state.view()).collect();
             let is_one = views.iter().all(|view| Arc::ptr_eq(&view.version, &version));
             if is_one || tries.next().is_none() {
@@ -150,7 +143,7 @@ impl SpaceSources<'_> {
 
     /// Lists files that are open but were deleted from the directory, with the bytes they take.
     fn nameless(&self) -> Vec<(String, u64)> {
-        let held = self.set.tables().files.held();
+        let held = self.runtime.set.tables().files.held();
         let nameless = held.into_iter().filter(|(_, file)| file.links().is_ok_and(|n| n == 0));
         let told = |(path, file): (PathBuf, Arc<dyn File>)| {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

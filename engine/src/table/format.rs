@@ -40,13 +40,13 @@
 //! memory; after that one read per data block. The contents of the blocks are described in
 //! `block.rs` (data), `index.rs`, `filter.rs` and `properties.rs`.
 
-use crate::base::checksum::{RunningHash, checksum32, checksum64, seed};
+use crate::base::blocks::{FileSeed, seal_footer, unseal_footer};
+use crate::base::checksum::checksum32;
 use crate::base::coding::{Reader, put_varint};
 use crate::base::compression::{Codec, compress, decompress};
 use crate::base::error::{Error, Result};
 use crate::base::header::HEADER_BYTES;
 use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use crate::base::pointer::TableId;
 
 /// The size of the trailer after every block, in bytes.
 pub(super) const TRAILER_BYTES: usize = 9;
@@ -58,7 +58,7 @@ pub(super) const MAX_BLOCK_BYTES: usize = MAX_VALUE_BYTES + MAX_KEY_BYTES + (2 <
 /// The file offset of the first data block.
 pub(super) const DATA_START: u64 = HEADER_BYTES as u64;
 
-const MAGIC: &[u8; 8] = b"CLVTABLE";
+const MAGIC: [u8; 8] = *b"CLVTABLE";
 
 /// The place of a block in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -89,20 +89,6 @@ impl BlockHandle {
             Ok(len) if fits => Ok(BlockHandle { offset, len }),
             _ => Err(Error::corruption(format!("no block can be at {offset} with {len} bytes"))),
         }
-    }
-}
-
-/// The seed that binds the checksums of a file to it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct FileSeed(u64);
-
-impl FileSeed {
-    pub(super) fn new(database: u64, table: TableId) -> Self {
-        FileSeed(seed(database, table.0))
-    }
-
-    fn at(self, offset: u64) -> u64 {
-        seed(self.0, offset)
     }
 }
 
@@ -178,25 +164,6 @@ pub(super) fn unseal_slice(seed: FileSeed, offset: u64, sealed: &[u8]) -> Result
     decompress(found.codec, found.body, found.raw_len)
 }
 
-/// The fingerprint of a table, which distinguishes tables with the same numbers: XXH3-64 over the
-/// checksums of all data blocks in file order.
-#[derive(Default)]
-pub(super) struct Fingerprint(RunningHash);
-
-impl Fingerprint {
-    /// Adds the next sealed block, which ends `bytes`; earlier blocks may precede it.
-    pub(super) fn add(&mut self, bytes: &[u8]) {
-        // The checksum is at the end of the block. A block too short to have one does not unseal
-        // either.
-        self.0.update(&bytes[bytes.len().saturating_sub(4)..]);
-    }
-
-    /// Returns the fingerprint of all blocks added.
-    pub(super) fn value(&self) -> u64 {
-        self.0.hash()
-    }
-}
-
 /// The footer, which says where the blocks after the data are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Footer {
@@ -219,25 +186,12 @@ impl Footer {
             out.extend_from_slice(&offset.to_le_bytes());
             out.extend_from_slice(&u64::from(len).to_le_bytes());
         }
-        let sum = checksum64(seed.at(offset), &out[start..]);
-        out.extend_from_slice(&sum.to_le_bytes());
-        out.extend_from_slice(MAGIC);
+        seal_footer(out, start, seed.at(offset), MAGIC);
     }
 
     /// Decodes the footer that lies at `offset`, and checks that its blocks end there.
     pub(super) fn decode(bytes: &[u8], seed: FileSeed, offset: u64) -> Result<Footer> {
-        let mut reader = Reader::new(bytes);
-        let covered = reader.take(FOOTER_BYTES - 16)?;
-        let sum = reader.u64()?;
-        if reader.take(MAGIC.len())? != MAGIC {
-            return Err(Error::corruption(
-                "the table has no footer: it was not written to its end",
-            ));
-        }
-        reader.finish("the footer")?;
-        if checksum64(seed.at(offset), covered) != sum {
-            return Err(Error::corruption("the footer's checksum does not match"));
-        }
+        let covered = unseal_footer(bytes, FOOTER_BYTES, seed.at(offset), MAGIC, "the table")?;
         let mut reader = Reader::new(covered);
         let filter = match (reader.u64()?, reader.u64()?) {
             (0, 0) => None,
@@ -263,7 +217,7 @@ mod tests {
 
     #[test]
     fn i07_a_block_validates_only_as_it_was_and_where_it_was() {
-        let seed = FileSeed::new(7, TableId(1));
+        let seed = FileSeed::new(7, 1);
         for (codec, raw) in [(Codec::Lz4, b"abcdefgh".repeat(50)), (Codec::None, b"abc".to_vec())] {
             let mut out = vec![0; 40];
             let handle = seal(&mut out, seed, 40, codec, &raw).unwrap();
@@ -271,7 +225,7 @@ mod tests {
             let sealed = &out[40..];
             assert_eq!(unseal(seed, 40, sealed.to_vec()).unwrap(), raw);
             assert_eq!(unseal_slice(seed, 40, sealed).unwrap(), raw);
-            for other in [FileSeed::new(7, TableId(2)), FileSeed::new(8, TableId(1))] {
+            for other in [FileSeed::new(7, 2), FileSeed::new(8, 1)] {
                 assert!(unseal(other, 40, sealed.to_vec()).is_err());
             }
             assert!(unseal(seed, 41, sealed.to_vec()).is_err());
@@ -286,7 +240,7 @@ mod tests {
 
     #[test]
     fn a_promised_length_is_bounded_before_it_is_used() {
-        let seed = FileSeed::new(7, TableId(1));
+        let seed = FileSeed::new(7, 1);
         for (raw_len, codec) in [(u32::MAX, 1u8), (4, 0), (3, 9), (MAX_BLOCK_BYTES as u32 + 1, 2)] {
             let mut sealed = b"abc".to_vec();
             sealed.extend_from_slice(&raw_len.to_le_bytes());
@@ -304,7 +258,7 @@ mod tests {
 
     #[test]
     fn footers_round_trip_and_their_blocks_must_adjoin() {
-        let seed = FileSeed::new(7, TableId(1));
+        let seed = FileSeed::new(7, 1);
         let handle = |offset, len| BlockHandle { offset, len };
         let good = Footer {
             filter: Some(handle(100, 50)),

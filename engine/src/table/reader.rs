@@ -12,12 +12,13 @@
 use super::block::Block;
 use super::block_iter::BlockIter;
 use super::filter::Filter;
-use super::format::{BlockHandle, FileSeed, unseal, unseal_slice};
+use super::format::{BlockHandle, unseal, unseal_slice};
 use super::index::Index;
 use super::policy::{FilterPolicy, PolicyFilter};
 use super::properties::TableMeta;
 use super::stats::TableStats;
 use super::tail::{StoredFilter, TableTail};
+use crate::base::blocks::FileSeed;
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
@@ -64,7 +65,7 @@ impl Table {
     ) -> Result<Table> {
         let file = files.get(&path)?;
         let tail = TableTail::read(&*file, &path, &meta, database, &order)?;
-        let seed = FileSeed::new(database, meta.id);
+        let seed = FileSeed::new(database, meta.id.0);
         let TableTail { index, filter, properties, data_end } = tail;
         let (filter, unread_filter) = match filter {
             Some(StoredFilter::Own(filter)) => (Some(filter), None),

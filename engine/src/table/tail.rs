@@ -2,9 +2,10 @@
 //! opened, and again when the table is verified.
 
 use super::filter::Filter;
-use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Footer, unseal_slice};
+use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, Footer, unseal_slice};
 use super::index::Index;
 use super::properties::{Properties, TableMeta};
+use crate::base::blocks::FileSeed;
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::KeyOrder;
@@ -78,7 +79,7 @@ impl TableTail {
         let header = read(file, path, 0, HEADER_BYTES as u64)?;
         Header::decode_expected(&header, FileKind::Table, database, meta.id.0)
             .map_err(|error| error.at(0))?;
-        let seed = FileSeed::new(database, meta.id);
+        let seed = FileSeed::new(database, meta.id.0);
         let footer_at = len - FOOTER_BYTES as u64;
         let footer = read(file, path, footer_at, FOOTER_BYTES as u64)?;
         let footer =
@@ -130,7 +131,7 @@ impl Properties {
         if bytes < DATA_START + FOOTER_BYTES as u64 {
             return Err(Error::corruption("the table ends before its footer").in_file(path));
         }
-        let seed = FileSeed::new(database, id);
+        let seed = FileSeed::new(database, id.0);
         let footer_at = bytes - FOOTER_BYTES as u64;
         let footer = read(file, path, footer_at, FOOTER_BYTES as u64)?;
         let footer = Footer::decode(&footer, seed, footer_at)

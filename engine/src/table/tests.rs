@@ -2,10 +2,11 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{FileSeed, Fingerprint, Footer, seal};
+use super::format::{Footer, seal};
 use super::properties::{Properties, Summary, TableMeta, TableOwner};
 use super::stats::{TableCounts, TableStats};
 use super::{Table, TableIter, TableSettings, TableWriter};
+use crate::base::blocks::{BlockFingerprint, FileSeed};
 use crate::base::checksum::key_hash;
 use crate::base::compression::Codec;
 use crate::base::entry::Slot;
@@ -523,7 +524,7 @@ impl Parts {
     fn verify(&self) -> Result<()> {
         let (id, order) = (TableId(1), KeyOrder::Bytewise);
         let mut out = Header::new(FileKind::Table, DATABASE, 1).encode().to_vec();
-        let seed = FileSeed::new(DATABASE, id);
+        let seed = FileSeed::new(DATABASE, id.0);
         let add = |out: &mut Vec<u8>, raw: &[u8]| {
             let offset = out.len() as u64;
             seal(out, seed, offset, Codec::None, raw).unwrap()
@@ -535,7 +536,7 @@ impl Parts {
             }
             builder.finish(<[u8]>::to_vec)
         };
-        let (mut blocks, mut fingerprint) = (Vec::new(), Fingerprint::default());
+        let (mut blocks, mut fingerprint) = (Vec::new(), BlockFingerprint::default());
         for entries in &self.blocks {
             blocks.push(add(&mut out, &build(RESTART_INTERVAL, entries)));
             fingerprint.add(&out);

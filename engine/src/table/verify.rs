@@ -2,11 +2,11 @@
 //! again, even if it is in memory.
 
 use super::block_iter::BlockIter;
-use super::format::Fingerprint;
 use super::properties::Summary;
 use super::read_ahead::ReadAhead;
 use super::reader::Table;
 use super::tail::TableTail;
+use crate::base::blocks::BlockFingerprint;
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, Result};
 use crate::base::key::{Trailer, split_internal};
@@ -20,7 +20,7 @@ impl Table {
         let tail = TableTail::read(&*file, &self.path, &self.meta, self.database, &self.order)?;
         let mut walk =
             TableVerifier { table: self, tail, last: Vec::new(), summary: Summary::default() };
-        let (mut ahead, mut fingerprint) = (ReadAhead::whole_pass(), Fingerprint::default());
+        let (mut ahead, mut fingerprint) = (ReadAhead::whole_pass(), BlockFingerprint::default());
         for number in 0..walk.tail.index.len() {
             let handle =
                 walk.tail.index.handle(number).map_err(|error| error.in_file(&self.path))?;

@@ -11,10 +11,11 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, FileSeed, Fingerprint, Footer, seal};
+use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, Footer, seal};
 use super::index::IndexBuilder;
 use super::policy::{FilterPolicy, PolicyBuilder};
 use super::properties::{Properties, Summary, TableMeta, TableOwner};
+use crate::base::blocks::{BlockFingerprint, FileSeed};
 use crate::base::checksum::key_hash;
 use crate::base::compression::Codec;
 use crate::base::error::{InFile, IoContext, Result};
@@ -66,7 +67,7 @@ pub struct TableWriter {
     block: BlockBuilder,
     index: IndexBuilder,
     filter: Option<FilterBuilder>,
-    fingerprint: Fingerprint,
+    fingerprint: BlockFingerprint,
     policy: Option<PolicyBuilder>,
     summary: Summary,
     /// Finished bytes that are not written yet; they go to offset `written`.
@@ -96,13 +97,13 @@ impl TableWriter {
             path,
             id,
             owner,
-            seed: FileSeed::new(database, id),
+            seed: FileSeed::new(database, id.0),
             order,
             settings,
             block: BlockBuilder::new(RESTART_INTERVAL),
             index: IndexBuilder::new(),
             filter: filtered.then(|| FilterBuilder::new(settings.filter_bits_per_key)),
-            fingerprint: Fingerprint::default(),
+            fingerprint: BlockFingerprint::default(),
             policy: None,
             summary: Summary::default(),
             pending: Header::new(FileKind::Table, database, id.0).encode().to_vec(),

@@ -1,10 +1,11 @@
 //! The bytes of a simulated file, in pages that may be missing (holes). Clones share pages.
 
+use crate::base::size::FILE_BLOCK_BYTES;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The page size in bytes: the unit of allocation and of punching.
-pub(super) const PAGE_BYTES: usize = 4096;
+pub(super) const PAGE_BYTES: usize = FILE_BLOCK_BYTES as usize;
 
 const PAGE: u64 = PAGE_BYTES as u64;
 
