@@ -9,6 +9,7 @@ use crate::db::snapshot::Snapshot;
 use crate::read::fetch::Want;
 use crate::read::get::{Lookup, get};
 use crate::version::view::View;
+use arc_swap::Guard;
 use std::sync::Arc;
 
 impl Keyspace {
@@ -51,7 +52,7 @@ impl Keyspace {
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
         let key = key.as_ref();
-        let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
+        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
         let value = match get(&view, key, seqno, options.fill_cache)? {
             Lookup::Nothing => return Ok(None),
@@ -103,7 +104,7 @@ impl Keyspace {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let key = key.as_ref();
-        let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
+        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
         let made = match get(&view, key, seqno, options.fill_cache)? {
             Lookup::Nothing => return Ok(None),
@@ -143,7 +144,7 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
-        let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
+        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
         Ok(get(&view, key.as_ref(), seqno, options.fill_cache)? != Lookup::Nothing)
     }
 
@@ -182,7 +183,7 @@ impl Keyspace {
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Value>>> {
-        let (view, seqno) = match self.view_at(options.snapshot.as_ref()) {
+        let (view, seqno) = match self.peek_at(options.snapshot.as_ref()) {
             Ok(found) => found,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
@@ -212,12 +213,13 @@ impl Keyspace {
         values
     }
 
-    /// Returns the view to read and the newest sequence number to see.
-    pub(crate) fn view_at(&self, snapshot: Option<&Snapshot>) -> Result<(Arc<View>, SeqNo)> {
+    /// Returns the view to read and the newest sequence number to see, for the duration of one
+    /// call: no reference is counted, so threads that read at once do not meet on a counter.
+    fn peek_at(&self, snapshot: Option<&Snapshot>) -> Result<(Guard<Arc<View>>, SeqNo)> {
         self.core.check_open()?;
         // The view is taken first: it then holds everything up to the number read after it, and it
         // is not the empty view of a keyspace that was dropped by then.
-        let view = self.state.view();
+        let view = self.state.peek();
         self.state.check()?;
         let Some(snapshot) = snapshot else {
             return Ok((view, self.core.snapshots.visible()));
@@ -226,5 +228,11 @@ impl Keyspace {
             return Err(Error::invalid_argument("the snapshot is of another database"));
         }
         Ok((view, snapshot.seqno()))
+    }
+
+    /// Returns the view to read and the newest sequence number to see.
+    pub(crate) fn view_at(&self, snapshot: Option<&Snapshot>) -> Result<(Arc<View>, SeqNo)> {
+        let (view, seqno) = self.peek_at(snapshot)?;
+        Ok((Guard::into_inner(view), seqno))
     }
 }
