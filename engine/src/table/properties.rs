@@ -173,19 +173,27 @@ fn decode_key(reader: &mut Reader<'_>) -> Result<Vec<u8>> {
     Ok(key.to_vec())
 }
 
+/// Returns the map in nodes that are full. A map that grew by insertions in ascending order takes
+/// nearly twice the memory, and each table of a large store may name thousands of segments.
+pub(super) fn dense(
+    segments: impl IntoIterator<Item = (SegmentId, SegmentUse)>,
+) -> BTreeMap<SegmentId, SegmentUse> {
+    BTreeMap::from_iter(segments)
+}
+
 fn decode_segments(reader: &mut Reader<'_>) -> Result<BTreeMap<SegmentId, SegmentUse>> {
-    let mut segments = BTreeMap::new();
+    let mut segments: Vec<(SegmentId, SegmentUse)> = Vec::new();
     // A segment takes at least one byte per field, which bounds the count.
     for _ in 0..reader.length(reader.rest().len() / 3)? {
         let segment = SegmentId::decode(reader)?;
         let used = SegmentUse { count: reader.varint()?, bytes: reader.varint()? };
-        let ascends = segments.last_key_value().is_none_or(|(last, _)| *last < segment);
+        let ascends = segments.last().is_none_or(|(last, _)| *last < segment);
         if !ascends || used.count == 0 {
             return Err(Error::corruption(format!("the use of segment {segment} is misplaced")));
         }
-        segments.insert(segment, used);
+        segments.push((segment, used));
     }
-    Ok(segments)
+    Ok(dense(segments))
 }
 
 /// The keyspace of a table, as the table itself records it.

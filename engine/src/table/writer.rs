@@ -14,7 +14,7 @@ use super::filter::FilterBuilder;
 use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, Footer, seal};
 use super::index::IndexBuilder;
 use super::policy::{FilterPolicy, PolicyBuilder};
-use super::properties::{Properties, Summary, TableMeta, TableOwner};
+use super::properties::{Properties, Summary, TableMeta, TableOwner, dense};
 use crate::base::blocks::{BlockFingerprint, FileSeed};
 use crate::base::checksum::key_hash;
 use crate::base::compression::Codec;
@@ -178,6 +178,7 @@ impl TableWriter {
         self.finish_block()?;
         self.summary.largest = self.block.last_key().to_vec();
         self.summary.fingerprint = self.fingerprint.value();
+        self.summary.segments = dense(std::mem::take(&mut self.summary.segments));
         let summary = Arc::new(std::mem::take(&mut self.summary));
         let own = self.filter.take().map(FilterBuilder::finish);
         let policy = self.policy.take();
