@@ -1,8 +1,10 @@
-//! Chooses the next job: flushes first, then files to unlink, compactions, and dead segments.
+//! Chooses the next job: flushes first, then files to unlink, compactions, and dead segments. Jobs
+//! that rest after a failure are passed over.
 
 use super::{Background, BackgroundState, Role};
 use crate::compaction::picker::{Pick, pick};
 use crate::gc::dead;
+use crate::version::health::JobKind;
 use crate::version::levels::{Levels, bounds};
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -14,6 +16,19 @@ pub(super) enum BackgroundWork {
     Compact(Claimed),
     DropDead,
     Purge,
+}
+
+impl BackgroundWork {
+    /// Returns the kind of the work, which tells its failures from others.
+    pub(super) fn kind(&self) -> JobKind {
+        match self {
+            BackgroundWork::Flush(keyspace) => JobKind::Flush(keyspace.id),
+            BackgroundWork::Spare => JobKind::SpareSegment,
+            BackgroundWork::Compact(claimed) => JobKind::Compaction(claimed.keyspace.id),
+            BackgroundWork::DropDead => JobKind::DeadSegments,
+            BackgroundWork::Purge => JobKind::Purge,
+        }
+    }
 }
 
 /// A compaction that is marked as running.
@@ -33,27 +48,53 @@ impl Background {
             return None;
         }
         let set = &self.runtime.set;
+        let resting = state.failures.resting(|| self.runtime.env.clock.now());
+        let may_run = |kind| !resting.contains(&kind);
         if role == Role::Flush {
-            let due = set.keyspaces().into_iter().find(|keyspace| {
-                !keyspace.peek().immutables.is_empty() && !state.flushing.contains(&keyspace.id)
-            });
-            if let Some(keyspace) = due {
+            if let Some(keyspace) = self.find_flush(&resting, state) {
                 state.flushing.insert(keyspace.id);
                 return Some(BackgroundWork::Flush(keyspace));
             }
-            return self.committer.log().wants_spare().then_some(BackgroundWork::Spare);
+            let is_due = may_run(JobKind::SpareSegment) && self.committer.log().wants_spare();
+            return is_due.then_some(BackgroundWork::Spare);
         }
-        if !set.tables().purge.is_empty() {
+        if may_run(JobKind::Purge) && !set.tables().purge.is_empty() {
             return Some(BackgroundWork::Purge);
         }
-        if let Some(claimed) = self.pick(state).or_else(|| self.pick_stale(state)) {
+        let claimed = self.pick(&resting, state).or_else(|| self.pick_stale(&resting, state));
+        if let Some(claimed) = claimed {
             return Some(BackgroundWork::Compact(claimed));
         }
-        (!dead::pick(&set.current()).is_empty()).then_some(BackgroundWork::DropDead)
+        let is_due = may_run(JobKind::DeadSegments) && !dead::pick(&set.current()).is_empty();
+        is_due.then_some(BackgroundWork::DropDead)
     }
 
-    fn pick(&self, state: &mut BackgroundState) -> Option<Claimed> {
+    /// Returns the keyspace to be flushed next: the one with the oldest entry that is not in a
+    /// table. So none waits for ever behind others, and the head of the log moves furthest.
+    fn find_flush(
+        &self,
+        resting: &[JobKind],
+        state: &BackgroundState,
+    ) -> Option<Arc<KeyspaceState>> {
+        let age = |keyspace: &Arc<KeyspaceState>| {
+            if state.flushing.contains(&keyspace.id)
+                || resting.contains(&JobKind::Flush(keyspace.id))
+            {
+                return None;
+            }
+            let view = keyspace.peek();
+            view.immutables.iter().map(|memtable| memtable.first_bytes().unwrap_or(0)).min()
+        };
+        let due = self.runtime.set.keyspaces().into_iter();
+        let due = due.filter_map(|keyspace| age(&keyspace).map(|age| (age, keyspace)));
+        due.min_by_key(|(age, _)| *age).map(|(_, keyspace)| keyspace)
+    }
+
+    fn pick(&self, resting: &[JobKind], state: &mut BackgroundState) -> Option<Claimed> {
         for keyspace in self.runtime.set.keyspaces() {
+            if resting.contains(&JobKind::Compaction(keyspace.id)) {
+                continue;
+            }
             let levels = keyspace.view().levels.clone();
             let options = keyspace.options().clone();
             let compaction_cursors = state.compaction_cursors.entry(keyspace.id).or_default();

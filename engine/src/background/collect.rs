@@ -1,7 +1,7 @@
 //! The GC thread: when it works, when it rests, and the flushes that it requests.
 
 use super::choice::Claimed;
-use super::{Background, BackgroundState, RECHECK_INTERVAL, Role};
+use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
@@ -13,7 +13,8 @@ use crate::gc::facts::SegmentFault;
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
-use crate::version::job::JobResult;
+use crate::version::health::JobKind;
+use crate::version::job::{JobError, JobResult};
 use crate::version::levels::Levels;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -53,11 +54,12 @@ impl Background {
             let mut state = self.state.lock();
             state.jobs -= 1;
             self.changed.notify_all();
-            let failed = self.note(Role::Collect, outcome.map(|_| ()), &mut state);
+            let failed = matches!(outcome, Err(JobError::Failed(_)));
+            self.note(JobKind::ValueGc, outcome.map(|_| ()), &mut state);
             drop(state);
             self.committer.stall_controller().notify();
             if failed {
-                self.rest(Role::Collect);
+                self.rest_from_gc();
             } else if !worked {
                 self.wait_for_news(mode);
             }
@@ -218,8 +220,12 @@ impl Background {
 
     /// Picks a compaction for the stale entries that a table holds rather than for the fill of its
     /// level, and marks it as taken.
-    pub(super) fn pick_stale(&self, state: &mut BackgroundState) -> Option<Claimed> {
-        let (keyspace, levels, pick) = self.find_stale(state)?;
+    pub(super) fn pick_stale(
+        &self,
+        resting: &[JobKind],
+        state: &mut BackgroundState,
+    ) -> Option<Claimed> {
+        let (keyspace, levels, pick) = self.find_stale(resting, state)?;
         let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
         Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
     }
@@ -227,6 +233,7 @@ impl Background {
     /// Finds such a compaction without marking it.
     pub(super) fn find_stale(
         &self,
+        resting: &[JobKind],
         state: &BackgroundState,
     ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
         let (set, reserve) = (&self.runtime.set, &self.committer.stall_controller().reserve);
@@ -240,6 +247,9 @@ impl Background {
             level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
         };
         set.keyspaces().into_iter().find_map(|keyspace| {
+            if resting.contains(&JobKind::Compaction(keyspace.id)) {
+                return None;
+            }
             let levels = keyspace.view().levels.clone();
             let pick = stale::pick(keyspace.id, &levels, &state.busy, &known)?;
             Some((keyspace, levels, pick))

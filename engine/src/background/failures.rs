@@ -1,15 +1,66 @@
 //! Failed jobs: who is told, and when the next try is.
+//!
+//! Each job has failures of its own. While one waits for its next try, its thread does other work,
+//! so that what fails for good holds up nothing that does not depend on it.
 
-use super::{Background, BackgroundState, Role};
+use super::{Background, BackgroundState};
 use crate::base::error::Error;
 use crate::events::Event;
+use crate::version::health::JobKind;
 use crate::version::job::{JobError, JobResult};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Pause of a thread after its first failure; it doubles with each further one.
+/// Pause before a job is tried again after its first failure; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause after failures.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The failures of a job since it last succeeded.
+struct JobFailure {
+    count: u32,
+    next_try: Duration,
+}
+
+/// The jobs that failed when they were last tried.
+#[derive(Default)]
+pub(super) struct Failures(BTreeMap<JobKind, JobFailure>);
+
+impl Failures {
+    /// Notes that a job failed at the time `now`.
+    fn add(&mut self, job: JobKind, now: Duration) {
+        let failure = self.0.entry(job).or_insert(JobFailure { count: 0, next_try: now });
+        failure.count = failure.count.saturating_add(1);
+        let pause = FIRST_PAUSE * (1 << (failure.count.min(16) - 1));
+        failure.next_try = now + pause.min(LONGEST_PAUSE);
+    }
+
+    /// Notes that a job is not to be held up any more; returns true if it was.
+    fn remove(&mut self, job: JobKind) -> bool {
+        self.0.remove(&job).is_some()
+    }
+
+    /// Returns how often the job failed in a row.
+    pub(super) fn count(&self, job: JobKind) -> u32 {
+        self.0.get(&job).map_or(0, |failure| failure.count)
+    }
+
+    /// Returns the jobs that are not to be tried yet.
+    pub(super) fn resting(&self, now: impl FnOnce() -> Duration) -> Vec<JobKind> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let now = now();
+        let rests = self.0.iter().filter(|(_, failure)| now < failure.next_try);
+        rests.map(|(job, _)| *job).collect()
+    }
+
+    /// Returns the time of the earliest next try that is after `now`.
+    fn next_try(&self, now: Duration) -> Option<Duration> {
+        self.0.values().map(|failure| failure.next_try).filter(|next| *next > now).min()
+    }
+}
+
 impl Background {
     /// Emits an event if the job failed. Requires: no lock is held, because a listener is the
     /// user's code.
@@ -19,51 +70,87 @@ impl Background {
         }
     }
 
-    /// Records how a job ended; returns true if it failed.
-    pub(super) fn note(&self, role: Role, outcome: JobResult, state: &mut BackgroundState) -> bool {
-        let Err(outcome) = outcome else {
-            state.failures[role as usize] = 0;
-            if role == Role::Collect {
-                state.gc_error = None;
-            } else if state.failures[..2] == [0; 2] {
-                state.error = None;
-                self.runtime.health.pause(None);
+    /// Records how a job ended.
+    pub(super) fn note(&self, job: JobKind, outcome: JobResult, state: &mut BackgroundState) {
+        let health = &self.runtime.health;
+        match outcome {
+            Ok(()) => {
+                if state.failures.remove(job) {
+                    health.note_job(job, None);
+                }
             }
-            return false;
-        };
-        let JobError::Failed(error) = outcome else {
-            return false;
-        };
-        self.runtime.counters.background_errors.add(1);
-        state.failures[role as usize] = state.failures[role as usize].saturating_add(1);
-        if role == Role::Collect {
-            state.gc_error = Some(error);
-            return true;
+            Err(JobError::Obsolete(_)) => {}
+            Err(JobError::Failed(error)) => {
+                self.runtime.counters.background_errors.add(1);
+                // What is tried for a keyspace that was dropped meanwhile is never tried again.
+                if job
+                    .keyspace()
+                    .is_some_and(|id| self.runtime.set.current().keyspace(id).is_none())
+                {
+                    return;
+                }
+                state.failures.add(job, self.runtime.env.clock.now());
+                // I9: writers that wait for this job get the reason why it can't be done.
+                health.note_job(job, Some(error));
+            }
         }
-        // I9: writers that wait for this job get the reason why it can't be done.
-        self.runtime.health.pause(Some(error.clone()));
-        state.error = Some(error);
-        true
     }
 
-    /// Pauses before the next try, because a failure is likely to last.
-    pub(super) fn rest(&self, role: Role) {
+    /// Forgets the failures of jobs that nobody needs any more.
+    pub(super) fn forget_failures(&self, jobs: &[JobKind], state: &mut BackgroundState) {
+        for job in jobs {
+            state.failures.remove(*job);
+            self.runtime.health.note_job(*job, None);
+        }
+    }
+
+    /// Returns how long a thread without work may wait: at most `longest`, and not beyond the next
+    /// try of a job that failed.
+    pub(super) fn wait_time(&self, longest: Duration, state: &BackgroundState) -> Duration {
+        let clock = &self.runtime.env.clock;
+        let next = state.failures.next_try(clock.now());
+        next.map_or(longest, |next| clock.left(next).min(longest))
+    }
+
+    /// Pauses the thread of value GC after a failure, because that is likely to last.
+    pub(super) fn rest_from_gc(&self) {
         let clock = &self.runtime.env.clock;
         let mut state = self.state.lock();
-        let failures = state.failures[role as usize].clamp(1, 16);
-        let until = clock.now() + (FIRST_PAUSE * (1 << (failures - 1))).min(LONGEST_PAUSE);
-        while !state.closing && clock.now() < until {
-            let left = clock.left(until);
-            state = self.changed.wait_timeout(state, left).0;
+        while !state.closing && state.failures.resting(|| clock.now()).contains(&JobKind::ValueGc) {
+            let time = self.wait_time(LONGEST_PAUSE, &state);
+            state = self.changed.wait_timeout(state, time).0;
         }
     }
 
-    /// Returns the last error of a job, until one succeeds, or the reason why value GC can't free
-    /// something, as long as that lasts.
+    /// Returns the error of a job that failed when it was last tried, flushes first, or the reason
+    /// why value GC can't free something, as long as that lasts.
     pub fn error(&self) -> Option<Error> {
-        let state = self.state.lock();
-        let failed = state.error.clone().or_else(|| state.gc_error.clone());
-        drop(state);
-        failed.or_else(|| self.collector.quarantined())
+        let died = self.state.lock().died.clone();
+        died.or_else(|| self.runtime.health.failed_job()).or_else(|| self.collector.quarantined())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::pointer::KeyspaceId;
+
+    #[test]
+    fn each_job_is_tried_again_after_pauses_of_its_own() {
+        let (bad, worse) = (JobKind::Flush(KeyspaceId(1)), JobKind::Flush(KeyspaceId(2)));
+        let mut failures = Failures::default();
+        let second = Duration::from_secs(1);
+        assert!(failures.resting(|| unreachable!("nothing failed")).is_empty());
+        failures.add(bad, second);
+        (0..40).for_each(|_| failures.add(worse, second));
+        assert_eq!((failures.count(bad), failures.count(worse)), (1, 40));
+        assert_eq!(failures.resting(|| second), [bad, worse]);
+        assert_eq!(failures.next_try(second), Some(second + FIRST_PAUSE));
+        assert_eq!(failures.resting(|| second + FIRST_PAUSE), [worse]);
+        assert_eq!(failures.next_try(second + FIRST_PAUSE), Some(second + LONGEST_PAUSE));
+        assert!(failures.resting(|| second + LONGEST_PAUSE).is_empty());
+        assert_eq!(failures.next_try(second + LONGEST_PAUSE), None);
+        assert!(failures.remove(bad) && !failures.remove(bad));
+        assert_eq!(failures.count(bad), 0);
     }
 }

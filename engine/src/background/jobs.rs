@@ -9,6 +9,7 @@ use crate::compaction::picker::scores;
 use crate::compaction::{flush, job, reorganize};
 use crate::env::budget::Pressure;
 use crate::events::Event;
+use crate::version::health::JobKind;
 use crate::version::job::JobResult;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
@@ -57,10 +58,14 @@ impl Background {
         Ok(())
     }
 
-    /// Forgets the compaction cursors of a dropped keyspace, and lets the head of the log pass its
-    /// entries.
+    /// Forgets the compaction cursors and failures of a dropped keyspace, and lets the head of the
+    /// log pass its entries.
     pub fn forget(&self, keyspace: KeyspaceId) {
-        self.state.lock().compaction_cursors.remove(&keyspace);
+        let mut state = self.state.lock();
+        state.compaction_cursors.remove(&keyspace);
+        let jobs = [JobKind::Flush(keyspace), JobKind::Compaction(keyspace)];
+        self.forget_failures(&jobs, &mut state);
+        drop(state);
         self.move_head();
         self.wake();
     }

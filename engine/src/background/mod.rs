@@ -3,9 +3,10 @@
 //! [`Durability::SyncEvery`].
 //!
 //! A job is done, obsolete (the database closes, or its keyspace was dropped) or has failed; the
-//! kind of an error does not matter. A failed job is tried again after growing pauses. Until it
-//! succeeds, stalled writers get its error, so that nobody waits for room that will not come (I9).
-//! After a failed sync the database is read-only and nothing is tried any more (I8).
+//! kind of an error does not matter. A failed job is tried again after growing pauses, while its
+//! thread does other work. Until it succeeds, writers that are stalled for want of it get its
+//! error, so that nobody waits for room that will not come (I9). After a failed sync the database
+//! is read-only and nothing is tried any more (I8).
 //!
 //! Locks: `state` is held to look for work and to record it, never during a job.
 //!
@@ -28,6 +29,7 @@ use crate::env::threads::Join;
 use crate::events::Event;
 use crate::gc::collector::Collector;
 use crate::version::runtime::Runtime;
+use failures::Failures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,12 +42,9 @@ struct BackgroundState {
     busy: RunningCompactions,
     flushing: BTreeSet<KeyspaceId>,
     compaction_cursors: BTreeMap<KeyspaceId, CompactionCursors>,
-    /// Failures in a row, by [`Role`].
-    failures: [u32; 3],
-    error: Option<Error>,
-    /// The reason why value GC can't go on. No writer waits for value GC, so no writer gets
-    /// this error.
-    gc_error: Option<Error>,
+    failures: Failures,
+    /// The panic that ended a thread. It stays, as nobody does the thread's work any more.
+    died: Option<Error>,
     sync_due: Option<Duration>,
     closing: bool,
     /// True if nothing was written for a while.
@@ -71,9 +70,9 @@ pub struct Background {
 /// The kind of work that a thread does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    Flush = 0,
-    Compact = 1,
-    Collect = 2,
+    Flush,
+    Compact,
+    Collect,
 }
 
 impl Background {
@@ -138,7 +137,7 @@ impl Background {
         };
         self.runtime.counters.background_errors.add(1);
         self.runtime.emit(Event::BackgroundError { error: error.clone() });
-        self.state.lock().error = Some(error);
+        self.state.lock().died = Some(error);
         self.changed.notify_all();
         self.committer.stall_controller().notify();
     }
@@ -179,8 +178,10 @@ impl Background {
                 if let Some(work) = self.find(role, &mut state) {
                     break work;
                 }
-                state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
+                let time = self.wait_time(RECHECK_INTERVAL, &state);
+                state = self.changed.wait_timeout(state, time).0;
             };
+            let kind = work.kind();
             state.jobs += 1;
             drop(state);
             let outcome = self.run_guarded(&work);
@@ -188,13 +189,10 @@ impl Background {
             let mut state = self.state.lock();
             self.release(work, &mut state);
             state.jobs -= 1;
-            let failed = self.note(role, outcome, &mut state);
+            self.note(kind, outcome, &mut state);
             drop(state);
             self.committer.stall_controller().notify();
             self.press_for_level0();
-            if failed {
-                self.rest(role);
-            }
         }
     }
 }

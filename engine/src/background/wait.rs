@@ -2,27 +2,33 @@
 
 use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::{Error, Result};
+use crate::base::pointer::KeyspaceId;
 use crate::compaction::picker::{CompactionCursors, pick};
 use crate::gc::dead;
 use crate::gc::picker::Mode;
+use crate::version::health::JobKind;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Background {
-    /// Waits until `done` returns true. A background error that occurs meanwhile ends the wait.
-    pub fn wait_until(&self, mut done: impl FnMut() -> bool) -> Result<()> {
+    /// Waits until `done` returns true. The failure of a flush of one of `flushed`, for which the
+    /// caller waits, ends the wait if it occurs meanwhile.
+    pub fn wait_until(&self, flushed: &[KeyspaceId], mut done: impl FnMut() -> bool) -> Result<()> {
+        let failures =
+            |state: &BackgroundState, id: &KeyspaceId| state.failures.count(JobKind::Flush(*id));
         let mut state = self.state.lock();
-        let before = state.failures;
+        let before: Vec<u32> = flushed.iter().map(|id| failures(&state, id)).collect();
         loop {
             if done() {
                 return Ok(());
             }
             self.check_running(&state)?;
-            if state.failures != before
-                && let Some(error) = &state.error
+            let mut known = flushed.iter().zip(&before);
+            if let Some((id, _)) = known.find(|(id, before)| failures(&state, id) != **before)
+                && let Some(error) = self.runtime.health.error_of(JobKind::Flush(*id))
             {
-                return Err(error.clone());
+                return Err(error);
             }
             self.changed.notify_all();
             state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
@@ -37,8 +43,8 @@ impl Background {
             if state.jobs + state.foreground_jobs == 0 && !self.is_due(&mut state) {
                 return Ok(());
             }
-            if let Some(error) = state.error.as_ref().or(state.gc_error.as_ref()) {
-                return Err(error.clone());
+            if let Some(error) = self.runtime.health.failed_job() {
+                return Err(error);
             }
             self.changed.notify_all();
             state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
@@ -67,7 +73,7 @@ impl Background {
         let rests = self.collector.paused().load(Ordering::Relaxed);
         let collects = self.gc_automatic && !rests;
         set.keyspaces().iter().any(due)
-            || self.find_stale(state).is_some()
+            || self.find_stale(&[], state).is_some()
             || collects && self.collector.is_due(Mode::Busy).unwrap_or(false)
             || !rests && self.collector.owes_holes()
             || !set.tables().purge.is_empty()

@@ -207,7 +207,7 @@ impl WriteStallController {
                 return Err(Error::closed("the database was closed"));
             }
             // I9: waiting would not make room.
-            if let Some(cause) = self.health.paused() {
+            if let Some(cause) = self.health.hindrance(keyspace.id, reason) {
                 return Err(cause);
             }
             self.health.check()?;

@@ -70,7 +70,8 @@ impl Core {
                 waiting.push((keyspace.clone(), keyspace.view().immutables.clone()));
             }
         }
-        self.background.wait_until(|| {
+        let ids: Vec<_> = keyspaces.iter().map(|keyspace| keyspace.id).collect();
+        self.background.wait_until(&ids, || {
             waiting.iter().all(|(keyspace, before)| {
                 let now = keyspace.view();
                 let is_new = |m| !before.iter().any(|old| Arc::ptr_eq(old, m));

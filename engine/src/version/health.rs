@@ -3,17 +3,48 @@
 //! the error. Only reopening, which reads what is really on disk, can make it writable again.
 
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::pointer::KeyspaceId;
 use crate::env::sync::Mutex;
 use crate::env::threads::panic_text;
 use crate::events::{Event, Events};
+use crate::stats::StallReason;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
+
+/// A kind of background work, as far as its failures are told apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum JobKind {
+    /// Flushes of a keyspace.
+    Flush(KeyspaceId),
+    /// Compactions of a keyspace.
+    Compaction(KeyspaceId),
+    /// Preparing the next segment of the log.
+    SpareSegment,
+    /// Dropping segments in which nothing is live.
+    DeadSegments,
+    /// Unlinking obsolete files.
+    Purge,
+    /// Value GC.
+    ValueGc,
+}
+
+impl JobKind {
+    /// Returns the keyspace that the work is for, if it is for one.
+    pub fn keyspace(self) -> Option<KeyspaceId> {
+        match self {
+            JobKind::Flush(keyspace) | JobKind::Compaction(keyspace) => Some(keyspace),
+            _ => None,
+        }
+    }
+}
 
 /// The write state of a database: whether it may still write, and the reason if not.
 #[derive(Default)]
 pub struct Health {
     failed: OnceLock<Error>,
-    paused: Mutex<Option<Error>>,
+    /// The errors of jobs that failed when they were last tried.
+    failed_jobs: Mutex<BTreeMap<JobKind, Error>>,
     /// The listeners for events.
     pub events: Arc<Events>,
 }
@@ -24,15 +55,38 @@ impl Health {
         Health { events, ..Health::default() }
     }
 
-    /// Sets the reason why background work cannot go on for now (I9: a full disk), or clears it.
-    /// Unlike [`Health::fail`] this is not final.
-    pub fn pause(&self, cause: Option<Error>) {
-        *self.paused.lock() = cause;
+    /// Sets the reason why a job cannot be done for now (I9: a full disk), or clears it. Unlike
+    /// [`Health::fail`] this is not final.
+    pub fn note_job(&self, job: JobKind, error: Option<Error>) {
+        let mut failed = self.failed_jobs.lock();
+        match error {
+            Some(error) => failed.insert(job, error),
+            None => failed.remove(&job),
+        };
     }
 
-    /// Returns why background work pauses; `None` if it does not.
-    pub fn paused(&self) -> Option<Error> {
-        self.paused.lock().clone()
+    /// Returns the error of a job that failed when it was last tried, flushes first.
+    pub fn failed_job(&self) -> Option<Error> {
+        self.failed_jobs.lock().values().next().cloned()
+    }
+
+    /// Returns the error of this job if it failed when it was last tried.
+    pub fn error_of(&self, job: JobKind) -> Option<Error> {
+        self.failed_jobs.lock().get(&job).cloned()
+    }
+
+    /// Returns the error of the job that a writer to `keyspace` waits for by the rule `reason`, if
+    /// that job failed when it was last tried. The log is held back by the flushes of all
+    /// keyspaces.
+    pub fn hindrance(&self, keyspace: KeyspaceId, reason: StallReason) -> Option<Error> {
+        let failed = self.failed_jobs.lock();
+        let of_any_flush = || failed.iter().find(|(job, _)| matches!(job, JobKind::Flush(_)));
+        match reason {
+            StallReason::Memtables => failed.get(&JobKind::Flush(keyspace)).cloned(),
+            StallReason::Level0Full => failed.get(&JobKind::Compaction(keyspace)).cloned(),
+            StallReason::Replay => of_any_flush().map(|(_, error)| error.clone()),
+            StallReason::Level0Slow | StallReason::Space => None,
+        }
     }
 
     /// Turns the database read-only for good and keeps the first cause. Returns the error that
@@ -95,6 +149,37 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::ReadOnly);
         assert!(error.to_string().contains("counting panicked: at 8"), "{error}");
         assert!(health.check().unwrap_err().to_string().contains("counting panicked: at 8"));
+    }
+
+    #[test]
+    fn i9_writers_get_the_error_of_what_they_wait_for() {
+        use StallReason::{Level0Full, Level0Slow, Memtables, Replay, Space};
+        let (bad, good) = (KeyspaceId(1), KeyspaceId(2));
+        let health = Health::default();
+        health.note_job(JobKind::ValueGc, Some(Error::internal("gc")));
+        health.note_job(JobKind::Flush(bad), Some(Error::internal("flush")));
+        health.note_job(JobKind::Compaction(good), Some(Error::internal("compaction")));
+        let told = |keyspace, reason| {
+            let error = health.hindrance(keyspace, reason);
+            error.map(|error| error.to_string()).unwrap_or_default()
+        };
+        for (keyspace, reason, expected) in [
+            (bad, Memtables, "flush"),
+            (good, Memtables, ""),
+            (bad, Level0Full, ""),
+            (good, Level0Full, "compaction"),
+            (bad, Replay, "flush"),
+            (good, Replay, "flush"),
+            (bad, Level0Slow, ""),
+            (bad, Space, ""),
+        ] {
+            let text = told(keyspace, reason);
+            assert!(text.contains(expected), "{reason:?}: {text}");
+            assert_eq!(text.is_empty(), expected.is_empty(), "{reason:?}: {text}");
+        }
+        assert!(health.failed_job().unwrap().to_string().contains("flush"));
+        health.note_job(JobKind::Flush(bad), None);
+        assert_eq!(told(good, Replay), "");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use crate::client::{DIR, tiny_options};
 use cleavedb::env::Env;
-use cleavedb::{Builder, Comparator, Db, Error, FilterPolicy};
+use cleavedb::{Builder, Comparator, Db, Error, FilterPolicy, Keyspace};
 use std::cmp::Ordering;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -14,7 +14,7 @@ use std::time::Duration;
 const STEPS: u64 = 300_000;
 
 /// A filter policy that excludes no key. Once the flag is set, its filters are too large for a
-/// table.
+/// table, unless the keys begin with `good`.
 #[derive(Default)]
 struct Oversized(AtomicBool);
 
@@ -23,8 +23,9 @@ impl FilterPolicy for Oversized {
         "oversized"
     }
 
-    fn create(&self, _: &[&[u8]]) -> Vec<u8> {
-        vec![0; if self.0.load(Relaxed) { 2 << 30 } else { 1 }]
+    fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
+        let is_good = keys.iter().all(|key| key.starts_with(b"good"));
+        vec![0; if self.0.load(Relaxed) && !is_good { 2 << 30 } else { 1 }]
     }
 
     fn may_contain(&self, _: &[u8], _: &[u8]) -> bool {
@@ -93,6 +94,71 @@ fn i09_a_table_that_cannot_be_written_is_told_to_writers_and_to_flush() {
             db.close().unwrap();
         });
     }
+}
+
+/// Puts values of 100 bytes until one is refused; returns the number of those that were not.
+fn put_until_refused(keyspace: &Keyspace, prefix: &str) -> (usize, Error) {
+    let put = |number| keyspace.put(format!("{prefix}{number:05}"), [7; 100]).err();
+    let refused = (0..2000).find_map(|number| put(number).map(|error| (number, error)));
+    refused.expect("writers are stalled at last")
+}
+
+/// The flush thread tried the first keyspace whose flush was due again and again, so those behind
+/// it were never flushed, and their writers got an error that was not theirs. Now a failed flush
+/// waits for its next try while others go on, and only writers who wait for that flush get its
+/// error: those of its keyspace and, once the log that it holds back is full, all.
+#[test]
+fn i09_a_flush_that_fails_for_good_holds_up_its_own_keyspace_only() {
+    for seed in 0..10 {
+        let (env, simulation) = Env::simulated(seed);
+        simulation.limit_steps(STEPS);
+        simulation.run(|| {
+            let policy = Arc::new(Oversized::default());
+            let db = builder(&env).filter_policy(policy.clone()).open().unwrap();
+            let (bad, good) = (db.default_keyspace(), db.create_keyspace("good").unwrap());
+            policy.0.store(true, Relaxed);
+            let (in_bad, error) = put_until_refused(&bad, "bad");
+            assert_says(&error, "too large");
+            for number in 0..60 {
+                good.put(format!("good-{number}"), [7; 100]).unwrap();
+                if number % 10 == 0 {
+                    good.flush().unwrap();
+                    assert_says(&bad.put("more", [7; 100]).unwrap_err(), "too large");
+                }
+            }
+            assert_says(&db.stats().background_error.unwrap(), "too large");
+            assert_says(&bad.flush().unwrap_err(), "too large");
+            let (in_good, error) = put_until_refused(&good, "good");
+            assert_says(&error, "too large");
+            policy.0.store(false, Relaxed);
+            env.threads.sleep(Duration::from_secs(10));
+            db.flush().expect("it passes once the cause is gone");
+            db.wait_idle().unwrap();
+            assert!(db.stats().background_error.is_none());
+            assert_eq!((bad.keys().count(), good.keys().count()), (in_bad, 60 + in_good));
+            db.close().unwrap();
+        });
+    }
+}
+
+/// A keyspace that is dropped takes its failed flush with it.
+#[test]
+fn a_dropped_keyspace_leaves_no_error_behind() {
+    let (env, simulation) = Env::simulated(4);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let policy = Arc::new(Oversized::default());
+        let db = builder(&env).filter_policy(policy.clone()).open().unwrap();
+        let bad = db.create_keyspace("bad").unwrap();
+        policy.0.store(true, Relaxed);
+        put_until_refused(&bad, "bad");
+        db.drop_keyspace("bad").unwrap();
+        assert!(db.stats().background_error.is_none());
+        db.default_keyspace().put("good", "1").unwrap();
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        db.close().unwrap();
+    });
 }
 
 #[test]

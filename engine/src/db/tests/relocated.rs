@@ -138,7 +138,7 @@ fn i05_readers_keep_what_was_relocated_under_them() {
     drop((cursor, held));
     let set = &db.core.set;
     // The background holds versions for short moments.
-    db.core.background.wait_until(|| set.oldest_alive() == set.current().number).unwrap();
+    db.core.background.wait_until(&[], || set.oldest_alive() == set.current().number).unwrap();
     expect(&db, &model);
     db.close().unwrap();
 }

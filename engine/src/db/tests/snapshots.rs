@@ -134,7 +134,7 @@ fn i03_relocations_outlast_versions_from_when_they_were_needed() {
     assert!(named.iter().all(|id| now.uses.of(*id).count == 0), "no table names them");
     assert!(named.iter().all(|id| now.relocations.contains_key(id)), "a job may");
     drop((before, now));
-    db.core.background.wait_until(|| set.oldest_alive() == set.current().number).unwrap();
+    db.core.background.wait_until(&[], || set.oldest_alive() == set.current().number).unwrap();
     tidy.run(set).unwrap();
     assert!(set.current().relocations.is_empty());
     expect(&db, &model);
