@@ -9,7 +9,6 @@ use crate::base::error::Result;
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO};
 use crate::base::pointer::{RelocationId, SegmentId, TableId};
-use crate::cache::{BlockCache, OpenFiles};
 use crate::db::Db;
 use crate::db::inspect::inspect_with;
 use crate::db::options::{Options, WriteOptions};
@@ -23,8 +22,8 @@ use crate::table::{Table, TableMeta};
 use crate::version::Version;
 use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::Edit;
-use crate::version::files::TableContext;
 use crate::version::files::names::{self, FileName};
+use crate::version::files::{TableContext, TableLimits};
 use crate::version::manifest::{Current, read_current};
 use crate::version::manifest_reader::ManifestReader;
 use crate::version::settings::{KeyspaceOptions, Separation};
@@ -379,16 +378,12 @@ fn world(files: &[(PathBuf, Vec<u8>)]) -> (Env, Simulation) {
 }
 
 fn context(env: &Env, database: u64) -> Arc<TableContext> {
-    Arc::new(TableContext {
-        dir: DIR.into(),
+    Arc::new(TableContext::new(
+        env.fs.clone(),
+        DIR.into(),
         database,
-        files: Arc::new(OpenFiles::new(env.fs.clone(), 8)),
-        cache: Arc::new(BlockCache::new(64 << 10)),
-        open_tables: Arc::default(),
-        stats: Arc::default(),
-        purge: Arc::default(),
-        filter_policy: None,
-    })
+        TableLimits { cache_bytes: 64 << 10, ..TableLimits::TESTS },
+    ))
 }
 
 fn small() -> Options {

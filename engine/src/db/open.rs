@@ -2,7 +2,6 @@
 
 use crate::background::Background;
 use crate::base::error::{IoContext, Result};
-use crate::cache::{BlockCache, OpenFiles, TableCache};
 use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogSettings, LogShared};
 use crate::commit::reserve::Reserve;
@@ -21,8 +20,8 @@ use crate::recovery::comparators::Comparators;
 use crate::recovery::create;
 use crate::recovery::place::{self, PlaceRules};
 use crate::recovery::{Recovered, Recovery, RecoveryReport};
-use crate::table::{FilterPolicy, TableStats};
-use crate::version::files::{PurgeQueue, TableContext, names};
+use crate::table::FilterPolicy;
+use crate::version::files::{TableContext, TableLimits, names};
 use crate::version::manifest::{Current, read_current};
 use crate::version::runtime::Runtime;
 use arc_swap::ArcSwap;
@@ -119,16 +118,14 @@ impl Opening {
     }
 
     fn table_context(&self, current: Current) -> Arc<TableContext> {
-        Arc::new(TableContext {
-            dir: self.dir.clone(),
-            database: current.database,
-            files: Arc::new(OpenFiles::new(self.env.fs.clone(), self.options.max_open_files)),
-            cache: Arc::new(BlockCache::new(self.options.cache_bytes)),
-            open_tables: Arc::new(TableCache::new(self.options.index_and_filter_capacity())),
-            stats: Arc::new(TableStats::default()),
-            purge: Arc::new(PurgeQueue::default()),
-            filter_policy: self.filter_policy.clone(),
-        })
+        let limits = TableLimits {
+            open_files: self.options.max_open_files,
+            cache_bytes: self.options.cache_bytes,
+            index_and_filter_bytes: self.options.index_and_filter_capacity(),
+        };
+        let (fs, dir) = (self.env.fs.clone(), self.dir.clone());
+        let context = TableContext::new(fs, dir, current.database, limits);
+        Arc::new(TableContext { filter_policy: self.filter_policy.clone(), ..context })
     }
 
     fn assemble(self, mut recovered: Recovered, lock: Option<Box<dyn Lock>>) -> Result<Arc<Core>> {

@@ -60,12 +60,11 @@ mod tests {
     use crate::base::key::KeyOrder;
     use crate::base::pointer::{KeyspaceId, RelocationId, TableId};
     use crate::cache::memory_fs::MemoryFs;
-    use crate::cache::{BlockCache, OpenFiles};
     use crate::relocation::{RelocationMeta, TargetUse};
     use crate::table::{SegmentUse, Summary, TableMeta};
     use crate::version::LogPosition;
     use crate::version::build::VersionBuilder;
-    use crate::version::files::TableContext;
+    use crate::version::files::{TableContext, TableLimits};
     use crate::version::garbage::SegmentUses;
     use std::collections::BTreeMap;
     use std::sync::Arc;
@@ -73,16 +72,8 @@ mod tests {
     const KEYSPACE: KeyspaceId = KeyspaceId(1);
 
     fn after(version: &Version, changes: Vec<Change>) -> Version {
-        let tables = TableContext {
-            dir: "db".into(),
-            database: 7,
-            files: Arc::new(OpenFiles::new(Arc::new(MemoryFs::default()), 1)),
-            cache: Arc::new(BlockCache::new(0)),
-            open_tables: Arc::default(),
-            stats: Arc::default(),
-            purge: Arc::default(),
-            filter_policy: None,
-        };
+        let tables =
+            TableContext::new(Arc::new(MemoryFs::default()), "db".into(), 7, TableLimits::TESTS);
         let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
         let builder = VersionBuilder { tables: &Arc::new(tables), comparator_of: &comparator_of };
         let mut after = version.clone();

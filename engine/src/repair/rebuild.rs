@@ -6,7 +6,6 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::{MAX_SEQNO, Trailer};
 use crate::base::pointer::{KeyspaceId, MAX_ID, SegmentId, TableId};
-use crate::cache::{BlockCache, OpenFiles, TableCache};
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::read::input::SortedRunIter;
@@ -18,11 +17,11 @@ use crate::repair::sources::{
 };
 use crate::repair::values::ValueFinder;
 use crate::repair::{RepairReport, Salvage, set_aside};
-use crate::table::{Properties, TableMeta, TableOwner, TableSettings, TableStats, TableWriter};
+use crate::table::{Properties, TableMeta, TableOwner, TableSettings, TableWriter};
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names::{self, FileName};
-use crate::version::files::{PurgeQueue, TableContext, TableHandle};
+use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::LEVELS;
 use crate::version::manifest::ManifestWriter;
 use std::collections::{BTreeMap, btree_map};
@@ -32,10 +31,10 @@ use std::sync::Arc;
 /// Sequence numbers that are skipped above the highest found. Lost commits may have had some of
 /// these, and none may be used twice (I6).
 const SKIPPED_SEQNOS: u64 = 1 << 20;
-/// The least number of files that a repair may keep open.
-const OPEN_FILES: usize = 64;
-/// Bytes of indexes and filters that a repair keeps for tables that it does not read just now.
-const INDEX_AND_FILTER_BYTES: u64 = 64 << 20;
+/// What a repair keeps open and in memory. It reads each block once, so it caches none.
+/// Indexes and filters stay for tables that it comes back to.
+const LIMITS: TableLimits =
+    TableLimits { open_files: 64, cache_bytes: 0, index_and_filter_bytes: 64 << 20 };
 
 /// A repair under way.
 pub struct Rebuild<'a> {
@@ -56,16 +55,8 @@ impl<'a> Rebuild<'a> {
     /// Creates a repair with only the facts read.
     pub fn new(salvage: &Salvage<'a>, facts: RepairFacts) -> Self {
         let &Salvage { env, dir, comparators, filter_policy, .. } = salvage;
-        let context = Arc::new(TableContext {
-            dir: dir.to_path_buf(),
-            database: facts.database,
-            files: Arc::new(OpenFiles::new(env.fs.clone(), OPEN_FILES)),
-            cache: Arc::new(BlockCache::new(0)),
-            open_tables: Arc::new(TableCache::new(INDEX_AND_FILTER_BYTES)),
-            stats: Arc::new(TableStats::default()),
-            purge: Arc::new(PurgeQueue::default()),
-            filter_policy: filter_policy.cloned(),
-        });
+        let context = TableContext::new(env.fs.clone(), dir.to_path_buf(), facts.database, LIMITS);
+        let context = Arc::new(TableContext { filter_policy: filter_policy.cloned(), ..context });
         let (next_file, last_seqno) = (facts.highest_file + 1, facts.last_seqno);
         let (sources, values) = (BTreeMap::new(), ValueFinder::new(facts.given_up.clone()));
         Rebuild { env, comparators, facts, context, sources, values, next_file, last_seqno }

@@ -115,17 +115,12 @@ mod tests {
 
     fn version(segments: &[u64]) -> Arc<Version> {
         use crate::cache::memory_fs::MemoryFs;
-        use crate::cache::{BlockCache, OpenFiles};
-        let context = files::TableContext {
-            dir: "db".into(),
-            database: 7,
-            files: Arc::new(OpenFiles::new(Arc::new(MemoryFs::default()), 1)),
-            cache: Arc::new(BlockCache::new(0)),
-            open_tables: Arc::default(),
-            stats: Arc::default(),
-            purge: Arc::default(),
-            filter_policy: None,
-        };
+        let context = files::TableContext::new(
+            Arc::new(MemoryFs::default()),
+            "db".into(),
+            7,
+            files::TableLimits::TESTS,
+        );
         let kind = crate::segment::SegmentKind::Log;
         let live = |&id: &u64| {
             let handle = Arc::new(files::SegmentHandle::open(SegmentId(id), kind, 1, &context));

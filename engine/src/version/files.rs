@@ -6,7 +6,7 @@ use crate::base::key::KeyOrder;
 use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, TableId, ValuePointer};
 use crate::cache::{BlockCache, OpenFiles, TableCache, TableRef, TableSlot};
 use crate::env::fork::Process;
-use crate::env::fs::File;
+use crate::env::fs::{File, Fs};
 use crate::env::sync::Mutex;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{FileSource, Segment, SegmentIdentity, SegmentKind};
@@ -217,6 +217,40 @@ pub struct TableContext {
     pub purge: Arc<PurgeQueue>,
     /// The user's filter policy in place of the engine's; `None` for the engine's.
     pub filter_policy: Option<Arc<dyn FilterPolicy>>,
+}
+
+/// The bounds of what a database keeps open and in memory.
+#[derive(Debug, Clone, Copy)]
+pub struct TableLimits {
+    /// Files that are kept open at a time.
+    pub open_files: usize,
+    /// Bytes of blocks in the cache.
+    pub cache_bytes: u64,
+    /// Bytes of indexes, filters and directories of open tables and relocations.
+    pub index_and_filter_bytes: u64,
+}
+
+impl TableLimits {
+    /// A few files and no cached block, for stores of tests.
+    #[cfg(any(test, fuzzing))]
+    pub const TESTS: TableLimits =
+        TableLimits { open_files: 9, cache_bytes: 0, index_and_filter_bytes: u64::MAX };
+}
+
+impl TableContext {
+    /// Creates the context of a database with the engine's filters, with nothing open yet.
+    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, database: u64, limits: TableLimits) -> Self {
+        TableContext {
+            dir,
+            database,
+            files: Arc::new(OpenFiles::new(fs, limits.open_files)),
+            cache: Arc::new(BlockCache::new(limits.cache_bytes)),
+            open_tables: Arc::new(TableCache::new(limits.index_and_filter_bytes)),
+            stats: Arc::default(),
+            purge: Arc::default(),
+            filter_policy: None,
+        }
+    }
 }
 
 /// A live table. It is opened when it is used, so that opening a database costs no I/O per table,

@@ -3,7 +3,7 @@
 use super::build::{VersionBuilder, state_of};
 use super::edit::{Change, Edit};
 use super::entries::EntriesView;
-use super::files::{TableContext, names};
+use super::files::{TableContext, TableLimits, names};
 use super::placing::Placing;
 use super::references::{check_all, check_edit};
 use super::resolve::{Places, Resolved, unknown};
@@ -13,7 +13,6 @@ use crate::base::error::{ErrorKind, Result};
 use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
 use crate::base::pointer::{KeyspaceId, RelocationId, SegmentId, TableId, ValuePointer};
 use crate::cache::memory_fs::MemoryFs;
-use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::Fs;
 use crate::relocation::{RelocationMeta, RelocationWriter};
 use crate::segment::SegmentKind;
@@ -33,16 +32,12 @@ struct VersionDir {
 impl VersionDir {
     fn new() -> Self {
         let fs = Arc::new(MemoryFs::default());
-        let tables = TableContext {
-            dir: "db".into(),
-            database: DATABASE,
-            files: Arc::new(OpenFiles::new(fs.clone(), 9)),
-            cache: Arc::new(BlockCache::new(1 << 20)),
-            open_tables: Arc::default(),
-            stats: Arc::default(),
-            purge: Arc::default(),
-            filter_policy: None,
-        };
+        let tables = TableContext::new(
+            fs.clone(),
+            "db".into(),
+            DATABASE,
+            TableLimits { cache_bytes: 1 << 20, ..TableLimits::TESTS },
+        );
         VersionDir { fs, tables: Arc::new(tables) }
     }
 

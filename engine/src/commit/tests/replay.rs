@@ -13,7 +13,6 @@
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::{KeyspaceId, SegmentId};
-use crate::cache::{BlockCache, OpenFiles};
 use crate::commit::replay::{Replayed, replay};
 use crate::env::Env;
 use crate::env::fs::File;
@@ -22,7 +21,7 @@ use crate::segment::{
 };
 use crate::version::build::VersionBuilder;
 use crate::version::edit::{Change, Edit};
-use crate::version::files::{TableContext, names};
+use crate::version::files::{TableContext, TableLimits, names};
 use crate::version::{LogPosition, Version};
 use std::path::Path;
 use std::sync::Arc;
@@ -178,16 +177,12 @@ impl LogOfCase {
     }
 
     fn version(&self) -> Version {
-        let tables = Arc::new(TableContext {
-            dir: DIR.into(),
-            database: DATABASE,
-            files: Arc::new(OpenFiles::new(self.env.fs.clone(), 9)),
-            cache: Arc::new(BlockCache::new(0)),
-            open_tables: Arc::default(),
-            stats: Arc::default(),
-            purge: Arc::default(),
-            filter_policy: None,
-        });
+        let tables = Arc::new(TableContext::new(
+            self.env.fs.clone(),
+            DIR.into(),
+            DATABASE,
+            TableLimits::TESTS,
+        ));
         let comparator_of = |_: &str| Ok(KeyOrder::Bytewise);
         let builder = VersionBuilder { tables: &tables, comparator_of: &comparator_of };
         let mut version = Version::default();

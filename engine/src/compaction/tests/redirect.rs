@@ -5,7 +5,6 @@ use crate::base::golden::{golden, number};
 use crate::base::key::{EntryKind, KeyOrder, Trailer};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
 use crate::cache::memory_fs::MemoryFs;
-use crate::cache::{BlockCache, OpenFiles};
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::env::fs::Fs;
 use crate::relocation::RelocationWriter;
@@ -13,7 +12,7 @@ use crate::segment::SegmentKind;
 use crate::version::Version;
 use crate::version::build::VersionBuilder;
 use crate::version::edit::{Change, Edit};
-use crate::version::files::{TableContext, names};
+use crate::version::files::{TableContext, TableLimits, names};
 use std::sync::Arc;
 
 #[test]
@@ -63,16 +62,12 @@ fn entry(redirect: &mut Redirect, words: &[&str]) -> String {
 
 fn version(facts: &[Vec<&str>]) -> Version {
     let fs = Arc::new(MemoryFs::default());
-    let tables = Arc::new(TableContext {
-        dir: "db".into(),
-        database: 7,
-        files: Arc::new(OpenFiles::new(fs.clone(), 9)),
-        cache: Arc::new(BlockCache::new(1 << 20)),
-        open_tables: Arc::default(),
-        stats: Arc::default(),
-        purge: Arc::default(),
-        filter_policy: None,
-    });
+    let tables = Arc::new(TableContext::new(
+        fs.clone(),
+        "db".into(),
+        7,
+        TableLimits { cache_bytes: 1 << 20, ..TableLimits::TESTS },
+    ));
     let mut version = Version::default();
     for words in facts {
         let changes = match words[..] {

@@ -13,14 +13,13 @@ use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::cache::memory_fs::MemoryFs;
-use crate::cache::{BlockCache, OpenFiles};
 use crate::compaction::picker::{
     CompactionCursors, Pick, RunningCompactions, pick, pick_level0, pick_range, pick_table, scores,
 };
 use crate::compaction::reorganize;
 use crate::compaction::stale::{self, StaleFacts};
 use crate::table::{SegmentUse, Summary, TableMeta};
-use crate::version::files::{TableContext, TableHandle};
+use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::Levels;
 use crate::version::settings::KeyspaceOptions;
 use std::sync::Arc;
@@ -78,16 +77,7 @@ fn run(lines: &[&str]) -> String {
 }
 
 fn context() -> Arc<TableContext> {
-    Arc::new(TableContext {
-        dir: "db".into(),
-        database: 7,
-        files: Arc::new(OpenFiles::new(Arc::new(MemoryFs::default()), 1)),
-        cache: Arc::new(BlockCache::new(0)),
-        open_tables: Arc::default(),
-        stats: Arc::default(),
-        purge: Arc::default(),
-        filter_policy: None,
-    })
+    Arc::new(TableContext::new(Arc::new(MemoryFs::default()), "db".into(), 7, TableLimits::TESTS))
 }
 
 /// Parses a level like `L1`.

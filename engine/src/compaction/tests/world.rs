@@ -3,13 +3,12 @@
 use crate::base::compression::Codec;
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
-use crate::cache::{BlockCache, OpenFiles};
 use crate::compaction::output::TableOutput;
 use crate::env::Env;
 use crate::env::budget::IoPriority;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
-use crate::version::files::TableContext;
+use crate::version::files::{TableContext, TableLimits};
 use crate::version::health::Health;
 use crate::version::runtime::Runtime;
 use crate::version::set::{VersionSet, VersionSetParts};
@@ -36,16 +35,8 @@ impl JobWorld {
     pub fn new(table_bytes: u64) -> JobWorld {
         let (env, _) = Env::simulated(1);
         env.fs.create_dir_all(Path::new("db")).unwrap();
-        let tables = Arc::new(TableContext {
-            dir: "db".into(),
-            database: 7,
-            files: Arc::new(OpenFiles::new(env.fs.clone(), 9)),
-            cache: Arc::new(BlockCache::new(0)),
-            open_tables: Arc::default(),
-            stats: Arc::default(),
-            purge: Arc::default(),
-            filter_policy: None,
-        });
+        let tables =
+            Arc::new(TableContext::new(env.fs.clone(), "db".into(), 7, TableLimits::TESTS));
         let health = Arc::<Health>::default();
         let set = Arc::new(VersionSet::new(VersionSetParts {
             env: env.clone(),
