@@ -164,6 +164,7 @@ impl BlockCache {
         }
         let shards = (capacity_bytes / Self::MIN_SHARD_BYTES).clamp(1, Self::MAX_SHARDS);
         let shards = 1 << shards.ilog2();
+        debug_assert!((1..=Self::MAX_SHARDS).contains(&shards));
         // Memory for this many items is allocated at once. An estimate that is far too low costs
         // little.
         let items = capacity_bytes / Self::TYPICAL_BLOCK_BYTES;
@@ -313,7 +314,9 @@ impl OpenFiles {
             let full = shard.files.len() >= self.max_per_shard;
             let evicted = if full { shard.take_oldest() } else { None };
             let open = OpenFile { file: Arc::clone(&file), last_used: shard.tick };
-            shard.files.insert(path.as_os_str().to_os_string(), open);
+            let before = shard.files.insert(path.as_os_str().to_os_string(), open);
+            debug_assert!(before.is_none(), "a file is opened once");
+            assert!(shard.files.len() <= self.max_per_shard, "more files are open than may be");
             Ok((file, evicted))
         })?;
         Ok(file)

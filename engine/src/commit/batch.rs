@@ -177,6 +177,8 @@ impl Batch {
             key: start..middle,
             value: middle..self.bytes.len(),
         });
+        debug_assert!(kind == RecordKind::Put || value.is_empty(), "a deletion has no value");
+        debug_assert!(stored.raw_len as usize >= value.len(), "compression made a value longer");
         self.user_bytes += key.len() as u64 + u64::from(stored.raw_len);
         Ok(())
     }

@@ -223,7 +223,9 @@ impl Committer {
             Some(error) => Err(error),
             None => committed.clone().expect("what was admitted was committed"),
         };
-        refused.into_iter().map(outcome).collect()
+        let outcomes: Vec<_> = refused.into_iter().map(outcome).collect();
+        debug_assert_eq!(outcomes.len(), group.len(), "nobody waits for ever");
+        outcomes
     }
 
     /// Commits one frame as the leader of a group of one.
@@ -261,6 +263,7 @@ impl Committer {
             return Err(Error::closed("the database was closed"));
         }
         let count: usize = frames.iter().map(|frame| frame.records.len()).sum();
+        debug_assert!(frames.iter().all(|frame| frame.records.len() == frame.targets.len()));
         if log.next_seqno + count as u64 > MAX_SEQNO {
             return Err(Error::new(ErrorKind::LimitReached, "all sequence numbers are used up")
                 .advise("load the data into a new database"));
@@ -279,6 +282,7 @@ impl Committer {
             }
             return Err(self.failed(log, error));
         }
+        debug_assert_eq!(pointers.len(), count, "each record has a pointer");
         // From here on nothing fails: the frames are in the log, as durable as asked.
         log.next_seqno += count as u64;
         self.publish(log, frames, &pointers, first_seqno, start);
@@ -322,6 +326,9 @@ impl Committer {
             // may lose.
             Durability::Sync => parts.log.sync_writer(writer)?,
         }
+        // I2: what is acknowledged has come as far as was asked for.
+        debug_assert!(durability == Durability::Buffered || writer.good_len() == writer.len());
+        debug_assert!(durability != Durability::Sync || writer.durable() == writer.len());
         parts.runtime.counters.log_bytes_written.add(writer.len() - start);
         Ok(())
     }
@@ -336,6 +343,8 @@ impl Committer {
         start: u64,
     ) {
         let parts = &self.parts;
+        // I1: nobody sees a part of the group before all of it is in the memtables.
+        debug_assert!(parts.runtime.snapshots.visible() < first_seqno);
         let active = log.active.as_ref().expect("make_room began a segment");
         let writer = log.writer.as_ref().expect("make_room began a segment");
         let at = LogPosition { segment: active.id(), offset: start };
@@ -358,6 +367,7 @@ impl Committer {
                     put_bytes += record.key.len() + record.value.len();
                 }
                 let view = target.keyspace.peek();
+                debug_assert!(view.active.last_seqno() < seqno, "I6: a number is used twice");
                 view.active.note(at, log_bytes, active, seqno);
                 let trailer = Trailer::new(seqno, slot.kind());
                 view.active.table.insert(record.key, trailer, slot);
@@ -371,6 +381,8 @@ impl Committer {
         parts.runtime.counters.deletes_written.add(deletes);
         parts.runtime.counters.put_bytes_stored.add(put_bytes as u64);
         parts.stall_controller.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
+        debug_assert!(pointers.next().is_none(), "each pointer belongs to a record");
+        debug_assert_eq!(seqno, log.next_seqno, "each sequence number belongs to a record");
         parts.runtime.snapshots.publish(seqno - 1);
         self.rotate_memtables(log, frames, full);
     }

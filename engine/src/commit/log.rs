@@ -220,6 +220,7 @@ impl LogShared {
     /// Ensures that the active segment can take a frame: begins the next segment if there is none,
     /// if it is full, or if a write to it failed.
     pub fn make_room(&self, log: &mut Log) -> Result<()> {
+        debug_assert_eq!(log.writer.is_some(), log.active.is_some());
         if let Some(writer) = &log.writer
             && !writer.is_failed()
             && writer.len() < log.segment_limit
@@ -238,6 +239,9 @@ impl LogShared {
         // survives a crash in the new one has all of the old one before it.
         let length = self.end_segment(writer)?;
         let id = active.id();
+        assert_eq!(id, writer.segment().id(), "the active segment is the one written to");
+        let is_later = log.previous.is_none_or(|(before, _)| before < id);
+        assert!(is_later, "I2: segments are replayed in the order of their ids");
         log.previous = Some((id, length));
         (log.writer, log.active) = (None, None);
         self.runtime.set.note_seqno(log.next_seqno - 1);
@@ -307,6 +311,7 @@ impl LogShared {
 
     fn begin(&self, log: &mut Log, spare: &Spare) -> Result<()> {
         self.end_active(log)?;
+        assert!(log.writer.is_none() && log.active.is_none(), "one segment is active at a time");
         let head = SegmentHead {
             database: self.runtime.set.tables().database,
             id: spare.handle.id(),

@@ -93,11 +93,13 @@ pub fn run(
     let mut redirect = Redirect::new(&runtime.set.current());
     job::copy(runtime, &mut merged, &mut retain, &mut redirect, &mut output)?;
     let tables = output.finish()?;
+    assert!(tables.len() <= 1, "a flush writes one table");
     let report = FlushReport {
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
         dropped: retain.dropped(),
     };
     let seqno = newest.last_seqno();
+    debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
     let mut is_dropped = false;
     let plan = |version: &crate::version::Version| {
         is_dropped = version.keyspace(keyspace.id).is_none();

@@ -91,6 +91,9 @@ pub fn run(
     pick: &Pick,
     snapshots: Vec<SeqNo>,
 ) -> JobResult<CompactionReport> {
+    let down = pick.output_level.checked_sub(pick.level);
+    assert!(down.is_some_and(|down| down <= 1), "I6: entries go down level by level");
+    assert!(pick.output_level < LEVELS && !pick.inputs.is_empty(), "nothing to compact");
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
         install(runtime, keyspace, pick, &metas, NewSegments::default())?;

@@ -218,6 +218,7 @@ fn pick_level(
 ) -> Option<Pick> {
     let tables = levels.level(level);
     let order = levels.order();
+    debug_assert!(level > 0, "tables of L0 go down together");
     let start = turn.map_or(0, |turn| {
         tables.partition_point(|table| order.compare(bounds(table).0, turn).is_le())
     });

@@ -205,6 +205,8 @@ impl<'a> InOrder<'a> {
     /// Copies the values of the waiting entries and adds the entries to `output`.
     fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
         self.runtime.check_closing()?;
+        let values = self.window.iter().filter(|entry| entry.value.is_some()).count();
+        debug_assert_eq!(values, self.wants.len(), "each value belongs to an entry");
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
         for mut entry in std::mem::take(&mut self.window) {
             if let Some(index) = entry.value {
@@ -241,6 +243,7 @@ impl<'a> InOrder<'a> {
 
     /// Writes out and syncs the segment; its name becomes durable with those of the tables.
     fn finish(&mut self) -> Result<()> {
+        assert!(self.window.is_empty(), "entries wait for their values");
         let Some(OpenSegment { writer, handle, file }) = self.open.take() else {
             return Ok(());
         };
@@ -275,6 +278,7 @@ impl<'a> InOrder<'a> {
 
     /// Keeps the segment, because the edit that names it took effect.
     pub fn keep(mut self) {
+        assert!(self.open.is_none(), "a segment that is not synced cannot be named");
         self.installed = true;
     }
 }

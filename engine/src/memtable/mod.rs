@@ -168,6 +168,7 @@ impl Memtable {
         self.find_neighbours(&mut inserter, &target);
         self.count_hidden(&mut inserter, &target);
         let levels = inserter.draw_levels();
+        debug_assert!((1..=inserter.before.len()).contains(&levels));
         let number = self.nodes.append(&mut inserter.nodes, 1);
         let node = self.nodes.get(number);
         node.fill(&target.words, trailer);

@@ -151,6 +151,7 @@ impl TreeCursor {
 
     /// Returns the current key. Requires: [`TreeCursor::valid`].
     pub fn key(&self) -> &[u8] {
+        debug_assert!(self.valid(), "the cursor stands on no entry");
         match self.window.front() {
             Some(item) => &item.key,
             None => self.iter.user_key(),
@@ -214,6 +215,7 @@ impl TreeCursor {
     /// Lets the iterator run ahead and starts to fetch the values that it passes, if the window
     /// wants more.
     fn read_ahead(&mut self) -> Result<()> {
+        debug_assert!(self.place == IterPlace::Ahead && self.settings.prefetch);
         let count = self.window.wanted();
         if count == 0 || !self.iter.valid() {
             return Ok(());
@@ -242,6 +244,7 @@ impl TreeCursor {
                 break;
             }
         }
+        debug_assert!(wants.len() <= items.len() && items.len() <= count);
         self.fetcher.note_prefetched(wants.len());
         let fetching = self.fetcher.many(&self.view, wants);
         let nothing = items.is_empty() && !self.window.is_open();

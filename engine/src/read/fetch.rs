@@ -95,6 +95,7 @@ impl Fetcher {
         }
         self.counters.value_reads.add(wants.len() as u64);
         self.counters.value_bytes_read.add(plan.requests.iter().map(|r| r.len as u64).sum());
+        debug_assert!(plan.requests.len() <= wants.len(), "a read serves at least one value");
         let runs = plan.requests.iter().map(|_| ReadRun::Pending).collect();
         let starts = plan.requests.iter().map(|request| request.offset).collect();
         let reads = self.reader.submit(plan.requests);
@@ -126,6 +127,8 @@ impl ReadPlan {
     /// one. `request` would read its record alone; there is none while the record is in the write
     /// buffer.
     fn add(&mut self, request: Result<Option<ReadRequest>>, pointer: ValuePointer) -> FetchWay {
+        let is_next = self.last.is_none_or(|last| last <= pointer);
+        debug_assert!(is_next, "records are added in the order of their places");
         let request = match request {
             Ok(Some(request)) => request,
             Ok(None) => return FetchWay::Alone,

@@ -33,6 +33,7 @@ impl MergeIter {
     }
 
     fn at(&self, index: usize) -> (&[u8], Trailer) {
+        debug_assert!(self.inputs[index].valid(), "an input is compared beyond its end");
         (self.inputs[index].user_key(), self.inputs[index].trailer())
     }
 
@@ -62,6 +63,7 @@ impl MergeIter {
                 _ => {}
             }
         }
+        debug_assert!(second.is_none() || first.is_some() && first != second);
         (self.current, self.second) = (first, second);
     }
 
@@ -76,6 +78,7 @@ impl MergeIter {
 
     /// Moves every other input to the other side of the current entry.
     fn turn(&mut self, direction: MergeDirection) -> Result<()> {
+        debug_assert!(self.direction != direction, "only a change of direction is a turn");
         let Some(current) = self.current else {
             return Ok(());
         };

@@ -86,16 +86,21 @@ impl<I: EntryIter> VisibleIter<I> {
 
     /// Returns the current key.
     pub fn user_key(&self) -> &[u8] {
+        debug_assert!(self.valid(), "the iterator stands on no key");
         if self.state == VisibleState::Backward { &self.key } else { self.inner.user_key() }
     }
 
     /// Returns the sequence number and kind of the visible entry.
     pub fn trailer(&self) -> Trailer {
-        if self.state == VisibleState::Backward { self.trailer } else { self.inner.trailer() }
+        let is_copied = self.state == VisibleState::Backward;
+        let trailer = if is_copied { self.trailer } else { self.inner.trailer() };
+        debug_assert!(trailer.seqno() <= self.seqno, "I1: a later commit is seen");
+        trailer
     }
 
     /// Returns the stored payload of the visible entry.
     pub fn payload(&self) -> &[u8] {
+        debug_assert!(self.valid(), "the iterator stands on no key");
         if self.state == VisibleState::Backward { &self.payload } else { self.inner.payload() }
     }
 

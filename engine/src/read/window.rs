@@ -100,6 +100,7 @@ impl Window {
     /// Steps to the next entry; returns the error of reading ahead when the entries before it are
     /// used up.
     pub fn pop(&mut self) -> Result<()> {
+        debug_assert!(self.items.len() <= 2 * MAX_WINDOW);
         if let Some(item) = self.items.pop_front() {
             self.unasked = if self.asked { 0 } else { self.unasked + 1 };
             self.asked = false;

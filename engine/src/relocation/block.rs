@@ -33,6 +33,7 @@ impl RelocationEntry {
 
     /// Appends the entry after one whose record ended at `end`, which is 0 at the start of a group.
     fn encode(&self, out: &mut Vec<u8>, end: u64) {
+        debug_assert!(self.old_offset >= end && self.length > 0, "moves are encoded in order");
         put_varint(out, self.old_offset - end);
         put_varint(out, self.target as u64);
         put_varint(out, self.new_offset);
@@ -80,6 +81,7 @@ impl BlockWriter {
 
     /// Adds the next entry. Requires: the block has room.
     pub(super) fn add(&mut self, entry: &RelocationEntry) {
+        debug_assert!(self.has_room(), "a block is full");
         if self.entries.is_multiple_of(GROUP_ENTRIES) {
             self.starts.push(self.bytes.len() as u16);
             self.end = 0;
@@ -91,6 +93,8 @@ impl BlockWriter {
 
     /// Appends the block to `out` and begins the next one.
     pub(super) fn finish(&mut self, out: &mut Vec<u8>) {
+        assert!(!self.is_empty(), "a block without entries cannot be read");
+        debug_assert_eq!(self.starts.len(), self.entries.div_ceil(GROUP_ENTRIES));
         out.append(&mut self.bytes);
         for start in &self.starts {
             out.extend_from_slice(&start.to_le_bytes());

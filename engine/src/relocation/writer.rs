@@ -126,6 +126,8 @@ impl RelocationWriter {
         assert!(self.directory.entries > 0, "relocation {} has no entry", self.id);
         self.finish_block()?;
         self.directory.fingerprint = self.fingerprint.value();
+        let counted: u64 = self.directory.targets.iter().map(|(_, used)| used.count).sum();
+        assert_eq!(counted, self.directory.entries, "each entry leads to one target");
         let (directory, start) = (self.end(), self.pending.len());
         self.directory.encode(&mut self.pending);
         seal(&mut self.pending, start, self.seed, directory);
@@ -149,6 +151,8 @@ impl RelocationWriter {
         self.block.finish(&mut self.pending);
         seal(&mut self.pending, start, self.seed, offset);
         self.fingerprint.add(&self.pending);
+        let is_next = self.directory.blocks.last().is_none_or(|last| last.first < self.first);
+        debug_assert!(is_next, "blocks are in the order of their first entries");
         let len = (self.pending.len() - start) as u32;
         self.directory.blocks.push(BlockAt { first: self.first, offset, len });
         if self.pending.len() >= PIECE_BYTES {

@@ -109,6 +109,7 @@ impl<'a> RecordInput<'a> {
         let start = out.len();
         self.put_prefix(out, seqno);
         out.extend_from_slice(self.value);
+        debug_assert_eq!(out.len() - start, self.record_bytes(seqno), "the length is foretold");
         let (open, covered) = out[start..].split_at_mut(CHECKSUM_BYTES);
         open.copy_from_slice(&checksum32(seed(epoch, offset), covered).to_le_bytes());
     }
@@ -117,6 +118,7 @@ impl<'a> RecordInput<'a> {
     pub fn encode_prefix(&self, out: &mut Vec<u8>, epoch: u64, offset: u64, seqno: SeqNo) {
         let start = out.len();
         self.put_prefix(out, seqno);
+        debug_assert_eq!(out.len() - start, self.prefix_bytes(seqno), "the length is foretold");
         let (open, covered) = out[start..].split_at_mut(CHECKSUM_BYTES);
         let sum = checksum32_of_two(seed(epoch, offset), covered, self.value);
         open.copy_from_slice(&sum.to_le_bytes());

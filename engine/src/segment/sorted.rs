@@ -81,6 +81,7 @@ impl SortedWriter {
         let sum = checksum32(seed(self.identity.epoch, at), covered);
         self.frame.extend_from_slice(&sum.to_le_bytes());
         self.frame.extend_from_slice(covered);
+        debug_assert_eq!(self.start + self.frame.len() as u64, at + record.len() as u64);
         self.records += 1;
         if self.frame.len() >= FRAME_BYTES {
             self.write_frame()?;
@@ -93,6 +94,7 @@ impl SortedWriter {
         if self.records == 0 {
             return Ok(());
         }
+        assert!(self.frame.len() > FRAME_HEADER_BYTES, "a frame with records has a body");
         let header = FrameHeader {
             // A frame is closed at its first record over the bound, and every record is under 2
             // GiB.
@@ -126,6 +128,7 @@ impl SortedWriter {
     /// Writes out the last frame and returns the final length. The caller syncs the file.
     pub fn finish(mut self) -> Result<u64> {
         self.write_frame()?;
+        assert_eq!((self.records, self.frame.len()), (0, FRAME_HEADER_BYTES), "records are left");
         Ok(self.start)
     }
 }

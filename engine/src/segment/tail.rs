@@ -127,6 +127,7 @@ impl LiveTail {
     /// Records that all frames before `end`, and nothing else, were handed to the operating system.
     pub(super) fn set_whole(&self, end: u64) {
         assert!(end <= self.written());
+        debug_assert!(end >= self.whole.load(Ordering::Relaxed), "whole frames stay whole");
         self.whole.store(end, Ordering::Release);
     }
 
@@ -181,6 +182,7 @@ impl LiveTail {
         let split = buffers.writing.len();
         bytes.extend_from_slice(&buffers.writing[from.min(split)..to.min(split)]);
         bytes.extend_from_slice(&buffers.filling[from.max(split) - split..to.max(split) - split]);
+        debug_assert_eq!(bytes.len(), len, "the buffers follow the file without a gap");
         BytesLocation::Memory { bytes, missing }
     }
 
@@ -201,6 +203,7 @@ impl LiveTail {
         // durable.
         match file.sync().doing("sync the segment", path) {
             Ok(()) => {
+                debug_assert!(whole <= self.written(), "I2: a sync covers what was written");
                 self.durable.fetch_max(whole, Ordering::AcqRel);
                 Ok(())
             }

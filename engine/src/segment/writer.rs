@@ -196,6 +196,7 @@ impl SegmentWriter {
             self.syncer.tail().truncate(self.end);
             return Err(self.refuse(error));
         }
+        debug_assert_eq!(pointers.len() - known, records.len(), "each record has a pointer");
         self.end += FRAME_HEADER_BYTES as u64 + u64::from(header.body_bytes);
         Ok(())
     }
@@ -221,6 +222,12 @@ impl SegmentWriter {
                 Pause::DirectValue(index) => self.write_value(records[index].value)?,
             }
         }
+        debug_assert_eq!(encoding.next, records.len(), "the frame has all its records");
+        debug_assert_eq!(
+            encoding.offset - offset,
+            u64::from(header.body_bytes),
+            "the frame is as long as its header says"
+        );
         Ok(())
     }
 
@@ -314,6 +321,8 @@ impl SegmentWriter {
             self.refuse(error.clone());
             return Err(error);
         }
+        debug_assert!(self.good <= self.end, "whole frames are cut");
+        debug_assert!(self.syncer.tail().written() >= self.end, "the buffer is written out");
         self.good = self.end;
         self.syncer.tail().set_whole(self.good);
         Ok(())

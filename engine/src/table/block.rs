@@ -137,6 +137,7 @@ impl Block {
         user_key: &[u8],
         trailer: Trailer,
     ) -> Result<usize> {
+        debug_assert!(unclear.start <= unclear.end && unclear.end <= self.restarts);
         let Range { start: mut low, end: mut high } = unclear;
         while low < high {
             let middle = low + (high - low) / 2;
@@ -164,6 +165,7 @@ pub(super) struct BlockBuilder {
 impl BlockBuilder {
     /// Makes a builder of blocks that restart every `interval` entries.
     pub(super) fn new(interval: usize) -> Self {
+        assert!(interval > 0, "each restart begins with an entry");
         BlockBuilder {
             bytes: Vec::new(),
             restarts: Vec::new(),
@@ -191,6 +193,7 @@ impl BlockBuilder {
 
     /// Appends an entry. Requires: entries come in order, and the block stays below 4 GiB.
     pub(super) fn add(&mut self, user_key: &[u8], trailer: Trailer, payload: &[u8]) {
+        debug_assert!(self.since_restart <= self.interval, "a restart was left out");
         self.next_key.clear();
         push_internal(&mut self.next_key, user_key, trailer);
         let shared = if self.is_empty() || self.since_restart == self.interval {
@@ -213,6 +216,7 @@ impl BlockBuilder {
 
     /// Finishes the block, returns the result of `take` on its bytes, and begins the next block.
     pub(super) fn finish<R>(&mut self, take: impl FnOnce(&[u8]) -> R) -> R {
+        debug_assert!(self.restarts.is_sorted() && self.restarts.first() == Some(&0));
         for restart in &self.restarts {
             self.bytes.extend_from_slice(&restart.to_le_bytes());
         }

@@ -96,6 +96,7 @@ pub(super) struct FilterBuilder {
 
 impl FilterBuilder {
     pub(super) fn new(bits_per_key: u32) -> Self {
+        assert!(bits_per_key > 0, "a filter without bits keeps no key out");
         FilterBuilder { hashes: Vec::new(), bits_per_key }
     }
 
@@ -116,6 +117,7 @@ impl FilterBuilder {
     /// Returns the filter block.
     pub(super) fn finish(self) -> Vec<u8> {
         let mut groups = vec![Group::default(); self.groups()];
+        debug_assert_eq!(groups.len() * GROUP_BYTES, self.size());
         for &hash in &self.hashes {
             let group = &mut groups[group_of(hash, self.groups())];
             for (lane, bit) in group.0.iter_mut().zip(bits_of(hash)) {

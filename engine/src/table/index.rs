@@ -199,6 +199,7 @@ impl IndexBuilder {
     pub(super) fn finish<R>(&mut self, last: &[u8], take: impl FnOnce(&[u8]) -> R) -> R {
         let (user_key, trailer) = split_internal(last);
         self.close(user_key, trailer);
+        assert!(!self.block.is_empty(), "a table has at least one block");
         self.block.finish(take)
     }
 }
@@ -211,6 +212,8 @@ fn bound<'a>(order: &KeyOrder, last: &'a [u8], next_user_key: &'a [u8]) -> (&'a 
     let bytewise = matches!(order, KeyOrder::Bytewise);
     match next_user_key.get(..len) {
         Some(short) if bytewise && len < next_user_key.len() && len < last_user_key.len() => {
+            // I6: each key is looked for in the only block that can hold it.
+            debug_assert!(last_user_key < short && short <= next_user_key);
             (short, Trailer::seek(MAX_SEQNO))
         }
         _ => (last_user_key, last_trailer),

@@ -43,6 +43,7 @@ impl TableIter {
 
     /// Loads block `number` unless it is loaded already.
     fn enter(&mut self, number: usize) -> Result<()> {
+        debug_assert!(number < self.table.blocks(), "there is no block {number}");
         if self.number == Some(number) {
             return Ok(());
         }
@@ -147,6 +148,7 @@ impl EntryIter for TableIter {
 
     #[inline]
     fn next(&mut self) -> Result<()> {
+        debug_assert!(self.valid(), "the iterator steps from no entry");
         let stepped = self.block.next();
         if stepped.is_err() {
             return self.placed(stepped);
@@ -156,6 +158,7 @@ impl EntryIter for TableIter {
 
     #[inline]
     fn prev(&mut self) -> Result<()> {
+        debug_assert!(self.valid(), "the iterator steps from no entry");
         let stepped = self.block.prev();
         if stepped.is_err() {
             return self.placed(stepped);
@@ -165,16 +168,19 @@ impl EntryIter for TableIter {
 
     #[inline]
     fn user_key(&self) -> &[u8] {
+        debug_assert!(self.valid(), "the iterator stands on no entry");
         self.block.user_key()
     }
 
     #[inline]
     fn trailer(&self) -> Trailer {
+        debug_assert!(self.valid(), "the iterator stands on no entry");
         self.block.trailer()
     }
 
     #[inline]
     fn payload(&self) -> &[u8] {
+        debug_assert!(self.valid(), "the iterator stands on no entry");
         self.block.payload()
     }
 }

@@ -83,6 +83,10 @@ impl ReadAhead {
         } else {
             (handle.offset, table.data_end.min(handle.offset + window))
         };
+        debug_assert!(
+            start <= handle.offset && handle.end() <= end,
+            "the window has no such block"
+        );
         self.buffer.resize((end - start) as usize, 0);
         self.buffer_start = start;
         table.read(&mut self.buffer, start).inspect_err(|_| self.buffer.clear())

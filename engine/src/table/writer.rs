@@ -114,6 +114,7 @@ impl TableWriter {
     /// Sets the policy that makes the filter instead of the engine; `None` changes nothing.
     #[must_use]
     pub fn with_policy(mut self, policy: Option<&Arc<dyn FilterPolicy>>) -> Self {
+        assert_eq!(self.summary.entries, 0, "a filter covers all entries of its table");
         if let Some(policy) = policy {
             self.policy = Some(PolicyBuilder::new(Arc::clone(policy)));
             self.filter = None;
@@ -200,6 +201,8 @@ impl TableWriter {
         let end = self.block_bytes();
         Footer { filter, index, properties }.encode(&mut self.pending, self.seed, end);
         self.write_pending()?;
+        assert_eq!(self.written, end + FOOTER_BYTES as u64, "a table ends with its footer");
+        debug_assert!(summary.min_seqno <= summary.max_seqno);
         Ok(TableMeta { id: self.id, bytes: self.written, summary })
     }
 
@@ -217,10 +220,13 @@ impl TableWriter {
 
     fn finish_block(&mut self) -> Result<()> {
         let offset = self.block_bytes();
+        assert!(!self.block.is_empty(), "a block without entries cannot be read");
         debug_assert!(offset >= DATA_START);
         let (pending, codec) = (&mut self.pending, self.settings.codec);
         let sealed = self.block.finish(|raw| seal(pending, self.seed, offset, codec, raw));
-        self.index.wrote(sealed.in_file(&self.path)?);
+        let handle = sealed.in_file(&self.path)?;
+        debug_assert_eq!((handle.offset, handle.end()), (offset, self.block_bytes()), "gaps");
+        self.index.wrote(handle);
         self.fingerprint.add(&self.pending);
         if self.pending.len() >= PIECE_BYTES {
             self.write_pending()?;

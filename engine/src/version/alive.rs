@@ -20,6 +20,8 @@ impl Alive {
     pub(super) fn note(&self, number: u64, mark: &Arc<AliveMark>) {
         let mut alive = self.0.lock();
         alive.retain(|(_, weak)| weak.strong_count() > 0);
+        let is_next = alive.back().is_none_or(|(before, _)| *before < number);
+        assert!(is_next, "version {number} is noted before an older one");
         alive.push_back((number, Arc::downgrade(mark)));
     }
 

@@ -140,7 +140,8 @@ impl PurgeQueue {
 
     fn push(&self, path: PathBuf) {
         let mut waiting = self.waiting.lock();
-        waiting.read.remove(&path);
+        let was_read = waiting.read.remove(&path);
+        debug_assert!(was_read, "I5: {} is free, and never became obsolete", path.display());
         waiting.free.push(path);
     }
 
@@ -185,7 +186,8 @@ impl FileLifetime {
     fn mark(&self) {
         // The caller holds the handle, so it is dropped after this.
         self.purge.expect(&self.path);
-        self.obsolete.store(true, Ordering::Release);
+        let before = self.obsolete.swap(true, Ordering::AcqRel);
+        assert!(!before, "{} became obsolete twice", self.path.display());
     }
 }
 

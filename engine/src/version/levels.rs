@@ -77,6 +77,7 @@ impl Levels {
 
     /// Returns the only table of a level below L0 that may hold `user_key`.
     pub fn find(&self, level: usize, user_key: &[u8]) -> Option<&Arc<TableHandle>> {
+        debug_assert!(level > 0, "tables of L0 overlap, so none of them is the one");
         let tables = &self.levels[level];
         let index =
             tables.partition_point(|table| self.order.compare(bounds(table).1, user_key).is_lt());

@@ -38,6 +38,7 @@ const GROWTH: u64 = 4;
 const MIN_REWRITE_BYTES: u64 = 256 << 10;
 
 fn frame(manifest: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
+    assert!(payload.len() <= MAX_EDIT_BYTES, "no reader takes an edit of {} bytes", payload.len());
     let mut out = Vec::with_capacity(RECORD_HEAD + payload.len());
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
     out.extend_from_slice(&checksum32(seed(manifest, offset), payload).to_le_bytes());
@@ -111,6 +112,8 @@ impl ManifestWriter {
 
     /// Appends `edit` and makes it durable.
     pub fn append(&mut self, edit: &Edit) -> Result<(), AppendError> {
+        debug_assert!(self.state_bytes <= self.length, "a manifest begins with the whole state");
+        debug_assert!(!edit.is_empty(), "an edit without changes needs no record");
         let record = frame(self.id, self.length, &edit.encode());
         if let Err(error) = self.file.write_at(&record, self.length) {
             return Err(self.undo(Error::io("write the manifest", &self.path, error)));

@@ -79,7 +79,8 @@ impl Pins {
         let mut state = self.state.lock();
         let id = state.next;
         state.next += 1;
-        state.held.insert(id, HeldVersions { owner, versions });
+        let before = state.held.insert(id, HeldVersions { owner, versions });
+        assert!(before.is_none(), "pin {id} is held already");
         drop(state);
         Pin { id, pins: self.clone() }
     }
@@ -126,7 +127,8 @@ impl Drop for Pin {
         }
         // The entry is removed under the lock and dropped outside of it, so that the lock stays a
         // leaf.
-        let _held = self.pins.state.lock().held.remove(&self.id);
+        let held = self.pins.state.lock().held.remove(&self.id);
+        debug_assert!(held.is_some(), "a pin is registered until it is dropped");
     }
 }
 

@@ -77,7 +77,7 @@ impl<'a> Placing<'a> {
             NamedSegment::Holding(holes) => unpunched(holes, pointer, pointer, may_be_gone)?,
             NamedSegment::FreedSegment(index) => {
                 let ValuePointer { offset, length, .. } = pointer;
-                let number = self.places.len() as u32;
+                let number = u32::try_from(self.places.len()).expect("a batch is small");
                 self.freed[index].waiting.push(PendingPointer {
                     offset,
                     length,

@@ -4,12 +4,14 @@
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::{KeyspaceId, MAX_ID};
+use crate::costly_check;
 use crate::env::Env;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::version::Version;
 use crate::version::alive::Alive;
 use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::{Change, Edit};
+use crate::version::files::names::FileName;
 use crate::version::files::{SegmentHandle, TableContext, names};
 use crate::version::health::Health;
 use crate::version::manifest::{AppendError, ManifestWriter};
@@ -132,7 +134,9 @@ impl VersionSet {
     /// Takes edits from now on. The first of them begins a manifest in place of the one that was
     /// read, which has this id and length in bytes.
     pub fn open_for_edits(&self, id: u64, length: u64) {
-        *self.manifest.lock() = Manifest::Read { id, length };
+        let mut manifest = self.manifest.lock();
+        assert!(matches!(*manifest, Manifest::Closed), "a set is opened for edits once");
+        *manifest = Manifest::Read { id, length };
     }
 
     /// Begins a new manifest that holds the whole of `version`, in place of the one in force.
@@ -143,6 +147,7 @@ impl VersionSet {
             Manifest::Begun(writer) => writer.id(),
         };
         let id = self.allocate()?;
+        assert_ne!(id, old, "the new manifest would be written over the one in force");
         let next = self.next_file.load(Ordering::SeqCst);
         let state = state_of(version, next, self.last_seqno.load(Ordering::SeqCst));
         let (dir, database) = (&self.tables.dir, self.tables.database);
@@ -219,7 +224,8 @@ impl VersionSet {
 
     /// Subtracts `bytes`, which a job had added, because its tables are now named or discarded.
     pub fn end_unnamed(&self, bytes: u64) {
-        self.unnamed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.unnamed_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        debug_assert!(before >= bytes, "{bytes} of {before} bytes without a name were named");
     }
 
     /// Records the newest sequence number for the next manifest.
@@ -229,7 +235,8 @@ impl VersionSet {
 
     /// Registers an open keyspace, so that its view follows new versions.
     pub fn register(&self, keyspace: Arc<KeyspaceState>) {
-        self.keyspaces.lock().insert(keyspace.id, keyspace);
+        let before = self.keyspaces.lock().insert(keyspace.id, keyspace);
+        debug_assert!(before.is_none(), "a keyspace is registered once");
     }
 
     /// Undoes [`VersionSet::register`].
@@ -271,6 +278,8 @@ impl VersionSet {
             edit.changes.push(Change::LastSeqno(self.last_seqno.load(Ordering::SeqCst)));
         }
         self.persist(&mut manifest, &edit, &version)?;
+        // I2: what is before the head is not replayed any more.
+        debug_assert!(version.head >= base.head, "the head of the log only moves forward");
         let version = Arc::new(version);
         self.alive.note(version.number, &version.mark);
         self.current.store(version.clone());
@@ -351,9 +360,24 @@ impl VersionSet {
 
     /// Removes a file and closes its cached descriptor as one operation, because a deleted file
     /// that is still open keeps its disk space.
+    /// Returns true if the current version names this file.
+    fn names(&self, path: &Path) -> bool {
+        let version = self.current.load();
+        match names::parse(path) {
+            FileName::Table(id) => {
+                let mut levels = version.keyspaces.values().map(|keyspace| &keyspace.levels);
+                levels.any(|levels| levels.tables().any(|(_, table)| table.meta.id == id))
+            }
+            FileName::Segment(id) => version.segments.contains_key(&id),
+            FileName::Relocation(id) => version.relocations.values().any(|it| it.meta.id == id),
+            _ => false,
+        }
+    }
+
     fn unlink(&self, path: &Path) -> Result<()> {
         // I5: no durable version names it. A crash before or after leaves an orphan, which the next
         // opening removes, or nothing.
+        costly_check!("I5", !self.names(path), "{} is live and would be unlinked", path.display());
         self.tables.files.remove(path)
     }
 

@@ -35,6 +35,7 @@ impl Snapshots {
 
     /// Makes every entry up to `seqno` visible at once (I1); the memtables must hold them already.
     pub fn publish(&self, seqno: SeqNo) {
+        debug_assert!(seqno >= self.visible(), "I6: what was visible stays visible");
         self.visible.store(seqno, Ordering::Release);
     }
 
@@ -98,6 +99,7 @@ impl Drop for SnapshotPin {
             return;
         }
         let mut live = self.snapshots.live.lock();
+        debug_assert!(live.contains_key(&self.seqno), "a snapshot is listed until it is dropped");
         if let Some(taken) = live.get_mut(&self.seqno) {
             taken.count -= 1;
             if taken.count == 0 {

@@ -61,7 +61,10 @@ impl LoggedMemtable {
         segment: &Arc<SegmentHandle>,
         last_seqno: SeqNo,
     ) {
-        if self.last_segment.load(Ordering::Relaxed) != segment.id().0 {
+        let last_segment = self.last_segment.load(Ordering::Relaxed);
+        debug_assert!(last_segment <= segment.id().0, "the log goes back to an older segment");
+        debug_assert!(self.first.get().is_none_or(|first| *first <= at), "the log goes back");
+        if last_segment != segment.id().0 {
             self.pins.lock().push(segment.clone());
             self.last_segment.store(segment.id().0, Ordering::Relaxed);
         }
@@ -222,6 +225,9 @@ impl KeyspaceState {
         if old.active.table.is_empty() {
             return false;
         }
+        let is_newest =
+            |before: &Arc<LoggedMemtable>| before.last_seqno() < old.active.last_seqno();
+        debug_assert!(old.immutables.first().is_none_or(is_newest), "the newest comes first");
         let mut immutables = vec![old.active.clone()];
         immutables.extend(old.immutables.iter().cloned());
         self.view.store(Arc::new(View {
@@ -245,7 +251,14 @@ impl KeyspaceState {
         let Some(keyspace) = version.keyspace(self.id) else {
             return self.end();
         };
-        let immutables = old.immutables.iter().filter(|m| !is_flushed(m)).cloned().collect();
+        debug_assert!(version.number >= old.version.number, "an older version is installed");
+        let immutables: Vec<_> =
+            old.immutables.iter().filter(|m| !is_flushed(m)).cloned().collect();
+        debug_assert_eq!(
+            immutables.len() + flushed.len(),
+            old.immutables.len(),
+            "only memtables that waited are flushed"
+        );
         self.view.store(Arc::new(View {
             keyspace: self.id,
             version: version.clone(),
