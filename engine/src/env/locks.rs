@@ -96,6 +96,16 @@ impl Lock for OsLock {}
 impl OsLock {
     /// Takes the lock on the file at `path`, see [`super::fs::Fs::lock`].
     pub(super) fn take(path: &Path, hold: Hold, holder: &str) -> io::Result<OsLock> {
+        OsLock::take_from(&mut identity_at, path, hold, holder)
+    }
+
+    /// Takes the lock with `identity_at`, which tells the identity of the file at a path.
+    fn take_from(
+        identity_at: &mut dyn FnMut(&Path) -> io::Result<Option<FileIdentity>>,
+        path: &Path,
+        hold: Hold,
+        holder: &str,
+    ) -> io::Result<OsLock> {
         let (held, holder) = (held(), &hold.text(holder));
         let mut locks = held.locks();
         for _ in 0..TRIES {
@@ -271,6 +281,30 @@ mod tests {
         let text = "process 7 (caf\u{e9} \\ \u{1b}[2J\n\u{202e}x)";
         let shown = "process 7 (caf\u{e9} \\ \\u{1b}[2J\\n\\u{202e}x)";
         assert_eq!(printable(text), shown);
+    }
+
+    /// Somebody else replaces the lock file whenever it was locked. Each try then locks a file that
+    /// is not the database's any more, and without a bound the opening would go on for ever.
+    #[test]
+    fn a_lock_file_that_is_replaced_all_the_time_is_given_up() {
+        let path = std::env::temp_dir().join(format!("cleavedb-locks-{}", std::process::id()));
+        let mut replaced = 0;
+        let mut replacing = |path: &Path| {
+            if path.exists() {
+                replaced += 1;
+                fs::remove_file(path)?;
+            }
+            identity_at(path)
+        };
+        let error = OsLock::take_from(&mut replacing, &path, Hold::Alone, "a test").err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::WouldBlock);
+        assert!(error.to_string().contains("replaces the lock file"), "{error}");
+        assert_eq!(replaced, TRIES);
+        // The tries left no lock behind, and once nobody interferes, the first one succeeds.
+        let lock = OsLock::take(&path, Hold::Alone, "a test").unwrap();
+        assert!(OsLock::take(&path, Hold::Shared, "another").is_err());
+        drop(lock);
+        fs::remove_file(&path).unwrap();
     }
 
     #[test]
