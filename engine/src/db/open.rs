@@ -157,11 +157,8 @@ impl Opening {
     ) -> Core {
         let committer = Arc::new(self.committer(core, &runtime, &recovered));
         let collector = Collector::new(CollectorParts {
-            context: runtime.clone(),
+            runtime: runtime.clone(),
             committer: committer.clone(),
-            snapshots: runtime.snapshots.clone(),
-            stall_controller: committer.stall_controller().clone(),
-            counters: runtime.counters.clone(),
             options: self.options.gc.clone(),
         });
         let gc_automatic = self.options.gc.automatic;

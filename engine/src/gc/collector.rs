@@ -22,7 +22,6 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
 use crate::commit::pace::SpacePace;
-use crate::commit::stall::WriteStallController;
 use crate::env::budget::Pressure;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::events::Event;
@@ -40,10 +39,8 @@ use crate::gc::settings::GcOptions;
 use crate::gc::survey::{Knowledge, survey};
 use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
-use crate::stats::Counters;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
-use crate::version::snapshots::Snapshots;
 use count::BackgroundLivenessScan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,16 +64,10 @@ pub enum CollectorStep {
 
 /// The parts of the database that the collector uses.
 pub struct CollectorParts {
-    /// The context of every job.
-    pub context: Runtime,
+    /// The parts of the database that its rooms share.
+    pub runtime: Runtime,
     /// The writer of the log, which is synced before any entry counts as newer.
     pub committer: Arc<Committer>,
-    /// The visible sequence number and the live snapshots.
-    pub snapshots: Arc<Snapshots>,
-    /// The controller that holds writers up.
-    pub stall_controller: Arc<WriteStallController>,
-    /// The counters of the statistics.
-    pub counters: Arc<Counters>,
     /// The settings of value GC.
     pub options: GcOptions,
 }
@@ -152,7 +143,7 @@ impl Collector {
 
     /// Returns the quarantine without the entries that have expired.
     fn troubles_now(&self) -> MutexGuard<'_, Quarantine> {
-        let (version, now) = (self.parts.context.set.current(), self.parts.context.env.clock.now());
+        let (version, now) = (self.parts.runtime.set.current(), self.parts.runtime.env.clock.now());
         let mut quarantine = self.quarantine.lock();
         quarantine.forget(|id| version.segments.contains_key(&id), now);
         quarantine
@@ -160,7 +151,7 @@ impl Collector {
 
     /// Returns the reason why this segment can't be freed now, if there is one.
     pub fn fault(&self, segment: SegmentId) -> Option<SegmentFault> {
-        self.quarantine.lock().fault(segment, self.parts.context.env.clock.now())
+        self.quarantine.lock().fault(segment, self.parts.runtime.env.clock.now())
     }
 
     /// Returns true if it cannot be determined what is live. I4: nothing is freed by a guess.
@@ -171,7 +162,7 @@ impl Collector {
     /// Does the next piece of work and sets the pace of writers.
     pub fn step(&self, mode: Mode) -> JobResult<CollectorStep> {
         let mut state = self.state.lock();
-        let tidied = state.tidy.run(&self.parts.context.set)?;
+        let tidied = state.tidy.run(&self.parts.runtime.set)?;
         let punched = match mode {
             Mode::Paused => {
                 state.give_up_liveness_scan();
@@ -179,10 +170,10 @@ impl Collector {
             }
             _ => self.punch_pending(&mut state),
         };
-        self.parts.context.check_closing()?;
+        self.parts.runtime.check_closing()?;
         if self.is_blind() {
             state.give_up_liveness_scan();
-            self.parts.stall_controller.space.set(SpacePace::NONE);
+            self.parts.committer.stall_controller().space.set(SpacePace::NONE);
             return punched.map(|_| CollectorStep::Rested);
         }
         match (self.advance(&mut state, mode)?, punched) {
@@ -236,7 +227,7 @@ impl Collector {
         if self.is_blind() {
             return Ok(false);
         }
-        if state.tidy.is_due(&self.parts.context.set) || state.puncher.is_due(&self.parts.context) {
+        if state.tidy.is_due(&self.parts.runtime.set) || state.puncher.is_due(&self.parts.runtime) {
             return Ok(true);
         }
         let (facts, plan) = self.plan(&state, mode)?;
@@ -253,16 +244,16 @@ impl Collector {
 
     /// Returns true if there are recorded holes that can be punched now.
     pub fn owes_holes(&self) -> bool {
-        self.state.lock().puncher.is_due(&self.parts.context)
+        self.state.lock().puncher.is_due(&self.parts.runtime)
     }
 
     /// Takes a liveness scan and frees everything that is worth it, on the caller's thread.
     pub fn collect(&self) -> JobResult<MoveReport> {
         let mut state = self.state.lock();
-        state.tidy.run(&self.parts.context.set)?;
+        state.tidy.run(&self.parts.runtime.set)?;
         // A liveness scan that begins now finds more than the one under way.
         state.counting = None;
-        self.quarantine.lock().end_rests(self.parts.context.env.clock.now());
+        self.quarantine.lock().end_rests(self.parts.runtime.env.clock.now());
         let (facts, _) = self.plan(&state, Mode::Manual)?;
         // Segments that are closed from now on do not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
@@ -296,11 +287,11 @@ impl Collector {
     }
 
     fn plan(&self, state: &CollectorState, mode: Mode) -> Result<(SpaceFacts, GcPlan)> {
-        let version = self.parts.context.set.current();
+        let version = self.parts.runtime.set.current();
         let live = state.live.likely(self.written());
         let punch = state.puncher.costs.get().filter(|_| self.parts.options.punch);
-        let no_snapshots = self.parts.snapshots.list().is_empty();
-        let (context, known) = (&self.parts.context, &state.knowledge);
+        let no_snapshots = self.parts.runtime.snapshots.list().is_empty();
+        let (context, known) = (&self.parts.runtime, &state.knowledge);
         let mut facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
         self.mark_faults(&mut facts);
         let options = &self.parts.options;
@@ -318,7 +309,7 @@ impl Collector {
 
     /// Marks the segments that can't be freed, so that the picker leaves them out.
     fn mark_faults(&self, facts: &mut SpaceFacts) {
-        let now = self.parts.context.env.clock.now();
+        let now = self.parts.runtime.env.clock.now();
         let quarantine = self.troubles_now();
         for segment in &mut facts.segments {
             segment.fault = quarantine.fault(segment.id, now);
@@ -327,7 +318,7 @@ impl Collector {
 
     /// Returns what users wrote since the opening.
     fn written(&self) -> Written {
-        let counters = &self.parts.counters;
+        let counters = &self.parts.runtime.counters;
         Written {
             put_bytes: counters.put_bytes_stored.get(),
             deletes: counters.deletes_written.get(),
@@ -343,21 +334,21 @@ impl Collector {
         (mode, counts): (Mode, bool),
     ) {
         let (stall_controller, now) =
-            (&self.parts.stall_controller, self.parts.context.env.clock.now());
+            (self.parts.committer.stall_controller(), self.parts.runtime.env.clock.now());
         if matches!(mode, Mode::Off | Mode::Paused) {
             // No space would come back, so delays would be useless.
             state.freed.pass(now, false);
-            self.parts.context.budget.press(Pressure::Space, false);
+            self.parts.runtime.budget.press(Pressure::Space, false);
             return stall_controller.space.set(SpacePace::NONE);
         }
         let ratio = self.parts.options.max_space_amplification;
         // Holes that are only recorded still take their blocks. Nothing is to be picked for them,
         // but writers wait for them as well, unless a reader delays them.
-        let pending = state.puncher.due_bytes(&self.parts.context);
+        let pending = state.puncher.due_bytes(&self.parts.runtime);
         let allocated = facts.allocated() + pending;
         let over = allocated > SpaceTarget::new(facts.live_bytes, ratio).start();
         let presses = (over || mode == Mode::Low) && plan.winnable + pending > 0;
-        self.parts.context.budget.press(Pressure::Space, presses);
+        self.parts.runtime.budget.press(Pressure::Space, presses);
         let advised = plan.advice.map_or(0, LogTailAdvice::garbage);
         // Before the first liveness scan it is unknown what is live, and writers don't wait for
         // that.
@@ -413,10 +404,10 @@ impl Collector {
 
     /// Returns the bytes that a relocation may write before it frees any.
     fn room(&self) -> u64 {
-        let context = &self.parts.context;
+        let context = &self.parts.runtime;
         let free = context.env.fs.free_space(&context.set.tables().dir);
         // If the free space can't be determined, a full disk will show as an error.
-        free.map_or(u64::MAX, |free| self.parts.stall_controller.reserve.usable(free))
+        free.map_or(u64::MAX, |free| self.parts.committer.stall_controller().reserve.usable(free))
     }
 
     /// Returns true if a victim of `plan` can be freed by means of the lists of the liveness scan.
@@ -431,7 +422,7 @@ impl Collector {
     }
 
     fn count(&self, state: &mut CollectorState, report: &MoveReport, time: Duration) {
-        let counters = &self.parts.counters.gc;
+        let counters = &self.parts.runtime.counters.gc;
         counters.rounds.add(1);
         counters.segments_relocated.add(report.segments);
         counters.bytes_read.add(report.bytes_read);
@@ -442,13 +433,13 @@ impl Collector {
         let freed = report.bytes_freed.saturating_sub(kept);
         counters.bytes_freed.add(freed);
         state.freed.note(freed, time);
-        self.parts.counters.latencies.relocation.add(time);
+        self.parts.runtime.counters.latencies.relocation.add(time);
     }
 
     /// Collects what was overwritten since the liveness scan; `overwritten.rs` explains the order.
     fn overwritten(&self, state: &CollectorState) -> JobResult<Overwritten> {
-        let seqno = self.parts.snapshots.visible();
-        let snapshots = self.parts.snapshots.list();
+        let seqno = self.parts.runtime.snapshots.visible();
+        let snapshots = self.parts.runtime.snapshots.list();
         self.parts.committer.sync()?;
         Ok(Overwritten::new(state.knowledge.liveness_scan.seqno, seqno, snapshots, self.views()?))
     }
@@ -458,17 +449,17 @@ impl Collector {
         state: &mut CollectorState,
         group: Vec<VictimRecords>,
     ) -> Result<MoveReport, Failure> {
-        let clock = &self.parts.context.env.clock;
+        let clock = &self.parts.runtime.env.clock;
         let begun = clock.now();
         let moved = match self.overwritten(state) {
-            Ok(overwritten) => relocate::run(&self.parts.context, &group, &overwritten),
+            Ok(overwritten) => relocate::run(&self.parts.runtime, &group, &overwritten),
             Err(error) => Err(error.into()),
         };
         match moved {
             Ok(report) => {
                 let time = clock.since(begun);
                 state.has_freed |= report.segments > 0;
-                self.parts.context.emit(Event::SegmentsRelocated {
+                self.parts.runtime.emit(Event::SegmentsRelocated {
                     segments: report.segments,
                     bytes_moved: report.bytes_moved,
                     bytes_freed: report.bytes_freed,
@@ -481,8 +472,8 @@ impl Collector {
                 }
                 // Files are removed here, not by the threads that compact: while those are busy,
                 // space would grow.
-                let removed = self.parts.context.set.purge()?;
-                self.parts.counters.files_removed.add(removed as u64);
+                let removed = self.parts.runtime.set.purge()?;
+                self.parts.runtime.counters.files_removed.add(removed as u64);
                 Ok(report)
             }
             Err(failure) => {

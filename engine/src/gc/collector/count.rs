@@ -84,7 +84,7 @@ impl Collector {
     /// Returns what decides whether the first liveness scan is due.
     fn first_scan_need(&self, facts: &SpaceFacts) -> FirstScanNeed {
         let referenced = facts.segments.iter().map(|s| s.referenced.min(s.written)).sum::<u64>();
-        let keyspaces = self.parts.context.set.keyspaces();
+        let keyspaces = self.parts.runtime.set.keyspaces();
         let hideable = keyspaces.iter().map(|keyspace| hideable_bytes(&keyspace.view()));
         FirstScanNeed {
             allocated: facts.allocated(),
@@ -105,7 +105,7 @@ impl Collector {
     /// Returns true if a snapshot is gone that may have kept entries live in the last liveness
     /// scan.
     fn is_released(&self, state: &CollectorState) -> bool {
-        let now = self.parts.snapshots.list();
+        let now = self.parts.runtime.snapshots.list();
         state.snapshots.iter().any(|seqno| now.binary_search(seqno).is_err())
     }
 
@@ -123,7 +123,7 @@ impl Collector {
             return self.take_unless_paused(state, &task, start);
         }
         let task = Arc::new(task);
-        let (counted, threads) = (task.clone(), &self.parts.context.env.threads);
+        let (counted, threads) = (task.clone(), &self.parts.runtime.env.threads);
         // The guard is inside the thread's work, so that a panic is reported even if nobody takes
         // the result.
         let work = move |is_given_up: &AtomicBool| {
@@ -216,8 +216,8 @@ impl Collector {
         });
         let TimedLivenessScan { liveness_scan, time } = taken?;
         self.quarantine.lock().note_liveness_scan();
-        let context = &self.parts.context;
-        let counters = &self.parts.counters.gc;
+        let context = &self.parts.runtime;
+        let counters = &self.parts.runtime.counters.gc;
         counters.liveness_scans.add(1);
         counters.liveness_scan_entries.add(liveness_scan.walked);
         counters.liveness_scan_nanos.add(time.as_nanos() as u64);
@@ -249,8 +249,8 @@ impl Collector {
         wanted: Vec<SegmentId>,
         wanted_only: bool,
     ) -> JobResult<Task> {
-        let seqno = self.parts.snapshots.visible();
-        let snapshots = self.parts.snapshots.list();
+        let seqno = self.parts.runtime.snapshots.visible();
+        let snapshots = self.parts.runtime.snapshots.list();
         // I4: an overwritten entry counts as dead only once the newer one is durable.
         self.parts.committer.sync()?;
         let segments = wanted.iter().copied().collect();
@@ -261,7 +261,7 @@ impl Collector {
         let views = self.views()?.iter().map(entries).collect();
         let listed = if wanted_only { state.knowledge.listed() } else { 0 };
         let max_listed = self.max_listed().saturating_sub(listed);
-        let context = self.parts.context.clone();
+        let context = self.parts.runtime.clone();
         state.walks += 1;
         let walk = state.walks;
         Ok(Task { context, seqno, snapshots, views, wanted, wanted_only, max_listed, walk })
@@ -283,7 +283,7 @@ impl Collector {
         let task = self.task(state, wanted(new), true)?;
         let taken = task.run(&NEVER).inspect_err(|error| self.note_walk(error))?;
         let TimedLivenessScan { liveness_scan: found, time } = taken;
-        let counters = &self.parts.counters.gc;
+        let counters = &self.parts.runtime.counters.gc;
         counters.liveness_scan_entries.add(found.walked);
         counters.liveness_scan_nanos.add(time.as_nanos() as u64);
         state.look_time = time;
@@ -306,7 +306,7 @@ impl Collector {
 
     /// Returns a view of each keyspace that has tables. One that is just being created has none.
     pub(super) fn views(&self) -> JobResult<Vec<Arc<View>>> {
-        let set = &self.parts.context.set;
+        let set = &self.parts.runtime.set;
         let views: Vec<Arc<View>> = set.keyspaces().iter().map(|state| state.view()).collect();
         // The version is read after the views, so that a keyspace that is dropped meanwhile is not
         // missed.

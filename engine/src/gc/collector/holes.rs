@@ -15,11 +15,11 @@ const MAX_FAILURES: u32 = 16;
 impl Collector {
     /// Punches some of the recorded holes; returns true if there may be more.
     pub(super) fn punch_pending(&self, state: &mut CollectorState) -> JobResult<bool> {
-        let counters = &self.parts.counters.gc;
-        let begun = self.parts.context.env.clock.now();
-        let worked = state.puncher.run(&self.parts.context, counters);
+        let counters = &self.parts.runtime.counters.gc;
+        let begun = self.parts.runtime.env.clock.now();
+        let worked = state.puncher.run(&self.parts.runtime, counters);
         self.quarantine.lock().note_holes(state.puncher.error());
-        counters.nanos.add(self.parts.context.env.clock.since(begun).as_nanos() as u64);
+        counters.nanos.add(self.parts.runtime.env.clock.since(begun).as_nanos() as u64);
         worked
     }
 
@@ -33,7 +33,7 @@ impl Collector {
                 Ok(false) => break,
                 Err(error) => (failures, outcome) = (failures + 1, Err(error)),
             }
-            self.parts.context.check_closing()?;
+            self.parts.runtime.check_closing()?;
         }
         outcome
     }
@@ -54,14 +54,14 @@ impl Collector {
             let list = live.and_then(|live| live.list.take());
             victims.extend(list.map(|list| VictimRecords { id: victim.id, list }));
         }
-        let declared = state.puncher.declare(&self.parts.context, &victims, &cost);
+        let declared = state.puncher.declare(&self.parts.runtime, &victims, &cost);
         if declared.is_err() {
             // I9: the findings of the liveness scan stay right, so the lists are put back.
             state.knowledge.put_back(victims);
         }
         let declared = declared?;
         if declared.segments > 0 {
-            self.parts.counters.gc.rounds.add(1);
+            self.parts.runtime.counters.gc.rounds.add(1);
             state.has_freed = true;
             let time = Duration::from_nanos(declared.calls * cost.call_nanos);
             state.freed.note(declared.bytes, time);
