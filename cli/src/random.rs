@@ -1,4 +1,4 @@
-//! Random numbers and orders from a seed, so that a run can be repeated.
+//! Random numbers and permutations from a seed, so that a run can be repeated.
 
 /// Spreads the bits of `x` over the whole result; a bijection (the finish of SplitMix64).
 pub(crate) fn mix(x: u64) -> u64 {

@@ -11,7 +11,7 @@ use crate::rust_file::RustFile;
 /// Returns every file that is reached, and whether it is compiled for tests only.
 pub(crate) fn reachable<'a>(repo: &Repo, files: &[RustFile<'a>]) -> BTreeMap<&'a str, bool> {
     let files = files.iter().map(|file| (file.path, file)).collect();
-    let mut walk = Walk { files, found: BTreeMap::new() };
+    let mut walk = ModuleWalk { files, found: BTreeMap::new() };
     for manifest in repo.paths().filter(|path| path.rsplit('/').next() == Some("Cargo.toml")) {
         let folder = manifest.strip_suffix("Cargo.toml").unwrap_or_default();
         for (root, is_test) in roots(repo, folder) {
@@ -50,12 +50,12 @@ fn target_path(line: &str) -> Option<&str> {
     path.ends_with(".rs").then_some(path)
 }
 
-struct Walk<'r, 'a> {
+struct ModuleWalk<'r, 'a> {
     files: BTreeMap<&'a str, &'r RustFile<'a>>,
     found: BTreeMap<&'a str, bool>,
 }
 
-impl Walk<'_, '_> {
+impl ModuleWalk<'_, '_> {
     fn visit(&mut self, path: &str, is_root: bool, is_test: bool) {
         let Some((&path, &file)) = self.files.get_key_value(path) else { return };
         // Reached for production once is reached for production; otherwise the first visit counts.

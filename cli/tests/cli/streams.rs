@@ -109,7 +109,7 @@ fn the_shell_answers_before_it_reads_on() {
     assert!(ask("stats").starts_with('{'), "one line");
     assert_eq!(ask("count"), "200");
 
-    // Who holds the database is told, by the number of its process.
+    // The error names the process that holds the database.
     let refused = run(&dir, &["put", "DB", "a", "1"], b"");
     let message = String::from_utf8(refused.stderr).unwrap();
     assert_eq!(refused.status.code(), Some(2), "{message}");

@@ -1,4 +1,4 @@
-//! Failed jobs: who is told, and when the next try is.
+//! Reports failed jobs, and decides when they are tried again.
 //!
 //! Each job has failures of its own. While one waits for its next try, its thread does other work,
 //! so that what fails for good holds up nothing that does not depend on it.

@@ -18,9 +18,9 @@ pub(super) struct Choice {
     pub(super) spare: Vec<u64>,
 }
 
-/// Chooses tables to evict, so that at least `need` bytes become free, if there are so many. This
-/// is second chance, the queue form of CLOCK: the first in the queue goes unless it was used; one
-/// that was used goes to the end of the queue, and its use is forgotten.
+/// Chooses tables to evict, so that at least `need` bytes become free if the queue has them. This is
+/// the second-chance algorithm, the queue form of CLOCK: the first table in the queue is evicted
+/// unless it was used; a used one moves to the end of the queue and counts as unused again.
 pub(super) fn choose(queue: impl Iterator<Item = Candidate>, need: u64) -> Choice {
     let (mut evict, mut spare) = (Vec::new(), Vec::new());
     let mut freed = 0;

@@ -21,9 +21,9 @@ const MIN_ENTRIES: u64 = 64;
 /// Tombstones in a memtable are worth a flush if they may delete this part of what is in tables.
 const LEAST_DELETED_PART: u64 = 8;
 
-/// True if the tombstones of a memtable, which has so many `entries`, are worth a flush while the
-/// database is idle: the table that it makes goes down from there, and what they delete of the
-/// `below` entries in tables vanishes with them. Without it they would wait until somebody writes.
+/// Returns true if the tombstones of a memtable with `entries` entries are worth a flush while the
+/// database is idle: compaction then moves the new table down, where the tombstones delete their
+/// share of the `below` entries in tables and vanish. Otherwise they would wait for the next write.
 /// Pure.
 pub fn wants_flush(entries: u64, tombstones: u64, below: u64) -> bool {
     entries >= MIN_ENTRIES

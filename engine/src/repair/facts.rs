@@ -83,7 +83,7 @@ impl RepairFacts {
             facts.files.push((named, path));
         }
         facts.database = facts.find_database(env, dir).ok_or_else(|| {
-            Error::corruption("no file tells which database it belongs to")
+            Error::corruption("no file says which database it belongs to")
                 .in_file(dir)
                 .advise("restore the database from a checkpoint or a backup")
         })?;

@@ -497,7 +497,7 @@ fn i07_a_stale_table_of_the_same_numbers_is_noticed() {
 }
 
 /// The parts of a table that a test assembles by hand, valid or not.
-struct Parts {
+struct TableParts {
     blocks: Vec<Vec<Entry>>,
     bounds: Vec<Vec<u8>>,
     /// The summary to write. Its fingerprint is added to the right one, so zero leaves that right.
@@ -505,7 +505,7 @@ struct Parts {
     filtered: Vec<Vec<u8>>,
 }
 
-impl Parts {
+impl TableParts {
     fn new() -> Self {
         let blocks = vec![
             vec![put(b"a", 1, b"1"), put(b"b", 2, b"2")],
@@ -518,7 +518,7 @@ impl Parts {
         summary.largest = internal_key(b"c", Trailer::new(3, EntryKind::Put));
         let bounds =
             vec![internal_key(b"b", Trailer::new(2, EntryKind::Put)), summary.largest.clone()];
-        Parts { blocks, bounds, summary, filtered: ["a", "b", "c"].map(|k| k.into()).to_vec() }
+        TableParts { blocks, bounds, summary, filtered: ["a", "b", "c"].map(|k| k.into()).to_vec() }
     }
 
     fn verify(&self) -> Result<()> {
@@ -572,8 +572,8 @@ impl Parts {
         place.open(&Arc::new(meta))?.verify(|_, _, _| Ok(()))
     }
 
-    fn spoilt(spoil: impl FnOnce(&mut Parts)) -> String {
-        let mut parts = Parts::new();
+    fn spoilt(spoil: impl FnOnce(&mut TableParts)) -> String {
+        let mut parts = TableParts::new();
         spoil(&mut parts);
         let error = parts.verify().unwrap_err();
         assert_eq!(
@@ -587,37 +587,37 @@ impl Parts {
 
 #[test]
 fn verify_finds_what_checksums_cannot() {
-    Parts::new().verify().unwrap();
+    TableParts::new().verify().unwrap();
     let trailer = Trailer::new(2, EntryKind::Put);
     let cases = [
-        (Parts::spoilt(|parts| parts.blocks[0].swap(0, 1)), "out of order"),
-        (Parts::spoilt(|parts| parts.blocks[1].swap(0, 1)), "out of order"),
-        (Parts::spoilt(|parts| parts.blocks.swap(0, 1)), "behind its bound"),
+        (TableParts::spoilt(|parts| parts.blocks[0].swap(0, 1)), "out of order"),
+        (TableParts::spoilt(|parts| parts.blocks[1].swap(0, 1)), "out of order"),
+        (TableParts::spoilt(|parts| parts.blocks.swap(0, 1)), "behind its bound"),
         (
-            Parts::spoilt(|parts| {
+            TableParts::spoilt(|parts| {
                 parts.blocks[0][1].0 = b"bb".to_vec();
                 parts.filtered.push(b"bb".to_vec());
             }),
             "behind its bound",
         ),
-        (Parts::spoilt(|parts| parts.bounds[0] = internal_key(b"d", trailer)), "bound before"),
+        (TableParts::spoilt(|parts| parts.bounds[0] = internal_key(b"d", trailer)), "bound before"),
         (
-            Parts::spoilt(|parts| parts.bounds[0] = internal_key(b"c", Trailer::seek(9))),
+            TableParts::spoilt(|parts| parts.bounds[0] = internal_key(b"c", Trailer::seek(9))),
             "bound before",
         ),
-        (Parts::spoilt(|parts| parts.bounds[1] = internal_key(b"d", trailer)), "largest key"),
-        (Parts::spoilt(|parts| parts.filtered.clear()), "filter denies"),
-        (Parts::spoilt(|parts| parts.summary.key_bytes += 1), "numbers"),
-        (Parts::spoilt(|parts| parts.summary.max_seqno += 1), "numbers"),
-        (Parts::spoilt(|parts| parts.summary.fingerprint = 1), "fingerprint"),
-        (Parts::spoilt(|parts| parts.blocks[0][0].2 = b"11".to_vec()), "numbers"),
-        (Parts::spoilt(|parts| parts.blocks[0][0].0 = b"0".to_vec()), "filter denies"),
-        (Parts::spoilt(|parts| parts.bounds.truncate(1)), "indexed blocks end"),
+        (TableParts::spoilt(|parts| parts.bounds[1] = internal_key(b"d", trailer)), "largest key"),
+        (TableParts::spoilt(|parts| parts.filtered.clear()), "filter denies"),
+        (TableParts::spoilt(|parts| parts.summary.key_bytes += 1), "numbers"),
+        (TableParts::spoilt(|parts| parts.summary.max_seqno += 1), "numbers"),
+        (TableParts::spoilt(|parts| parts.summary.fingerprint = 1), "fingerprint"),
+        (TableParts::spoilt(|parts| parts.blocks[0][0].2 = b"11".to_vec()), "numbers"),
+        (TableParts::spoilt(|parts| parts.blocks[0][0].0 = b"0".to_vec()), "filter denies"),
+        (TableParts::spoilt(|parts| parts.bounds.truncate(1)), "indexed blocks end"),
     ];
     for (number, (message, expected)) in cases.iter().enumerate() {
         assert!(message.contains(expected), "case {number}: {message}");
     }
-    let error = Parts::new().verify().and_then(|()| {
+    let error = TableParts::new().verify().and_then(|()| {
         let (place, meta, _) = small();
         let refuse = |_: &[u8], _: Trailer, _: &[u8]| Err(crate::Error::invalid_argument("enough"));
         place.open(&meta).unwrap().verify(refuse)

@@ -71,7 +71,7 @@ class RoleTagTest {
         assertTrue(RoleTag.decode(new byte[RoleTag.MAX_LENGTH + 1]).isEmpty());
     }
 
-    /** Such a tag used to be accepted if its CRC was right. */
+    /** Guards against accepting such a tag because its CRC is right. */
     @Test
     void aGroupWithoutARunAndARunWithoutAGroupAreInvalid() {
         for (String role : List.of("kind PRIMARY\ngroup a#0", "kind SEGMENT\ngroup a#0",

@@ -111,7 +111,7 @@ public final class ClusterSpec {
         return Integer.getInteger("cluster.network", 0);
     }
 
-    /** Where a test finds a node of a cluster that was not told its network. */
+    /** The address of a node in the network that the tests use by default. */
     public static String addressOf(int node) {
         return "127.0." + networkOfTests() + '.' + node;
     }

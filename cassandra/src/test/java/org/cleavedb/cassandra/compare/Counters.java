@@ -14,7 +14,7 @@ final class Counters implements AutoCloseable {
     private static final long POLL_MS = 100;
     private static final double NANOS = 1e9;
 
-    /** What is written for which side, by its name in the figures and in our managed object. */
+    /** The counters of bytes written per role: name in the figures, name in our managed object. */
     static final Map<String, String> ROLES = new LinkedHashMap<>();
 
     static {
@@ -39,7 +39,7 @@ final class Counters implements AutoCloseable {
     }
 
     /** The counters at a moment; measurements are differences of two. */
-    static final class State {
+    static final class Totals {
         double flushed;
         double compacted;
         double cpuSeconds;
@@ -51,8 +51,8 @@ final class Counters implements AutoCloseable {
         final Map<String, Long> readsByNode = new LinkedHashMap<>();
     }
 
-    State now() {
-        State state = new State();
+    Totals now() {
+        Totals state = new Totals();
         nodes.forEach((address, node) -> {
             state.flushed += number(node, "BytesFlushed", "Count");
             state.compacted += number(node, "CompactionBytesWritten", "Count");

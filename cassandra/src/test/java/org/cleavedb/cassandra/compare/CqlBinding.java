@@ -75,7 +75,7 @@ final class CqlBinding extends DB {
         return piecesScanned;
     }
 
-    /** How many reads and pieces of scans belong to each node, by its address. */
+    /** The number of reads and pieces of scans of each node, by its address. */
     Map<String, Long> askedByPrimary() {
         return askedByPrimary;
     }

@@ -41,11 +41,11 @@ final class LayoutRun {
     Measurements run() throws IOException, InterruptedException {
         create();
         try (Counters counters = new Counters(cluster, nodes, keyspace, layout.name)) {
-            Counters.State begin = counters.now();
+            Counters.Totals begin = counters.now();
             CqlBinding writer = writer();
             List<Reader> readers = Reader.all(settings, table);
             double cpuOfReading = writeAndRead(counters, writer, readers);
-            Counters.State end = counters.now();
+            Counters.Totals end = counters.now();
 
             Measurements figures = new Measurements(layout.name);
             double user = (double) writer.bytesWritten() * nodes;

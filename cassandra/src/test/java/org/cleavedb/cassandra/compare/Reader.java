@@ -41,12 +41,12 @@ final class Reader {
     void run(Session session, Counters counters, long count, long seed)
             throws InterruptedException {
         readBy(session, count / UNCOUNTED_PART, seed - 1, new Latencies());
-        Counters.State before = counters.now();
+        Counters.Totals before = counters.now();
         long begin = System.nanoTime();
         List<CqlBinding> bindings = readBy(session, count, seed, latencies);
         seconds += (System.nanoTime() - begin) / 1e9;
         operations += count;
-        Counters.State after = counters.now();
+        Counters.Totals after = counters.now();
         files = files.plus(kind.equals("read")
                 ? after.pointReads.since(before.pointReads)
                 : after.rangeReads.since(before.rangeReads));
@@ -117,7 +117,7 @@ final class Reader {
         return readers;
     }
 
-    /** How many of its kind are asked for. */
+    /** The number of requests of this kind. */
     long wanted() {
         return settings.number(Map.of("read", "reads", "scan", "scans").get(kind));
     }

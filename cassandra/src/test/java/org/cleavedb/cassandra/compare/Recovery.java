@@ -148,7 +148,7 @@ final class Recovery {
         }
     }
 
-    /** What the nodes that are whole have sent and read so far. */
+    /** The bytes that the intact nodes have sent and read so far. */
     private static Map<String, Double> sources(Cluster cluster) throws IOException {
         Map<String, Double> sums = new LinkedHashMap<>();
         for (int node = 1; node < LOST; node++) {
