@@ -51,7 +51,7 @@
 //! [`Keyspace::range`], [`Keyspace::prefix`] and [`Keyspace::iter`] walk pairs in the order of
 //! their keys, from both ends, as they were when the scan was made. [`Range::keys`] leaves the
 //! values out, which then are not read. Large values are read ahead in parallel. A [`Cursor`] also
-//! seeks and turns round.
+//! seeks and changes its direction.
 //!
 //! ```
 //! # let dir = cleavedb::doc_dir("crate-scan");
@@ -71,8 +71,9 @@
 //!
 //! # Snapshots
 //!
-//! A [`Snapshot`] pins what all keyspaces hold at one moment. Whatever reads, reads at it if
-//! [`ReadOptions::snapshot`] says so. A snapshot that is kept keeps the space of what it sees.
+//! A [`Snapshot`] pins what all keyspaces hold at one moment. Every read can be made at a snapshot,
+//! through [`ReadOptions::snapshot`]. As long as a snapshot lives, the space of what it sees cannot
+//! be freed.
 //!
 //! ```
 //! # let dir = cleavedb::doc_dir("crate-snapshot");
@@ -99,41 +100,42 @@
 //! # Space
 //!
 //! Space of overwritten and deleted values comes back in the background, up to a target:
-//! [`GcOptions::max_space_amplification`]. [`Db::space`] says where the space is and who keeps
-//! what from coming back; [`Keyspace::approximate_size`] and [`Keyspace::approximate_len`]
-//! estimate a range.
+//! [`GcOptions::max_space_amplification`]. [`Db::space`] reports what takes the space, and which
+//! snapshots and cursors keep it from coming back; [`Keyspace::approximate_size`] and
+//! [`Keyspace::approximate_len`] estimate a range.
 //!
 //! # Tuning
 //!
-//! The defaults suit values of some hundred bytes to some megabytes. What is worth a look first:
-//! [`Options::cache_bytes`], the memory for blocks of the tree; [`Options::durability`];
+//! The defaults suit values of some hundred bytes to some megabytes. The most important settings
+//! are [`Options::cache_bytes`], the memory for blocks of the tree; [`Options::durability`];
 //! [`KeyspaceOptions::separation_threshold`], the size from which on values live in the log; and
 //! [`KeyspaceOptions::value_codec`]. [`Db::stats`] shows what the database does, and an
-//! [`EventListener`] is told as it happens.
+//! [`EventListener`] receives events as they happen.
 //!
 //! # Errors
 //!
 //! Every call that can fail returns an [`Error`], which says what happened, in which file, and
 //! what to do. Programs decide by its [`ErrorKind`]. A key that is missing is no error. Damage on
 //! disk is [`ErrorKind::Corruption`], never another value and never "not found": every byte has a
-//! checksum that is verified before it is used. After a failed sync the database only reads until
-//! it is opened anew. [`Db::check`] verifies everything; [`Builder::repair`] saves what can be
-//! saved.
+//! checksum that is verified before it is used. After a failed sync the database is read-only until
+//! it is opened anew. [`Db::check`] verifies everything; [`Builder::repair`] saves what is intact.
 //!
 //! # Threads
 //!
 //! [`Db`], [`Keyspace`] and [`Snapshot`] are handles: cheap to clone, and usable from many threads
-//! at once. Readers never wait for writers; writers that meet are committed together. The engine
-//! has threads of its own for flushes, compaction and freeing space, and needs no async runtime:
-//! calls block, so wrap them in what your runtime has for that. The database closes with
-//! [`Db::close`] or its last handle; [`Db::holders`] says who holds it open.
+//! at once. Readers never wait for writers; writers that come at the same time are committed
+//! together. The engine has threads of its own for flushes, compaction and freeing space, and needs
+//! no async runtime: calls block, so in an async program run them on threads that may block. The
+//! database closes with [`Db::close`] or its last handle; [`Db::holders`] counts what holds it
+//! open.
 //!
 //! # Compatibility
 //!
 //! [`Options`], [`KeyspaceOptions`] and [`GcOptions`] are literals that end in
-//! `..Default::default()`: a field may be added in any release, and that is not taken for a
-//! breaking change. [`ReadOptions`] and [`WriteOptions`] are chained; reports may gain fields. The
-//! feature `sim`, for simulated disks and clocks, promises nothing from release to release.
+//! `..Default::default()`: a field may be added in any release, and that does not count as a
+//! breaking change. [`ReadOptions`] and [`WriteOptions`] are set by chained calls. Reports,
+//! statistics and events may gain fields. The feature `sim`, for simulated disks and clocks, may
+//! change in any release.
 //!
 //! # More
 //!
@@ -141,12 +143,13 @@
 //! (`docs/tuning.md`), operations (`docs/operations.md`), space (`docs/space.md`), words
 //! (`docs/glossary.md`) and trust (`SECURITY.md`).
 
-// The rooms below are ordered by floors: each uses only those before it. `base` and `stats` are
-// words and numbers, `env` is the door to the outside world, `memtable` and `cache` are memory,
-// `segment`, `relocation` and `table` are files, `version` is what is live, `read` is the way
-// out, `commit` the way in, `compaction` and `gc` are background work, `recovery` is what an
-// opening does, `background` chooses jobs, `repair` and `space` save and explain, `db` is the roof.
-// ARCHITECTURE.md shows them on one page.
+// The modules are ordered by floors: each uses only lower ones. `base` and `stats` have shared
+// types and counters; all I/O, time and threads go through `env`; `memtable` and `cache` hold data
+// in memory; `segment`, `relocation` and `table` are the kinds of files; `version` is the set of
+// live files; `read` and `commit` serve reads and writes; `compaction` and `gc` are background
+// jobs; `recovery` opens what is on the disk; `background` chooses jobs; `repair` saves damaged
+// databases and `space` reports space; `db` has the public types. ARCHITECTURE.md shows them on one
+// page.
 
 #![cfg_attr(not(feature = "sim"), warn(missing_debug_implementations))]
 

@@ -18,8 +18,8 @@ pub(super) struct Choice {
     pub(super) spare: Vec<u64>,
 }
 
-/// Chooses tables to evict, so that at least `need` bytes become free if the queue has them. This is
-/// the second-chance algorithm, the queue form of CLOCK: the first table in the queue is evicted
+/// Chooses tables to evict, so that at least `need` bytes become free if the queue has them. This
+/// is the second-chance algorithm, the queue form of CLOCK: the first table in the queue is evicted
 /// unless it was used; a used one moves to the end of the queue and counts as unused again.
 pub(super) fn choose(queue: impl Iterator<Item = Candidate>, need: u64) -> Choice {
     let (mut evict, mut spare) = (Vec::new(), Vec::new());

@@ -126,7 +126,7 @@ impl Health {
                 ErrorKind::ReadOnly,
                 format!("the database has turned read-only after an error: {cause}"),
             )
-            .advise("close it, check the disk, and open it again: recovery then finds what is on the disk")),
+            .advise("close it, check the disk, and open it again: recovery finds what is safe")),
         }
     }
 
