@@ -1,7 +1,11 @@
 //! `cargo xtask fuzz`: every decoder of the engine under libFuzzer, for some seconds each, or, for
 //! CI, for a number of inputs that depend on neither the clock nor earlier runs. Needs a C++
 //! compiler, no other toolchain: the instrumentation is part of the stable one. All that is built
-//! and found stays in `target/fuzz`; inputs worth keeping are in `fuzz/corpus`.
+//! and found stays in `target/fuzz`.
+//!
+//! `fuzz/corpus` has a folder for each target, of inputs that reach code which the seeds that the
+//! program makes do not. It is made anew from what was found with libFuzzer's
+//! `-set_cover_merge=1 -use_counters=0`, seeds first; an input that broke something is added too.
 
 use std::ffi::OsString;
 use std::fs;
