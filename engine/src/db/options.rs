@@ -73,8 +73,8 @@ pub struct Options {
     pub read_threads: usize,
     /// Duration from which an operation is reported by an
     /// [`Event::SlowOperation`](crate::Event::SlowOperation). Default `None`: none is reported and
-    /// one in 16 operations is timed. With a limit all are timed, which costs a put about a
-    /// hundredth.
+    /// one in 16 operations is timed. With a limit all are timed, for which a put takes about a
+    /// twentieth more instructions.
     pub slow_operation: Option<Duration>,
     /// Creates the database if there is none. Default true.
     pub create_if_missing: bool,
