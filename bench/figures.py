@@ -44,6 +44,8 @@ def arguments():
     parser.add_argument("--data", default=2 << 30, type=size, help="overwritten data [2G]")
     parser.add_argument("--total", default=8, type=float, help="how often it is overwritten [8]")
     parser.add_argument("--idle", default=60, type=int, help="seconds of idling [60]")
+    parser.add_argument("--ceiling", type=float, help="max_space_amplification [the store's 2.0]")
+    parser.add_argument("--settled", type=float, help="settled_space_amplification [its 1.2]")
     parser.add_argument(
         "--case", action="append", choices=[case.name for case in CASES], help="only that [all]"
     )
@@ -60,8 +62,15 @@ def command_line(given):
         words.append(f"--max-replay {given.max_replay >> 20}M")
     if given.figure not in ENGINE:
         words.append(f"--data {given.data >> 20}M --total {given.total:g} --idle {given.idle}")
+        words += [f"--{name} {bound:g}" for name, bound in bounds(given).items()]
         words += [f"--case {name}" for name in given.case or []]
     return " ".join(words)
+
+
+def bounds(given):
+    """The bounds of space that were given."""
+    both = {"ceiling": given.ceiling, "settled": given.settled}
+    return {name: bound for name, bound in both.items() if bound is not None}
 
 
 def main():
@@ -82,6 +91,7 @@ def main():
         data_bytes=given.data,
         total=given.total,
         idle_seconds=given.idle,
+        **bounds(given),
         cases=[case for case in CASES if case.name in (given.case or [case.name])],
     )
     for name in FIGURES if given.figure == "all" else [given.figure]:

@@ -31,6 +31,9 @@ class Setting:
     data_bytes: int = 2 << 30
     total: float = 8
     idle_seconds: int = 60
+    # The bounds of space, which are the store's defaults unless given.
+    ceiling: float = 2.0
+    settled: float = 1.2
     cases: list = field(default_factory=lambda: list(CASES))
 
     def run(self, command, cold=True, kill_when=None, sample=None):
@@ -43,6 +46,13 @@ class Setting:
             words = " ".join(result.command)
             raise cleave.BenchError(f"{words} failed ({result.exit_code}): {result.stderr}")
         return result
+
+    def bounds(self):
+        """The bounds of space as flags of `cleave bench`."""
+        return {
+            "max_space_amplification": self.ceiling,
+            "settled_space_amplification": self.settled,
+        }
 
     def seqio(self, *words):
         """The yardstick."""

@@ -99,10 +99,10 @@
 //!
 //! # Space
 //!
-//! Space of overwritten and deleted values comes back in the background, up to a target:
-//! [`GcOptions::max_space_amplification`]. [`Db::space`] reports what takes the space, and which
-//! snapshots and cursors keep it from coming back; [`Keyspace::approximate_size`] and
-//! [`Keyspace::approximate_len`] estimate a range.
+//! Space of overwritten and deleted values comes back in the background, between two bounds:
+//! [`GcOptions::max_space_amplification`] and [`GcOptions::settled_space_amplification`].
+//! [`Db::space`] reports what takes the space, and which snapshots and cursors keep it from coming
+//! back; [`Keyspace::approximate_size`] and [`Keyspace::approximate_len`] estimate a range.
 //!
 //! # Tuning
 //!

@@ -53,8 +53,9 @@ fn summary(report: &SpaceReport) -> String {
     if let Some(amplification) = report.amplification() {
         let _ = write!(text, ", amplification {amplification:.2}");
     }
-    if let Some(target) = report.target {
-        let _ = write!(text, ", target {target:.2}");
+    if let (Some(settled), Some(ceiling)) = (report.settled_bytes, report.ceiling_bytes) {
+        let _ =
+            write!(text, ", settles at {}, ceiling {}", human_bytes(settled), human_bytes(ceiling));
     }
     text
 }
@@ -190,7 +191,10 @@ mod tests {
         let svg = draw(&report(), "a<b>&\"c\"\x1b");
         assert!(check_tags(&svg) > 200);
         assert!(svg.contains("<title>Space of a&lt;b&gt;&amp;&quot;c&quot;</title>"));
-        assert!(svg.contains("256.0 MiB on disk, 128.0 MiB live, amplification 2.00, target 1.30"));
+        assert!(svg.contains(
+            "256.0 MiB on disk, 128.0 MiB live, amplification 2.00, \
+             settles at 153.6 MiB, ceiling 384.0 MiB"
+        ));
         // A row of equal cells is one bar over the whole width.
         assert!(svg.contains("segment 12, 0 B to 64.0 MiB: live 100 %</title>"));
         assert!(svg.contains(&format!("width=\"{CELLS}\" height=\"16.00\"/></g>")));

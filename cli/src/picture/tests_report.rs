@@ -58,7 +58,8 @@ pub(super) fn report() -> SpaceReport {
         it.allocated = 256 << 20;
         it.live_bytes = 128 << 20;
         it.hole_bytes = 1 << 20;
-        it.target = Some(1.3);
+        it.settled_bytes = Some(161_061_273);
+        it.ceiling_bytes = Some(384 << 20);
         it.parts.live = 128 << 20;
         it.parts.garbage = 128 << 20;
         it.segments = segments();

@@ -53,25 +53,33 @@ fn it_goes_by_the_settings_of_whoever_opened_the_store_last() {
     let dir = Dir::new("space-settings");
     worn(&dir);
     let path = dir.path().join("DB/OPTIONS");
-    let target = || {
+    let settled = || {
         let report = ok(&dir, &["space", "DB", "--json"], b"");
-        serde_json::from_slice::<Value>(&report).unwrap()["target"].as_f64().unwrap()
+        let report = serde_json::from_slice::<Value>(&report).unwrap();
+        let ratio = report["settled_bytes"].as_f64()? / report["live_bytes"].as_f64().unwrap();
+        Some((ratio * 100.0).round() / 100.0)
     };
-    assert_eq!(target(), 1.3);
+    assert_eq!(settled(), Some(1.2));
     let settings = fs::read_to_string(&path).unwrap();
-    let own = settings.replace("amplification = 1.3", "amplification = 2.5");
-    fs::write(&path, own.replace("gc.automatic = true", "gc.automatic = false")).unwrap();
-    assert_eq!(target(), 2.5);
+    let own =
+        settings.replace("settled_space_amplification = 1.2", "settled_space_amplification = 1.5");
+    fs::write(&path, &own).unwrap();
+    assert_eq!(settled(), Some(1.5));
     let table = String::from_utf8(ok(&dir, &["space", "DB"], b"")).unwrap();
-    assert!(table.contains("target 2.50"), "{table}");
+    assert!(table.contains(", settles at "), "{table}");
+    fs::write(&path, own.replace("gc.automatic = true", "gc.automatic = false")).unwrap();
+    assert_eq!(settled(), None);
     // A command that writes leaves them as they are.
     ok(&dir, &["compact", "DB"], b"");
     ok(&dir, &["put", "DB", "key", "value"], b"");
     let kept = fs::read_to_string(&path).unwrap();
-    assert!(kept.contains("amplification = 2.5") && kept.contains("automatic = false"), "{kept}");
+    assert!(
+        kept.contains("settled_space_amplification = 1.5") && kept.contains("automatic = false"),
+        "{kept}"
+    );
     // What nobody can have set stops no command.
     fs::write(&path, "gc.max_space_amplification = much").unwrap();
-    assert_eq!(target(), 1.3);
+    assert_eq!(settled(), Some(1.2));
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::gc::facts::SegmentFault;
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
+use crate::gc::spare::SpareTime;
 use crate::version::health::JobKind;
 use crate::version::job::{JobError, JobResult};
 use crate::version::levels::Levels;
@@ -26,19 +27,24 @@ const SPACE_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 /// The database is idle after this time without a commit.
 const IDLE_AFTER: Duration = Duration::from_secs(2);
 
-/// The time of the last write, as far as the GC thread has noticed it.
+/// What the GC thread has noticed of the foreground.
 #[derive(Default)]
-pub(super) struct Quiet {
+pub(super) struct Foreground {
+    /// The newest commit.
     seqno: u64,
+    /// The time at which it was noticed.
     since: Duration,
+    /// Whether users leave processor time; `None` before the first look, and where the system does
+    /// not tell.
+    spare: Option<SpareTime>,
 }
 
 impl Background {
     /// The loop of the GC thread.
     pub(super) fn collect(&self) {
-        let mut quiet = Quiet::default();
+        let mut foreground = Foreground::default();
         loop {
-            let mode = self.gc_mode(&mut quiet);
+            let mode = self.gc_mode(&mut foreground);
             {
                 let mut state = self.state.lock();
                 // With no room for more, a rewrite of stale tables pays off as it does when idle.
@@ -71,8 +77,8 @@ impl Background {
         let state = self.state.lock();
         if !state.closing {
             let low = self.committer.stall_controller().reserve.is_low();
-            let time =
-                if low || mode == Mode::Busy { SPACE_CHECK_INTERVAL } else { RECHECK_INTERVAL };
+            let is_quick = low || matches!(mode, Mode::Busy | Mode::Spare);
+            let time = if is_quick { SPACE_CHECK_INTERVAL } else { RECHECK_INTERVAL };
             drop(self.changed.wait_timeout(state, time));
         }
     }
@@ -154,7 +160,7 @@ impl Background {
         Ok(outcome?)
     }
 
-    fn gc_mode(&self, quiet: &mut Quiet) -> Mode {
+    fn gc_mode(&self, foreground: &mut Foreground) -> Mode {
         if !self.gc_automatic {
             return Mode::Off;
         }
@@ -162,13 +168,23 @@ impl Background {
             return Mode::Paused;
         }
         let (now, seqno) = (self.runtime.env.clock.now(), self.runtime.snapshots.visible());
-        if seqno != quiet.seqno {
-            *quiet = Quiet { seqno, since: now };
+        if seqno != foreground.seqno {
+            (foreground.seqno, foreground.since) = (seqno, now);
         }
         if self.committer.stall_controller().reserve.is_low() {
             return Mode::Low;
         }
-        if now >= quiet.since + IDLE_AFTER { Mode::Idle } else { Mode::Busy }
+        if now >= foreground.since + IDLE_AFTER {
+            return Mode::Idle;
+        }
+        let idle = self.runtime.env.threads.idle_processor_time();
+        let spare = foreground.spare.take();
+        foreground.spare =
+            idle.map(|idle| spare.map_or(SpareTime::new(now, idle), |it| it.at(now, idle)));
+        match foreground.spare {
+            Some(spare) if spare.is_left() => Mode::Spare,
+            _ => Mode::Busy,
+        }
     }
 
     /// Moves the head of the log on, so that segments before it can be freed. Does nothing while a

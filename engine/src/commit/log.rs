@@ -82,14 +82,14 @@ impl Log {
 /// The least size of a segment in bytes, unless `segment_bytes` is smaller.
 const LEAST_SEGMENT_BYTES: u64 = 4 << 20;
 /// A segment's size is the store's divided by this. Space is freed by whole segments, each of which
-/// is copied before it is removed, so smaller segments use less of the space target meanwhile.
+/// is copied before it is removed, so smaller segments use less of the allowed space meanwhile.
 const SEGMENT_OF_STORE: u64 = 64;
 /// A segment's file is prepared for at most its size divided by this at a time.
 const PREPARED_PART: u64 = 4;
 
 /// Returns the size of segments in a store of `store` bytes. Space is freed by whole segments, and
 /// the active one cannot be collected, so in a small store full-sized segments would be too coarse
-/// for any space target.
+/// for any ceiling of space.
 fn segment_limit(store: u64, segment_bytes: u64) -> u64 {
     (store / SEGMENT_OF_STORE).max(LEAST_SEGMENT_BYTES).min(segment_bytes)
 }

@@ -1,4 +1,4 @@
-//! The rule of the space target (I10): as space nears the target, each write is delayed in
+//! The rule of the ceiling of space (I10): as space nears the ceiling, each write is delayed in
 //! proportion to its bytes, more and more, so that value GC keeps up. It never stops a writer.
 //!
 //! Value GC sets where delays begin and how steeply they grow; between two such settings the delay

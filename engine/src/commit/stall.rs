@@ -96,7 +96,7 @@ pub struct WriteStallController {
     pub log_bytes: AtomicU64,
     /// The value of `log_bytes` at the oldest entry that is not in a table.
     pub head_bytes: AtomicU64,
-    /// The rule of the space target, which value GC sets.
+    /// The rule of the ceiling of space, which value GC sets.
     pub space: PaceMaker,
     /// The last space of the disk, which puts leave to others.
     pub reserve: Reserve,
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn i10_the_space_target_delays_each_byte_and_counts_it() {
+    fn i10_the_ceiling_of_space_delays_each_byte_and_counts_it() {
         let (env, simulation) = Env::simulated(1);
         simulation.run(|| {
             let stall_controller = stall_controller(&env);
@@ -402,7 +402,7 @@ mod tests {
                 stall_controller.space.set(SpacePace::NONE);
                 (0..10).for_each(|_| stall_controller.pace(1000));
             }
-            let once = ["space_target begun", "space_target ended"];
+            let once = ["space_ceiling begun", "space_ceiling ended"];
             assert_eq!(*told.0.lock().unwrap(), [once, once].concat());
         });
     }

@@ -31,7 +31,7 @@ pub struct GcReport {
 }
 
 impl Db {
-    /// Frees now what is worth freeing: every segment that shrinks well, whether the space target
+    /// Frees now what is worth freeing: every segment that shrinks well, whether the ceiling
     /// holds or not. Flushes first, so that recent writes count too. Writers and readers go on
     /// meanwhile.
     ///

@@ -162,6 +162,21 @@ pub(super) fn lower_priority() {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn lower_priority() {}
 
+/// Returns the fourth number of the first line of `/proc/stat`, which sums up all processors.
+#[cfg(target_os = "linux")]
+pub(super) fn idle_processor_time() -> Option<std::time::Duration> {
+    let stat = fs::read_to_string("/proc/stat").ok()?;
+    let ticks: u64 = stat.lines().next()?.split_whitespace().nth(4)?.parse().ok()?;
+    let per_second = rustix::param::clock_ticks_per_second();
+    (per_second > 0).then(|| std::time::Duration::from_secs_f64(ticks as f64 / per_second as f64))
+}
+
+/// Other systems are not asked.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn idle_processor_time() -> Option<std::time::Duration> {
+    None
+}
+
 #[cfg(target_os = "linux")]
 fn punch(file: &fs::File, offset: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate};

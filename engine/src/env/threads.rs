@@ -29,6 +29,12 @@ pub trait Threads: Send + Sync {
     /// Lowers the priority of the calling thread, where the system supports it. This is for
     /// background work: a foreground thread that wants the processor gets it first.
     fn lower_priority(&self) {}
+    /// Returns for how long all processors of the machine together have been idle since it started,
+    /// in which waiting for a device does not count; `None` if the system does not tell. Costs some
+    /// system calls.
+    fn idle_processor_time(&self) -> Option<Duration> {
+        None
+    }
     /// Blocks the calling thread for `time`.
     #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "simulated programs call it"))]
     fn sleep(&self, time: Duration);
@@ -55,6 +61,10 @@ impl Threads for OsThreads {
 
     fn lower_priority(&self) {
         super::os::lower_priority();
+    }
+
+    fn idle_processor_time(&self) -> Option<Duration> {
+        super::os::idle_processor_time()
     }
 
     #[expect(clippy::disallowed_methods, reason = "the one door that the others wait through")]

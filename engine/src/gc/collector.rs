@@ -25,6 +25,7 @@ use crate::commit::pace::SpacePace;
 use crate::env::budget::Pressure;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::events::Event;
+use crate::gc::bounds::SpaceBounds;
 use crate::gc::copying::Failure;
 use crate::gc::facts::{How, SegmentFault, SpaceFacts, relocated_bytes};
 use crate::gc::freed::FreeingRate;
@@ -37,7 +38,6 @@ use crate::gc::quarantine::Quarantine;
 use crate::gc::relocate::{self, MoveReport, VictimRecords};
 use crate::gc::settings::GcOptions;
 use crate::gc::survey::{Knowledge, survey};
-use crate::gc::target::SpaceTarget;
 use crate::gc::tidy::Tidy;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
@@ -297,7 +297,7 @@ impl Collector {
         let options = &self.parts.options;
         let policy = Policy {
             mode,
-            max_space_amplification: options.max_space_amplification,
+            bounds: self.bounds(),
             discardable_ratio: options.discardable_ratio,
             punch,
             look_cost: state.puncher.costs.movable_in(state.look_time),
@@ -305,6 +305,10 @@ impl Collector {
         };
         let plan = pick(&facts, &policy);
         Ok((facts, plan))
+    }
+
+    fn bounds(&self) -> SpaceBounds {
+        SpaceBounds::new(&self.parts.options)
     }
 
     /// Marks the segments that can't be freed, so that the picker leaves them out.
@@ -341,12 +345,11 @@ impl Collector {
             self.parts.runtime.budget.press(Pressure::Space, false);
             return stall_controller.space.set(SpacePace::NONE);
         }
-        let ratio = self.parts.options.max_space_amplification;
         // Holes that are only recorded still take their blocks. Nothing is to be picked for them,
         // but writers wait for them as well, unless a reader delays them.
         let pending = state.puncher.due_bytes(&self.parts.runtime);
         let allocated = facts.allocated() + pending;
-        let over = allocated > SpaceTarget::new(facts.live_bytes, ratio).start();
+        let over = allocated > self.bounds().ceiling(facts.live_bytes).start();
         let presses = (over || mode == Mode::Low) && plan.winnable + pending > 0;
         self.parts.runtime.budget.press(Pressure::Space, presses);
         let advised = plan.advice.map_or(0, LogTailAdvice::garbage);
@@ -360,7 +363,7 @@ impl Collector {
         state.freed.pass(now, over && winnable > 0);
         stall_controller.space.set(pace(&PaceFacts {
             allocated,
-            max_space_amplification: ratio,
+            bounds: self.bounds(),
             live: facts.live_bytes,
             insert_share: state.live.insert_share(),
             log_bytes: stall_controller.log_bytes.load(Ordering::Relaxed),

@@ -40,8 +40,8 @@ pub enum Reason {
     },
     /// Left: punching would pay, but a checkpoint shares the file.
     Shared,
-    /// Left: freeing it would pay, but the space target holds.
-    TargetHolds {
+    /// Left: freeing it would pay, but space is within its bound.
+    WithinBound {
         /// Bytes that would come back.
         won: u64,
         /// Bytes that would have to be moved.
@@ -82,8 +82,8 @@ impl fmt::Display for Reason {
                 write!(f, "live {live_percent} %: moving {} would win {}", sized(moved), sized(won))
             }
             Reason::Shared => f.write_str("shared with a checkpoint: can't be punched"),
-            Reason::TargetHolds { won, moved } => {
-                write!(f, "target holds: moving {} would win {}", sized(moved), sized(won))
+            Reason::WithinBound { won, moved } => {
+                write!(f, "the bound holds: moving {} would win {}", sized(moved), sized(won))
             }
             Reason::LaterRound { won, moved } => {
                 write!(f, "a later round: moving {} will win {}", sized(moved), sized(won))

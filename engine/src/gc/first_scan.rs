@@ -1,11 +1,11 @@
 //! Whether a process counts for the first time what is live. One that writes does so once it wrote
 //! enough. One that only reads does so when it is idle and newer entries may hide so much, in the
-//! memtables that it replayed and in the upper levels, that space is over its target. The decision
-//! is pure.
+//! memtables that it replayed and in the upper levels, that space is over its settled bound. The
+//! decision is pure.
 
+use crate::gc::bounds::SpaceBounds;
 use crate::gc::pace::Written;
 use crate::gc::picker::Mode;
-use crate::gc::target::SpaceTarget;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
 
@@ -23,8 +23,8 @@ pub struct FirstScanNeed {
     pub referenced: u64,
     /// Bytes of those records that newer entries may hide.
     pub hideable: u64,
-    /// The space target.
-    pub max_space_amplification: f64,
+    /// The bounds of space.
+    pub bounds: SpaceBounds,
     /// What was written since the opening.
     pub written: Written,
 }
@@ -38,7 +38,7 @@ pub fn is_first_scan_due(need: &FirstScanNeed, mode: Mode) -> bool {
     let live = need.referenced.saturating_sub(hidden);
     let part = if is_idle { IDLE_PUT_PART } else { PUT_PART };
     mode == Mode::Low
-        || need.allocated > SpaceTarget::new(live, need.max_space_amplification).start()
+        || need.allocated > need.bounds.of(mode, live).start()
         || need.written.put_bytes > need.allocated / part
         || is_idle && need.written.deletes > 0
 }
@@ -81,7 +81,7 @@ mod tests {
             allocated: allocated_mib * MIB,
             referenced: 1000 * MIB,
             hideable: hideable_mib * MIB,
-            max_space_amplification: 1.3,
+            bounds: SpaceBounds { ceiling: 1.3, settled: 1.3, allowance: 0 },
             written: Written { put_bytes: put_mib * MIB, deletes },
         };
         [Mode::Busy, Mode::Idle, Mode::Low].map(|mode| is_first_scan_due(&need, mode))
@@ -91,8 +91,9 @@ mod tests {
     fn the_first_scan_is_due_once_it_may_find_something() {
         let rows = [
             ((1000, 0, 0, 0), [false, false, true], "nothing is hidden or was written"),
-            ((1300, 0, 0, 0), [false, false, true], "the target holds in any case"),
-            ((1301, 0, 0, 0), [true, true, true], "it is missed in any case"),
+            ((1250, 0, 0, 0), [false, false, true], "the bounds hold in any case"),
+            ((1290, 0, 0, 0), [true, false, true], "the ceiling is near, the settled bound holds"),
+            ((1301, 0, 0, 0), [true, true, true], "both are missed in any case"),
             ((1000, 200, 0, 0), [false, false, true], "it holds whatever is hidden"),
             ((1000, 300, 0, 0), [false, true, true], "it may be missed"),
             ((1000, 1000, 0, 0), [false, true, true], "all may be hidden"),

@@ -2,9 +2,9 @@
 //! overwrites leave most of their garbage there. A flush moves the log's head past them; this file
 //! decides when a flush is worth it.
 
+use crate::gc::bounds::SpaceMarks;
 use crate::gc::facts::{Gain, How, SegmentFacts, SpaceFacts};
 use crate::gc::picker::{Mode, Policy};
-use crate::gc::target::SpaceTarget;
 use crate::segment::SegmentKind;
 
 /// The advice by which garbage in the tail of the log becomes collectable.
@@ -51,7 +51,7 @@ const LEAST_OFFERED_PART: u64 = 24;
 /// almost full; never more than `LEAST_IDLE_FLUSH_BYTES`.
 const LEAST_LOW_FLUSH_PART: u64 = 128;
 /// A tail longer than this part (one in this many) of the live bytes is too long. No pick can touch
-/// it, so in a small store the collectable rest alone would have to hold the target.
+/// it, so in a small store the collectable rest alone would have to keep to the bound.
 const LONG_TAIL_PART: u64 = 4;
 /// A long tail is left alone if less than this part (one in this many) of it is garbage, as the
 /// frames around small records are.
@@ -107,7 +107,7 @@ impl LogTail {
 pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<LogTailAdvice> {
     let garbage = tail.garbage[CLOSED];
     let least = LEAST_FLUSH_BYTES.max(facts.allocated() / LEAST_OFFERED_PART);
-    let takes_offers = matches!(policy.mode, Mode::Busy | Mode::Idle);
+    let takes_offers = matches!(policy.mode, Mode::Busy | Mode::Spare | Mode::Idle);
     (takes_offers && facts.allocated() >= TINY_BYTES && garbage >= least)
         .then_some(LogTailAdvice::FlushFirst { garbage })
 }
@@ -117,7 +117,7 @@ pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<LogT
 pub fn advise(
     facts: &SpaceFacts,
     policy: &Policy,
-    target: &SpaceTarget,
+    marks: &SpaceMarks,
     (tail, winnable): (&LogTail, u64),
 ) -> Option<LogTailAdvice> {
     let allocated = facts.allocated();
@@ -131,9 +131,9 @@ pub fn advise(
     };
     // Picks alone don't reach the goal, or would have to take segments that are much more live.
     let garbage = allocated.saturating_sub(facts.live_bytes);
-    let is_in_the_way = allocated.saturating_sub(winnable) > target.low()
+    let is_in_the_way = allocated.saturating_sub(winnable) > marks.low()
         || tail.all_garbage() >= garbage / TAIL_PART;
-    let presses = allocated > target.start() && is_in_the_way;
+    let presses = allocated > marks.start() && is_in_the_way;
     let written: u64 = tail.written.iter().sum();
     let is_discardable = policy.mode == Mode::Idle
         && tail.all_garbage() as f64 >= policy.discardable_ratio * written as f64;
@@ -144,8 +144,8 @@ pub fn advise(
         return None;
     }
     let [closed, active] = tail.garbage;
-    let breaks_target = active >= target.slack();
-    if active >= worth && (breaks_target || closed < worth) {
+    let breaks_bound = active >= marks.slack();
+    if active >= worth && (breaks_bound || closed < worth) {
         return Some(LogTailAdvice::SealActive { garbage: closed + active });
     }
     (closed >= worth).then_some(LogTailAdvice::FlushFirst { garbage: closed })

@@ -5,7 +5,8 @@
 //!
 //! - [`facts`] describe where the space is, [`picker`] decides what to free next, and [`explain`]
 //!   gives the reasons.
-//! - [`log_tail`] decides when a flush has to come first, [`target`] when GC begins.
+//! - [`log_tail`] decides when a flush has to come first, [`bounds`] when GC begins, [`spare`]
+//!   whether it may use time that users leave.
 //! - [`pace`] decides when to count what is live, and how much writers are held up meanwhile, from
 //!   how fast space comes back (`freed`).
 //!
@@ -18,6 +19,7 @@
 //! punched, only after the edit that records it and after the last reader from before), I6 (what is
 //! freed as garbage is hidden for good) and I3 (what an edit points to is durable before the edit).
 
+pub mod bounds;
 pub mod collector;
 pub mod copying;
 pub mod dead;
@@ -34,8 +36,8 @@ pub mod punch;
 pub mod quarantine;
 pub mod relocate;
 pub mod settings;
+pub mod spare;
 pub mod survey;
-pub mod target;
 pub mod tidy;
 
 #[cfg(test)]

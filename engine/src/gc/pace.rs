@@ -3,11 +3,12 @@
 //!
 //! Only a liveness scan determines how much is live. From then on puts may be inserts, which add
 //! live bytes, or overwrites, which replace others. There are two estimates. One uses the share of
-//! inserts before the last liveness scan; it is the likely one, and the space target applies to it.
-//! The other assumes no inserts, so it can't be too high; it decides when to count again.
+//! inserts before the last liveness scan; it is the likely one, and the bounds of space apply to
+//! it. The other assumes no inserts, so it can't be too high; it decides when to count again.
 
 use crate::commit::pace::SpacePace;
-use crate::gc::target::SpaceTarget;
+use crate::gc::bounds::SpaceBounds;
+use crate::gc::picker::Mode;
 
 /// The result of a liveness scan, with what was written until then.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -99,12 +100,12 @@ impl LiveCount {
 pub struct LivenessScanNeed {
     /// Allocated bytes of all files.
     pub allocated: u64,
-    /// The space target as a ratio.
-    pub max_space_amplification: f64,
+    /// The bounds of space.
+    pub bounds: SpaceBounds,
+    /// The task of value GC, which is neither off nor paused.
+    pub mode: Mode,
     /// The counters of user writes.
     pub written: Written,
-    /// True if nobody writes or reads, so that a liveness scan disturbs nobody.
-    pub idle: bool,
     /// True if nothing is left to free of what the last liveness scan found.
     pub exhausted: bool,
 }
@@ -117,7 +118,7 @@ const RENEW_PART: u64 = 8;
 const HURRY_PART: u64 = 64;
 
 impl LiveEstimate {
-    /// Returns true if a liveness scan is due: space may be over the target, and enough was written
+    /// Returns true if a liveness scan is due: space may be over its bound, and enough was written
     /// since the last one to find more. The time that counting takes stays in proportion to what is
     /// written.
     pub fn is_liveness_scan_due(&self, need: &LivenessScanNeed) -> bool {
@@ -126,20 +127,23 @@ impl LiveEstimate {
         };
         let Since { puts, deleted } = last.since(need.written);
         let changed = puts + deleted;
-        let part = if need.exhausted || need.idle { HURRY_PART } else { RENEW_PART };
+        let is_idle = matches!(need.mode, Mode::Idle | Mode::Low);
+        // Time that users leave is enough for what was found, not for looking more often.
+        let hurries = is_idle || need.exhausted && need.mode != Mode::Spare;
+        let part = if hurries { HURRY_PART } else { RENEW_PART };
         if changed == 0 || changed < last.live_bytes / part {
             return false;
         }
         let at_least = self.at_least(need.written);
-        let target = SpaceTarget::new(at_least, need.max_space_amplification);
-        // Until a share of inserts was measured, space may exceed the target unnoticed. If a scan
-        // began only at the target, overwriting writers would be far above it by the end of the
+        let marks = need.bounds.of(need.mode, at_least);
+        // Until a share of inserts was measured, space may exceed the bound unnoticed. If a scan
+        // began only at the bound, overwriting writers would be far above it by the end of the
         // scan.
         let mark = match self.insert_share {
-            Some(_) => target.start(),
-            None => target.half_way(),
+            Some(_) => marks.start(),
+            None => marks.half_way(),
         };
-        need.idle || need.allocated > mark
+        is_idle || need.allocated > mark
     }
 }
 
@@ -149,8 +153,8 @@ pub struct PaceFacts {
     /// Allocated bytes of all files but those that GC is writing just now; recorded holes that are
     /// due to be punched count as allocated.
     pub allocated: u64,
-    /// The space target as a ratio.
-    pub max_space_amplification: f64,
+    /// The bounds of space.
+    pub bounds: SpaceBounds,
     /// The likely estimate of live bytes.
     pub live: u64,
     /// The share of the bytes put that count as inserts.
@@ -178,15 +182,15 @@ const LEAST_GROWTH: f64 = 0.05;
 
 /// Returns from where on writers are held up, and how much. The marks are positions of the log's
 /// length, which writers can read: each byte that is put adds one byte to the space, and its share
-/// of inserts, times the target, to the space that is allowed.
+/// of inserts, times the ceiling, to the space that is allowed.
 pub fn pace(facts: &PaceFacts) -> SpacePace {
     if facts.winnable == 0 {
         return SpacePace::NONE;
     }
-    let target = SpaceTarget::new(facts.live, facts.max_space_amplification);
-    let soft = target.start().max(facts.live + SMALL_BYTES);
-    let width = target.hard().saturating_sub(soft).max(LEAST_WIDTH);
-    let growth = 1.0 - facts.insert_share * facts.max_space_amplification;
+    let ceiling = facts.bounds.ceiling(facts.live);
+    let soft = ceiling.start().max(facts.live + SMALL_BYTES);
+    let width = ceiling.limit().saturating_sub(soft).max(LEAST_WIDTH);
+    let growth = 1.0 - facts.insert_share * facts.bounds.ceiling;
     let growth = growth.max(LEAST_GROWTH);
     let over = (facts.allocated as f64 - soft as f64) / growth;
     let rate = match facts.freed_per_second {

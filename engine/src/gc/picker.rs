@@ -1,17 +1,17 @@
 //! The picker: decides which segments to free next, and how. It is a pure function of where the
 //! space is.
 //!
-//! It takes the segments with most bytes won per byte moved first, until space is below the target
+//! It takes the segments with most bytes won per byte moved first, until space is below the bound
 //! again, and never moves more in a round than the policy allows. A segment that would not shrink
-//! is never taken, whatever the target says: then the space is elsewhere (in tables, under
+//! is never taken, whatever the bound says: then the space is elsewhere (in tables, under
 //! snapshots, in the tail of the log), and moving live bytes would only wear the device. For the
 //! tail of the log the picker returns advice to the caller: flush, so that the head moves on.
 
 use crate::base::pointer::SegmentId;
+use crate::gc::bounds::{SpaceBounds, SpaceMarks};
 use crate::gc::explain::Reason;
 use crate::gc::facts::{Gain, How, PunchCost, SegmentFacts, SpaceFacts};
 use crate::gc::log_tail::{LogTail, LogTailAdvice, advise, offer};
-use crate::gc::target::SpaceTarget;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
@@ -22,9 +22,11 @@ pub enum Mode {
     Off,
     /// Do nothing for now.
     Paused,
-    /// Hold the space target.
+    /// Keep space below its ceiling.
     Busy,
-    /// Hold the space target, and use the idle time to free discardable segments.
+    /// Bring space to its settled bound with the processor time that users leave.
+    Spare,
+    /// Bring space to its settled bound, and free discardable segments, as nobody writes.
     Idle,
     /// Free everything that is worth it, because the disk is almost full.
     Low,
@@ -37,8 +39,8 @@ pub enum Mode {
 pub struct Policy {
     /// The task of value GC.
     pub mode: Mode,
-    /// The space target as a ratio.
-    pub max_space_amplification: f64,
+    /// The bounds of space.
+    pub bounds: SpaceBounds,
     /// Segments with at least this share of garbage are freed when idle.
     pub discardable_ratio: f64,
     /// The cost of punching; `None` if it is unknown or the file system can't punch.
@@ -51,10 +53,9 @@ pub struct Policy {
 
 impl Policy {
     /// Returns the least share that the bytes won must have of the bytes won and moved: a quarter
-    /// of the share of garbage that an average segment has at the target. Less is not worth a
-    /// write.
+    /// of the share of garbage that an average segment has at the bound. Less is not worth a write.
     fn least_share(&self) -> f64 {
-        (1.0 - 1.0 / self.max_space_amplification) / 4.0
+        (1.0 - 1.0 / self.bounds.ratio(self.mode)) / 4.0
     }
 
     fn is_worth(&self, gain: &Gain) -> bool {
@@ -62,12 +63,17 @@ impl Policy {
         gain.won > 0 && gain.won as f64 >= self.least_share() * touched
     }
 
+    /// Returns the bound that this pick keeps to, for `live` bytes.
+    pub fn marks(&self, live: u64) -> SpaceMarks {
+        self.bounds.of(self.mode, live)
+    }
+
     fn is_discardable(&self, segment: &SegmentFacts) -> bool {
         let share = segment.garbage() as f64 / segment.allocated.max(1) as f64;
         match self.mode {
             Mode::Manual | Mode::Low => true,
             Mode::Idle => share >= self.discardable_ratio,
-            Mode::Off | Mode::Paused | Mode::Busy => false,
+            Mode::Off | Mode::Paused | Mode::Busy | Mode::Spare => false,
         }
     }
 }
@@ -112,7 +118,7 @@ impl GcPlan {
 
 /// Decides which segments to free.
 pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
-    let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
+    let marks = policy.marks(facts.live_bytes);
     let mut plan = GcPlan::default();
     let mut candidates = Vec::new();
     let mut promises = Vec::new();
@@ -136,14 +142,14 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
         return plan;
     }
     let tail = LogTail::of(facts);
-    plan.advice = advise(facts, policy, &target, (&tail, plan.winnable));
+    plan.advice = advise(facts, policy, &marks, (&tail, plan.winnable));
     let advice = plan.advice.or_else(|| offer(facts, policy, &tail));
     promises.extend(advice.map(|it| Promise { gain: tail.gain(it), after: After::Flush(it) }));
     promises.sort_by(|a, b| by_gain(&a.gain, &b.gain));
     let need = Need {
         allocated: facts.allocated(),
-        goal: if facts.allocated() > target.low() { target.low() } else { u64::MAX },
-        is_due: facts.allocated() > target.start(),
+        goal: if facts.allocated() > marks.low() { marks.low() } else { u64::MAX },
+        is_due: facts.allocated() > marks.start(),
         budget: policy.move_budget,
         spent: 0,
     };
@@ -315,7 +321,7 @@ impl GcPlan {
             if need.is_left() {
                 need.win(&victim.gain);
             }
-            return Reason::TargetHolds { won, moved };
+            return Reason::WithinBound { won, moved };
         }
         if need.spent > 0 && need.spent + cost > need.budget {
             return Reason::LaterRound { won, moved };

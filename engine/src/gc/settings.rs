@@ -8,8 +8,8 @@ use std::fmt::Write;
 ///
 /// ```
 /// use cleavedb::{GcOptions, Options};
-/// // Fewer device writes for more space; segments are left alone until half of them is garbage.
-/// let gc = GcOptions { max_space_amplification: 2.0, ..GcOptions::default() };
+/// // Less space for more device writes.
+/// let gc = GcOptions { max_space_amplification: 1.3, ..GcOptions::default() };
 /// gc.validate()?;
 /// let options = Options { gc, ..Options::default() };
 /// # let _ = options;
@@ -20,15 +20,22 @@ pub struct GcOptions {
     /// Whether to free the space of dead separated values in the background. Default true. Without
     /// it only segments in which nothing is live come back by themselves.
     pub automatic: bool,
-    /// The space target: all files of the database together take at most this many times the bytes
-    /// of its live keys and values, counted in blocks of the file system. Default 1.3, at least
-    /// 1.05. GC holds it by freeing space and, from the target on, by slowing writers down. Writers
-    /// that are faster than GC can push space some hundredths beyond, and so can the output of
-    /// compaction and GC before its input is removed. Smaller targets cost device writes: about 1 /
-    /// (1 - 1 / target) bytes for each byte that is overwritten at random.
+    /// The ceiling: all files of the database together take at most this many times the bytes of
+    /// its live keys and values, counted in blocks of the file system. Default 2.0, from 1.05 to
+    /// 1000. Near it, and only there, GC takes precedence and writers are slowed down by the rule
+    /// `space_ceiling`. A lower ceiling costs device writes: about 1 / (1 - 1 / ceiling) bytes for
+    /// each byte that is overwritten at random.
     pub max_space_amplification: f64,
+    /// The settled bound: the ratio to which space comes down while nobody writes, and towards
+    /// which GC works with the processor time that users leave. Default 1.2, from 1.05; at most the
+    /// ceiling counts.
+    pub settled_space_amplification: f64,
+    /// Garbage that is allowed while users write, whatever the ceiling says, in bytes. It keeps a
+    /// small database, in which a ratio means little, from being collected all the time. Default
+    /// 256 MiB, at most 1 TiB. While nobody writes, the settled bound alone counts.
+    pub space_allowance_bytes: u64,
     /// The least share of garbage of segments that are collected while the database is idle, even
-    /// if the target holds. Default 0.5, from 0.05 to 1.
+    /// if the settled bound holds. Default 0.5, from 0.05 to 1.
     pub discardable_ratio: f64,
     /// Memory for lists of live records while segments are collected, in bytes. Default 32 MiB. One
     /// liveness scan lists records in half of it, 16 bytes each, while the lists of the previous
@@ -44,7 +51,9 @@ impl Default for GcOptions {
     fn default() -> Self {
         GcOptions {
             automatic: true,
-            max_space_amplification: 1.3,
+            max_space_amplification: 2.0,
+            settled_space_amplification: 1.2,
+            space_allowance_bytes: 256 << 20,
             discardable_ratio: 0.5,
             memory_bytes: 32 << 20,
             punch: true,
@@ -60,13 +69,19 @@ impl GcOptions {
     /// assert!(gc.validate().unwrap_err().message().contains("from 1.05 to 1000"));
     /// ```
     pub fn validate(&self) -> Result<()> {
-        let target = self.max_space_amplification;
-        if !(1.05..=1000.0).contains(&target) {
-            return Err(Error::invalid_option(format!(
-                "max_space_amplification is {target}, it must be from 1.05 to 1000"
-            ))
-            .advise("set `automatic` to false if space does not matter"));
+        let bounds = [
+            ("max_space_amplification", self.max_space_amplification),
+            ("settled_space_amplification", self.settled_space_amplification),
+        ];
+        for (name, bound) in bounds {
+            if !(1.05..=1000.0).contains(&bound) {
+                return Err(Error::invalid_option(format!(
+                    "{name} is {bound}, it must be from 1.05 to 1000"
+                ))
+                .advise("set `automatic` to false if space does not matter"));
+            }
         }
+        within("space_allowance_bytes", self.space_allowance_bytes, 0, 1 << 40)?;
         let ratio = self.discardable_ratio;
         if !(0.05..=1.0).contains(&ratio) {
             return Err(Error::invalid_option(format!(
@@ -84,9 +99,11 @@ impl GcOptions {
     /// ```
     pub fn to_text(&self) -> String {
         let mut text = String::new();
-        let rows: [(&str, String); 5] = [
+        let rows: [(&str, String); 7] = [
             ("gc.automatic", self.automatic.to_string()),
             ("gc.max_space_amplification", self.max_space_amplification.to_string()),
+            ("gc.settled_space_amplification", self.settled_space_amplification.to_string()),
+            ("gc.space_allowance_bytes", self.space_allowance_bytes.to_string()),
             ("gc.discardable_ratio", self.discardable_ratio.to_string()),
             ("gc.memory_bytes", self.memory_bytes.to_string()),
             ("gc.punch", self.punch.to_string()),
@@ -119,6 +136,10 @@ impl GcOptions {
         match name {
             "gc.automatic" => self.automatic = parsed(name, value)?,
             "gc.max_space_amplification" => self.max_space_amplification = parsed(name, value)?,
+            "gc.settled_space_amplification" => {
+                self.settled_space_amplification = parsed(name, value)?;
+            }
+            "gc.space_allowance_bytes" => self.space_allowance_bytes = parsed(name, value)?,
             "gc.discardable_ratio" => self.discardable_ratio = parsed(name, value)?,
             "gc.memory_bytes" => self.memory_bytes = parsed(name, value)?,
             "gc.punch" => self.punch = parsed(name, value)?,
@@ -149,6 +170,8 @@ mod tests {
         wrong(|options| options.discardable_ratio = 1.01, "discardable_ratio");
         wrong(|options| options.discardable_ratio = f64::NAN, "discardable_ratio");
         wrong(|options| options.max_space_amplification = 1001.0, "max_space_amplification");
+        wrong(|options| options.settled_space_amplification = 1.0, "settled_space_amplification");
+        wrong(|options| options.space_allowance_bytes = u64::MAX, "space_allowance_bytes");
         wrong(|options| options.memory_bytes = 1000, "memory_bytes");
         wrong(|options| options.memory_bytes = u64::MAX, "memory_bytes");
     }
@@ -158,6 +181,8 @@ mod tests {
         let options = GcOptions {
             automatic: false,
             max_space_amplification: 2.25,
+            settled_space_amplification: 1.5,
+            space_allowance_bytes: 1 << 20,
             discardable_ratio: 0.75,
             memory_bytes: 1 << 20,
             punch: false,
@@ -174,6 +199,8 @@ mod tests {
     fn the_limits_are_within() {
         let low = GcOptions {
             max_space_amplification: 1.05,
+            settled_space_amplification: 1.05,
+            space_allowance_bytes: 0,
             discardable_ratio: 0.05,
             memory_bytes: 64 << 10,
             ..GcOptions::default()

@@ -25,11 +25,13 @@ impl SpaceReport {
             ("hole_bytes", self.hole_bytes),
         ];
         format!(
-            "{{{},\"amplification\":{},\"target\":{},\"parts\":{{{}}},\"classes\":[{}],\
-             \"keyspaces\":[{}],\"holders\":[{}],\"warnings\":[{}],\"segments\":[{}]}}",
+            "{{{},\"amplification\":{},\"settled_bytes\":{},\"ceiling_bytes\":{},\
+             \"parts\":{{{}}},\"classes\":[{}],\"keyspaces\":[{}],\"holders\":[{}],\
+             \"warnings\":[{}],\"segments\":[{}]}}",
             fields(&numbers),
             decimal(self.amplification()),
-            decimal(self.target),
+            bytes(self.settled_bytes),
+            bytes(self.ceiling_bytes),
             joined(parts),
             joined(classes),
             joined(self.keyspaces.iter().map(keyspace)),
@@ -38,6 +40,10 @@ impl SpaceReport {
             joined(self.segments.iter().map(segment)),
         )
     }
+}
+
+fn bytes(value: Option<u64>) -> String {
+    value.map_or_else(|| "null".to_owned(), |value| value.to_string())
 }
 
 fn field(name: &str, value: u64) -> String {

@@ -20,6 +20,7 @@ mod walk;
 use crate::base::error::Result;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::env::fs::File;
+use crate::gc::bounds::SpaceBounds;
 use crate::gc::facts::SegmentFault;
 use crate::gc::settings::GcOptions;
 use crate::segment::MIN_RECORD_BYTES;
@@ -111,12 +112,14 @@ impl SpaceSources<'_> {
             nameless: self.nameless(),
         });
         warnings.extend(self.gc_warnings);
+        let (bounds, has_bounds) = (SpaceBounds::new(&self.gc), self.gc.automatic);
         Ok(SpaceReport {
             seqno,
             allocated: parts.total(),
             live_bytes: walked.live_bytes,
             hole_bytes: segments.iter().map(|segment| segment.hole_bytes).sum(),
-            target: Some(self.gc.max_space_amplification),
+            ceiling_bytes: has_bounds.then(|| bounds.ceiling(walked.live_bytes).limit()),
+            settled_bytes: has_bounds.then(|| bounds.settled(walked.live_bytes).limit()),
             parts,
             classes: classes(&files, &version),
             keyspaces: walked.keyspaces,
@@ -169,7 +172,7 @@ impl Walked {
                 StoredPlace::Inline(bytes) => bytes,
                 StoredPlace::Record(pointer) => {
                     tallies.add(pointer, seen.only_by.is_some());
-                    // Only key and value count, as in the space target.
+                    // Only key and value count, as in the bounds of space.
                     u64::from(pointer.length).saturating_sub(MIN_RECORD_BYTES as u64)
                 }
             };

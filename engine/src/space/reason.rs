@@ -2,6 +2,7 @@
 //! exact numbers of this report. GC itself works with those of its last liveness scan.
 
 use crate::base::pointer::SegmentId;
+use crate::gc::bounds::SpaceBounds;
 use crate::gc::explain::Reason;
 use crate::gc::facts::{SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, explain};
@@ -14,11 +15,12 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
     let mode = match (options.automatic, is_paused) {
         (false, _) => Mode::Off,
         (true, true) => Mode::Paused,
-        (true, false) => Mode::Busy,
+        // What GC frees as soon as users leave it the time.
+        (true, false) => Mode::Spare,
     };
     Policy {
         mode,
-        max_space_amplification: options.max_space_amplification,
+        bounds: SpaceBounds::new(options),
         discardable_ratio: options.discardable_ratio,
         punch: None,
         look_cost: 0,

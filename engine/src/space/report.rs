@@ -280,8 +280,18 @@ pub struct SpaceReport {
     pub live_bytes: u64,
     /// Bytes given back to the file system inside segments.
     pub hole_bytes: u64,
-    /// The space target: the [`SpaceReport::amplification`] that value GC keeps to when it runs.
-    pub target: Option<f64>,
+    /// The bytes that [`SpaceReport::allocated`] never passes while value GC runs: live bytes times
+    /// [`GcOptions::max_space_amplification`], or live bytes plus
+    /// [`GcOptions::space_allowance_bytes`] if that is more. `None` if value GC is off.
+    ///
+    /// [`GcOptions::max_space_amplification`]: crate::GcOptions::max_space_amplification
+    /// [`GcOptions::space_allowance_bytes`]: crate::GcOptions::space_allowance_bytes
+    pub ceiling_bytes: Option<u64>,
+    /// The bytes to which idle time brings [`SpaceReport::allocated`]: live bytes times
+    /// [`GcOptions::settled_space_amplification`]. `None` if value GC is off.
+    ///
+    /// [`GcOptions::settled_space_amplification`]: crate::GcOptions::settled_space_amplification
+    pub settled_bytes: Option<u64>,
     /// The content of all blocks.
     pub parts: SpaceParts,
     /// The files by class.

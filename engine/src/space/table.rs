@@ -12,8 +12,8 @@ impl fmt::Display for SpaceReport {
         if let Some(amplification) = self.amplification() {
             write!(f, ": amplification {amplification:.2}")?;
         }
-        if let Some(target) = self.target {
-            write!(f, ", target {target:.2}")?;
+        if let (Some(settled), Some(ceiling)) = (self.settled_bytes, self.ceiling_bytes) {
+            write!(f, ", settles at {}, ceiling {}", sized(settled), sized(ceiling))?;
         }
         writeln!(f, "; as of commit {}", self.seqno)?;
         self.fmt_parts(f)?;

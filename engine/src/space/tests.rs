@@ -21,7 +21,8 @@ fn report() -> SpaceReport {
         allocated: parts.total(),
         live_bytes: 100 * MIB,
         hole_bytes: 2 * MIB,
-        target: Some(1.3),
+        settled_bytes: Some(120 * MIB),
+        ceiling_bytes: Some(356 * MIB),
         parts,
         classes: vec![
             ClassSpace {
@@ -118,13 +119,15 @@ fn without_anything() {
         parts: SpaceParts::default(),
         allocated: 0,
         live_bytes: 0,
-        target: None,
+        settled_bytes: None,
+        ceiling_bytes: None,
         ..report()
     };
     assert!(nothing.amplification().is_none());
     let text = nothing.to_string();
     assert!(text.starts_with("0 B on disk, 0 B live; as of commit 12345\n"), "{text}");
-    assert!(nothing.to_json().contains("\"amplification\":null,\"target\":null"));
+    let json = nothing.to_json();
+    assert!(json.contains("\"amplification\":null,\"settled_bytes\":null,\"ceiling_bytes\":null"));
 }
 
 #[test]

@@ -79,7 +79,7 @@ impl StallReason {
             StallReason::Level0Slow => "level0_slow",
             StallReason::Level0Full => "level0_full",
             StallReason::Replay => "replay_full",
-            StallReason::Space => "space_target",
+            StallReason::Space => "space_ceiling",
         }
     }
 }

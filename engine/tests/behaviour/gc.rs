@@ -122,7 +122,11 @@ fn snapshots_and_cursors_see_what_they_saw() {
 #[test]
 fn what_a_snapshot_kept_goes_after_it_though_nothing_is_written() {
     let dir = common::dir();
-    let gc = GcOptions { max_space_amplification: 1.2, ..GcOptions::default() };
+    let gc = GcOptions {
+        max_space_amplification: 1.2,
+        space_allowance_bytes: 0,
+        ..GcOptions::default()
+    };
     let db = common::open_with(dir.path(), Options { gc, ..by_hand() });
     (0..KEYS).for_each(|number| put(&db, number, 1));
     let snapshot = db.snapshot();
@@ -216,7 +220,13 @@ fn writers_of_a_store_just_opened_are_not_held_up() {
 /// Creates a database with far more records than one liveness scan can list, and deletes half of
 /// them. Returns it with its number of live bytes.
 fn half_deleted(dir: &Path, automatic: bool) -> (Db, u64) {
-    let gc = GcOptions { memory_bytes: 64 << 10, automatic, ..GcOptions::default() };
+    let gc = GcOptions {
+        memory_bytes: 64 << 10,
+        automatic,
+        max_space_amplification: 1.3,
+        space_allowance_bytes: 0,
+        ..GcOptions::default()
+    };
     let max_replay_bytes = 1 << 20;
     let options = Options { gc, segment_bytes: 256 << 10, max_replay_bytes, ..by_hand() };
     let db = common::open_with(dir, options);

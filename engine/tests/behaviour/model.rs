@@ -452,6 +452,7 @@ fn gc_options(seed: u64) -> GcOptions {
     GcOptions {
         automatic: !seed.is_multiple_of(4),
         max_space_amplification: [1.05, 1.1, 1.5][seed as usize % 3],
+        space_allowance_bytes: 0,
         ..GcOptions::default()
     }
 }

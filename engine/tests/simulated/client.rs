@@ -4,7 +4,7 @@ use crate::model::{Contents, Model, Write, difference};
 use cleavedb::env::Env;
 use cleavedb::env::sim::Simulation;
 use cleavedb::{
-    Db, Durability, Error, ErrorKind, KeyspaceOptions, Options, Separation, WriteBatch,
+    Db, Durability, Error, ErrorKind, GcOptions, KeyspaceOptions, Options, Separation, WriteBatch,
     WriteOptions,
 };
 use std::collections::BTreeMap;
@@ -42,6 +42,11 @@ pub fn tiny_options() -> Options {
         level0_slowdown: 6,
         level0_stop: 12,
         keyspace,
+        gc: GcOptions {
+            max_space_amplification: 1.3,
+            space_allowance_bytes: 0,
+            ..GcOptions::default()
+        },
         ..Options::default()
     }
 }

@@ -18,7 +18,7 @@ const STEPS: u64 = 1_000_000;
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The number of fields that can be set.
-const FIELDS: u64 = 25;
+const FIELDS: u64 = 27;
 
 struct Dice<'a>(&'a Env);
 
@@ -89,6 +89,8 @@ impl Dice<'_> {
             21 => options.gc.discardable_ratio = self.ratio(),
             22 => options.gc.memory_bytes = value,
             23 => options.max_index_and_filter_bytes = Some(value),
+            24 => options.gc.settled_space_amplification = self.ratio(),
+            25 => options.gc.space_allowance_bytes = value,
             _ => options.gc.automatic = false,
         }
     }

@@ -85,7 +85,7 @@ fn check_target(db: &Db) {
     let report = db.space().unwrap();
     let (allocated, live) = (report.allocated, report.live_bytes);
     assert!(live >= (KEYS / 2 * VALUE_BYTES) as u64, "{live} bytes are live");
-    let target = Options::default().gc.max_space_amplification;
+    let target = Options::default().gc.settled_space_amplification;
     let most = (live as f64 * target) as u64;
     assert!(allocated <= most, "{allocated} bytes for {live} that are live");
     assert!(db.check().unwrap().is_clean());

@@ -72,9 +72,17 @@ struct StoreArgs {
     #[arg(long, value_name = "CODEC", value_parser = parse_codec)]
     value_codec: Option<Codec>,
 
-    /// Space target: the space that the database may take, as a multiple of its live bytes
+    /// Ceiling of the store's space, as a multiple of its live bytes
     #[arg(long, value_name = "RATIO")]
     max_space_amplification: Option<f64>,
+
+    /// Space to which the store settles, as a multiple of its live bytes
+    #[arg(long, value_name = "RATIO")]
+    settled_space_amplification: Option<f64>,
+
+    /// Garbage that is allowed whatever the ceiling says, in MiB
+    #[arg(long, value_name = "MIB")]
+    space_allowance_mb: Option<u64>,
 
     /// Share of garbage from which segments are collected while the database is idle
     #[arg(long, value_name = "SHARE")]
@@ -103,6 +111,10 @@ impl StoreArgs {
         gc.punch = !self.no_punch;
         gc.max_space_amplification =
             self.max_space_amplification.unwrap_or(gc.max_space_amplification);
+        gc.settled_space_amplification =
+            self.settled_space_amplification.unwrap_or(gc.settled_space_amplification);
+        gc.space_allowance_bytes =
+            self.space_allowance_mb.map_or(gc.space_allowance_bytes, |mib| mib << 20);
         gc.discardable_ratio = self.discardable_ratio.unwrap_or(gc.discardable_ratio);
         options
     }

@@ -28,6 +28,15 @@ impl Threads for SimThreads {
         }
     }
 
+    /// In every second stretch of four seconds one processor is idle, so that both cases occur.
+    fn idle_processor_time(&self) -> Option<Duration> {
+        let now = self.0.now();
+        let (stretches, rest) = (now.as_secs() / STRETCH_SECS, now.as_secs() % STRETCH_SECS);
+        let into = Duration::from_secs(rest) + Duration::from_nanos(now.subsec_nanos().into());
+        let idle = STRETCH_SECS / 2;
+        Some(Duration::from_secs(stretches * idle) + into.min(Duration::from_secs(idle)))
+    }
+
     fn sleep(&self, time: Duration) {
         match seat() {
             Some(seat) => drop(seat.wait(Awaited::Time, Some(time))),
@@ -44,6 +53,9 @@ impl Join for SimJoin {
         self.0.join(&waiting)
     }
 }
+
+/// Length of a busy and an idle stretch together.
+const STRETCH_SECS: u64 = 8;
 
 pub(super) struct SimClock(pub(super) Arc<Scheduler>);
 

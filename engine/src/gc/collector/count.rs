@@ -13,7 +13,6 @@ use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::pace::{LiveCount, LivenessScanNeed, Written};
 use crate::gc::picker::{GcPlan, Mode};
 use crate::gc::survey::are_long;
-use crate::gc::target::SpaceTarget;
 use crate::version::entries::EntriesView;
 use crate::version::job::{JobError, JobResult};
 use crate::version::view::View;
@@ -57,7 +56,6 @@ impl Collector {
         if matches!(mode, Mode::Off | Mode::Paused) || !facts.segments.iter().any(|s| s.sealed) {
             return false;
         }
-        let target = self.parts.options.max_space_amplification;
         let written = self.written();
         if !state.is_counted {
             return is_first_scan_due(&self.first_scan_need(facts), mode);
@@ -66,7 +64,7 @@ impl Collector {
             // A look has no room for its lists, so a new liveness scan is needed.
             return true;
         }
-        let is_over = facts.allocated() > SpaceTarget::new(facts.live_bytes, target).start();
+        let is_over = facts.allocated() > self.bounds().of(mode, facts.live_bytes).start();
         if (is_over || mode == Mode::Idle) && self.is_released(state) {
             return true;
         }
@@ -74,9 +72,9 @@ impl Collector {
         exhausted && self.wants_lists(state, plan)
             || state.live.is_liveness_scan_due(&LivenessScanNeed {
                 allocated: facts.allocated(),
-                max_space_amplification: target,
+                bounds: self.bounds(),
+                mode,
                 written,
-                idle: matches!(mode, Mode::Idle | Mode::Low),
                 exhausted,
             })
     }
@@ -90,7 +88,7 @@ impl Collector {
             allocated: facts.allocated(),
             referenced: referenced + facts.table_bytes,
             hideable: hideable.fold(0, u64::saturating_add),
-            max_space_amplification: self.parts.options.max_space_amplification,
+            bounds: self.bounds(),
             written: self.written(),
         }
     }

@@ -1,9 +1,12 @@
 //! Estimates of live bytes, and the pace of writers.
 
 use crate::commit::pace::SpacePace;
+use crate::gc::bounds::SpaceBounds;
 use crate::gc::pace::{LiveCount, LiveEstimate, LivenessScanNeed, PaceFacts, Written, pace};
+use crate::gc::picker::Mode;
 
 const MIB: u64 = 1 << 20;
+const BOUNDS: SpaceBounds = SpaceBounds { ceiling: 1.3, settled: 1.2, allowance: 0 };
 
 fn written(put_mib: u64, deletes: u64) -> Written {
     Written { put_bytes: put_mib * MIB, deletes }
@@ -54,15 +57,15 @@ fn a_few_puts_prove_nothing() {
 fn need(allocated_mib: u64, written: Written) -> LivenessScanNeed {
     LivenessScanNeed {
         allocated: allocated_mib * MIB,
-        max_space_amplification: 1.3,
+        bounds: BOUNDS,
+        mode: Mode::Busy,
         written,
-        idle: false,
         exhausted: false,
     }
 }
 
 #[test]
-fn a_liveness_scan_is_due_when_space_may_be_over_the_target() {
+fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
     let mut live = LiveEstimate::default();
     assert!(live.is_liveness_scan_due(&need(1, written(0, 0))), "nothing is known");
     live.count(counted(640, written(600, 0)));
@@ -70,22 +73,26 @@ fn a_liveness_scan_is_due_when_space_may_be_over_the_target() {
     assert!(!live.is_liveness_scan_due(&need(2000, written(640, 0))), "nothing has changed");
     assert!(!live.is_liveness_scan_due(&need(2000, written(719, 0))), "little has changed");
     assert!(live.is_liveness_scan_due(&need(2000, written(720, 0))));
-    assert!(
-        !live.is_liveness_scan_due(&need(700, written(720, 0))),
-        "the target holds in any case"
-    );
+    assert!(!live.is_liveness_scan_due(&need(700, written(720, 0))), "the bound holds in any case");
     let exhausted = LivenessScanNeed { exhausted: true, ..need(2000, written(650, 0)) };
     assert!(live.is_liveness_scan_due(&exhausted));
-    let idle = LivenessScanNeed { idle: true, ..need(700, written(650, 0)) };
+    let idle = LivenessScanNeed { mode: Mode::Idle, ..need(700, written(650, 0)) };
     assert!(live.is_liveness_scan_due(&idle), "while idle single segments count");
-    assert!(
-        !live.is_liveness_scan_due(&LivenessScanNeed { idle: true, ..need(2000, written(640, 0)) })
-    );
+    let unchanged = LivenessScanNeed { mode: Mode::Idle, ..need(2000, written(640, 0)) };
+    assert!(!live.is_liveness_scan_due(&unchanged));
+    let spare = |allocated, written| LivenessScanNeed {
+        mode: Mode::Spare,
+        exhausted: true,
+        ..need(allocated, written)
+    };
+    assert!(live.is_liveness_scan_due(&spare(780, written(720, 0))), "it settles");
+    assert!(!live.is_liveness_scan_due(&spare(760, written(720, 0))), "it has settled");
+    assert!(!live.is_liveness_scan_due(&spare(780, written(650, 0))), "there is no hurry");
     assert!(live.is_liveness_scan_due(&need(700, written(640, 640 * 1024))), "all was deleted");
 }
 
 #[test]
-fn the_share_of_inserts_is_learned_before_space_is_over_the_target() {
+fn the_share_of_inserts_is_learned_before_space_is_over_its_bound() {
     let mut live = LiveEstimate::default();
     live.count(counted(640, written(40, 0)));
     assert!(!live.is_liveness_scan_due(&need(735, written(135, 0))));
@@ -96,8 +103,8 @@ fn the_share_of_inserts_is_learned_before_space_is_over_the_target() {
     assert!(!live.is_liveness_scan_due(&need(737, written(50, 0))), "little has changed");
     live.count(counted(640, written(135, 0)));
     assert_eq!(live.insert_share(), 0.0);
-    assert!(!live.is_liveness_scan_due(&need(830, written(230, 0))), "it is known");
-    assert!(live.is_liveness_scan_due(&need(833, written(230, 0))));
+    assert!(!live.is_liveness_scan_due(&need(798, written(230, 0))), "it is known");
+    assert!(live.is_liveness_scan_due(&need(810, written(230, 0))));
 }
 
 #[test]
@@ -116,7 +123,7 @@ fn loading_is_counted_a_few_times_only() {
 fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
     PaceFacts {
         allocated: allocated_mib * MIB,
-        max_space_amplification: 1.3,
+        bounds: BOUNDS,
         live: live_mib * MIB,
         insert_share: 0.0,
         log_bytes: 500 * MIB,
@@ -128,7 +135,7 @@ fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
 #[test]
 fn nobody_is_held_up_without_need_or_without_use() {
     assert_eq!(pace(&facts(1200, 1000)).at(500 * MIB), 0.0);
-    assert!(pace(&facts(1330, 1000)).at(500 * MIB) > 0.0);
+    assert!(pace(&facts(1290, 1000)).at(500 * MIB) > 0.0);
     let nothing_to_win = PaceFacts { winnable: 0, ..facts(1900, 1000) };
     assert_eq!(pace(&nothing_to_win), SpacePace::NONE);
     assert_eq!(pace(&facts(15, 1)).at(500 * MIB), 0.0, "small ones are let be");
@@ -138,22 +145,22 @@ fn nobody_is_held_up_without_need_or_without_use() {
 fn delays_follow_the_log_between_two_settings() {
     // The database is 24 MiB below the soft mark: so much can be overwritten before the first
     // delay.
-    let overwriting = pace(&facts(1276, 1000));
+    let overwriting = pace(&facts(1226, 1000));
     assert_eq!(overwriting.at(523 * MIB), 0.0);
     assert!(overwriting.at(526 * MIB) > 0.0);
     // With half of the bytes inserts, the allowed space grows as well.
-    let mixed = pace(&PaceFacts { insert_share: 0.5, ..facts(1276, 1000) });
+    let mixed = pace(&PaceFacts { insert_share: 0.5, ..facts(1226, 1000) });
     assert_eq!(mixed.at(560 * MIB), 0.0);
     assert!(mixed.at(572 * MIB) > 0.0);
     // The present delay does not depend on the share of inserts from now on.
-    let now = |share| pace(&PaceFacts { insert_share: share, ..facts(1326, 1000) }).at(500 * MIB);
+    let now = |share| pace(&PaceFacts { insert_share: share, ..facts(1290, 1000) }).at(500 * MIB);
     assert!((now(0.0) - now(1.0)).abs() < 0.01 * now(0.0));
 }
 
 #[test]
 fn a_reopened_log_is_short_and_its_pace_is_the_same() {
-    let at_once = pace(&PaceFacts { log_bytes: 0, ..facts(1330, 1000) }).at(0);
-    let later = pace(&facts(1330, 1000)).at(500 * MIB);
+    let at_once = pace(&PaceFacts { log_bytes: 0, ..facts(1290, 1000) }).at(0);
+    let later = pace(&facts(1290, 1000)).at(500 * MIB);
     assert!(at_once > 0.0 && (at_once - later).abs() < 0.01 * later);
 }
 
@@ -180,7 +187,7 @@ fn run(write: f64, free: f64) -> (f64, f64) {
         let bytes = step / seconds_per_byte;
         wished += write * MIB as f64 * step;
         (log, allocated) = (log + bytes, allocated + bytes);
-        if allocated > 1.274 * live {
+        if allocated > 1.231 * live {
             allocated -= free * MIB as f64 * step;
         }
         highest = highest.max(allocated / live);
@@ -189,11 +196,11 @@ fn run(write: f64, free: f64) -> (f64, f64) {
 }
 
 #[test]
-fn space_stays_under_the_target_and_five_percent() {
+fn space_stays_under_its_ceiling() {
     for free in [10.0, 50.0, 200.0] {
         for write in [1.0, 20.0, 100.0, 400.0, 1000.0] {
             let (highest, share) = run(write, free);
-            assert!(highest < 1.35, "{write} against {free}: {highest}");
+            assert!(highest <= 1.3, "{write} against {free}: {highest}");
             // The writer gets about as much as GC frees, or all of its wish.
             let possible = (free / write).min(1.0);
             assert!(share > 0.85 * possible, "{write} against {free}: {share}");
@@ -204,5 +211,5 @@ fn space_stays_under_the_target_and_five_percent() {
 #[test]
 fn writers_slower_than_gc_are_not_held_up() {
     let (highest, share) = run(50.0, 200.0);
-    assert!(highest < 1.29 && share > 0.99, "{highest} {share}");
+    assert!(highest < 1.26 && share > 0.99, "{highest} {share}");
 }

@@ -3,8 +3,8 @@
 use super::script::run_file;
 
 #[test]
-fn golden_the_space_target_is_held() {
-    run_file("target.txt");
+fn golden_the_bounds_are_kept() {
+    run_file("bounds.txt");
 }
 
 #[test]

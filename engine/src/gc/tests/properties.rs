@@ -2,10 +2,10 @@
 
 use crate::base::pointer::SegmentId;
 use crate::env::random::Random;
+use crate::gc::bounds::SpaceBounds;
 use crate::gc::explain::Reason;
 use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy, explain, pick};
-use crate::gc::target::SpaceTarget;
 use crate::segment::SegmentKind;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -66,14 +66,18 @@ fn store(chance: &Chance) -> SpaceFacts {
 }
 
 fn policy(chance: &Chance) -> Policy {
-    let modes = [Mode::Off, Mode::Paused, Mode::Busy, Mode::Idle, Mode::Low, Mode::Manual];
+    let modes = [Mode::Off, Mode::Paused, Mode::Busy, Mode::Spare, Mode::Idle, Mode::Low];
     let punch = PunchCost {
         call_nanos: chance.below(2_000_000),
         move_nanos_per_mib: 1 + chance.below(10_000_000),
     };
     Policy {
-        mode: modes[chance.below(5) as usize],
-        max_space_amplification: 1.05 + chance.below(200) as f64 / 100.0,
+        mode: modes[chance.below(6) as usize],
+        bounds: SpaceBounds {
+            ceiling: 1.05 + chance.below(200) as f64 / 100.0,
+            settled: 1.05,
+            allowance: if chance.one_in(4) { chance.below(64 << 20) } else { 0 },
+        },
         discardable_ratio: 0.05 + chance.below(90) as f64 / 100.0,
         punch: chance.one_in(2).then_some(punch),
         look_cost: 0,
@@ -149,22 +153,22 @@ fn the_best_first_is_never_worse_than_by_age() {
     for _ in 0..2000 {
         let (facts, mut policy) = (store(&chance), policy(&chance));
         (policy.mode, policy.move_budget, policy.punch) = (Mode::Busy, u64::MAX, None);
-        let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
+        let marks = policy.marks(facts.live_bytes);
         let best = pick(&facts, &policy);
         // All segments that may be freed, the oldest first.
         policy.mode = Mode::Manual;
         let mut by_age = pick(&facts, &policy).victims;
         by_age.sort_by_key(|victim| victim.id);
         let (mut allocated, mut moved) = (facts.allocated(), 0);
-        for victim in by_age.iter().take_while(|_| facts.allocated() > target.start()) {
-            if allocated <= target.low() {
+        for victim in by_age.iter().take_while(|_| facts.allocated() > marks.start()) {
+            if allocated <= marks.low() {
                 break;
             }
             allocated -= victim.gain.won;
             moved += victim.gain.moved;
         }
         let is_comparable = best.advice.is_none() && !best.victims.is_empty();
-        if allocated <= target.low() && is_comparable {
+        if allocated <= marks.low() && is_comparable {
             let last = best.victims.last().unwrap().gain.moved;
             assert!(best.moved() - last <= moved, "{best:?}");
             compared += 1;
@@ -194,14 +198,14 @@ fn a_store_without_live_values_is_emptied() {
 fn what_can_be_won_reaches_the_low_mark_or_everything_is_taken() {
     for_each_store(|_, facts, mut policy| {
         (policy.mode, policy.move_budget) = (Mode::Busy, u64::MAX);
-        let target = SpaceTarget::new(facts.live_bytes, policy.max_space_amplification);
+        let marks = policy.marks(facts.live_bytes);
         let plan = pick(&facts, &policy);
         let left = facts.allocated() - plan.won();
-        if facts.allocated() > target.start() {
+        if facts.allocated() > marks.start() {
             let waits = plan.advice.is_some() || plan.after_look > 0;
-            assert!(waits || left <= target.low() || plan.won() == plan.winnable);
+            assert!(waits || left <= marks.low() || plan.won() == plan.winnable);
         } else {
-            assert_eq!(plan.moved(), 0, "nothing is moved while the target holds");
+            assert_eq!(plan.moved(), 0, "nothing is moved while the ceiling holds");
         }
     });
 }

@@ -3,6 +3,7 @@
 use crate::base::golden::{golden, number, pair};
 use crate::base::pointer::SegmentId;
 use crate::base::size::sized;
+use crate::gc::bounds::SpaceBounds;
 use crate::gc::facts::{DeadRuns, How, PunchCost, SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
@@ -18,7 +19,8 @@ fn run(lines: &[&str]) -> String {
     let mut facts = SpaceFacts::default();
     let mut policy = Policy {
         mode: Mode::Busy,
-        max_space_amplification: 1.3,
+        // GC begins at 1.3 in each mode.
+        bounds: SpaceBounds { ceiling: 1.36, settled: 1.3, allowance: 0 },
         discardable_ratio: 0.5,
         punch: None,
         look_cost: 0,
@@ -59,7 +61,10 @@ fn rule(policy: &mut Policy, word: &str) {
         ("idle", _) => policy.mode = Mode::Idle,
         ("low", _) => policy.mode = Mode::Low,
         ("manual", _) => policy.mode = Mode::Manual,
-        ("target", value) => policy.max_space_amplification = value.parse().unwrap(),
+        ("spare", _) => policy.mode = Mode::Spare,
+        ("ceiling", value) => policy.bounds.ceiling = value.parse().unwrap(),
+        ("settled", value) => policy.bounds.settled = value.parse().unwrap(),
+        ("allowance", value) => policy.bounds.allowance = number(value),
         ("discardable", value) => policy.discardable_ratio = value.parse().unwrap(),
         ("look", value) => policy.look_cost = number(value),
         ("budget", value) => policy.move_budget = number(value),

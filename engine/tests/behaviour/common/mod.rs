@@ -3,7 +3,9 @@
 pub mod child;
 pub mod rng;
 
-use cleavedb::{Db, Keyspace, KeyspaceOptions, Options, ReadOptions, Separation, Snapshot};
+use cleavedb::{
+    Db, GcOptions, Keyspace, KeyspaceOptions, Options, ReadOptions, Separation, Snapshot,
+};
 use std::fs::Metadata;
 use std::io::ErrorKind;
 use std::ops::Bound;
@@ -50,6 +52,11 @@ pub fn tiny() -> Options {
         compaction_threads: 2,
         read_threads: 4,
         keyspace: tiny_keyspace(),
+        gc: GcOptions {
+            max_space_amplification: 1.3,
+            space_allowance_bytes: 0,
+            ..GcOptions::default()
+        },
         ..Options::default()
     }
 }
