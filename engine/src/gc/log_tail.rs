@@ -107,7 +107,7 @@ impl LogTail {
 pub fn offer(facts: &SpaceFacts, policy: &Policy, tail: &LogTail) -> Option<LogTailAdvice> {
     let garbage = tail.garbage[CLOSED];
     let least = LEAST_FLUSH_BYTES.max(facts.allocated() / LEAST_OFFERED_PART);
-    let takes_offers = matches!(policy.mode, Mode::Busy | Mode::Spare | Mode::Idle);
+    let takes_offers = matches!(policy.mode, Mode::Busy | Mode::Idle);
     (takes_offers && facts.allocated() >= TINY_BYTES && garbage >= least)
         .then_some(LogTailAdvice::FlushFirst { garbage })
 }
@@ -133,7 +133,10 @@ pub fn advise(
     let garbage = allocated.saturating_sub(facts.live_bytes);
     let is_in_the_way = allocated.saturating_sub(winnable) > marks.low()
         || tail.all_garbage() >= garbage / TAIL_PART;
-    let presses = allocated > marks.start() && is_in_the_way;
+    // Time that users leave is no reason to flush memtables that they still fill: each flush makes
+    // compaction rewrite keys.
+    let may_press = policy.mode != Mode::Spare;
+    let presses = may_press && allocated > marks.start() && is_in_the_way;
     let written: u64 = tail.written.iter().sum();
     let is_discardable = policy.mode == Mode::Idle
         && tail.all_garbage() as f64 >= policy.discardable_ratio * written as f64;

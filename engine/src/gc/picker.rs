@@ -54,8 +54,11 @@ pub struct Policy {
 impl Policy {
     /// Returns the least share that the bytes won must have of the bytes won and moved: a quarter
     /// of the share of garbage that an average segment has at the bound. Less is not worth a write.
+    /// While users write, what is not urgent has to win the whole share: more garbage comes by
+    /// itself, and makes the same move win more.
     fn least_share(&self) -> f64 {
-        (1.0 - 1.0 / self.bounds.ratio(self.mode)) / 4.0
+        let average = 1.0 - 1.0 / self.bounds.ratio(self.mode);
+        if self.mode == Mode::Spare { average } else { average / 4.0 }
     }
 
     fn is_worth(&self, gain: &Gain) -> bool {

@@ -282,8 +282,8 @@ fn live(
     *writers = std::mem::take(&mut *shared.lock().unwrap());
     writers.sort_by_key(|writer| writer.id);
     if dice.below(3) == 0 && db.close().is_ok() {
-        // A commit that failed, which is the last of its writer, was promised to nobody. Closing may
-        // succeed all the same, if no segment was open and nothing was left to write.
+        // A commit that failed, which is the last of its writer, was promised to nobody. Closing
+        // may succeed all the same, if no segment was open and nothing was left to write.
         for writer in writers {
             let acknowledged = writer.times.iter().filter(|(_, end)| end.is_some()).count();
             (writer.os_floor, writer.sync_floor) = (acknowledged, acknowledged);
