@@ -37,7 +37,7 @@ pub(crate) enum Command {
     Reorganize(cmd::reorganize::Reorganize),
     Checkpoint(cmd::checkpoint::Checkpoint),
     Inspect(cmd::inspect::Inspect),
-    Bench(cmd::bench::Bench),
+    Bench(Box<cmd::bench::Bench>),
     Shell(cmd::shell::Shell),
     Demo(cmd::demo::Demo),
     Completions(cmd::completions::Completions),

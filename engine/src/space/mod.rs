@@ -112,7 +112,7 @@ impl SpaceSources<'_> {
             nameless: self.nameless(),
         });
         warnings.extend(self.gc_warnings);
-        let (bounds, has_bounds) = (SpaceBounds::new(&self.gc), self.gc.automatic);
+        let (bounds, has_bounds) = (SpaceBounds::new(self.gc), self.gc.automatic);
         Ok(SpaceReport {
             seqno,
             allocated: parts.total(),
