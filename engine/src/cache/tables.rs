@@ -9,10 +9,12 @@
 //! its readers, and new readers share it with them. After that the next reader opens the file
 //! again, with all checks of the first time (I7), and gets the error if that fails (I3).
 //!
-//! Locks: a slot's `last`, then `queue`. No I/O is done under them, and no table is freed.
+//! Locks: a slot's `last` and `queue` are leaves, never held together. No I/O is done under them,
+//! and no table is freed.
 
 use super::eviction::{Candidate, Choice, choose};
 use crate::base::error::Result;
+use crate::env::fork::Process;
 use crate::env::sync::Mutex;
 use crate::stats::Counter;
 use arc_swap::{ArcSwapOption, Guard};
@@ -38,6 +40,7 @@ pub struct TableCache {
     opened: Counter,
     evicted: Counter,
     queue: Mutex<EvictionQueue>,
+    process: Process,
 }
 
 /// The statistics of a [`TableCache`].
@@ -119,6 +122,7 @@ impl TableCache {
             opened: Counter::default(),
             evicted: Counter::default(),
             queue: Mutex::default(),
+            process: Process::this(),
         }
     }
 
@@ -267,6 +271,10 @@ impl<T: CachedTable> TableSlot<T> {
 
 impl<T: CachedTable> Drop for TableSlot<T> {
     fn drop(&mut self) {
+        // In a child another thread of the parent may hold the queue for ever.
+        if self.cache.process.is_gone() {
+            return;
+        }
         // Nobody else has the slot, so what never had a place has none now.
         if self.content.place.load(Ordering::Relaxed) == 0 {
             return;
@@ -388,6 +396,18 @@ mod tests {
         slots.clear();
         assert_eq!(counts(&cache).0, 0);
         assert!(cache.queue.lock().entries.is_empty());
+    }
+
+    /// Guards a child against waiting for a thread of its parent that held the queue at the fork.
+    #[test]
+    fn a_slot_that_goes_in_a_child_leaves_the_queue_alone() {
+        let mut cache = TableCache::new(200);
+        cache.process = Process::gone();
+        let cache = Arc::new(cache);
+        let slot = TableSlot::new(cache.clone());
+        read(&slot, 100);
+        drop(slot);
+        assert_eq!(cache.queue.lock().entries.len(), 1);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::os;
 use crate::base::error::{Error, Result};
 use std::fmt;
 use std::io;
-use std::ops::{Deref, DerefMut};
+use std::ops::Deref;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -41,6 +41,12 @@ impl Process {
     pub fn this() -> Process {
         WATCH.call_once(|| os::at_fork(in_child));
         Process(GENERATION.load(Ordering::Relaxed))
+    }
+
+    /// Returns a process of which the calling one looks like a child.
+    #[cfg(test)]
+    pub fn gone() -> Process {
+        Process(Process::this().0.wrapping_sub(1))
     }
 
     /// Returns true in a child of this process.
@@ -110,13 +116,6 @@ impl<T> Deref for OfProcess<T> {
     }
 }
 
-impl<T> DerefMut for OfProcess<T> {
-    #[inline]
-    fn deref_mut(&mut self) -> &mut T {
-        self.it.as_mut().expect("it is there until it is dropped")
-    }
-}
-
 impl<T> Drop for OfProcess<T> {
     fn drop(&mut self) {
         if self.process.is_gone() {
@@ -139,8 +138,7 @@ mod tests {
 
     /// Returns a value that looks as if it had been made before a fork.
     fn inherited<T>(it: T) -> OfProcess<T> {
-        let Process(now) = Process::this();
-        OfProcess { it: Some(it), process: Process(now.wrapping_sub(1)) }
+        OfProcess { it: Some(it), process: Process::gone() }
     }
 
     #[test]
