@@ -24,10 +24,10 @@ impl Background {
                 return Ok(());
             }
             self.check_running(&state)?;
-            let mut known = flushed.iter().zip(&before);
-            if let Some((id, _)) = known.find(|(id, before)| failures(&state, id) != **before)
-                && let Some(error) = self.runtime.health.error_of(JobKind::Flush(*id))
-            {
+            let changed = flushed.iter().zip(&before);
+            let changed = changed.filter(|(id, before)| failures(&state, id) != **before);
+            let error_of = |id| self.runtime.health.error_of(JobKind::Flush(id));
+            if let Some(error) = changed.map(|(id, _)| *id).find_map(error_of) {
                 return Err(error);
             }
             self.changed.notify_all();

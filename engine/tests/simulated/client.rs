@@ -12,6 +12,14 @@ use std::path::Path;
 
 pub const DIR: &str = "db";
 
+/// Runs a test in a simulation of its own. A run that takes more than `steps` steps hangs, and
+/// fails.
+pub fn simulate(seed: u64, steps: u64, test: impl FnOnce(&Env, &Simulation)) {
+    let (env, simulation) = Env::simulated(seed);
+    simulation.limit_steps(steps);
+    simulation.run(|| test(&env, &simulation));
+}
+
 /// The reason to end a script: the power failed, or a call that the script depends on failed.
 #[derive(Debug)]
 pub struct Stop;

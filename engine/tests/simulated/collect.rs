@@ -89,11 +89,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
         });
         env.threads = holding.clone();
         let rest = |seconds| env.threads.sleep(Duration::from_secs(seconds));
-        let gc = GcOptions {
-            max_space_amplification: 1.05,
-            space_allowance_bytes: 0,
-            ..GcOptions::default()
-        };
+        let gc = GcOptions { max_space_amplification: 1.05, ..tiny_options().gc };
         // Each table stays open, so that the reads of a liveness scan are those of its blocks.
         let options = Options { gc, max_index_and_filter_bytes: Some(64 << 20), ..tiny_options() };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
@@ -184,11 +180,7 @@ fn what_can_be_done_is_done_beside_holes_that_cannot() {
     let (env, simulation) = Env::simulated(SEED);
     simulation.limit_steps(STEPS);
     simulation.run(|| {
-        let gc = GcOptions {
-            max_space_amplification: 1.05,
-            space_allowance_bytes: 0,
-            ..GcOptions::default()
-        };
+        let gc = GcOptions { max_space_amplification: 1.05, ..tiny_options().gc };
         // With these options pointers become direct only when the test compacts.
         let options = Options { gc, ..unmerged_options() };
         let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();

@@ -224,8 +224,7 @@ fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
     let gc = GcOptions {
         automatic: !seed.is_multiple_of(5),
         max_space_amplification: [1.05, 1.1, 1.5][seed as usize % 3],
-        space_allowance_bytes: 0,
-        ..GcOptions::default()
+        ..tiny_options().gc
     };
     let options = Options { gc, ..tiny_options() };
     let db = Db::builder(DIR).options(options).env(env.clone()).open()?;

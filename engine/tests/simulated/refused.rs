@@ -2,7 +2,7 @@
 //! counted, retried at growing intervals, and returned to the calls that wait for the job, so that
 //! no call waits for ever.
 
-use crate::client::{DIR, tiny_options};
+use crate::client::{self, DIR, tiny_options};
 use cleavedb::env::Env;
 use cleavedb::{Builder, Comparator, Db, Error, FilterPolicy, Keyspace};
 use std::cmp::Ordering;
@@ -13,10 +13,10 @@ use std::time::Duration;
 /// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 300_000;
 
-/// A filter policy that excludes no key. Once the flag is set, its filters are too large for a
-/// table, unless the keys begin with `good`.
+/// A filter policy that excludes no key. Once the first flag is set, its filters are too large for
+/// a table, unless all keys begin with `good`, or, once the second flag is set, with `mended`.
 #[derive(Default)]
-struct Oversized(AtomicBool);
+struct Oversized(AtomicBool, AtomicBool);
 
 impl FilterPolicy for Oversized {
     fn name(&self) -> &str {
@@ -24,7 +24,8 @@ impl FilterPolicy for Oversized {
     }
 
     fn create(&self, keys: &[&[u8]]) -> Vec<u8> {
-        let is_good = keys.iter().all(|key| key.starts_with(b"good"));
+        let all_are = |prefix: &[u8]| keys.iter().all(|key| key.starts_with(prefix));
+        let is_good = all_are(b"good") || self.1.load(Relaxed) && all_are(b"mended");
         vec![0; if self.0.load(Relaxed) && !is_good { 2 << 30 } else { 1 }]
     }
 
@@ -51,6 +52,16 @@ fn builder(env: &Env) -> Builder {
     Db::builder(DIR).options(tiny_options()).env(env.clone())
 }
 
+fn simulate(seed: u64, test: impl FnOnce(&Env)) {
+    client::simulate(seed, STEPS, |env, _| test(env));
+}
+
+/// Opens a database whose flushes fail once the flag of the returned policy is set.
+fn open_with_policy(env: &Env) -> (Db, Arc<Oversized>) {
+    let policy = Arc::new(Oversized::default());
+    (builder(env).filter_policy(policy.clone()).open().unwrap(), policy)
+}
+
 fn background_errors(db: &Db) -> u64 {
     let mut numbers = db.stats().numbers().collect::<Vec<_>>().into_iter();
     numbers.find(|(name, _)| *name == "background_errors").unwrap().1
@@ -60,25 +71,25 @@ fn assert_says(error: &Error, wanted: &str) {
     assert!(error.to_string().contains(wanted), "{error}");
 }
 
+/// Puts values of 100 bytes until one is refused; returns the number of those that were not.
+fn put_until_refused(keyspace: &Keyspace, prefix: &str) -> (usize, Error) {
+    let put = |number| keyspace.put(format!("{prefix}{number:05}"), [7; 100]).err();
+    let refused = (0..2000).find_map(|number| put(number).map(|error| (number, error)));
+    refused.expect("writers are stalled at last")
+}
+
 /// Guards against treating such a failure as the drop of a keyspace: the job was retried at once
 /// and for ever, nothing was counted, writers waited for room, and `flush` never returned.
 #[test]
 fn i09_a_table_that_cannot_be_written_is_told_to_writers_and_to_flush() {
     for seed in 0..10 {
-        let (env, simulation) = Env::simulated(seed);
-        simulation.limit_steps(STEPS);
-        simulation.run(|| {
-            let policy = Arc::new(Oversized::default());
-            let db = builder(&env).filter_policy(policy.clone()).open().unwrap();
+        simulate(seed, |env| {
+            let (db, policy) = open_with_policy(env);
             let keyspace = db.default_keyspace();
             policy.0.store(true, Relaxed);
             keyspace.put("first", "1").unwrap();
             assert_says(&db.flush().unwrap_err(), "too large");
-            let written = (0..500_u32).find_map(|number| {
-                let refused = keyspace.put(number.to_be_bytes(), [7; 100]).err();
-                refused.map(|error| (number, error))
-            });
-            let (count, error) = written.expect("writers are stalled at last");
+            let (count, error) = put_until_refused(&keyspace, "key");
             assert_says(&error, "too large");
             assert!(db.stats().background_error.unwrap().to_string().contains("too large"));
             let before = background_errors(&db);
@@ -90,17 +101,10 @@ fn i09_a_table_that_cannot_be_written_is_told_to_writers_and_to_flush() {
             db.flush().expect("it passes once the cause is gone");
             db.wait_idle().unwrap();
             assert!(db.stats().background_error.is_none());
-            assert_eq!(keyspace.keys().count(), count as usize + 1);
+            assert_eq!(keyspace.keys().count(), count + 1);
             db.close().unwrap();
         });
     }
-}
-
-/// Puts values of 100 bytes until one is refused; returns the number of those that were not.
-fn put_until_refused(keyspace: &Keyspace, prefix: &str) -> (usize, Error) {
-    let put = |number| keyspace.put(format!("{prefix}{number:05}"), [7; 100]).err();
-    let refused = (0..2000).find_map(|number| put(number).map(|error| (number, error)));
-    refused.expect("writers are stalled at last")
 }
 
 /// The flush thread tried the first keyspace whose flush was due again and again, so those behind
@@ -110,11 +114,8 @@ fn put_until_refused(keyspace: &Keyspace, prefix: &str) -> (usize, Error) {
 #[test]
 fn i09_a_flush_that_fails_for_good_holds_up_its_own_keyspace_only() {
     for seed in 0..10 {
-        let (env, simulation) = Env::simulated(seed);
-        simulation.limit_steps(STEPS);
-        simulation.run(|| {
-            let policy = Arc::new(Oversized::default());
-            let db = builder(&env).filter_policy(policy.clone()).open().unwrap();
+        simulate(seed, |env| {
+            let (db, policy) = open_with_policy(env);
             let (bad, good) = (db.default_keyspace(), db.create_keyspace("good").unwrap());
             policy.0.store(true, Relaxed);
             let (in_bad, error) = put_until_refused(&bad, "bad");
@@ -141,14 +142,35 @@ fn i09_a_flush_that_fails_for_good_holds_up_its_own_keyspace_only() {
     }
 }
 
+/// A flush that had failed and then succeeded hid the failures of all others from a waiting call,
+/// which went on waiting for as long as these lasted.
+#[test]
+fn i09_a_flush_that_succeeds_again_hides_no_other_failure() {
+    for seed in 0..10 {
+        simulate(seed, |env| {
+            let (db, policy) = open_with_policy(env);
+            let (mended, bad) = (db.default_keyspace(), db.create_keyspace("later").unwrap());
+            policy.0.store(true, Relaxed);
+            mended.put("mended", "1").unwrap();
+            bad.put("bad", "1").unwrap();
+            assert_says(&db.flush().unwrap_err(), "too large");
+            // Both fail until the pauses between their tries are long.
+            env.threads.sleep(Duration::from_secs(10));
+            policy.1.store(true, Relaxed);
+            assert_says(&db.flush().unwrap_err(), "too large");
+            policy.0.store(false, Relaxed);
+            env.threads.sleep(Duration::from_secs(10));
+            db.flush().expect("it passes once the cause is gone");
+            db.close().unwrap();
+        });
+    }
+}
+
 /// A keyspace that is dropped takes its failed flush with it.
 #[test]
 fn a_dropped_keyspace_leaves_no_error_behind() {
-    let (env, simulation) = Env::simulated(4);
-    simulation.limit_steps(STEPS);
-    simulation.run(|| {
-        let policy = Arc::new(Oversized::default());
-        let db = builder(&env).filter_policy(policy.clone()).open().unwrap();
+    simulate(4, |env| {
+        let (db, policy) = open_with_policy(env);
         let bad = db.create_keyspace("bad").unwrap();
         policy.0.store(true, Relaxed);
         put_until_refused(&bad, "bad");
@@ -163,11 +185,9 @@ fn a_dropped_keyspace_leaves_no_error_behind() {
 
 #[test]
 fn a_comparator_that_contradicts_a_table_is_told() {
-    let (env, simulation) = Env::simulated(3);
-    simulation.limit_steps(STEPS);
-    simulation.run(|| {
+    simulate(3, |env| {
         let comparator = Arc::new(Renamed::default());
-        let db = builder(&env).comparator("renamed", comparator.clone()).open().unwrap();
+        let db = builder(env).comparator("renamed", comparator.clone()).open().unwrap();
         let keyspace = db.open_or_create_keyspace("renamed").unwrap();
         keyspace.put("a", "1").unwrap();
         db.flush().unwrap();

@@ -1,7 +1,7 @@
 //! Tests of what sessions that delete much leave on the disk, at their end and for a session that
 //! only reads.
 
-use crate::client::DIR;
+use crate::client::{self, DIR};
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::{Codec, Db, Keyspace, KeyspaceOptions, Options, Separation, WriteBatch};
@@ -22,6 +22,13 @@ const VALUE_BYTES: usize = 4096;
 fn open(env: &Env, read_only: bool) -> Db {
     let options = Options { segment_bytes: MIB, read_only, ..Options::default() };
     Db::builder(DIR).options(options).env(env.clone()).open().unwrap()
+}
+
+/// Opens the database, works with it and closes it.
+fn session(env: &Env, work: impl FnOnce(&Db)) {
+    let db = open(env, false);
+    work(&db);
+    db.close().unwrap();
 }
 
 /// A keyspace whose values are in tables, as they are.
@@ -72,68 +79,65 @@ fn only_read(env: &Env, db: &Db) {
     }
 }
 
-/// Returns the bytes of all files for a process that changes none of them.
-fn left(env: &Env) -> u64 {
-    let db = open(env, true);
+#[track_caller]
+fn check_empty(db: &Db) {
     let allocated = db.space().unwrap().allocated;
+    assert!(allocated <= LEAST_BYTES, "{allocated} bytes are left");
+}
+
+/// Checks what the last session left, by a process that changes no file.
+#[track_caller]
+fn check_left_nothing(env: &Env) {
+    let db = open(env, true);
+    check_empty(&db);
     db.close().unwrap();
-    allocated
 }
 
 #[track_caller]
-fn check_target(db: &Db) {
+fn check_settled(db: &Db) {
     let report = db.space().unwrap();
     let (allocated, live) = (report.allocated, report.live_bytes);
     assert!(live >= (KEYS / 2 * VALUE_BYTES) as u64, "{live} bytes are live");
-    let target = Options::default().gc.settled_space_amplification;
-    let most = (live as f64 * target) as u64;
+    let bound = Options::default().gc.settled_space_amplification;
+    let most = (live as f64 * bound) as u64;
     assert!(allocated <= most, "{allocated} bytes for {live} that are live");
     assert!(db.check().unwrap().is_clean());
 }
 
-fn simulate(session: impl FnOnce(&Env)) {
-    let (env, simulation) = Env::simulated(SEED);
-    simulation.limit_steps(STEPS);
-    simulation.run(|| session(&env));
+fn simulate(sessions: impl FnOnce(&Env)) {
+    client::simulate(SEED, STEPS, |env, _| sessions(env));
 }
 
 /// Its deletions were in a memtable only, so that all segments stayed for good.
 #[test]
 fn one_that_deletes_all_it_put_leaves_nothing() {
     simulate(|env| {
-        let db = open(env, false);
-        put(&db, 0..KEYS);
-        delete(&db, 0..KEYS);
-        db.close().unwrap();
-        let left = left(env);
-        assert!(left <= LEAST_BYTES, "{left} bytes are left");
+        session(env, |db| {
+            put(db, 0..KEYS);
+            delete(db, 0..KEYS);
+        });
+        check_left_nothing(env);
     });
 }
 
 #[test]
 fn one_that_deletes_what_is_in_tables_leaves_nothing() {
     simulate(|env| {
-        let db = open(env, false);
-        put(&db, 0..KEYS);
-        db.flush().unwrap();
-        delete(&db, 0..KEYS);
-        db.close().unwrap();
-        let left = left(env);
-        assert!(left <= LEAST_BYTES, "{left} bytes are left");
+        session(env, |db| {
+            put(db, 0..KEYS);
+            db.flush().unwrap();
+            delete(db, 0..KEYS);
+        });
+        check_left_nothing(env);
     });
 }
 
 #[test]
 fn one_that_deletes_what_others_put_leaves_nothing() {
     simulate(|env| {
-        let db = open(env, false);
-        put(&db, 0..KEYS);
-        db.close().unwrap();
-        let db = open(env, false);
-        delete(&db, 0..KEYS);
-        db.close().unwrap();
-        let left = left(env);
-        assert!(left <= LEAST_BYTES, "{left} bytes are left");
+        session(env, |db| put(db, 0..KEYS));
+        session(env, |db| delete(db, 0..KEYS));
+        check_left_nothing(env);
     });
 }
 
@@ -141,66 +145,63 @@ fn one_that_deletes_what_others_put_leaves_nothing() {
 #[test]
 fn one_that_only_reads_frees_what_is_dead() {
     simulate(|env| {
-        let db = open(env, false);
-        put(&db, 0..KEYS);
-        db.flush().unwrap();
-        db.default_keyspace().compact_range(..).unwrap();
-        delete(&db, 0..KEYS);
-        db.close().unwrap();
-        let db = open(env, false);
-        only_read(env, &db);
-        let allocated = db.space().unwrap().allocated;
-        assert!(allocated <= LEAST_BYTES, "{allocated} bytes are left");
-        db.close().unwrap();
+        session(env, |db| {
+            put(db, 0..KEYS);
+            db.flush().unwrap();
+            db.default_keyspace().compact_range(..).unwrap();
+            delete(db, 0..KEYS);
+        });
+        session(env, |db| {
+            only_read(env, db);
+            check_empty(db);
+        });
     });
 }
 
 #[test]
-fn one_that_deletes_half_and_then_only_reads_comes_to_the_target() {
+fn one_that_deletes_half_and_then_only_reads_settles() {
     simulate(|env| {
-        let db = open(env, false);
-        put(&db, 0..KEYS);
-        delete(&db, (0..KEYS).step_by(2));
-        only_read(env, &db);
-        check_target(&db);
-        db.close().unwrap();
+        session(env, |db| {
+            put(db, 0..KEYS);
+            delete(db, (0..KEYS).step_by(2));
+            only_read(env, db);
+            check_settled(db);
+        });
     });
 }
 
 #[test]
-fn one_that_only_reads_after_another_deleted_half_comes_to_the_target() {
+fn one_that_only_reads_after_another_deleted_half_settles() {
     for is_merged in [false, true] {
         simulate(|env| {
-            let db = open(env, false);
-            put(&db, 0..KEYS);
-            if is_merged {
-                db.default_keyspace().compact_range(..).unwrap();
-            }
-            db.close().unwrap();
-            let db = open(env, false);
-            delete(&db, (0..KEYS).step_by(2));
-            db.close().unwrap();
-            let db = open(env, false);
-            only_read(env, &db);
-            check_target(&db);
-            db.close().unwrap();
+            session(env, |db| {
+                put(db, 0..KEYS);
+                if is_merged {
+                    db.default_keyspace().compact_range(..).unwrap();
+                }
+            });
+            session(env, |db| delete(db, (0..KEYS).step_by(2)));
+            session(env, |db| {
+                only_read(env, db);
+                check_settled(db);
+            });
         });
     }
 }
 
 /// Overwriting hides as much as deleting does.
 #[test]
-fn one_that_only_reads_after_another_overwrote_half_comes_to_the_target() {
+fn one_that_only_reads_after_another_overwrote_half_settles() {
     simulate(|env| {
-        let db = open(env, false);
-        put(&db, 0..KEYS);
-        db.default_keyspace().compact_range(..).unwrap();
-        put(&db, 0..KEYS / 2);
-        db.close().unwrap();
-        let db = open(env, false);
-        only_read(env, &db);
-        check_target(&db);
-        db.close().unwrap();
+        session(env, |db| {
+            put(db, 0..KEYS);
+            db.default_keyspace().compact_range(..).unwrap();
+            put(db, 0..KEYS / 2);
+        });
+        session(env, |db| {
+            only_read(env, db);
+            check_settled(db);
+        });
     });
 }
 
@@ -208,16 +209,15 @@ fn one_that_only_reads_after_another_overwrote_half_comes_to_the_target() {
 #[test]
 fn one_that_only_reads_merges_tombstones_with_inline_values() {
     simulate(|env| {
-        let db = open(env, false);
-        let keyspace = inline(&db);
-        put_into(&db, &keyspace, 0..KEYS);
-        keyspace.compact_range(..).unwrap();
-        delete_from(&db, &keyspace, 0..KEYS);
-        db.close().unwrap();
-        let db = open(env, false);
-        only_read(env, &db);
-        let allocated = db.space().unwrap().allocated;
-        assert!(allocated <= LEAST_BYTES, "{allocated} bytes are left");
-        db.close().unwrap();
+        session(env, |db| {
+            let keyspace = inline(db);
+            put_into(db, &keyspace, 0..KEYS);
+            keyspace.compact_range(..).unwrap();
+            delete_from(db, &keyspace, 0..KEYS);
+        });
+        session(env, |db| {
+            only_read(env, db);
+            check_empty(db);
+        });
     });
 }

@@ -1,13 +1,15 @@
 //! Tests of reads with so little memory for indexes and filters that tables are opened again and
 //! again: an error at reopening is reported by the read that needs the table, and by no other.
 
-use crate::client::{DIR, inline_options, tiny_options};
+use crate::client::{DIR, inline_options, simulate, tiny_options};
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan, Simulation};
 use cleavedb::{Db, Error, ErrorKind, Options};
 use std::path::PathBuf;
 
+/// The limit of steps of a run; one that takes more hangs.
+const STEPS: u64 = 4_000_000;
 const KEYS: usize = 600;
 const LEN: usize = 300;
 
@@ -67,10 +69,9 @@ fn read_all(db: &Db) -> Vec<Error> {
 
 #[test]
 fn i03_a_table_that_cannot_be_opened_again_is_an_error_and_not_an_absent_key() {
-    let (env, simulation) = Env::simulated(7);
-    simulation.run(|| {
-        let db = filled(&env);
-        assert!(tables(&simulation).len() > 20, "{:?}", tables(&simulation));
+    simulate(7, STEPS, |env, simulation| {
+        let db = filled(env);
+        assert!(tables(simulation).len() > 20, "{:?}", tables(simulation));
         assert!(read_all(&db).is_empty());
         assert_eq!(db.stats().index_and_filter_bytes, 0, "no reader is left");
         for call in [Call::Open, Call::Read, Call::Inspect] {
@@ -92,9 +93,8 @@ fn i03_a_table_that_cannot_be_opened_again_is_an_error_and_not_an_absent_key() {
 /// Every fault hits one opening only: the next read of the same key opens the table anew.
 #[test]
 fn a_fault_at_any_opening_of_a_table_costs_one_read() {
-    let (env, simulation) = Env::simulated(8);
-    simulation.run(|| {
-        let db = filled(&env);
+    simulate(8, STEPS, |env, simulation| {
+        let db = filled(env);
         let keyspace = db.default_keyspace();
         for nth in 1..40 {
             simulation.fail(FaultPlan::new(Call::Read).on(".tbl").nth(nth));
@@ -115,11 +115,10 @@ fn a_fault_at_any_opening_of_a_table_costs_one_read() {
 
 #[test]
 fn i03_a_table_that_vanished_or_was_damaged_under_a_running_database_is_named() {
-    let (env, simulation) = Env::simulated(9);
-    simulation.run(|| {
-        let db = filled(&env);
+    simulate(9, STEPS, |env, simulation| {
+        let db = filled(env);
         assert!(read_all(&db).is_empty());
-        let path = tables(&simulation).swap_remove(3);
+        let path = tables(simulation).swap_remove(3);
         let whole = simulation.read_file(&path);
         simulation.corrupt(&path, |bytes| {
             let end = bytes.len();
