@@ -161,6 +161,8 @@ impl Background {
     }
 
     fn gc_mode(&self, foreground: &mut Foreground) -> Mode {
+        // A look that began before a time of idling says nothing about users who come back.
+        let spare = foreground.spare.take();
         if !self.gc_automatic {
             return Mode::Off;
         }
@@ -178,7 +180,6 @@ impl Background {
             return Mode::Idle;
         }
         let idle = self.runtime.env.threads.idle_processor_time();
-        let spare = foreground.spare.take();
         foreground.spare =
             idle.map(|idle| spare.map_or(SpareTime::new(now, idle), |it| it.at(now, idle)));
         match foreground.spare {
@@ -218,10 +219,12 @@ impl Background {
         keyspaces.retain(|keyspace| {
             let view = keyspace.peek();
             let (levels, active) = (&view.levels, &view.active.table);
+            if !view.immutables.is_empty() || active.tombstones() == 0 {
+                return false;
+            }
             let below = levels.tables().map(|(_, table)| table.meta.summary.entries);
             let below = below.fold(0, u64::saturating_add);
-            view.immutables.is_empty()
-                && stale::wants_flush(active.entries(), active.tombstones(), below)
+            stale::wants_flush(active.entries(), active.tombstones(), below)
         });
         if keyspaces.is_empty() {
             return;

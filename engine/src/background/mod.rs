@@ -1,6 +1,6 @@
-//! The background threads and the choice of their next job. One thread flushes and prepares spare
-//! segments, others compact and drop dead segments, one runs value GC, one syncs the log for
-//! [`Durability::SyncEvery`].
+//! Floor 8: the background threads and the choice of their next job. One thread flushes and
+//! prepares spare segments, others compact and drop dead segments, one runs value GC, one syncs
+//! the log for [`Durability::SyncEvery`].
 //!
 //! A job is done, obsolete (the database closes, or its keyspace was dropped) or has failed; the
 //! kind of an error does not matter. A failed job is tried again after growing pauses, while its

@@ -223,7 +223,7 @@ impl WriteStallController {
         }
     }
 
-    /// Delays a commit of `bytes` bytes if space nears its target; else costs a few loads.
+    /// Delays a commit of `bytes` bytes if space nears its ceiling; else costs a few loads.
     #[inline]
     pub fn pace(&self, bytes: u64) {
         let log_bytes = self.log_bytes.load(Ordering::Relaxed);

@@ -8,8 +8,8 @@
 //! taken for the new quiet time after some seconds.
 //!
 //! Value GC gets a quarter of any limit while compaction spends too, and all of it while compaction
-//! rests, so neither starves. Flushes are never held up, as writers wait for them. When space is
-//! over its target or L0 fills up, only the user's cap applies.
+//! rests, so neither starves. Flushes are never held up, as writers wait for them. When space
+//! nears its ceiling, the disk is nearly full or L0 fills up, only the user's cap applies.
 //!
 //! Lock: `state`, a leaf, never held while waiting or during I/O.
 
@@ -33,7 +33,7 @@ pub enum IoPriority {
 /// A reason not to hold background work up for the sake of reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pressure {
-    /// Space is over its target.
+    /// Space nears its ceiling, or the disk is nearly full.
     Space = 1,
     /// L0 fills up.
     Level0 = 2,

@@ -7,6 +7,7 @@
 //! moved. Measured with random overwrites of 1 KiB, a ceiling of 1.3 costs 2.9 bytes written per
 //! byte put, 2.0 costs 1.35.
 
+use crate::gc::facts::SpaceFacts;
 use crate::gc::picker::Mode;
 use crate::gc::settings::GcOptions;
 
@@ -44,26 +45,41 @@ impl SpaceBounds {
         SpaceMarks { live, slack, reserved: slack / CEILING_PART }
     }
 
-    /// Returns the settled bound for `live` bytes. A small database settles like a large one.
+    /// Returns the settled bound for `live` bytes while nobody writes. A small database settles
+    /// like a large one.
     pub fn settled(&self, live: u64) -> SpaceMarks {
         SpaceMarks { live, slack: slack(live, self.settled), reserved: 0 }
     }
 
+    /// Returns the settled bound for `live` bytes while users write: a small database is left in
+    /// peace then.
+    fn settled_while_written(&self, live: u64) -> SpaceMarks {
+        let slack = slack(live, self.settled).max(self.allowance);
+        SpaceMarks { live, slack, reserved: 0 }
+    }
+
+    /// Returns the mode in which GC works on these facts. Near the ceiling it may not wait for time
+    /// that users leave, nor choose only what wins much.
+    pub fn mode_at(&self, mode: Mode, facts: &SpaceFacts) -> Mode {
+        let is_urgent = facts.allocated() > self.ceiling(facts.live_bytes).start();
+        if is_urgent && mode == Mode::Spare { Mode::Busy } else { mode }
+    }
+
     /// Returns the bound that GC keeps to in `mode`.
     pub fn of(&self, mode: Mode, live: u64) -> SpaceMarks {
-        if aims_at_ceiling(mode) { self.ceiling(live) } else { self.settled(live) }
+        match mode {
+            Mode::Busy | Mode::Off | Mode::Paused => self.ceiling(live),
+            Mode::Spare => self.settled_while_written(live),
+            Mode::Idle | Mode::Low | Mode::Manual => self.settled(live),
+        }
     }
 
     /// Returns the bound that GC keeps to in `mode`, as a ratio.
     pub fn ratio(&self, mode: Mode) -> f64 {
-        if aims_at_ceiling(mode) { self.ceiling } else { self.settled }
-    }
-}
-
-fn aims_at_ceiling(mode: Mode) -> bool {
-    match mode {
-        Mode::Busy | Mode::Off | Mode::Paused => true,
-        Mode::Spare | Mode::Idle | Mode::Low | Mode::Manual => false,
+        match mode {
+            Mode::Busy | Mode::Off | Mode::Paused => self.ceiling,
+            Mode::Spare | Mode::Idle | Mode::Low | Mode::Manual => self.settled,
+        }
     }
 }
 
@@ -142,11 +158,25 @@ mod tests {
     fn a_small_database_is_left_in_peace_and_settles_all_the_same() {
         assert_eq!(DEFAULT.ceiling(10 * MIB).limit(), 266 * MIB);
         assert_eq!(DEFAULT.ceiling(1000 * MIB).limit(), 2000 * MIB);
-        assert_eq!(DEFAULT.settled(10 * MIB).limit().div_ceil(MIB), 12);
+        assert_eq!(DEFAULT.of(Mode::Spare, 10 * MIB).limit(), 266 * MIB);
+        assert_eq!(DEFAULT.of(Mode::Idle, 10 * MIB).limit().div_ceil(MIB), 12);
         let nothing = SpaceBounds { allowance: 0, ..DEFAULT };
         assert_eq!((nothing.ceiling(0).start(), nothing.settled(0).start()), (0, 0));
         let most = DEFAULT.ceiling(u64::MAX);
         assert!(most.low() <= most.start() && most.start() <= most.limit(), "{most:?}");
+    }
+
+    #[test]
+    fn time_that_users_leave_is_no_measure_near_the_ceiling() {
+        let at = |mode, mib| {
+            let live_bytes = 1200 * MIB;
+            let facts = SpaceFacts { live_bytes, table_bytes: mib * MIB, ..SpaceFacts::default() };
+            DEFAULT.mode_at(mode, &facts)
+        };
+        assert_eq!([2200, 2201].map(|mib| at(Mode::Spare, mib)), [Mode::Spare, Mode::Busy]);
+        for mode in [Mode::Off, Mode::Paused, Mode::Busy, Mode::Idle, Mode::Low, Mode::Manual] {
+            assert_eq!(at(mode, 2201), mode);
+        }
     }
 
     #[test]

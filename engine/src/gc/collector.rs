@@ -27,7 +27,7 @@ use crate::env::sync::{Mutex, MutexGuard};
 use crate::events::Event;
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::copying::Failure;
-use crate::gc::facts::{How, SegmentFault, SpaceFacts, relocated_bytes};
+use crate::gc::facts::{How, PunchCost, SegmentFault, SpaceFacts, relocated_bytes};
 use crate::gc::freed::FreeingRate;
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::overwritten::Overwritten;
@@ -189,7 +189,9 @@ impl Collector {
         if let Some(counting) = state.counting.take_if(|counting| counting.is_over()) {
             self.end_liveness_scan(state, counting)?;
         }
-        let (facts, plan) = self.plan(state, mode)?;
+        let facts = self.facts(state)?;
+        let mode = self.bounds().mode_at(mode, &facts);
+        let plan = self.plan(state, &facts, mode);
         let looks = self.wants_look(state, &plan);
         let may_count = !looks && state.counting.is_none();
         let counts = may_count && self.wants_liveness_scan(state, &facts, &plan, mode);
@@ -230,7 +232,9 @@ impl Collector {
         if state.tidy.is_due(&self.parts.runtime.set) || state.puncher.is_due(&self.parts.runtime) {
             return Ok(true);
         }
-        let (facts, plan) = self.plan(&state, mode)?;
+        let facts = self.facts(&state)?;
+        let mode = self.bounds().mode_at(mode, &facts);
+        let plan = self.plan(&state, &facts, mode);
         Ok(state.counting.is_some()
             || self.has_work(&state, &plan)
             || self.wants_look(&state, &plan)
@@ -254,14 +258,15 @@ impl Collector {
         // A liveness scan that begins now finds more than the one under way.
         state.counting = None;
         self.quarantine.lock().end_rests(self.parts.runtime.env.clock.now());
-        let (facts, _) = self.plan(&state, Mode::Manual)?;
+        let facts = self.facts(&state)?;
         // Segments that are closed from now on do not count: beside writers there would be no end.
         let newest = facts.segments.last().map(|segment| segment.id);
         let mut unlisted = usize::MAX;
         self.count_up_to(newest, &mut state, &facts)?;
         let (mut sum, mut failed) = (MoveReport::default(), None);
         loop {
-            let (facts, plan) = self.plan(&state, Mode::Manual)?;
+            let facts = self.facts(&state)?;
+            let plan = self.plan(&state, &facts, Mode::Manual);
             let punched = self.declare_holes(&mut state, &plan)?;
             sum.segments_punched += punched.segments;
             sum.bytes_punched += punched.bytes;
@@ -286,25 +291,34 @@ impl Collector {
         failed.map_or(Ok(()), Err).and(holes).map(|()| sum)
     }
 
-    fn plan(&self, state: &CollectorState, mode: Mode) -> Result<(SpaceFacts, GcPlan)> {
+    /// Returns where the space is, as far as it is known.
+    fn facts(&self, state: &CollectorState) -> Result<SpaceFacts> {
         let version = self.parts.runtime.set.current();
         let live = state.live.likely(self.written());
-        let punch = state.puncher.costs.get().filter(|_| self.parts.options.punch);
+        let punch = self.punch_cost(state);
         let no_snapshots = self.parts.runtime.snapshots.list().is_empty();
         let (context, known) = (&self.parts.runtime, &state.knowledge);
         let mut facts = survey(context, &version, known, live, no_snapshots, punch.as_ref())?;
         self.mark_faults(&mut facts);
-        let options = &self.parts.options;
+        Ok(facts)
+    }
+
+    /// Decides what to free next.
+    fn plan(&self, state: &CollectorState, facts: &SpaceFacts, mode: Mode) -> GcPlan {
         let policy = Policy {
             mode,
             bounds: self.bounds(),
-            discardable_ratio: options.discardable_ratio,
-            punch,
+            discardable_ratio: self.parts.options.discardable_ratio,
+            punch: self.punch_cost(state),
             look_cost: state.puncher.costs.movable_in(state.look_time),
             move_budget: u64::MAX,
         };
-        let plan = pick(&facts, &policy);
-        Ok((facts, plan))
+        pick(facts, &policy)
+    }
+
+    /// Returns the cost of punching, if it is known and not switched off.
+    fn punch_cost(&self, state: &CollectorState) -> Option<PunchCost> {
+        state.puncher.costs.get().filter(|_| self.parts.options.punch)
     }
 
     fn bounds(&self) -> SpaceBounds {

@@ -21,10 +21,11 @@ pub struct GcOptions {
     /// it only segments in which nothing is live come back by themselves.
     pub automatic: bool,
     /// The ceiling: all files of the database together take at most this many times the bytes of
-    /// its live keys and values, counted in blocks of the file system. Default 2.0, from 1.05 to
-    /// 1000. Near it, and only there, GC takes precedence and writers are slowed down by the rule
-    /// `space_ceiling`. A lower ceiling costs device writes: about 1 / (1 - 1 / ceiling) bytes for
-    /// each byte that is overwritten at random.
+    /// the keys and values that reads, snapshots and cursors see, counted in blocks of the file
+    /// system; files that were replaced while somebody reads them may come on top. Default 2.0,
+    /// from 1.05 to 1000. Near it, and only there, GC takes precedence and writers are slowed down
+    /// by the rule `space_ceiling`. A lower ceiling costs device writes: at most about 1 / (1 - 1 /
+    /// ceiling) bytes for each byte that is overwritten at random.
     pub max_space_amplification: f64,
     /// The settled bound: the ratio to which space comes down while nobody writes, and towards
     /// which GC works with the processor time that users leave. Default 1.2, from 1.05; at most the

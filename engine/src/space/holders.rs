@@ -6,8 +6,6 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::space::files::FileFacts;
 use crate::space::report::HolderSpace;
-use crate::version::Version;
-use crate::version::files::names::FileName;
 use crate::version::pins::{Holder, PinKind};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -63,7 +61,7 @@ pub(super) fn account(
         file_bytes: 0,
     };
     for file in files {
-        let keeps = |holder: &Holder| holder.versions.iter().any(|v| names(v, file.named));
+        let keeps = |holder: &Holder| holder.versions.iter().any(|v| v.names(file.named));
         let space = match holders.iter().position(keeps) {
             Some(index) => &mut all[index],
             None => &mut others,
@@ -80,27 +78,15 @@ pub(super) fn account(
     all
 }
 
-fn names(version: &Version, named: FileName) -> bool {
-    match named {
-        FileName::Segment(id) => version.segments.contains_key(&id),
-        FileName::Relocation(id) => version.relocations.values().any(|it| it.meta.id == id),
-        FileName::Table(id) => {
-            let mut tables =
-                version.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
-            tables.any(|(_, table)| table.meta.id == id)
-        }
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::pointer::SegmentId;
     use crate::env::fs::Measure;
     use crate::space::files::Standing;
+    use crate::version::files::names::FileName;
     use crate::version::pins::{PinOwner, Pins};
-    use crate::version::{LiveSegment, files};
+    use crate::version::{LiveSegment, Version, files};
     use std::path::PathBuf;
     use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Explains space: [`SpaceReport`] says where every block of the store is and what it holds.
+//! Floor 8: explains space: [`SpaceReport`] says where every block of the store is and what it
+//! holds.
 //!
 //! The numbers have three independent sources: one walk over the tree gives what is seen and by
 //! whom (`walk.rs`); the version gives what should be there; the file system gives what is there
@@ -95,7 +96,8 @@ impl SpaceSources<'_> {
         let parts = parts(&files, &segments);
         let pinned: u64 = walked.old_versions.values().map(|(_, bytes)| bytes).sum();
         let policy = reason::policy(self.gc, self.is_gc_paused);
-        reason::give(&mut segments, &parts, walked.live_bytes + pinned, &policy, self.fault_of);
+        let seen = walked.live_bytes + pinned;
+        reason::give(&mut segments, &parts, seen, &policy, self.fault_of);
         let names = |id: KeyspaceId| {
             let known = keyspaces.iter().find(|state| state.id == id);
             known.map_or_else(|| format!("dropped keyspace {id}"), |state| state.name.clone())
@@ -118,8 +120,8 @@ impl SpaceSources<'_> {
             allocated: parts.total(),
             live_bytes: walked.live_bytes,
             hole_bytes: segments.iter().map(|segment| segment.hole_bytes).sum(),
-            ceiling_bytes: has_bounds.then(|| bounds.ceiling(walked.live_bytes).limit()),
-            settled_bytes: has_bounds.then(|| bounds.settled(walked.live_bytes).limit()),
+            ceiling_bytes: has_bounds.then(|| bounds.ceiling(seen).limit()),
+            settled_bytes: has_bounds.then(|| bounds.settled(seen).limit()),
             parts,
             classes: classes(&files, &version),
             keyspaces: walked.keyspaces,

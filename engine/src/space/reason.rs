@@ -15,8 +15,8 @@ pub(super) fn policy(options: &GcOptions, is_paused: bool) -> Policy {
     let mode = match (options.automatic, is_paused) {
         (false, _) => Mode::Off,
         (true, true) => Mode::Paused,
-        // What GC frees as soon as users leave it the time.
-        (true, false) => Mode::Spare,
+        // What GC frees once nobody writes.
+        (true, false) => Mode::Idle,
     };
     Policy {
         mode,

@@ -280,15 +280,17 @@ pub struct SpaceReport {
     pub live_bytes: u64,
     /// Bytes given back to the file system inside segments.
     pub hole_bytes: u64,
-    /// The bytes that [`SpaceReport::allocated`] never passes while value GC runs: live bytes times
-    /// [`GcOptions::max_space_amplification`], or live bytes plus
-    /// [`GcOptions::space_allowance_bytes`] if that is more. `None` if value GC is off.
+    /// The ceiling of [`SpaceReport::allocated`] in bytes: what reads, snapshots and cursors see
+    /// times [`GcOptions::max_space_amplification`], or plus [`GcOptions::space_allowance_bytes`]
+    /// if that is more. Replaced files that are still read may come on top. `None` if value GC is
+    /// off.
     ///
     /// [`GcOptions::max_space_amplification`]: crate::GcOptions::max_space_amplification
     /// [`GcOptions::space_allowance_bytes`]: crate::GcOptions::space_allowance_bytes
     pub ceiling_bytes: Option<u64>,
-    /// The bytes to which idle time brings [`SpaceReport::allocated`]: live bytes times
-    /// [`GcOptions::settled_space_amplification`]. `None` if value GC is off.
+    /// The bytes to which [`SpaceReport::allocated`] comes while nobody writes: what reads,
+    /// snapshots and cursors see times [`GcOptions::settled_space_amplification`]. Replaced files
+    /// that are still read may come on top. `None` if value GC is off.
     ///
     /// [`GcOptions::settled_space_amplification`]: crate::GcOptions::settled_space_amplification
     pub settled_bytes: Option<u64>,

@@ -58,7 +58,7 @@ pub enum StallReason {
     Level0Full,
     /// Recovery would have to replay more than `max_replay_bytes`: writes wait for a flush.
     Replay,
-    /// Space nears its target: each write is delayed a little, so that value GC keeps up.
+    /// Space nears its ceiling: each write is delayed a little, so that value GC keeps up.
     Space,
 }
 

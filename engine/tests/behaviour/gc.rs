@@ -122,11 +122,7 @@ fn snapshots_and_cursors_see_what_they_saw() {
 #[test]
 fn what_a_snapshot_kept_goes_after_it_though_nothing_is_written() {
     let dir = common::dir();
-    let gc = GcOptions {
-        max_space_amplification: 1.2,
-        space_allowance_bytes: 0,
-        ..GcOptions::default()
-    };
+    let gc = GcOptions { max_space_amplification: 1.2, ..common::tiny().gc };
     let db = common::open_with(dir.path(), Options { gc, ..by_hand() });
     (0..KEYS).for_each(|number| put(&db, number, 1));
     let snapshot = db.snapshot();
@@ -224,8 +220,7 @@ fn half_deleted(dir: &Path, automatic: bool) -> (Db, u64) {
         memory_bytes: 64 << 10,
         automatic,
         max_space_amplification: 1.3,
-        space_allowance_bytes: 0,
-        ..GcOptions::default()
+        ..common::tiny().gc
     };
     let max_replay_bytes = 1 << 20;
     let options = Options { gc, segment_bytes: 256 << 10, max_replay_bytes, ..by_hand() };

@@ -182,11 +182,7 @@ fn churn(db: &Db, scratch: &Path, rng: &mut Rng) {
 #[test]
 fn reads_return_the_newest_value_while_values_move() {
     let (dir, scratch) = (common::dir(), common::dir());
-    let gc = GcOptions {
-        max_space_amplification: 1.1,
-        space_allowance_bytes: 0,
-        ..GcOptions::default()
-    };
+    let gc = GcOptions { max_space_amplification: 1.1, ..common::tiny().gc };
     let keyspace = common::separating(Some(64));
     let (segment_bytes, max_replay_bytes) = (96 << 10, 256 << 10);
     let options = Options { gc, keyspace, segment_bytes, max_replay_bytes, ..common::tiny() };

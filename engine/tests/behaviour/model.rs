@@ -447,13 +447,12 @@ fn run(name: &'static str, settings: KeyspaceOptions) {
     assert!(relocated > 0 || !separates, "value GC had nothing to do: this test shows less");
 }
 
-/// Returns options of value GC for a seed: automatic or not, with targets that keep it busy.
+/// Returns options of value GC for a seed: automatic or not, with bounds that keep it busy.
 fn gc_options(seed: u64) -> GcOptions {
     GcOptions {
         automatic: !seed.is_multiple_of(4),
         max_space_amplification: [1.05, 1.1, 1.5][seed as usize % 3],
-        space_allowance_bytes: 0,
-        ..GcOptions::default()
+        ..common::tiny().gc
     }
 }
 
