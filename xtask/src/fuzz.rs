@@ -58,7 +58,7 @@ struct Fuzzer {
     found: PathBuf,
     /// Real files that the fuzzing program wrote.
     seeds: PathBuf,
-    /// Inputs that once made a target fail.
+    /// The inputs in `fuzz/corpus`: they reach code that the seeds do not, or once broke a target.
     kept: PathBuf,
 }
 
@@ -122,7 +122,8 @@ impl Fuzzer {
                 fs::create_dir_all(&found)?;
                 run.arg(format!("-max_total_time={number}")).arg(found);
             }
-            // Without a folder for what is found, the seeds and the kept inputs are the beginning.
+            // libFuzzer writes what it finds to the first folder, and begins with all of them. An
+            // empty one keeps what earlier runs found out of this one.
             Extent::Inputs(number) => {
                 run.args([format!("-runs={number}"), String::from("-seed=1")]);
                 let nothing = self.found.with_file_name("nothing");

@@ -14,7 +14,7 @@ use crate::base::coding::Reader;
 use crate::base::error::{Error, Result};
 
 /// The size of a block's checksum in bytes; it ends the block.
-const CHECKSUM_BYTES: usize = 4;
+pub const CHECKSUM_BYTES: usize = 4;
 /// The size of the checksum and the magic that end a footer, in bytes.
 const FOOTER_END_BYTES: usize = 16;
 
@@ -58,8 +58,9 @@ pub fn seal_footer(out: &mut Vec<u8>, start: usize, seed: u64, magic: [u8; 8]) {
     out.extend_from_slice(&magic);
 }
 
-/// Returns the contents of a footer that [`seal_footer`] ended; `bytes` has to be as long as the
-/// footers of the `kind` of file, such as `the table`. I7: the checksum is verified first.
+/// Returns the contents of a footer that [`seal_footer`] ended, which must be exactly
+/// `footer_bytes` long. `kind`, such as `the table`, is the subject of the error. I7: the checksum
+/// is verified before anybody gets the contents.
 pub fn unseal_footer<'a>(
     bytes: &'a [u8],
     footer_bytes: usize,

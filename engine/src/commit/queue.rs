@@ -78,9 +78,9 @@ impl<T: Clone> CommitQueue<T> {
             sum = sum.saturating_add(bytes(request));
             sum <= MAX_GROUP_BYTES
         };
-        let count = waiting.iter().take_while(fits).count().max(1).min(waiting.len());
+        assert!(!waiting.is_empty(), "the leader's own request is the first of its group");
+        let count = waiting.iter().take_while(fits).count().max(1);
         let group: Vec<T> = waiting.drain(..count).collect();
-        assert!(!group.is_empty(), "the leader's own request is the first of its group");
         self.queued.fetch_sub(group.len(), Ordering::AcqRel);
         debug_assert_eq!(self.queued.load(Ordering::Relaxed), waiting.len());
         group
@@ -115,8 +115,9 @@ mod tests {
     /// A writer's name, its bytes and the durability that it asks for.
     type Writer<'a> = (&'a str, u64, Durability);
 
-    /// Runs a case: `A 100 sync` is a writer that arrives, `group` a leader that takes its group,
-    /// `done` a leader whose group is committed.
+    /// Runs a case: `A 100 sync` is a writer that arrives, `late A 100 sync` one that joined the
+    /// queue because somebody led when it arrived, who has given up the lead meanwhile; `group` a
+    /// leader that takes its group, `done` a leader whose group is committed.
     fn run(lines: &[&str]) -> String {
         let queue = CommitQueue::<Writer<'_>>::default();
         let leads = |head: Option<Writer<'_>>| match head {
@@ -129,9 +130,9 @@ mod tests {
             text += &match words[..] {
                 ["group"] => group(&queue.take_group(|(_, bytes, _)| *bytes)),
                 ["done"] => leads(queue.pass_on()),
-                [name, bytes, durability] => {
+                [.., name, bytes, durability] => {
                     let writer = (name, number(bytes), durability.parse().expect(line));
-                    if queue.take_lead() {
+                    if words[0] != "late" && queue.take_lead() {
                         format!("{name} leads alone\n")
                     } else {
                         match queue.join(writer) {

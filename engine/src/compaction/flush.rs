@@ -91,7 +91,9 @@ pub fn run(
     let options = keyspace.options().clone();
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush);
     let mut redirect = Redirect::new(&runtime.set.current());
-    job::copy(runtime, &mut merged, &mut retain, &mut redirect, &mut output)?;
+    job::copy(runtime, &mut merged, &mut retain, &mut redirect, |key, trailer, payload| {
+        output.add(key, trailer, payload)
+    })?;
     let tables = output.finish()?;
     assert!(tables.len() <= 1, "a flush writes one table");
     let report = FlushReport {

@@ -128,7 +128,7 @@ const LEAST_DEAD_BYTES: u64 = 1 << 20;
 /// The extent of a fold, as far as it is known without reading entries.
 #[derive(Debug, Clone, Copy, Default)]
 struct Leftover {
-    /// Bytes of the log that replay needs, as they are in no table.
+    /// Bytes of the log segments from the head on, counted whole, which replay needs.
     tail_bytes: u64,
     /// Bytes of their records that newer entries of the same memtable hide.
     hidden_bytes: u64,

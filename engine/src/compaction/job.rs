@@ -3,7 +3,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::SeqNo;
+use crate::base::key::{SeqNo, Trailer};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
@@ -40,13 +40,13 @@ pub struct CompactionReport {
 /// The number of entries between two checks whether the database is closing.
 const CLOSING_CHECK_ENTRIES: u32 = 4096;
 
-/// Copies the entries that must be kept from `input` to `output`.
+/// Hands the entries of `input` that must be kept to `add`, in order.
 pub fn copy<B: FnMut(&[u8]) -> bool>(
     runtime: &Runtime,
     input: &mut MergeIter,
     retain: &mut Retain<B>,
     redirect: &mut Redirect,
-    output: &mut TableOutput<'_>,
+    mut add: impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
 ) -> JobResult {
     let mut until_check = CLOSING_CHECK_ENTRIES;
     input.seek_to_first()?;
@@ -54,7 +54,7 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
         if retain.keep(input.user_key(), input.trailer())? {
             let (key, trailer) = (input.user_key(), input.trailer());
             if let Redirected::Stays(payload) = redirect.entry(trailer, input.payload())? {
-                output.add(key, trailer, payload)?;
+                add(key, trailer, payload)?;
             }
         }
         input.next()?;
@@ -110,7 +110,13 @@ pub fn run(
     let mut output =
         TableOutput::new(runtime, keyspace, &options, options.table_bytes, IoPriority::Compaction);
     let mut redirect = Redirect::new(&runtime.set.current());
-    copy(runtime, &mut inputs(pick, levels)?, &mut retain, &mut redirect, &mut output)?;
+    copy(
+        runtime,
+        &mut inputs(pick, levels)?,
+        &mut retain,
+        &mut redirect,
+        |key, trailer, payload| output.add(key, trailer, payload),
+    )?;
     let tables = output.finish()?;
     install(runtime, keyspace, pick, &tables, NewSegments::default())?;
     output.keep();

@@ -92,8 +92,8 @@ impl<'a> TableOutput<'a> {
         Ok(())
     }
 
-    /// Charges written bytes to the budget and reports them to value GC, which keeps the space
-    /// target over all files, including those that a crash here would leave as orphans.
+    /// Charges written bytes to the budget and reports them to value GC, which counts all
+    /// files towards the bounds of space, those included that a crash here would leave as orphans.
     fn spend(&mut self, bytes: u64) {
         self.unnamed += bytes;
         self.runtime.set.add_unnamed(bytes);

@@ -7,13 +7,12 @@
 
 use crate::base::entry::Slot;
 use crate::base::error::{IoContext, Result};
-use crate::base::iter::EntryIter;
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::SegmentId;
 use crate::compaction::job::{self, CompactionReport, NewSegments};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
-use crate::compaction::redirect::{Redirect, Redirected};
+use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
 use crate::env::budget::IoPriority;
 use crate::read::fetch::{Fetcher, Want};
@@ -163,16 +162,9 @@ impl<'a> InOrder<'a> {
         redirect: &mut Redirect,
         output: &mut TableOutput<'_>,
     ) -> JobResult {
-        input.seek_to_first()?;
-        while input.valid() {
-            let (key, trailer) = (input.user_key(), input.trailer());
-            if retain.keep(key, trailer)?
-                && let Redirected::Stays(payload) = redirect.entry(trailer, input.payload())?
-            {
-                self.add(key, trailer, payload, output)?;
-            }
-            input.next()?;
-        }
+        job::copy(self.runtime, input, retain, redirect, |key, trailer, payload| {
+            self.add(key, trailer, payload, output)
+        })?;
         self.write_window(output)?;
         Ok(self.finish()?)
     }

@@ -70,7 +70,6 @@ impl Cursor {
         options: &ReadOptions,
         bounds: Bounds,
     ) -> Result<Self> {
-        core.check_open()?;
         let since = core.env.clock.now();
         let owner = PinOwner { kind: PinKind::Cursor, keyspace: Some(view.keyspace), seqno, since };
         let pin = core.snapshots.pins.register(owner, Some(&view.version));

@@ -8,7 +8,7 @@ use crate::segment::{SegmentKind, read_head};
 use crate::version::files::names;
 use crate::version::manifest::Current;
 use crate::version::owner;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// A file whose id is this far above the manifest's next id is not ours. A crash does leave files
@@ -35,16 +35,16 @@ pub fn find_leftovers(
 ) -> Result<Leftovers> {
     let version = &known.version;
     let mut found = Leftovers { next_file: known.next_file, ..Leftovers::default() };
-    let mut live_tables: BTreeMap<TableId, ()> = BTreeMap::new();
-    for keyspace in version.keyspaces.values() {
-        live_tables.extend(keyspace.levels.tables().map(|(_, table)| (table.meta.id, ())));
-    }
+    let levels = version.keyspaces.values().map(|keyspace| &keyspace.levels);
+    let live_tables: BTreeSet<TableId> =
+        levels.flat_map(|levels| levels.tables()).map(|(_, table)| table.meta.id).collect();
     let live_relocations: BTreeSet<RelocationId> =
         version.relocations.values().map(|relocation| relocation.meta.id).collect();
     for path in env.fs.list(dir).doing("list", dir)? {
         use names::FileName;
-        let (id, live) = match names::parse(&path) {
-            FileName::Table(id) => (id.0, live_tables.contains_key(&id)),
+        let name = names::parse(&path);
+        let (id, live) = match name {
+            FileName::Table(id) => (id.0, live_tables.contains(&id)),
             FileName::Segment(id) => (id.0, version.segments.contains_key(&id)),
             FileName::Relocation(id) => (id.0, live_relocations.contains(&id)),
             FileName::Manifest(id) => (id, id == current.manifest),
@@ -58,13 +58,13 @@ pub fn find_leftovers(
             }
         };
         // No edit names the bytes kept aside, but they are kept.
-        let is_named = live && !matches!(names::parse(&path), FileName::Aside(_));
+        let is_named = live && !matches!(name, FileName::Aside(_));
         if !is_named && id >= known.next_file.saturating_add(MAX_UNKNOWN_IDS) {
             found.foreign += 1;
             continue;
         }
         found.next_file = found.next_file.max(id + 1).min(MAX_ID);
-        if let FileName::Segment(id) = names::parse(&path)
+        if let FileName::Segment(id) = name
             && !live
             && id >= version.head.segment
         {

@@ -1,5 +1,5 @@
-//! The part of an opening before there is an open database: it checks the place, creates what is
-//! missing, and makes a version out of the manifest and memtables out of the log.
+//! Floor 7: the part of an opening before there is an open database: it checks the place, creates
+//! what is missing, and makes a version out of the manifest and memtables out of the log.
 //!
 //! ```text
 //! place.rs        what is at the path: nothing, a database of ours, or somebody else's files

@@ -47,7 +47,7 @@
 //! that offset, the record was garbage when the segment was freed.
 
 use super::meta::TargetUse;
-use crate::base::blocks::{FileSeed, seal_footer, unseal_footer};
+use crate::base::blocks::{CHECKSUM_BYTES, FileSeed, seal_footer, unseal_footer};
 use crate::base::checksum::checksum32;
 use crate::base::coding::{Reader, put_varint};
 use crate::base::error::{Error, Result};
@@ -57,8 +57,6 @@ use std::collections::BTreeSet;
 
 /// The size of the largest block in bytes, without its checksum.
 pub(super) const BLOCK_BYTES: usize = 4 << 10;
-/// The size of the checksum after a block, in bytes.
-pub(super) const CHECKSUM_BYTES: usize = 4;
 /// The size of the footer in bytes.
 pub(super) const FOOTER_BYTES: usize = 32;
 /// The file offset of the first block.

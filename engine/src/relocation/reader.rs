@@ -11,10 +11,10 @@
 
 use super::block::{RelocationBlock, RelocationEntry};
 use super::format::{
-    BLOCKS_START, BlockAt, CHECKSUM_BYTES, FOOTER_BYTES, RelocationDirectory, RelocationFooter,
-    unseal,
+    BLOCKS_START, BlockAt, FOOTER_BYTES, RelocationDirectory, RelocationFooter, unseal,
 };
 use super::meta::{RelocationMeta, TargetUse};
+use crate::base::blocks::CHECKSUM_BYTES;
 use crate::base::blocks::{BlockFingerprint, FileSeed};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};

@@ -1,5 +1,5 @@
-//! Repairs a database that can't be opened, or whose check finds damage, from what its files still
-//! hold.
+//! Floor 8: repairs a database that can't be opened, or whose check finds damage, from what its
+//! files still hold.
 //!
 //! ```text
 //! facts.rs    which keyspaces there are, by the manifests or else by the tables

@@ -38,6 +38,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::base::size::FILE_BLOCK_BYTES;
 use alive::AliveMark;
+use files::names::FileName;
 use files::{RelocationHandle, SegmentHandle};
 use garbage::SegmentUses;
 use levels::Levels;
@@ -125,6 +126,20 @@ impl Version {
     /// Returns the state of a keyspace; `None` if it was dropped.
     pub fn keyspace(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceVersion>> {
         self.keyspaces.get(&id)
+    }
+
+    /// Returns true if this version has the table, segment or relocation of this name. Costs a look
+    /// at all tables, or at all relocations.
+    pub fn names(&self, name: FileName) -> bool {
+        match name {
+            FileName::Table(id) => {
+                let mut levels = self.keyspaces.values().map(|keyspace| &keyspace.levels);
+                levels.any(|levels| levels.tables().any(|(_, table)| table.meta.id == id))
+            }
+            FileName::Segment(id) => self.segments.contains_key(&id),
+            FileName::Relocation(id) => self.relocations.values().any(|it| it.meta.id == id),
+            _ => false,
+        }
     }
 
     /// Returns the bytes of all files of this version, but at most `enough`; it stops adding there.

@@ -11,7 +11,6 @@ use crate::version::Version;
 use crate::version::alive::Alive;
 use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::{Change, Edit};
-use crate::version::files::names::FileName;
 use crate::version::files::{SegmentHandle, TableContext, names};
 use crate::version::health::Health;
 use crate::version::manifest::{AppendError, ManifestWriter};
@@ -360,24 +359,15 @@ impl VersionSet {
 
     /// Removes a file and closes its cached descriptor as one operation, because a deleted file
     /// that is still open keeps its disk space.
-    /// Returns true if the current version names this file.
-    fn names(&self, path: &Path) -> bool {
-        let version = self.current.load();
-        match names::parse(path) {
-            FileName::Table(id) => {
-                let mut levels = version.keyspaces.values().map(|keyspace| &keyspace.levels);
-                levels.any(|levels| levels.tables().any(|(_, table)| table.meta.id == id))
-            }
-            FileName::Segment(id) => version.segments.contains_key(&id),
-            FileName::Relocation(id) => version.relocations.values().any(|it| it.meta.id == id),
-            _ => false,
-        }
-    }
-
     fn unlink(&self, path: &Path) -> Result<()> {
         // I5: no durable version names it. A crash before or after leaves an orphan, which the next
         // opening removes, or nothing.
-        costly_check!("I5", !self.names(path), "{} is live and would be unlinked", path.display());
+        costly_check!(
+            "I5",
+            !self.current.load().names(names::parse(path)),
+            "{} is live and would be unlinked",
+            path.display()
+        );
         self.tables.files.remove(path)
     }
 

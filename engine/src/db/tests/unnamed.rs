@@ -1,4 +1,5 @@
-//! Checks that tables that are being written count in the space that value GC keeps to its target.
+//! Checks that tables that are being written count in the space that value GC keeps within its
+//! bounds.
 
 use super::relocated::open;
 use super::snapshots::{put, settle};
