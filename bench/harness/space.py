@@ -67,9 +67,18 @@ class Sampler:
         return sum(sample.bytes for sample in self.samples) / len(self.samples)
 
     def seconds_until(self, most):
-        """From the result until space came to at most so many bytes; None if it did not."""
-        low = [sample.seconds for sample in self.since_report() if sample.bytes <= most]
-        return low[0] if low else None
+        """From the result until space came to at most so many bytes; infinite if it did not, None
+        without samples.
+        """
+        late = self.since_report()
+        if not late:
+            return None
+        low = [sample.seconds for sample in late if sample.bytes <= most]
+        return low[0] if low else float("inf")
+
+    def last(self):
+        """The bytes at the end; None without samples."""
+        return self.samples[-1].bytes if self.samples else None
 
     def since_report(self):
         """The samples after the result was printed, their seconds counted from there."""
@@ -179,7 +188,7 @@ def overwritten(setting, case):
         "mean space": ratio(sampler.mean(), live_bytes),
         "samples": len(sampler.samples),
         "settled after s": sampler.seconds_until(setting.settled * live_bytes),
-        "space at rest": ratio(sampler.samples[-1].bytes, live_bytes),
+        "space at rest": ratio(sampler.last(), live_bytes),
         "device B / user B": ratio(until_report, work["bytes"]),
         "(until at rest)": ratio(device_bytes, work["bytes"]),
         "process B / user B": ratio(result.process_write_bytes, work["bytes"]),

@@ -72,10 +72,14 @@ class Allocated(unittest.TestCase):
         self.assertEqual(late[0].seconds, 0)
         self.assertLess(late[-1].bytes, 64 << 10)
         self.assertFalse(sampler.samples[0].reported)
+        self.assertEqual(sampler.seconds_until(64 << 10), 0)
+        self.assertEqual(sampler.seconds_until(1), float("inf"), "it never came to that")
+        self.assertLess(sampler.last(), 64 << 10)
 
     def test_without_samples_nothing_is_known(self):
         sampler = space.Sampler(self.folder / "nothing")
         self.assertEqual((sampler.peak(), sampler.mean(), sampler.since_report()), (None, None, []))
+        self.assertEqual((sampler.seconds_until(1), sampler.last()), (None, None))
 
 
 class Commands(unittest.TestCase):
