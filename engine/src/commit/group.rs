@@ -4,21 +4,17 @@
 //! A lone writer pays for none of this: it finds the log free, and its bytes are copied from the
 //! caller's slices straight into the frame.
 
-use crate::base::entry::Slot;
-use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
-use crate::base::pointer::ValuePointer;
+use crate::base::error::{Error, Result};
+use crate::base::key::SeqNo;
 use crate::commit::batch::{Batch, CommitFrame};
 use crate::commit::log::{Log, LogShared};
 use crate::commit::queue::{CommitQueue, strongest};
 use crate::commit::stall::WriteStallController;
 use crate::env::sync::{Condvar, Mutex, MutexGuard};
-use crate::segment::{RecordKind, SegmentWriter};
 use crate::version::LogPosition;
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The level of durability that a write has reached when it is acknowledged.
@@ -96,8 +92,8 @@ pub struct CommitParts {
 
 /// Commits every write of a database.
 pub struct Committer {
-    parts: CommitParts,
-    log: Mutex<Log>,
+    pub(super) parts: CommitParts,
+    pub(super) log: Mutex<Log>,
     queue: CommitQueue<Arc<Request>>,
 }
 
@@ -248,210 +244,6 @@ impl Committer {
     /// log: all that was acknowledged, and perhaps batches of the group that panicked.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.parts.runtime.health.guard("a commit", work)
-    }
-
-    /// Writes the frames of a group, makes them as durable as asked, and makes them visible.
-    fn commit_group(
-        &self,
-        log: &mut Log,
-        frames: &[CommitFrame<'_>],
-        durability: Durability,
-    ) -> Result<SeqNo> {
-        let parts = &self.parts;
-        parts.runtime.health.check()?;
-        if log.closed {
-            return Err(Error::closed("the database was closed"));
-        }
-        let count: usize = frames.iter().map(|frame| frame.records.len()).sum();
-        debug_assert!(frames.iter().all(|frame| frame.records.len() == frame.targets.len()));
-        if log.next_seqno + count as u64 > MAX_SEQNO {
-            return Err(Error::new(ErrorKind::LimitReached, "all sequence numbers are used up")
-                .advise("load the data into a new database"));
-        }
-        if let Err(error) = parts.log.make_room(log) {
-            return Err(self.failed(log, error));
-        }
-        let first_seqno = log.next_seqno;
-        let mut pointers = Vec::with_capacity(count);
-        let start = log.writer.as_ref().map_or(0, SegmentWriter::len);
-        if let Err(error) = self.append(log, frames, &mut pointers, durability) {
-            // None of the group counts. Frames that were acknowledged from the buffer before stay
-            // there until they can be written out; the next segment is begun only after that.
-            if let Some(writer) = log.writer.as_mut().filter(|writer| writer.is_failed()) {
-                writer.cut(start.max(writer.good_len()));
-            }
-            return Err(self.failed(log, error));
-        }
-        debug_assert_eq!(pointers.len(), count, "each record has a pointer");
-        // From here on nothing fails: the frames are in the log, as durable as asked.
-        log.next_seqno += count as u64;
-        self.publish(log, frames, &pointers, first_seqno, start);
-        Ok(log.next_seqno - 1)
-    }
-
-    /// I9: after a write failed for lack of space, the GC thread checks when there is space again.
-    fn failed(&self, log: &mut Log, error: Error) -> Error {
-        if error.kind() == ErrorKind::DiskFull && self.check_disk(log) {
-            (self.parts.wake)();
-        }
-        error
-    }
-
-    /// Appends the frames to the log. After an error the writer takes no more frames, and the next
-    /// segment's head records the end of the last good one.
-    fn append(
-        &self,
-        log: &mut Log,
-        frames: &[CommitFrame<'_>],
-        pointers: &mut Vec<ValuePointer>,
-        durability: Durability,
-    ) -> Result<()> {
-        let parts = &self.parts;
-        let writer = log.writer.as_mut().expect("make_room began a segment");
-        let start = writer.len();
-        let mut seqno = log.next_seqno;
-        for frame in frames {
-            writer.append(seqno, frame.records, pointers)?;
-            seqno += frame.records.len() as u64;
-        }
-        match durability {
-            // A full buffer is written out without a call.
-            Durability::Buffered => {}
-            Durability::Os => writer.write_out()?,
-            Durability::SyncEvery(time) => {
-                writer.write_out()?;
-                (parts.sync_within)(time);
-            }
-            // The sync comes before the frames become visible, so that nobody reads what a crash
-            // may lose.
-            Durability::Sync => parts.log.sync_writer(writer)?,
-        }
-        // I2: what is acknowledged has come as far as was asked for.
-        debug_assert!(durability == Durability::Buffered || writer.good_len() == writer.len());
-        debug_assert!(durability != Durability::Sync || writer.durable() == writer.len());
-        parts.runtime.counters.log_bytes_written.add(writer.len() - start);
-        Ok(())
-    }
-
-    /// Inserts the entries into the memtables, then makes all of them visible at once (I1).
-    fn publish(
-        &self,
-        log: &mut Log,
-        frames: &[CommitFrame<'_>],
-        pointers: &[ValuePointer],
-        first_seqno: SeqNo,
-        start: u64,
-    ) {
-        let parts = &self.parts;
-        // I1: nobody sees a part of the group before all of it is in the memtables.
-        debug_assert!(parts.runtime.snapshots.visible() < first_seqno);
-        let active = log.active.as_ref().expect("make_room began a segment");
-        let writer = log.writer.as_ref().expect("make_room began a segment");
-        let at = LogPosition { segment: active.id(), offset: start };
-        let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
-        let mut seqno = first_seqno;
-        let mut pointers = pointers.iter();
-        let mut full = false;
-        let (mut deletes, mut put_bytes) = (0, 0);
-        for frame in frames {
-            for (record, target) in frame.records.iter().zip(frame.targets) {
-                let pointer = pointers.next().expect("one pointer for each record");
-                let slot = match record.kind {
-                    RecordKind::Delete => Slot::Delete,
-                    RecordKind::Put if target.separated => Slot::Pointer(*pointer),
-                    RecordKind::Put => Slot::Inline(record.value),
-                };
-                if record.kind == RecordKind::Delete {
-                    deletes += 1;
-                } else {
-                    put_bytes += record.key.len() + record.value.len();
-                }
-                let view = target.keyspace.peek();
-                debug_assert!(view.active.last_seqno() < seqno, "I6: a number is used twice");
-                view.active.note(at, log_bytes, active, seqno);
-                let trailer = Trailer::new(seqno, slot.kind());
-                view.active.table.insert(record.key, trailer, slot);
-                full |= view.active.bytes() >= target.keyspace.options().memtable_bytes;
-                seqno += 1;
-            }
-            parts.runtime.counters.commits.add(1);
-            parts.runtime.counters.entries_written.add(frame.records.len() as u64);
-            parts.runtime.counters.user_bytes_written.add(frame.user_bytes);
-        }
-        parts.runtime.counters.deletes_written.add(deletes);
-        parts.runtime.counters.put_bytes_stored.add(put_bytes as u64);
-        parts.stall_controller.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
-        debug_assert!(pointers.next().is_none(), "each pointer belongs to a record");
-        debug_assert_eq!(seqno, log.next_seqno, "each sequence number belongs to a record");
-        parts.runtime.snapshots.publish(seqno - 1);
-        self.rotate_memtables(log, frames, full);
-    }
-
-    /// Seals memtables that are full, or whose oldest entry holds the head of the log back.
-    fn rotate_memtables(&self, log: &mut Log, frames: &[CommitFrame<'_>], full: bool) {
-        let parts = &self.parts;
-        parts.log.look_ahead(log);
-        let mut wake = parts.log.wants_spare();
-        if full {
-            for target in frames.iter().flat_map(|frame| frame.targets) {
-                let keyspace = target.keyspace;
-                if keyspace.peek().active.bytes() >= keyspace.options().memtable_bytes {
-                    wake |= keyspace.rotate_memtable();
-                }
-            }
-        }
-        let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
-        if log_bytes >= log.next_disk_check {
-            wake |= self.check_disk(log);
-        }
-        if log_bytes >= log.next_look {
-            log.next_look = log_bytes + parts.flush_after_log_bytes / 16 + 1;
-            for keyspace in parts.runtime.set.keyspaces() {
-                let first = keyspace.peek().active.first_bytes();
-                let held = first.map_or(0, |first| log_bytes.saturating_sub(first));
-                if held >= parts.flush_after_log_bytes {
-                    wake |= keyspace.rotate_memtable();
-                }
-            }
-        }
-        if wake {
-            (parts.wake)();
-        }
-    }
-
-    /// Checks the free space of the disk and whether puts have to leave the rest to others (I9). If
-    /// so, memtables are sealed for a flush, which needs less space the earlier it is done. Returns
-    /// true if there is work for the background.
-    fn check_disk(&self, log: &mut Log) -> bool {
-        let parts = &self.parts;
-        let keyspaces = parts.runtime.set.keyspaces();
-        let log_bytes = parts.stall_controller.log_bytes.load(Ordering::Relaxed);
-        let Some(found) = parts.log.check_disk(&keyspaces) else {
-            return false;
-        };
-        log.next_disk_check = log_bytes + found.next_check();
-        let mut wake = parts.stall_controller.reserve.note(found);
-        let is_flushing = keyspaces.iter().any(|keyspace| !keyspace.peek().immutables.is_empty());
-        if parts.stall_controller.reserve.is_low()
-            && found.unflushed >= found.notable()
-            && !is_flushing
-        {
-            keyspaces.iter().for_each(|keyspace| wake |= keyspace.rotate_memtable());
-        }
-        wake
-    }
-
-    /// Checks the disk out of turn, because space was freed or a write has failed.
-    pub fn check_disk_now(&self) {
-        if self.check_disk(&mut self.log.lock()) {
-            (self.parts.wake)();
-        }
-    }
-
-    /// Seals memtables filled by replay that hold the head of the log back. Without it, writers
-    /// might have to wait for their flush, and then no commit would come to seal them.
-    pub fn seal_held_back(&self) {
-        self.rotate_memtables(&mut self.log.lock(), &[], false);
     }
 
     /// Holds up all commits until the guard is dropped.

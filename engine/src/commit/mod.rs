@@ -10,6 +10,7 @@
 
 pub mod batch;
 pub mod group;
+mod leader;
 pub mod log;
 pub mod pace;
 mod queue;

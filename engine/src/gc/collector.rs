@@ -15,6 +15,7 @@
 mod beside;
 mod count;
 mod holes;
+mod relocations;
 mod task;
 
 use crate::base::error::{Error, Result};
@@ -24,18 +25,15 @@ use crate::commit::group::Committer;
 use crate::commit::pace::SpacePace;
 use crate::env::budget::Pressure;
 use crate::env::sync::{Mutex, MutexGuard};
-use crate::events::Event;
 use crate::gc::bounds::SpaceBounds;
-use crate::gc::copying::Failure;
-use crate::gc::facts::{How, PunchCost, SegmentFault, SpaceFacts, relocated_bytes};
+use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
 use crate::gc::freed::FreeingRate;
 use crate::gc::log_tail::LogTailAdvice;
-use crate::gc::overwritten::Overwritten;
 use crate::gc::pace::{LiveEstimate, PaceFacts, Written, pace};
-use crate::gc::picker::{self, GcPlan, Mode, Policy, pick};
+use crate::gc::picker::{GcPlan, Mode, Policy, pick};
 use crate::gc::punch::Puncher;
 use crate::gc::quarantine::Quarantine;
-use crate::gc::relocate::{self, MoveReport, VictimRecords};
+use crate::gc::relocate::MoveReport;
 use crate::gc::settings::GcOptions;
 use crate::gc::survey::{Knowledge, survey};
 use crate::gc::tidy::Tidy;
@@ -45,11 +43,6 @@ use count::BackgroundLivenessScan;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-
-/// One relocation moves at most this part (one in this many) of the live bytes, or one segment.
-const GROUP_PART: u64 = 128;
-/// One relocation moves at most this many bytes, or one segment.
-const MAX_GROUP_BYTES: u64 = 64 << 20;
 
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -384,128 +377,5 @@ impl Collector {
             winnable,
             freed_per_second: state.freed.per_second(),
         }));
-    }
-
-    /// Returns the next victims to relocate, with their live records.
-    fn group(
-        &self,
-        state: &mut CollectorState,
-        facts: &SpaceFacts,
-        plan: &GcPlan,
-    ) -> Vec<VictimRecords> {
-        let room = self.room();
-        let liveness_scan = &mut state.knowledge.liveness_scan;
-        let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES).min(room);
-        let (mut group, mut bytes, mut walk) = (Vec::new(), 0, None);
-        for victim in plan.victims.iter().filter(|victim| victim.gain.how == How::Relocate) {
-            let Some(live) = liveness_scan.segments.get_mut(&victim.id) else {
-                continue;
-            };
-            // A segment that does not fit now may fit once others are freed.
-            if relocated_bytes(live.bytes, live.records) > room {
-                continue;
-            }
-            let is_full = bytes + live.bytes > budget;
-            if !group.is_empty() && (is_full || walk != Some(live.walk)) {
-                break;
-            }
-            // A list that was given up, or used already, comes with the next liveness scan.
-            if let Some(list) = live.list.take() {
-                bytes += live.bytes;
-                walk = Some(live.walk);
-                group.push(VictimRecords { id: victim.id, list });
-            }
-        }
-        group
-    }
-
-    /// Returns the bytes that a relocation may write before it frees any.
-    fn room(&self) -> u64 {
-        let context = &self.parts.runtime;
-        let free = context.env.fs.free_space(&context.set.tables().dir);
-        // If the free space can't be determined, a full disk will show as an error.
-        free.map_or(u64::MAX, |free| self.parts.committer.stall_controller().reserve.usable(free))
-    }
-
-    /// Returns true if a victim of `plan` can be freed by means of the lists of the liveness scan.
-    fn has_work(&self, state: &CollectorState, plan: &GcPlan) -> bool {
-        let segments = &state.knowledge.liveness_scan.segments;
-        let listed = |victim: &picker::Victim| {
-            let live = segments.get(&victim.id).filter(|live| live.list.is_some())?;
-            Some(relocated_bytes(live.bytes, live.records))
-        };
-        let least = plan.victims.iter().filter_map(listed).min();
-        least.is_some_and(|least| least <= self.room())
-    }
-
-    fn count(&self, state: &mut CollectorState, report: &MoveReport, time: Duration) {
-        let counters = &self.parts.runtime.counters.gc;
-        counters.rounds.add(1);
-        counters.segments_relocated.add(report.segments);
-        counters.bytes_read.add(report.bytes_read);
-        counters.bytes_moved.add(report.bytes_moved);
-        counters.relocation_bytes.add(report.relocation_bytes);
-        counters.nanos.add(time.as_nanos() as u64);
-        let kept = report.bytes_moved + report.relocation_bytes;
-        let freed = report.bytes_freed.saturating_sub(kept);
-        counters.bytes_freed.add(freed);
-        state.freed.note(freed, time);
-        self.parts.runtime.counters.latencies.relocation.add(time);
-    }
-
-    /// Collects what was overwritten since the liveness scan; `overwritten.rs` explains the order.
-    fn overwritten(&self, state: &CollectorState) -> JobResult<Overwritten> {
-        let seqno = self.parts.runtime.snapshots.visible();
-        let snapshots = self.parts.runtime.snapshots.list();
-        self.parts.committer.sync()?;
-        Ok(Overwritten::new(state.knowledge.liveness_scan.seqno, seqno, snapshots, self.views()?))
-    }
-
-    fn relocate(
-        &self,
-        state: &mut CollectorState,
-        group: Vec<VictimRecords>,
-    ) -> Result<MoveReport, Failure> {
-        let clock = &self.parts.runtime.env.clock;
-        let begun = clock.now();
-        let moved = match self.overwritten(state) {
-            Ok(overwritten) => relocate::run(&self.parts.runtime, &group, &overwritten),
-            Err(error) => Err(error.into()),
-        };
-        match moved {
-            Ok(report) => {
-                let time = clock.since(begun);
-                state.has_freed |= report.segments > 0;
-                self.parts.runtime.emit(Event::SegmentsRelocated {
-                    segments: report.segments,
-                    bytes_moved: report.bytes_moved,
-                    bytes_freed: report.bytes_freed,
-                    took: time,
-                });
-                self.count(state, &report, time);
-                state.puncher.costs.note_move(report.bytes_moved, time);
-                if let Some(target) = report.target {
-                    state.knowledge.moved_since.insert(target, report.bytes_moved);
-                }
-                // Files are removed here, not by the threads that compact: while those are busy,
-                // space would grow.
-                let removed = self.parts.runtime.set.purge()?;
-                self.parts.runtime.counters.files_removed.add(removed as u64);
-                Ok(report)
-            }
-            Err(failure) => {
-                if let Some(error) = failure.error.failure() {
-                    let mut quarantine = self.quarantine.lock();
-                    for &segment in &failure.segments {
-                        quarantine.note(segment, error, clock.now());
-                    }
-                }
-                // I9: nothing was freed, and perhaps nothing can be written that would make another
-                // liveness scan due. The findings of this one stay right, so the lists are put
-                // back.
-                state.knowledge.put_back(group);
-                Err(failure)
-            }
-        }
     }
 }
