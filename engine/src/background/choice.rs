@@ -52,7 +52,8 @@ impl Background {
         let may_run = |kind| !resting.contains(&kind);
         if role == Role::Flush {
             if let Some(keyspace) = self.find_flush(&resting, state) {
-                state.flushing.insert(keyspace.id);
+                let is_free = state.flushing.insert(keyspace.id);
+                assert!(is_free, "one flush of keyspace {} at a time", keyspace.id);
                 return Some(BackgroundWork::Flush(keyspace));
             }
             let is_due = may_run(JobKind::SpareSegment) && self.committer.log().wants_spare();
@@ -116,7 +117,8 @@ impl Background {
     pub(super) fn release(&self, work: BackgroundWork, state: &mut BackgroundState) {
         match &work {
             BackgroundWork::Flush(keyspace) => {
-                state.flushing.remove(&keyspace.id);
+                let was_taken = state.flushing.remove(&keyspace.id);
+                assert!(was_taken, "a flush of keyspace {} ends twice", keyspace.id);
             }
             BackgroundWork::Compact(claimed) => state.busy.release(claimed.claim, &claimed.pick),
             BackgroundWork::Spare | BackgroundWork::DropDead | BackgroundWork::Purge => {}

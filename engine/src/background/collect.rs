@@ -58,6 +58,7 @@ impl Background {
             self.report_failure(&outcome);
             let worked = matches!(outcome, Ok(true));
             let mut state = self.state.lock();
+            assert!(state.jobs > 0, "a job that ends was counted when it began");
             state.jobs -= 1;
             self.changed.notify_all();
             let failed = matches!(outcome, Err(JobError::Failed(_)));
@@ -170,12 +171,14 @@ impl Background {
             return Mode::Paused;
         }
         let (now, seqno) = (self.runtime.env.clock.now(), self.runtime.snapshots.visible());
+        assert!(seqno >= foreground.seqno, "I6: what was visible stays visible");
         if seqno != foreground.seqno {
             (foreground.seqno, foreground.since) = (seqno, now);
         }
         if self.committer.stall_controller().reserve.is_low() {
             return Mode::Low;
         }
+        assert!(now >= foreground.since, "the clock never goes back");
         if now >= foreground.since + IDLE_AFTER {
             return Mode::Idle;
         }

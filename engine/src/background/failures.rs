@@ -32,7 +32,9 @@ impl Failures {
         let failure = self.0.entry(job).or_insert(JobFailure { count: 0, next_try: now });
         failure.count = failure.count.saturating_add(1);
         let pause = FIRST_PAUSE * (1 << (failure.count.min(16) - 1));
-        failure.next_try = now + pause.min(LONGEST_PAUSE);
+        let next_try = now + pause.min(LONGEST_PAUSE);
+        debug_assert!(next_try >= failure.next_try, "each failure puts the next try off");
+        failure.next_try = next_try;
     }
 
     /// Notes that a job is not to be held up any more; returns true if it was.

@@ -14,7 +14,10 @@ pub(super) struct ForegroundJob<'a>(&'a Background);
 
 impl Drop for ForegroundJob<'_> {
     fn drop(&mut self) {
-        self.0.state.lock().foreground_jobs -= 1;
+        let mut state = self.0.state.lock();
+        debug_assert!(state.foreground_jobs > 0, "a job that ends was counted when it began");
+        state.foreground_jobs -= 1;
+        drop(state);
         self.0.changed.notify_all();
     }
 }

@@ -99,6 +99,7 @@ impl Background {
     /// Starts the threads.
     pub fn start(self: &Arc<Self>, compaction_threads: usize) -> std::io::Result<()> {
         let mut threads = self.threads.lock();
+        assert!(threads.is_empty(), "threads are started once: each role but one has one thread");
         let spawner = &self.runtime.env.threads;
         let mut spawn = |name: &'static str, role: Option<Role>| {
             let this = self.clone();
@@ -188,6 +189,7 @@ impl Background {
             self.report_failure(&outcome);
             let mut state = self.state.lock();
             self.release(work, &mut state);
+            assert!(state.jobs > 0, "a job that ends was counted when it began");
             state.jobs -= 1;
             self.note(kind, outcome, &mut state);
             drop(state);

@@ -3,6 +3,7 @@
 
 use super::error::{Error, Result};
 use super::memory::zeroed;
+use crate::costly_check;
 
 /// A compression codec. The numbers are persistent.
 ///
@@ -62,7 +63,16 @@ pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
         #[cfg(not(feature = "zstd"))]
         Codec::Zstd => return None,
     };
-    pays(raw.len(), compressed.len()).then_some((codec, compressed))
+    if !pays(raw.len(), compressed.len()) {
+        return None;
+    }
+    costly_check!(
+        "I3",
+        decompress(codec, &compressed, raw.len()).is_ok_and(|found| found == raw),
+        "{codec:?} does not give back the {} bytes that it compressed",
+        raw.len()
+    );
+    Some((codec, compressed))
 }
 
 /// The largest number of bytes that one byte of LZ4 can decompress to.

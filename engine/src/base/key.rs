@@ -138,7 +138,7 @@ impl Trailer {
     /// Makes the trailer of an entry.
     #[inline]
     pub fn new(seqno: SeqNo, kind: EntryKind) -> Self {
-        debug_assert!(seqno <= MAX_SEQNO);
+        debug_assert!(seqno <= MAX_SEQNO, "I6: {seqno} would be cut to another number");
         Trailer(seqno << 8 | kind as u64)
     }
 
@@ -146,6 +146,7 @@ impl Trailer {
     /// its user key with a sequence number at or below `seqno`.
     #[inline]
     pub fn seek(seqno: SeqNo) -> Self {
+        debug_assert!(seqno <= MAX_SEQNO, "I6: {seqno} would be cut to another number");
         Trailer(seqno << 8 | 0xff)
     }
 

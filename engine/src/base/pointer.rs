@@ -76,9 +76,11 @@ impl ValuePointer {
 
     /// Appends the pointer as three varints.
     pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
         put_varint(out, self.segment.0);
         put_varint(out, self.offset);
         put_varint(out, u64::from(self.length));
+        debug_assert_eq!(out.len() - start, self.encoded_len(), "room is made for all of it");
     }
 
     /// Returns the number of bytes that [`ValuePointer::encode`] appends.

@@ -38,6 +38,7 @@ impl Value {
     /// # Panics
     /// Panics if the range is not within the buffer.
     pub(crate) fn from_buffer(buffer: Vec<u8>, range: std::ops::Range<usize>) -> Self {
+        assert!(range.end <= buffer.len(), "{range:?} of {} bytes", buffer.len());
         let besides = buffer.capacity() - range.len();
         if besides <= range.len() / MAX_PINNED_SHARE {
             return Value(Bytes::from(buffer).slice(range));

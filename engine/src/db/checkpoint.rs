@@ -54,6 +54,10 @@ impl Db {
         drop(unpunched);
         let database = self.core.set.tables().database;
         let next_file = self.core.set.allocate()? + 1;
+        assert!(
+            version.segments.keys().all(|id| id.0 < next_file),
+            "I6: the checkpoint gives out no id again"
+        );
         let state = state_of(&version, next_file, seqno);
         // This syncs the directory before CURRENT exists, so the links are durable first.
         ManifestWriter::create(env, target, database, next_file - 1, &state).map(|_| ())
@@ -69,6 +73,7 @@ impl Db {
         committer.log().end_active(&mut log)?;
         committer.log().record_sealed()?;
         let seqno = log.next_seqno - 1;
+        assert!(self.core.snapshots.visible() <= seqno, "I1: what is visible is in the checkpoint");
         let mut version = (*self.core.set.current()).clone();
         drop(log);
         // Unsealed segments are spares: nothing was written to them.

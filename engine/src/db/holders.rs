@@ -46,7 +46,8 @@ impl Clone for CoreHandle {
 
 impl Drop for CoreHandle {
     fn drop(&mut self) {
-        self.0.handles.fetch_sub(1, Ordering::Relaxed);
+        let before = self.0.handles.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "each handle is counted once");
     }
 }
 

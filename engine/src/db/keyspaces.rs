@@ -39,7 +39,8 @@ impl Core {
         let state = Arc::new(KeyspaceState::new(id, name.to_owned(), order, options, version));
         self.set.register(state.clone());
         self.change_keyspaces(|keyspaces| {
-            keyspaces.insert(name.to_owned(), state.clone());
+            let before = keyspaces.insert(name.to_owned(), state.clone());
+            assert!(before.is_none(), "`ddl` is held, so nobody else created {name:?}");
         });
         Ok(state)
     }
@@ -282,7 +283,8 @@ impl Db {
             dropped
         };
         self.core.change_keyspaces(|keyspaces| {
-            keyspaces.remove(name);
+            let dropped = keyspaces.remove(name);
+            assert!(dropped.is_some(), "`ddl` is held, so nobody else dropped {name:?}");
         });
         self.core.background.forget(state.id);
         self.core.committer.stall_controller().notify();

@@ -134,6 +134,11 @@ impl Core {
             if last.is_none() {
                 return Ok(());
             }
+            let order = &keyspace.order;
+            assert!(
+                done.iter().zip(&last).all(|(done, last)| order.compare(done, last).is_lt()),
+                "each round begins behind the one before, so that reorganizing ends"
+            );
             done = last;
         }
     }

@@ -227,6 +227,10 @@ impl Keyspace {
         if !snapshot.belongs_to(&self.core) {
             return Err(Error::invalid_argument("the snapshot is of another database"));
         }
+        debug_assert!(
+            snapshot.seqno() <= self.core.snapshots.visible(),
+            "I6: what a snapshot saw stays visible"
+        );
         Ok((view, snapshot.seqno()))
     }
 

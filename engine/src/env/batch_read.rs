@@ -128,7 +128,12 @@ impl ReadBatch {
                 }
             }
         };
-        let slots = requests.into_iter().map(&mut slot).collect();
+        let slots: Vec<_> = requests.into_iter().map(&mut slot).collect();
+        debug_assert_eq!(
+            slots.iter().filter(|slot| slot.waits()).count(),
+            waiting,
+            "workers are woken for the requests that wait"
+        );
         let slots = ReadSlots { slots, next: 0, awaited: None };
         (Arc::new(ReadBatch { slots: Mutex::new(slots), done: Condvar::new() }), waiting)
     }
@@ -149,6 +154,10 @@ impl ReadBatch {
 
     pub(super) fn finish(&self, index: usize, result: io::Result<Vec<u8>>) {
         let mut slots = self.lock();
+        debug_assert!(
+            matches!(slots.slots[index], ReadSlot::Reading),
+            "request {index} is finished once, by the worker that claimed it"
+        );
         slots.slots[index] = ReadSlot::Done(result);
         let awaited = slots.awaited == Some(index);
         drop(slots);

@@ -128,6 +128,7 @@ impl AlignedBuffer {
     fn new(len: usize) -> Self {
         let bytes = vec![0; len.next_multiple_of(BLOCK_BYTES) + BLOCK_BYTES];
         let start = bytes.as_ptr().align_offset(BLOCK_BYTES);
+        assert!(start < BLOCK_BYTES, "an aligned place is in the first block");
         AlignedBuffer { bytes, start }
     }
 
@@ -137,7 +138,9 @@ impl AlignedBuffer {
         if self.bytes.len() < self.start + len {
             *self = AlignedBuffer::new(len);
         }
-        &mut self.bytes[self.start..self.start + len]
+        let blocks = &mut self.bytes[self.start..self.start + len];
+        debug_assert_eq!(blocks.as_ptr().align_offset(BLOCK_BYTES), 0, "blocks are aligned");
+        blocks
     }
 }
 

@@ -147,7 +147,8 @@ impl Drop for OsLock {
             // Closing is not enough: a process that another thread is spawning has a copy of every
             // descriptor until it executes its program, and that copy would keep the lock.
             let _ = file.unlock();
-            locks.remove(&self.identity);
+            let entered = locks.remove(&self.identity);
+            debug_assert!(entered.is_some(), "a lock is in the table for as long as it is held");
         }
     }
 }

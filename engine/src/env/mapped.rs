@@ -55,7 +55,12 @@ impl Mapped {
         }
         let page = page_size() as u64;
         let start = from - from % page;
-        let len = (from + len - start).next_multiple_of(page);
+        let end = from + len;
+        let len = (end - start).next_multiple_of(page);
+        assert!(
+            start.is_multiple_of(page) && start <= from && end <= start + len,
+            "whole pages are mapped, and all of {from}..{end} is in them"
+        );
         fallocate(file, FallocateFlags::empty(), start, len)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: this is a new mapping at an address that the kernel chooses, of a file that has

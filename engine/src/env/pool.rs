@@ -55,6 +55,7 @@ impl ThreadPool {
                 Err(_) => return,
             }
         }
+        debug_assert!(threads.len() <= self.limit, "the pool keeps to its limit");
     }
 }
 
@@ -96,7 +97,9 @@ impl PoolShared {
     /// Queues a batch; returns the number of idle threads that were woken for it.
     fn push(&self, batch: Arc<ReadBatch>, requests: usize) -> usize {
         let mut queue = self.lock();
+        debug_assert!(!queue.closed, "nobody uses a pool that is being dropped");
         queue.batches.push_back(batch);
+        debug_assert!(requests > 0, "a batch is queued for the requests that wait");
         let woken = requests.min(queue.idle);
         drop(queue);
         for _ in 0..woken {

@@ -178,6 +178,10 @@ impl Ring {
         loop {
             let closed = self.begin_all().is_err();
             if closed && self.free.len() == IN_FLIGHT {
+                debug_assert!(
+                    self.flights.iter().all(Option::is_none),
+                    "no buffer is freed while the kernel writes to it"
+                );
                 return;
             }
             match self.ring.submit_and_wait(1) {
@@ -203,6 +207,7 @@ impl Ring {
             match request.buffer() {
                 Err(error) => batch.finish(index, Err(error)),
                 Ok(buffer) => {
+                    assert!(self.flights[place].is_none(), "a free place has no read in flight");
                     self.free.pop();
                     self.flights[place] = Some(Flight { batch, index, request, buffer, read: 0 });
                     self.submit(place);
@@ -262,6 +267,7 @@ impl Ring {
             Ok(0) => Err(ends_early(flight.buffer.len() - flight.read)),
             Ok(read) => {
                 flight.read += read;
+                assert!(flight.read <= flight.buffer.len(), "a read fills its buffer at most");
                 if flight.read < flight.buffer.len() {
                     return self.submit(place);
                 }

@@ -36,6 +36,7 @@ impl SpaceBounds {
     pub fn new(options: &GcOptions) -> Self {
         let ceiling = options.max_space_amplification;
         let settled = options.settled_space_amplification.min(ceiling);
+        debug_assert!(settled >= 1.0, "options were validated: live bytes are never garbage");
         SpaceBounds { ceiling, settled, allowance: options.space_allowance_bytes }
     }
 

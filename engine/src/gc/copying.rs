@@ -136,9 +136,14 @@ pub fn copy(
     });
     let mut items: Vec<RecordToMove> = items.collect();
     items.sort_unstable_by_key(|item| item.record.rank);
+    debug_assert!(
+        items.windows(2).all(|pair| pair[0].record.rank < pair[1].record.rank),
+        "the lists are of one walk, as ranks of different walks do not compare"
+    );
     let (mut rest, mut read) = (items.as_slice(), 0);
     while !rest.is_empty() {
         let (chunk, behind) = rest.split_at(chunk_len(rest));
+        assert!(!chunk.is_empty(), "each chunk has a record, so that the copy ends");
         let loaded = Loaded::read(context, sources, chunk)?;
         read += loaded.read;
         let mut unspent = 0;
@@ -165,6 +170,10 @@ pub fn copy(
         }
         rest = behind;
     }
+    debug_assert!(
+        sources.iter().all(|source| source.moved.len() <= source.list.len()),
+        "only listed records are moved, each once"
+    );
     Ok(read)
 }
 
@@ -204,10 +213,12 @@ impl Loaded {
         let (mut rest, mut buffer) = (order.as_slice(), Vec::new());
         while !rest.is_empty() {
             let (run, behind) = rest.split_at(run_len(chunk, rest));
+            assert!(!run.is_empty(), "each read has a record, so that reading ends");
             context.check_closing()?;
             loaded.read_run(sources, chunk, run, &mut buffer)?;
             rest = behind;
         }
+        assert_eq!(loaded.bytes.len(), total, "each record of the chunk was read once");
         Ok(loaded)
     }
 
@@ -220,6 +231,10 @@ impl Loaded {
         buffer: &mut Vec<u8>,
     ) -> Result<(), Failure> {
         let (first, last) = (&chunk[run[0]], &chunk[run[run.len() - 1]]);
+        debug_assert!(
+            run.iter().all(|&index| chunk[index].source == first.source),
+            "one read is of one segment"
+        );
         let source = &sources[first.source];
         let start = first.record.offset;
         let len = (last.record.offset - start) as usize + last.record.length as usize;

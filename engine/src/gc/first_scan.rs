@@ -67,6 +67,7 @@ pub fn hideable_bytes(view: &View) -> u64 {
         }
     }
     runs.into_iter().for_each(add);
+    debug_assert!(longest <= entries, "the longest run is one of those in the sum");
     (entries - longest).saturating_mul(bytes / count.max(1)).min(bytes)
 }
 

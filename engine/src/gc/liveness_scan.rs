@@ -112,10 +112,22 @@ pub struct Scope<'a> {
 /// Takes the liveness scan. It calls `go_on` every few milliseconds; an error of that ends the
 /// walk.
 pub fn take(scope: &Scope<'_>, mut go_on: impl FnMut() -> JobResult) -> JobResult<LivenessScan> {
+    assert!(scope.snapshots.is_sorted(), "I6: strata of snapshots are looked up by bisection");
     let mut walk = LivenessWalk::new(scope);
+    assert_eq!(walk.known.len(), scope.wanted.len(), "a segment is listed once");
     for view in scope.views {
         walk.keyspace(view, &mut go_on)?;
     }
+    debug_assert_eq!(
+        walk.segments.iter().filter_map(|(_, live)| Some(live.list.as_ref()?.len())).sum::<usize>(),
+        walk.listed_records,
+        "the memory of the lists is bounded by their sum"
+    );
+    debug_assert!(
+        walk.segments.iter().map(|(_, live)| live.records).sum::<u64>()
+            <= walk.liveness_scan.entries,
+        "a live record belongs to a live entry"
+    );
     walk.liveness_scan.segments = walk.segments.into_iter().collect();
     Ok(walk.liveness_scan)
 }

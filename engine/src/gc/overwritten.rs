@@ -41,6 +41,8 @@ impl Overwritten {
         snapshots: Vec<SeqNo>,
         views: Vec<Arc<View>>,
     ) -> Overwritten {
+        assert!(since <= seqno, "I6: what is visible stays visible");
+        assert!(snapshots.is_sorted(), "I6: snapshots are looked up by bisection");
         let recent = |view: Arc<View>| {
             let tables = view.levels.level(0).iter();
             let flushed = tables.filter(|table| table.meta.summary.max_seqno > since);
@@ -62,6 +64,7 @@ impl Overwritten {
     /// Returns true if a snapshot sees what was written at `older`, because it does not see
     /// `newer`.
     fn is_seen(&self, older: SeqNo, newer: SeqNo) -> bool {
+        debug_assert!(older < newer, "I6: {newer} hides only what is older than it");
         let next = self.snapshots.partition_point(|&snapshot| snapshot < older);
         self.snapshots.get(next).is_some_and(|&snapshot| snapshot < newer)
     }

@@ -122,6 +122,10 @@ impl GcPlan {
 /// Decides which segments to free.
 pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     let marks = policy.marks(facts.live_bytes);
+    debug_assert!(
+        facts.segments.iter().map(|segment| segment.allocated).sum::<u64>() <= facts.segment_bytes,
+        "the bytes of each segment are in the sum"
+    );
     let mut plan = GcPlan::default();
     let mut candidates = Vec::new();
     let mut promises = Vec::new();
@@ -158,6 +162,7 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     };
     let mut waiting = plan.clone();
     let awaited = take(&mut waiting, &candidates, &promises, need);
+    check_plan(facts, &waiting);
     waiting.after_look = awaited.won;
     if awaited.won == 0 || awaited.pays(policy) {
         return waiting;
@@ -165,7 +170,16 @@ pub fn pick(facts: &SpaceFacts, policy: &Policy) -> GcPlan {
     // The look costs more than it saves.
     promises.retain(|promise| !matches!(promise.after, After::Look));
     take(&mut plan, &candidates, &promises, need);
+    check_plan(facts, &plan);
     plan
+}
+
+fn check_plan(facts: &SpaceFacts, plan: &GcPlan) {
+    debug_assert_eq!(plan.reasons.len(), facts.segments.len(), "each segment has one reason");
+    debug_assert!(
+        plan.victims.iter().map(|victim| victim.gain.won).sum::<u64>() <= plan.winnable,
+        "what is taken was worth it"
+    );
 }
 
 /// Returns the reason for each segment why it is taken or not.
@@ -331,6 +345,10 @@ impl GcPlan {
         }
         assert!(won > 0, "segment {} would not shrink", victim.id);
         need.spent += cost;
+        debug_assert!(
+            need.spent <= need.budget || need.spent == cost,
+            "a round of several segments keeps to its budget"
+        );
         need.win(&victim.gain);
         self.victims.push(*victim);
         match how {

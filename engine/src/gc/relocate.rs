@@ -18,6 +18,7 @@
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::{RelocationId, SegmentId, ValuePointer};
+use crate::costly_check;
 use crate::gc::copying::{self, Failure, Moved, VictimReader};
 use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
@@ -28,7 +29,7 @@ use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{RelocationHandle, SegmentHandle, names};
 use crate::version::runtime::Runtime;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -88,11 +89,19 @@ pub fn run(
 ) -> Result<MoveReport, Failure> {
     let version = context.set.current();
     let mut job = Job::new(context, &version);
+    let ids: BTreeSet<_> = victims.iter().map(|victim| victim.id).collect();
+    assert_eq!(ids.len(), victims.len(), "a segment is freed once");
     let mut sources = Vec::new();
     for victim in victims {
         // A segment that died as a whole meanwhile is skipped.
         let live = version.segments.get(&victim.id).filter(|live| live.sealed.is_some());
         if let Some(live) = live {
+            let is_sorted = live.handle.segment.kind() == SegmentKind::Sorted;
+            assert!(
+                is_sorted || victim.id < version.head.segment,
+                "I5: replay may need segment {}, so it is not freed",
+                victim.id
+            );
             let length = live.sealed.unwrap_or_default();
             job.report.bytes_freed += length.saturating_sub(total(&live.holes));
             sources.push(VictimReader::open(context, live.handle.clone(), &victim.list)?);
@@ -259,6 +268,16 @@ impl<'a> Job<'a> {
     }
 
     fn install(mut self) -> Result<MoveReport> {
+        costly_check!(
+            "I3",
+            self.freed.iter().all(|id| self.metas.iter().any(|meta| meta.segment == *id)),
+            "a segment is freed without a relocation"
+        );
+        assert_eq!(
+            self.target.is_some(),
+            self.report.records > 0,
+            "I3: records that were moved are in the new segment"
+        );
         let mut changes = Vec::new();
         if let Some((handle, length)) = &self.target {
             let segment = &handle.segment;

@@ -46,6 +46,10 @@ impl Knowledge {
             };
             // A later walk found less live, and what it did not find live may be in a hole by now.
             let is_later = |found: &Live| live.walk > found.walk;
+            debug_assert!(
+                self.liveness_scan.segments.get(&id).is_none_or(|found| found.walk != live.walk),
+                "each walk has a number of its own"
+            );
             if self.liveness_scan.segments.get(&id).is_none_or(is_later) {
                 self.learn(id, live, written);
             }
@@ -94,6 +98,7 @@ impl Knowledge {
     pub fn put_back(&mut self, victims: Vec<VictimRecords>) {
         for VictimRecords { id, list } in victims {
             if let Some(live) = self.liveness_scan.segments.get_mut(&id) {
+                assert!(live.list.is_none(), "segment {id} has another list than the one taken");
                 live.list = Some(list);
             }
         }
@@ -153,6 +158,7 @@ pub fn survey(
     facts.table_bytes += context.set.unnamed_bytes();
     let relocations = version.relocations.values().map(|relocation| blocks(relocation.meta.bytes));
     facts.other_bytes = relocations.sum::<u64>() + blocks(context.set.manifest_length());
+    debug_assert!(facts.segments.is_sorted_by_key(|it| it.id), "the newest segment comes last");
     Ok(facts)
 }
 
@@ -240,6 +246,10 @@ fn runs_to_punch(list: &[LiveRecord], live: &LiveSegment, cost: &PunchCost) -> O
         return None;
     }
     let runs = dead_runs(list, live.sealed?, &live.holes, cost.least_run());
+    debug_assert!(
+        runs.iter().all(|run| run.fresh >= cost.least_run()),
+        "each call frees what it costs at least"
+    );
     if live.holes.len() + runs.len() > MAX_HOLES {
         return None;
     }

@@ -44,6 +44,10 @@ impl Tidy {
     fn over(&mut self, set: &VersionSet) -> Vec<SegmentId> {
         self.look(&set.current());
         let oldest = set.oldest_alive();
+        debug_assert!(
+            self.needless_since.values().all(|&since| since <= set.current().number),
+            "a version number only grows"
+        );
         let is_over = |(_, since): &(&SegmentId, &u64)| **since <= oldest;
         self.needless_since.iter().filter(is_over).map(|(&id, _)| id).collect()
     }

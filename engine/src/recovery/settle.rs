@@ -4,6 +4,7 @@ use crate::base::error::{IoContext, Result};
 use crate::base::header::{FileKind, Header};
 use crate::base::pointer::SegmentId;
 use crate::commit::replay::{ReplayReport, TornTail};
+use crate::costly_check;
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::recovery::leftovers::remove_orphans;
@@ -28,6 +29,7 @@ impl Recovered {
         let dir = &tables.dir;
         // The first edit replaces this file. A foreign one is refused now rather than then.
         owner::check_ours(env, &dir.join(names::CURRENT_NEW))?;
+        assert_eq!(self.report.orphans_removed, 0, "what a crash left is settled once");
         if self.is_settled() {
             sync_manifest(env, dir, self.manifest)?;
             return create::write_options(env, dir, options);
@@ -38,8 +40,20 @@ impl Recovered {
         }
         // The first edit of this opening begins a new manifest.
         self.set.apply(|_| Ok(settling_edit(&self.replay)), &[], None)?;
+        let version = self.set.current();
+        costly_check!(
+            "I5",
+            !self.orphans.iter().any(|path| version.names(names::parse(path))),
+            "an orphan would be removed that the manifest names"
+        );
         self.report.orphans_removed = remove_orphans(env, &self.orphans)?;
         for torn in self.replay.torn.iter().filter(|torn| torn.offset > 0) {
+            assert_eq!(
+                version.segments.get(&torn.segment).and_then(|live| live.sealed),
+                Some(torn.offset),
+                "I2: what is cut off segment {} is behind its recorded end",
+                torn.segment
+            );
             cut(env, dir, torn)?;
         }
         create::write_options(env, dir, options)

@@ -55,6 +55,12 @@ impl Cells {
                 ..SpaceCell::default()
             };
             *if is_log { &mut cell.log } else { &mut cell.garbage } = left;
+            let shares = [cell.live, cell.pinned, cell.hole, cell.unwritten, cell.log];
+            debug_assert_eq!(
+                shares.iter().sum::<u8>() + cell.garbage,
+                100,
+                "the shares of a part add up to all of it"
+            );
             cell
         };
         (0..count).map(cell).collect()
@@ -82,6 +88,7 @@ fn spread(length: u64, parts: &mut [u64], offset: u64, bytes: u64) {
     if offset >= end {
         return;
     }
+    let before: u64 = parts.iter().sum();
     let count = parts.len();
     let first = (u128::from(offset) * count as u128 / u128::from(length)) as usize;
     for (index, part) in parts.iter_mut().enumerate().skip(first) {
@@ -91,6 +98,7 @@ fn spread(length: u64, parts: &mut [u64], offset: u64, bytes: u64) {
         }
         *part += end.min(to).saturating_sub(offset.max(from));
     }
+    debug_assert_eq!(parts.iter().sum::<u64>() - before, end - offset, "each byte is in one part");
 }
 
 #[cfg(test)]

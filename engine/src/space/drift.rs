@@ -89,6 +89,11 @@ pub(super) fn find(books: Books<'_>) -> Vec<String> {
         }
     }
     live_files(&books, &mut discrepancies);
+    debug_assert_eq!(
+        books.segments.len(),
+        books.version.segments.len(),
+        "each segment of the version has a row"
+    );
     for segment in books.segments {
         let seen = segment.live_bytes + segment.pinned_bytes;
         let room = segment.length.saturating_sub(segment.hole_bytes);

@@ -86,5 +86,7 @@ pub(super) fn measure(
 
 /// Returns the files by path.
 pub(super) fn by_path(files: &[FileFacts]) -> BTreeMap<&Path, &FileFacts> {
-    files.iter().map(|file| (file.path.as_path(), file)).collect()
+    let by_path: BTreeMap<_, _> = files.iter().map(|file| (file.path.as_path(), file)).collect();
+    assert_eq!(by_path.len(), files.len(), "a file is listed once");
+    by_path
 }

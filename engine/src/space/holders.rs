@@ -75,6 +75,11 @@ pub(super) fn account(
     if others.bytes() > 0 {
         all.push(others);
     }
+    debug_assert_eq!(
+        all.iter().map(|space| space.file_bytes).sum::<u64>(),
+        files.iter().map(|file| file.measure.allocated).sum::<u64>(),
+        "each file is attributed to one holder"
+    );
     all
 }
 

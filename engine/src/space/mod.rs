@@ -93,7 +93,13 @@ impl SpaceSources<'_> {
             walked.keyspace(&state.name, view, seqno, &snapshots)?;
         }
         let mut segments = walked.tallies.into_segments(self.runtime.env.clock.wall());
+        assert!(segments.is_sorted_by_key(|segment| segment.id), "rows are found by bisection");
         let parts = parts(&files, &segments);
+        assert_eq!(
+            parts.total(),
+            files.iter().map(|file| file.measure.allocated).sum::<u64>(),
+            "each block is in one part"
+        );
         let pinned: u64 = walked.old_versions.values().map(|(_, bytes)| bytes).sum();
         let policy = reason::policy(self.gc, self.is_gc_paused);
         let seen = walked.live_bytes + pinned;
@@ -191,6 +197,10 @@ impl Walked {
             }
             space.entries += 1;
         })?;
+        debug_assert!(
+            old_versions.values().map(|(_, bytes)| bytes).sum::<u64>() >= space.pinned_bytes,
+            "what only snapshots see is attributed to one of them"
+        );
         self.live_bytes += space.live_bytes();
         self.keyspaces.push(space);
         Ok(())
@@ -248,7 +258,10 @@ fn classes(files: &[FileFacts], version: &Version) -> Vec<ClassSpace> {
         }
         sum
     };
-    FileClass::ALL.iter().map(sum).filter(|class| class.files > 0).collect()
+    let classes: Vec<_> = FileClass::ALL.iter().map(sum).filter(|class| class.files > 0).collect();
+    let counted: u64 = classes.iter().map(|class| class.files).sum();
+    assert_eq!(counted, files.len() as u64, "each file is in one class");
+    classes
 }
 
 /// Returns the row of a segment; rows are sorted by id.

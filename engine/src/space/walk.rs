@@ -38,6 +38,7 @@ pub(super) fn walk(
     snapshots: &[SeqNo],
     visit: &mut dyn FnMut(Seen),
 ) -> Result<()> {
+    assert!(snapshots.is_sorted(), "I6: strata of snapshots are looked up by bisection");
     let order = view.levels.order().clone();
     let mut iter = merged(view, ReadMode::FullScan)?;
     let mut key: Vec<u8> = Vec::new();

@@ -41,7 +41,10 @@ fn bucket_of(nanos: u64) -> usize {
         return nanos as usize;
     }
     let shift = nanos.ilog2() - PRECISION_BITS;
-    shift as usize * PER_OCTAVE + (nanos >> shift) as usize
+    let bucket = shift as usize * PER_OCTAVE + (nanos >> shift) as usize;
+    debug_assert!(bucket < BUCKETS, "the longest latency has a bucket");
+    debug_assert!(nanos <= upper_bound(bucket), "a quantile is never too small");
+    bucket
 }
 
 /// Returns the largest latency of a bucket, in nanoseconds.
@@ -134,6 +137,7 @@ impl LatencyStats {
     /// 0 and 1, such as 0.99. The result is at most one sixteenth too large, and zero if no latency
     /// was measured.
     pub fn quantile(&self, part: f64) -> Duration {
+        debug_assert_eq!(self.buckets.iter().sum::<u64>(), self.count, "each is in one bucket");
         let wanted = (part.clamp(0.0, 1.0) * self.count as f64).ceil().max(1.0) as u64;
         let mut passed = 0;
         let reaches = |count: &u64| {

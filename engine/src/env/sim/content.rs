@@ -85,6 +85,12 @@ impl Content {
         if !bytes.is_empty() {
             self.extend(offset + bytes.len() as u64);
         }
+        self.check_end();
+    }
+
+    fn check_end(&self) {
+        let last = self.pages.keys().next_back();
+        assert!(last.is_none_or(|page| page * PAGE < self.len), "no page lies behind the end");
     }
 
     /// Makes the file at least `len` bytes long.
@@ -99,6 +105,7 @@ impl Content {
             self.zero(len, (PAGE - len % PAGE) as usize);
         }
         self.len = len;
+        self.check_end();
     }
 
     /// Frees whole pages and zeroes the rest of the range, as Linux does.

@@ -22,6 +22,7 @@ impl Dice {
 
     /// Returns a number below `bound`, which must not be 0.
     pub(super) fn below(&mut self, bound: usize) -> usize {
+        assert!(bound > 0, "there is a number below the bound");
         let wide = u128::from(self.next_u64()) * bound as u128;
         (wide >> 64) as usize
     }

@@ -138,6 +138,7 @@ impl Disk {
     }
 
     pub(super) fn find(&self, path: &Path) -> io::Result<FileId> {
+        debug_assert!(!path.starts_with("."), "one file has one path: {}", path.display());
         match self.live_names.get(path) {
             Some(Name::File(file)) => Ok(*file),
             Some(Name::Directory) => Err(io::ErrorKind::IsADirectory.into()),
@@ -155,6 +156,7 @@ impl Disk {
 
     pub(super) fn sync(&mut self, file: FileId) {
         let state = self.file(file);
+        assert!(state.unsynced.is_sorted_by_key(|(number, _)| *number), "changes are in order");
         for (_, op) in std::mem::take(&mut state.unsynced) {
             op.apply(&mut state.durable);
         }
@@ -175,6 +177,8 @@ impl Disk {
     fn change_names(&mut self, op: NameOp) {
         let number = self.number();
         op.apply(&mut self.live_names);
+        let last = self.unsynced_names.last();
+        assert!(last.is_none_or(|(last, _)| *last < number), "changes of names are in order");
         self.unsynced_names.push((number, op));
     }
 
@@ -192,7 +196,8 @@ impl Disk {
         self.check_free(path)?;
         self.next_file += 1;
         let file = self.next_file;
-        self.files.insert(file, FileState::default());
+        let before = self.files.insert(file, FileState::default());
+        assert!(before.is_none(), "the number of a file is used once");
         self.change_names(NameOp::Link { path: path.to_owned(), name: Name::File(file) });
         Ok(file)
     }
@@ -293,6 +298,7 @@ impl Disk {
 
     /// Counts one open handle of a file less.
     pub(super) fn close(&mut self, file: FileId) {
+        assert!(self.file(file).open > 0, "a handle is closed once");
         self.file(file).open -= 1;
         self.forget_unreachable();
     }
@@ -326,6 +332,7 @@ impl Disk {
             let last_page_start = (offset + fits as u64 - 1) / PAGE * PAGE;
             fits = last_page_start.saturating_sub(offset) as usize;
         }
+        debug_assert!(live.growth(offset, fits) <= room, "a full disk allocates nothing");
         fits
     }
 
@@ -354,6 +361,10 @@ impl Disk {
             }
             names.retain(|path, _| !orphans.contains(path));
         }
+        assert!(
+            Self::named(&names).iter().all(|file| self.files.contains_key(file)),
+            "a name that survives stands for a file"
+        );
         self.live_names.clone_from(&names);
         self.durable_names = names;
         self.unsynced_names.clear();

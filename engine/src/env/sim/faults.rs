@@ -79,6 +79,7 @@ impl FaultPlan {
     /// Lets the n-th call fail instead of the next; the first is 1.
     #[must_use]
     pub fn nth(mut self, nth: u64) -> FaultPlan {
+        assert!(nth > 0, "calls are counted from 1");
         self.nth = nth;
         self
     }

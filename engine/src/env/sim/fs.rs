@@ -261,6 +261,7 @@ impl Drop for SimLock {
         if state.boot == self.fs.boot
             && let Some(taken) = state.locks.get_mut(&self.file)
         {
+            assert!(taken.count > 0, "a lock is released once");
             taken.count -= 1;
             if taken.count == 0 {
                 state.locks.remove(&self.file);
@@ -324,6 +325,7 @@ impl File for SimFile {
             Some(_) if state.dice.one_in(4) => fits,
             Some(_) => state.dice.below(buf.len() + 1).min(fits),
         };
+        assert!(written <= fits && fits <= buf.len(), "a full disk takes what fits");
         self.write_part(&mut state, offset, &buf[..written]);
         if fate.power_fails {
             state.crashed = true;

@@ -268,6 +268,7 @@ impl Seat {
 
     /// Waits on behalf of the thread of `waiting` until the thread of this seat ends.
     pub(super) fn join(&self, waiting: &Seat) -> Result<(), String> {
+        assert_ne!(self.id, waiting.id, "no thread waits for its own end");
         loop {
             let mut state = self.scheduler.lock();
             let thread = &mut state.threads[self.id];
@@ -303,6 +304,7 @@ impl Seat {
 
     /// Leaves the run. After a failure other threads may be left over; they never run again.
     pub(super) fn leave(self) {
+        assert_eq!(self.id, FIRST, "a run is left by the thread that began it");
         SEAT.set(None);
         let mut state = self.scheduler.lock();
         if state.threads.iter().skip(1).all(|thread| matches!(thread.phase, Phase::Ended)) {
@@ -356,6 +358,7 @@ impl SchedulerState {
     }
 
     fn step(&mut self, id: usize, point: &'static str) {
+        assert_eq!(self.running, id, "only the thread that has the turn runs");
         self.steps += 1;
         self.now += STEP;
         let text = point.bytes().fold(self.fingerprint ^ id as u64, |hash, byte| {
@@ -383,6 +386,10 @@ impl SchedulerState {
                 FIRST
             }
         };
+        assert!(
+            self.failure.is_some() || matches!(self.threads[next].phase, Phase::Ready),
+            "the turn goes to a thread that can run"
+        );
         self.running = next;
         self.threads[next].turn.notify_one();
     }
@@ -391,7 +398,9 @@ impl SchedulerState {
         self.wake_due();
         let mut ready = self.ready();
         if ready.is_empty() {
-            self.now = self.threads.iter().filter_map(Thread::deadline).min()?;
+            let first = self.threads.iter().filter_map(Thread::deadline).min()?;
+            assert!(first > self.now, "the clock never goes back");
+            self.now = first;
             self.wake_due();
             ready = self.ready();
         }

@@ -56,6 +56,7 @@ pub(super) fn survive(disk: &mut Disk, survivors: Survivors, dice: &mut Dice) {
     }
     let unsynced = in_order(disk);
     let fates = fates(&unsynced, survivors, dice);
+    assert_eq!(fates.len(), unsynced.len(), "each change survives or not");
     let mut names = disk.durable_names.clone();
     for (op, fate) in unsynced.iter().zip(fates) {
         match (op, fate) {
@@ -67,6 +68,7 @@ pub(super) fn survive(disk: &mut Disk, survivors: Survivors, dice: &mut Dice) {
         }
     }
     disk.become_durable(names);
+    assert_eq!(self::unsynced(disk), 0, "what a restart finds is durable");
 }
 
 /// Returns the number of operations that are not synced.
@@ -80,6 +82,7 @@ fn in_order(disk: &Disk) -> Vec<Unsynced> {
         ops.extend(file.unsynced.iter().map(|(n, op)| (*n, Unsynced::File(*id, op.clone()))));
     }
     ops.extend(disk.unsynced_names.iter().map(|(n, op)| (*n, Unsynced::Name(op.clone()))));
+    assert_eq!(ops.len(), unsynced(disk), "each change has a number of its own");
     ops.into_values().collect()
 }
 

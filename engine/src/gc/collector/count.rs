@@ -159,6 +159,7 @@ impl Collector {
         facts: &SpaceFacts,
         wanted: Vec<SegmentId>,
     ) -> JobResult<(Task, Start)> {
+        assert!(state.counting.is_none(), "one liveness scan is under way at a time");
         let written = self.written();
         let task = self.task(state, wanted, false)?;
         let start = Start { facts: facts.clone(), written, snapshots: task.snapshots.clone() };
@@ -213,6 +214,10 @@ impl Collector {
             state.has_freed = true;
         });
         let TimedLivenessScan { liveness_scan, time } = taken?;
+        assert!(
+            liveness_scan.seqno >= state.knowledge.liveness_scan.seqno,
+            "I6: an older liveness scan takes nothing back"
+        );
         self.quarantine.lock().note_liveness_scan();
         let context = &self.parts.runtime;
         let counters = &self.parts.runtime.counters.gc;

@@ -52,6 +52,11 @@ impl Collector {
             let live = state.knowledge.liveness_scan.segments.get_mut(&victim.id);
             // A list is used once: what dies later is found by the next liveness scan.
             let list = live.and_then(|live| live.list.take());
+            let counted = &state.knowledge.liveness_scan.counted;
+            assert!(
+                list.is_none() || counted.contains(&victim.id),
+                "I4: only a scan that counted a segment says what is dead in it"
+            );
             victims.extend(list.map(|list| VictimRecords { id: victim.id, list }));
         }
         let declared = state.puncher.declare(&self.parts.runtime, &victims, &cost);

@@ -41,11 +41,16 @@ impl Collector {
             }
             // A list that was given up, or used already, comes with the next liveness scan.
             if let Some(list) = live.list.take() {
+                assert!(
+                    liveness_scan.counted.contains(&victim.id),
+                    "I4: only a scan that counted a segment says what is dead in it"
+                );
                 bytes += live.bytes;
                 walk = Some(live.walk);
                 group.push(VictimRecords { id: victim.id, list });
             }
         }
+        debug_assert!(bytes <= budget || group.len() == 1, "several segments fit in the budget");
         group
     }
 

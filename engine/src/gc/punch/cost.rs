@@ -52,6 +52,10 @@ impl Costs {
         let PunchCall::Nanos(call_nanos) = self.call else {
             return None;
         };
+        debug_assert!(
+            (CALL_NANOS.0..=CALL_NANOS.1).contains(&call_nanos),
+            "what was measured keeps to the bounds"
+        );
         Some(PunchCost { call_nanos, move_nanos_per_mib: self.move_nanos_per_mib() })
     }
 

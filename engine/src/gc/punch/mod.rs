@@ -124,6 +124,7 @@ impl Puncher {
         let (since, not_before) = (version.number, Duration::ZERO);
         let new = Pending { since, ranges: VecDeque::new(), not_before, error: None };
         let pending = self.pending.entry(id).or_insert(new);
+        assert!(pending.since <= since, "I5: later holes wait for later versions");
         pending.since = since;
         pending.ranges.extend(ranges);
     }

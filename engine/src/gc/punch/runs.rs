@@ -37,6 +37,10 @@ pub fn dead_runs(list: &[LiveRecord], sealed: u64, holes: &Holes, least: u64) ->
         }
         end = end.max(behind);
     }
+    debug_assert!(
+        runs.windows(2).all(|pair| pair[0].offset + pair[0].len <= pair[1].offset),
+        "I5: between two ranges are live records"
+    );
     runs
 }
 
@@ -55,7 +59,16 @@ fn fresh_run(first: u64, last: u64, holes: &Holes) -> Option<PunchRange> {
             break;
         }
     }
-    span.map(|(start, end)| PunchRange { offset: start, len: end - start, fresh })
+    let run = span.map(|(start, end)| PunchRange { offset: start, len: end - start, fresh });
+    debug_assert!(
+        run.is_none_or(|run| run.offset >= first && run.offset + run.len <= last),
+        "I5: the range is in what is dead"
+    );
+    debug_assert!(
+        run.is_none_or(|run| 0 < run.fresh && run.fresh <= run.len),
+        "the range begins and ends with fresh bytes"
+    );
+    run
 }
 
 /// Returns the union of `holes` and `runs`, ascending, with adjacent holes joined.
@@ -72,6 +85,11 @@ pub fn union(holes: &Holes, runs: &[PunchRange]) -> Holes {
             _ => joined.push((offset, len)),
         }
     }
+    debug_assert!(
+        joined.iter().map(|&(_, len)| len).sum::<u64>()
+            == total(holes) + runs.iter().map(|run| run.fresh).sum::<u64>(),
+        "the fresh bytes of the ranges are what the holes grow by"
+    );
     joined.into()
 }
 
@@ -133,8 +151,10 @@ mod tests {
     #[test]
     fn holes_grow_together() {
         let holes: Holes = [(4 * K, 8 * K), (20 * K, 4 * K), (80 * K, 4 * K)].into();
-        let run = |offset, len| PunchRange { offset, len, fresh: 1 };
-        let grown = union(&holes, &[run(12 * K, 28 * K), run(84 * K, 4 * K), run(60 * K, 4 * K)]);
+        let run = |offset, len, fresh| PunchRange { offset, len, fresh };
+        let around = run(12 * K, 28 * K, 24 * K);
+        let runs = [around, run(84 * K, 4 * K, 4 * K), run(60 * K, 4 * K, 4 * K)];
+        let grown = union(&holes, &runs);
         assert_eq!(*grown, [(4 * K, 36 * K), (60 * K, 4 * K), (80 * K, 8 * K)]);
         assert_eq!(total(&grown), 48 * K);
         assert_eq!(union(&holes, &[]), holes);
