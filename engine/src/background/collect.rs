@@ -267,6 +267,7 @@ impl Background {
             // When space is low, puts can wait because L0 takes much of it, and much of L0 may be
             // stale.
             level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
+            is_worth: &|_| true,
         };
         set.keyspaces().into_iter().find_map(|keyspace| {
             if resting.contains(&JobKind::Compaction(keyspace.id)) {

@@ -5,12 +5,14 @@ use super::choice::{BackgroundWork, Claimed};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
+use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::scores;
-use crate::compaction::{flush, job, reorganize};
+use crate::compaction::{deletions, flush, job, reorganize};
 use crate::env::budget::Pressure;
 use crate::events::Event;
 use crate::version::health::JobKind;
 use crate::version::job::JobResult;
+use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -33,7 +35,9 @@ impl Background {
         match work {
             BackgroundWork::Flush(keyspace) => self.flush(keyspace),
             BackgroundWork::Spare => Ok(self.committer.log().prepare_spare().map(|_| ())?),
-            BackgroundWork::Compact(claimed) => self.compact(claimed),
+            BackgroundWork::Compact(claimed) => {
+                Ok(self.compact(&self.runtime, claimed).map(|_| ())?)
+            }
             BackgroundWork::DropDead => Ok(self.drop_dead()?),
             BackgroundWork::Purge => Ok(self.purge()?),
         }
@@ -93,8 +97,29 @@ impl Background {
         self.runtime.budget.press(Pressure::Level0, filling);
     }
 
-    fn compact(&self, claimed: &Claimed) -> JobResult {
-        let runtime = &self.runtime;
+    /// Merges tombstones with what they delete, as far as that frees most of what it reads. At most
+    /// `most_bytes` are read; returns how many were. `runtime` is that of the closing session: the
+    /// caller ensures that no other job runs and nobody writes.
+    pub fn merge_deleted(
+        &self,
+        runtime: &Runtime,
+        keyspace: &Arc<KeyspaceState>,
+        most_bytes: u64,
+    ) -> JobResult<u64> {
+        let (table_bytes, mut read) = (keyspace.options().table_bytes, 0);
+        loop {
+            let levels = keyspace.view().levels.clone();
+            let left = most_bytes.saturating_sub(read);
+            let Some(pick) = deletions::pick(keyspace.id, &levels, table_bytes, left) else {
+                return Ok(read);
+            };
+            let keyspace = keyspace.clone();
+            let claimed = Claimed { keyspace, levels, pick, claim: 0, reorganize: false };
+            read += self.compact(runtime, &claimed)?.bytes_read;
+        }
+    }
+
+    fn compact(&self, runtime: &Runtime, claimed: &Claimed) -> JobResult<CompactionReport> {
         let Claimed { keyspace, levels, pick, reorganize, .. } = claimed;
         self.check_fits(claimed)?;
         let snapshots = runtime.snapshots.list();
@@ -118,13 +143,13 @@ impl Background {
         });
         if report.moved {
             runtime.counters.trivial_moves.add(1);
-            return Ok(());
+            return Ok(report);
         }
         runtime.counters.compactions.add(1);
         runtime.counters.compaction_bytes_read.add(report.bytes_read);
         runtime.counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
         runtime.counters.entries_dropped.add(report.dropped);
-        Ok(())
+        Ok(report)
     }
 
     /// Refuses a compaction whose output, with the values that it rewrites, may not fit on the disk

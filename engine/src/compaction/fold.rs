@@ -8,7 +8,8 @@
 //!
 //! A fold is also made when most of what a session leaves is dead: tombstones are merged with the
 //! entries that they delete, so that whole segments are removed when the session that deleted their
-//! records closes. Otherwise they would stay until a session is idle for a while.
+//! records closes. Otherwise they would stay until a session is idle for a while. If most of what
+//! the tombstones meet in deeper tables is dead too, compactions follow the fold (`deletions.rs`).
 //!
 //! It runs on the thread that opens or closes the database, while no other job runs, because a
 //! session may be too short for background work to finish anything.
@@ -16,6 +17,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::compaction::deletions::{self, LEAST_DEAD_BYTES};
 use crate::compaction::flush::{FlushReport, next_head};
 use crate::compaction::output::TableOutput;
 use crate::compaction::redirect::Redirect;
@@ -114,16 +116,21 @@ pub fn due(
     keyspaces: &[Arc<KeyspaceState>],
     segment_bytes: u64,
     no_snapshots: bool,
-) -> Option<Fold> {
-    if no_snapshots && Leftover::of(version, keyspaces).is_mostly_dead() {
-        return Some(Fold { reason: FoldReason::MostlyDead, segment_bytes });
+) -> Result<Option<Fold>> {
+    let mostly_dead = Fold { reason: FoldReason::MostlyDead, segment_bytes };
+    if no_snapshots {
+        if Leftover::of(version, keyspaces).is_mostly_dead() {
+            return Ok(Some(mostly_dead));
+        }
+        for keyspace in keyspaces {
+            if deletions::of_memtables(&keyspace.view())?.are_worth_merging() {
+                return Ok(Some(mostly_dead));
+            }
+        }
     }
     let fold = Fold { reason: FoldReason::ManySmall, segment_bytes };
-    has_many_small(version, keyspaces, segment_bytes).then_some(fold)
+    Ok(has_many_small(version, keyspaces, segment_bytes).then_some(fold))
 }
-
-/// Less than this is not worth a fold for what is dead in it.
-const LEAST_DEAD_BYTES: u64 = 1 << 20;
 
 /// The extent of a fold, as far as it is known without reading entries.
 #[derive(Debug, Clone, Copy, Default)]
@@ -153,7 +160,7 @@ impl Leftover {
     fn add(&mut self, view: &View, memtable_bytes: u64) {
         let mut tombstones = 0u64;
         for memtable in view.memtables().map(|memtable| &memtable.table) {
-            self.hidden_bytes += memtable.hidden().values().sum::<u64>();
+            self.hidden_bytes += memtable.hidden().values().sum::<u64>() + memtable.hidden_inline();
             tombstones += memtable.tombstones();
         }
         if tombstones == 0 {

@@ -42,6 +42,8 @@ pub struct StaleFacts<'a> {
     pub idle: bool,
     /// L0 is merged from this many bytes on for the space that the merge frees.
     pub level0_bytes: u64,
+    /// Returns false for compactions that cost too much.
+    pub is_worth: &'a dyn Fn(&Pick) -> bool,
 }
 
 /// Picks the first worthwhile table, deepest level first, because what is freed there is not
@@ -54,7 +56,7 @@ pub fn pick(
 ) -> Option<Pick> {
     let below = (1..LEVELS).rev().find_map(|level| {
         levels.level(level).iter().find_map(|table| {
-            let pick = pick_stale(levels, level, table, known)?;
+            let pick = pick_stale(levels, level, table, known).filter(known.is_worth)?;
             busy.is_free(keyspace, levels.order(), &pick).then_some(pick)
         })
     });
@@ -63,7 +65,8 @@ pub fn pick(
         let deletes = summaries().any(|s| s.entries >= MIN_ENTRIES && is_mostly_tombstones(s));
         let bytes = levels.level(0).iter().map(|table| table.meta.bytes).sum::<u64>();
         let in_the_way = bytes > 0 && bytes >= known.level0_bytes;
-        (known.idle && deletes || in_the_way).then(|| pick_level0(keyspace, levels, busy)).flatten()
+        let is_due = known.idle && deletes || in_the_way;
+        is_due.then(|| pick_level0(keyspace, levels, busy)).flatten().filter(known.is_worth)
     })
 }
 

@@ -1,23 +1,31 @@
 //! Flushes and compactions that a user or the end of a session asks for.
 
 use crate::base::error::{ErrorKind, Result};
+use crate::compaction::deletions::MAX_READ_BYTES;
 use crate::compaction::picker::pick_range;
 use crate::compaction::{flush, fold, reorganize};
 use crate::db::{Core, Db};
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
+use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 
 impl Core {
-    /// Folds what the session leaves in small files or mostly dead, and drops segments that are
-    /// wholly dead. It runs at the end of a session that wrote, and after recovery settled one that
-    /// did not close. It takes about as long as a flush.
+    /// Folds what the session leaves in small files or mostly dead, merges tombstones that free
+    /// most of what they meet, and drops segments that are wholly dead. It runs at the end of a
+    /// session that wrote, and after recovery settled one that did not close. It takes about as
+    /// long as a flush, or as reading [`MAX_READ_BYTES`] of tables.
     pub(crate) fn leave_few_files(&self) -> Result<()> {
         if !self.set.is_changed() {
             return Ok(());
         }
-        let tidied = self.fold_leftover().and_then(|()| self.background.drop_dead());
+        // Background jobs end early when the database closes. These belong to closing, so they
+        // must not.
+        let runtime = self.runtime.for_closing();
+        let tidied = self.fold_leftover(&runtime);
+        let tidied = tidied.and_then(|()| self.merge_deleted(&runtime));
+        let tidied = tidied.and_then(|()| self.background.drop_dead());
         // I9: nothing is lost when the disk is full; the next session tries again.
         tidied.or_else(|error| match error.kind() {
             ErrorKind::DiskFull => Ok(()),
@@ -27,16 +35,14 @@ impl Core {
 
     /// Merges what the session and those before it left into one table and one segment, if that is
     /// in many small files or mostly dead. Requires that no other job runs and nobody writes.
-    fn fold_leftover(&self) -> Result<()> {
+    fn fold_leftover(&self, runtime: &Runtime) -> Result<()> {
         let (set, segment_bytes) = (&self.set, self.options.segment_bytes);
         let keyspaces = set.keyspaces();
         let no_snapshots = self.snapshots.list().is_empty();
-        let Some(fold) = fold::due(&set.current(), &keyspaces, segment_bytes, no_snapshots) else {
+        let fold = fold::due(&set.current(), &keyspaces, segment_bytes, no_snapshots)?;
+        let Some(fold) = fold else {
             return Ok(());
         };
-        // Background jobs end early when the database closes. This one belongs to closing, so it
-        // must not.
-        let runtime = self.runtime.for_closing();
         let log_end = {
             let log = self.committer.hold();
             for keyspace in &keyspaces {
@@ -46,7 +52,7 @@ impl Core {
         };
         for keyspace in &keyspaces {
             let snapshots = self.snapshots.list();
-            let report = fold::run(&runtime, fold, keyspace, snapshots, log_end);
+            let report = fold::run(runtime, fold, keyspace, snapshots, log_end);
             // A keyspace that was dropped meanwhile leaves nothing to fold.
             if report.is_err() && keyspace.check().is_err() {
                 continue;
@@ -56,7 +62,25 @@ impl Core {
             self.counters.flush_bytes_written.add(report.bytes);
             self.counters.entries_dropped.add(report.dropped);
         }
-        flush::move_head_to(&runtime, log_end).map(|_| ())
+        flush::move_head_to(runtime, log_end).map(|_| ())
+    }
+
+    /// Merges tombstones with the tables below them, where most of what is read goes. Requires what
+    /// [`Core::fold_leftover`] does.
+    fn merge_deleted(&self, runtime: &Runtime) -> Result<()> {
+        if !self.snapshots.list().is_empty() {
+            return Ok(());
+        }
+        let mut left = MAX_READ_BYTES;
+        for keyspace in self.set.keyspaces() {
+            let read = self.background.merge_deleted(runtime, &keyspace, left);
+            // A keyspace that was dropped meanwhile leaves nothing to merge.
+            if read.is_err() && keyspace.check().is_err() {
+                continue;
+            }
+            left = left.saturating_sub(read?);
+        }
+        Ok(())
     }
 
     /// Seals the memtables of these keyspaces and waits until they are flushed.

@@ -13,7 +13,8 @@
 //!
 //! Invariants: I6 (an entry that was inserted is found until the memtable is dropped).
 //!
-//! Locks: `inserter`, a leaf lock, taken by insertions and [`Memtable::hidden`] only.
+//! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::hidden`] and
+//! [`Memtable::hidden_inline`] only.
 
 mod arena;
 mod iter;
@@ -82,6 +83,8 @@ struct Inserter {
     random: u64,
     /// The bytes of records whose entries newer entries hide, by segment.
     hidden: BTreeMap<SegmentId, u64>,
+    /// The bytes of keys and inline values that newer entries hide.
+    hidden_inline: u64,
     /// The ends of the arenas.
     nodes: u32,
     towers: u32,
@@ -120,6 +123,7 @@ impl Memtable {
             // The seed is fixed, so that the same insertions always make the same list.
             random: 0x9e37_79b9_7f4a_7c15,
             hidden: BTreeMap::new(),
+            hidden_inline: 0,
             nodes: 0,
             towers: 0,
             pointers: 0,
@@ -305,19 +309,26 @@ impl Memtable {
         );
     }
 
-    /// Adds the record that the target is about to hide to `inserter.hidden`: the record of the
-    /// next entry, if that has the same key. A target that arrives out of order, after a newer
-    /// entry, would be hidden itself; that case is not counted.
+    /// Counts what the target is about to hide: the record or the inline value of the next entry,
+    /// if that has the same key. A target that arrives out of order, after a newer entry, would be
+    /// hidden itself; that case is not counted.
     fn count_hidden(&self, inserter: &mut Inserter, target: &SearchKey<'_>) {
         let next = self.nodes.get(inserter.before[0]).next[0].load(Relaxed);
         if next == HEAD {
             return;
         }
         let node = self.nodes.get(next);
-        if self.compare_keys(node, target) == Ordering::Equal
-            && let Slot::Pointer(pointer) = self.slot(node)
-        {
-            *inserter.hidden.entry(pointer.segment).or_default() += u64::from(pointer.length);
+        if self.compare_keys(node, target) != Ordering::Equal {
+            return;
+        }
+        match self.slot(node) {
+            Slot::Pointer(pointer) => {
+                *inserter.hidden.entry(pointer.segment).or_default() += u64::from(pointer.length);
+            }
+            Slot::Inline(value) => {
+                inserter.hidden_inline += (target.key.len() + value.len()) as u64;
+            }
+            Slot::Delete => {}
         }
     }
 
@@ -325,6 +336,12 @@ impl Memtable {
     /// of this memtable hide them.
     pub fn hidden(&self) -> BTreeMap<SegmentId, u64> {
         self.inserter.lock().hidden.clone()
+    }
+
+    /// Returns the bytes of keys and inline values that only snapshots can see, because newer
+    /// entries of this memtable hide them.
+    pub fn hidden_inline(&self) -> u64 {
+        self.inserter.lock().hidden_inline
     }
 
     /// Allocates the links of a node above [`NODE_LEVELS`].

@@ -353,3 +353,19 @@ fn what_newer_entries_hide_is_counted_by_segment() {
         assert_eq!(table.hidden()[&SegmentId(2)], 120);
     }
 }
+
+#[test]
+fn inline_values_that_newer_entries_hide_are_counted() {
+    for key in [&b"key"[..], &[b'k'; 100]] {
+        let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
+        let len = key.len() as u64;
+        let slots = [Slot::Inline(&[1; 500]), Slot::Inline(&[2; 30]), Slot::Delete, Slot::Delete];
+        let expected = [0, len + 500, 2 * len + 530, 2 * len + 530];
+        for ((slot, expected), seqno) in slots.into_iter().zip(expected).zip(1..) {
+            table.insert(key, Trailer::new(seqno, slot.kind()), slot);
+            assert_eq!(table.hidden_inline(), expected);
+        }
+        table.insert(b"other", Trailer::new(9, EntryKind::Put), Slot::Inline(b"value"));
+        assert_eq!(table.hidden_inline(), expected[3]);
+    }
+}

@@ -141,6 +141,108 @@ fn one_that_deletes_what_others_put_leaves_nothing() {
     });
 }
 
+/// Inline values are in tables and in the log, not in segments that die as a whole.
+#[test]
+fn one_that_deletes_all_its_inline_values_leaves_nothing() {
+    for is_flushed in [false, true] {
+        simulate(|env| {
+            session(env, |db| {
+                let keyspace = inline(db);
+                put_into(db, &keyspace, 0..KEYS);
+                if is_flushed {
+                    db.flush().unwrap();
+                }
+                delete_from(db, &keyspace, 0..KEYS);
+            });
+            check_left_nothing(env);
+        });
+    }
+}
+
+/// The tombstones are in L0 already, and nothing waits in a memtable.
+#[test]
+fn one_that_flushes_its_tombstones_leaves_nothing() {
+    simulate(|env| {
+        session(env, |db| {
+            let keyspace = inline(db);
+            put_into(db, &keyspace, 0..KEYS);
+            keyspace.compact_range(..).unwrap();
+            delete_from(db, &keyspace, 0..KEYS);
+            db.flush().unwrap();
+        });
+        check_left_nothing(env);
+    });
+}
+
+/// What was deleted lies below L0, where only a compaction reaches it.
+#[test]
+fn one_that_deletes_inline_values_that_others_put_leaves_nothing() {
+    simulate(|env| {
+        session(env, |db| {
+            let keyspace = inline(db);
+            put_into(db, &keyspace, 0..KEYS);
+            keyspace.compact_range(..).unwrap();
+        });
+        session(env, |db| {
+            let keyspace = db.keyspace("inline").unwrap();
+            delete_from(db, &keyspace, 0..KEYS);
+        });
+        check_left_nothing(env);
+    });
+}
+
+/// Merging a quarter of deletions with everything would take longer than closing may.
+#[test]
+fn one_that_deletes_a_quarter_closes_without_rewriting_the_rest() {
+    simulate(|env| {
+        let mut before = Vec::new();
+        session(env, |db| {
+            let keyspace = inline(db);
+            put_into(db, &keyspace, 0..KEYS);
+            keyspace.compact_range(..).unwrap();
+            delete_from(db, &keyspace, (0..KEYS).step_by(4));
+            db.flush().unwrap();
+            before = table_ids(db);
+        });
+        let db = open(env, true);
+        assert_eq!(table_ids(&db), before);
+        db.close().unwrap();
+    });
+}
+
+/// Older versions of what was deleted lie in several levels, and must not come back.
+#[test]
+fn i06_what_a_closing_session_merges_reads_as_before() {
+    simulate(|env| {
+        let is_deleted = |number: &usize| !number.is_multiple_of(4);
+        let mut before = 0;
+        session(env, |db| {
+            let keyspace = inline(db);
+            put_into(db, &keyspace, 0..KEYS);
+            keyspace.compact_range(..).unwrap();
+            put_into(db, &keyspace, 0..KEYS / 2);
+            db.flush().unwrap();
+            delete_from(db, &keyspace, (0..KEYS).filter(is_deleted));
+            before = db.space().unwrap().allocated;
+        });
+        let db = open(env, true);
+        let left = db.space().unwrap().allocated;
+        assert!(left < before / 3, "{left} bytes of {before}");
+        let keyspace = db.keyspace("inline").unwrap();
+        for number in 0..KEYS {
+            let expected = (!is_deleted(&number)).then(|| value(number, VALUE_BYTES));
+            let found = keyspace.get(key(number)).unwrap();
+            assert_eq!(found.as_deref(), expected.as_deref(), "{number}");
+        }
+        assert!(db.check().unwrap().is_clean());
+        db.close().unwrap();
+    });
+}
+
+fn table_ids(db: &Db) -> Vec<u64> {
+    db.keyspace("inline").unwrap().tables().iter().map(|table| table.id).collect()
+}
+
 /// The tombstones wait in a memtable, and what they delete is below L0.
 #[test]
 fn one_that_only_reads_frees_what_is_dead() {

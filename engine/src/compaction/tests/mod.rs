@@ -32,3 +32,8 @@ fn golden_tables_whose_values_are_reorganized() {
 fn golden_stale_tables() {
     run_file("stale.txt");
 }
+
+#[test]
+fn golden_what_a_closing_session_merges() {
+    run_file("closing.txt");
+}

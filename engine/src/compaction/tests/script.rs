@@ -6,8 +6,8 @@
 //! - `behind L1 c`: the next job of L1 starts behind the key `c`.
 //! - `running L1 5`: a job owns this table and those below it; `running L0`, one that owns L0;
 //!   `elsewhere L1 a-z`, one of another keyspace.
-//! - `pick`, `stale ...`, `range L1 b-d [in-place]`, `reorganize L1 b-d segment=1M [after=c]`: the
-//!   decision that is asked for.
+//! - `pick`, `stale ...`, `closing most=64M`, `range L1 b-d [in-place]`,
+//!   `reorganize L1 b-d segment=1M [after=c]`: the decision that is asked for.
 
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
@@ -16,8 +16,8 @@ use crate::cache::memory_fs::MemoryFs;
 use crate::compaction::picker::{
     CompactionCursors, Pick, RunningCompactions, pick, pick_level0, pick_range, pick_table, scores,
 };
-use crate::compaction::reorganize;
 use crate::compaction::stale::{self, StaleFacts};
+use crate::compaction::{deletions, reorganize};
 use crate::table::{SegmentUse, Summary, TableMeta};
 use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::Levels;
@@ -151,6 +151,10 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
             tables(reorganize::pick(levels, level(at), after, range(keys), bytes))
         }
         ["stale", ref more @ ..] => plan(stale_pick(facts, more), &facts.options),
+        ["closing", most] => {
+            let (most, table_bytes) = (number(pair(most).1), facts.options.table_bytes);
+            plan(deletions::pick(KEYSPACE, levels, table_bytes, most), &facts.options)
+        }
         _ => panic!("{words:?}"),
     }
 }
@@ -170,6 +174,7 @@ fn stale_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
         is_relocated: &|segment| Some(segment.0) == relocated,
         idle: value("idle").is_some(),
         level0_bytes: value("level0").map_or(u64::MAX, number),
+        is_worth: &|_| true,
     };
     stale::pick(KEYSPACE, &facts.levels, &facts.busy, &known)
 }
