@@ -178,6 +178,7 @@ mod segment;
 mod space;
 mod stats;
 mod table;
+mod throttle;
 mod version;
 
 pub use base::compression::Codec;

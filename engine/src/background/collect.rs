@@ -13,7 +13,7 @@ use crate::gc::facts::SegmentFault;
 use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
-use crate::gc::spare::SpareTime;
+use crate::throttle::spare::SpareTime;
 use crate::version::health::JobKind;
 use crate::version::job::{JobError, JobResult};
 use crate::version::levels::Levels;

@@ -6,15 +6,11 @@
 use super::{Background, BackgroundState};
 use crate::base::error::Error;
 use crate::events::Event;
+use crate::throttle::retry;
 use crate::version::health::JobKind;
 use crate::version::job::{JobError, JobResult};
 use std::collections::BTreeMap;
 use std::time::Duration;
-
-/// Pause before a job is tried again after its first failure; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause after failures.
-const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The failures of a job since it last succeeded.
 struct JobFailure {
@@ -31,8 +27,7 @@ impl Failures {
     fn add(&mut self, job: JobKind, now: Duration) {
         let failure = self.0.entry(job).or_insert(JobFailure { count: 0, next_try: now });
         failure.count = failure.count.saturating_add(1);
-        let pause = FIRST_PAUSE * (1 << (failure.count.min(16) - 1));
-        let next_try = now + pause.min(LONGEST_PAUSE);
+        let next_try = now + retry::pause(failure.count);
         debug_assert!(next_try >= failure.next_try, "each failure puts the next try off");
         failure.next_try = next_try;
     }
@@ -119,7 +114,7 @@ impl Background {
         let clock = &self.runtime.env.clock;
         let mut state = self.state.lock();
         while !state.closing && state.failures.resting(|| clock.now()).contains(&JobKind::ValueGc) {
-            let time = self.wait_time(LONGEST_PAUSE, &state);
+            let time = self.wait_time(retry::LONGEST_PAUSE, &state);
             state = self.changed.wait_timeout(state, time).0;
         }
     }
@@ -147,11 +142,14 @@ mod tests {
         (0..40).for_each(|_| failures.add(worse, second));
         assert_eq!((failures.count(bad), failures.count(worse)), (1, 40));
         assert_eq!(failures.resting(|| second), [bad, worse]);
-        assert_eq!(failures.next_try(second), Some(second + FIRST_PAUSE));
-        assert_eq!(failures.resting(|| second + FIRST_PAUSE), [worse]);
-        assert_eq!(failures.next_try(second + FIRST_PAUSE), Some(second + LONGEST_PAUSE));
-        assert!(failures.resting(|| second + LONGEST_PAUSE).is_empty());
-        assert_eq!(failures.next_try(second + LONGEST_PAUSE), None);
+        assert_eq!(failures.next_try(second), Some(second + retry::pause(1)));
+        assert_eq!(failures.resting(|| second + retry::pause(1)), [worse]);
+        assert_eq!(
+            failures.next_try(second + retry::pause(1)),
+            Some(second + retry::LONGEST_PAUSE)
+        );
+        assert!(failures.resting(|| second + retry::LONGEST_PAUSE).is_empty());
+        assert_eq!(failures.next_try(second + retry::LONGEST_PAUSE), None);
         assert!(failures.remove(bad) && !failures.remove(bad));
         assert_eq!(failures.count(bad), 0);
     }

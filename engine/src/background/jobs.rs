@@ -8,18 +8,14 @@ use crate::base::size::sized;
 use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::scores;
 use crate::compaction::{deletions, flush, job, reorganize};
-use crate::env::budget::Pressure;
 use crate::events::Event;
+use crate::throttle::reads::{Pressure, level0_presses};
 use crate::version::health::JobKind;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-
-/// Score of L0 from which compaction is no longer held up for reads: L0 is then twice as full as
-/// when its compaction became due.
-const LEVEL0_PRESSES: f64 = 2.0;
 
 impl Background {
     pub(super) fn run_guarded(&self, work: &BackgroundWork) -> JobResult {
@@ -87,11 +83,10 @@ impl Background {
         stall_controller.head_bytes.fetch_max(oldest, Ordering::Relaxed);
     }
 
-    /// Lifts the limit on compaction while L0 fills up: reads get slower and writers wait in the
-    /// end, so compaction must not be held up for the sake of reads.
+    /// Lifts the limit on compaction while L0 of any keyspace fills up.
     pub(super) fn press_for_level0(&self) {
         let is_filling = |keyspace: &Arc<KeyspaceState>| {
-            scores(&keyspace.peek().levels, &keyspace.options())[0] >= LEVEL0_PRESSES
+            level0_presses(scores(&keyspace.peek().levels, &keyspace.options())[0])
         };
         let filling = self.runtime.set.keyspaces().iter().any(is_filling);
         self.runtime.budget.press(Pressure::Level0, filling);

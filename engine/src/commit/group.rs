@@ -121,12 +121,9 @@ impl Committer {
         durability: Durability,
         own: impl FnOnce() -> Result<Batch>,
     ) -> Result<SeqNo> {
-        self.parts.stall_controller.admit_space(|| frame.only_deletes())?;
-        for target in frame.targets {
-            target.keyspace.check()?;
-            self.parts.stall_controller.admit(target.keyspace)?;
-        }
-        self.parts.stall_controller.pace(frame.user_bytes);
+        let keyspaces = each_run(frame.targets.iter().map(|target| target.keyspace));
+        let only_deletes = || frame.only_deletes();
+        self.parts.stall_controller.admit(keyspaces, frame.user_bytes, only_deletes)?;
         if self.queue.take_lead() {
             return self.lead_alone(frame, durability);
         }
@@ -135,12 +132,9 @@ impl Committer {
 
     /// Commits a batch.
     pub fn commit_batch(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
-        self.parts.stall_controller.admit_space(|| batch.only_deletes())?;
-        for keyspace in each_run(batch.keyspaces()) {
-            keyspace.check()?;
-            self.parts.stall_controller.admit(keyspace)?;
-        }
-        self.parts.stall_controller.pace(batch.user_bytes());
+        let keyspaces = each_run(batch.keyspaces());
+        let only_deletes = || batch.only_deletes();
+        self.parts.stall_controller.admit(keyspaces, batch.user_bytes(), only_deletes)?;
         if self.queue.take_lead() {
             let (records, targets) = batch.records();
             let user_bytes = batch.user_bytes();

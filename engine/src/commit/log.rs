@@ -11,9 +11,9 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
-use crate::commit::reserve::{DiskSpace, base_bytes};
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
+use crate::throttle::disk::{DiskSpace, base_bytes};
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, names};

@@ -1,55 +1,11 @@
-//! The rule of the ceiling of space (I10): as space nears the ceiling, each write is delayed in
-//! proportion to its bytes, more and more, so that value GC keeps up. It never stops a writer.
-//!
-//! Value GC sets where delays begin and how steeply they grow; between two such settings the delay
-//! follows the bytes of log written, so a burst of writes slows itself down. While no delay is due,
-//! the check is one load of memory that nobody writes to.
-//!
-//! The delay is a rate: all writers share one queue in time. Each takes a place in it whose length
-//! is proportional to its bytes, and waits until its place ends. Waits too short to be timed are
-//! added to later ones.
+//! The queue in time in which writers wait while space nears its ceiling (I10), as long as the rule
+//! in [`ceiling`](crate::throttle::ceiling) says. While no delay is due, the check is one load of
+//! memory that nobody writes to.
 
 use crate::env::clock::Clock;
+use crate::throttle::ceiling::{SpacePace, is_worth_waiting, log_position, take_place};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// The longest delay of a commit.
-const LONGEST: Duration = Duration::from_millis(20);
-/// A shorter wait is skipped and added to later ones.
-const SHORTEST: Duration = Duration::from_micros(250);
-/// The factor of the delay at `soft_bytes + width_bytes`: the delay grows with the square of the
-/// distance from `soft_bytes`, and at half the width the factor is 1.
-const AT_FULL_WIDTH: f64 = 4.0;
-/// The greatest factor: however space grows, a byte is delayed by at most this times the time that
-/// GC needs to free one.
-const LARGEST: f64 = 8.0;
-
-/// The position from which writers are delayed, and the growth of the delay.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct SpacePace {
-    /// The position where delays begin, in bytes of log written since the opening; negative if it
-    /// was passed before the opening.
-    pub soft_bytes: i64,
-    /// Width of the ramp in bytes: at `soft_bytes + width_bytes` the delay is four times the delay
-    /// at half the width.
-    pub width_bytes: u64,
-    /// The delay at half the width in nanoseconds per byte: the time that value GC needs to free a
-    /// byte.
-    pub nanos_per_byte: f64,
-}
-
-impl SpacePace {
-    /// The pace without any delay.
-    pub const NONE: SpacePace =
-        SpacePace { soft_bytes: i64::MAX, width_bytes: 1, nanos_per_byte: 0.0 };
-
-    /// Returns the delay in nanoseconds per byte when `log_bytes` of log were written.
-    pub fn at(&self, log_bytes: u64) -> f64 {
-        let over = log_position(log_bytes).saturating_sub(self.soft_bytes).max(0) as f64;
-        let part = over / self.width_bytes.max(1) as f64;
-        self.nanos_per_byte * (AT_FULL_WIDTH * part * part).min(LARGEST)
-    }
-}
 
 /// The current pace and the queue in time, which writers share.
 pub struct PaceMaker {
@@ -99,14 +55,13 @@ impl PaceMaker {
 
     /// Takes a place for `bytes` in the queue; returns the time until which to wait, or `None`.
     pub fn place(&self, bytes: u64, log_bytes: u64, clock: &dyn Clock) -> Option<Duration> {
-        let cost = (self.get().at(log_bytes) * bytes as f64).min(LONGEST.as_nanos() as f64) as u64;
+        let cost = self.get().cost(bytes, log_bytes);
         let now = nanos(clock.now());
-        let longest = now + nanos(LONGEST);
-        let take = |until: u64| Some((until.max(now) + cost).min(longest));
+        let take = |taken: u64| Some(take_place(taken, now, cost));
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
-        let before = self.taken_until.fetch_update(set, fetch, take).unwrap_or(now);
-        let until = (before.max(now) + cost).min(longest);
-        (until - now >= nanos(SHORTEST)).then(|| Duration::from_nanos(until))
+        let taken = self.taken_until.fetch_update(set, fetch, take).unwrap_or(now);
+        let until = take_place(taken, now, cost);
+        is_worth_waiting(now, until).then(|| Duration::from_nanos(until))
     }
 }
 
@@ -114,13 +69,10 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX / 2)
 }
 
-fn log_position(bytes: u64) -> i64 {
-    i64::try_from(bytes).unwrap_or(i64::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::throttle::ceiling::{LONGEST, SHORTEST};
 
     const PACE: SpacePace = SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 10.0 };
 
@@ -141,17 +93,6 @@ mod tests {
         maker.set(pace);
         assert_eq!(maker.get(), pace);
         maker
-    }
-
-    #[test]
-    fn delays_rise_smoothly_from_nothing_to_a_bound() {
-        assert_eq!([0, 999, 1000].map(|bytes| PACE.at(bytes)), [0.0; 3]);
-        assert_eq!((PACE.at(1500), PACE.at(2000)), (10.0, 40.0));
-        assert!(PACE.at(1001) < 0.001, "no step");
-        assert_eq!(PACE.at(u64::MAX), 80.0);
-        let long_ago = SpacePace { soft_bytes: -500, ..PACE };
-        assert_eq!(long_ago.at(0), 10.0);
-        assert_eq!(SpacePace::NONE.at(u64::MAX), 0.0);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The named rules that delay a writer (I10), and the events that end its wait.
+//! Holds writers up by the rules in [`throttle`](crate::throttle) (I10), and ends their waits.
 //!
 //! Writers are held up before they join a commit group, so nobody waits while holding the log.
 //! While the disk is full, background work cannot make room, so writers get that error instead of
@@ -11,82 +11,14 @@ use crate::commit::stall_events::OpenStalls;
 use crate::env::clock::Clock;
 use crate::env::sync::{Condvar, Mutex};
 use crate::stats::{Counters, StallReason};
+use crate::throttle::tree::{self, StallFacts, StallLimits, Verdict};
 use crate::version::health::Health;
 use crate::version::view::{KeyspaceState, View};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// The limits of the tree and the log at which writers are held up.
-#[derive(Debug, Clone)]
-pub struct StallLimits {
-    /// Writes wait while this many memtables of a keyspace wait for their flush.
-    pub immutables: usize,
-    /// From this many tables in L0 on, each write is delayed.
-    pub level0_slow: usize,
-    /// From this many tables in L0 on, writes wait.
-    pub level0_full: usize,
-    /// From this many bytes of log behind the head on, writes wait.
-    pub replay_bytes: u64,
-}
-
-/// The delay of a write at `level0_slow` tables in L0; each further table adds as much.
-const SLOW_STEP: Duration = Duration::from_micros(100);
-/// Waiting writers check the rules at least this often, in case a wake-up is missed.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
-
-/// The rules that depend on the tree and the log.
-const OF_THE_TREE: [StallReason; 4] =
-    [StallReason::Memtables, StallReason::Level0Slow, StallReason::Level0Full, StallReason::Replay];
-
-/// The facts about the tree and the log on which a verdict depends.
-struct StallFacts {
-    /// The number of the keyspace's memtables that wait for their flush.
-    immutables: usize,
-    /// The number of tables in L0 of the keyspace.
-    level0: usize,
-    /// The bytes of log behind the head.
-    backlog: u64,
-}
-
-/// The decision about a writer.
-#[derive(Debug)]
-enum Verdict {
-    Go,
-    Delay(Duration),
-    Wait(StallReason),
-}
-
-impl StallLimits {
-    /// Decides, from facts alone, whether a write goes on, is delayed or waits. A rule by which it
-    /// waits goes before one that delays it.
-    fn judge(&self, facts: StallFacts) -> Verdict {
-        if facts.immutables >= self.immutables {
-            return Verdict::Wait(StallReason::Memtables);
-        }
-        if facts.level0 >= self.level0_full {
-            return Verdict::Wait(StallReason::Level0Full);
-        }
-        if facts.backlog >= self.replay_bytes {
-            return Verdict::Wait(StallReason::Replay);
-        }
-        if facts.level0 >= self.level0_slow {
-            let over = (facts.level0 - self.level0_slow + 1) as u32;
-            assert!(over > 0, "a delay of a write takes time");
-            return Verdict::Delay(SLOW_STEP * over);
-        }
-        Verdict::Go
-    }
-
-    /// Panics if writes to an empty database would wait, for nothing could end such a wait.
-    fn check(&self) {
-        assert!(self.immutables > 0, "{self:?}");
-        assert!(self.level0_full > 0 && self.level0_slow <= self.level0_full, "{self:?}");
-        assert!(self.replay_bytes > 0, "{self:?}");
-    }
-}
-
-/// Decides, from facts alone, whether a write goes on, is delayed or waits.
+/// Asks the rules whether a write goes on, is delayed, waits or is refused, and has it wait.
 pub struct WriteStallController {
     limits: StallLimits,
     counters: Arc<Counters>,
@@ -136,10 +68,28 @@ impl WriteStallController {
         self.limits.level0_full
     }
 
+    /// Returns once a write of `bytes` bytes to `keyspaces` may go on, or an error if it never may.
+    /// While nobody is held up, this costs a few loads for each keyspace.
+    #[inline]
+    pub fn admit<'a>(
+        &self,
+        keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>,
+        bytes: u64,
+        only_deletes: impl FnOnce() -> bool,
+    ) -> Result<()> {
+        self.leave_reserve(only_deletes)?;
+        for keyspace in keyspaces {
+            keyspace.check()?;
+            self.admit_to(keyspace)?;
+        }
+        self.pace(bytes);
+        Ok(())
+    }
+
     /// Refuses a write that has to leave the last space of the disk to others (I9). Costs one load
     /// while there is enough space.
     #[inline]
-    pub fn admit_space(&self, only_deletes: impl FnOnce() -> bool) -> Result<()> {
+    fn leave_reserve(&self, only_deletes: impl FnOnce() -> bool) -> Result<()> {
         if !self.reserve.is_low() {
             return Ok(());
         }
@@ -148,13 +98,14 @@ impl WriteStallController {
         admitted
     }
 
-    /// Returns once a writer to `keyspace` may go on, or an error if it never may.
+    /// Returns once the tree and the log let a writer to `keyspace` go on, or an error if they
+    /// never will.
     #[inline]
-    pub fn admit(&self, keyspace: &KeyspaceState) -> Result<()> {
+    fn admit_to(&self, keyspace: &KeyspaceState) -> Result<()> {
         self.health.check()?;
         match self.judge(&keyspace.peek()) {
             Verdict::Go => {
-                self.end_stalls(&OF_THE_TREE);
+                self.end_stalls(&tree::REASONS);
                 Ok(())
             }
             Verdict::Delay(time) => self.delay(time),
@@ -200,7 +151,7 @@ impl WriteStallController {
             let closed = self.closed.lock();
             let Verdict::Wait(reason) = self.judge(&keyspace.peek()) else {
                 drop(closed);
-                self.end_stalls(&OF_THE_TREE);
+                self.end_stalls(&tree::REASONS);
                 return Ok(());
             };
             if *closed {
@@ -217,7 +168,7 @@ impl WriteStallController {
             self.begin_stall(reason);
             let closed = self.closed.lock();
             if !*closed && matches!(self.judge(&keyspace.peek()), Verdict::Wait(_)) {
-                drop(self.changed.wait_timeout(closed, LOOK_AGAIN));
+                drop(self.changed.wait_timeout(closed, tree::LOOK_AGAIN));
             }
             self.counters.stall(reason, self.clock.since(begun));
         }
@@ -225,7 +176,7 @@ impl WriteStallController {
 
     /// Delays a commit of `bytes` bytes if space nears its ceiling; else costs a few loads.
     #[inline]
-    pub fn pace(&self, bytes: u64) {
+    fn pace(&self, bytes: u64) {
         let log_bytes = self.log_bytes.load(Ordering::Relaxed);
         if self.space.is_on(log_bytes) {
             self.keep_pace(bytes, log_bytes);
@@ -271,59 +222,11 @@ impl WriteStallController {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::golden::{golden, number, pair};
-    use crate::commit::pace::SpacePace;
+    use crate::base::error::ErrorKind;
     use crate::env::Env;
     use crate::events::{Event, EventListener, Events};
-
-    /// Decides on facts as text: `limits memtables=4 slow=20 stop=36 replay=512M`, which are the
-    /// defaults, and `write memtables=1 level0=2 log=3M`.
-    fn decide(lines: &[&str]) -> String {
-        let mut limits = StallLimits {
-            immutables: 4,
-            level0_slow: 20,
-            level0_full: 36,
-            replay_bytes: 512 << 20,
-        };
-        let mut text = String::new();
-        for line in lines {
-            let mut facts = StallFacts { immutables: 0, level0: 0, backlog: 0 };
-            for (name, value) in line.split(' ').skip(1).map(pair) {
-                let value = number(value);
-                match name {
-                    "memtables" if line.starts_with("limits") => limits.immutables = value as usize,
-                    "slow" => limits.level0_slow = value as usize,
-                    "stop" => limits.level0_full = value as usize,
-                    "replay" => limits.replay_bytes = value,
-                    "memtables" => facts.immutables = value as usize,
-                    "level0" => facts.level0 = value as usize,
-                    "log" => facts.backlog = value,
-                    _ => panic!("{line}"),
-                }
-            }
-            limits.check();
-            if line.starts_with("write") {
-                text += &match limits.judge(facts) {
-                    Verdict::Go => "goes on\n".to_owned(),
-                    Verdict::Delay(time) => format!("is delayed by {time:?}\n"),
-                    Verdict::Wait(reason) => format!("waits: {}\n", reason.name()),
-                };
-            }
-        }
-        text
-    }
-
-    #[test]
-    fn i10_golden_stall_rules() {
-        golden("commit/testdata/stall.txt", decide);
-    }
-
-    #[test]
-    #[should_panic(expected = "replay_bytes: 0")]
-    fn limits_that_hold_up_every_write_are_a_bug() {
-        let (immutables, level0_slow, level0_full) = (1, 1, 1);
-        StallLimits { immutables, level0_slow, level0_full, replay_bytes: 0 }.check();
-    }
+    use crate::throttle::ceiling::SpacePace;
+    use crate::throttle::disk::DiskSpace;
 
     fn stall_controller(env: &Env) -> WriteStallController {
         let limits = StallLimits { immutables: 1, level0_slow: 1, level0_full: 1, replay_bytes: 1 };
@@ -361,6 +264,40 @@ mod tests {
             stall_controller.space.set(SpacePace::NONE);
             stall_controller.pace(1 << 20);
             assert_eq!(space_stalls(&stall_controller), (count, time));
+        });
+    }
+
+    /// Guards that a put which is refused does not wait, or take a place in the queue, before.
+    #[test]
+    fn i09_a_write_that_is_refused_is_not_delayed_first() {
+        let (env, simulation) = Env::simulated(4);
+        simulation.run(|| {
+            let stall_controller = stall_controller(&env);
+            stall_controller.space.set(SpacePace {
+                soft_bytes: -1,
+                width_bytes: 1,
+                nanos_per_byte: 1e6,
+            });
+            stall_controller.reserve.note(DiskSpace {
+                free: 7,
+                base: 64,
+                unflushed: 0,
+                unmerged: 0,
+            });
+            let admit = |only_deletes: bool| {
+                stall_controller.admit(std::iter::empty(), 1 << 20, || only_deletes)
+            };
+            assert_eq!(admit(false).unwrap_err().kind(), ErrorKind::DiskFull);
+            assert_eq!(space_stalls(&stall_controller).0, 0);
+            assert_eq!(stall_controller.counters.writes_refused_for_space.get(), 1);
+            stall_controller.reserve.note(DiskSpace {
+                free: 8,
+                base: 64,
+                unflushed: 0,
+                unmerged: 0,
+            });
+            admit(true).unwrap();
+            assert_eq!(space_stalls(&stall_controller).0, 1);
         });
     }
 

@@ -4,8 +4,8 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
-use crate::env::budget::IoPriority;
 use crate::table::{TableMeta, TableOwner, TableSettings, TableWriter};
+use crate::throttle::reads::IoPriority;
 use crate::version::files::names;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;

@@ -2,10 +2,10 @@
 
 use crate::base::error::{Error, Result};
 use crate::commit::group::Durability;
-use crate::commit::stall::StallLimits;
 use crate::env::OsSettings;
 use crate::env::batch_read::ParallelReads;
 use crate::gc::settings::GcOptions;
+use crate::throttle::tree::StallLimits;
 use crate::version::owner::OPTIONS_HEAD;
 use crate::version::settings::{KeyspaceOptions, within};
 use std::fmt;

@@ -1,76 +1,20 @@
 //! The I/O budget that background work shares, so that it gives way to the foreground.
 //!
 //! Background work reports the bytes it has written, about every MiB, and waits here if that was
-//! too fast. There is no limit until one is needed: by the user, who may set a cap, or by reads, of
-//! which one in 64 is timed. When their mean time rises over that of reads in quiet, the limit is
-//! lowered step by step, and raised again when they recover. The limit is a heuristic: with too few
-//! reads, or no quiet time to compare with, nobody is held up. A lasting change of the load is
-//! taken for the new quiet time after some seconds.
-//!
-//! Value GC gets a quarter of any limit while compaction spends too, and all of it while compaction
-//! rests, so neither starves. Flushes are never held up, as writers wait for them. When space
-//! nears its ceiling, the disk is nearly full or L0 fills up, only the user's cap applies.
+//! too fast by the rule in [`reads`](crate::throttle::reads), which says what limits there are. The
+//! budget keeps what the rule needs to know: how long reads took, and who has spent how much.
 //!
 //! Lock: `state`, a leaf, never held while waiting or during I/O.
 
 use super::clock::Clock;
 use super::sync::{Condvar, Mutex};
+use crate::throttle::reads::{
+    BackgroundRate, BudgetLanes, IoPriority, LEAST_SAMPLES, Pressure, ReadLimit, ReadWindow,
+    is_quiet,
+};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
-
-/// The kind of background work that spends the budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum IoPriority {
-    /// A flush; its bytes are counted, but it is never held up.
-    Flush,
-    /// A compaction.
-    Compaction,
-    /// Value GC.
-    Gc,
-}
-
-/// A reason not to hold background work up for the sake of reads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pressure {
-    /// Space nears its ceiling, or the disk is nearly full.
-    Space = 1,
-    /// L0 fills up.
-    Level0 = 2,
-}
-
-/// Reads are slow if their mean is more than this many times the quiet time, and also exceeds it by
-/// `SLOW_BY_NANOS`.
-const SLOW: f64 = 1.3;
-/// Least excess over the quiet time, in nanoseconds, that counts as slow. Below that reads wait for
-/// a processor, not for the device: measured on two cores, reads from memory took 5 µs in quiet and
-/// 20 µs beside writers, whatever compaction did, and limiting it only let L0 grow.
-const SLOW_BY_NANOS: f64 = 20_000.0;
-/// A read's time is capped at this many times the quiet time; otherwise a read that lost its
-/// processor for milliseconds would outweigh all others.
-const OUTLIER: f64 = 8.0;
-/// The cap of a read's time in nanoseconds before the quiet time is known.
-const OUTLIER_NANOS: u64 = 10_000_000;
-/// Least time between two looks at the reads.
-const WINDOW: Duration = Duration::from_millis(100);
-/// Least number of samples for a mean.
-const LEAST_SAMPLES: u64 = 16;
-/// If fewer than `LEAST_SAMPLES` busy reads come in this time, the limit for reads is lifted.
-const NOBODY: Duration = Duration::from_secs(2);
-/// A read counts as quiet if no background work has spent for this long.
-const QUIET_AFTER: Duration = Duration::from_millis(500);
-/// Lowest limit, in bytes per second, however slow reads are.
-const LEAST_LIMIT: f64 = (16 << 20) as f64;
-/// A limit that rises above this, in bytes per second, is dropped.
-const NO_LIMIT: f64 = (2u64 << 30) as f64;
-/// The share of the limit that value GC gets while compaction spends too.
-const GC_SHARE: f64 = 0.25;
-/// A spender that has not spent for this long is resting, and its share is free.
-const RESTING: Duration = Duration::from_millis(500);
-/// The weight of a new mean of quiet reads in the quiet time.
-const LEARNING: f64 = 0.5;
-/// The factor by which the quiet time grows with each slow window, to follow a new load.
-const DRIFT: f64 = 1.01;
 
 /// The budget of background writes.
 pub struct Budget {
@@ -116,30 +60,11 @@ impl ReadTimes {
 
 #[derive(Default)]
 struct BudgetState {
-    /// The limit for the sake of reads, in bytes per second.
-    limit: Option<f64>,
-    /// Mean time of a read in quiet, in nanoseconds; `None` before the first quiet reads.
-    quiet_nanos: Option<f64>,
+    limit: ReadLimit,
+    lanes: BudgetLanes,
     window_begun: Duration,
     window_spent: u64,
-    compaction: BudgetLane,
-    gc: BudgetLane,
     closed: bool,
-}
-
-/// The account of one spender that shares the limit.
-#[derive(Default, Clone, Copy)]
-struct BudgetLane {
-    /// The moment from which on all its spending is within the limit.
-    paid: Duration,
-    /// The time of its last spending; `None` if there was none.
-    spent: Option<Duration>,
-}
-
-impl BudgetLane {
-    fn is_resting(&self, now: Duration) -> bool {
-        self.spent.is_none_or(|spent| now.saturating_sub(spent) > RESTING) && self.paid <= now
-    }
 }
 
 impl Budget {
@@ -150,7 +75,7 @@ impl Budget {
             cap,
             quiet: ReadTimes::default(),
             busy: ReadTimes::default(),
-            outlier_nanos: AtomicU64::new(OUTLIER_NANOS),
+            outlier_nanos: AtomicU64::new(ReadLimit::default().outlier_nanos()),
             last_spent: AtomicU64::new(0),
             pressures: AtomicU8::new(0),
             state: Mutex::new(BudgetState::default()),
@@ -161,8 +86,7 @@ impl Budget {
     /// Adds the time of a foreground read.
     pub fn note_read(&self, time: Duration) {
         let spent = Duration::from_nanos(self.last_spent.load(Ordering::Relaxed));
-        let is_quiet = self.clock.since(spent) > QUIET_AFTER;
-        let reads = if is_quiet { &self.quiet } else { &self.busy };
+        let reads = if is_quiet(self.clock.since(spent)) { &self.quiet } else { &self.busy };
         reads.add(nanos(time).min(self.outlier_nanos.load(Ordering::Relaxed)));
     }
 
@@ -186,7 +110,7 @@ impl Budget {
 
     /// Returns the limit in force, in bytes per second, if there is one.
     pub fn limit(&self) -> Option<u64> {
-        self.rate(&self.state.lock()).map(|rate| rate as u64)
+        self.rate(&self.state.lock()).bytes_per_second().map(|rate| rate as u64)
     }
 
     /// Reports that `bytes` were written; waits if that was too fast.
@@ -196,13 +120,11 @@ impl Budget {
         self.look_at_reads(&mut state, now);
         self.last_spent.store(nanos(now), Ordering::Relaxed);
         state.window_spent += bytes;
-        if priority == IoPriority::Flush {
-            return;
-        }
-        let Some(until) = self.charge(&mut state, priority, bytes, now) else {
+        let rate = self.rate(&state);
+        let Some(until) = state.lanes.charge(priority, bytes, rate, now) else {
             return;
         };
-        while !state.closed && self.rate(&state).is_some() {
+        while !state.closed && self.rate(&state) != BackgroundRate::Unlimited {
             let left = self.clock.left(until);
             if left.is_zero() {
                 return;
@@ -215,54 +137,25 @@ impl Budget {
         }
     }
 
-    /// Returns the limit in force, in bytes per second, or `None`.
-    fn rate(&self, state: &BudgetState) -> Option<f64> {
-        let pressed = self.pressures.load(Ordering::Relaxed) != 0;
-        let limit = state.limit.filter(|_| !pressed);
-        let cap = self.cap.map(|cap| cap as f64);
-        match (limit, cap) {
-            (Some(limit), Some(cap)) => Some(limit.min(cap)),
-            (limit, cap) => limit.or(cap),
-        }
+    /// Returns how fast background work may write now.
+    fn rate(&self, state: &BudgetState) -> BackgroundRate {
+        state.limit.in_force(self.cap, self.pressures.load(Ordering::Relaxed) != 0)
     }
 
-    /// Charges the bytes to the spender; returns the moment until which it has to wait, if any.
-    fn charge(
-        &self,
-        state: &mut BudgetState,
-        priority: IoPriority,
-        bytes: u64,
-        now: Duration,
-    ) -> Option<Duration> {
-        let rate = self.rate(state);
-        let (mine, other, share) = match priority {
-            IoPriority::Gc => (&mut state.gc, state.compaction, GC_SHARE),
-            _ => (&mut state.compaction, state.gc, 1.0 - GC_SHARE),
-        };
-        mine.spent = Some(now);
-        let rate = rate? * if other.is_resting(now) { 1.0 } else { share };
-        mine.paid = mine.paid.max(now) + Duration::from_secs_f64(bytes as f64 / rate);
-        Some(mine.paid)
-    }
-
-    /// Compares busy reads with quiet ones, at most once per `WINDOW`, and adapts the limit.
+    /// Compares busy reads with quiet ones, once per window, and adapts the limit.
     fn look_at_reads(&self, state: &mut BudgetState, now: Duration) {
         let elapsed = now.saturating_sub(state.window_begun);
-        if elapsed < WINDOW {
+        if !ReadLimit::is_due(elapsed) {
             return;
         }
         if let Some(mean) = self.quiet.take() {
-            let before = state.quiet_nanos.unwrap_or(mean);
-            state.quiet_nanos = Some(before + LEARNING * (mean - before));
+            state.limit.learn(mean);
         }
-        let outlier = state.quiet_nanos.map_or(OUTLIER_NANOS, |quiet| (OUTLIER * quiet) as u64);
-        self.outlier_nanos.store(outlier, Ordering::Relaxed);
-        match self.busy.take() {
-            Some(mean) => state.judge(mean, state.window_spent as f64 / elapsed.as_secs_f64()),
-            None if elapsed < NOBODY => return,
-            None => state.limit = None,
+        self.outlier_nanos.store(state.limit.outlier_nanos(), Ordering::Relaxed);
+        let (busy_nanos, spent) = (self.busy.take(), state.window_spent);
+        if state.limit.judge(ReadWindow { elapsed, busy_nanos, spent }) {
+            (state.window_begun, state.window_spent) = (now, 0);
         }
-        (state.window_begun, state.window_spent) = (now, 0);
     }
 }
 
@@ -270,28 +163,12 @@ fn nanos(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-impl BudgetState {
-    /// Adapts the limit after a window in which reads took `mean` nanoseconds and background work
-    /// wrote `spent` bytes per second.
-    fn judge(&mut self, mean: f64, spent: f64) {
-        let Some(quiet) = self.quiet_nanos else {
-            return;
-        };
-        if mean > SLOW * quiet && mean > quiet + SLOW_BY_NANOS {
-            let from = self.limit.unwrap_or(spent).min(spent.max(LEAST_LIMIT));
-            self.limit = Some((0.7 * from).max(LEAST_LIMIT));
-            self.quiet_nanos = Some(quiet * DRIFT);
-        } else {
-            self.limit = self.limit.map(|limit| limit * 1.25).filter(|&limit| limit < NO_LIMIT);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::env::Env;
     use crate::env::threads::Join;
+    use crate::throttle::reads::{LEAST_LIMIT, NOBODY};
 
     const MIB: u64 = 1 << 20;
 

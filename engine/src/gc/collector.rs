@@ -22,14 +22,12 @@ use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::commit::group::Committer;
-use crate::commit::pace::SpacePace;
-use crate::env::budget::Pressure;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::facts::{PunchCost, SegmentFault, SpaceFacts};
 use crate::gc::freed::FreeingRate;
+use crate::gc::live_estimate::{LiveEstimate, Written};
 use crate::gc::log_tail::LogTailAdvice;
-use crate::gc::pace::{LiveEstimate, PaceFacts, Written, pace};
 use crate::gc::picker::{GcPlan, Mode, Policy, pick};
 use crate::gc::punch::Puncher;
 use crate::gc::quarantine::Quarantine;
@@ -37,6 +35,8 @@ use crate::gc::relocate::MoveReport;
 use crate::gc::settings::GcOptions;
 use crate::gc::survey::{Knowledge, survey};
 use crate::gc::tidy::Tidy;
+use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
+use crate::throttle::reads::{Pressure, space_presses};
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
 use count::BackgroundLivenessScan;
@@ -356,8 +356,10 @@ impl Collector {
         // but writers wait for them as well, unless a reader delays them.
         let pending = state.puncher.due_bytes(&self.parts.runtime);
         let allocated = facts.allocated() + pending;
-        let over = allocated > self.bounds().ceiling(facts.live_bytes).start();
-        let presses = (over || mode == Mode::Low) && plan.winnable + pending > 0;
+        let (bounds, live) = (self.bounds(), facts.live_bytes);
+        let ceiling = bounds.ceiling(live);
+        let over = allocated > ceiling.start();
+        let presses = space_presses(over, mode == Mode::Low, plan.winnable + pending);
         self.parts.runtime.budget.press(Pressure::Space, presses);
         let advised = plan.advice.map_or(0, LogTailAdvice::garbage);
         // Before the first liveness scan it is unknown what is live, and writers don't wait for
@@ -370,8 +372,10 @@ impl Collector {
         state.freed.pass(now, over && winnable > 0);
         stall_controller.space.set(pace(&PaceFacts {
             allocated,
-            bounds: self.bounds(),
-            live: facts.live_bytes,
+            live,
+            start: ceiling.start(),
+            limit: ceiling.limit(),
+            ceiling: bounds.ceiling,
             insert_share: state.live.insert_share(),
             log_bytes: stall_controller.log_bytes.load(Ordering::Relaxed),
             winnable,

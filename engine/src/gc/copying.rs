@@ -3,12 +3,12 @@
 
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::pointer::{SegmentId, ValuePointer};
-use crate::env::budget::IoPriority;
 use crate::env::fs::{AccessPattern, File};
 use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::quarantine::is_damage;
 use crate::segment::{RecordView, SegmentKind, SortedWriter};
+use crate::throttle::reads::IoPriority;
 use crate::version::files::SegmentHandle;
 use crate::version::job::JobError;
 use crate::version::runtime::Runtime;

@@ -4,7 +4,7 @@
 //! decision is pure.
 
 use crate::gc::bounds::SpaceBounds;
-use crate::gc::pace::Written;
+use crate::gc::live_estimate::Written;
 use crate::gc::picker::Mode;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;

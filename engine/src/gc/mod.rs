@@ -5,10 +5,10 @@
 //!
 //! - [`facts`] describe where the space is, [`picker`] decides what to free next, and [`explain`]
 //!   gives the reasons.
-//! - [`log_tail`] decides when a flush has to come first, [`bounds`] when GC begins, [`spare`]
-//!   whether it may use time that users leave.
-//! - [`pace`] decides when to count what is live, and how much writers are held up meanwhile, from
-//!   how fast space comes back (`freed`).
+//! - [`log_tail`] decides when a flush has to come first, [`bounds`] when GC begins.
+//! - [`live_estimate`] says how much is live, and when to count again. Meanwhile writers are held
+//!   up by the rule in [`ceiling`](crate::throttle::ceiling), by how fast space comes back
+//!   (`freed`).
 //!
 //! A [`liveness_scan`] finds what is live. [`relocate`] moves it, or [`punch`] frees what lies
 //! between; [`collector`] leads from one step to the next. [`dead`] and [`tidy`] remove what
@@ -27,16 +27,15 @@ pub mod explain;
 pub mod facts;
 mod first_scan;
 mod freed;
+pub mod live_estimate;
 pub mod liveness_scan;
 pub mod log_tail;
 pub mod overwritten;
-pub mod pace;
 pub mod picker;
 pub mod punch;
 pub mod quarantine;
 pub mod relocate;
 pub mod settings;
-pub mod spare;
 pub mod survey;
 pub mod tidy;
 

@@ -10,15 +10,11 @@
 use crate::base::error::{Error, ErrorKind};
 use crate::base::pointer::SegmentId;
 use crate::gc::facts::SegmentFault;
+use crate::throttle::retry;
 use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::io;
 use std::time::Duration;
-
-/// The rest of a segment after a first failure that may pass; each further failure doubles it.
-const FIRST_REST: Duration = Duration::from_secs(60);
-/// The longest rest of a segment.
-const LONGEST_REST: Duration = Duration::from_secs(3600);
 
 /// The number of segments that get a warning of their own; the others are only counted.
 const MAX_TOLD: usize = 8;
@@ -67,8 +63,7 @@ impl Quarantine {
     /// Records that a segment could not be freed, at the time `now`.
     pub fn note(&mut self, segment: SegmentId, error: &Error, now: Duration) {
         let before = self.segments.get(&segment).and_then(|trouble| trouble.rest);
-        let longer = before.map_or(FIRST_REST, |rest| (rest * 2).min(LONGEST_REST));
-        let rest = (!is_damage(error)).then_some(longer);
+        let rest = (!is_damage(error)).then(|| retry::segment_rest(before));
         let until = now + rest.unwrap_or_default();
         self.segments.insert(segment, QuarantinedSegment { error: error.clone(), rest, until });
     }

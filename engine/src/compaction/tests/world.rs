@@ -5,7 +5,7 @@ use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::compaction::output::TableOutput;
 use crate::env::Env;
-use crate::env::budget::IoPriority;
+use crate::throttle::reads::IoPriority;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{TableContext, TableLimits};

@@ -8,8 +8,8 @@ use crate::base::key::{EntryKind, Trailer};
 use crate::compaction::output::TableOutput;
 use crate::db::Db;
 use crate::doc_dir;
-use crate::env::budget::IoPriority;
 use crate::gc::survey::{Knowledge, survey};
+use crate::throttle::reads::IoPriority;
 use crate::version::settings::KeyspaceOptions;
 
 fn table_bytes(db: &Db) -> u64 {

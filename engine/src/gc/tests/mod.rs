@@ -1,6 +1,6 @@
 //! Tests of the decisions of value GC.
 
-mod pace;
+mod live_estimate;
 mod picker;
 mod properties;
 mod script;

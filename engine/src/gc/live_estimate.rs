@@ -1,12 +1,10 @@
-//! Estimates how much is live between two liveness scans, when the next one is due, and how much
-//! writers are held up meanwhile. Pure.
+//! Estimates how much is live between two liveness scans, and when the next one is due. Pure.
 //!
 //! Only a liveness scan determines how much is live. From then on puts may be inserts, which add
 //! live bytes, or overwrites, which replace others. There are two estimates. One uses the share of
 //! inserts before the last liveness scan; it is the likely one, and the bounds of space apply to
 //! it. The other assumes no inserts, so it can't be too high; it decides when to count again.
 
-use crate::commit::pace::SpacePace;
 use crate::gc::bounds::SpaceBounds;
 use crate::gc::picker::Mode;
 
@@ -144,62 +142,5 @@ impl LiveEstimate {
             None => marks.half_way(),
         };
         is_idle || need.allocated > mark
-    }
-}
-
-/// The facts that decide how much writers are held up.
-#[derive(Debug, Clone, Copy)]
-pub struct PaceFacts {
-    /// Allocated bytes of all files but those that GC is writing just now; recorded holes that are
-    /// due to be punched count as allocated.
-    pub allocated: u64,
-    /// The bounds of space.
-    pub bounds: SpaceBounds,
-    /// The likely estimate of live bytes.
-    pub live: u64,
-    /// The share of the bytes put that count as inserts.
-    pub insert_share: f64,
-    /// Bytes of log written since the opening.
-    pub log_bytes: u64,
-    /// Bytes that GC can win, at once or after a flush. While there are none, or GC is off or
-    /// paused, delays of writers would be useless.
-    pub winnable: u64,
-    /// Bytes per second that GC frees while it works; 0 if that was not measured yet.
-    pub freed_per_second: u64,
-}
-
-/// Databases may exceed their live bytes by this many bytes before writers are held up: that is a
-/// few flushes and segments, and below it no ratio means much.
-const SMALL_BYTES: u64 = 16 << 20;
-/// Least width in bytes of the ramp from no delay to the longest.
-const LEAST_WIDTH: u64 = 4 << 20;
-/// The rate of freeing, in bytes per second, that is assumed until it was measured.
-const USUAL_RATE: u64 = 64 << 20;
-/// The least and the highest rate, in bytes per second; values outside come from bad measurements.
-const RATES: (u64, u64) = (4 << 20, 2 << 30);
-/// Least growth of space per byte written; it replaces a smaller computed one.
-const LEAST_GROWTH: f64 = 0.05;
-
-/// Returns from where on writers are held up, and how much. The marks are positions of the log's
-/// length, which writers can read: each byte that is put adds one byte to the space, and its share
-/// of inserts, times the ceiling, to the space that is allowed.
-pub fn pace(facts: &PaceFacts) -> SpacePace {
-    if facts.winnable == 0 {
-        return SpacePace::NONE;
-    }
-    let ceiling = facts.bounds.ceiling(facts.live);
-    let soft = ceiling.start().max(facts.live + SMALL_BYTES);
-    let width = ceiling.limit().saturating_sub(soft).max(LEAST_WIDTH);
-    let growth = 1.0 - facts.insert_share * facts.bounds.ceiling;
-    let growth = growth.max(LEAST_GROWTH);
-    let over = (facts.allocated as f64 - soft as f64) / growth;
-    let rate = match facts.freed_per_second {
-        0 => USUAL_RATE,
-        measured => measured.clamp(RATES.0, RATES.1),
-    };
-    SpacePace {
-        soft_bytes: (facts.log_bytes as f64 - over) as i64,
-        width_bytes: (width as f64 / growth) as u64,
-        nanos_per_byte: 1e9 / rate as f64,
     }
 }

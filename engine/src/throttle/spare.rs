@@ -8,7 +8,7 @@
 
 use std::time::Duration;
 
-/// Least time for which GC rests before it looks.
+/// Least time for which GC rests before it looks: shorter ones show chance.
 const REST: Duration = Duration::from_millis(100);
 /// The time for which GC works before it rests again: so it has four fifths of what is left.
 const WORK: Duration = Duration::from_millis(400);
@@ -65,35 +65,31 @@ impl SpareTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::golden::{golden, number, pair};
 
     const fn ms(millis: u64) -> Duration {
         Duration::from_millis(millis)
     }
 
-    /// Returns for each step of 50 ms, in which processors were idle for that many milliseconds,
-    /// whether GC may work after it.
-    fn run(idle: &[u64]) -> String {
+    /// Returns for each step of 50 ms whether GC may work after it. Lines say how many steps there
+    /// are, and for how many milliseconds processors were idle in each: `steps=12 idle=37`.
+    fn run(lines: &[&str]) -> String {
         let (mut spare, mut now, mut sum) = (SpareTime::new(ms(0), ms(7)), ms(0), ms(7));
         let mut steps = String::new();
-        for &idle in idle {
-            (now, sum) = (now + ms(50), sum + ms(idle));
-            spare = spare.at(now, sum);
-            steps.push(if spare.is_left() { 'W' } else { '.' });
+        for line in lines {
+            let (count, idle) = line.split_once(' ').expect(line);
+            for _ in 0..number(pair(count).1) {
+                (now, sum) = (now + ms(50), sum + ms(number(pair(idle).1)));
+                spare = spare.at(now, sum);
+                steps.push(if spare.is_left() { 'W' } else { '.' });
+            }
         }
         steps
     }
 
     #[test]
-    fn nothing_is_done_while_nothing_is_left() {
-        assert_eq!(run(&[0; 12]), "............");
-        assert_eq!(run(&[37; 12]), "............", "not enough of one processor");
-    }
-
-    #[test]
-    fn what_is_left_is_used_and_looked_at_again() {
-        assert_eq!(run(&[50; 22]), ".WWWWWWWW..WWWWWWWW..W");
-        // GC's own work leaves nothing idle, but it does not count against itself.
-        assert_eq!(run(&[100, 100, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]), ".WWWWWWWW...");
+    fn golden_value_gc_rests_and_works() {
+        golden("throttle/testdata/spare.txt", run);
     }
 
     #[test]

@@ -1,0 +1,153 @@
+//! The rule of the ceiling of space (I10): as space nears the ceiling, each write is delayed in
+//! proportion to its bytes, more and more, so that value GC keeps up. It never stops a writer.
+//!
+//! Value GC computes the [`SpacePace`] from what it knows, a few times a second: where delays begin
+//! and how steeply they grow. Between two such settings the delay follows the bytes of log written,
+//! so a burst of writes slows itself down.
+//!
+//! The delay is a rate: all writers share one queue in time. Each takes a place in it whose length
+//! is proportional to its bytes, and waits until its place ends. Waits too short to be timed are
+//! added to later ones.
+
+use std::time::Duration;
+
+/// The facts that decide from where on, and how much, writers are delayed.
+#[derive(Debug, Clone, Copy)]
+pub struct PaceFacts {
+    /// Allocated bytes of all files but those that GC is writing just now; recorded holes that are
+    /// due to be punched count as allocated.
+    pub allocated: u64,
+    /// The likely estimate of live bytes.
+    pub live: u64,
+    /// The allocated bytes above which GC begins and delays of writers are allowed.
+    pub start: u64,
+    /// The allocated bytes that are allowed at most: the ceiling for that many live bytes.
+    pub limit: u64,
+    /// The ceiling as allocated bytes per live byte.
+    pub ceiling: f64,
+    /// The share of the bytes put that count as inserts.
+    pub insert_share: f64,
+    /// Bytes of log written since the opening.
+    pub log_bytes: u64,
+    /// Bytes that GC can win, at once or after a flush. While there are none, or GC is off or
+    /// paused, delays of writers would be useless.
+    pub winnable: u64,
+    /// Bytes per second that GC frees while it works; 0 if that was not measured yet.
+    pub freed_per_second: u64,
+}
+
+/// Databases may exceed their live bytes by this many bytes before writers are held up: that is a
+/// few flushes and segments, and below it no ratio means much.
+const SMALL_BYTES: u64 = 16 << 20;
+/// Least width in bytes of the ramp from no delay to the longest. A steeper one would be a step.
+const LEAST_WIDTH: u64 = 4 << 20;
+/// The rate of freeing, in bytes per second, that is assumed until it was measured.
+const USUAL_RATE: u64 = 64 << 20;
+/// The least and the highest rate, in bytes per second; values outside come from bad measurements.
+const RATES: (u64, u64) = (4 << 20, 2 << 30);
+/// Least growth of space per byte written; it replaces a smaller computed one.
+const LEAST_GROWTH: f64 = 0.05;
+/// The factor of the delay at `soft_bytes + width_bytes`: the delay grows with the square of the
+/// distance from `soft_bytes`, so that it begins without a step, and at half the width the factor
+/// is 1: writers then get as much as GC frees.
+const AT_FULL_WIDTH: f64 = 4.0;
+/// The greatest factor: however space grows, a byte is delayed by at most this times the time that
+/// GC needs to free one.
+const LARGEST: f64 = 8.0;
+/// The longest delay of a commit: writers slow down and never seem to hang. What exceeds it is not
+/// added to later commits.
+pub const LONGEST: Duration = Duration::from_millis(20);
+/// A shorter wait is skipped and added to later ones, because timers are not more precise.
+pub const SHORTEST: Duration = Duration::from_micros(250);
+
+/// The position from which writers are delayed, and the growth of the delay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SpacePace {
+    /// The position where delays begin, in bytes of log written since the opening; negative if it
+    /// was passed before the opening.
+    pub soft_bytes: i64,
+    /// Width of the ramp in bytes: at `soft_bytes + width_bytes` the delay is four times the delay
+    /// at half the width.
+    pub width_bytes: u64,
+    /// The delay at half the width in nanoseconds per byte: the time that value GC needs to free a
+    /// byte.
+    pub nanos_per_byte: f64,
+}
+
+/// Returns from where on writers are held up, and how much. The marks are positions of the log's
+/// length, which writers can read: each byte that is put adds one byte to the space, and its share
+/// of inserts, times the ceiling, to the space that is allowed.
+pub fn pace(facts: &PaceFacts) -> SpacePace {
+    if facts.winnable == 0 {
+        return SpacePace::NONE;
+    }
+    let soft = facts.start.max(facts.live + SMALL_BYTES);
+    let width = facts.limit.saturating_sub(soft).max(LEAST_WIDTH);
+    let growth = 1.0 - facts.insert_share * facts.ceiling;
+    let growth = growth.max(LEAST_GROWTH);
+    let over = (facts.allocated as f64 - soft as f64) / growth;
+    let rate = match facts.freed_per_second {
+        0 => USUAL_RATE,
+        measured => measured.clamp(RATES.0, RATES.1),
+    };
+    SpacePace {
+        soft_bytes: (facts.log_bytes as f64 - over) as i64,
+        width_bytes: (width as f64 / growth) as u64,
+        nanos_per_byte: 1e9 / rate as f64,
+    }
+}
+
+impl SpacePace {
+    /// The pace without any delay.
+    pub const NONE: SpacePace =
+        SpacePace { soft_bytes: i64::MAX, width_bytes: 1, nanos_per_byte: 0.0 };
+
+    /// Returns the delay in nanoseconds per byte when `log_bytes` of log were written.
+    pub fn at(&self, log_bytes: u64) -> f64 {
+        let over = log_position(log_bytes).saturating_sub(self.soft_bytes).max(0) as f64;
+        let part = over / self.width_bytes.max(1) as f64;
+        self.nanos_per_byte * (AT_FULL_WIDTH * part * part).min(LARGEST)
+    }
+
+    /// Returns the length of the place in the queue, in nanoseconds, that a commit of `bytes` bytes
+    /// takes when `log_bytes` of log were written.
+    pub fn cost(&self, bytes: u64, log_bytes: u64) -> u64 {
+        (self.at(log_bytes) * bytes as f64).min(LONGEST.as_nanos() as f64) as u64
+    }
+}
+
+/// Returns `bytes` of log as a position on the scale of [`SpacePace::soft_bytes`].
+#[inline]
+pub fn log_position(bytes: u64) -> i64 {
+    i64::try_from(bytes).unwrap_or(i64::MAX)
+}
+
+/// Returns until when places in the queue are taken once a commit has taken one of length `cost`
+/// at the time `now`, if they were taken until `taken` before. All times are in nanoseconds.
+pub fn take_place(taken: u64, now: u64, cost: u64) -> u64 {
+    (taken.max(now) + cost).min(now + LONGEST.as_nanos() as u64)
+}
+
+/// Returns true if a commit whose place ends at `until` waits for that, and false if the wait is
+/// left to later commits. Both times are in nanoseconds.
+pub fn is_worth_waiting(now: u64, until: u64) -> bool {
+    until - now >= SHORTEST.as_nanos() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PACE: SpacePace = SpacePace { soft_bytes: 1000, width_bytes: 1000, nanos_per_byte: 10.0 };
+
+    #[test]
+    fn delays_rise_smoothly_from_nothing_to_a_bound() {
+        assert_eq!([0, 999, 1000].map(|bytes| PACE.at(bytes)), [0.0; 3]);
+        assert_eq!((PACE.at(1500), PACE.at(2000)), (10.0, 40.0));
+        assert!(PACE.at(1001) < 0.001, "no step");
+        assert_eq!(PACE.at(u64::MAX), 80.0);
+        let long_ago = SpacePace { soft_bytes: -500, ..PACE };
+        assert_eq!(long_ago.at(0), 10.0);
+        assert_eq!(SpacePace::NONE.at(u64::MAX), 0.0);
+    }
+}

@@ -1,0 +1,105 @@
+//! Tests of the rule of the ceiling of space, with the marks that value GC computes for a ceiling
+//! of 1.3.
+
+use crate::gc::bounds::SpaceBounds;
+use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
+
+const MIB: u64 = 1 << 20;
+const BOUNDS: SpaceBounds = SpaceBounds { ceiling: 1.3, settled: 1.2, allowance: 0 };
+
+fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
+    let marks = BOUNDS.ceiling(live_mib * MIB);
+    PaceFacts {
+        allocated: allocated_mib * MIB,
+        live: live_mib * MIB,
+        start: marks.start(),
+        limit: marks.limit(),
+        ceiling: BOUNDS.ceiling,
+        insert_share: 0.0,
+        log_bytes: 500 * MIB,
+        winnable: 10 * MIB,
+        freed_per_second: 100 * MIB,
+    }
+}
+
+#[test]
+fn nobody_is_held_up_without_need_or_without_use() {
+    assert_eq!(pace(&facts(1200, 1000)).at(500 * MIB), 0.0);
+    assert!(pace(&facts(1290, 1000)).at(500 * MIB) > 0.0);
+    let nothing_to_win = PaceFacts { winnable: 0, ..facts(1900, 1000) };
+    assert_eq!(pace(&nothing_to_win), SpacePace::NONE);
+    assert_eq!(pace(&facts(15, 1)).at(500 * MIB), 0.0, "small ones are let be");
+}
+
+#[test]
+fn delays_follow_the_log_between_two_settings() {
+    // The database is 24 MiB below the soft mark: so much can be overwritten before the first
+    // delay.
+    let overwriting = pace(&facts(1226, 1000));
+    assert_eq!(overwriting.at(523 * MIB), 0.0);
+    assert!(overwriting.at(526 * MIB) > 0.0);
+    // With half of the bytes inserts, the allowed space grows as well.
+    let mixed = pace(&PaceFacts { insert_share: 0.5, ..facts(1226, 1000) });
+    assert_eq!(mixed.at(560 * MIB), 0.0);
+    assert!(mixed.at(572 * MIB) > 0.0);
+    // The present delay does not depend on the share of inserts from now on.
+    let now = |share| pace(&PaceFacts { insert_share: share, ..facts(1290, 1000) }).at(500 * MIB);
+    assert!((now(0.0) - now(1.0)).abs() < 0.01 * now(0.0));
+}
+
+#[test]
+fn a_reopened_log_is_short_and_its_pace_is_the_same() {
+    let at_once = pace(&PaceFacts { log_bytes: 0, ..facts(1290, 1000) }).at(0);
+    let later = pace(&facts(1290, 1000)).at(500 * MIB);
+    assert!(at_once > 0.0 && (at_once - later).abs() < 0.01 * later);
+}
+
+/// Runs a writer that would overwrite `write` MiB per second against a GC that frees `free` MiB per
+/// second while space is over its mark. Returns the highest space as a multiple of the live bytes,
+/// and the share of its wish that the writer got.
+fn run(write: f64, free: f64) -> (f64, f64) {
+    let live = 1000.0 * MIB as f64;
+    let (mut allocated, mut log) = (1.2 * live, 0.0);
+    let (mut highest, mut wished) = (0.0f64, 0.0);
+    let step = 0.01;
+    let mut pace_now = SpacePace::NONE;
+    for tick in 0..10_000 {
+        if tick % 20 == 0 {
+            let facts = PaceFacts {
+                allocated: allocated as u64,
+                log_bytes: log as u64,
+                freed_per_second: (free * MIB as f64) as u64,
+                ..facts(0, 1000)
+            };
+            pace_now = pace(&facts);
+        }
+        let seconds_per_byte = 1.0 / (write * MIB as f64) + pace_now.at(log as u64) / 1e9;
+        let bytes = step / seconds_per_byte;
+        wished += write * MIB as f64 * step;
+        (log, allocated) = (log + bytes, allocated + bytes);
+        if allocated > 1.231 * live {
+            allocated -= free * MIB as f64 * step;
+        }
+        highest = highest.max(allocated / live);
+    }
+    (highest, log / wished)
+}
+
+#[test]
+fn space_stays_under_its_ceiling() {
+    for free in [10.0, 50.0, 200.0] {
+        for write in [1.0, 20.0, 100.0, 400.0, 1000.0] {
+            let (highest, share) = run(write, free);
+            assert!(highest <= 1.3, "{write} against {free}: {highest}");
+            // The writer gets about as much as GC frees, or all of its wish.
+            let possible = (free / write).min(1.0);
+            assert!(share > 0.85 * possible, "{write} against {free}: {share}");
+        }
+    }
+}
+
+#[test]
+fn writers_slower_than_gc_are_not_held_up() {
+    let (highest, share) = run(50.0, 200.0);
+    assert!(highest < 1.26 && share > 0.99, "{highest} {share}");
+}
