@@ -188,6 +188,7 @@ impl Committer {
             Err(error) => group.iter().for_each(|request| request.end(Err(error.clone()))),
         }
         self.pass_on();
+        self.parts.stall_controller.report_space();
     }
 
     /// Commits the requests of a group whose keyspaces still exist; returns the outcome of each
@@ -227,6 +228,7 @@ impl Committer {
         });
         drop(log);
         self.pass_on();
+        self.parts.stall_controller.report_space();
         outcome
     }
 

@@ -207,9 +207,11 @@ impl Committer {
 
     /// Checks the disk out of turn, because space was freed or a write has failed.
     pub fn check_disk_now(&self) {
-        if self.check_disk(&mut self.log.lock()) {
+        let wakes = self.check_disk(&mut self.log.lock());
+        if wakes {
             (self.parts.wake)();
         }
+        self.parts.stall_controller.report_space();
     }
 
     /// Seals memtables filled by replay that hold the head of the log back. Without it, writers

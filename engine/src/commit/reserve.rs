@@ -8,6 +8,9 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::size::sized;
+use crate::commit::stall_events::ReportedBegin;
+use crate::env::clock::Clock;
+use crate::events::{Event, Events};
 use crate::throttle::disk::DiskSpace;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -20,6 +23,8 @@ pub struct Reserve {
     base: AtomicU64,
     unflushed: AtomicU64,
     unmerged: AtomicU64,
+    /// Whether listeners know that puts are refused.
+    reported: ReportedBegin,
 }
 
 impl Reserve {
@@ -32,6 +37,7 @@ impl Reserve {
             base: AtomicU64::new(0),
             unflushed: AtomicU64::new(0),
             unmerged: AtomicU64::new(0),
+            reported: ReportedBegin::default(),
         }
     }
 
@@ -51,6 +57,29 @@ impl Reserve {
         let low = found.is_low(was_low);
         self.low.store(low, Ordering::Relaxed);
         low != was_low
+    }
+
+    /// Emits an event if puts are refused since the last call, or accepted again; otherwise costs
+    /// two loads. Requires: no lock is held, because a listener is the user's code.
+    #[inline]
+    pub fn report(&self, clock: &dyn Clock, events: &Events) {
+        // Another thread may have checked the disk while an event was emitted.
+        while self.is_low() != self.reported.is_open() {
+            self.report_change(clock, events);
+        }
+    }
+
+    #[cold]
+    fn report_change(&self, clock: &dyn Clock, events: &Events) {
+        let found = self.found();
+        let (free_bytes, reserve_bytes) = (found.free, found.reserve());
+        if self.is_low() {
+            if self.reported.open(clock) {
+                events.emit(Event::LowSpaceBegun { free_bytes, reserve_bytes });
+            }
+        } else if let Some(took) = self.reported.close(clock) {
+            events.emit(Event::LowSpaceEnded { free_bytes, took });
+        }
     }
 
     /// Returns the result of the last check. A concurrent check may be mixed in, which is harmless.

@@ -63,6 +63,13 @@ impl WriteStallController {
         }
     }
 
+    /// Emits an event if puts are refused since the last call, or accepted again. Requires: no lock
+    /// is held, because a listener is the user's code.
+    #[inline]
+    pub fn report_space(&self) {
+        self.reserve.report(&*self.clock, &self.health.events);
+    }
+
     /// Returns the number of tables in L0 at which writes wait.
     pub fn level0_stop(&self) -> usize {
         self.limits.level0_full
@@ -312,6 +319,13 @@ mod tests {
                     assert!(*took > Duration::ZERO);
                     format!("{} ended", reason.name())
                 }
+                Event::LowSpaceBegun { free_bytes, reserve_bytes } => {
+                    format!("{free_bytes} free, {reserve_bytes} kept")
+                }
+                Event::LowSpaceEnded { free_bytes, took } => {
+                    assert!(*took > Duration::ZERO);
+                    format!("{free_bytes} free")
+                }
                 other => format!("{other:?}"),
             };
             self.0.lock().unwrap().push(text);
@@ -341,6 +355,30 @@ mod tests {
             }
             let once = ["space_ceiling begun", "space_ceiling ended"];
             assert_eq!(*told.0.lock().unwrap(), [once, once].concat());
+        });
+    }
+
+    /// Guards that the refusal of puts is told of once, however often the disk is checked, and so
+    /// is that they resume.
+    #[test]
+    fn i09_low_space_is_told_of_once_when_it_begins_and_once_when_it_ends() {
+        let (env, simulation) = Env::simulated(5);
+        simulation.run(|| {
+            let told = Arc::new(Told::default());
+            let mut stall_controller = stall_controller(&env);
+            let events = Arc::new(Events::new(Some(told.clone())));
+            stall_controller.health = Arc::new(Health::new(events));
+            for free in [64, 63, 60, 79, 80, 70, 64, 10] {
+                stall_controller.reserve.note(DiskSpace {
+                    free,
+                    base: 64,
+                    unflushed: 0,
+                    unmerged: 0,
+                });
+                (0..10).for_each(|_| stall_controller.report_space());
+            }
+            let expected = ["63 free, 64 kept", "80 free", "10 free, 64 kept"];
+            assert_eq!(*told.0.lock().unwrap(), expected);
         });
     }
 

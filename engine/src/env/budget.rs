@@ -4,10 +4,11 @@
 //! too fast by the rule in [`reads`](crate::throttle::reads), which says what limits there are. The
 //! budget keeps what the rule needs to know: how long reads took, and who has spent how much.
 //!
-//! Lock: `state`, a leaf, never held while waiting or during I/O.
+//! Lock: `state`, a leaf, never held while waiting, during I/O, or while an event is emitted.
 
 use super::clock::Clock;
 use super::sync::{Condvar, Mutex};
+use crate::events::{Event, Events};
 use crate::throttle::reads::{
     BackgroundRate, BudgetLanes, IoPriority, LEAST_SAMPLES, Pressure, ReadLimit, ReadWindow,
     is_quiet,
@@ -19,6 +20,7 @@ use std::time::Duration;
 /// The budget of background writes.
 pub struct Budget {
     clock: Arc<dyn Clock>,
+    events: Arc<Events>,
     cap: Option<u64>,
     /// Times of reads in quiet, without background work.
     quiet: ReadTimes,
@@ -64,14 +66,35 @@ struct BudgetState {
     lanes: BudgetLanes,
     window_begun: Duration,
     window_spent: u64,
+    /// The time from which background work was held up for reads, if that was reported and its end
+    /// was not.
+    limited_since: Option<Duration>,
     closed: bool,
+}
+
+impl BudgetState {
+    /// Returns the event to emit if it has changed whether background work is held up for reads.
+    fn change(&mut self, rate: BackgroundRate, now: Duration) -> Option<Event> {
+        match (rate, self.limited_since) {
+            (BackgroundRate::ForReads(limit), None) => {
+                self.limited_since = Some(now);
+                Some(Event::IoLimitBegun { bytes_per_second: limit as u64 })
+            }
+            (BackgroundRate::ForReads(_), Some(_)) | (_, None) => None,
+            (_, Some(since)) => {
+                self.limited_since = None;
+                Some(Event::IoLimitEnded { took: now.saturating_sub(since) })
+            }
+        }
+    }
 }
 
 impl Budget {
     /// Creates a budget whose only limit is `cap`, in bytes per second, if there is one.
-    pub fn new(clock: Arc<dyn Clock>, cap: Option<u64>) -> Self {
+    pub fn new(clock: Arc<dyn Clock>, events: Arc<Events>, cap: Option<u64>) -> Self {
         Budget {
             clock,
+            events,
             cap,
             quiet: ReadTimes::default(),
             busy: ReadTimes::default(),
@@ -115,15 +138,30 @@ impl Budget {
 
     /// Reports that `bytes` were written; waits if that was too fast.
     pub fn spend(&self, priority: IoPriority, bytes: u64) {
+        let (until, change) = self.charge(priority, bytes);
+        if let Some(event) = change {
+            // The listener is called without the lock.
+            self.events.emit(event);
+        }
+        if let Some(until) = until {
+            self.wait(until);
+        }
+    }
+
+    /// Charges the bytes to the spender. Returns the moment until which it has to wait, and the
+    /// event to emit.
+    fn charge(&self, priority: IoPriority, bytes: u64) -> (Option<Duration>, Option<Event>) {
         let mut state = self.state.lock();
         let now = self.clock.now();
         self.look_at_reads(&mut state, now);
         self.last_spent.store(nanos(now), Ordering::Relaxed);
         state.window_spent += bytes;
         let rate = self.rate(&state);
-        let Some(until) = state.lanes.charge(priority, bytes, rate, now) else {
-            return;
-        };
+        (state.lanes.charge(priority, bytes, rate, now), state.change(rate, now))
+    }
+
+    fn wait(&self, until: Duration) {
+        let mut state = self.state.lock();
         while !state.closed && self.rate(&state) != BackgroundRate::Unlimited {
             let left = self.clock.left(until);
             if left.is_zero() {
@@ -168,6 +206,7 @@ mod tests {
     use super::*;
     use crate::env::Env;
     use crate::env::threads::Join;
+    use crate::events::EventListener;
     use crate::throttle::reads::{LEAST_LIMIT, NOBODY};
 
     const MIB: u64 = 1 << 20;
@@ -182,7 +221,7 @@ mod tests {
     fn timed(cap: Option<u64>, work: impl FnOnce(&Env, &Arc<Budget>)) -> Duration {
         let (env, simulation) = Env::simulated(7);
         simulation.run(|| {
-            let budget = Arc::new(Budget::new(env.clock.clone(), cap));
+            let budget = Arc::new(Budget::new(env.clock.clone(), Arc::default(), cap));
             let begun = env.clock.now();
             work(&env, &budget);
             env.clock.since(begun)
@@ -323,6 +362,50 @@ mod tests {
             slowed(env, budget);
             budget.press(Pressure::Space, true);
             assert_eq!(budget.limit(), Some(20 * MIB));
+        });
+    }
+
+    #[derive(Default)]
+    struct Told(std::sync::Mutex<Vec<&'static str>>);
+
+    impl EventListener for Told {
+        fn on_event(&self, event: &Event) {
+            let text = match event {
+                Event::IoLimitBegun { bytes_per_second } => {
+                    assert!(*bytes_per_second >= LEAST_LIMIT as u64);
+                    "begun"
+                }
+                Event::IoLimitEnded { took } => {
+                    assert!(*took > Duration::from_millis(500), "{took:?}");
+                    "ended"
+                }
+                _ => "other",
+            };
+            self.0.lock().unwrap().push(text);
+        }
+    }
+
+    /// Guards that a limit which is adapted and waited for a thousand times is reported as one,
+    /// and that it ends when reads recover and when writers need the device.
+    #[test]
+    fn a_limit_for_reads_is_told_of_once_when_it_begins_and_once_when_it_ends() {
+        let (env, simulation) = Env::simulated(8);
+        simulation.run(|| {
+            let told = Arc::new(Told::default());
+            let events = Arc::new(Events::new(Some(told.clone())));
+            let budget = Arc::new(Budget::new(env.clock.clone(), events, None));
+            load(&env, &budget, 100, 0, 2);
+            load(&env, &budget, 120, 1000, 2);
+            assert!(told.0.lock().unwrap().is_empty());
+            load(&env, &budget, 200, 1000, 2);
+            assert_eq!(*told.0.lock().unwrap(), ["begun"]);
+            load(&env, &budget, 110, 1000, 10);
+            assert_eq!(*told.0.lock().unwrap(), ["begun", "ended"]);
+            load(&env, &budget, 300, 1000, 2);
+            budget.press(Pressure::Space, true);
+            spend(&budget, IoPriority::Flush, 1);
+            spend(&budget, IoPriority::Gc, 1);
+            assert_eq!(*told.0.lock().unwrap(), ["begun", "ended", "begun", "ended"]);
         });
     }
 

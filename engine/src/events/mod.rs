@@ -83,6 +83,21 @@ pub enum Event {
     /// A write stall has ended. This is noticed, and emitted, by the next write.
     #[non_exhaustive]
     StallEnded { reason: StallReason, took: Duration },
+    /// Puts are refused from now on, because only the reserve of the disk is left: `free_bytes` are
+    /// free, and `reserve_bytes` are kept for deletions and for what makes room.
+    #[non_exhaustive]
+    LowSpaceBegun { free_bytes: u64, reserve_bytes: u64 },
+    /// Puts are accepted again. This is noticed without a write, within a second as a rule.
+    #[non_exhaustive]
+    LowSpaceEnded { free_bytes: u64, took: Duration },
+    /// Compaction and value GC are held up from now on because reads have become slow, at first to
+    /// `bytes_per_second`. The limit follows the reads afterwards, without further events.
+    #[non_exhaustive]
+    IoLimitBegun { bytes_per_second: u64 },
+    /// Compaction and value GC are no longer held up for reads: these are fast again, or there are
+    /// none, or writers would have to wait. This is noticed by the next background write.
+    #[non_exhaustive]
+    IoLimitEnded { took: Duration },
     /// A background job failed and will be tried again.
     #[non_exhaustive]
     BackgroundError { error: Error },

@@ -29,7 +29,7 @@ pub(super) fn emit(event: &Event) {
     }
 }
 
-/// Emits the events of flushes, compactions, value GC and write stalls.
+/// Emits the events of flushes, compactions and value GC.
 fn emit_work(event: &Event) {
     match event {
         Event::FlushBegun { keyspace } => debug!(target: "cleavedb", keyspace, "flush begun"),
@@ -51,11 +51,30 @@ fn emit_work(event: &Event) {
         Event::SegmentsRelocated { segments, bytes_moved, bytes_freed, took } => info!(
             target: "cleavedb", segments, bytes_moved, bytes_freed, ?took, "segments relocated"
         ),
+        held_up => emit_throttling(held_up),
+    }
+}
+
+/// Emits the events of who is held up or refused.
+fn emit_throttling(event: &Event) {
+    match event {
         Event::StallBegun { reason } => {
             warn!(target: "cleavedb", reason = reason.name(), "write stall begun");
         }
         Event::StallEnded { reason, took } => {
             warn!(target: "cleavedb", reason = reason.name(), ?took, "write stall ended");
+        }
+        Event::LowSpaceBegun { free_bytes, reserve_bytes } => warn!(
+            target: "cleavedb", free_bytes, reserve_bytes, "low space begun: puts are refused"
+        ),
+        Event::LowSpaceEnded { free_bytes, took } => {
+            warn!(target: "cleavedb", free_bytes, ?took, "low space ended");
+        }
+        Event::IoLimitBegun { bytes_per_second } => {
+            debug!(target: "cleavedb", bytes_per_second, "limit of background I/O begun");
+        }
+        Event::IoLimitEnded { took } => {
+            info!(target: "cleavedb", ?took, "limit of background I/O ended");
         }
         _ => {}
     }

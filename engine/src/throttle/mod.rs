@@ -3,7 +3,7 @@
 //!
 //! | who | when | what happens | rule | seen as |
 //! |---|---|---|---|---|
-//! | puts | the disk is down to its reserve | refused | [`disk`] | `writes_refused_for_space` |
+//! | puts | the disk is down to its reserve | refused | [`disk`] | events `LowSpace…` |
 //! | deletions | it has only what flushes need | refused | [`disk`] | `writes_refused_for_space` |
 //! | writes | memtables are not flushed yet | wait | [`tree`] | stall `memtables_full` |
 //! | writes | L0 is full | wait | [`tree`] | stall `level0_full` |
@@ -11,10 +11,14 @@
 //! | writes | L0 has grown | each is delayed | [`tree`] | stall `level0_slow` |
 //! | writes | space nears its ceiling | bytes are delayed | [`ceiling`] | stall `space_ceiling` |
 //! | compaction, GC | the output may not fit | left out | [`disk`] | failed jobs |
-//! | compaction, GC | above the cap, or reads are slow | delayed | [`reads`] | longer jobs |
+//! | compaction, GC | above the cap, or reads are slow | delayed | [`reads`] | events `IoLimit…` |
 //! | GC | users leave no processor time | rests | [`spare`] | more space than is settled |
 //! | any job | it has failed | rests, then retried | [`retry`] | failed jobs |
 //! | GC of a segment | it has failed | rests, then retried | [`retry`] | segments in quarantine |
+//!
+//! A stall is counted and timed in the statistics, and an event when it begins and when it ends; a
+//! failed job is an event each time. The rests of GC for processors are none, for there are two a
+//! second.
 //!
 //! A write meets the rules in the order of this table (`WriteStallController::admit`): one that is
 //! refused does not wait first, for that would not make room, and one that has waited may still be

@@ -36,7 +36,7 @@ impl Runtime {
     /// Puts together a database that was just opened. `cap` is the most bytes per second that
     /// background jobs may write.
     pub fn new(env: Env, set: Arc<VersionSet>, health: Arc<Health>, cap: Option<u64>) -> Self {
-        let budget = Arc::new(Budget::new(env.clock.clone(), cap));
+        let budget = Arc::new(Budget::new(env.clock.clone(), health.events.clone(), cap));
         let (snapshots, counters, closing) = Default::default();
         Runtime { env, set, health, snapshots, counters, budget, closing }
     }

@@ -8,7 +8,8 @@ use crate::model::Model;
 use crate::script::value;
 use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::env::{Env, threads::Threads};
-use cleavedb::{Db, Durability, ErrorKind, Options};
+use cleavedb::{Db, Durability, ErrorKind, Event, EventListener, Options};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// The capacity of the disk in bytes, beyond what an empty store takes.
@@ -149,6 +150,58 @@ fn i09_puts_leave_room_for_deletions_and_flushes() {
         client.put("again", value(1, 700), Durability::Os).unwrap();
         assert!(client.errors.is_empty(), "puts go on by themselves: {:?}", client.errors);
         assert_eq!(client.db().stats().low_on_space, None);
+    });
+}
+
+/// What a listener was told of low space.
+#[derive(Default)]
+struct LowSpace(Mutex<Vec<&'static str>>);
+
+impl EventListener for LowSpace {
+    fn on_event(&self, event: &Event) {
+        let begun = match event {
+            Event::LowSpaceBegun { free_bytes, reserve_bytes, .. } => {
+                assert!(free_bytes < reserve_bytes, "{event:?}");
+                "begun"
+            }
+            Event::LowSpaceEnded { .. } => "ended",
+            _ => return,
+        };
+        self.0.lock().unwrap().push(begun);
+    }
+}
+
+/// A program hears that puts are refused no later than by the first refusal, once for all of them,
+/// and that they go on before it has tried again.
+#[test]
+fn i09_low_space_is_an_event_when_it_begins_and_when_it_ends() {
+    let (env, simulation) = Env::simulated(13);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let told = Arc::new(LowSpace::default());
+        let options = Options { segment_bytes: 32 << 10, ..tiny_options() };
+        let builder = Db::builder(DIR).options(options).env(env.clone());
+        let db = builder.event_listener(told.clone()).open().unwrap();
+        simulation.set_capacity(Some(simulation.used() + ROOM));
+        let keyspace = db.default_keyspace();
+        let put = |key: usize| keyspace.put(format!("k{key:05}"), [7; 700]);
+        let refused = (0..5000).find_map(|key| put(key).err()).unwrap();
+        assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
+        // What flushes and merges free may let puts go on for a while.
+        let mut refusals = 0;
+        for key in 5000..6000 {
+            refusals = if put(key).is_err() { refusals + 1 } else { 0 };
+        }
+        assert!(refusals > 1, "the disk is full in the end");
+        let before = told.0.lock().unwrap().clone();
+        assert!(before.len() < 100 && before.last() == Some(&"begun"), "{before:?}");
+        simulation.set_capacity(None);
+        env.threads.sleep(Duration::from_secs(2));
+        let after = told.0.lock().unwrap().clone();
+        assert_eq!(after.len(), before.len() + 1);
+        let expected = ["begun", "ended"].into_iter().cycle().take(after.len());
+        assert!(after.iter().copied().eq(expected), "{after:?}");
+        put(0).unwrap();
     });
 }
 
