@@ -6,6 +6,7 @@ use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
 use crate::compaction::picker::Pick;
+use crate::compaction::settle::{self, SettleFacts};
 use crate::compaction::stale::{self, StaleFacts};
 use crate::gc::collector::CollectorStep;
 use crate::gc::dead;
@@ -49,6 +50,7 @@ impl Background {
                 let mut state = self.state.lock();
                 // With no room for more, a rewrite of stale tables pays off as it does when idle.
                 state.idle = matches!(mode, Mode::Idle | Mode::Low);
+                state.settles = mode == Mode::Idle;
                 if state.closing {
                     break;
                 }
@@ -240,8 +242,8 @@ impl Background {
         self.wake();
     }
 
-    /// Picks a compaction for the stale entries that a table holds rather than for the fill of its
-    /// level, and marks it as taken.
+    /// Picks a compaction for the stale or hidden entries that tables hold rather than for the fill
+    /// of a level, and marks it as taken.
     pub(super) fn pick_stale(
         &self,
         resting: &[JobKind],
@@ -260,8 +262,9 @@ impl Background {
     ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
         let (set, reserve) = (&self.runtime.set, &self.committer.stall_controller().reserve);
         let version = set.current();
+        let snapshots = self.runtime.snapshots.list();
         let known = StaleFacts {
-            oldest_snapshot: self.runtime.snapshots.list().first().copied(),
+            oldest_snapshot: snapshots.first().copied(),
             is_relocated: &|segment| version.relocations.contains_key(&segment),
             idle: state.idle,
             // When space is low, puts can wait because L0 takes much of it, and much of L0 may be
@@ -269,12 +272,24 @@ impl Background {
             level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
             is_worth: &|_| true,
         };
+        let store_bytes = if state.settles { version.bytes_up_to(u64::MAX) } else { 0 };
         set.keyspaces().into_iter().find_map(|keyspace| {
             if resting.contains(&JobKind::Compaction(keyspace.id)) {
                 return None;
             }
             let levels = keyspace.view().levels.clone();
-            let pick = stale::pick(keyspace.id, &levels, &state.busy, &known)?;
+            let stale = stale::pick(keyspace.id, &levels, &state.busy, &known);
+            let settles = || {
+                let facts = SettleFacts {
+                    ratio: self.collector.settled_ratio(),
+                    table_bytes: keyspace.options().table_bytes,
+                    store_bytes,
+                    most_bytes: reserve.usable(reserve.found().free),
+                    snapshots: &snapshots,
+                };
+                settle::pick(keyspace.id, &levels, &state.busy, &facts)
+            };
+            let pick = stale.or_else(|| state.settles.then(settles).flatten())?;
             Some((keyspace, levels, pick))
         })
     }

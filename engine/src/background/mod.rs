@@ -47,8 +47,10 @@ struct BackgroundState {
     died: Option<Error>,
     sync_due: Option<Duration>,
     closing: bool,
-    /// True if nothing was written for a while.
+    /// True if nothing was written for a while, or space is low.
     idle: bool,
+    /// True if nothing was written for a while, and space is not low.
+    settles: bool,
     /// Number of running jobs on the background's own threads.
     jobs: usize,
     /// Number of running jobs on users' threads.

@@ -15,6 +15,7 @@ pub mod picker;
 pub mod redirect;
 pub mod reorganize;
 pub mod retain;
+pub mod settle;
 pub mod stale;
 
 #[cfg(test)]

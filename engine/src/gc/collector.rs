@@ -318,6 +318,11 @@ impl Collector {
         SpaceBounds::new(&self.parts.options)
     }
 
+    /// Returns the settled bound of space, as a ratio.
+    pub fn settled_ratio(&self) -> f64 {
+        self.bounds().settled
+    }
+
     /// Marks the segments that can't be freed, so that the picker leaves them out.
     fn mark_faults(&self, facts: &mut SpaceFacts) {
         let now = self.parts.runtime.env.clock.now();

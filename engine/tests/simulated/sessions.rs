@@ -4,7 +4,9 @@
 use crate::client::{self, DIR};
 use crate::script::value;
 use cleavedb::env::Env;
-use cleavedb::{Codec, Db, Keyspace, KeyspaceOptions, Options, Separation, WriteBatch};
+use cleavedb::{
+    Codec, Db, Keyspace, KeyspaceOptions, Options, ReadOptions, Separation, WriteBatch,
+};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -39,6 +41,19 @@ fn inline(db: &Db) -> Keyspace {
         ..KeyspaceOptions::default()
     };
     db.create_keyspace_with("inline", options).unwrap()
+}
+
+/// A keyspace like that of [`inline`], with so small tables that they fill several levels.
+fn layered(db: &Db) -> Keyspace {
+    let options = KeyspaceOptions {
+        separation: Separation::Off,
+        block_codec: Codec::None,
+        memtable_bytes: 2 * MIB,
+        table_bytes: MIB / 4,
+        level_base_bytes: 2 * MIB,
+        ..KeyspaceOptions::default()
+    };
+    db.create_keyspace_with("layered", options).unwrap()
 }
 
 fn key(number: usize) -> String {
@@ -100,7 +115,7 @@ fn check_settled(db: &Db) {
     assert!(live >= (KEYS / 2 * VALUE_BYTES) as u64, "{live} bytes are live");
     let bound = Options::default().gc.settled_space_amplification;
     let most = (live as f64 * bound) as u64;
-    assert!(allocated <= most, "{allocated} bytes for {live} that are live");
+    assert!(allocated <= most, "{allocated} bytes for {live} that are live: {report}");
     assert!(db.check().unwrap().is_clean());
 }
 
@@ -320,6 +335,63 @@ fn one_that_only_reads_merges_tombstones_with_inline_values() {
         session(env, |db| {
             only_read(env, db);
             check_empty(db);
+        });
+    });
+}
+
+/// Overwritten inline values are in tables only, and no tombstone makes a compaction due.
+#[test]
+fn one_that_overwrites_inline_values_and_then_only_reads_settles() {
+    simulate(|env| {
+        session(env, |db| {
+            let keyspace = layered(db);
+            for _ in 0..3 {
+                put_into(db, &keyspace, 0..KEYS);
+            }
+            only_read(env, db);
+            check_settled(db);
+        });
+    });
+}
+
+#[test]
+fn one_that_only_reads_after_another_overwrote_inline_values_settles() {
+    simulate(|env| {
+        session(env, |db| {
+            let keyspace = layered(db);
+            put_into(db, &keyspace, 0..KEYS);
+            keyspace.compact_range(..).unwrap();
+            put_into(db, &keyspace, 0..KEYS);
+        });
+        session(env, |db| {
+            only_read(env, db);
+            check_settled(db);
+        });
+    });
+}
+
+/// Versions that only a snapshot sees are not merged with others into one table, where they would
+/// stay for good when it goes; and no compaction is run again and again for them.
+#[test]
+fn i06_one_that_only_reads_beside_a_snapshot_keeps_it_and_settles_after_it() {
+    simulate(|env| {
+        session(env, |db| {
+            let keyspace = inline(db);
+            put_into(db, &keyspace, 0..KEYS);
+            keyspace.compact_range(..).unwrap();
+            let snapshot = db.snapshot();
+            put_into(db, &keyspace, 1..KEYS);
+            keyspace.delete(key(0)).unwrap();
+            db.flush().unwrap();
+            let compactions = db.stats().compactions;
+            only_read(env, db);
+            assert_eq!(db.stats().compactions, compactions, "they can drop nothing");
+            let seen = keyspace.get_with(key(0), &ReadOptions::new().snapshot(&snapshot)).unwrap();
+            assert_eq!(seen.as_deref(), Some(&value(0, VALUE_BYTES)[..]));
+            drop(snapshot);
+            only_read(env, db);
+            assert_eq!(keyspace.get(key(0)).unwrap(), None);
+            check_settled(db);
         });
     });
 }

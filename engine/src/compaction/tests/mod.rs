@@ -37,3 +37,8 @@ fn golden_stale_tables() {
 fn golden_what_a_closing_session_merges() {
     run_file("closing.txt");
 }
+
+#[test]
+fn golden_what_an_idle_database_merges_to_settle() {
+    run_file("settle.txt");
+}

@@ -6,8 +6,9 @@
 //! - `behind L1 c`: the next job of L1 starts behind the key `c`.
 //! - `running L1 5`: a job owns this table and those below it; `running L0`, one that owns L0;
 //!   `elsewhere L1 a-z`, one of another keyspace.
-//! - `pick`, `stale ...`, `closing most=64M`, `range L1 b-d [in-place]`,
-//!   `reorganize L1 b-d segment=1M [after=c]`: the decision that is asked for.
+//! - `pick`, `stale ...`, `settle [snapshot=5] [store=1G] [free=1G]`, `closing most=64M`,
+//!   `range L1 b-d [in-place]`, `reorganize L1 b-d segment=1M [after=c]`: the decision that is
+//!   asked for.
 
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
@@ -16,6 +17,7 @@ use crate::cache::memory_fs::MemoryFs;
 use crate::compaction::picker::{
     CompactionCursors, Pick, RunningCompactions, pick, pick_level0, pick_range, pick_table, scores,
 };
+use crate::compaction::settle::{self, SettleFacts};
 use crate::compaction::stale::{self, StaleFacts};
 use crate::compaction::{deletions, reorganize};
 use crate::table::{SegmentUse, Summary, TableMeta};
@@ -151,6 +153,7 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
             tables(reorganize::pick(levels, level(at), after, range(keys), bytes))
         }
         ["stale", ref more @ ..] => plan(stale_pick(facts, more), &facts.options),
+        ["settle", ref more @ ..] => plan(settle_pick(facts, more), &facts.options),
         ["closing", most] => {
             let (most, table_bytes) = (number(pair(most).1), facts.options.table_bytes);
             plan(deletions::pick(KEYSPACE, levels, table_bytes, most), &facts.options)
@@ -177,6 +180,20 @@ fn stale_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
         is_worth: &|_| true,
     };
     stale::pick(KEYSPACE, &facts.levels, &facts.busy, &known)
+}
+
+fn settle_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
+    let all = |name| words.iter().map(|word| pair(word)).filter(move |it| it.0 == name);
+    let value = |name| all(name).map(|it| number(it.1)).next();
+    let snapshots: Vec<_> = all("snapshot").map(|it| number(it.1)).collect();
+    let known = SettleFacts {
+        ratio: 1.2,
+        table_bytes: facts.options.table_bytes,
+        store_bytes: value("store").unwrap_or(0),
+        most_bytes: value("free").unwrap_or(u64::MAX),
+        snapshots: &snapshots,
+    };
+    settle::pick(KEYSPACE, &facts.levels, &facts.busy, &known)
 }
 
 /// Describes a decision: `L1 to L2: 5 with 8 9`.

@@ -1,0 +1,142 @@
+//! Picks compactions that bring the tables of an idle database to the settled bound of space, for
+//! what newer entries hide in tables: overwritten inline values above all. Pure.
+//!
+//! An entry hides at most one other: the next older version of its key. So a table hides at most as
+//! many entries as it has, of those in older tables that overlap it. The sum over all tables, with
+//! each hidden entry of mean size, is never far below what is hidden, and may be far above it if
+//! keys are new. It is 0 once the deepest level holds everything, and between tables whose keys are
+//! apart, such as those of a time series. What a snapshot may see counts as not hidden.
+//!
+//! L0 is merged first, so that its entries pass each level once; then the tables that hide most for
+//! what their compaction reads. A compaction moves its tables down by a level, and nothing moves
+//! up, so while nobody writes jobs cannot repeat for ever, even if they find nothing to drop. Users
+//! who write again and again with pauses pay a bounded price: the bound is exceeded anew only after
+//! its slack was written.
+
+use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::pointer::KeyspaceId;
+use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table};
+use crate::version::files::TableHandle;
+use crate::version::levels::{LEVELS, Levels, bounds};
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// What is hidden in tables may take this part (one in this many) of the slack that the bound
+/// leaves. The rest is for garbage in the log and in segments.
+const SLACK_PART: f64 = 2.0;
+/// Less than this many bytes are not worth a compaction, nor is less than the part of a full table
+/// that `LEAST_TABLE_PART` gives.
+const LEAST_BYTES: u64 = 1 << 20;
+/// Less than one part in this many of a full table is not worth a compaction.
+const LEAST_TABLE_PART: u64 = 4;
+/// Less than one part in this many of the whole database is not worth a compaction: where nearly
+/// all values are separated, tables are small and rewriting them frees next to nothing.
+const LEAST_STORE_PART: u64 = 32;
+
+/// Facts that the levels do not contain.
+pub struct SettleFacts<'a> {
+    /// The settled bound of space, as a ratio.
+    pub ratio: f64,
+    /// The size of a full table.
+    pub table_bytes: u64,
+    /// The bytes of all tables and segments of the database.
+    pub store_bytes: u64,
+    /// The most bytes that a compaction may write: there is no room for more.
+    pub most_bytes: u64,
+    /// The live snapshots, ascending.
+    pub snapshots: &'a [SeqNo],
+}
+
+impl SettleFacts<'_> {
+    /// Returns true if `hidden` bytes of `all` in tables exceed the bound, and are worth a job.
+    fn is_over(&self, hidden: u64, all: u64) -> bool {
+        let live = all.saturating_sub(hidden);
+        let least = LEAST_BYTES.min(self.table_bytes / LEAST_TABLE_PART);
+        hidden as f64 > (self.ratio - 1.0) / SLACK_PART * live as f64
+            && hidden >= least.max(self.store_bytes / LEAST_STORE_PART)
+    }
+
+    /// I6: returns true if a snapshot may see an entry of `older` that `newer` hides from others.
+    fn may_see(&self, older: &TableHandle, newer: &TableHandle) -> bool {
+        let (least, most) = (older.meta.summary.min_seqno, newer.meta.summary.max_seqno);
+        let next = self.snapshots.partition_point(|&snapshot| snapshot < least);
+        self.snapshots.get(next).is_some_and(|&snapshot| snapshot < most)
+    }
+
+    /// Returns the bytes that `table`, number `index` of `level`, may hide in older tables.
+    fn hidden_by(&self, levels: &Levels, level: usize, index: usize) -> u64 {
+        let table = &levels.level(level)[index];
+        let same_level = if level == 0 { &levels.level(0)[index + 1..] } else { &[] };
+        let overlaps = |older: &&Arc<TableHandle>| overlap(levels.order(), older, table);
+        let deeper = (level + 1..LEVELS).flat_map(|deeper| overlapping(levels, deeper, table));
+        let (mut entries, mut bytes) = (0u64, 0u64);
+        for older in same_level.iter().filter(overlaps).chain(deeper) {
+            if !self.may_see(older, table) {
+                // I7: the numbers are from files.
+                entries = entries.saturating_add(older.meta.summary.entries);
+                bytes = bytes.saturating_add(older.meta.bytes);
+            }
+        }
+        let hidden = u128::from(table.meta.summary.entries.min(entries));
+        let bytes = u128::from(bytes) * hidden / u128::from(entries.max(1));
+        u64::try_from(bytes).expect("it is at most the bytes of the older tables")
+    }
+}
+
+fn overlap(order: &KeyOrder, a: &TableHandle, b: &TableHandle) -> bool {
+    let ((a_low, a_high), (b_low, b_high)) = (bounds(a), bounds(b));
+    order.compare(a_low, b_high).is_le() && order.compare(b_low, a_high).is_le()
+}
+
+/// Iterates over the tables of a level below L0 that overlap `table`.
+fn overlapping<'a>(
+    levels: &'a Levels,
+    level: usize,
+    table: &'a TableHandle,
+) -> impl Iterator<Item = &'a Arc<TableHandle>> {
+    let (low, high) = bounds(table);
+    let tables = levels.level(level);
+    let is_before =
+        |it: &Arc<TableHandle>| levels.order().compare(bounds(it).1, low) == Ordering::Less;
+    let first = tables.partition_point(is_before);
+    tables[first..].iter().take_while(move |it| levels.order().compare(bounds(it).0, high).is_le())
+}
+
+/// Picks the next compaction for a keyspace whose tables may exceed the bound.
+pub fn pick(
+    keyspace: KeyspaceId,
+    levels: &Levels,
+    busy: &RunningCompactions,
+    facts: &SettleFacts<'_>,
+) -> Option<Pick> {
+    let deepest = levels.deepest()?;
+    let hidden_in = |level: usize| {
+        let hidden = (0..levels.level(level).len()).map(|i| facts.hidden_by(levels, level, i));
+        hidden.collect::<Vec<u64>>()
+    };
+    let hidden: Vec<Vec<u64>> = (0..deepest.max(1)).map(hidden_in).collect();
+    let sum = |hidden: &[u64]| hidden.iter().copied().fold(0, u64::saturating_add);
+    let all_hidden = hidden.iter().map(|level| sum(level)).fold(0, u64::saturating_add);
+    let bytes = levels.tables().map(|(_, table)| table.meta.bytes).fold(0, u64::saturating_add);
+    if !facts.is_over(all_hidden, bytes) {
+        return None;
+    }
+    let fits = |pick: &Pick| pick.bytes() <= facts.most_bytes || pick.is_move(facts.table_bytes);
+    if sum(&hidden[0]) > 0 {
+        return pick_level0(keyspace, levels, busy).filter(fits);
+    }
+    let picks = hidden.iter().enumerate().skip(1).flat_map(|(level, hidden)| {
+        let tables = levels.level(level).iter().zip(hidden).filter(|(_, hidden)| **hidden > 0);
+        tables.filter_map(move |(table, &hidden)| Some((hidden, pick_table(levels, level, table)?)))
+    });
+    let free = picks.filter(|(_, pick)| fits(pick) && busy.is_free(keyspace, levels.order(), pick));
+    free.max_by(|a, b| by_gain(a, b, facts.table_bytes)).map(|(_, pick)| pick)
+}
+
+/// Compares what two compactions win for each byte that they read; a move reads none.
+fn by_gain(a: &(u64, Pick), b: &(u64, Pick), table_bytes: u64) -> Ordering {
+    let cost = |pick: &Pick| if pick.is_move(table_bytes) { 0 } else { pick.bytes() };
+    let ((a_won, a), (b_won, b)) = (a, b);
+    let [a, b] = [(*a_won, cost(b)), (*b_won, cost(a))].map(|(x, y)| u128::from(x) * u128::from(y));
+    a.cmp(&b)
+}
