@@ -169,6 +169,7 @@ mod events;
 #[doc(hidden)]
 pub mod fuzzing;
 mod gc;
+mod hot;
 mod memtable;
 mod read;
 mod recovery;
@@ -209,6 +210,7 @@ pub use db::tables::TableInfo;
 pub use env::batch_read::ParallelReads;
 pub use events::{Event, EventListener, OperationKind};
 pub use gc::settings::GcOptions;
+pub use hot::{HotTable, StaleTrigger, TableScore};
 pub use recovery::RecoveryReport;
 pub use repair::RepairReport;
 pub use space::report::{

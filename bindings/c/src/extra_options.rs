@@ -106,6 +106,14 @@ extern "C" fn cleavedb_options_set_segment_bytes(options: Handle<DbOptions>, byt
     });
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_update_table_bytes(options: Handle<DbOptions>, bytes: u64) {
+    set(options, |settings| {
+        settings.options.update_table_bytes = bytes;
+        Ok(())
+    });
+}
+
 fn change(options: Handle<ReadSettings>, change: impl FnOnce(&mut IteratorSettings) -> Result<()>) {
     quiet((), || {
         let options = options.pin()?;

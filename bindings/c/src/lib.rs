@@ -32,3 +32,4 @@ mod manage;
 mod options;
 mod properties;
 mod snapshot;
+mod space;

@@ -2,8 +2,10 @@
 //! that rest after a failure are passed over.
 
 use super::{Background, BackgroundState, Role};
+use crate::compaction::early::{self, EarlyFacts};
 use crate::compaction::picker::{Pick, pick};
 use crate::gc::dead;
+use crate::hot::StaleTrigger;
 use crate::version::health::JobKind;
 use crate::version::levels::{Levels, bounds};
 use crate::version::view::KeyspaceState;
@@ -62,7 +64,9 @@ impl Background {
         if may_run(JobKind::Purge) && !set.tables().purge.is_empty() {
             return Some(BackgroundWork::Purge);
         }
-        let claimed = self.pick(&resting, state).or_else(|| self.pick_stale(&resting, state));
+        let claimed = self.pick(&resting, state);
+        let claimed = claimed.or_else(|| self.pick_stale(&resting, state));
+        let claimed = claimed.or_else(|| self.pick_early(&resting, state));
         if let Some(claimed) = claimed {
             return Some(BackgroundWork::Compact(claimed));
         }
@@ -111,6 +115,40 @@ impl Background {
             }
         }
         None
+    }
+
+    /// Picks a table of which much is stale, as far as the update table knows, and marks it as
+    /// taken.
+    fn pick_early(&self, resting: &[JobKind], state: &mut BackgroundState) -> Option<Claimed> {
+        let (keyspace, levels, pick) = self.find_early(resting, state)?;
+        let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
+        self.runtime.hot.early_compactions.add(1);
+        Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
+    }
+
+    /// Finds such a table without marking it.
+    pub(super) fn find_early(
+        &self,
+        resting: &[JobKind],
+        state: &BackgroundState,
+    ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
+        let hot = &self.runtime.hot;
+        if hot.is_off() || self.settings.early_compaction == StaleTrigger::Off {
+            return None;
+        }
+        let facts = EarlyFacts {
+            scores: &hot.scores(),
+            trigger: self.settings.early_compaction,
+            newest_snapshot: self.runtime.snapshots.list().last().copied(),
+        };
+        self.runtime.set.keyspaces().into_iter().find_map(|keyspace| {
+            if resting.contains(&JobKind::Compaction(keyspace.id)) {
+                return None;
+            }
+            let levels = keyspace.view().levels.clone();
+            let pick = early::pick(keyspace.id, &levels, &state.busy, &facts)?;
+            Some((keyspace, levels, pick))
+        })
     }
 
     /// Releases what the job had claimed, so that others may take it.

@@ -166,7 +166,7 @@ impl Background {
     fn gc_mode(&self, foreground: &mut Foreground) -> Mode {
         // A look that began before a time of idling says nothing about users who come back.
         let spare = foreground.spare.take();
-        if !self.gc_automatic {
+        if !self.settings.gc_automatic {
             return Mode::Off;
         }
         if self.collector.paused().load(Ordering::Relaxed) {

@@ -41,12 +41,12 @@ impl Background {
 
     fn flush(&self, keyspace: &Arc<KeyspaceState>) -> JobResult {
         let runtime = &self.runtime;
-        let snapshots = || runtime.snapshots.list();
+        let seen = || runtime.snapshots.seen();
         let name = &keyspace.name;
         let _span = tracing::info_span!(target: "cleavedb", "flush", keyspace = name).entered();
         runtime.emit(Event::FlushBegun { keyspace: name.clone() });
         let begun = runtime.env.clock.now();
-        let report = flush::run(runtime, &self.committer, keyspace, snapshots)?;
+        let report = flush::run(runtime, &self.committer, keyspace, seen)?;
         let took = runtime.env.clock.since(begun);
         runtime.counters.latencies.flush.add(took);
         let (keyspace, bytes_written) = (name.clone(), report.bytes);
@@ -117,7 +117,7 @@ impl Background {
     fn compact(&self, runtime: &Runtime, claimed: &Claimed) -> JobResult<CompactionReport> {
         let Claimed { keyspace, levels, pick, reorganize, .. } = claimed;
         self.check_fits(claimed)?;
-        let snapshots = runtime.snapshots.list();
+        let seen = runtime.snapshots.seen();
         let run = if *reorganize { reorganize::run } else { job::run };
         let (name, level) = (&keyspace.name, pick.level);
         let span = tracing::info_span!(target: "cleavedb", "compaction", keyspace = name, level);
@@ -125,7 +125,7 @@ impl Background {
         let bytes = pick.bytes();
         runtime.emit(Event::CompactionBegun { keyspace: name.clone(), level, bytes });
         let begun = runtime.env.clock.now();
-        let report = run(runtime, keyspace, levels, pick, snapshots)?;
+        let report = run(runtime, keyspace, levels, pick, seen)?;
         let took = runtime.env.clock.since(begun);
         runtime.counters.latencies.compaction.add(took);
         runtime.emit(Event::CompactionEnded {

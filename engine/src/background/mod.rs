@@ -28,6 +28,7 @@ use crate::env::sync::{Condvar, Mutex};
 use crate::env::threads::Join;
 use crate::events::Event;
 use crate::gc::collector::Collector;
+use crate::hot::StaleTrigger;
 use crate::version::runtime::Runtime;
 use failures::Failures;
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,13 +58,21 @@ struct BackgroundState {
     foreground_jobs: usize,
 }
 
+/// What the background does by itself.
+#[derive(Debug, Clone, Copy)]
+pub struct BackgroundSettings {
+    /// True if value GC runs by itself.
+    pub gc_automatic: bool,
+    /// From when on a table is compacted for its stale entries.
+    pub early_compaction: StaleTrigger,
+}
+
 /// The state that background threads and the foreground share.
 pub struct Background {
     runtime: Runtime,
     committer: Arc<Committer>,
     collector: Collector,
-    /// True if value GC runs by itself.
-    gc_automatic: bool,
+    settings: BackgroundSettings,
     state: Mutex<BackgroundState>,
     changed: Condvar,
     threads: Mutex<Vec<Box<dyn Join>>>,
@@ -79,19 +88,18 @@ enum Role {
 
 impl Background {
     /// Creates the state; no thread runs yet. Jobs sync the log of `committer` before they write
-    /// tables, and its stalled writers are notified when a job has made room. `gc_automatic`: value
-    /// GC runs by itself.
+    /// tables, and its stalled writers are notified when a job has made room.
     pub fn new(
         runtime: Runtime,
         committer: Arc<Committer>,
         collector: Collector,
-        gc_automatic: bool,
+        settings: BackgroundSettings,
     ) -> Self {
         Background {
             runtime,
             committer,
             collector,
-            gc_automatic,
+            settings,
             state: Mutex::new(BackgroundState::default()),
             changed: Condvar::new(),
             threads: Mutex::new(Vec::new()),

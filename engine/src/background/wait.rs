@@ -71,9 +71,10 @@ impl Background {
                     .is_some()
         };
         let rests = self.collector.paused().load(Ordering::Relaxed);
-        let collects = self.gc_automatic && !rests;
+        let collects = self.settings.gc_automatic && !rests;
         set.keyspaces().iter().any(due)
             || self.find_stale(&[], state).is_some()
+            || self.find_early(&[], state).is_some()
             || collects && self.collector.is_due(Mode::Busy).unwrap_or(false)
             || !rests && self.collector.owes_holes()
             || !set.tables().purge.is_empty()

@@ -2,7 +2,6 @@
 //! moves on.
 
 use crate::base::error::{Error, Result};
-use crate::base::key::SeqNo;
 use crate::commit::group::Committer;
 use crate::compaction::job;
 use crate::compaction::output::TableOutput;
@@ -16,6 +15,7 @@ use crate::version::edit::{Change, Edit};
 use crate::version::job::{JobError, JobResult};
 use crate::version::runtime::Runtime;
 use crate::version::set::VersionSet;
+use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use std::sync::Arc;
 
@@ -67,12 +67,12 @@ pub fn move_head_to(runtime: &Runtime, log_end: LogPosition) -> Result<bool> {
     Ok(moved)
 }
 
-/// Writes the immutable memtables of `keyspace` to L0. `snapshots` returns the live snapshots.
+/// Writes the immutable memtables of `keyspace` to L0. `seen` returns what readers can see.
 pub fn run(
     runtime: &Runtime,
     committer: &Committer,
     keyspace: &Arc<KeyspaceState>,
-    snapshots: impl FnOnce() -> Vec<SeqNo>,
+    seen: impl FnOnce() -> SeenSeqnos,
 ) -> JobResult<FlushReport> {
     let waiting = keyspace.view().immutables.clone();
     let Some(newest) = waiting.first() else {
@@ -80,14 +80,15 @@ pub fn run(
     };
     // I6: the memtables are taken first. A memtable sealed after the list was made could hold an
     // entry that a snapshot in between sees, together with a newer version of the same key.
-    let snapshots = snapshots();
+    let seen = seen();
     // I3: the table's pointers lead into the log. I1, I2: the table's entries must not survive a
-    // crash that loses earlier commits, or other parts of their batches.
+    // crash that loses earlier commits, or other parts of their batches. The update table, which
+    // the output tells of these entries, relies on it too: compactions drop older ones from now on.
     let log_end = committer.sync()?;
     let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
     // Older entries may be in any table, so tombstones stay.
-    let mut retain = Retain::new(keyspace.order.clone(), snapshots, |_| false);
+    let mut retain = Retain::new(keyspace.order.clone(), seen, |_| false);
     let options = keyspace.options().clone();
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush);
     let mut redirect = Redirect::new(&runtime.set.current());
@@ -125,5 +126,6 @@ pub fn run(
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }
     output.keep();
+    runtime.sum_scores();
     Ok(report)
 }

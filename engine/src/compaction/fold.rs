@@ -15,7 +15,6 @@
 //! session may be too short for background work to finish anything.
 
 use crate::base::error::{Error, Result};
-use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::compaction::deletions::{self, LEAST_DEAD_BYTES};
 use crate::compaction::flush::{FlushReport, next_head};
@@ -33,6 +32,7 @@ use crate::version::edit::{Change, Edit};
 use crate::version::files::TableHandle;
 use crate::version::runtime::Runtime;
 use crate::version::settings::KeyspaceOptions;
+use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, View};
 use crate::version::{LogPosition, Version};
 use std::collections::BTreeSet;
@@ -214,7 +214,7 @@ pub fn run(
     runtime: &Runtime,
     fold: Fold,
     keyspace: &Arc<KeyspaceState>,
-    snapshots: Vec<SeqNo>,
+    seen: SeenSeqnos,
     log_end: LogPosition,
 ) -> Result<FlushReport> {
     let (view, options) = (keyspace.view(), keyspace.options().clone());
@@ -227,7 +227,7 @@ pub fn run(
     // I6: older entries are in L0 below those tables, or deeper.
     let is_all = tables.len() == view.levels.level(0).len();
     let is_bottom = |key: &[u8]| is_all && !view.levels.may_hold_from(1, key);
-    let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
+    let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
     let mut redirect = Redirect::new(&view.version);
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush);
     let mut values = InOrder::new(runtime, view.clone(), Box::new(move |id| small.contains(&id)));

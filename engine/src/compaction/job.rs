@@ -3,7 +3,8 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::{SeqNo, Trailer};
+use crate::base::key::Trailer;
+use crate::compaction::early;
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
@@ -19,6 +20,7 @@ use crate::version::files::{SegmentHandle, TableHandle};
 use crate::version::job::{JobError, JobResult};
 use crate::version::levels::{LEVELS, Levels};
 use crate::version::runtime::Runtime;
+use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 
@@ -44,7 +46,7 @@ const CLOSING_CHECK_ENTRIES: u32 = 4096;
 pub fn copy<B: FnMut(&[u8]) -> bool>(
     runtime: &Runtime,
     input: &mut MergeIter,
-    retain: &mut Retain<B>,
+    retain: &mut Retain<'_, B>,
     redirect: &mut Redirect,
     mut add: impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
 ) -> JobResult {
@@ -89,7 +91,7 @@ pub fn run(
     keyspace: &Arc<KeyspaceState>,
     levels: &Levels,
     pick: &Pick,
-    snapshots: Vec<SeqNo>,
+    seen: SeenSeqnos,
 ) -> JobResult<CompactionReport> {
     let down = pick.output_level.checked_sub(pick.level);
     assert!(down.is_some_and(|down| down <= 1), "I6: entries go down level by level");
@@ -105,10 +107,15 @@ pub fn run(
     let is_bottom = |key: &[u8]| {
         pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
     };
-    let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
+    let follows = early::follows(&runtime.hot.scores(), pick);
+    let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
+    if follows {
+        retain = retain.with_update_table(&runtime.hot, keyspace.id);
+    }
     let options = keyspace.options().clone();
-    let mut output =
-        TableOutput::new(runtime, keyspace, &options, options.table_bytes, IoPriority::Compaction);
+    let split = options.table_bytes;
+    let mut output = TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction)
+        .follow(follows);
     let mut redirect = Redirect::new(&runtime.set.current());
     copy(
         runtime,
@@ -120,6 +127,8 @@ pub fn run(
     let tables = output.finish()?;
     install(runtime, keyspace, pick, &tables, NewSegments::default())?;
     output.keep();
+    runtime.hot.dropped_entries.add(retain.superseded());
+    runtime.sum_scores();
     Ok(CompactionReport {
         bytes_read: pick.bytes(),
         bytes_written: tables.iter().map(|meta| meta.bytes).sum(),

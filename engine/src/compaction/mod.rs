@@ -7,6 +7,7 @@
 //! the edit, once their last reader is gone).
 
 pub mod deletions;
+pub mod early;
 pub mod flush;
 pub mod fold;
 pub mod job;

@@ -1,6 +1,7 @@
 //! Writes the tables of a flush or compaction: it splits between user keys, syncs each table, and
 //! removes all of them if the job fails.
 
+use crate::base::entry::Slot;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
@@ -35,6 +36,8 @@ pub struct TableOutput<'a> {
     done: Vec<Arc<TableMeta>>,
     created: Vec<PathBuf>,
     kept: bool,
+    /// True if the update table is told where entries go.
+    notes: bool,
 }
 
 impl<'a> TableOutput<'a> {
@@ -65,7 +68,15 @@ impl<'a> TableOutput<'a> {
             done: Vec::new(),
             created: Vec::new(),
             kept: false,
+            notes: priority == IoPriority::Flush && !runtime.hot.is_off(),
         }
+    }
+
+    /// Sets whether a compaction tells the update table where it moves entries.
+    pub fn follow(mut self, follows: bool) -> Self {
+        debug_assert!(self.priority != IoPriority::Flush, "a flush notes all its entries");
+        self.notes = follows;
+        self
     }
 
     /// Adds the next entry; entries come in table order.
@@ -84,11 +95,31 @@ impl<'a> TableOutput<'a> {
         self.last_key.extend_from_slice(user_key);
         let (writer, ..) = self.open.as_mut().expect("created just now");
         writer.add(user_key, trailer, payload)?;
-        let unspent = writer.block_bytes() - self.spent;
+        let (unspent, table) = (writer.block_bytes() - self.spent, writer.id());
+        if self.notes {
+            self.note(user_key, trailer, payload, table)?;
+        }
         if unspent >= SPEND_BYTES {
             self.spent += unspent;
             self.spend(unspent);
         }
+        Ok(())
+    }
+
+    /// Tells the update table that an entry goes to `table`, before any version has that table, as
+    /// the room `hot` demands of flushes.
+    fn note(&self, key: &[u8], trailer: Trailer, payload: &[u8], table: TableId) -> Result<()> {
+        let (hot, key) = (&self.runtime.hot, (self.owner.id, key));
+        if self.priority != IoPriority::Flush {
+            hot.moved(key, trailer.seqno(), table);
+            return Ok(());
+        }
+        let separated = match Slot::decode(trailer.kind()?, payload)? {
+            Slot::Pointer(pointer) => u64::from(pointer.length),
+            Slot::Inline(_) | Slot::Delete => 0,
+        };
+        let bytes = (key.1.len() + Trailer::BYTES + payload.len()) as u64 + separated;
+        hot.flushed(key, trailer.seqno(), table, bytes);
         Ok(())
     }
 

@@ -7,8 +7,9 @@
 
 use crate::base::entry::Slot;
 use crate::base::error::{IoContext, Result};
-use crate::base::key::{SeqNo, Trailer};
+use crate::base::key::Trailer;
 use crate::base::pointer::SegmentId;
+use crate::compaction::early;
 use crate::compaction::job::{self, CompactionReport, NewSegments};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
@@ -23,6 +24,7 @@ use crate::version::files::{SegmentHandle, TableHandle, names};
 use crate::version::job::JobResult;
 use crate::version::levels::{LEVELS, Levels, bounds};
 use crate::version::runtime::Runtime;
+use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, View};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -67,17 +69,22 @@ pub fn run(
     keyspace: &Arc<KeyspaceState>,
     levels: &Levels,
     pick: &Pick,
-    snapshots: Vec<SeqNo>,
+    seen: SeenSeqnos,
 ) -> JobResult<CompactionReport> {
     let is_bottom = |key: &[u8]| {
         pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
     };
-    let mut retain = Retain::new(keyspace.order.clone(), snapshots, is_bottom);
+    let follows = early::follows(&runtime.hot.scores(), pick);
+    let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
+    if follows {
+        retain = retain.with_update_table(&runtime.hot, keyspace.id);
+    }
     let view = keyspace.view();
     let mut redirect = Redirect::new(&view.version);
     let options = keyspace.options().clone();
     let split = options.table_bytes;
-    let mut output = TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction);
+    let mut output = TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction)
+        .follow(follows);
     let mut values = InOrder::new(runtime, view, Box::new(|_| true));
     let mut input = job::inputs(pick, levels)?;
     values.copy(&mut input, &mut retain, &mut redirect, &mut output)?;
@@ -86,6 +93,8 @@ pub fn run(
     let values_written = values.written();
     values.keep();
     output.keep();
+    runtime.hot.dropped_entries.add(retain.superseded());
+    runtime.sum_scores();
     Ok(CompactionReport {
         bytes_read: pick.bytes(),
         bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
@@ -158,7 +167,7 @@ impl<'a> InOrder<'a> {
     pub fn copy<B: FnMut(&[u8]) -> bool>(
         &mut self,
         input: &mut MergeIter,
-        retain: &mut Retain<B>,
+        retain: &mut Retain<'_, B>,
         redirect: &mut Redirect,
         output: &mut TableOutput<'_>,
     ) -> JobResult {

@@ -241,8 +241,9 @@ fn check_pointer(
 /// Returns true if a read at one of `readers` sees this version of the key.
 fn is_visible(view: &View, user_key: &[u8], seqno: SeqNo, readers: &[SeqNo]) -> Result<bool> {
     for &reader in readers.iter().filter(|reader| **reader >= seqno) {
-        if matches!(get(view, user_key, reader, false)?, Lookup::Pointer(_, seen) if seen == seqno)
-        {
+        // Without the update table, so that what it says is not taken for granted.
+        let found = get(view, user_key, reader, false, None)?;
+        if matches!(found, Lookup::Pointer(_, seen) if seen == seqno) {
             return Ok(true);
         }
     }

@@ -51,8 +51,8 @@ impl Core {
             self.committer.log().end(&log)
         };
         for keyspace in &keyspaces {
-            let snapshots = self.snapshots.list();
-            let report = fold::run(runtime, fold, keyspace, snapshots, log_end);
+            let seen = self.snapshots.seen();
+            let report = fold::run(runtime, fold, keyspace, seen, log_end);
             // A keyspace that was dropped meanwhile leaves nothing to fold.
             if report.is_err() && keyspace.check().is_err() {
                 continue;

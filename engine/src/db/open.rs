@@ -1,6 +1,6 @@
 //! Opens a database: takes the lock, has the files read and checked, and puts the parts together.
 
-use crate::background::Background;
+use crate::background::{Background, BackgroundSettings};
 use crate::base::error::{IoContext, Result};
 use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogSettings, LogShared};
@@ -15,6 +15,7 @@ use crate::env::fs::{Hold, Lock};
 use crate::env::sync::Mutex;
 use crate::events::{Event, Events};
 use crate::gc::collector::{Collector, CollectorParts};
+use crate::hot::UpdateTable;
 use crate::read::fetch::Fetcher;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::create;
@@ -134,7 +135,9 @@ impl Opening {
         }
         let cap = self.options.background_bytes_per_second;
         let Recovered { set, health, .. } = &recovered;
-        let runtime = Runtime::new(self.env.clone(), set.clone(), health.clone(), cap);
+        // Only flushes fill the update table, so it stays empty where nobody writes.
+        let hot = UpdateTable::new(self.options.update_table_bytes);
+        let runtime = Runtime::new(self.env.clone(), set.clone(), health.clone(), cap, hot);
         runtime.snapshots.publish(recovered.last_seqno);
         let writable = !self.options.read_only;
         let compaction_threads = self.options.compaction_threads;
@@ -161,9 +164,11 @@ impl Opening {
             committer: committer.clone(),
             options: self.options.gc.clone(),
         });
-        let gc_automatic = self.options.gc.automatic;
-        let background =
-            Background::new(runtime.clone(), committer.clone(), collector, gc_automatic);
+        let settings = BackgroundSettings {
+            gc_automatic: self.options.gc.automatic,
+            early_compaction: self.options.early_compaction,
+        };
+        let background = Background::new(runtime.clone(), committer.clone(), collector, settings);
         Core {
             fetcher: Fetcher::new(self.env.reader.clone(), runtime.counters.clone()),
             runtime,

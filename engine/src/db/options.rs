@@ -5,6 +5,7 @@ use crate::commit::group::Durability;
 use crate::env::OsSettings;
 use crate::env::batch_read::ParallelReads;
 use crate::gc::settings::GcOptions;
+use crate::hot::StaleTrigger;
 use crate::throttle::tree::StallLimits;
 use crate::version::owner::OPTIONS_HEAD;
 use crate::version::settings::{KeyspaceOptions, within};
@@ -84,6 +85,14 @@ pub struct Options {
     /// processes, and of handles in each, may open a database read-only, as long as nobody has it
     /// open for writing. Default false.
     pub read_only: bool,
+    /// Memory for the update table, in bytes. It knows the newest entries of the keys that were
+    /// flushed last, about a million keys of 16 bytes in the default of 64 MiB: compactions drop
+    /// what those supersede, and point reads go straight to the table that holds them. 0 switches
+    /// it off; at most 16 GiB. Memory is taken as keys are flushed.
+    pub update_table_bytes: u64,
+    /// From when on a table is compacted early because newer tables supersede much of it, as far as
+    /// the update table knows. Default: half of its entries.
+    pub early_compaction: StaleTrigger,
     /// The space that may be used, and what value GC may spend to keep to it.
     pub gc: GcOptions,
     /// The settings of keyspaces created without settings of their own.
@@ -113,6 +122,8 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
+            update_table_bytes: 64 << 20,
+            early_compaction: StaleTrigger::Share(0.5),
             gc: GcOptions::default(),
             keyspace: KeyspaceOptions::default(),
         }
@@ -174,6 +185,8 @@ impl Options {
         within("read_threads", self.read_threads as u64, 1, 1024)?;
         let cap = self.background_bytes_per_second.unwrap_or(MAX_RATE);
         within("background_bytes_per_second", cap, 1 << 20, MAX_RATE)?;
+        within("update_table_bytes", self.update_table_bytes, 0, 16 << 30)?;
+        self.early_compaction.validate()?;
         self.gc.validate()?;
         self.keyspace.validate()?;
         check_level0(&self.keyspace, self.level0_stop)
@@ -208,7 +221,8 @@ impl Options {
              write_buffer_bytes = {}\nmapped_appends = {}\nmax_open_files = {}\n\
              compaction_threads = {}\nmax_immutable_memtables = {}\n\
              level0_slowdown = {}\nlevel0_stop = {}\n\
-             background_bytes_per_second = {}\nread_threads = {}\n{}\n# of new keyspaces\n{}",
+             background_bytes_per_second = {}\nread_threads = {}\n\
+             update_table_bytes = {}\nearly_compaction = {}\n{}\n# of new keyspaces\n{}",
             self.durability,
             self.cache_bytes,
             self.index_and_filter_capacity(),
@@ -223,6 +237,8 @@ impl Options {
             self.level0_stop,
             self.background_bytes_per_second.map_or("none".into(), |cap| cap.to_string()),
             self.read_threads,
+            self.update_table_bytes,
+            self.early_compaction,
             self.gc.to_text(),
             self.keyspace.to_text()
         )

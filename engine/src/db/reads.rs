@@ -54,7 +54,7 @@ impl Keyspace {
         let key = key.as_ref();
         let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
-        let value = match get(&view, key, seqno, options.fill_cache)? {
+        let value = match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))? {
             Lookup::Nothing => return Ok(None),
             Lookup::Inline(value) => Value::from(value),
             Lookup::Pointer(pointer, seqno) => {
@@ -106,7 +106,7 @@ impl Keyspace {
         let key = key.as_ref();
         let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
-        let made = match get(&view, key, seqno, options.fill_cache)? {
+        let made = match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))? {
             Lookup::Nothing => return Ok(None),
             Lookup::Inline(value) => read(&value),
             Lookup::Pointer(pointer, seqno) => {
@@ -145,7 +145,8 @@ impl Keyspace {
     /// ```
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
-        Ok(get(&view, key.as_ref(), seqno, options.fill_cache)? != Lookup::Nothing)
+        Ok(get(&view, key.as_ref(), seqno, options.fill_cache, Some(&self.core.hot))?
+            != Lookup::Nothing)
     }
 
     /// Returns the values of many keys at one moment, in the order of `keys`. Separated values are
@@ -192,7 +193,7 @@ impl Keyspace {
         let mut values = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let key = key.as_ref();
-            values.push(match get(&view, key, seqno, options.fill_cache) {
+            values.push(match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot)) {
                 Err(error) => Err(error),
                 Ok(Lookup::Nothing) => Ok(None),
                 Ok(Lookup::Inline(value)) => Ok(Some(Value::from(value))),

@@ -206,6 +206,11 @@ impl TableWriter {
         Ok(TableMeta { id: self.id, bytes: self.written, summary })
     }
 
+    /// Returns the id of the table.
+    pub fn id(&self) -> TableId {
+        self.id
+    }
+
     /// Returns the bytes of the complete blocks, as they are in the file: the offset of the next
     /// one. Unlike [`TableWriter::file_bytes`], which counts the open block before it is
     /// compressed, this is never more than the finished file has.

@@ -84,6 +84,15 @@ impl Levels {
         tables.get(index).filter(|table| self.order.compare(bounds(table).0, user_key).is_le())
     }
 
+    /// Returns the table with this id, if it is here and may hold `user_key`.
+    pub fn holder(&self, id: TableId, user_key: &[u8]) -> Option<&Arc<TableHandle>> {
+        let above = self.levels[0].iter().find(|table| table.meta.id == id);
+        above.or_else(|| {
+            let mut below = (1..LEVELS).filter_map(|level| self.find(level, user_key));
+            below.find(|table| table.meta.id == id)
+        })
+    }
+
     /// Returns the tables of `level` that overlap the user keys from `smallest` to `largest`, both
     /// inclusive.
     pub fn overlapping(

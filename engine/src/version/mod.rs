@@ -35,13 +35,14 @@ mod tests;
 pub mod view;
 
 use crate::base::key::SeqNo;
-use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::base::size::FILE_BLOCK_BYTES;
 use alive::AliveMark;
 use files::names::FileName;
 use files::{RelocationHandle, SegmentHandle};
 use garbage::SegmentUses;
 use levels::Levels;
+use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -126,6 +127,12 @@ impl Version {
     /// Returns the state of a keyspace; `None` if it was dropped.
     pub fn keyspace(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceVersion>> {
         self.keyspaces.get(&id)
+    }
+
+    /// Returns the ids of all tables.
+    pub fn table_ids(&self) -> FxHashSet<TableId> {
+        let levels = self.keyspaces.values().map(|keyspace| &keyspace.levels);
+        levels.flat_map(|levels| levels.tables().map(|(_, table)| table.meta.id)).collect()
     }
 
     /// Returns true if this version has the table, segment or relocation of this name. Costs a look

@@ -4,6 +4,7 @@ use crate::base::error::Error;
 use crate::env::Env;
 use crate::env::budget::Budget;
 use crate::events::Event;
+use crate::hot::UpdateTable;
 use crate::stats::Counters;
 use crate::version::health::Health;
 use crate::version::job::{JobError, JobResult};
@@ -28,17 +29,33 @@ pub struct Runtime {
     pub counters: Arc<Counters>,
     /// The budget of background I/O.
     pub budget: Arc<Budget>,
+    /// The newest entries of keys that were flushed lately.
+    pub hot: Arc<UpdateTable>,
     /// Set when the database closes, so that jobs end early.
     closing: Arc<AtomicBool>,
 }
 
 impl Runtime {
     /// Puts together a database that was just opened. `cap` is the most bytes per second that
-    /// background jobs may write.
-    pub fn new(env: Env, set: Arc<VersionSet>, health: Arc<Health>, cap: Option<u64>) -> Self {
+    /// background jobs may write; `hot` is empty.
+    pub fn new(
+        env: Env,
+        set: Arc<VersionSet>,
+        health: Arc<Health>,
+        cap: Option<u64>,
+        hot: UpdateTable,
+    ) -> Self {
         let budget = Arc::new(Budget::new(env.clock.clone(), health.events.clone(), cap));
         let (snapshots, counters, closing) = Default::default();
-        Runtime { env, set, health, snapshots, counters, budget, closing }
+        Runtime { env, set, health, snapshots, counters, budget, hot: Arc::new(hot), closing }
+    }
+
+    /// Sums up what is known of the entries of each table, after a job has replaced some.
+    pub fn sum_scores(&self) {
+        if !self.hot.is_off() {
+            let live = self.set.current().table_ids();
+            self.hot.sum_scores(|table| live.contains(&table));
+        }
     }
 
     /// Returns a runtime whose jobs go on while the database closes, for those that belong to

@@ -21,6 +21,16 @@ pub struct Snapshots {
     pub pins: Arc<Pins>,
 }
 
+/// The sequence numbers that readers can see, at the beginning of a job.
+#[derive(Debug, Clone, Default)]
+pub struct SeenSeqnos {
+    /// Those of live snapshots, ascending.
+    pub snapshots: Vec<SeqNo>,
+    /// Every reader without a snapshot, and every snapshot taken from now on, sees all entries up
+    /// to this one.
+    pub visible: SeqNo,
+}
+
 /// The snapshots that share one sequence number.
 struct SnapshotGroup {
     count: usize,
@@ -66,6 +76,14 @@ impl Snapshots {
         };
         let pin = self.pins.register(PinOwner { kind, keyspace, seqno, since: now }, None);
         SnapshotPin { seqno, taken: now, pin, snapshots: self.clone() }
+    }
+
+    /// Returns what readers can see, for a job that drops what none of them does.
+    pub fn seen(&self) -> SeenSeqnos {
+        // I6: the number is read first. A snapshot that is missing in the list was taken later, so
+        // it sees all up to that number.
+        let visible = self.visible();
+        SeenSeqnos { snapshots: self.list(), visible }
     }
 
     /// Returns the pinned sequence numbers in ascending order.

@@ -49,6 +49,7 @@ pub fn tiny_options() -> Options {
         max_immutable_memtables: 2,
         level0_slowdown: 6,
         level0_stop: 12,
+        update_table_bytes: 24 << 10,
         keyspace,
         gc: GcOptions {
             max_space_amplification: 1.3,

@@ -8,6 +8,7 @@ mod dropping;
 mod extremes;
 mod faults;
 mod full;
+mod hot;
 mod model;
 mod panics;
 mod punch;

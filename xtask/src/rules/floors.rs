@@ -12,7 +12,7 @@ const RULE: &str = "floors";
 const ENGINE: &str = "engine/src/";
 
 /// Room and floor, from the ground up.
-const FLOORS: [(&str, u8); 21] = [
+const FLOORS: [(&str, u8); 22] = [
     ("base", 0),
     ("stats", 0),
     ("events", 0),
@@ -20,6 +20,7 @@ const FLOORS: [(&str, u8); 21] = [
     ("env", 1),
     ("memtable", 2),
     ("cache", 2),
+    ("hot", 2),
     ("segment", 3),
     ("relocation", 3),
     ("table", 3),

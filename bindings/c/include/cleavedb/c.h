@@ -87,6 +87,19 @@ LEVELDB_EXPORT void cleavedb_options_set_max_replay_bytes(leveldb_options_t*, ui
 /* A log segment is closed at this size (64 MiB). */
 LEVELDB_EXPORT void cleavedb_options_set_segment_bytes(leveldb_options_t*, uint64_t bytes);
 
+/* The ceiling of space (2.0): all files together take at most this many times the bytes that reads
+   see. Near it, and only there, writes are slowed down. */
+LEVELDB_EXPORT void cleavedb_options_set_max_space_amplification(leveldb_options_t*, double);
+/* The bound to which space comes down while nobody writes (1.2). */
+LEVELDB_EXPORT void cleavedb_options_set_settled_space_amplification(leveldb_options_t*, double);
+/* Garbage that is allowed while users write, however little is live (256 MiB). */
+LEVELDB_EXPORT void cleavedb_options_set_space_allowance_bytes(leveldb_options_t*, uint64_t bytes);
+/* Whether the space of dead values comes back by itself (true). */
+LEVELDB_EXPORT void cleavedb_options_set_automatic_gc(leveldb_options_t*, uint8_t);
+/* Memory for the update table, which knows the newest entries of keys flushed lately (64 MiB); 0
+   switches it off. */
+LEVELDB_EXPORT void cleavedb_options_set_update_table_bytes(leveldb_options_t*, uint64_t bytes);
+
 /* Of iterators: read separated values ahead, once some were asked for (true). */
 LEVELDB_EXPORT void cleavedb_readoptions_set_read_ahead(leveldb_readoptions_t*, uint8_t);
 /* Of iterators: the first key that belongs to the walk; NULL for none. */
@@ -105,6 +118,19 @@ LEVELDB_EXPORT void cleavedb_sync(leveldb_t* db, char** errptr);
 LEVELDB_EXPORT void cleavedb_flush(leveldb_t* db, char** errptr);
 /* Compacts all keyspaces, and waits for it. */
 LEVELDB_EXPORT void cleavedb_compact(leveldb_t* db, char** errptr);
+/* Frees now what is worth freeing, and waits for it. Returns how many bytes that were. */
+LEVELDB_EXPORT uint64_t cleavedb_gc(leveldb_t* db, char** errptr);
+/* Stops automatic value GC (1), or lets it go on (0). While it is stopped, space may grow. */
+LEVELDB_EXPORT void cleavedb_pause_gc(leveldb_t* db, uint8_t);
+/* Writes the separated values of these keys in key order, so that scans read them sequentially.
+   NULL stands for the first and the last key; both ends belong to the range. */
+LEVELDB_EXPORT void cleavedb_reorganize(cleavedb_keyspace_t*, const char* start_key,
+                                        size_t start_key_len, const char* limit_key,
+                                        size_t limit_key_len, char** errptr);
+/* Waits until no background work is due. */
+LEVELDB_EXPORT void cleavedb_wait_idle(leveldb_t* db, char** errptr);
+/* Where the space is, as a JSON object, for leveldb_free. Reads all keys. */
+LEVELDB_EXPORT char* cleavedb_space_json(leveldb_t* db, char** errptr);
 /* Makes a second, complete database in a new directory; the files are shared by hard links. */
 LEVELDB_EXPORT void cleavedb_checkpoint(leveldb_t* db, const char* directory, char** errptr);
 /* Reads and verifies everything. Returns how many problems there are, and places that this build

@@ -175,7 +175,9 @@ static void use(void) {
 }
 
 static void rare(const char* path, const char* other) {
-  switch (below_n(6)) {
+  switch (below_n(8)) {
+    case 6: cleavedb_gc(of(DB), &err); break;
+    case 5: cleavedb_reorganize(of(KEYSPACE), "a", 1, NULL, 0, &err); break;
     case 0: leveldb_repair_db(of(OPTIONS), path, &err); break;
     case 1: leveldb_destroy_db(of(OPTIONS), other, &err); break;
     case 2: cleavedb_checkpoint(of(DB), other, &err); break;

@@ -122,6 +122,37 @@ int main(int argc, char** argv) {
   CHECK(json != NULL && json[0] == '{' && strstr(json, "\"names\"") != NULL);
   leveldb_free(json);
 
+  /* Most of what follows is overwritten: it is garbage, and value GC frees it. */
+  static char large[4096];
+  cleavedb_pause_gc(db, 1);
+  for (int turn = 0; turn < 3; turn++) {
+    for (int n = 0; n < 1000; n++) {
+      char key[8];
+      int klen = snprintf(key, sizeof key, "L%04d", n);
+      cleavedb_put(names, writing, key, (size_t)klen, large, sizeof large, &err);
+      CHECK_OK(err);
+    }
+  }
+  CHECK(cleavedb_gc(db, &err) >= 1000 * sizeof large);
+  CHECK_OK(err);
+  cleavedb_pause_gc(db, 0);
+  cleavedb_reorganize(names, "L", 1, NULL, 0, &err);
+  cleavedb_reorganize(names, NULL, 0, NULL, 0, &err);
+  cleavedb_wait_idle(db, &err);
+  CHECK_OK(err);
+  char* space = cleavedb_space_json(db, &err);
+  CHECK_OK(err);
+  CHECK(space != NULL && space[0] == '{' && strstr(space, "\"allocated") != NULL);
+  leveldb_free(space);
+  char* large_value = cleavedb_get(names, reading, "L0999", 5, &len, &err);
+  CHECK(large_value != NULL && len == sizeof large);
+  leveldb_free(large_value);
+  for (int n = 0; n < 1000; n++) {
+    char key[8];
+    int klen = snprintf(key, sizeof key, "L%04d", n);
+    cleavedb_delete(names, writing, key, (size_t)klen, &err);
+  }
+
   cleavedb_checkpoint(db, below(argv, "copy"), &err);
   CHECK_OK(err);
   cleavedb_checkpoint(db, below(argv, "copy"), &err);
@@ -143,6 +174,17 @@ int main(int argc, char** argv) {
   CHECK_ERROR(err, "Invalid argument: ");
 
   /* Impossible settings are told by the opening. */
+  cleavedb_options_set_max_space_amplification(frozen, 0.5);
+  CHECK(leveldb_open(frozen, below(argv, "copy"), &err) == NULL);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_options_set_max_space_amplification(frozen, 1.5);
+  cleavedb_options_set_settled_space_amplification(frozen, 1.3);
+  cleavedb_options_set_space_allowance_bytes(frozen, 1 << 20);
+  cleavedb_options_set_automatic_gc(frozen, 0);
+  cleavedb_options_set_update_table_bytes(frozen, 1 << 20);
+  copy = leveldb_open(frozen, below(argv, "copy"), &err);
+  CHECK_OK(err);
+  leveldb_close(copy);
   cleavedb_options_set_separation(frozen, 7);
   CHECK(leveldb_open(frozen, below(argv, "copy"), &err) == NULL);
   CHECK_ERROR(err, "Invalid argument: ");

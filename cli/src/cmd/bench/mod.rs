@@ -16,7 +16,7 @@ use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::text::parse_size;
 use clap::Args;
-use cleavedb::{Codec, Db, Keyspace, Options, Result, Separation, WriteOptions};
+use cleavedb::{Codec, Db, Keyspace, Options, Result, Separation, StaleTrigger, WriteOptions};
 use std::thread;
 use std::time::Duration;
 use values::ValueSource;
@@ -96,6 +96,14 @@ struct StoreArgs {
     #[arg(long)]
     no_punch: bool,
 
+    /// Memory for the update table, in MiB; 0 switches it off
+    #[arg(long, value_name = "MIB")]
+    update_table_mb: Option<u64>,
+
+    /// Stale entries from which a table is compacted early: off, share:0.5, entries:1000
+    #[arg(long, value_name = "TRIGGER")]
+    early_compaction: Option<StaleTrigger>,
+
     /// The most that compaction and value GC write per second, in MiB
     #[arg(long, value_name = "MIB")]
     background_mb: Option<u64>,
@@ -106,6 +114,9 @@ impl StoreArgs {
         let mut options = Options::default();
         options.cache_bytes = self.cache_mb.map_or(options.cache_bytes, |mib| mib << 20);
         options.background_bytes_per_second = self.background_mb.map(|mib| mib << 20);
+        options.update_table_bytes =
+            self.update_table_mb.map_or(options.update_table_bytes, |mib| mib << 20);
+        options.early_compaction = self.early_compaction.unwrap_or(options.early_compaction);
         let gc = &mut options.gc;
         gc.automatic = !self.no_gc;
         gc.punch = !self.no_punch;

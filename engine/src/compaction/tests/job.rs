@@ -2,19 +2,23 @@
 //!
 //! - `split 16k`: the size at which output tables are split.
 //! - `snapshots 3 7`: the live snapshots.
+//! - `visible 8`: the newest sequence number that readers see; everything by default.
 //! - `L1 a9 b5x c4=4k`: a table in L1 with these entries: a put, a tombstone, and a put of a value
 //!   of 4 KiB.
+//! - `L0 flushed a9 b5x`: the same, noted in the update table as by a flush.
 //! - `compact L1 a-c [in-place]`: the job, and a list of all tables after it.
 
 use super::script::{level, range};
 use super::world::JobWorld;
 use crate::base::golden::{golden, number, pair};
 use crate::base::iter::EntryIter;
-use crate::base::key::{EntryKind, SeqNo, Trailer};
+use crate::base::key::{EntryKind, MAX_SEQNO, SeqNo, Trailer};
 use crate::compaction::job;
+use crate::compaction::output::TableOutput;
 use crate::compaction::picker::pick_range;
 use crate::version::edit::Change;
 use crate::version::levels::LEVELS;
+use crate::version::snapshots::SeenSeqnos;
 
 #[test]
 fn i06_golden_jobs_from_tables_to_tables() {
@@ -24,7 +28,8 @@ fn i06_golden_jobs_from_tables_to_tables() {
 fn run(lines: &[&str]) -> String {
     let split = lines.iter().find_map(|line| line.strip_prefix("split "));
     let world = JobWorld::new(split.map_or(1 << 20, number));
-    let (mut snapshots, mut text) = (Vec::<SeqNo>::new(), String::new());
+    let (mut snapshots, mut visible) = (Vec::<SeqNo>::new(), MAX_SEQNO);
+    let mut text = String::new();
     for line in lines {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
@@ -32,12 +37,14 @@ fn run(lines: &[&str]) -> String {
             ["snapshots", ref seqnos @ ..] => {
                 snapshots = seqnos.iter().map(|seqno| number(seqno)).collect();
             }
+            ["visible", seqno] => visible = number(seqno),
             ["compact", at, keys, ref how @ ..] => {
                 let (levels, in_place) =
                     (world.keyspace.view().levels.clone(), how == ["in-place"]);
                 let pick = pick_range(&levels, level(at), range(keys), in_place).expect(line);
                 let (runtime, keyspace) = (&world.runtime, &world.keyspace);
-                let report = job::run(runtime, keyspace, &levels, &pick, snapshots.clone());
+                let seen = SeenSeqnos { snapshots: snapshots.clone(), visible };
+                let report = job::run(runtime, keyspace, &levels, &pick, seen);
                 let report = report.unwrap();
                 text += &tables(&world);
                 text += &match report.moved {
@@ -45,15 +52,17 @@ fn run(lines: &[&str]) -> String {
                     false => format!("{} dropped\n", report.dropped),
                 };
             }
-            [at, ref entries @ ..] => add_table(&world, level(at), entries),
+            [at, "flushed", ref entries @ ..] => {
+                add_table(&world, world.flush_output(), level(at), entries);
+            }
+            [at, ref entries @ ..] => add_table(&world, world.output(), level(at), entries),
             [] => {}
         }
     }
     text
 }
 
-fn add_table(world: &JobWorld, level: usize, entries: &[&str]) {
-    let mut output = world.output();
+fn add_table(world: &JobWorld, mut output: TableOutput<'_>, level: usize, entries: &[&str]) {
     for (entry, bytes) in entries.iter().map(|entry| pair(entry)) {
         let (key, seqno) = entry.split_at(1);
         let kind = if entry.ends_with('x') { EntryKind::Delete } else { EntryKind::Put };
@@ -66,6 +75,7 @@ fn add_table(world: &JobWorld, level: usize, entries: &[&str]) {
     let add = |meta| Change::AddTable { keyspace, level, meta };
     world.apply(tables.into_iter().map(add).collect());
     output.keep();
+    world.runtime.sum_scores();
 }
 
 /// Lists the entries of all tables, a line for each.

@@ -29,6 +29,11 @@ fn golden_tables_whose_values_are_reorganized() {
 }
 
 #[test]
+fn golden_early_compactions() {
+    run_file("early.txt");
+}
+
+#[test]
 fn golden_stale_tables() {
     run_file("stale.txt");
 }

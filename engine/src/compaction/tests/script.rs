@@ -3,23 +3,27 @@
 //! - `options trigger=4 base=64M table=4M`: the settings of the keyspace; these are the defaults.
 //! - `L1 5 a-c 10M`: table 5 in L1 with the user keys from `a` to `c`; also `entries`, `deletes`
 //!   and `in=SEGMENT:POINTERS`. The number of a table is its sequence number too.
+//! - `score 5 newest=10 stale=50 won=9k`: what is known of the entries of table 5, and the bytes of
+//!   the stale ones.
 //! - `behind L1 c`: the next job of L1 starts behind the key `c`.
 //! - `running L1 5`: a job owns this table and those below it; `running L0`, one that owns L0;
 //!   `elsewhere L1 a-z`, one of another keyspace.
 //! - `pick`, `stale ...`, `settle [snapshot=5] [store=1G] [free=1G]`, `closing most=64M`,
-//!   `range L1 b-d [in-place]`, `reorganize L1 b-d segment=1M [after=c]`: the decision that is
-//!   asked for.
+//!   `early [share:0.5] [snapshot=9]`, `follow L1 5`, `range L1 b-d [in-place]`,
+//!   `reorganize L1 b-d segment=1M [after=c]`: the decision that is asked for.
 
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::cache::memory_fs::MemoryFs;
+use crate::compaction::early::{self, EarlyFacts};
 use crate::compaction::picker::{
     CompactionCursors, Pick, RunningCompactions, pick, pick_level0, pick_range, pick_table, scores,
 };
 use crate::compaction::settle::{self, SettleFacts};
 use crate::compaction::stale::{self, StaleFacts};
 use crate::compaction::{deletions, reorganize};
+use crate::hot::{TableScore, TableScores};
 use crate::table::{SegmentUse, Summary, TableMeta};
 use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::Levels;
@@ -39,6 +43,7 @@ struct PickerFacts {
     options: KeyspaceOptions,
     busy: RunningCompactions,
     cursors: CompactionCursors,
+    scores: TableScores,
 }
 
 fn run(lines: &[&str]) -> String {
@@ -49,12 +54,25 @@ fn run(lines: &[&str]) -> String {
         options: KeyspaceOptions::default(),
         busy: RunningCompactions::default(),
         cursors: CompactionCursors::default(),
+        scores: TableScores::default(),
     };
     let mut text = String::new();
     for line in lines.iter().filter(|line| !line.starts_with('L')) {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["options", ..] => words[1..].iter().for_each(|word| option(&mut facts, word)),
+            ["score", id, ref counts @ ..] => {
+                let mut score = TableScore::default();
+                for (name, value) in counts.iter().map(|word| pair(word)) {
+                    match name {
+                        "newest" => score.newest_entries = number(value),
+                        "stale" => score.stale_entries = number(value),
+                        "won" => score.stale_bytes = number(value),
+                        _ => panic!("{line}"),
+                    }
+                }
+                facts.scores.insert(TableId(number(id)), score);
+            }
             ["behind", at, key] => facts.cursors[level(at)] = Some(key.into()),
             ["running", "L0"] => {
                 let pick = pick_level0(KEYSPACE, &facts.levels, &facts.busy).expect(line);
@@ -151,6 +169,21 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
             let after = after.first().map(|word| pair(word).1.as_bytes());
             let bytes = number(pair(segment).1);
             tables(reorganize::pick(levels, level(at), after, range(keys), bytes))
+        }
+        ["early", trigger, ref more @ ..] => {
+            let early = EarlyFacts {
+                scores: &facts.scores,
+                trigger: trigger.parse().unwrap(),
+                newest_snapshot: more.first().map(|word| number(pair(word).1)),
+            };
+            plan(early::pick(KEYSPACE, levels, &facts.busy, &early), &facts.options)
+        }
+        ["follow", at, id] => {
+            let tables = levels.level(level(at)).iter();
+            let inputs: Vec<_> = tables.filter(|it| it.meta.id.0 == number(id)).cloned().collect();
+            let pick =
+                Pick { level: level(at), output_level: level(at), inputs, below: Vec::new() };
+            format!("{}\n", early::follows(&facts.scores, &pick))
         }
         ["stale", ref more @ ..] => plan(stale_pick(facts, more), &facts.options),
         ["settle", ref more @ ..] => plan(settle_pick(facts, more), &facts.options),

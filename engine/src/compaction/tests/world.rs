@@ -5,6 +5,7 @@ use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::compaction::output::TableOutput;
 use crate::env::Env;
+use crate::hot::UpdateTable;
 use crate::throttle::reads::IoPriority;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
@@ -66,7 +67,10 @@ impl JobWorld {
         let keyspace = KeyspaceState::new(KEYSPACE, name, order, options, version);
         let keyspace = Arc::new(keyspace);
         set.register(keyspace.clone());
-        JobWorld { runtime: Runtime::new(env, set, health, None), keyspace }
+        JobWorld {
+            runtime: Runtime::new(env, set, health, None, UpdateTable::new(1 << 20)),
+            keyspace,
+        }
     }
 
     /// Returns an output like that of a compaction.
@@ -74,6 +78,12 @@ impl JobWorld {
         let options = self.keyspace.options().clone();
         let (runtime, split) = (&self.runtime, options.table_bytes);
         TableOutput::new(runtime, &self.keyspace, &options, split, IoPriority::Compaction)
+    }
+
+    /// Returns an output like that of a flush, which notes its entries in the update table.
+    pub fn flush_output(&self) -> TableOutput<'_> {
+        let options = self.keyspace.options().clone();
+        TableOutput::new(&self.runtime, &self.keyspace, &options, u64::MAX, IoPriority::Flush)
     }
 
     /// Applies these changes.

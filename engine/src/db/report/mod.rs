@@ -205,6 +205,22 @@ stats! {
         index_and_filter_bytes,
         /// Bytes that they may take, but for those that readers hold.
         index_and_filter_capacity_bytes,
+        /// Keys whose newest entry the update table knows.
+        update_table_keys,
+        /// Bytes of memory that the update table takes.
+        update_table_bytes,
+        /// Bytes that it may take; 0 if it is switched off.
+        update_table_capacity_bytes,
+        /// Keys that it forgot to make room for others.
+        update_table_evictions,
+        /// Point reads that asked it, for keys that no memtable had.
+        update_table_lookups,
+        /// Those that found their entry in the table that it named.
+        short_cut_reads,
+        /// Entries that compactions dropped because it knew a newer one in another table.
+        superseded_entries_dropped,
+        /// Compactions of tables because much of them was stale.
+        early_compactions,
         /// Tables and relocations opened, which means that their indexes, filters and directories
         /// were read.
         table_opens,

@@ -63,6 +63,15 @@ impl fmt::Display for Stats {
             sized(self.compaction_bytes_read),
             self.parallel_reads
         )?;
+        self.fmt_memory(f)?;
+        writeln!(f, "value GC: {}", self.gc)?;
+        self.fmt_exceptions(f)
+    }
+}
+
+impl Stats {
+    /// Prints what is in memory.
+    fn fmt_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
             "memory: cache {}, indexes and filters {} of {}; {} snapshots, the oldest {:.1} s old",
@@ -72,12 +81,20 @@ impl fmt::Display for Stats {
             self.snapshots,
             self.oldest_snapshot.as_secs_f64()
         )?;
-        writeln!(f, "value GC: {}", self.gc)?;
-        self.fmt_exceptions(f)
+        writeln!(
+            f,
+            "update table: {} keys in {} of {}; {} of {} reads took the short cut; {} superseded \
+             entries dropped, {} early compactions",
+            self.update_table_keys,
+            sized(self.update_table_bytes),
+            sized(self.update_table_capacity_bytes),
+            self.short_cut_reads,
+            self.update_table_lookups,
+            self.superseded_entries_dropped,
+            self.early_compactions
+        )
     }
-}
 
-impl Stats {
     /// Prints what only some databases have to report.
     fn fmt_exceptions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.relocations > 0 {

@@ -39,7 +39,7 @@ pub(crate) fn pointers(db: &Db) -> (Vec<LivePointer>, Vec<ValuePointer>) {
             let slot = Slot::decode(trailer.kind().unwrap(), entries.payload()).unwrap();
             if let Slot::Pointer(stored) = slot {
                 let sees = |reader: &SeqNo| {
-                    let found = get(&view, &key, *reader, false).unwrap();
+                    let found = get(&view, &key, *reader, false, None).unwrap();
                     found == Lookup::Pointer(stored, trailer.seqno())
                 };
                 match view.resolve(stored).unwrap() {

@@ -57,7 +57,7 @@ fn i06_a_flush_keeps_what_a_snapshot_sees_that_was_taken_meanwhile() {
     keyspace.rotate_memtable();
     let mut snapshot = None;
     let list_and_go_on = || {
-        let listed = core.snapshots.list();
+        let listed = core.snapshots.seen();
         put(&db, "a", 2);
         snapshot = Some(db.snapshot());
         put(&db, "a", 3);

@@ -1,0 +1,97 @@
+//! CleaveDB's own calls about space, see `include/cleavedb/c.h`: the bounds of space, value GC, and
+//! values in key order.
+
+use crate::border::{Bytes, ErrPtr, copy_text};
+use crate::db::Database;
+use crate::extra::KeyspaceHandle;
+use crate::guard::{quiet, telling};
+use crate::handle::Handle;
+use crate::options::{DbOptions, set};
+use engine::GcOptions;
+use std::ffi::c_char;
+use std::ops::Bound;
+use std::ptr;
+
+/// Changes the settings of value GC. The opening refuses what is out of range.
+fn change(options: Handle<DbOptions>, change: impl FnOnce(&mut GcOptions)) {
+    set(options, |settings| {
+        change(&mut settings.options.gc);
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_max_space_amplification(options: Handle<DbOptions>, ratio: f64) {
+    change(options, |gc| gc.max_space_amplification = ratio);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_settled_space_amplification(
+    options: Handle<DbOptions>,
+    ratio: f64,
+) {
+    change(options, |gc| gc.settled_space_amplification = ratio);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_space_allowance_bytes(options: Handle<DbOptions>, bytes: u64) {
+    change(options, |gc| gc.space_allowance_bytes = bytes);
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_automatic_gc(options: Handle<DbOptions>, value: u8) {
+    change(options, |gc| gc.automatic = value != 0);
+}
+
+/// Frees what is worth freeing now. Returns the bytes that were freed, or punched as holes.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_gc(db: Handle<Database>, errptr: ErrPtr) -> u64 {
+    telling(errptr, 0, || {
+        let report = db.pin()?.engine()?.gc()?;
+        Ok(report.bytes_freed.saturating_add(report.bytes_punched))
+    })
+}
+
+/// Stops automatic value GC if `value` is not 0, else lets it go on.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_pause_gc(db: Handle<Database>, value: u8) {
+    quiet((), || {
+        let db = db.pin()?;
+        match value {
+            0 => db.engine()?.resume_gc(),
+            _ => db.engine()?.pause_gc(),
+        }
+        Ok(())
+    });
+}
+
+/// Writes the separated values of a range of keys in key order. Both ends may be null, and belong
+/// to the range otherwise, as in `leveldb_compact_range`.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_reorganize(
+    keyspace: Handle<KeyspaceHandle>,
+    start_key: Bytes,
+    start_key_len: usize,
+    limit_key: Bytes,
+    limit_key_len: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let start = start_key.optional_key(start_key_len)?;
+        let limit = limit_key.optional_key(limit_key_len)?;
+        let lower = start.map_or(Bound::Unbounded, Bound::Included);
+        let upper = limit.map_or(Bound::Unbounded, Bound::Included);
+        keyspace.pin()?.get()?.reorganize((lower, upper))
+    });
+}
+
+/// Waits until no background work is due.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_wait_idle(db: Handle<Database>, errptr: ErrPtr) {
+    telling(errptr, (), || db.pin()?.engine()?.wait_idle());
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_space_json(db: Handle<Database>, errptr: ErrPtr) -> *mut c_char {
+    telling(errptr, ptr::null_mut(), || Ok(copy_text(&db.pin()?.engine()?.space()?.to_json())))
+}

@@ -1,0 +1,43 @@
+//! Floor 2: hot-update awareness, after "A hot-update-aware optimization to the query of LSM-Tree"
+//! (Lin, Chen 2022). The *update table* maps keys to their newest entry in tables: its sequence
+//! number and the table that holds it. The *score table* counts, for each table, the entries that
+//! newer ones supersede.
+//!
+//! Place in the data's way: whatever writes tables (`compaction/output.rs`) notes each entry here.
+//! A flush makes an entry the newest one of its key, and the entry it takes the place of becomes
+//! stale; a compaction only moves an entry to another table. Then
+//!
+//! - a compaction drops an entry if a newer one is known (`compaction/retain.rs`), although its
+//!   inputs do not have the newer one,
+//! - tables of which much is stale are compacted early (`compaction/early.rs`),
+//! - a point read goes straight to the table that has the newest entry (`read/get.rs`).
+//!
+//! # Why a fact stays true
+//!
+//! Everything here may be forgotten at any time, which costs I/O and never an answer. What is here
+//! must be right, and these rules see to that:
+//!
+//! - *A key has an entry with this sequence number.* Only a flush says so, after it has synced the
+//!   log up to that entry, so a crash can't lose the entry even before the flush is done. From then
+//!   on the entry, or one that hides as much, is in the log or in a table: compaction drops the
+//!   newest entry of a key only if it is a tombstone with nothing below it to hide (I6). So an
+//!   older entry may be dropped wherever it is met, unless a snapshot is between the two.
+//! - *No table has a newer one.* Flushes of a keyspace are serial and oldest first, and each notes
+//!   its entries before the version that has its table is published. A reader who finds a newer
+//!   table in its view therefore finds the newer fact here, or none. A compaction can't make
+//!   an older entry the newest: it only changes the table of the entry that is named, and never
+//!   adds a key.
+//! - *This table holds it.* Tables never change, and their ids are never used again. The reader
+//!   looks the table up in its own version; if it is not there, as during the compaction that
+//!   replaces it, the reader searches as usual.
+//!
+//! Locks: one for each shard and one for the scores, all leaves.
+
+mod ring;
+mod shard;
+mod trigger;
+mod update_table;
+
+pub use shard::{TableScore, TableScores};
+pub use trigger::StaleTrigger;
+pub use update_table::{HotTable, UpdateTable};

@@ -1,0 +1,145 @@
+//! Tests of hot-update awareness: what the update table knows changes how reads and compactions go
+//! about their work, and never what a reader sees.
+
+use crate::client::{DIR, inline_options, simulate, tiny_options};
+use cleavedb::env::Env;
+use cleavedb::{Db, Options, ReadOptions, Snapshot, StaleTrigger};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The limit of steps of a run; one that takes more hangs.
+const STEPS: u64 = 2_000_000;
+const HOT_KEYS: u64 = 8;
+
+fn key(number: u64) -> String {
+    format!("hot{}", number % HOT_KEYS)
+}
+
+/// Returns options with which everything is inline and early compaction is eager.
+fn options() -> Options {
+    Options {
+        early_compaction: StaleTrigger::Entries(1),
+        keyspace: inline_options(),
+        ..tiny_options()
+    }
+}
+
+fn open(env: &Env, options: Options) -> Db {
+    Db::builder(DIR).options(options).env(env.clone()).open().unwrap()
+}
+
+/// Writes keys once each, and overwrites a hot key with a greater number at one in `rare` of them.
+fn write(db: &Db, writes: u64, rare: u64) {
+    let keyspace = db.default_keyspace();
+    for number in 0..writes {
+        if number.is_multiple_of(rare) {
+            keyspace.put(key(number / rare), number.to_string()).unwrap();
+        }
+        keyspace.put(format!("once{:05}", number * 7 % writes), [7; 10]).unwrap();
+    }
+}
+
+/// Overwrites each hot key once with a number from `first` on.
+fn write_hot(db: &Db, first: u64) {
+    let keyspace = db.default_keyspace();
+    (0..HOT_KEYS).for_each(|hot| keyspace.put(key(hot), (first + hot).to_string()).unwrap());
+}
+
+fn read(db: &Db, hot: u64, options: &ReadOptions) -> u64 {
+    let found = db.default_keyspace().get_with(key(hot), options).unwrap();
+    found.map_or(0, |value| String::from_utf8_lossy(&value).parse().unwrap())
+}
+
+/// Guards that the update table hears of a flushed entry before readers can see its table: else a
+/// reader finds the entry in its memtable first, and then an older one by the short cut.
+#[test]
+fn i06_no_reader_goes_back_while_entries_are_flushed_and_moved() {
+    let (mut short_cuts, mut dropped) = (0, 0);
+    for seed in 0..8 {
+        simulate(seed, STEPS, |env, _| {
+            let db = open(env, options());
+            let (reader, over) = (db.clone(), Arc::new(AtomicBool::new(false)));
+            let is_over = over.clone();
+            let body = move || {
+                let mut seen = [0; HOT_KEYS as usize];
+                let mut before: Option<(Snapshot, [u64; HOT_KEYS as usize])> = None;
+                for turn in (0..).take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                    let hot = turn % HOT_KEYS;
+                    let number = read(&reader, hot, &ReadOptions::default());
+                    let last = &mut seen[hot as usize];
+                    assert!(number >= *last, "{} after {last}", number);
+                    *last = number;
+                    if let Some((snapshot, then)) = &before {
+                        let options = ReadOptions::new().snapshot(snapshot);
+                        assert_eq!(read(&reader, hot, &options), then[hot as usize]);
+                    }
+                    if turn % 40 == 0 {
+                        let snapshot = reader.snapshot();
+                        let options = ReadOptions::new().snapshot(&snapshot);
+                        let then = std::array::from_fn(|hot| read(&reader, hot as u64, &options));
+                        before = Some((snapshot, then));
+                    }
+                }
+            };
+            let reading = env.threads.spawn("reader", Box::new(body)).unwrap();
+            // A hot key is in tables for a while before it is in a memtable again.
+            write(&db, 900, 15);
+            over.store(true, Ordering::Relaxed);
+            reading.join().unwrap();
+            db.wait_idle().unwrap();
+            let stats = db.stats();
+            short_cuts += stats.short_cut_reads;
+            dropped += stats.superseded_entries_dropped;
+            assert!(stats.update_table_evictions > 0, "the table is too large for this test");
+            db.close().unwrap();
+        });
+    }
+    assert!(short_cuts > 0 && dropped > 0, "{short_cuts} {dropped}");
+}
+
+/// Runs a write load and returns the stale entries below L0, and the early compactions.
+fn stale_entries(early_compaction: StaleTrigger) -> (u64, u64) {
+    let mut found = (0, 0);
+    simulate(1, STEPS, |env, _| {
+        let more = Options { update_table_bytes: 1 << 20, early_compaction, ..options() };
+        let db = open(env, more);
+        write(&db, 600, 1);
+        db.compact().unwrap();
+        write_hot(&db, 600);
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let below = db.hot_tables().into_iter().filter(|table| table.level > 0);
+        found = (below.map(|it| it.score.stale_entries).sum(), db.stats().early_compactions);
+        // What is left is what a scan finds.
+        for hot in 0..HOT_KEYS {
+            assert_eq!(read(&db, hot, &ReadOptions::default()), 600 + hot);
+        }
+        assert_eq!(db.default_keyspace().prefix("once").count(), 600);
+        assert!(db.check().unwrap().is_clean());
+    });
+    found
+}
+
+#[test]
+fn early_compaction_leaves_few_stale_entries() {
+    let (left, jobs) = stale_entries(StaleTrigger::Off);
+    assert!(left > 0 && jobs == 0, "{left} {jobs}");
+    let (left, jobs) = stale_entries(StaleTrigger::Entries(1));
+    assert!(left == 0 && jobs > 0, "{left} {jobs}");
+}
+
+/// Guards that a database without an update table does the same work without it.
+#[test]
+fn without_an_update_table_nothing_is_known() {
+    simulate(2, STEPS, |env, _| {
+        let db = open(env, Options { update_table_bytes: 0, ..options() });
+        write(&db, 200, 1);
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        assert!((0..HOT_KEYS).all(|hot| read(&db, hot, &ReadOptions::default()) >= 192));
+        let stats = db.stats();
+        let all = [stats.update_table_keys, stats.update_table_lookups, stats.early_compactions];
+        assert_eq!(all, [0; 3]);
+        assert!(db.hot_tables().is_empty());
+    });
+}
