@@ -13,6 +13,7 @@ mod rules;
 mod rust_file;
 mod sanitize_c;
 mod sanitize_rust;
+mod side_command;
 mod tidy;
 
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy [DIR]   the rules of the house: floors, doors, sizes, headers, documents; of another tree
-  ci           tidy, format, lints, documents, tests; stops at the first red
+  ci           tidy, format, lints, documents, tests, a sanitizer; stops at the first red
   install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
   dependencies licences, sources, versions and the oldest Rust of what comes from elsewhere
   fuzz         [--seconds N | --inputs N] [TARGET…]: every decoder of the engine, 30 seconds each

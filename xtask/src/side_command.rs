@@ -1,0 +1,134 @@
+//! A command that runs beside others, with its output in a file. It ends with us, however we end,
+//! and so does everything that it started.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Runs the arguments in a group of processes of its own. That group ends once our end of the
+/// standard input is closed, as it is when we end, even by a signal: first by TERM, so that servers
+/// shut down, and what is left 20 seconds later by KILL.
+const WITH_US: &str = r#"
+exec 3<&0 </dev/null
+(trap '' TERM; cat <&3; kill -TERM 0; sleep 20; kill -KILL 0) >/dev/null 2>&1 &
+watch=$!
+exec 3<&-
+"$@"
+status=$?
+kill -KILL "$watch"
+exit "$status"
+"#;
+
+/// A command under way.
+pub(crate) struct SideCommand {
+    child: Child,
+    begun: Instant,
+    output: PathBuf,
+}
+
+impl SideCommand {
+    /// Begins the command in `dir`. What it prints goes to the file `output`.
+    pub(crate) fn begin(command: &[&str], dir: &Path, output: &Path) -> io::Result<SideCommand> {
+        if let Some(folder) = output.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = File::create(output)?;
+        let errors = file.try_clone()?;
+        let child = spawn(command, dir, file.into(), errors.into())?;
+        Ok(SideCommand { child, begun: Instant::now(), output: output.to_owned() })
+    }
+
+    /// Returns true if the command is over and failed.
+    pub(crate) fn has_failed(&mut self) -> bool {
+        self.child.try_wait().is_ok_and(|over| over.is_some_and(|status| !status.success()))
+    }
+
+    /// Waits for the end of the command; returns whether it passed, and how long ago it began.
+    pub(crate) fn wait(&mut self) -> (bool, Duration) {
+        // Our end of its standard input stays open meanwhile: `Child::wait` would close it.
+        let input = self.child.stdin.take();
+        let passed = self.child.wait().is_ok_and(|status| status.success());
+        drop(input);
+        (passed, self.begun.elapsed())
+    }
+
+    /// Ends the command and all that it started.
+    pub(crate) fn end(mut self) -> io::Result<ExitStatus> {
+        end(&mut self.child)
+    }
+
+    /// Returns the path of the file with what the command prints.
+    pub(crate) fn output(&self) -> &Path {
+        &self.output
+    }
+
+    /// Returns what the command has printed so far.
+    pub(crate) fn printed(&self) -> String {
+        let bytes = fs::read(&self.output).unwrap_or_default();
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}
+
+fn spawn(command: &[&str], dir: &Path, output: Stdio, errors: Stdio) -> io::Result<Child> {
+    let mut shell = Command::new("sh");
+    shell.args(["-c", WITH_US, "sh"]).args(command).current_dir(dir).process_group(0);
+    shell.stdin(Stdio::piped()).stdout(output).stderr(errors).spawn()
+}
+
+fn end(child: &mut Child) -> io::Result<ExitStatus> {
+    drop(child.stdin.take());
+    child.wait()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+    use std::os::unix::process::ExitStatusExt;
+
+    fn output(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("cleavedb-xtask-{}-{name}/log", std::process::id()))
+    }
+
+    fn run(command: &[&str], name: &str) -> (bool, String) {
+        let path = output(name);
+        let mut beside = SideCommand::begin(command, Path::new("/"), &path).unwrap();
+        let (passed, _) = beside.wait();
+        assert_eq!(beside.has_failed(), !passed);
+        let printed = beside.printed();
+        fs::remove_dir_all(path.parent().unwrap()).unwrap();
+        (passed, printed)
+    }
+
+    #[test]
+    fn the_outcome_and_all_that_was_printed_are_told() {
+        let both = ["sh", "-c", "pwd; echo two >&2"];
+        assert_eq!(run(&both, "passes"), (true, "/\ntwo\n".to_owned()));
+        assert_eq!(run(&["sh", "-c", "echo x; exit 3"], "fails"), (false, "x\n".to_owned()));
+        assert!(!run(&["/there/is/no/such/program"], "missing").0);
+    }
+
+    #[test]
+    fn nothing_is_read_from_us() {
+        assert_eq!(run(&["cat"], "input"), (true, String::new()));
+    }
+
+    /// Guards against nodes that outlive a run: the pipe has an end only once every process that
+    /// may write to it is gone, the grandchild too.
+    #[test]
+    fn what_is_ended_leaves_no_process_behind() {
+        let (mut ours, theirs) = io::pipe().unwrap();
+        let errors = theirs.try_clone().unwrap();
+        let endless = ["sh", "-c", "echo begun; tail -f /dev/null & tail -f /dev/null"];
+        let mut child = spawn(&endless, Path::new("/"), theirs.into(), errors.into()).unwrap();
+        let mut begun = [0; 6];
+        ours.read_exact(&mut begun).unwrap();
+        assert_eq!(&begun, b"begun\n");
+        let status = end(&mut child).unwrap();
+        assert_eq!(status.signal(), Some(15), "{status}");
+        ours.read_to_end(&mut Vec::new()).unwrap();
+    }
+}
