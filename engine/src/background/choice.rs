@@ -41,6 +41,8 @@ pub(super) struct Claimed {
     pub(super) claim: u64,
     /// True if values are to be rewritten in key order too.
     pub(super) reorganize: bool,
+    /// True if it is done because much of the table is stale.
+    pub(super) early: bool,
 }
 
 impl Background {
@@ -111,7 +113,14 @@ impl Background {
                 compaction_cursors[pick.level] = Some(bounds(last).1.to_vec());
             }
             if let Some(claim) = state.busy.claim(keyspace.id, &keyspace.order, &pick) {
-                return Some(Claimed { keyspace, levels, pick, claim, reorganize: false });
+                return Some(Claimed {
+                    keyspace,
+                    levels,
+                    pick,
+                    claim,
+                    reorganize: false,
+                    early: false,
+                });
             }
         }
         None
@@ -122,8 +131,7 @@ impl Background {
     fn pick_early(&self, resting: &[JobKind], state: &mut BackgroundState) -> Option<Claimed> {
         let (keyspace, levels, pick) = self.find_early(resting, state)?;
         let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
-        self.runtime.hot.early_compactions.add(1);
-        Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
+        Some(Claimed { keyspace, levels, pick, claim, reorganize: false, early: true })
     }
 
     /// Finds such a table without marking it.
@@ -133,19 +141,21 @@ impl Background {
         state: &BackgroundState,
     ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
         let hot = &self.runtime.hot;
-        if hot.is_off() || self.settings.early_compaction == StaleTrigger::Off {
+        let trigger = self.settings.early_compaction;
+        // I9: what is not urgent leaves the last space to others.
+        let is_low = self.committer.stall_controller().reserve.is_low();
+        if hot.is_off() || trigger == StaleTrigger::Off || is_low {
             return None;
         }
-        let facts = EarlyFacts {
-            scores: &hot.scores(),
-            trigger: self.settings.early_compaction,
-            newest_snapshot: self.runtime.snapshots.list().last().copied(),
-        };
+        let (scores, snapshots) = (hot.scores(), self.runtime.snapshots.list());
         self.runtime.set.keyspaces().into_iter().find_map(|keyspace| {
             if resting.contains(&JobKind::Compaction(keyspace.id)) {
                 return None;
             }
-            let levels = keyspace.view().levels.clone();
+            let view = keyspace.view();
+            let levels = view.levels.clone();
+            let flushed = view.version.keyspace(keyspace.id)?.flushed;
+            let facts = EarlyFacts { scores: &scores, trigger, snapshots: &snapshots, flushed };
             let pick = early::pick(keyspace.id, &levels, &state.busy, &facts)?;
             Some((keyspace, levels, pick))
         })

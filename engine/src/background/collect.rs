@@ -251,7 +251,7 @@ impl Background {
     ) -> Option<Claimed> {
         let (keyspace, levels, pick) = self.find_stale(resting, state)?;
         let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
-        Some(Claimed { keyspace, levels, pick, claim, reorganize: false })
+        Some(Claimed { keyspace, levels, pick, claim, reorganize: false, early: false })
     }
 
     /// Finds such a compaction without marking it.

@@ -42,7 +42,14 @@ impl Background {
             };
             let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick);
             if let Some(claim) = claim {
-                break Claimed { keyspace: keyspace.clone(), levels, pick, claim, reorganize };
+                break Claimed {
+                    keyspace: keyspace.clone(),
+                    levels,
+                    pick,
+                    claim,
+                    reorganize,
+                    early: false,
+                };
             }
             state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
         };

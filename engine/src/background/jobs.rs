@@ -109,7 +109,8 @@ impl Background {
                 return Ok(read);
             };
             let keyspace = keyspace.clone();
-            let claimed = Claimed { keyspace, levels, pick, claim: 0, reorganize: false };
+            let claimed =
+                Claimed { keyspace, levels, pick, claim: 0, reorganize: false, early: false };
             read += self.compact(runtime, &claimed)?.bytes_read;
         }
     }
@@ -141,6 +142,7 @@ impl Background {
             return Ok(report);
         }
         runtime.counters.compactions.add(1);
+        runtime.hot.early_compactions.add(u64::from(claimed.early));
         runtime.counters.compaction_bytes_read.add(report.bytes_read);
         runtime.counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
         runtime.counters.entries_dropped.add(report.dropped);

@@ -1,12 +1,13 @@
 //! Picks tables that are compacted early because much of them is stale, and decides which
 //! compactions ask the update table (Lin, Chen 2022, sections 2.2 and 2.3). Pure.
 //!
-//! The table is rewritten where it is, without the entries that newer tables supersede. Any
-//! compaction drops those, so this saves no writes to the tree; it makes dead values known to value
-//! GC, and keys rarer to readers, long before the level is full.
+//! The table is rewritten where it is, without the entries that newer tables supersede. A later
+//! compaction would drop those too, so this saves no writes to the tree; it makes dead values known
+//! to value GC long before the level is full.
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
+use crate::compaction::output::Notes;
 use crate::compaction::picker::{Pick, RunningCompactions};
 use crate::hot::{StaleTrigger, TableScores};
 use crate::version::files::TableHandle;
@@ -20,17 +21,22 @@ const MIN_ENTRIES: u64 = 64;
 /// load, that wins too little.
 const FOLLOW_PART: u64 = 16;
 
-/// Returns true if a compaction should ask the update table about its entries, and tell it where
-/// they go.
-pub fn follows(scores: &TableScores, pick: &Pick) -> bool {
-    let (mut entries, mut known) = (0u64, 0u64);
+/// Decides whether a compaction asks the update table about its entries, and tells it where they
+/// go. One that rewrites a table in place always does if something there is stale.
+pub fn notes(scores: &TableScores, pick: &Pick) -> Notes {
+    let (mut entries, mut known, mut stale) = (0u64, 0u64, 0u64);
     for table in pick.tables() {
         // I7: the number is from a file.
         entries = entries.saturating_add(table.meta.summary.entries);
         let score = scores.get(&table.meta.id).copied().unwrap_or_default();
         known = known.saturating_add(score.newest_entries + score.stale_entries);
+        stale += score.stale_entries;
     }
-    known > 0 && known >= entries / FOLLOW_PART
+    let in_place = pick.output_level == pick.level && stale > 0;
+    match known > 0 && known >= entries / FOLLOW_PART || in_place {
+        true => Notes::Moves,
+        false => Notes::Nothing,
+    }
 }
 
 /// The facts that the levels do not contain.
@@ -39,8 +45,10 @@ pub struct EarlyFacts<'a> {
     pub scores: &'a TableScores,
     /// From when on a table is compacted early.
     pub trigger: StaleTrigger,
-    /// The newest live snapshot, if any: stale entries that it may see cannot be dropped.
-    pub newest_snapshot: Option<SeqNo>,
+    /// The live snapshots, ascending.
+    pub snapshots: &'a [SeqNo],
+    /// The newest entry in tables of the keyspace.
+    pub flushed: SeqNo,
 }
 
 /// Picks the table that wins the most bytes per byte read, of those whose score has passed the
@@ -73,7 +81,10 @@ pub fn pick(
 
 fn is_due(table: &Arc<TableHandle>, facts: &EarlyFacts<'_>) -> bool {
     let summary = &table.meta.summary;
-    let seen = facts.newest_snapshot.is_some_and(|newest| newest >= summary.min_seqno);
+    // I6: a snapshot from before all entries of the table, or from after all that are in tables,
+    // sees none that is stale.
+    let behind = facts.snapshots.partition_point(|&snapshot| snapshot < summary.min_seqno);
+    let seen = facts.snapshots.get(behind).is_some_and(|&snapshot| snapshot < facts.flushed);
     let stale = facts.scores.get(&table.meta.id).map_or(0, |score| score.stale_entries);
     !seen && summary.entries >= MIN_ENTRIES && facts.trigger.is_passed(stale, summary.entries)
 }

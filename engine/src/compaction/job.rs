@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::Trailer;
 use crate::compaction::early;
-use crate::compaction::output::TableOutput;
+use crate::compaction::output::{Notes, TableOutput};
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
@@ -107,15 +107,15 @@ pub fn run(
     let is_bottom = |key: &[u8]| {
         pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
     };
-    let follows = early::follows(&runtime.hot.scores(), pick);
+    let notes = early::notes(&runtime.hot.scores(), pick);
     let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
-    if follows {
+    if notes == Notes::Moves {
         retain = retain.with_update_table(&runtime.hot, keyspace.id);
     }
     let options = keyspace.options().clone();
     let split = options.table_bytes;
-    let mut output = TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction)
-        .follow(follows);
+    let mut output =
+        TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction).noting(notes);
     let mut redirect = Redirect::new(&runtime.set.current());
     copy(
         runtime,

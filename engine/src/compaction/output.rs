@@ -36,8 +36,20 @@ pub struct TableOutput<'a> {
     done: Vec<Arc<TableMeta>>,
     created: Vec<PathBuf>,
     kept: bool,
-    /// True if the update table is told where entries go.
-    notes: bool,
+    notes: Notes,
+}
+
+/// What the update table is told of the entries that go to tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notes {
+    /// Nothing.
+    Nothing,
+    /// The first entry of each key is newer than all that other tables have, and durable in the
+    /// log: those of memtables, oldest first, with the newest tables of L0 or without. The room
+    /// `hot` relies on that.
+    Newest,
+    /// Entries move from other tables.
+    Moves,
 }
 
 impl<'a> TableOutput<'a> {
@@ -68,14 +80,13 @@ impl<'a> TableOutput<'a> {
             done: Vec::new(),
             created: Vec::new(),
             kept: false,
-            notes: priority == IoPriority::Flush && !runtime.hot.is_off(),
+            notes: Notes::Nothing,
         }
     }
 
-    /// Sets whether a compaction tells the update table where it moves entries.
-    pub fn follow(mut self, follows: bool) -> Self {
-        debug_assert!(self.priority != IoPriority::Flush, "a flush notes all its entries");
-        self.notes = follows;
+    /// Sets what the update table is told.
+    pub fn noting(mut self, notes: Notes) -> Self {
+        self.notes = if self.runtime.hot.is_off() { Notes::Nothing } else { notes };
         self
     }
 
@@ -96,7 +107,7 @@ impl<'a> TableOutput<'a> {
         let (writer, ..) = self.open.as_mut().expect("created just now");
         writer.add(user_key, trailer, payload)?;
         let (unspent, table) = (writer.block_bytes() - self.spent, writer.id());
-        if self.notes {
+        if self.notes != Notes::Nothing {
             self.note(user_key, trailer, payload, table)?;
         }
         if unspent >= SPEND_BYTES {
@@ -106,11 +117,10 @@ impl<'a> TableOutput<'a> {
         Ok(())
     }
 
-    /// Tells the update table that an entry goes to `table`, before any version has that table, as
-    /// the room `hot` demands of flushes.
+    /// Tells the update table that an entry goes to `table`, before any version has that table.
     fn note(&self, key: &[u8], trailer: Trailer, payload: &[u8], table: TableId) -> Result<()> {
         let (hot, key) = (&self.runtime.hot, (self.owner.id, key));
-        if self.priority != IoPriority::Flush {
+        if self.notes == Notes::Moves {
             hot.moved(key, trailer.seqno(), table);
             return Ok(());
         }
@@ -191,6 +201,9 @@ impl<'a> TableOutput<'a> {
 impl Drop for TableOutput<'_> {
     fn drop(&mut self) {
         if !self.kept {
+            let given_up = self.open.iter().map(|(writer, ..)| writer.id());
+            let given_up = given_up.chain(self.done.iter().map(|meta| meta.id));
+            self.runtime.hot.forget(&given_up.collect::<Vec<TableId>>());
             self.open = None;
             self.runtime.set.discard(&self.created);
         }

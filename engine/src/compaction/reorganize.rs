@@ -11,7 +11,7 @@ use crate::base::key::Trailer;
 use crate::base::pointer::SegmentId;
 use crate::compaction::early;
 use crate::compaction::job::{self, CompactionReport, NewSegments};
-use crate::compaction::output::TableOutput;
+use crate::compaction::output::{Notes, TableOutput};
 use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
@@ -74,17 +74,17 @@ pub fn run(
     let is_bottom = |key: &[u8]| {
         pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
     };
-    let follows = early::follows(&runtime.hot.scores(), pick);
+    let notes = early::notes(&runtime.hot.scores(), pick);
     let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
-    if follows {
+    if notes == Notes::Moves {
         retain = retain.with_update_table(&runtime.hot, keyspace.id);
     }
     let view = keyspace.view();
     let mut redirect = Redirect::new(&view.version);
     let options = keyspace.options().clone();
     let split = options.table_bytes;
-    let mut output = TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction)
-        .follow(follows);
+    let mut output =
+        TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction).noting(notes);
     let mut values = InOrder::new(runtime, view, Box::new(|_| true));
     let mut input = job::inputs(pick, levels)?;
     values.copy(&mut input, &mut retain, &mut redirect, &mut output)?;

@@ -85,13 +85,15 @@ pub struct Options {
     /// processes, and of handles in each, may open a database read-only, as long as nobody has it
     /// open for writing. Default false.
     pub read_only: bool,
-    /// Memory for the update table, in bytes. It knows the newest entries of the keys that were
-    /// flushed last, about a million keys of 16 bytes in the default of 64 MiB: compactions drop
-    /// what those supersede, and point reads go straight to the table that holds them. 0 switches
-    /// it off; at most 16 GiB. Memory is taken as keys are flushed.
+    /// Memory for the update table, in bytes, at most 16 GiB. It knows the newest entries of the
+    /// keys that were flushed last, a million keys of 16 bytes in 64 MiB: compactions drop what
+    /// those supersede, and point reads go straight to the table that holds them. Default 0, which
+    /// switches it off: it makes tables smaller and costs processor time for each entry that is
+    /// flushed or compacted, more than it wins where entries are small. Memory is taken as keys are
+    /// flushed.
     pub update_table_bytes: u64,
     /// From when on a table is compacted early because newer tables supersede much of it, as far as
-    /// the update table knows. Default: half of its entries.
+    /// the update table knows. Default: half of its entries. Has no effect without an update table.
     pub early_compaction: StaleTrigger,
     /// The space that may be used, and what value GC may spend to keep to it.
     pub gc: GcOptions,
@@ -122,7 +124,7 @@ impl Default for Options {
             create_if_missing: true,
             error_if_exists: false,
             read_only: false,
-            update_table_bytes: 64 << 20,
+            update_table_bytes: 0,
             early_compaction: StaleTrigger::Share(0.5),
             gc: GcOptions::default(),
             keyspace: KeyspaceOptions::default(),

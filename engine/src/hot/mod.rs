@@ -3,12 +3,12 @@
 //! number and the table that holds it. The *score table* counts, for each table, the entries that
 //! newer ones supersede.
 //!
-//! Place in the data's way: whatever writes tables (`compaction/output.rs`) notes each entry here.
-//! A flush makes an entry the newest one of its key, and the entry it takes the place of becomes
-//! stale; a compaction only moves an entry to another table. Then
+//! Place in the data's way: `compaction/output.rs` notes entries here as it writes tables. A flush
+//! makes an entry the newest one of its key, and the entry it takes the place of becomes stale; a
+//! compaction that follows entries only moves them to another table. Then
 //!
-//! - a compaction drops an entry if a newer one is known (`compaction/retain.rs`), although its
-//!   inputs do not have the newer one,
+//! - such a compaction drops an entry if a newer one is known (`compaction/retain.rs`), although
+//!   its inputs do not have the newer one,
 //! - tables of which much is stale are compacted early (`compaction/early.rs`),
 //! - a point read goes straight to the table that has the newest entry (`read/get.rs`).
 //!
@@ -17,16 +17,17 @@
 //! Everything here may be forgotten at any time, which costs I/O and never an answer. What is here
 //! must be right, and these rules see to that:
 //!
-//! - *A key has an entry with this sequence number.* Only a flush says so, after it has synced the
-//!   log up to that entry, so a crash can't lose the entry even before the flush is done. From then
-//!   on the entry, or one that hides as much, is in the log or in a table: compaction drops the
-//!   newest entry of a key only if it is a tombstone with nothing below it to hide (I6). So an
-//!   older entry may be dropped wherever it is met, unless a snapshot is between the two.
-//! - *No table has a newer one.* Flushes of a keyspace are serial and oldest first, and each notes
-//!   its entries before the version that has its table is published. A reader who finds a newer
-//!   table in its view therefore finds the newer fact here, or none. A compaction can't make
-//!   an older entry the newest: it only changes the table of the entry that is named, and never
-//!   adds a key.
+//! - *A key has an entry with this sequence number.* Only a flush or a fold says so, after the log
+//!   was synced up to that entry (a fold: when the log was sealed or settled), so a crash can't
+//!   lose the entry even before the job is done. From then on the entry, or one that hides as much,
+//!   is in the log or in a table: compaction drops the newest entry of a key only if a durable one
+//!   hides it, or if it is a tombstone with nothing below it to hide (I6). So an older entry may be
+//!   dropped wherever it is met, unless a snapshot is between the two.
+//! - *No table has a newer one.* Flushes and folds of a keyspace are serial and oldest first, and
+//!   each notes its entries before the version that has its table is published. A reader who finds
+//!   a newer table in its view therefore finds the newer fact here, or none if it was forgotten. A
+//!   compaction can't make an older entry the newest: it only changes the table of the entry that
+//!   is named, and never adds a key.
 //! - *This table holds it.* Tables never change, and their ids are never used again. The reader
 //!   looks the table up in its own version; if it is not there, as during the compaction that
 //!   replaces it, the reader searches as usual.

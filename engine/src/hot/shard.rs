@@ -58,14 +58,30 @@ pub struct Shard {
     index: HashTable<u32>,
     ring: EntryRing,
     scores: TableScores,
+    most_keys: usize,
     evicted: u64,
 }
 
+/// The part of the memory that entries take, in percent. The rest is for the index of their keys.
+const RING_PERCENT: u64 = 68;
+/// The bytes that the index takes for each of its buckets.
+const BUCKET_BYTES: u64 = 5;
+
 impl Shard {
-    /// Makes an empty shard whose entries take at most `ring_bytes`.
-    pub fn new(ring_bytes: usize) -> Self {
-        let (index, scores) = (HashTable::new(), FxHashMap::default());
-        Shard { index, ring: EntryRing::new(ring_bytes), scores, evicted: 0 }
+    /// Makes an empty shard that uses at most `bytes` of memory.
+    pub fn new(bytes: u64) -> Self {
+        let ring_bytes = (bytes * RING_PERCENT / 100).min(u64::from(u32::MAX));
+        // The index has a power of two of buckets, of which an eighth stays empty. It may double
+        // once, when removed keys have used up the empty ones.
+        let buckets = (bytes - ring_bytes) / (2 * BUCKET_BYTES);
+        let buckets = buckets.checked_ilog2().map_or(0, |log| 1 << log);
+        Shard {
+            index: HashTable::new(),
+            ring: EntryRing::new(ring_bytes as usize),
+            scores: FxHashMap::default(),
+            most_keys: buckets / 8 * 7,
+            evicted: 0,
+        }
     }
 
     /// Returns the entry of a key.
@@ -131,7 +147,8 @@ impl Shard {
         }
         let mut turns = MAX_TURNS;
         let offset = loop {
-            if let Some(offset) = self.ring.push(entry, key) {
+            let has_room = self.index.len() < self.most_keys;
+            if has_room && let Some(offset) = self.ring.push(entry, key) {
                 break offset;
             }
             if !self.give_up_oldest(&mut turns) {
@@ -151,7 +168,7 @@ impl Shard {
     /// Removes the oldest entry; one that was noted again since gets another turn as the newest.
     /// Returns false if there is none.
     fn give_up_oldest(&mut self, turns: &mut usize) -> bool {
-        let Shard { index, ring, scores, evicted } = self;
+        let Shard { index, ring, scores, evicted, .. } = self;
         let mut again = None;
         let popped = ring.pop(|ring, offset, noted_again| {
             let (entry, key) = (ring.entry(offset), ring.key(offset));
@@ -170,16 +187,22 @@ impl Shard {
             // There may be no room at the end of the memory; then the fact is forgotten.
             match self.ring.push(&entry, &key) {
                 Some(offset) => self.index_at(hash, offset),
-                None => self.score(entry.table, TableScore::lose),
+                None => {
+                    self.score(entry.table, TableScore::lose);
+                    self.evicted += 1;
+                }
             }
         }
         popped.is_some()
     }
 
-    /// Adds the counts of this shard to `sums`, and forgets those of tables for which `is_live`
-    /// returns false.
-    pub fn sum(&mut self, is_live: &dyn Fn(TableId) -> bool, sums: &mut TableScores) {
-        self.scores.retain(|table, _| is_live(*table));
+    /// Forgets the counts of tables for which `is_gone` returns true.
+    pub fn forget(&mut self, is_gone: impl Fn(TableId) -> bool) {
+        self.scores.retain(|table, _| !is_gone(*table));
+    }
+
+    /// Adds the counts of this shard to `sums`.
+    pub fn sum(&self, sums: &mut TableScores) {
         for (table, score) in &self.scores {
             sums.entry(*table).or_default().add(score);
         }

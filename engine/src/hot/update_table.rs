@@ -6,13 +6,11 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, TableId};
 use crate::env::sync::Mutex;
 use crate::stats::Counter;
+use rustc_hash::FxHashSet;
 use std::sync::Arc;
 
 /// A power of two; more than the threads that read, flush and compact at once on most machines.
 const SHARDS: u64 = 16;
-/// The part of the memory that entries take, in percent; the rest is for the index of their keys,
-/// which is at worst twelve bytes per key.
-const RING_PERCENT: u64 = 80;
 
 /// The newest entry of a key that is in tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,12 +52,20 @@ pub struct HotTable {
     pub score: TableScore,
 }
 
+/// The state when a job last ended.
+#[derive(Default)]
+struct KnownTables {
+    /// The tables of the version.
+    live: FxHashSet<TableId>,
+    /// The sums over all shards.
+    scores: Arc<TableScores>,
+}
+
 /// The update table of a database.
 pub struct UpdateTable {
     shards: Vec<Mutex<Shard>>,
     capacity: u64,
-    /// The sums over all shards when a flush or compaction last ended.
-    scores: Mutex<Arc<TableScores>>,
+    known: Mutex<KnownTables>,
     /// Point reads that asked for a key that no memtable had.
     pub lookups: Counter,
     /// Those that found its entry in the table that was named.
@@ -73,12 +79,11 @@ pub struct UpdateTable {
 impl UpdateTable {
     /// Makes an empty table that uses up to `capacity` bytes of memory; with 0 it stays empty.
     pub fn new(capacity: u64) -> Self {
-        let of_shard = (capacity / SHARDS * RING_PERCENT / 100).min(u64::from(u32::MAX));
         let shards = if capacity == 0 { 0 } else { SHARDS };
         UpdateTable {
-            shards: (0..shards).map(|_| Mutex::new(Shard::new(of_shard as usize))).collect(),
+            shards: (0..shards).map(|_| Mutex::new(Shard::new(capacity / SHARDS))).collect(),
             capacity,
-            scores: Mutex::default(),
+            known: Mutex::default(),
             lookups: Counter::default(),
             short_cuts: Counter::default(),
             dropped_entries: Counter::default(),
@@ -136,17 +141,36 @@ impl UpdateTable {
         Some(Newest { seqno: entry.seqno, table: entry.table })
     }
 
-    /// Sums the scores up, and forgets those of tables that are gone. Called when a flush or
-    /// compaction has ended; costs some nanoseconds for each table and shard.
-    pub fn sum_scores(&self, is_live: impl Fn(TableId) -> bool) {
+    /// Sums the scores up, and forgets those of tables that are gone since the last sum; `live`
+    /// returns the tables of the current version. Tables that a job is still writing are in no
+    /// version, and keep their scores. Called when a job has ended; costs some nanoseconds for each
+    /// table and shard.
+    pub fn sum_scores(&self, live: impl FnOnce() -> FxHashSet<TableId>) {
+        // The lock is held throughout, so that an older sum never follows a newer one.
+        let mut known = self.known.lock();
+        let now = live();
+        let gone: FxHashSet<TableId> = known.live.difference(&now).copied().collect();
         let mut sums = TableScores::default();
-        self.shards.iter().for_each(|shard| shard.lock().sum(&is_live, &mut sums));
-        *self.scores.lock() = Arc::new(sums);
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            if !gone.is_empty() {
+                shard.forget(|table| gone.contains(&table));
+            }
+            shard.sum(&mut sums);
+        }
+        *known = KnownTables { live: now, scores: Arc::new(sums) };
+    }
+
+    /// Forgets the scores of tables that a job has given up.
+    pub fn forget(&self, tables: &[TableId]) {
+        if !tables.is_empty() {
+            self.shards.iter().for_each(|shard| shard.lock().forget(|id| tables.contains(&id)));
+        }
     }
 
     /// Returns the scores of the last sum.
     pub fn scores(&self) -> Arc<TableScores> {
-        self.scores.lock().clone()
+        self.known.lock().scores.clone()
     }
 
     /// Returns the statistics.
@@ -171,12 +195,13 @@ mod tests {
     const KEYSPACE: KeyspaceId = KeyspaceId(3);
 
     /// Notes what happens as text: `flush k9 table=4 bytes=100` writes the key `k` with the
-    /// sequence number 9, `move k9 table=5`, `evict` fills the memory with other keys, `gone 4`
-    /// removes a table. Answers what is known of each key that is asked for by `? k`, and all
+    /// sequence number 9, `move k9 table=5`, `evict` fills the memory with other keys; `live 4`
+    /// and `gone 4`: a version has a table, or not any more; `sum` ends a job; `given-up 4` is a
+    /// table of a job that failed. Answers what is known of each key asked for by `? k`, and all
     /// scores.
     fn follow(lines: &[&str]) -> String {
         let hot = UpdateTable::new(64 << 10);
-        let (mut text, mut gone) = (String::new(), Vec::new());
+        let (mut text, mut live, mut gone) = (String::new(), Vec::new(), Vec::new());
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             let field = |name: &str| {
@@ -191,7 +216,10 @@ mod tests {
             match words[0] {
                 "flush" => hot.flushed(entry().0, entry().1, table, field("bytes")),
                 "move" => hot.moved(entry().0, entry().1, table),
+                "live" => live.push(TableId(words[1].parse().unwrap())),
+                "sum" => hot.sum_scores(|| live.iter().copied().collect()),
                 "gone" => gone.push(TableId(words[1].parse().unwrap())),
+                "given-up" => hot.forget(&[TableId(words[1].parse().unwrap())]),
                 "evict" => (0..5000u32).for_each(|key| {
                     hot.flushed((KEYSPACE, &key.to_le_bytes()), 1, TableId(0), 0);
                 }),
@@ -207,8 +235,10 @@ mod tests {
                 _ => panic!("{line}"),
             }
         }
-        hot.sum_scores(|table| !gone.contains(&table) && table.0 > 0);
-        let mut scores: Vec<_> = hot.scores().iter().map(|(id, score)| (*id, *score)).collect();
+        hot.sum_scores(|| live.iter().copied().filter(|table| !gone.contains(table)).collect());
+        let scores = hot.scores();
+        let scores = scores.iter().filter(|(id, _)| id.0 > 0);
+        let mut scores: Vec<_> = scores.map(|(id, score)| (*id, *score)).collect();
         scores.sort_by_key(|(id, _)| *id);
         for (id, score) in scores {
             let TableScore { newest_entries, stale_entries, stale_bytes } = score;
@@ -235,6 +265,21 @@ mod tests {
         let stats = hot.stats();
         assert!(stats.keys >= 1_000_000 && stats.keys + stats.evicted_keys == keys, "{stats:?}");
         assert!(stats.bytes <= stats.capacity_bytes, "{stats:?}");
+    }
+
+    #[test]
+    fn the_memory_is_bounded_for_short_keys_that_come_and_go() {
+        let hot = UpdateTable::new(4 << 20);
+        for number in 0..400_000u32 {
+            let key = number.wrapping_mul(0x9e37_79b9).to_be_bytes();
+            hot.flushed((KEYSPACE, &key), u64::from(number) + 1, TableId(1), 1000);
+            // Some get another turn.
+            hot.flushed((KEYSPACE, &key), u64::from(number) + 2, TableId(1), 1000);
+        }
+        let stats = hot.stats();
+        assert!(stats.bytes <= stats.capacity_bytes, "{stats:?}");
+        assert_eq!(stats.keys + stats.evicted_keys, 400_000);
+        assert!(stats.keys > 60_000, "{stats:?}");
     }
 
     #[test]

@@ -53,8 +53,7 @@ impl Runtime {
     /// Sums up what is known of the entries of each table, after a job has replaced some.
     pub fn sum_scores(&self) {
         if !self.hot.is_off() {
-            let live = self.set.current().table_ids();
-            self.hot.sum_scores(|table| live.contains(&table));
+            self.hot.sum_scores(|| self.set.current().table_ids());
         }
     }
 

@@ -97,9 +97,10 @@ fn i06_no_reader_goes_back_while_entries_are_flushed_and_moved() {
     assert!(short_cuts > 0 && dropped > 0, "{short_cuts} {dropped}");
 }
 
-/// Runs a write load and returns the stale entries below L0, and the early compactions.
-fn stale_entries(early_compaction: StaleTrigger) -> (u64, u64) {
-    let mut found = (0, 0);
+/// Runs a write load and returns the stale entries below L0, all entries in tables, and the early
+/// compactions.
+fn stale_entries(early_compaction: StaleTrigger) -> (u64, u64, u64) {
+    let mut found = (0, 0, 0);
     simulate(1, STEPS, |env, _| {
         let more = Options { update_table_bytes: 1 << 20, early_compaction, ..options() };
         let db = open(env, more);
@@ -109,7 +110,10 @@ fn stale_entries(early_compaction: StaleTrigger) -> (u64, u64) {
         db.flush().unwrap();
         db.wait_idle().unwrap();
         let below = db.hot_tables().into_iter().filter(|table| table.level > 0);
-        found = (below.map(|it| it.score.stale_entries).sum(), db.stats().early_compactions);
+        let stats = db.stats();
+        let entries = stats.keyspaces.iter().map(|keyspace| keyspace.table_entries).sum();
+        let stale = below.map(|it| it.score.stale_entries).sum();
+        found = (stale, entries, stats.early_compactions);
         // What is left is what a scan finds.
         for hot in 0..HOT_KEYS {
             assert_eq!(read(&db, hot, &ReadOptions::default()), 600 + hot);
@@ -122,13 +126,13 @@ fn stale_entries(early_compaction: StaleTrigger) -> (u64, u64) {
 
 #[test]
 fn early_compaction_leaves_few_stale_entries() {
-    let (left, jobs) = stale_entries(StaleTrigger::Off);
-    assert!(left > 0 && jobs == 0, "{left} {jobs}");
-    let (left, jobs) = stale_entries(StaleTrigger::Entries(1));
-    assert!(left == 0 && jobs > 0, "{left} {jobs}");
+    let (stale, all, jobs) = stale_entries(StaleTrigger::Off);
+    assert_eq!((stale, jobs), (HOT_KEYS, 0));
+    let (stale, entries, jobs) = stale_entries(StaleTrigger::Entries(1));
+    assert_eq!((stale, entries), (0, all - HOT_KEYS));
+    assert!(jobs > 0);
 }
 
-/// Guards that a database without an update table does the same work without it.
 #[test]
 fn without_an_update_table_nothing_is_known() {
     simulate(2, STEPS, |env, _| {

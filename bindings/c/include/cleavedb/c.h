@@ -96,8 +96,7 @@ LEVELDB_EXPORT void cleavedb_options_set_settled_space_amplification(leveldb_opt
 LEVELDB_EXPORT void cleavedb_options_set_space_allowance_bytes(leveldb_options_t*, uint64_t bytes);
 /* Whether the space of dead values comes back by itself (true). */
 LEVELDB_EXPORT void cleavedb_options_set_automatic_gc(leveldb_options_t*, uint8_t);
-/* Memory for the update table, which knows the newest entries of keys flushed lately (64 MiB); 0
-   switches it off. */
+/* Memory for the update table, which knows the newest entries of keys flushed lately (0: off). */
 LEVELDB_EXPORT void cleavedb_options_set_update_table_bytes(leveldb_options_t*, uint64_t bytes);
 
 /* Of iterators: read separated values ahead, once some were asked for (true). */

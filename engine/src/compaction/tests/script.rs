@@ -174,7 +174,8 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
             let early = EarlyFacts {
                 scores: &facts.scores,
                 trigger: trigger.parse().unwrap(),
-                newest_snapshot: more.first().map(|word| number(pair(word).1)),
+                snapshots: &more.iter().map(|word| number(pair(word).1)).collect::<Vec<_>>(),
+                flushed: 100,
             };
             plan(early::pick(KEYSPACE, levels, &facts.busy, &early), &facts.options)
         }
@@ -182,8 +183,8 @@ fn decide(facts: &PickerFacts, words: &[&str]) -> String {
             let tables = levels.level(level(at)).iter();
             let inputs: Vec<_> = tables.filter(|it| it.meta.id.0 == number(id)).cloned().collect();
             let pick =
-                Pick { level: level(at), output_level: level(at), inputs, below: Vec::new() };
-            format!("{}\n", early::follows(&facts.scores, &pick))
+                Pick { level: level(at), output_level: level(at) + 1, inputs, below: Vec::new() };
+            format!("{:?}\n", early::notes(&facts.scores, &pick))
         }
         ["stale", ref more @ ..] => plan(stale_pick(facts, more), &facts.options),
         ["settle", ref more @ ..] => plan(settle_pick(facts, more), &facts.options),

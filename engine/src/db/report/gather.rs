@@ -83,7 +83,10 @@ impl Db {
     /// stale ones first. What is known is lost when the database is closed. Costs no I/O.
     ///
     /// ```
-    /// # let db = cleavedb::open(cleavedb::doc_dir("hot-tables"))?;
+    /// # let dir = cleavedb::doc_dir("hot-tables");
+    /// use cleavedb::{Db, Options};
+    /// let options = Options { update_table_bytes: 64 << 20, ..Options::default() };
+    /// let db = Db::builder(&dir).options(options).open()?;
     /// let words = db.default_keyspace();
     /// words.put("one", "eins")?;
     /// db.flush()?;
