@@ -48,9 +48,8 @@ impl Background {
             let mode = self.gc_mode(&mut foreground);
             {
                 let mut state = self.state.lock();
-                // With no room for more, a rewrite of stale tables pays off as it does when idle.
-                state.idle = matches!(mode, Mode::Idle | Mode::Low);
-                state.settles = mode == Mode::Idle;
+                state.is_low = mode == Mode::Low;
+                state.idle_at = (mode == Mode::Idle).then_some(foreground.seqno);
                 if state.closing {
                     break;
                 }
@@ -180,8 +179,7 @@ impl Background {
         if self.committer.stall_controller().reserve.is_low() {
             return Mode::Low;
         }
-        assert!(now >= foreground.since, "the clock never goes back");
-        if now >= foreground.since + IDLE_AFTER {
+        if now.saturating_sub(foreground.since) >= IDLE_AFTER {
             return Mode::Idle;
         }
         let idle = self.runtime.env.threads.idle_processor_time();
@@ -263,16 +261,20 @@ impl Background {
         let (set, reserve) = (&self.runtime.set, &self.committer.stall_controller().reserve);
         let version = set.current();
         let snapshots = self.runtime.snapshots.list();
+        // A long step of value GC may have begun before users came back.
+        let is_idle = state.idle_at == Some(self.runtime.snapshots.visible());
         let known = StaleFacts {
             oldest_snapshot: snapshots.first().copied(),
             is_relocated: &|segment| version.relocations.contains_key(&segment),
-            idle: state.idle,
+            // With no room for more, a rewrite of stale tables pays off as it does when idle.
+            idle: is_idle || state.is_low,
             // When space is low, puts can wait because L0 takes much of it, and much of L0 may be
             // stale.
             level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
             is_worth: &|_| true,
         };
-        let store_bytes = if state.settles { version.bytes_up_to(u64::MAX) } else { 0 };
+        let free = || self.runtime.env.fs.free_space(&set.tables().dir).unwrap_or(u64::MAX);
+        let most_bytes = if is_idle { reserve.usable(free()) } else { 0 };
         set.keyspaces().into_iter().find_map(|keyspace| {
             if resting.contains(&JobKind::Compaction(keyspace.id)) {
                 return None;
@@ -280,16 +282,20 @@ impl Background {
             let levels = keyspace.view().levels.clone();
             let stale = stale::pick(keyspace.id, &levels, &state.busy, &known);
             let settles = || {
+                // The same tables would be picked again, and fail again.
+                if state.failures.version(JobKind::Compaction(keyspace.id)) == Some(version.number)
+                {
+                    return None;
+                }
                 let facts = SettleFacts {
                     ratio: self.collector.settled_ratio(),
                     table_bytes: keyspace.options().table_bytes,
-                    store_bytes,
-                    most_bytes: reserve.usable(reserve.found().free),
+                    most_bytes,
                     snapshots: &snapshots,
                 };
                 settle::pick(keyspace.id, &levels, &state.busy, &facts)
             };
-            let pick = stale.or_else(|| state.settles.then(settles).flatten())?;
+            let pick = stale.or_else(|| is_idle.then(settles).flatten())?;
             Some((keyspace, levels, pick))
         })
     }

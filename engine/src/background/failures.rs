@@ -16,6 +16,8 @@ use std::time::Duration;
 struct JobFailure {
     count: u32,
     next_try: Duration,
+    /// The number of the version that was current at the last failure.
+    version: u64,
 }
 
 /// The jobs that failed when they were last tried.
@@ -23,9 +25,10 @@ struct JobFailure {
 pub(super) struct Failures(BTreeMap<JobKind, JobFailure>);
 
 impl Failures {
-    /// Notes that a job failed at the time `now`.
-    fn add(&mut self, job: JobKind, now: Duration) {
-        let failure = self.0.entry(job).or_insert(JobFailure { count: 0, next_try: now });
+    /// Notes that a job failed at the time `now`, when the version with this number was current.
+    fn add(&mut self, job: JobKind, now: Duration, version: u64) {
+        let failure = self.0.entry(job).or_insert(JobFailure { count: 0, next_try: now, version });
+        failure.version = version;
         failure.count = failure.count.saturating_add(1);
         let next_try = now + retry::pause(failure.count);
         debug_assert!(next_try >= failure.next_try, "each failure puts the next try off");
@@ -40,6 +43,12 @@ impl Failures {
     /// Returns how often the job failed in a row.
     pub(super) fn count(&self, job: JobKind) -> u32 {
         self.0.get(&job).map_or(0, |failure| failure.count)
+    }
+
+    /// Returns the number of the version that was current when the job failed, if it did when it
+    /// was last tried.
+    pub(super) fn version(&self, job: JobKind) -> Option<u64> {
+        self.0.get(&job).map(|failure| failure.version)
     }
 
     /// Returns the jobs that are not to be tried yet.
@@ -80,13 +89,11 @@ impl Background {
             Err(JobError::Failed(error)) => {
                 self.runtime.counters.background_errors.add(1);
                 // What is tried for a keyspace that was dropped meanwhile is never tried again.
-                if job
-                    .keyspace()
-                    .is_some_and(|id| self.runtime.set.current().keyspace(id).is_none())
-                {
+                let version = self.runtime.set.current();
+                if job.keyspace().is_some_and(|id| version.keyspace(id).is_none()) {
                     return;
                 }
-                state.failures.add(job, self.runtime.env.clock.now());
+                state.failures.add(job, self.runtime.env.clock.now(), version.number);
                 // I9: writers that wait for this job get the reason why it can't be done.
                 health.note_job(job, Some(error));
             }
@@ -138,8 +145,8 @@ mod tests {
         let mut failures = Failures::default();
         let second = Duration::from_secs(1);
         assert!(failures.resting(|| unreachable!("nothing failed")).is_empty());
-        failures.add(bad, second);
-        (0..40).for_each(|_| failures.add(worse, second));
+        failures.add(bad, second, 7);
+        (0..40).for_each(|_| failures.add(worse, second, 7));
         assert_eq!((failures.count(bad), failures.count(worse)), (1, 40));
         assert_eq!(failures.resting(|| second), [bad, worse]);
         assert_eq!(failures.next_try(second), Some(second + retry::pause(1)));
@@ -151,6 +158,7 @@ mod tests {
         assert!(failures.resting(|| second + retry::LONGEST_PAUSE).is_empty());
         assert_eq!(failures.next_try(second + retry::LONGEST_PAUSE), None);
         assert!(failures.remove(bad) && !failures.remove(bad));
-        assert_eq!(failures.count(bad), 0);
+        assert_eq!((failures.count(bad), failures.version(bad)), (0, None));
+        assert_eq!(failures.version(worse), Some(7));
     }
 }

@@ -21,6 +21,7 @@ mod log_sync;
 mod wait;
 
 use crate::base::error::Error;
+use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::commit::group::Committer;
 use crate::compaction::picker::{CompactionCursors, RunningCompactions};
@@ -48,10 +49,11 @@ struct BackgroundState {
     died: Option<Error>,
     sync_due: Option<Duration>,
     closing: bool,
-    /// True if nothing was written for a while, or space is low.
-    idle: bool,
-    /// True if nothing was written for a while, and space is not low.
-    settles: bool,
+    /// True if space is low.
+    is_low: bool,
+    /// The newest commit if nothing was written after it for a while, and space is not low. The
+    /// database stays idle until there is a newer one.
+    idle_at: Option<SeqNo>,
     /// Number of running jobs on the background's own threads.
     jobs: usize,
     /// Number of running jobs on users' threads.

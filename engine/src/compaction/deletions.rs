@@ -117,7 +117,8 @@ pub fn pick(
     }
     let frees_most = |pick: &Pick| {
         let fits = pick.bytes() <= most_bytes && Deletions::of(pick.tables()).are_most();
-        fits || pick.is_move(table_bytes)
+        // What is moved now is merged later, for which nothing is left once `most_bytes` is 0.
+        fits || most_bytes > 0 && pick.is_move(table_bytes)
     };
     let known = StaleFacts {
         oldest_snapshot: None,

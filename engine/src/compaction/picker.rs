@@ -52,12 +52,17 @@ impl Pick {
         self.below.is_empty()
             && self.output_level > self.level
             && self.inputs.len() == 1
-            && self.inputs[0].meta.bytes <= 2 * table_bytes
+            && is_small_to_move(self.inputs[0].meta.bytes, table_bytes)
     }
 
     fn span(&self, order: &KeyOrder) -> Option<(Vec<u8>, Vec<u8>)> {
         span(order, self.tables())
     }
+}
+
+/// Returns true if a table of `bytes` bytes needs no split where a full one has `table_bytes`.
+pub fn is_small_to_move(bytes: u64, table_bytes: u64) -> bool {
+    bytes <= 2 * table_bytes
 }
 
 /// Returns the bytes of the separated values that `table` references.

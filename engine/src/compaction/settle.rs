@@ -3,19 +3,23 @@
 //!
 //! An entry hides at most one other: the next older version of its key. So a table hides at most as
 //! many entries as it has, of those in older tables that overlap it. The sum over all tables, with
-//! each hidden entry of mean size, is never far below what is hidden, and may be far above it if
-//! keys are new. It is 0 once the deepest level holds everything, and between tables whose keys are
-//! apart, such as those of a time series. What a snapshot may see counts as not hidden.
+//! each hidden entry of mean size, is near or above what is hidden: far above it if keys are new,
+//! and below it only if the entries that are hidden are larger than others of their tables. It is 0
+//! once the deepest level holds everything, and between tables whose keys are apart, such as those
+//! of a time series. What a snapshot may see counts as not hidden.
 //!
 //! L0 is merged first, so that its entries pass each level once; then the tables that hide most for
-//! what their compaction reads. A compaction moves its tables down by a level, and nothing moves
-//! up, so while nobody writes jobs cannot repeat for ever, even if they find nothing to drop. Users
+//! what their compaction reads. A compaction that succeeds moves its tables down by a level, and
+//! nothing moves up, so while nobody writes jobs cannot repeat for ever, even if they find nothing
+//! to drop; the caller picks for no keyspace whose last compaction failed on these levels. Users
 //! who write again and again with pauses pay a bounded price: the bound is exceeded anew only after
 //! its slack was written.
 
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table};
+use crate::compaction::picker::{
+    Pick, RunningCompactions, is_small_to_move, pick_level0, value_bytes,
+};
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
 use std::cmp::Ordering;
@@ -24,14 +28,16 @@ use std::sync::Arc;
 /// What is hidden in tables may take this part (one in this many) of the slack that the bound
 /// leaves. The rest is for garbage in the log and in segments.
 const SLACK_PART: f64 = 2.0;
-/// Less than this many bytes are not worth a compaction, nor is less than the part of a full table
-/// that `LEAST_TABLE_PART` gives.
+/// Less than this many bytes are not worth a compaction, unless tables are so small that
+/// `LEAST_TABLE_PART` gives less.
 const LEAST_BYTES: u64 = 1 << 20;
-/// Less than one part in this many of a full table is not worth a compaction.
+/// Less than one part in this many of a full table is not worth a compaction, unless that is more
+/// than `LEAST_BYTES`.
 const LEAST_TABLE_PART: u64 = 4;
-/// Less than one part in this many of the whole database is not worth a compaction: where nearly
-/// all values are separated, tables are small and rewriting them frees next to nothing.
-const LEAST_STORE_PART: u64 = 32;
+/// Less than one part in this many of a keyspace, separated values included, is not worth a
+/// compaction: where nearly all values are separated, tables are small and rewriting them frees
+/// next to nothing.
+const LEAST_KEYSPACE_PART: u64 = 32;
 
 /// Facts that the levels do not contain.
 pub struct SettleFacts<'a> {
@@ -39,8 +45,6 @@ pub struct SettleFacts<'a> {
     pub ratio: f64,
     /// The size of a full table.
     pub table_bytes: u64,
-    /// The bytes of all tables and segments of the database.
-    pub store_bytes: u64,
     /// The most bytes that a compaction may write: there is no room for more.
     pub most_bytes: u64,
     /// The live snapshots, ascending.
@@ -48,12 +52,24 @@ pub struct SettleFacts<'a> {
 }
 
 impl SettleFacts<'_> {
-    /// Returns true if `hidden` bytes of `all` in tables exceed the bound, and are worth a job.
-    fn is_over(&self, hidden: u64, all: u64) -> bool {
-        let live = all.saturating_sub(hidden);
+    /// Returns true if `hidden` bytes in the tables exceed the bound, and are worth a job.
+    fn is_over(&self, hidden: u64, levels: &Levels) -> bool {
+        let tables = sum(levels.tables().map(|(_, table)| table.meta.bytes));
+        let values = sum(levels.tables().map(|(_, table)| value_bytes(table)));
+        let live = tables.saturating_sub(hidden);
         let least = LEAST_BYTES.min(self.table_bytes / LEAST_TABLE_PART);
         hidden as f64 > (self.ratio - 1.0) / SLACK_PART * live as f64
-            && hidden >= least.max(self.store_bytes / LEAST_STORE_PART)
+            && hidden >= least.max(tables.saturating_add(values) / LEAST_KEYSPACE_PART)
+    }
+
+    /// Returns the bytes that a compaction of `table` reads; none if it is only moved.
+    fn read_bytes(&self, levels: &Levels, level: usize, table: &TableHandle) -> u64 {
+        let (bytes, mut below) =
+            (table.meta.bytes, overlapping(levels, level + 1, table).peekable());
+        if below.peek().is_none() && is_small_to_move(bytes, self.table_bytes) {
+            return 0;
+        }
+        bytes.saturating_add(sum(below.map(|table| table.meta.bytes)))
     }
 
     /// I6: returns true if a snapshot may see an entry of `older` that `newer` hides from others.
@@ -83,6 +99,11 @@ impl SettleFacts<'_> {
     }
 }
 
+fn sum(bytes: impl Iterator<Item = u64>) -> u64 {
+    // I7: the numbers are from files.
+    bytes.fold(0, u64::saturating_add)
+}
+
 fn overlap(order: &KeyOrder, a: &TableHandle, b: &TableHandle) -> bool {
     let ((a_low, a_high), (b_low, b_high)) = (bounds(a), bounds(b));
     order.compare(a_low, b_high).is_le() && order.compare(b_low, a_high).is_le()
@@ -102,7 +123,8 @@ fn overlapping<'a>(
     tables[first..].iter().take_while(move |it| levels.order().compare(bounds(it).0, high).is_le())
 }
 
-/// Picks the next compaction for a keyspace whose tables may exceed the bound.
+/// Picks the next compaction for a keyspace whose tables may exceed the bound. Costs a look at each
+/// table and, by bisection, at those that it overlaps.
 pub fn pick(
     keyspace: KeyspaceId,
     levels: &Levels,
@@ -115,28 +137,50 @@ pub fn pick(
         hidden.collect::<Vec<u64>>()
     };
     let hidden: Vec<Vec<u64>> = (0..deepest.max(1)).map(hidden_in).collect();
-    let sum = |hidden: &[u64]| hidden.iter().copied().fold(0, u64::saturating_add);
-    let all_hidden = hidden.iter().map(|level| sum(level)).fold(0, u64::saturating_add);
-    let bytes = levels.tables().map(|(_, table)| table.meta.bytes).fold(0, u64::saturating_add);
-    if !facts.is_over(all_hidden, bytes) {
+    if !facts.is_over(sum(hidden.iter().flatten().copied()), levels) {
         return None;
     }
-    let fits = |pick: &Pick| pick.bytes() <= facts.most_bytes || pick.is_move(facts.table_bytes);
-    if sum(&hidden[0]) > 0 {
-        return pick_level0(keyspace, levels, busy).filter(fits);
+    if hidden[0].iter().any(|&hidden| hidden > 0) {
+        let level0 = pick_level0(keyspace, levels, busy)?;
+        if level0.bytes() <= facts.most_bytes || level0.is_move(facts.table_bytes) {
+            return Some(level0);
+        }
     }
-    let picks = hidden.iter().enumerate().skip(1).flat_map(|(level, hidden)| {
+    let mut candidates: Vec<SettleCandidate<'_>> = Vec::new();
+    for (level, hidden) in hidden.iter().enumerate().skip(1) {
         let tables = levels.level(level).iter().zip(hidden).filter(|(_, hidden)| **hidden > 0);
-        tables.filter_map(move |(table, &hidden)| Some((hidden, pick_table(levels, level, table)?)))
-    });
-    let free = picks.filter(|(_, pick)| fits(pick) && busy.is_free(keyspace, levels.order(), pick));
-    free.max_by(|a, b| by_gain(a, b, facts.table_bytes)).map(|(_, pick)| pick)
+        candidates.extend(tables.map(|(table, &hidden)| {
+            let read_bytes = facts.read_bytes(levels, level, table);
+            SettleCandidate { level, table, hidden, read_bytes }
+        }));
+    }
+    candidates.retain(|candidate| candidate.read_bytes <= facts.most_bytes);
+    candidates.sort_by(SettleCandidate::by_gain);
+    let mut picks = candidates.iter().rev().map(|candidate| candidate.pick(levels));
+    picks.find(|pick| busy.is_free(keyspace, levels.order(), pick))
 }
 
-/// Compares what two compactions win for each byte that they read; a move reads none.
-fn by_gain(a: &(u64, Pick), b: &(u64, Pick), table_bytes: u64) -> Ordering {
-    let cost = |pick: &Pick| if pick.is_move(table_bytes) { 0 } else { pick.bytes() };
-    let ((a_won, a), (b_won, b)) = (a, b);
-    let [a, b] = [(*a_won, cost(b)), (*b_won, cost(a))].map(|(x, y)| u128::from(x) * u128::from(y));
-    a.cmp(&b)
+/// A table below L0 that may go into the next level.
+struct SettleCandidate<'a> {
+    level: usize,
+    table: &'a Arc<TableHandle>,
+    /// The bytes that it may hide; not 0.
+    hidden: u64,
+    /// The bytes that its compaction reads; a move reads none.
+    read_bytes: u64,
+}
+
+impl SettleCandidate<'_> {
+    /// Compares what two compactions win for each byte that they read.
+    fn by_gain(&self, other: &Self) -> Ordering {
+        let product = |hidden: u64, read: u64| u128::from(hidden) * u128::from(read);
+        let (won, others) = (self.hidden, other.hidden);
+        product(won, other.read_bytes).cmp(&product(others, self.read_bytes))
+    }
+
+    fn pick(&self, levels: &Levels) -> Pick {
+        let output_level = self.level + 1;
+        let below = overlapping(levels, output_level, self.table).cloned().collect();
+        Pick { level: self.level, output_level, inputs: vec![self.table.clone()], below }
+    }
 }

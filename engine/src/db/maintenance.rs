@@ -5,6 +5,7 @@ use crate::compaction::deletions::MAX_READ_BYTES;
 use crate::compaction::picker::pick_range;
 use crate::compaction::{flush, fold, reorganize};
 use crate::db::{Core, Db};
+use crate::events::Event;
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
 use crate::version::runtime::Runtime;
@@ -12,11 +13,23 @@ use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 
 impl Core {
+    /// Folds what a session that did not close left in small files or mostly dead, and drops
+    /// segments that are wholly dead. It runs after recovery settled such a session, and takes
+    /// about as long as a flush. Tombstones are left to the background, so that an opening neither
+    /// waits for the limit of background I/O nor depends on tables that it need not read.
+    pub(crate) fn tidy_after_recovery(&self) -> Result<()> {
+        self.tidy(|_| Ok(()))
+    }
+
     /// Folds what the session leaves in small files or mostly dead, merges tombstones that free
     /// most of what they meet, and drops segments that are wholly dead. It runs at the end of a
-    /// session that wrote, and after recovery settled one that did not close. It takes about as
-    /// long as a flush, or as reading [`MAX_READ_BYTES`] of tables.
-    pub(crate) fn leave_few_files(&self) -> Result<()> {
+    /// session that wrote, and takes about as long as a flush and as reading [`MAX_READ_BYTES`] of
+    /// tables.
+    pub(crate) fn tidy_at_closing(&self) -> Result<()> {
+        self.tidy(|runtime| self.merge_deleted(runtime))
+    }
+
+    fn tidy(&self, merge: impl FnOnce(&Runtime) -> Result<()>) -> Result<()> {
         if !self.set.is_changed() {
             return Ok(());
         }
@@ -24,7 +37,7 @@ impl Core {
         // must not.
         let runtime = self.runtime.for_closing();
         let tidied = self.fold_leftover(&runtime);
-        let tidied = tidied.and_then(|()| self.merge_deleted(&runtime));
+        let tidied = tidied.and_then(|()| merge(&runtime));
         let tidied = tidied.and_then(|()| self.background.drop_dead());
         // I9: nothing is lost when the disk is full; the next session tries again.
         tidied.or_else(|error| match error.kind() {
@@ -66,7 +79,9 @@ impl Core {
     }
 
     /// Merges tombstones with the tables below them, where most of what is read goes. Requires what
-    /// [`Core::fold_leftover`] does.
+    /// [`Core::fold_leftover`] does. Nothing depends on it, so the first failure, such as a damaged
+    /// block, is counted and reported, and ends it: a later session goes on. Fails only if the
+    /// database turned read-only.
     fn merge_deleted(&self, runtime: &Runtime) -> Result<()> {
         if !self.snapshots.list().is_empty() {
             return Ok(());
@@ -74,13 +89,19 @@ impl Core {
         let mut left = MAX_READ_BYTES;
         for keyspace in self.set.keyspaces() {
             let read = self.background.merge_deleted(runtime, &keyspace, left);
-            // A keyspace that was dropped meanwhile leaves nothing to merge.
-            if read.is_err() && keyspace.check().is_err() {
-                continue;
+            match read {
+                Ok(read) => left = left.saturating_sub(read),
+                // A keyspace that was dropped meanwhile leaves nothing to merge.
+                Err(_) if keyspace.check().is_err() => {}
+                Err(error) => {
+                    self.counters.background_errors.add(1);
+                    self.emit(Event::BackgroundError { error: error.into() });
+                    break;
+                }
             }
-            left = left.saturating_sub(read?);
         }
-        Ok(())
+        // I8: after a failed sync closing says so.
+        self.health.check()
     }
 
     /// Seals the memtables of these keyspaces and waits until they are flushed.

@@ -129,7 +129,7 @@ impl Core {
         }
         self.background.stop();
         let outcome = if self.options.read_only { Ok(()) } else { self.seal_log() };
-        let outcome = outcome.and_then(|()| self.leave_few_files());
+        let outcome = outcome.and_then(|()| self.tidy_at_closing());
         self.set.close();
         // Removes files whose last reader is gone. Those still held become orphans that the next
         // opening removes.
@@ -329,8 +329,10 @@ impl Db {
     /// handles, cursors and snapshots may outlive this; their calls that need the database return
     /// [`ErrorKind::Closed`].
     ///
-    /// Costs a sync, and up to a flush if the session left many small files. Fails if the sync
-    /// does; then recovery finds at the next opening what had reached the device.
+    /// Costs a sync, and up to a flush if the session left many small files or mostly dead values.
+    /// If tombstones delete at least half of what they meet in tables, these are merged: that
+    /// reads at most 512 MiB and writes what is left of it. Fails if the sync does; then recovery
+    /// finds at the next opening what had reached the device.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("close"))?;

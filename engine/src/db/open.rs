@@ -143,7 +143,7 @@ impl Opening {
         let compaction_threads = self.options.compaction_threads;
         let core = Arc::new_cyclic(|core| self.core(core, runtime, recovered, lock));
         if writable {
-            core.leave_few_files()?;
+            core.tidy_after_recovery()?;
             core.committer.seal_held_back();
             core.background.move_head();
             core.background.start(compaction_threads).doing("start threads for", &core.dir)?;

@@ -4,6 +4,7 @@
 use crate::client::{self, DIR};
 use crate::script::value;
 use cleavedb::env::Env;
+use cleavedb::env::sim::{Call, FaultPlan, Survivors};
 use cleavedb::{
     Codec, Db, Keyspace, KeyspaceOptions, Options, ReadOptions, Separation, WriteBatch,
 };
@@ -92,6 +93,11 @@ fn only_read(env: &Env, db: &Db) {
         env.threads.sleep(Duration::from_secs(1));
         db.default_keyspace().get(key(number)).unwrap();
     }
+}
+
+/// As much time without even a read.
+fn only_idle(env: &Env) {
+    env.threads.sleep(Duration::from_secs(30));
 }
 
 #[track_caller]
@@ -250,6 +256,88 @@ fn i06_what_a_closing_session_merges_reads_as_before() {
             assert_eq!(found.as_deref(), expected.as_deref(), "{number}");
         }
         assert!(db.check().unwrap().is_clean());
+        db.close().unwrap();
+    });
+}
+
+/// A session that deletes all that another put into tables: closing may merge it.
+fn deletes_from_tables(env: &Env) -> Db {
+    session(env, |db| {
+        let keyspace = inline(db);
+        put_into(db, &keyspace, 0..KEYS);
+        keyspace.compact_range(..).unwrap();
+    });
+    let db = open(env, false);
+    delete_from(&db, &db.keyspace("inline").unwrap(), 0..KEYS);
+    db
+}
+
+/// Checks that a table which can't be read held up nothing for good.
+#[track_caller]
+fn check_freed_later(env: &Env) {
+    session(env, |db| {
+        assert_eq!(db.keyspace("inline").unwrap().get(key(0)).unwrap(), None);
+        only_read(env, db);
+        check_empty(db);
+    });
+}
+
+fn no_reads_of_tables() -> FaultPlan {
+    FaultPlan::new(Call::Read).on(".tbl").for_good()
+}
+
+/// What closing merges can be merged later, so a table that can't be read does not fail it.
+#[test]
+fn one_that_cannot_read_a_table_closes() {
+    client::simulate(SEED, STEPS, |env, simulation| {
+        let db = deletes_from_tables(env);
+        simulation.fail(no_reads_of_tables());
+        db.close().unwrap();
+        simulation.clear_faults();
+        check_freed_later(env);
+    });
+}
+
+/// Opening after a kill waits for no table that nobody reads.
+#[test]
+fn one_after_a_killed_one_opens_though_a_table_cannot_be_read() {
+    let (env, simulation) = Env::simulated(SEED);
+    simulation.limit_steps(STEPS);
+    simulation.run(|| {
+        let db = deletes_from_tables(&env);
+        simulation.crash();
+        drop(db);
+    });
+    let env = simulation.restart(Survivors::KeepAll);
+    simulation.run(|| {
+        simulation.fail(no_reads_of_tables());
+        let db = open(&env, false);
+        simulation.clear_faults();
+        drop(db);
+        check_freed_later(&env);
+    });
+}
+
+/// A compaction that only frees space is not tried again and again while nothing changes. Without
+/// an update table no other compaction is due.
+#[test]
+fn one_that_only_reads_tries_a_compaction_that_fails_once() {
+    client::simulate(SEED, STEPS, |env, simulation| {
+        let options = Options { segment_bytes: MIB, update_table_bytes: 0, ..Options::default() };
+        let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+        let keyspace = inline(&db);
+        put_into(&db, &keyspace, 0..KEYS);
+        keyspace.compact_range(..).unwrap();
+        put_into(&db, &keyspace, 0..KEYS / 2);
+        db.flush().unwrap();
+        simulation.fail(no_reads_of_tables());
+        only_idle(env);
+        assert_eq!(db.stats().background_errors, 1);
+        simulation.clear_faults();
+        db.default_keyspace().put("one", "eins").unwrap();
+        db.flush().unwrap();
+        only_idle(env);
+        check_settled(&db);
         db.close().unwrap();
     });
 }

@@ -223,7 +223,6 @@ fn settle_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
     let known = SettleFacts {
         ratio: 1.2,
         table_bytes: facts.options.table_bytes,
-        store_bytes: value("store").unwrap_or(0),
         most_bytes: value("free").unwrap_or(u64::MAX),
         snapshots: &snapshots,
     };
