@@ -8,7 +8,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::size::sized;
-use crate::commit::stall_events::ReportedBegin;
+use crate::commit::stall_events::BeginAndEnd;
 use crate::env::clock::Clock;
 use crate::events::{Event, Events};
 use crate::throttle::disk::DiskSpace;
@@ -24,7 +24,7 @@ pub struct Reserve {
     unflushed: AtomicU64,
     unmerged: AtomicU64,
     /// Whether listeners know that puts are refused.
-    reported: ReportedBegin,
+    reported: BeginAndEnd,
 }
 
 impl Reserve {
@@ -37,7 +37,7 @@ impl Reserve {
             base: AtomicU64::new(0),
             unflushed: AtomicU64::new(0),
             unmerged: AtomicU64::new(0),
-            reported: ReportedBegin::default(),
+            reported: BeginAndEnd::default(),
         }
     }
 
@@ -73,12 +73,13 @@ impl Reserve {
     fn report_change(&self, clock: &dyn Clock, events: &Events) {
         let found = self.found();
         let (free_bytes, reserve_bytes) = (found.free, found.reserve());
-        if self.is_low() {
-            if self.reported.open(clock) {
-                events.emit(Event::LowSpaceBegun { free_bytes, reserve_bytes });
+        match self.is_low() {
+            true => self
+                .reported
+                .begin(clock, events, || Event::LowSpaceBegun { free_bytes, reserve_bytes }),
+            false => {
+                self.reported.end(clock, events, |took| Event::LowSpaceEnded { free_bytes, took })
             }
-        } else if let Some(took) = self.reported.close(clock) {
-            events.emit(Event::LowSpaceEnded { free_bytes, took });
         }
     }
 

@@ -4,14 +4,15 @@
 //! too fast by the rule in [`reads`](crate::throttle::reads), which says what limits there are. The
 //! budget keeps what the rule needs to know: how long reads took, and who has spent how much.
 //!
-//! Lock: `state`, a leaf, never held while waiting, during I/O, or while an event is emitted.
+//! Locks: `emitting`, held while an event is emitted, then `state`, which is never held while
+//! waiting, during I/O, or while an event is emitted.
 
 use super::clock::Clock;
 use super::sync::{Condvar, Mutex};
 use crate::events::{Event, Events};
 use crate::throttle::reads::{
-    BackgroundRate, BudgetLanes, IoPriority, LEAST_SAMPLES, Pressure, ReadLimit, ReadWindow,
-    is_quiet,
+    BackgroundRate, BudgetLanes, IoPriority, LEAST_SAMPLES, NOBODY, Pressure, ReadLimit,
+    ReadWindow, is_quiet,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -30,6 +31,8 @@ pub struct Budget {
     /// The time of the last spending, in nanoseconds.
     last_spent: AtomicU64,
     pressures: AtomicU8,
+    /// Held while spending is judged and the event about it emitted.
+    emitting: Mutex<()>,
     state: Mutex<BudgetState>,
     changed: Condvar,
 }
@@ -73,8 +76,9 @@ struct BudgetState {
 }
 
 impl BudgetState {
-    /// Returns the event to emit if it has changed whether background work is held up for reads.
-    fn change(&mut self, rate: BackgroundRate, now: Duration) -> Option<Event> {
+    /// Returns the event to emit if it has changed whether background work is held up for reads: it
+    /// is from `now` on, or was until `until`.
+    fn change(&mut self, rate: BackgroundRate, now: Duration, until: Duration) -> Option<Event> {
         match (rate, self.limited_since) {
             (BackgroundRate::ForReads(limit), None) => {
                 self.limited_since = Some(now);
@@ -83,7 +87,7 @@ impl BudgetState {
             (BackgroundRate::ForReads(_), Some(_)) | (_, None) => None,
             (_, Some(since)) => {
                 self.limited_since = None;
-                Some(Event::IoLimitEnded { took: now.saturating_sub(since) })
+                Some(Event::IoLimitEnded { took: until.saturating_sub(since) })
             }
         }
     }
@@ -101,6 +105,7 @@ impl Budget {
             outlier_nanos: AtomicU64::new(ReadLimit::default().outlier_nanos()),
             last_spent: AtomicU64::new(0),
             pressures: AtomicU8::new(0),
+            emitting: Mutex::default(),
             state: Mutex::new(BudgetState::default()),
             changed: Condvar::new(),
         }
@@ -138,11 +143,14 @@ impl Budget {
 
     /// Reports that `bytes` were written; waits if that was too fast.
     pub fn spend(&self, priority: IoPriority, bytes: u64) {
-        let (until, change) = self.charge(priority, bytes);
-        if let Some(event) = change {
-            // The listener is called without the lock.
-            self.events.emit(event);
-        }
+        let until = {
+            // The listener is called without the lock of the state. This one keeps an end from
+            // overtaking its begin.
+            let _emitting = self.emitting.lock();
+            let (until, change) = self.charge(priority, bytes);
+            change.into_iter().for_each(|event| self.events.emit(event));
+            until
+        };
         if let Some(until) = until {
             self.wait(until);
         }
@@ -154,10 +162,12 @@ impl Budget {
         let mut state = self.state.lock();
         let now = self.clock.now();
         self.look_at_reads(&mut state, now);
-        self.last_spent.store(nanos(now), Ordering::Relaxed);
+        let spent = Duration::from_nanos(self.last_spent.swap(nanos(now), Ordering::Relaxed));
+        // Background work that rests is not held up.
+        let held_up_until = if now.saturating_sub(spent) > NOBODY { spent } else { now };
         state.window_spent += bytes;
         let rate = self.rate(&state);
-        (state.lanes.charge(priority, bytes, rate, now), state.change(rate, now))
+        (state.lanes.charge(priority, bytes, rate, now), state.change(rate, now, held_up_until))
     }
 
     fn wait(&self, until: Duration) {
@@ -207,7 +217,7 @@ mod tests {
     use crate::env::Env;
     use crate::env::threads::Join;
     use crate::events::EventListener;
-    use crate::throttle::reads::{LEAST_LIMIT, NOBODY};
+    use crate::throttle::reads::LEAST_LIMIT;
 
     const MIB: u64 = 1 << 20;
 
