@@ -1,8 +1,8 @@
 //! The I/O budget that background work shares, so that it gives way to the foreground.
 //!
 //! Background work reports the bytes it has written, about every MiB, and waits here if that was
-//! too fast by the rule in [`reads`](crate::throttle::reads), which says what limits there are. The
-//! budget keeps what the rule needs to know: how long reads took, and who has spent how much.
+//! too fast by the rule in `throttle/reads.rs`, which says what limits there are. The budget keeps
+//! what the rule needs to know: how long reads took, and who has spent how much.
 //!
 //! Locks: `emitting`, held while an event is emitted, then `state`, which is never held while
 //! waiting, during I/O, or while an event is emitted.
