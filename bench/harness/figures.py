@@ -248,7 +248,8 @@ def memory(setting):
             })
     columns = ["peak RSS MiB", "allowed MiB", "share"]
     sections = [
-        "Allowed: cache + memtables + filters, as the statistics say, + 32 MiB of value GC + 64 MiB."
+        "Allowed: cache + memtables + filters, as the statistics say, + 32 MiB of value GC "
+        "+ 64 MiB."
     ]
     for word in ("fill", "read"):
         chosen = [row for row in rows if row["what"] == word]
