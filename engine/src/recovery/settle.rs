@@ -113,6 +113,9 @@ fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()
     let target = env.fs.create(&to).doing("create", &to)?;
     let head = Header::new(FileKind::Aside, database, torn.segment.0).encode();
     target.write_at(&head, 0).doing("write", &to)?;
+    // A crash before this sync leaves a file that is no longer than its header; one after it, a
+    // file with its header. So the next opening knows the file for ours, and begins it anew.
+    target.sync().doing("sync", &to)?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut copied = 0;
     while copied < torn.bytes {

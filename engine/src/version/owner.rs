@@ -48,12 +48,12 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
         let is_short = head.len() < HEADER_BYTES;
         let is_begun =
             is_short && begins(head, Header::MAGIC) || head.iter().all(|&byte| byte == 0);
-        // A crash may leave a CURRENT.new with its length but without its bytes; it then shows
-        // former bytes of the device. No other program's file has this name and exactly this
-        // length, and refusing it would prevent opening the database.
-        let is_torn_current =
-            kind == FileKind::Current && file.len().doing("measure", path)? == HEADER_BYTES as u64;
-        return Ok(is_begun || is_torn_current);
+        // A crash may leave a CURRENT.new, or a begun file of cut bytes, with its length but
+        // without its bytes; it then shows former bytes of the device. No other program's file has
+        // such a name and exactly this length, and refusing it would prevent opening the database.
+        let may_be_torn = matches!(kind, FileKind::Current | FileKind::Aside)
+            && file.len().doing("measure", path)? == HEADER_BYTES as u64;
+        return Ok(is_begun || may_be_torn);
     };
     let is_named_so = names::parse(path).number().is_none_or(|number| number == found.file);
     Ok(found.kind == kind && is_named_so && database.is_none_or(|id| id == found.database))
@@ -95,6 +95,8 @@ mod tests {
                 ("CURRENT.new", vec![0; 40], true),
                 ("CURRENT.new", vec![0xa7; 40], true),
                 ("CURRENT.new", vec![0xa7; 41], false),
+                ("00000003.cut", vec![0xa7; 40], true),
+                ("00000003.cut", vec![0xa7; 41], false),
                 ("CURRENT.new", b"MANIFEST-000004\n".to_vec(), false),
                 ("CURRENT.new", table.clone(), false),
                 ("PROBE", [head(FileKind::Probe, 0), vec![0xcd; 99]].concat(), true),

@@ -161,9 +161,10 @@ fn a_disk_that_punches_no_holes_has_its_values_moved() {
 /// extent.
 #[test]
 fn a_hole_that_fails_is_tried_again() {
-    let plan = FaultPlan::new(Call::Punch).nth(7).for_good().error(ErrorKind::StorageFull);
+    let plan = FaultPlan::new(Call::Punch).nth(6).for_good().error(ErrorKind::StorageFull);
     with_fault(plan, |db, contents, env, simulation| {
-        assert!(db.gc().is_err(), "it is told");
+        // A job that ends meanwhile may hold a version, for which holes wait until the next call.
+        assert!((0..3).any(|_| db.gc().is_err()), "it is told");
         // Background GC tries other segments, and fails there as well.
         env.threads.sleep(Duration::from_secs(30));
         assert_contents(&db, contents);
