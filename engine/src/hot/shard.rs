@@ -37,12 +37,6 @@ impl TableScore {
         self.stale_entries += other.stale_entries;
         self.stale_bytes += other.stale_bytes;
     }
-
-    /// One entry is no longer known to be the newest. The counts of a table are forgotten with it,
-    /// before the keys that still name it.
-    fn lose(&mut self) {
-        self.newest_entries = self.newest_entries.saturating_sub(1);
-    }
 }
 
 /// The most entries that get another turn to make room for one: it bounds the time of a note.
@@ -106,16 +100,15 @@ impl Shard {
         if old.seqno > entry.seqno {
             return;
         }
-        self.score(old.table, TableScore::lose);
-        if old.seqno < entry.seqno {
-            self.score(old.table, |score| {
+        self.leave(old.table, |score| {
+            if old.seqno < entry.seqno {
                 score.stale_entries += 1;
                 score.stale_bytes += u64::from(old.bytes);
-            });
-        }
+            }
+        });
         self.ring.set(offset, entry);
         self.ring.touch(offset);
-        self.score(entry.table, |score| score.newest_entries += 1);
+        self.enter(entry.table);
     }
 
     /// Notes that a compaction wrote the entry of `seqno` to `table`; only the entry that is named
@@ -133,12 +126,22 @@ impl Shard {
             return;
         }
         self.ring.set(offset, &HotEntry { table, ..old });
-        self.score(old.table, TableScore::lose);
-        self.score(table, |score| score.newest_entries += 1);
+        self.leave(old.table, |_| ());
+        self.enter(table);
     }
 
-    fn score(&mut self, table: TableId, change: impl FnOnce(&mut TableScore)) {
-        change(self.scores.entry(table).or_default());
+    /// Counts an entry of `table` that is the newest of its key.
+    fn enter(&mut self, table: TableId) {
+        self.scores.entry(table).or_default().newest_entries += 1;
+    }
+
+    /// Counts that an entry of `table` is no longer known to be the newest; `also` is done to the
+    /// same score. A table that was forgotten may still be named by keys, and stays forgotten.
+    fn leave(&mut self, table: TableId, also: impl FnOnce(&mut TableScore)) {
+        if let Some(score) = self.scores.get_mut(&table) {
+            score.newest_entries = score.newest_entries.saturating_sub(1);
+            also(score);
+        }
     }
 
     fn insert(&mut self, hash: u64, key: &[u8], entry: &HotEntry) {
@@ -156,7 +159,7 @@ impl Shard {
             }
         };
         self.index_at(hash, offset);
-        self.score(entry.table, |score| score.newest_entries += 1);
+        self.enter(entry.table);
     }
 
     fn index_at(&mut self, hash: u64, offset: u32) {
@@ -168,32 +171,29 @@ impl Shard {
     /// Removes the oldest entry; one that was noted again since gets another turn as the newest.
     /// Returns false if there is none.
     fn give_up_oldest(&mut self, turns: &mut usize) -> bool {
-        let Shard { index, ring, scores, evicted, .. } = self;
-        let mut again = None;
+        let Shard { index, ring, .. } = self;
         let popped = ring.pop(|ring, offset, noted_again| {
             let (entry, key) = (ring.entry(offset), ring.key(offset));
             let hash = hash_of(entry.keyspace, key);
             let known = index.find_entry(hash, |&other| other == offset);
             known.expect("what is not removed is in the index").remove();
-            if noted_again && *turns > 0 {
-                *turns -= 1;
-                again = Some((hash, entry, key.to_vec()));
-            } else {
-                scores.entry(entry.table).or_default().lose();
-                *evicted += 1;
-            }
+            let again = noted_again && *turns > 0;
+            (hash, entry, again.then(|| key.to_vec()))
         });
-        if let Some((hash, entry, key)) = again {
-            // There may be no room at the end of the memory; then the fact is forgotten.
-            match self.ring.push(&entry, &key) {
-                Some(offset) => self.index_at(hash, offset),
-                None => {
-                    self.score(entry.table, TableScore::lose);
-                    self.evicted += 1;
-                }
+        let Some((hash, entry, again)) = popped else { return false };
+        // There may be no room at the end of the memory; then the fact is forgotten after all.
+        let kept = again.and_then(|key| {
+            *turns -= 1;
+            self.ring.push(&entry, &key)
+        });
+        match kept {
+            Some(offset) => self.index_at(hash, offset),
+            None => {
+                self.leave(entry.table, |_| ());
+                self.evicted += 1;
             }
         }
-        popped.is_some()
+        true
     }
 
     /// Forgets the counts of tables for which `is_gone` returns true.

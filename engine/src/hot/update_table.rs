@@ -201,7 +201,7 @@ mod tests {
     /// scores.
     fn follow(lines: &[&str]) -> String {
         let hot = UpdateTable::new(64 << 10);
-        let (mut text, mut live, mut gone) = (String::new(), Vec::new(), Vec::new());
+        let (mut text, mut live) = (String::new(), FxHashSet::default());
         for line in lines {
             let words: Vec<&str> = line.split(' ').collect();
             let field = |name: &str| {
@@ -216,9 +216,9 @@ mod tests {
             match words[0] {
                 "flush" => hot.flushed(entry().0, entry().1, table, field("bytes")),
                 "move" => hot.moved(entry().0, entry().1, table),
-                "live" => live.push(TableId(words[1].parse().unwrap())),
-                "sum" => hot.sum_scores(|| live.iter().copied().collect()),
-                "gone" => gone.push(TableId(words[1].parse().unwrap())),
+                "live" => assert!(live.insert(TableId(words[1].parse().unwrap()))),
+                "gone" => assert!(live.remove(&TableId(words[1].parse().unwrap()))),
+                "sum" => hot.sum_scores(|| live.clone()),
                 "given-up" => hot.forget(&[TableId(words[1].parse().unwrap())]),
                 "evict" => (0..5000u32).for_each(|key| {
                     hot.flushed((KEYSPACE, &key.to_le_bytes()), 1, TableId(0), 0);
@@ -235,7 +235,7 @@ mod tests {
                 _ => panic!("{line}"),
             }
         }
-        hot.sum_scores(|| live.iter().copied().filter(|table| !gone.contains(table)).collect());
+        hot.sum_scores(|| live.clone());
         let scores = hot.scores();
         let scores = scores.iter().filter(|(id, _)| id.0 > 0);
         let mut scores: Vec<_> = scores.map(|(id, score)| (*id, *score)).collect();
