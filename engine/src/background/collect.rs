@@ -273,8 +273,10 @@ impl Background {
             level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
             is_worth: &|_| true,
         };
-        let free = || self.runtime.env.fs.free_space(&set.tables().dir).unwrap_or(u64::MAX);
-        let most_bytes = if is_idle { reserve.usable(free()) } else { 0 };
+        let most_bytes = || {
+            let free = self.runtime.env.fs.free_space(&set.tables().dir);
+            reserve.usable(free.unwrap_or(u64::MAX))
+        };
         set.keyspaces().into_iter().find_map(|keyspace| {
             if resting.contains(&JobKind::Compaction(keyspace.id)) {
                 return None;
@@ -290,7 +292,7 @@ impl Background {
                 let facts = SettleFacts {
                     ratio: self.collector.settled_ratio(),
                     table_bytes: keyspace.options().table_bytes,
-                    most_bytes,
+                    most_bytes: &most_bytes,
                     snapshots: &snapshots,
                 };
                 settle::pick(keyspace.id, &levels, &state.busy, &facts)

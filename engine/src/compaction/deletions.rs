@@ -9,7 +9,7 @@
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::picker::{Pick, RunningCompactions, span, value_bytes};
+use crate::compaction::picker::{Pick, RunningCompactions, span, value_bytes, widened};
 use crate::compaction::stale::{self, StaleFacts};
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels};
@@ -74,32 +74,23 @@ impl Deletions {
 /// their way down; nothing if there are none.
 pub fn of_memtables(view: &View) -> Result<Deletions> {
     let order = view.levels.order();
+    let memtables = view.memtables().map(|memtable| &memtable.table);
+    let deleting: Vec<_> = memtables.filter(|memtable| memtable.tombstones() > 0).collect();
+    if deleting.is_empty() {
+        return Ok(Deletions::default());
+    }
+    let mut keys = span(order, view.levels.level(0).iter());
     let mut tombstones = 0u64;
-    let mut keys: Option<(Vec<u8>, Vec<u8>)> = span(order, view.levels.level(0).iter());
-    for memtable in view.memtables().map(|memtable| &memtable.table) {
-        if memtable.tombstones() == 0 {
-            continue;
-        }
+    for memtable in deleting {
         tombstones += memtable.tombstones();
         let (mut first, mut last) = (memtable.iter(), memtable.iter());
         first.seek_to_first()?;
         last.seek_to_last()?;
-        let (first, last) = (first.user_key(), last.user_key());
-        keys = Some(match keys.take() {
-            None => (first.to_vec(), last.to_vec()),
-            Some((low, high)) => (
-                if order.compare(first, &low).is_lt() { first.to_vec() } else { low },
-                if order.compare(last, &high).is_gt() { last.to_vec() } else { high },
-            ),
-        });
+        keys = Some(widened(order, keys, (first.user_key(), last.user_key())));
     }
-    let Some((low, high)) = keys.filter(|_| tombstones > 0) else {
-        return Ok(Deletions::default());
-    };
+    let (low, high) = keys.unwrap_or_default();
     let deeper = (1..LEVELS).flat_map(|level| view.levels.overlapping(level, &low, &high));
-    let mut tables: Vec<_> = deeper.collect();
-    tables.extend_from_slice(view.levels.level(0));
-    let met = Deletions::of(tables.iter());
+    let met = Deletions::of(deeper.chain(view.levels.level(0)));
     Ok(Deletions { tombstones: met.tombstones.saturating_add(tombstones), ..met })
 }
 

@@ -9,13 +9,11 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::compaction::output::Notes;
 use crate::compaction::picker::{Pick, RunningCompactions};
-use crate::hot::{StaleTrigger, TableScores};
+use crate::compaction::stale::MIN_ENTRIES;
+use crate::hot::{StaleTrigger, TableScore, TableScores};
 use crate::version::files::TableHandle;
-use crate::version::levels::{LEVELS, Levels};
-use std::sync::Arc;
+use crate::version::levels::Levels;
 
-/// Tables with fewer entries than this are not worth a compaction.
-const MIN_ENTRIES: u64 = 64;
 /// A compaction asks the update table if it knows this part (one in this many) of the inputs. To
 /// ask costs a miss of the processor's caches for each entry; where less is known, such as after a
 /// load, that wins too little.
@@ -62,16 +60,15 @@ pub fn pick(
     let mut best: Option<(f64, Pick)> = None;
     // L0 is compacted as a whole, and soon.
     for (level, table) in levels.tables().filter(|(level, _)| *level > 0) {
-        let Some(score) = facts.scores.get(&table.meta.id).filter(|_| is_due(table, facts)) else {
+        let score = facts.scores.get(&table.meta.id);
+        let Some(score) = score.filter(|score| is_due(table, score, facts)) else {
             continue;
         };
-        debug_assert!(level < LEVELS);
         let won = score.stale_bytes as f64 / table.meta.bytes.max(1) as f64;
         if best.as_ref().is_some_and(|(most, _)| *most >= won) {
             continue;
         }
-        let pick =
-            Pick { level, output_level: level, inputs: vec![table.clone()], below: Vec::new() };
+        let pick = Pick::in_place(level, vec![table.clone()]);
         if busy.is_free(keyspace, levels.order(), &pick) {
             best = Some((won, pick));
         }
@@ -79,12 +76,12 @@ pub fn pick(
     best.map(|(_, pick)| pick)
 }
 
-fn is_due(table: &Arc<TableHandle>, facts: &EarlyFacts<'_>) -> bool {
+fn is_due(table: &TableHandle, score: &TableScore, facts: &EarlyFacts<'_>) -> bool {
     let summary = &table.meta.summary;
     // I6: a snapshot from before all entries of the table, or from after all that are in tables,
     // sees none that is stale.
     let behind = facts.snapshots.partition_point(|&snapshot| snapshot < summary.min_seqno);
     let seen = facts.snapshots.get(behind).is_some_and(|&snapshot| snapshot < facts.flushed);
-    let stale = facts.scores.get(&table.meta.id).map_or(0, |score| score.stale_entries);
-    !seen && summary.entries >= MIN_ENTRIES && facts.trigger.is_passed(stale, summary.entries)
+    let is_passed = facts.trigger.is_passed(score.stale_entries, summary.entries);
+    !seen && summary.entries >= MIN_ENTRIES && is_passed
 }

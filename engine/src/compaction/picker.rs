@@ -31,9 +31,15 @@ pub struct Pick {
 }
 
 impl Pick {
+    /// Picks tables to be rewritten in their level.
+    pub fn in_place(level: usize, inputs: Vec<Arc<TableHandle>>) -> Self {
+        Pick { level, output_level: level, inputs, below: Vec::new() }
+    }
+
     /// Returns the bytes of all input tables.
     pub fn bytes(&self) -> u64 {
-        self.tables().map(|table| table.meta.bytes).sum()
+        // I7: the numbers are from files.
+        self.tables().map(|table| table.meta.bytes).fold(0, u64::saturating_add)
     }
 
     /// Returns the bytes of the separated values that the inputs reference.
@@ -52,17 +58,12 @@ impl Pick {
         self.below.is_empty()
             && self.output_level > self.level
             && self.inputs.len() == 1
-            && is_small_to_move(self.inputs[0].meta.bytes, table_bytes)
+            && self.inputs[0].meta.bytes <= 2 * table_bytes
     }
 
     fn span(&self, order: &KeyOrder) -> Option<(Vec<u8>, Vec<u8>)> {
         span(order, self.tables())
     }
-}
-
-/// Returns true if a table of `bytes` bytes needs no split where a full one has `table_bytes`.
-pub fn is_small_to_move(bytes: u64, table_bytes: u64) -> bool {
-    bytes <= 2 * table_bytes
 }
 
 /// Returns the bytes of the separated values that `table` references.
@@ -76,14 +77,22 @@ pub fn span<'a>(
     order: &KeyOrder,
     tables: impl Iterator<Item = &'a Arc<TableHandle>>,
 ) -> Option<(Vec<u8>, Vec<u8>)> {
-    tables.map(|table| bounds(table)).fold(None, |span, (low, high)| {
-        let Some((first, last)) = span else {
-            return Some((low.to_vec(), high.to_vec()));
-        };
-        let first = if order.compare(low, &first).is_lt() { low.to_vec() } else { first };
-        let last = if order.compare(high, &last).is_gt() { high.to_vec() } else { last };
-        Some((first, last))
-    })
+    tables.map(|table| bounds(table)).fold(None, |span, keys| Some(widened(order, span, keys)))
+}
+
+/// Returns the least and the greatest user key of `span`, which may be empty, and of the keys from
+/// `low` to `high`.
+pub fn widened(
+    order: &KeyOrder,
+    span: Option<(Vec<u8>, Vec<u8>)>,
+    (low, high): (&[u8], &[u8]),
+) -> (Vec<u8>, Vec<u8>) {
+    let Some((first, last)) = span else {
+        return (low.to_vec(), high.to_vec());
+    };
+    let first = if order.compare(low, &first).is_lt() { low.to_vec() } else { first };
+    let last = if order.compare(high, &last).is_gt() { high.to_vec() } else { last };
+    (first, last)
 }
 
 /// The levels and keys that a running job owns.
@@ -192,7 +201,7 @@ pub fn pick(
 fn with_below(levels: &Levels, level: usize, inputs: Vec<Arc<TableHandle>>) -> Option<Pick> {
     assert!(level + 1 < LEVELS, "there is no level below L{level}");
     let (low, high) = span(levels.order(), inputs.iter())?;
-    let below = levels.overlapping(level + 1, &low, &high);
+    let below = levels.overlapping(level + 1, &low, &high).to_vec();
     Some(Pick { level, output_level: level + 1, inputs, below })
 }
 
@@ -257,7 +266,7 @@ pub fn pick_range(
         inputs = levels.level(0).to_vec();
     }
     if in_place {
-        return Some(Pick { level, output_level: level, inputs, below: Vec::new() });
+        return Some(Pick::in_place(level, inputs));
     }
     with_below(levels, level, inputs)
 }

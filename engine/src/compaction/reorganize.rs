@@ -20,7 +20,7 @@ use crate::read::merge::MergeIter;
 use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::throttle::reads::IoPriority;
 use crate::version::edit::Change;
-use crate::version::files::{SegmentHandle, TableHandle, names};
+use crate::version::files::{SegmentHandle, names};
 use crate::version::job::JobResult;
 use crate::version::levels::{LEVELS, Levels, bounds};
 use crate::version::runtime::Runtime;
@@ -59,8 +59,7 @@ pub fn pick(
         bytes = value_bytes(table).saturating_add(bytes);
         inputs.push(table.clone());
     }
-    let below: Vec<Arc<TableHandle>> = Vec::new();
-    (!inputs.is_empty()).then_some(Pick { level, output_level: level, inputs, below })
+    (!inputs.is_empty()).then(|| Pick::in_place(level, inputs))
 }
 
 /// Runs `pick`, which was made for the tables `levels` of `keyspace`.

@@ -17,9 +17,7 @@
 
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::picker::{
-    Pick, RunningCompactions, is_small_to_move, pick_level0, value_bytes,
-};
+use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table, value_bytes};
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
 use std::cmp::Ordering;
@@ -45,8 +43,9 @@ pub struct SettleFacts<'a> {
     pub ratio: f64,
     /// The size of a full table.
     pub table_bytes: u64,
-    /// The most bytes that a compaction may write: there is no room for more.
-    pub most_bytes: u64,
+    /// Returns the most bytes that a compaction may write: there is no room for more. It is asked
+    /// only if the bound is exceeded.
+    pub most_bytes: &'a dyn Fn() -> u64,
     /// The live snapshots, ascending.
     pub snapshots: &'a [SeqNo],
 }
@@ -62,16 +61,6 @@ impl SettleFacts<'_> {
             && hidden >= least.max(tables.saturating_add(values) / LEAST_KEYSPACE_PART)
     }
 
-    /// Returns the bytes that a compaction of `table` reads; none if it is only moved.
-    fn read_bytes(&self, levels: &Levels, level: usize, table: &TableHandle) -> u64 {
-        let (bytes, mut below) =
-            (table.meta.bytes, overlapping(levels, level + 1, table).peekable());
-        if below.peek().is_none() && is_small_to_move(bytes, self.table_bytes) {
-            return 0;
-        }
-        bytes.saturating_add(sum(below.map(|table| table.meta.bytes)))
-    }
-
     /// I6: returns true if a snapshot may see an entry of `older` that `newer` hides from others.
     fn may_see(&self, older: &TableHandle, newer: &TableHandle) -> bool {
         let (least, most) = (older.meta.summary.min_seqno, newer.meta.summary.max_seqno);
@@ -84,7 +73,8 @@ impl SettleFacts<'_> {
         let table = &levels.level(level)[index];
         let same_level = if level == 0 { &levels.level(0)[index + 1..] } else { &[] };
         let overlaps = |older: &&Arc<TableHandle>| overlap(levels.order(), older, table);
-        let deeper = (level + 1..LEVELS).flat_map(|deeper| overlapping(levels, deeper, table));
+        let (low, high) = bounds(table);
+        let deeper = (level + 1..LEVELS).flat_map(|deeper| levels.overlapping(deeper, low, high));
         let (mut entries, mut bytes) = (0u64, 0u64);
         for older in same_level.iter().filter(overlaps).chain(deeper) {
             if !self.may_see(older, table) {
@@ -109,20 +99,6 @@ fn overlap(order: &KeyOrder, a: &TableHandle, b: &TableHandle) -> bool {
     order.compare(a_low, b_high).is_le() && order.compare(b_low, a_high).is_le()
 }
 
-/// Iterates over the tables of a level below L0 that overlap `table`.
-fn overlapping<'a>(
-    levels: &'a Levels,
-    level: usize,
-    table: &'a TableHandle,
-) -> impl Iterator<Item = &'a Arc<TableHandle>> {
-    let (low, high) = bounds(table);
-    let tables = levels.level(level);
-    let is_before =
-        |it: &Arc<TableHandle>| levels.order().compare(bounds(it).1, low) == Ordering::Less;
-    let first = tables.partition_point(is_before);
-    tables[first..].iter().take_while(move |it| levels.order().compare(bounds(it).0, high).is_le())
-}
-
 /// Picks the next compaction for a keyspace whose tables may exceed the bound. Costs a look at each
 /// table and, by bisection, at those that it overlaps.
 pub fn pick(
@@ -140,47 +116,42 @@ pub fn pick(
     if !facts.is_over(sum(hidden.iter().flatten().copied()), levels) {
         return None;
     }
+    let most_bytes = (facts.most_bytes)();
     if hidden[0].iter().any(|&hidden| hidden > 0) {
         let level0 = pick_level0(keyspace, levels, busy)?;
-        if level0.bytes() <= facts.most_bytes || level0.is_move(facts.table_bytes) {
+        if level0.bytes() <= most_bytes || level0.is_move(facts.table_bytes) {
             return Some(level0);
         }
     }
-    let mut candidates: Vec<SettleCandidate<'_>> = Vec::new();
+    let mut candidates: Vec<SettleCandidate> = Vec::new();
     for (level, hidden) in hidden.iter().enumerate().skip(1) {
         let tables = levels.level(level).iter().zip(hidden).filter(|(_, hidden)| **hidden > 0);
-        candidates.extend(tables.map(|(table, &hidden)| {
-            let read_bytes = facts.read_bytes(levels, level, table);
-            SettleCandidate { level, table, hidden, read_bytes }
+        candidates.extend(tables.filter_map(|(table, &hidden)| {
+            let pick = pick_table(levels, level, table)?;
+            let read_bytes = if pick.is_move(facts.table_bytes) { 0 } else { pick.bytes() };
+            Some(SettleCandidate { pick, hidden, read_bytes })
         }));
     }
-    candidates.retain(|candidate| candidate.read_bytes <= facts.most_bytes);
+    candidates.retain(|candidate| candidate.read_bytes <= most_bytes);
     candidates.sort_by(SettleCandidate::by_gain);
-    let mut picks = candidates.iter().rev().map(|candidate| candidate.pick(levels));
+    let mut picks = candidates.into_iter().rev().map(|candidate| candidate.pick);
     picks.find(|pick| busy.is_free(keyspace, levels.order(), pick))
 }
 
 /// A table below L0 that may go into the next level.
-struct SettleCandidate<'a> {
-    level: usize,
-    table: &'a Arc<TableHandle>,
+struct SettleCandidate {
+    pick: Pick,
     /// The bytes that it may hide; not 0.
     hidden: u64,
     /// The bytes that its compaction reads; a move reads none.
     read_bytes: u64,
 }
 
-impl SettleCandidate<'_> {
+impl SettleCandidate {
     /// Compares what two compactions win for each byte that they read.
     fn by_gain(&self, other: &Self) -> Ordering {
         let product = |hidden: u64, read: u64| u128::from(hidden) * u128::from(read);
         let (won, others) = (self.hidden, other.hidden);
         product(won, other.read_bytes).cmp(&product(others, self.read_bytes))
-    }
-
-    fn pick(&self, levels: &Levels) -> Pick {
-        let output_level = self.level + 1;
-        let below = overlapping(levels, output_level, self.table).cloned().collect();
-        Pick { level: self.level, output_level, inputs: vec![self.table.clone()], below }
     }
 }

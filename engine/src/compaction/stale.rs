@@ -17,7 +17,7 @@ use crate::version::levels::{LEVELS, Levels, bounds};
 use std::sync::Arc;
 
 /// Tables with fewer entries than this are left until their level is due.
-const MIN_ENTRIES: u64 = 64;
+pub const MIN_ENTRIES: u64 = 64;
 /// Tombstones in a memtable are worth a flush if they may delete this part of what is in tables.
 const LEAST_DELETED_PART: u64 = 8;
 
@@ -63,7 +63,7 @@ pub fn pick(
     below.or_else(|| {
         let summaries = || levels.level(0).iter().map(|table| &table.meta.summary);
         let deletes = summaries().any(|s| s.entries >= MIN_ENTRIES && is_mostly_tombstones(s));
-        let bytes = levels.level(0).iter().map(|table| table.meta.bytes).sum::<u64>();
+        let bytes = levels.bytes(0);
         let in_the_way = bytes > 0 && bytes >= known.level0_bytes;
         let is_due = known.idle && deletes || in_the_way;
         is_due.then(|| pick_level0(keyspace, levels, busy)).flatten().filter(known.is_worth)
@@ -81,6 +81,7 @@ fn pick_stale(
     if summary.entries < MIN_ENTRIES {
         return None;
     }
+    let in_place = || Pick::in_place(level, vec![table.clone()]);
     if is_mostly_tombstones(summary) {
         let (low, high) = bounds(table);
         let older_below =
@@ -89,14 +90,10 @@ fn pick_stale(
             return pick_table(levels, level, table);
         }
         let seen = known.oldest_snapshot.is_some_and(|oldest| oldest < summary.max_seqno);
-        return (!seen).then(|| in_place(level, table));
+        return (!seen).then(in_place);
     }
     // Under load it is left to the next compaction of the level, which saves the extra writes.
-    (known.idle && is_mostly_indirect(summary, known)).then(|| in_place(level, table))
-}
-
-fn in_place(level: usize, table: &Arc<TableHandle>) -> Pick {
-    Pick { level, output_level: level, inputs: vec![table.clone()], below: Vec::new() }
+    (known.idle && is_mostly_indirect(summary, known)).then(in_place)
 }
 
 fn is_mostly_tombstones(summary: &Summary) -> bool {

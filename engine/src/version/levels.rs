@@ -93,19 +93,22 @@ impl Levels {
         })
     }
 
-    /// Returns the tables of `level` that overlap the user keys from `smallest` to `largest`, both
-    /// inclusive.
+    /// Returns the tables of a level below L0 that overlap the user keys from `smallest` to
+    /// `largest`, both inclusive. Costs two bisections.
     pub fn overlapping(
         &self,
         level: usize,
         smallest: &[u8],
         largest: &[u8],
-    ) -> Vec<Arc<TableHandle>> {
-        let hit = |table: &&Arc<TableHandle>| {
-            let (low, high) = bounds(table);
-            self.order.compare(low, largest).is_le() && self.order.compare(high, smallest).is_ge()
-        };
-        self.levels[level].iter().filter(hit).cloned().collect()
+    ) -> &[Arc<TableHandle>] {
+        debug_assert!(level > 0, "tables of L0 are in the order of their age");
+        debug_assert!(self.order.compare(smallest, largest).is_le(), "a range of keys is reversed");
+        let tables = &self.levels[level];
+        let begin =
+            tables.partition_point(|table| self.order.compare(bounds(table).1, smallest).is_lt());
+        let end =
+            tables.partition_point(|table| self.order.compare(bounds(table).0, largest).is_le());
+        &tables[begin..end]
     }
 
     /// Returns true if a table at `level` or below, which must be below L0, may hold `user_key`.

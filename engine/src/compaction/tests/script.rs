@@ -223,7 +223,7 @@ fn settle_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
     let known = SettleFacts {
         ratio: 1.2,
         table_bytes: facts.options.table_bytes,
-        most_bytes: value("free").unwrap_or(u64::MAX),
+        most_bytes: &|| value("free").unwrap_or(u64::MAX),
         snapshots: &snapshots,
     };
     settle::pick(KEYSPACE, &facts.levels, &facts.busy, &known)
