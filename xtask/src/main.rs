@@ -23,7 +23,8 @@ const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
   tidy [DIR]   the rules of the house: floors, doors, sizes, headers, documents; of another tree
-  ci           tidy, format, lints, documents, tests, a sanitizer; stops at the first red
+  ci           tidy, dependencies, format, lints, documents, tests, a sanitizer, the package, fuzz,
+               and the Cassandra module; stops at the first red
   install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
   dependencies licences, sources, versions and the oldest Rust of what comes from elsewhere
   fuzz         [--seconds N | --inputs N] [TARGET…]: every decoder of the engine, 30 seconds each

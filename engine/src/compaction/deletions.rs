@@ -16,8 +16,9 @@ use crate::version::levels::{LEVELS, Levels};
 use crate::version::view::View;
 use std::sync::Arc;
 
-/// The most bytes of tables that one closing reads to free what was deleted. Measured with 300 MB
-/// of values of 500 bytes, all deleted, closing takes 1.3 s, a third of the time of their puts.
+/// The most bytes of tables that one closing reads to free what was deleted. Measured once with
+/// 300 MB of values of 500 bytes, all deleted, closing takes 1.3 s, a third of the time of their
+/// puts (`bench/record/2026-11-22-inline-garbage.md`).
 pub const MAX_READ_BYTES: u64 = 512 << 20;
 /// Less than this many bytes are not worth a flush or a compaction when a session closes.
 pub const LEAST_DEAD_BYTES: u64 = 1 << 20;

@@ -26,13 +26,12 @@ use std::sync::Arc;
 /// What is hidden in tables may take this part (one in this many) of the slack that the bound
 /// leaves. The rest is for garbage in the log and in segments.
 const SLACK_PART: f64 = 2.0;
-/// Less than this many bytes are not worth a compaction, unless tables are so small that
-/// `LEAST_TABLE_PART` gives less.
+/// Hidden bytes are not worth a compaction if they are fewer than the lesser of the two: this, and
+/// the part of a full table that `LEAST_TABLE_PART` gives.
 const LEAST_BYTES: u64 = 1 << 20;
-/// Less than one part in this many of a full table is not worth a compaction, unless that is more
-/// than `LEAST_BYTES`.
+/// One part in this many of a full table, the other of the two; see `LEAST_BYTES`.
 const LEAST_TABLE_PART: u64 = 4;
-/// Less than one part in this many of a keyspace, separated values included, is not worth a
+/// Nor is less than one part in this many of a keyspace, separated values included, worth a
 /// compaction: where nearly all values are separated, tables are small and rewriting them frees
 /// next to nothing.
 const LEAST_KEYSPACE_PART: u64 = 32;

@@ -88,9 +88,9 @@ pub struct Options {
     /// Memory for the update table, in bytes, at most 16 GiB. It knows the newest entries of the
     /// keys that were flushed last, a million keys of 16 bytes in 64 MiB: compactions drop what
     /// those supersede, and point reads go straight to the table that holds them. Default 0, which
-    /// switches it off: it makes tables smaller and costs processor time for each entry that is
-    /// flushed or compacted, more than it wins where entries are small. Memory is taken as keys are
-    /// flushed.
+    /// switches it off: it makes tables smaller, and costs processor time for each entry that is
+    /// flushed, and for each in a compaction of whose inputs it knows enough. Where entries are
+    /// small, that is more than it wins. Memory is taken as keys are flushed.
     pub update_table_bytes: u64,
     /// From when on a table is compacted early because newer tables supersede much of it, as far as
     /// the update table knows. Default: half of its entries. Has no effect without an update table.

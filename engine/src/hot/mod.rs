@@ -32,7 +32,7 @@
 //!   looks the table up in its own version; if it is not there, as during the compaction that
 //!   replaces it, the reader searches as usual.
 //!
-//! Locks: one for each shard and one for the scores, all leaves.
+//! Locks: one for each shard, all leaves, and `known`, held while the shards are summed up.
 
 mod ring;
 mod shard;

@@ -52,12 +52,12 @@ pub struct HotTable {
     pub score: TableScore,
 }
 
-/// The state when a job last ended.
+/// What was known when a job last ended.
 #[derive(Default)]
 struct KnownTables {
-    /// The tables of the version.
+    /// The tables of the version that was current then.
     live: FxHashSet<TableId>,
-    /// The sums over all shards.
+    /// The score of each table, summed up over all shards.
     scores: Arc<TableScores>,
 }
 
@@ -110,8 +110,9 @@ impl UpdateTable {
         Some((shard, hash, keyspace))
     }
 
-    /// Notes that a flush writes an entry of `key` to `table`, whose value has `bytes` bytes. The
-    /// log is durable up to that entry, and the version with the table is not published yet.
+    /// Notes that a flush or a fold writes an entry of `key` to `table`; the entry has `bytes`
+    /// bytes, its separated value included. The log is durable up to that entry, and the version
+    /// with the table is not published yet.
     pub fn flushed(
         &self,
         (keyspace, key): (KeyspaceId, &[u8]),

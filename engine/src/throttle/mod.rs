@@ -16,9 +16,9 @@
 //! | any job | it has failed | rests, then retried | [`retry`] | failed jobs |
 //! | GC of a segment | it has failed | rests, then retried | [`retry`] | segments in quarantine |
 //!
-//! A stall is counted and timed in the statistics, and an event when it begins and when it ends; a
-//! failed job is an event each time. The rests of GC for processors are none, for there are two a
-//! second.
+//! A stall is counted and timed in the statistics; one event says that it has begun, and one that
+//! it has ended. Each failure of a job is an event. No event says that GC rests for want of
+//! processor time, because it does so about twice a second.
 //!
 //! A write meets the rules in the order of this table (`WriteStallController::admit`): one that is
 //! refused does not wait first, for that would not make room, and one that has waited may still be

@@ -88,7 +88,8 @@ LEVELDB_EXPORT void cleavedb_options_set_max_replay_bytes(leveldb_options_t*, ui
 LEVELDB_EXPORT void cleavedb_options_set_segment_bytes(leveldb_options_t*, uint64_t bytes);
 
 /* The ceiling of space (2.0): all files together take at most this many times the bytes that reads
-   see. Near it, and only there, writes are slowed down. */
+   see, but for the allowance below and for what snapshots and iterators keep. Near it, and only
+   there, writes are slowed down to save space. */
 LEVELDB_EXPORT void cleavedb_options_set_max_space_amplification(leveldb_options_t*, double);
 /* The bound to which space comes down while nobody writes (1.2). */
 LEVELDB_EXPORT void cleavedb_options_set_settled_space_amplification(leveldb_options_t*, double);
