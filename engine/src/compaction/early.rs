@@ -13,6 +13,7 @@ use crate::compaction::stale::MIN_ENTRIES;
 use crate::hot::{StaleTrigger, TableScore, TableScores};
 use crate::version::files::TableHandle;
 use crate::version::levels::Levels;
+use crate::version::snapshots::is_seen;
 
 /// A compaction asks the update table if it knows this part (one in this many) of the inputs. To
 /// ask costs a miss of the processor's caches for each entry; where less is known, such as after a
@@ -80,8 +81,7 @@ fn is_due(table: &TableHandle, score: &TableScore, facts: &EarlyFacts<'_>) -> bo
     let summary = &table.meta.summary;
     // I6: a snapshot from before all entries of the table, or from after all that are in tables,
     // sees none that is stale.
-    let behind = facts.snapshots.partition_point(|&snapshot| snapshot < summary.min_seqno);
-    let seen = facts.snapshots.get(behind).is_some_and(|&snapshot| snapshot < facts.flushed);
+    let seen = is_seen(facts.snapshots, summary.min_seqno, facts.flushed);
     let is_passed = facts.trigger.is_passed(score.stale_entries, summary.entries);
     !seen && summary.entries >= MIN_ENTRIES && is_passed
 }

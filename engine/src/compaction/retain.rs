@@ -12,7 +12,7 @@ use crate::base::error::Result;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
 use crate::hot::UpdateTable;
-use crate::version::snapshots::SeenSeqnos;
+use crate::version::snapshots::{SeenSeqnos, stratum};
 
 /// Decides entry by entry, in table order: keys ascending, newest entry first.
 pub struct Retain<'a, B> {
@@ -65,7 +65,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
     }
 
     fn stratum_of(&self, seqno: SeqNo) -> usize {
-        self.seen.snapshots.partition_point(|&snapshot| snapshot < seqno)
+        stratum(&self.seen.snapshots, seqno)
     }
 
     /// I6: returns true if an entry that the job need not have read hides this one from every

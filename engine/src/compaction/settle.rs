@@ -20,6 +20,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table, value_bytes};
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
+use crate::version::snapshots::is_seen;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
@@ -63,8 +64,7 @@ impl SettleFacts<'_> {
     /// I6: returns true if a snapshot may see an entry of `older` that `newer` hides from others.
     fn may_see(&self, older: &TableHandle, newer: &TableHandle) -> bool {
         let (least, most) = (older.meta.summary.min_seqno, newer.meta.summary.max_seqno);
-        let next = self.snapshots.partition_point(|&snapshot| snapshot < least);
-        self.snapshots.get(next).is_some_and(|&snapshot| snapshot < most)
+        is_seen(self.snapshots, least, most)
     }
 
     /// Returns the bytes that `table`, number `index` of `level`, may hide in older tables.

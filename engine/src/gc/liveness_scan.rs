@@ -27,6 +27,7 @@ use crate::segment::MIN_RECORD_BYTES;
 use crate::version::entries::EntriesView;
 use crate::version::job::JobResult;
 use crate::version::placing::Placing;
+use crate::version::snapshots::stratum;
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -198,7 +199,7 @@ impl<'a> LivenessWalk<'a> {
             }
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {
-                let stratum = snapshots.partition_point(|&snapshot| snapshot < trailer.seqno());
+                let stratum = stratum(snapshots, trailer.seqno());
                 if seen != Some(stratum) {
                     seen = Some(stratum);
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;

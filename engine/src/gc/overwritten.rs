@@ -14,6 +14,7 @@ use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
 use crate::segment::RecordView;
 use crate::version::files::TableHandle;
+use crate::version::snapshots::is_seen;
 use crate::version::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -58,15 +59,7 @@ impl Overwritten {
             return Ok(false);
         };
         let newest = recent.newest(record.key, self.seqno)?.filter(|&it| it > record.seqno);
-        Ok(newest.is_some_and(|newest| !self.is_seen(record.seqno, newest)))
-    }
-
-    /// Returns true if a snapshot sees what was written at `older`, because it does not see
-    /// `newer`.
-    fn is_seen(&self, older: SeqNo, newer: SeqNo) -> bool {
-        debug_assert!(older < newer, "I6: {newer} hides only what is older than it");
-        let next = self.snapshots.partition_point(|&snapshot| snapshot < older);
-        self.snapshots.get(next).is_some_and(|&snapshot| snapshot < newer)
+        Ok(newest.is_some_and(|newest| !is_seen(&self.snapshots, record.seqno, newest)))
     }
 }
 

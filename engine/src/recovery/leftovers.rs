@@ -1,7 +1,7 @@
 //! Finds the files that a crash left behind and no edit names, and removes them.
 
 use crate::base::error::{Error, IoContext, Result};
-use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, TableId};
+use crate::base::pointer::{MAX_ID, RelocationId, SegmentId};
 use crate::env::Env;
 use crate::recovery::manifest::Manifested;
 use crate::segment::{SegmentKind, read_head};
@@ -35,9 +35,7 @@ pub fn find_leftovers(
 ) -> Result<Leftovers> {
     let version = &known.version;
     let mut found = Leftovers { next_file: known.next_file, ..Leftovers::default() };
-    let levels = version.keyspaces.values().map(|keyspace| &keyspace.levels);
-    let live_tables: BTreeSet<TableId> =
-        levels.flat_map(|levels| levels.tables()).map(|(_, table)| table.meta.id).collect();
+    let live_tables = version.table_ids();
     let live_relocations: BTreeSet<RelocationId> =
         version.relocations.values().map(|relocation| relocation.meta.id).collect();
     for path in env.fs.list(dir).doing("list", dir)? {

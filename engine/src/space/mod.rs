@@ -28,6 +28,7 @@ use crate::segment::MIN_RECORD_BYTES;
 use crate::version::Version;
 use crate::version::files::names::FileName;
 use crate::version::runtime::Runtime;
+use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, View};
 use files::{FileFacts, Standing, by_path};
 use holders::OldVersions;
@@ -74,8 +75,7 @@ impl SpaceSources<'_> {
     pub fn report(self) -> Result<SpaceReport> {
         let keyspaces = self.keyspaces;
         // The sequence number is taken first: the views then hold everything up to it.
-        let seqno = self.runtime.snapshots.visible();
-        let snapshots = self.runtime.snapshots.list();
+        let SeenSeqnos { snapshots, visible: seqno } = self.runtime.snapshots.seen();
         let (views, version) = self.one_moment();
         let purge = &self.runtime.set.tables().purge;
         let read: BTreeSet<_> = purge.still_read().into_iter().collect();

@@ -12,6 +12,7 @@ use crate::base::pointer::ValuePointer;
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
 use crate::version::resolve::Resolved;
+use crate::version::snapshots::stratum;
 use crate::version::view::View;
 
 /// The place of an entry's bytes.
@@ -57,7 +58,7 @@ pub(super) fn walk(
             (last, is_newest, is_hidden) = (None, true, false);
         }
         let trailer = iter.trailer();
-        let stratum = snapshots.partition_point(|&snapshot| snapshot < trailer.seqno());
+        let stratum = stratum(snapshots, trailer.seqno());
         if trailer.seqno() <= seqno && last != Some(stratum) {
             last = Some(stratum);
             let stored = match Slot::decode(trailer.kind()?, iter.payload())? {

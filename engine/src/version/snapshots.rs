@@ -31,6 +31,20 @@ pub struct SeenSeqnos {
     pub visible: SeqNo,
 }
 
+/// Returns the number of the stratum of `seqno`: `snapshots`, in ascending order, divide the order
+/// of commits into strata. I6: of two entries of a key the newer one hides the older from all
+/// readers exactly if both are in one stratum.
+#[inline]
+pub fn stratum(snapshots: &[SeqNo], seqno: SeqNo) -> usize {
+    snapshots.partition_point(|&snapshot| snapshot < seqno)
+}
+
+/// Returns true if one of `snapshots`, in ascending order, sees what was written at `older`,
+/// because it does not see `newer`. An entry hides none that is newer, so the answer is then false.
+pub fn is_seen(snapshots: &[SeqNo], older: SeqNo, newer: SeqNo) -> bool {
+    stratum(snapshots, older) < stratum(snapshots, newer)
+}
+
 /// The snapshots that share one sequence number.
 struct SnapshotGroup {
     count: usize,

@@ -15,6 +15,7 @@ use crate::gc::picker::{GcPlan, Mode};
 use crate::gc::survey::are_long;
 use crate::version::entries::EntriesView;
 use crate::version::job::{JobError, JobResult};
+use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::View;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -252,8 +253,7 @@ impl Collector {
         wanted: Vec<SegmentId>,
         wanted_only: bool,
     ) -> JobResult<Task> {
-        let seqno = self.parts.runtime.snapshots.visible();
-        let snapshots = self.parts.runtime.snapshots.list();
+        let SeenSeqnos { snapshots, visible: seqno } = self.parts.runtime.snapshots.seen();
         // I4: an overwritten entry counts as dead only once the newer one is durable.
         self.parts.committer.sync()?;
         let segments = wanted.iter().copied().collect();

@@ -8,6 +8,7 @@ use crate::gc::overwritten::Overwritten;
 use crate::gc::picker::{GcPlan, Victim};
 use crate::gc::relocate::{self, MoveReport, VictimRecords};
 use crate::version::job::JobResult;
+use crate::version::snapshots::SeenSeqnos;
 use std::time::Duration;
 
 /// One relocation moves at most this part (one in this many) of the live bytes, or one segment.
@@ -90,8 +91,7 @@ impl Collector {
 
     /// Collects what was overwritten since the liveness scan; `overwritten.rs` explains the order.
     fn overwritten(&self, state: &CollectorState) -> JobResult<Overwritten> {
-        let seqno = self.parts.runtime.snapshots.visible();
-        let snapshots = self.parts.runtime.snapshots.list();
+        let SeenSeqnos { snapshots, visible: seqno } = self.parts.runtime.snapshots.seen();
         self.parts.committer.sync()?;
         Ok(Overwritten::new(state.knowledge.liveness_scan.seqno, seqno, snapshots, self.views()?))
     }
