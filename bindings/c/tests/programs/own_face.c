@@ -122,18 +122,25 @@ int main(int argc, char** argv) {
   CHECK(json != NULL && json[0] == '{' && strstr(json, "\"names\"") != NULL);
   leveldb_free(json);
 
-  /* Most of what follows is overwritten: it is garbage, and value GC frees it. */
+  /* Two of three values are overwritten. Each log segment keeps some that are not: a segment
+     that is wholly dead may be dropped by the background, and this call would not count it. */
   static char large[4096];
+  uint32_t noise = 1; /* The values are compressed, and this does not shrink. */
+  for (size_t n = 0; n < sizeof large; n++) {
+    noise = noise * 1664525 + 1013904223;
+    large[n] = (char)(noise >> 24);
+  }
   cleavedb_pause_gc(db, 1);
-  for (int turn = 0; turn < 3; turn++) {
+  for (int turn = 0; turn < 2; turn++) {
     for (int n = 0; n < 1000; n++) {
+      if (turn == 1 && n % 3 == 0) continue;
       char key[8];
       int klen = snprintf(key, sizeof key, "L%04d", n);
       cleavedb_put(names, writing, key, (size_t)klen, large, sizeof large, &err);
       CHECK_OK(err);
     }
   }
-  CHECK(cleavedb_gc(db, &err) >= 1000 * sizeof large);
+  CHECK(cleavedb_gc(db, &err) >= 600 * sizeof large);
   CHECK_OK(err);
   cleavedb_pause_gc(db, 0);
   cleavedb_reorganize(names, "L", 1, NULL, 0, &err);
