@@ -20,6 +20,12 @@ pub fn simulate(seed: u64, steps: u64, test: impl FnOnce(&Env, &Simulation)) {
     simulation.run(|| test(&env, &simulation));
 }
 
+/// Opens the database, which has to work.
+#[track_caller]
+pub fn open(env: &Env, options: Options) -> Db {
+    Db::builder(DIR).options(options).env(env.clone()).open().unwrap()
+}
+
 /// The reason to end a script: the power failed, or a call that the script depends on failed.
 #[derive(Debug)]
 pub struct Stop;

@@ -1,7 +1,7 @@
 //! Tests of value GC together with other work: a pause in the middle of a liveness scan, holes that
 //! can't be punched, and concurrent writers.
 
-use crate::client::{DIR, inline_options, tiny_options, unmerged_options};
+use crate::client::{DIR, inline_options, open, simulate, tiny_options, unmerged_options};
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan};
@@ -78,9 +78,8 @@ impl Threads for Holding {
 /// other work, and the files that a scan reads can't be removed as long as it runs.
 #[test]
 fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
-    let (mut env, simulation) = Env::simulated(SEED);
-    simulation.limit_steps(STEPS);
-    simulation.run(|| {
+    simulate(SEED, STEPS, |env, simulation| {
+        let mut env = env.clone();
         let holding = Arc::new(Holding {
             threads: env.threads.clone(),
             begun: Arc::default(),
@@ -92,7 +91,7 @@ fn a_pause_ends_a_liveness_scan_and_lets_go_of_what_it_looks_at() {
         let gc = GcOptions { max_space_amplification: 1.05, ..tiny_options().gc };
         // Each table stays open, so that the reads of a liveness scan are those of its blocks.
         let options = Options { gc, max_index_and_filter_bytes: Some(64 << 20), ..tiny_options() };
-        let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+        let db = open(&env, options);
         db.pause_gc();
         // There are enough keys for a liveness scan to check in its middle whether to go on.
         let plain = KeyspaceOptions { block_codec: Codec::None, ..inline_options() };
@@ -177,13 +176,10 @@ fn put_and_thin(db: &Db, letter: char, count: usize, len: usize) {
 /// Meanwhile live values must be moved, and relocations that are not needed must be removed.
 #[test]
 fn what_can_be_done_is_done_beside_holes_that_cannot() {
-    let (env, simulation) = Env::simulated(SEED);
-    simulation.limit_steps(STEPS);
-    simulation.run(|| {
+    simulate(SEED, STEPS, |env, simulation| {
         let gc = GcOptions { max_space_amplification: 1.05, ..tiny_options().gc };
         // With these options pointers become direct only when the test compacts.
-        let options = Options { gc, ..unmerged_options() };
-        let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+        let db = open(env, Options { gc, ..unmerged_options() });
         db.pause_gc();
         put_and_thin(&db, 'l', 60, 24 << 10);
         put_and_thin(&db, 's', 400, 900);
@@ -198,11 +194,11 @@ fn what_can_be_done_is_done_beside_holes_that_cannot() {
         assert!(is_told());
         let moved = db.stats().gc.segments_relocated;
         assert!(moved > 3, "{moved} segments were moved");
-        assert!(!files(&env, "rel").is_empty());
+        assert!(!files(env, "rel").is_empty());
         db.default_keyspace().compact_range(..).unwrap();
         env.threads.sleep(Duration::from_secs(60));
         assert!(is_told());
-        let left = files(&env, "rel");
+        let left = files(env, "rel");
         assert!(left.is_empty(), "no table needs {left:?}");
         assert!(db.check().unwrap().is_clean());
     });
@@ -232,14 +228,12 @@ fn write_beside(db: &Db, live_percent: usize, is_over: &AtomicBool) {
 #[test]
 fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
     for live_percent in [20, 40, 60] {
-        let (env, simulation) = Env::simulated(SEED);
-        simulation.limit_steps(STEPS);
-        simulation.run(|| {
+        simulate(SEED, STEPS, |env, _| {
             let gc = GcOptions { automatic: false, memory_bytes: 64 << 10, ..GcOptions::default() };
             let tables = tiny_options().keyspace;
             let keyspace = KeyspaceOptions { separation_threshold: 16, ..tables };
             let options = Options { gc, keyspace, max_replay_bytes: 1 << 20, ..tiny_options() };
-            let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+            let db = open(env, options);
             // Half of each segment is live.
             let keys: Vec<String> = (0..24_000).map(|number| format!("k{number:05}")).collect();
             put_all(&db, &keys, 40);
@@ -247,7 +241,7 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
             put_all(&db, &odd, 8);
             db.flush().unwrap();
             db.wait_idle().unwrap();
-            let mut old = files(&env, "seg");
+            let mut old = files(env, "seg");
             // The active segment and the spare segment are left out.
             old.pop_last();
             old.pop_last();
@@ -261,7 +255,7 @@ fn gc_by_hand_ends_beside_writers_and_does_all_it_was_asked_for() {
             writer.join().unwrap();
             let liveness_scans = db.stats().gc.liveness_scans - before;
             assert!(liveness_scans > 3, "{liveness_scans}: there is memory for all lists");
-            let now = files(&env, "seg");
+            let now = files(env, "seg");
             let new = now.difference(&old).count();
             assert!(new > old.len() / 2, "{new}, of {}: writers were busy", old.len());
             let left: Vec<_> = now.intersection(&old).collect();

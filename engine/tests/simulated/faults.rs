@@ -2,7 +2,7 @@
 //! the script meets no error. Nothing may panic or hang, no reader may see a wrong value, and once
 //! the errors are over and the database is reopened, everything that was acknowledged is there.
 
-use crate::client::{Client, DIR, Stop, read_all, tiny_options, unmerged_options};
+use crate::client::{Client, DIR, Stop, open, read_all, tiny_options, unmerged_options};
 use crate::crash::{Known, check_all, recover};
 use crate::model::Model;
 use crate::script::{self, value};
@@ -325,7 +325,7 @@ fn value_gc_goes_on_beside_a_segment_that_cannot_be_read() {
         let (env, simulation) = Env::simulated(SEED);
         simulation.limit_steps(STEPS);
         simulation.run(|| {
-            let db = Db::builder(DIR).options(tiny_options()).env(env.clone()).open().unwrap();
+            let db = open(&env, tiny_options());
             let first = fill_for_gc(&env, &db);
             let name = first.file_name().unwrap().to_str().unwrap();
             simulation.fail(FaultPlan::new(call).on(name).for_good());
@@ -358,7 +358,7 @@ fn value_gc_goes_on_beside_a_relocation_that_cannot_be_read() {
             max_index_and_filter_bytes: None,
             ..unmerged_options()
         };
-        let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
+        let db = open(&env, options);
         db.pause_gc();
         let key = |letter: char, number: usize| format!("{letter}{number:02}");
         let put = |letter: char, number: usize, len: usize| {
@@ -403,8 +403,7 @@ fn i04_value_gc_says_what_damage_keeps_it_from_working() {
         let (env, simulation) = Env::simulated(SEED);
         simulation.limit_steps(STEPS);
         simulation.run(|| {
-            let open = || Db::builder(DIR).options(tiny_options()).env(env.clone()).open().unwrap();
-            let db = open();
+            let db = open(&env, tiny_options());
             db.pause_gc();
             let put = |db: &Db, number: usize, len: usize| {
                 db.default_keyspace().put(format!("k{number:02}"), value(number, len)).unwrap();
@@ -419,7 +418,7 @@ fn i04_value_gc_says_what_damage_keeps_it_from_working() {
             let file = env.fs.open_write(&path).unwrap();
             file.write_at(&[0xab; 40], 150).unwrap();
             drop(file);
-            let db = open();
+            let db = open(&env, tiny_options());
             (2..60).filter(|number| number % 5 > 0).for_each(|number| put(&db, number, 20));
             for _ in 0..3 {
                 env.threads.sleep(Duration::from_secs(30));

@@ -2,7 +2,7 @@
 //! deleted, and it is filled again, round after round, with crashes in between. Each run depends on
 //! its seed alone.
 
-use crate::client::{Client, DIR, read_all, tiny_options};
+use crate::client::{Client, DIR, read_all, simulate, tiny_options};
 use crate::crash::check_all;
 use crate::model::Model;
 use crate::script::value;
@@ -129,10 +129,8 @@ fn i09_a_full_store_is_deleted_by_half_and_filled_again() {
 /// Puts are refused before the disk is full, so that there is room for everything that frees space.
 #[test]
 fn i09_puts_leave_room_for_deletions_and_flushes() {
-    let (env, simulation) = Env::simulated(7);
-    simulation.limit_steps(STEPS);
-    simulation.run(|| {
-        let mut client = user(&simulation, &env, Model::default()).tolerant();
+    simulate(7, STEPS, |env, simulation| {
+        let mut client = user(simulation, env, Model::default()).tolerant();
         client.open().unwrap();
         let capacity = simulation.used() + ROOM;
         simulation.set_capacity(Some(capacity));
@@ -175,9 +173,7 @@ impl EventListener for LowSpace {
 /// and that they go on before it has tried again.
 #[test]
 fn i09_low_space_is_an_event_when_it_begins_and_when_it_ends() {
-    let (env, simulation) = Env::simulated(13);
-    simulation.limit_steps(STEPS);
-    simulation.run(|| {
+    simulate(13, STEPS, |env, simulation| {
         let told = Arc::new(LowSpace::default());
         let options = Options { segment_bytes: 32 << 10, ..tiny_options() };
         let builder = Db::builder(DIR).options(options).env(env.clone());
@@ -187,6 +183,7 @@ fn i09_low_space_is_an_event_when_it_begins_and_when_it_ends() {
         let put = |key: usize| keyspace.put(format!("k{key:05}"), [7; 700]);
         let refused = (0..5000).find_map(|key| put(key).err()).unwrap();
         assert_eq!(refused.kind(), ErrorKind::DiskFull, "{refused}");
+        assert_eq!(*told.0.lock().unwrap(), ["begun"]);
         // What flushes and merges free may let puts go on for a while.
         let mut refusals = 0;
         for key in 5000..6000 {
@@ -209,10 +206,8 @@ fn i09_low_space_is_an_event_when_it_begins_and_when_it_ends() {
 /// refused before a byte is written.
 #[test]
 fn i09_values_are_not_reorganized_into_what_others_need() {
-    let (env, simulation) = Env::simulated(11);
-    simulation.limit_steps(STEPS);
-    simulation.run(|| {
-        let mut client = user(&simulation, &env, Model::default());
+    simulate(11, STEPS, |env, simulation| {
+        let mut client = user(simulation, env, Model::default());
         client.open().unwrap();
         for number in 0..200 {
             let key = format!("k{:05}", number * 77 % 200);

@@ -1,8 +1,7 @@
 //! Tests of hot-update awareness: what the update table knows changes how reads and compactions go
 //! about their work, and never what a reader sees.
 
-use crate::client::{DIR, inline_options, simulate, tiny_options};
-use cleavedb::env::Env;
+use crate::client::{inline_options, open, simulate, tiny_options};
 use cleavedb::{Db, Options, ReadOptions, Snapshot, StaleTrigger};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,10 +21,6 @@ fn options() -> Options {
         keyspace: inline_options(),
         ..tiny_options()
     }
-}
-
-fn open(env: &Env, options: Options) -> Db {
-    Db::builder(DIR).options(options).env(env.clone()).open().unwrap()
 }
 
 /// Writes keys once each, and overwrites a hot key with a greater number at one in `rare` of them.
@@ -125,7 +120,7 @@ fn stale_entries(early_compaction: StaleTrigger) -> (u64, u64, u64) {
 }
 
 #[test]
-fn early_compaction_leaves_few_stale_entries() {
+fn early_compaction_leaves_no_stale_entry_below_level_0() {
     let (stale, all, jobs) = stale_entries(StaleTrigger::Off);
     assert_eq!((stale, jobs), (HOT_KEYS, 0));
     let (stale, entries, jobs) = stale_entries(StaleTrigger::Entries(1));

@@ -62,6 +62,29 @@ fn open_with_policy(env: &Env) -> (Db, Arc<Oversized>) {
     (builder(env).filter_policy(policy.clone()).open().unwrap(), policy)
 }
 
+/// Opens a database with a second keyspace. The flag is set already, so its flushes fail.
+fn open_failing(env: &Env, second: &str) -> (Db, [Keyspace; 2], Arc<Oversized>) {
+    let (db, policy) = open_with_policy(env);
+    let keyspaces = [db.default_keyspace(), db.create_keyspace(second).unwrap()];
+    policy.0.store(true, Relaxed);
+    (db, keyspaces, policy)
+}
+
+/// Removes the cause of the failures, waits until each job was tried again, and flushes.
+#[track_caller]
+fn mend(env: &Env, db: &Db, policy: &Oversized) {
+    policy.0.store(false, Relaxed);
+    env.threads.sleep(Duration::from_secs(10));
+    db.flush().expect("it passes once the cause is gone");
+}
+
+/// Checks that nothing fails any more, and that this is what the statistics say.
+#[track_caller]
+fn check_mended(db: &Db) {
+    db.wait_idle().unwrap();
+    assert!(db.stats().background_error.is_none());
+}
+
 fn background_errors(db: &Db) -> u64 {
     let mut numbers = db.stats().numbers().collect::<Vec<_>>().into_iter();
     numbers.find(|(name, _)| *name == "background_errors").unwrap().1
@@ -91,16 +114,13 @@ fn i09_a_table_that_cannot_be_written_is_told_to_writers_and_to_flush() {
             assert_says(&db.flush().unwrap_err(), "too large");
             let (count, error) = put_until_refused(&keyspace, "key");
             assert_says(&error, "too large");
-            assert!(db.stats().background_error.unwrap().to_string().contains("too large"));
+            assert_says(&db.stats().background_error.unwrap(), "too large");
             let before = background_errors(&db);
             env.threads.sleep(Duration::from_secs(60));
             let tried = background_errors(&db) - before;
             assert!((8..=40).contains(&tried), "every five seconds at last: {tried}");
-            policy.0.store(false, Relaxed);
-            env.threads.sleep(Duration::from_secs(10));
-            db.flush().expect("it passes once the cause is gone");
-            db.wait_idle().unwrap();
-            assert!(db.stats().background_error.is_none());
+            mend(env, &db, &policy);
+            check_mended(&db);
             assert_eq!(keyspace.keys().count(), count + 1);
             db.close().unwrap();
         });
@@ -115,9 +135,7 @@ fn i09_a_table_that_cannot_be_written_is_told_to_writers_and_to_flush() {
 fn i09_a_flush_that_fails_for_good_holds_up_its_own_keyspace_only() {
     for seed in 0..10 {
         simulate(seed, |env| {
-            let (db, policy) = open_with_policy(env);
-            let (bad, good) = (db.default_keyspace(), db.create_keyspace("good").unwrap());
-            policy.0.store(true, Relaxed);
+            let (db, [bad, good], policy) = open_failing(env, "good");
             let (in_bad, error) = put_until_refused(&bad, "bad");
             assert_says(&error, "too large");
             for number in 0..60 {
@@ -131,11 +149,8 @@ fn i09_a_flush_that_fails_for_good_holds_up_its_own_keyspace_only() {
             assert_says(&bad.flush().unwrap_err(), "too large");
             let (in_good, error) = put_until_refused(&good, "good");
             assert_says(&error, "too large");
-            policy.0.store(false, Relaxed);
-            env.threads.sleep(Duration::from_secs(10));
-            db.flush().expect("it passes once the cause is gone");
-            db.wait_idle().unwrap();
-            assert!(db.stats().background_error.is_none());
+            mend(env, &db, &policy);
+            check_mended(&db);
             assert_eq!((bad.keys().count(), good.keys().count()), (in_bad, 60 + in_good));
             db.close().unwrap();
         });
@@ -148,9 +163,7 @@ fn i09_a_flush_that_fails_for_good_holds_up_its_own_keyspace_only() {
 fn i09_a_flush_that_succeeds_again_hides_no_other_failure() {
     for seed in 0..10 {
         simulate(seed, |env| {
-            let (db, policy) = open_with_policy(env);
-            let (mended, bad) = (db.default_keyspace(), db.create_keyspace("later").unwrap());
-            policy.0.store(true, Relaxed);
+            let (db, [mended, bad], policy) = open_failing(env, "later");
             mended.put("mended", "1").unwrap();
             bad.put("bad", "1").unwrap();
             assert_says(&db.flush().unwrap_err(), "too large");
@@ -158,9 +171,7 @@ fn i09_a_flush_that_succeeds_again_hides_no_other_failure() {
             env.threads.sleep(Duration::from_secs(10));
             policy.1.store(true, Relaxed);
             assert_says(&db.flush().unwrap_err(), "too large");
-            policy.0.store(false, Relaxed);
-            env.threads.sleep(Duration::from_secs(10));
-            db.flush().expect("it passes once the cause is gone");
+            mend(env, &db, &policy);
             db.close().unwrap();
         });
     }
@@ -170,13 +181,11 @@ fn i09_a_flush_that_succeeds_again_hides_no_other_failure() {
 #[test]
 fn a_dropped_keyspace_leaves_no_error_behind() {
     simulate(4, |env| {
-        let (db, policy) = open_with_policy(env);
-        let bad = db.create_keyspace("bad").unwrap();
-        policy.0.store(true, Relaxed);
+        let (db, [default, bad], _) = open_failing(env, "bad");
         put_until_refused(&bad, "bad");
         db.drop_keyspace("bad").unwrap();
         assert!(db.stats().background_error.is_none());
-        db.default_keyspace().put("good", "1").unwrap();
+        default.put("good", "1").unwrap();
         db.flush().unwrap();
         db.wait_idle().unwrap();
         db.close().unwrap();

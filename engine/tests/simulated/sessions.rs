@@ -1,7 +1,7 @@
 //! Tests of what sessions that delete much leave on the disk, at their end and for a session that
 //! only reads.
 
-use crate::client::{self, DIR};
+use crate::client;
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan, Survivors};
@@ -24,7 +24,7 @@ const VALUE_BYTES: usize = 4096;
 
 fn open(env: &Env, read_only: bool) -> Db {
     let options = Options { segment_bytes: MIB, read_only, ..Options::default() };
-    Db::builder(DIR).options(options).env(env.clone()).open().unwrap()
+    client::open(env, options)
 }
 
 /// Opens the database, works with it and closes it.
@@ -34,25 +34,27 @@ fn session(env: &Env, work: impl FnOnce(&Db)) {
     db.close().unwrap();
 }
 
-/// A keyspace whose values are in tables, as they are.
-fn inline(db: &Db) -> Keyspace {
-    let options = KeyspaceOptions {
+/// Options with which all values are in tables, as they are.
+fn plain() -> KeyspaceOptions {
+    KeyspaceOptions {
         separation: Separation::Off,
         block_codec: Codec::None,
         ..KeyspaceOptions::default()
-    };
-    db.create_keyspace_with("inline", options).unwrap()
+    }
+}
+
+/// A keyspace whose values are in tables, as they are.
+fn inline(db: &Db) -> Keyspace {
+    db.create_keyspace_with("inline", plain()).unwrap()
 }
 
 /// A keyspace like that of [`inline`], with so small tables that they fill several levels.
 fn layered(db: &Db) -> Keyspace {
     let options = KeyspaceOptions {
-        separation: Separation::Off,
-        block_codec: Codec::None,
         memtable_bytes: 2 * MIB,
         table_bytes: MIB / 4,
         level_base_bytes: 2 * MIB,
-        ..KeyspaceOptions::default()
+        ..plain()
     };
     db.create_keyspace_with("layered", options).unwrap()
 }
@@ -73,6 +75,13 @@ fn put_into(db: &Db, keyspace: &Keyspace, keys: Range<usize>) {
         }
         db.write(batch).unwrap();
     }
+}
+
+/// Puts all keys and compacts them to the deepest level.
+fn put_deep(db: &Db, keyspace: Keyspace) -> Keyspace {
+    put_into(db, &keyspace, 0..KEYS);
+    keyspace.compact_range(..).unwrap();
+    keyspace
 }
 
 fn delete(db: &Db, keys: impl Iterator<Item = usize>) {
@@ -123,6 +132,14 @@ fn check_settled(db: &Db) {
     let most = (live as f64 * bound) as u64;
     assert!(allocated <= most, "{allocated} bytes for {live} that are live: {report}");
     assert!(db.check().unwrap().is_clean());
+}
+
+/// A session that only reads, and then the check.
+fn check_after_reading(env: &Env, check: impl FnOnce(&Db)) {
+    session(env, |db| {
+        only_read(env, db);
+        check(db);
+    });
 }
 
 fn simulate(sessions: impl FnOnce(&Env)) {
@@ -185,9 +202,7 @@ fn one_that_deletes_all_its_inline_values_leaves_nothing() {
 fn one_that_flushes_its_tombstones_leaves_nothing() {
     simulate(|env| {
         session(env, |db| {
-            let keyspace = inline(db);
-            put_into(db, &keyspace, 0..KEYS);
-            keyspace.compact_range(..).unwrap();
+            let keyspace = put_deep(db, inline(db));
             delete_from(db, &keyspace, 0..KEYS);
             db.flush().unwrap();
         });
@@ -200,9 +215,7 @@ fn one_that_flushes_its_tombstones_leaves_nothing() {
 fn one_that_deletes_inline_values_that_others_put_leaves_nothing() {
     simulate(|env| {
         session(env, |db| {
-            let keyspace = inline(db);
-            put_into(db, &keyspace, 0..KEYS);
-            keyspace.compact_range(..).unwrap();
+            put_deep(db, inline(db));
         });
         session(env, |db| {
             let keyspace = db.keyspace("inline").unwrap();
@@ -218,9 +231,7 @@ fn one_that_deletes_a_quarter_closes_without_rewriting_the_rest() {
     simulate(|env| {
         let mut before = Vec::new();
         session(env, |db| {
-            let keyspace = inline(db);
-            put_into(db, &keyspace, 0..KEYS);
-            keyspace.compact_range(..).unwrap();
+            let keyspace = put_deep(db, inline(db));
             delete_from(db, &keyspace, (0..KEYS).step_by(4));
             db.flush().unwrap();
             before = table_ids(db);
@@ -238,9 +249,7 @@ fn i06_what_a_closing_session_merges_reads_as_before() {
         let is_deleted = |number: &usize| !number.is_multiple_of(4);
         let mut before = 0;
         session(env, |db| {
-            let keyspace = inline(db);
-            put_into(db, &keyspace, 0..KEYS);
-            keyspace.compact_range(..).unwrap();
+            let keyspace = put_deep(db, inline(db));
             put_into(db, &keyspace, 0..KEYS / 2);
             db.flush().unwrap();
             delete_from(db, &keyspace, (0..KEYS).filter(is_deleted));
@@ -263,9 +272,7 @@ fn i06_what_a_closing_session_merges_reads_as_before() {
 /// A session that deletes all that another put into tables: closing may merge it.
 fn deletes_from_tables(env: &Env) -> Db {
     session(env, |db| {
-        let keyspace = inline(db);
-        put_into(db, &keyspace, 0..KEYS);
-        keyspace.compact_range(..).unwrap();
+        put_deep(db, inline(db));
     });
     let db = open(env, false);
     delete_from(&db, &db.keyspace("inline").unwrap(), 0..KEYS);
@@ -273,7 +280,6 @@ fn deletes_from_tables(env: &Env) -> Db {
 }
 
 /// Checks that a table which can't be read held up nothing for good.
-#[track_caller]
 fn check_freed_later(env: &Env) {
     session(env, |db| {
         assert_eq!(db.keyspace("inline").unwrap().get(key(0)).unwrap(), None);
@@ -324,10 +330,8 @@ fn one_after_a_killed_one_opens_though_a_table_cannot_be_read() {
 fn one_that_only_reads_tries_a_compaction_that_fails_once() {
     client::simulate(SEED, STEPS, |env, simulation| {
         let options = Options { segment_bytes: MIB, update_table_bytes: 0, ..Options::default() };
-        let db = Db::builder(DIR).options(options).env(env.clone()).open().unwrap();
-        let keyspace = inline(&db);
-        put_into(&db, &keyspace, 0..KEYS);
-        keyspace.compact_range(..).unwrap();
+        let db = client::open(env, options);
+        let keyspace = put_deep(&db, inline(&db));
         put_into(&db, &keyspace, 0..KEYS / 2);
         db.flush().unwrap();
         simulation.fail(no_reads_of_tables());
@@ -356,10 +360,7 @@ fn one_that_only_reads_frees_what_is_dead() {
             db.default_keyspace().compact_range(..).unwrap();
             delete(db, 0..KEYS);
         });
-        session(env, |db| {
-            only_read(env, db);
-            check_empty(db);
-        });
+        check_after_reading(env, check_empty);
     });
 }
 
@@ -386,10 +387,7 @@ fn one_that_only_reads_after_another_deleted_half_settles() {
                 }
             });
             session(env, |db| delete(db, (0..KEYS).step_by(2)));
-            session(env, |db| {
-                only_read(env, db);
-                check_settled(db);
-            });
+            check_after_reading(env, check_settled);
         });
     }
 }
@@ -399,14 +397,10 @@ fn one_that_only_reads_after_another_deleted_half_settles() {
 fn one_that_only_reads_after_another_overwrote_half_settles() {
     simulate(|env| {
         session(env, |db| {
-            put(db, 0..KEYS);
-            db.default_keyspace().compact_range(..).unwrap();
+            put_deep(db, db.default_keyspace());
             put(db, 0..KEYS / 2);
         });
-        session(env, |db| {
-            only_read(env, db);
-            check_settled(db);
-        });
+        check_after_reading(env, check_settled);
     });
 }
 
@@ -415,15 +409,10 @@ fn one_that_only_reads_after_another_overwrote_half_settles() {
 fn one_that_only_reads_merges_tombstones_with_inline_values() {
     simulate(|env| {
         session(env, |db| {
-            let keyspace = inline(db);
-            put_into(db, &keyspace, 0..KEYS);
-            keyspace.compact_range(..).unwrap();
+            let keyspace = put_deep(db, inline(db));
             delete_from(db, &keyspace, 0..KEYS);
         });
-        session(env, |db| {
-            only_read(env, db);
-            check_empty(db);
-        });
+        check_after_reading(env, check_empty);
     });
 }
 
@@ -446,15 +435,10 @@ fn one_that_overwrites_inline_values_and_then_only_reads_settles() {
 fn one_that_only_reads_after_another_overwrote_inline_values_settles() {
     simulate(|env| {
         session(env, |db| {
-            let keyspace = layered(db);
-            put_into(db, &keyspace, 0..KEYS);
-            keyspace.compact_range(..).unwrap();
+            let keyspace = put_deep(db, layered(db));
             put_into(db, &keyspace, 0..KEYS);
         });
-        session(env, |db| {
-            only_read(env, db);
-            check_settled(db);
-        });
+        check_after_reading(env, check_settled);
     });
 }
 
@@ -464,9 +448,7 @@ fn one_that_only_reads_after_another_overwrote_inline_values_settles() {
 fn i06_one_that_only_reads_beside_a_snapshot_keeps_it_and_settles_after_it() {
     simulate(|env| {
         session(env, |db| {
-            let keyspace = inline(db);
-            put_into(db, &keyspace, 0..KEYS);
-            keyspace.compact_range(..).unwrap();
+            let keyspace = put_deep(db, inline(db));
             let snapshot = db.snapshot();
             put_into(db, &keyspace, 1..KEYS);
             keyspace.delete(key(0)).unwrap();

@@ -1,7 +1,7 @@
 //! Tests of reads with so little memory for indexes and filters that tables are opened again and
 //! again: an error at reopening is reported by the read that needs the table, and by no other.
 
-use crate::client::{DIR, inline_options, simulate, tiny_options};
+use crate::client::{inline_options, open, simulate, tiny_options};
 use crate::script::value;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Call, FaultPlan, Simulation};
@@ -29,7 +29,7 @@ fn options() -> Options {
 
 /// Fills a database whose keys are in more tables than files may be open.
 fn filled(env: &Env) -> Db {
-    let db = Db::builder(DIR).options(options()).env(env.clone()).open().unwrap();
+    let db = open(env, options());
     let keyspace = db.default_keyspace();
     (0..KEYS).for_each(|number| keyspace.put(key(number), value(number, LEN)).unwrap());
     db.compact().unwrap();
