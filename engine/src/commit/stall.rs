@@ -246,6 +246,25 @@ mod tests {
         )
     }
 
+    /// Returns a controller and what its listener is told.
+    fn with_listener(env: &Env) -> (WriteStallController, Arc<ToldStalls>) {
+        let told = Arc::new(ToldStalls::default());
+        let mut stall_controller = stall_controller(env);
+        let events = Arc::new(Events::new(Some(told.clone())));
+        stall_controller.health = Arc::new(Health::new(events));
+        (stall_controller, told)
+    }
+
+    /// Returns a pace that costs each byte this much from the beginning.
+    fn steep(nanos_per_byte: f64) -> SpacePace {
+        SpacePace { soft_bytes: -1, width_bytes: 1, nanos_per_byte }
+    }
+
+    /// Returns a disk of which 64 bytes are kept.
+    fn disk(free: u64) -> DiskSpace {
+        DiskSpace { free, base: 64, unflushed: 0, unmerged: 0 }
+    }
+
     fn space_stalls(stall_controller: &WriteStallController) -> (u64, Duration) {
         let stall =
             stall_controller.counters.stalls().find(|(reason, ..)| *reason == StallReason::Space);
@@ -280,38 +299,25 @@ mod tests {
         let (env, simulation) = Env::simulated(4);
         simulation.run(|| {
             let stall_controller = stall_controller(&env);
-            stall_controller.space.set(SpacePace {
-                soft_bytes: -1,
-                width_bytes: 1,
-                nanos_per_byte: 1e6,
-            });
-            stall_controller.reserve.note(DiskSpace {
-                free: 7,
-                base: 64,
-                unflushed: 0,
-                unmerged: 0,
-            });
+            stall_controller.space.set(steep(1e6));
+            stall_controller.reserve.note(disk(7));
             let admit = |only_deletes: bool| {
                 stall_controller.admit(std::iter::empty(), 1 << 20, || only_deletes)
             };
             assert_eq!(admit(false).unwrap_err().kind(), ErrorKind::DiskFull);
             assert_eq!(space_stalls(&stall_controller).0, 0);
             assert_eq!(stall_controller.counters.writes_refused_for_space.get(), 1);
-            stall_controller.reserve.note(DiskSpace {
-                free: 8,
-                base: 64,
-                unflushed: 0,
-                unmerged: 0,
-            });
+            stall_controller.reserve.note(disk(8));
             admit(true).unwrap();
             assert_eq!(space_stalls(&stall_controller).0, 1);
         });
     }
 
+    /// What a listener was told of stalls and of low space.
     #[derive(Default)]
-    struct Told(std::sync::Mutex<Vec<String>>);
+    struct ToldStalls(std::sync::Mutex<Vec<String>>);
 
-    impl EventListener for Told {
+    impl EventListener for ToldStalls {
         fn on_event(&self, event: &Event) {
             let text = match event {
                 Event::StallBegun { reason } => format!("{} begun", reason.name()),
@@ -338,17 +344,10 @@ mod tests {
     fn i10_a_stall_is_told_of_once_when_it_begins_and_once_when_it_ends() {
         let (env, simulation) = Env::simulated(3);
         simulation.run(|| {
-            let told = Arc::new(Told::default());
-            let mut stall_controller = stall_controller(&env);
-            let events = Arc::new(Events::new(Some(told.clone())));
-            stall_controller.health = Arc::new(Health::new(events));
+            let (stall_controller, told) = with_listener(&env);
             stall_controller.pace(1 << 20);
             for _ in 0..2 {
-                stall_controller.space.set(SpacePace {
-                    soft_bytes: -1,
-                    width_bytes: 1,
-                    nanos_per_byte: 100.0,
-                });
+                stall_controller.space.set(steep(100.0));
                 (0..1000).for_each(|_| stall_controller.pace(1000));
                 stall_controller.space.set(SpacePace::NONE);
                 (0..10).for_each(|_| stall_controller.pace(1000));
@@ -364,17 +363,9 @@ mod tests {
     fn i09_low_space_is_told_of_once_when_it_begins_and_once_when_it_ends() {
         let (env, simulation) = Env::simulated(5);
         simulation.run(|| {
-            let told = Arc::new(Told::default());
-            let mut stall_controller = stall_controller(&env);
-            let events = Arc::new(Events::new(Some(told.clone())));
-            stall_controller.health = Arc::new(Health::new(events));
+            let (stall_controller, told) = with_listener(&env);
             for free in [64, 63, 60, 79, 80, 70, 64, 10] {
-                stall_controller.reserve.note(DiskSpace {
-                    free,
-                    base: 64,
-                    unflushed: 0,
-                    unmerged: 0,
-                });
+                stall_controller.reserve.note(disk(free));
                 (0..10).for_each(|_| stall_controller.report_space());
             }
             let expected = ["63 free, 64 kept", "80 free", "10 free, 64 kept"];
@@ -388,11 +379,7 @@ mod tests {
         simulation.run(|| {
             let stall_controller = stall_controller(&env);
             stall_controller.close();
-            stall_controller.space.set(SpacePace {
-                soft_bytes: -1,
-                width_bytes: 1,
-                nanos_per_byte: 1e6,
-            });
+            stall_controller.space.set(steep(1e6));
             stall_controller.pace(1 << 20);
             // There is no wait; the simulated clock only advances with each reading.
             assert!(space_stalls(&stall_controller).1 < Duration::from_millis(2));

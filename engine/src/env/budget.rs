@@ -375,10 +375,11 @@ mod tests {
         });
     }
 
+    /// What a listener was told of the limit for reads.
     #[derive(Default)]
-    struct Told(std::sync::Mutex<Vec<&'static str>>);
+    struct ToldLimits(std::sync::Mutex<Vec<&'static str>>);
 
-    impl EventListener for Told {
+    impl EventListener for ToldLimits {
         fn on_event(&self, event: &Event) {
             let text = match event {
                 Event::IoLimitBegun { bytes_per_second } => {
@@ -401,7 +402,7 @@ mod tests {
     fn a_limit_for_reads_is_told_of_once_when_it_begins_and_once_when_it_ends() {
         let (env, simulation) = Env::simulated(8);
         simulation.run(|| {
-            let told = Arc::new(Told::default());
+            let told = Arc::new(ToldLimits::default());
             let events = Arc::new(Events::new(Some(told.clone())));
             let budget = Arc::new(Budget::new(env.clock.clone(), events, None));
             load(&env, &budget, 100, 0, 2);

@@ -28,16 +28,16 @@ fn millis(text: &str) -> Duration {
 
 /// The options and facts of the rules of the tree: `limits memtables=4 slow=20 stop=36
 /// replay=512M`, which are the defaults, and `write memtables=1 level0=2 log=3M`.
-struct Tree(StallLimits);
+struct TreeCase(StallLimits);
 
-impl Default for Tree {
+impl Default for TreeCase {
     fn default() -> Self {
         let (immutables, level0_slow, level0_full) = (4, 20, 36);
-        Tree(StallLimits { immutables, level0_slow, level0_full, replay_bytes: 512 << 20 })
+        TreeCase(StallLimits { immutables, level0_slow, level0_full, replay_bytes: 512 << 20 })
     }
 }
 
-impl Tree {
+impl TreeCase {
     fn set(&mut self, name: &str, value: &str) {
         let value = number(value);
         match name {
@@ -71,7 +71,7 @@ fn set_tree(facts: &mut StallFacts, name: &str, value: &str) -> bool {
 }
 
 fn decide_tree(lines: &[&str]) -> String {
-    let (mut tree, mut text) = (Tree::default(), String::new());
+    let (mut tree, mut text) = (TreeCase::default(), String::new());
     for line in lines {
         let (word, named) = words(line);
         if word == "limits" {
@@ -100,12 +100,12 @@ fn limits_that_hold_up_every_write_are_a_bug() {
 
 /// The facts about space, and the bounds that the options set: `bounds ceiling=1.3 allowance=0`,
 /// `space live=1G allocated=1.8G inserts=0.5 log=3M winnable=10M freed=100M`.
-struct Space {
+struct SpaceCase {
     bounds: SpaceBounds,
     facts: PaceFacts,
 }
 
-impl Default for Space {
+impl Default for SpaceCase {
     fn default() -> Self {
         let facts = PaceFacts {
             allocated: 0,
@@ -118,11 +118,11 @@ impl Default for Space {
             winnable: 10 << 20,
             freed_per_second: 0,
         };
-        Space { bounds: SpaceBounds::new(&GcOptions::default()), facts }
+        SpaceCase { bounds: SpaceBounds::new(&GcOptions::default()), facts }
     }
 }
 
-impl Space {
+impl SpaceCase {
     fn set(&mut self, name: &str, value: &str) {
         let ratio = || value.parse::<f64>().expect(value);
         match name {
@@ -159,7 +159,7 @@ impl Space {
 /// Decides what a write costs: `write bytes=1k after=3M`, which is that much log after the pace was
 /// set. `queue taken=3 now=1 cost=2` is a place in the queue, in milliseconds.
 fn decide_ceiling(lines: &[&str]) -> String {
-    let (mut space, mut text) = (Space::default(), String::new());
+    let (mut space, mut text) = (SpaceCase::default(), String::new());
     for line in lines {
         let (word, named) = words(line);
         match word {
@@ -191,21 +191,21 @@ fn i10_golden_ceiling_of_space() {
 }
 
 /// The facts about the disk: `disk store=1G segment=64M free=100M unflushed=10M merge=20M`.
-struct Disk {
+struct DiskCase {
     store: u64,
     segment: u64,
     found: DiskSpace,
     is_low: bool,
 }
 
-impl Default for Disk {
+impl Default for DiskCase {
     fn default() -> Self {
         let found = DiskSpace { free: u64::MAX, base: 0, unflushed: 0, unmerged: 0 };
-        Disk { store: 0, segment: 64 << 20, found, is_low: false }
+        DiskCase { store: 0, segment: 64 << 20, found, is_low: false }
     }
 }
 
-impl Disk {
+impl DiskCase {
     fn set(&mut self, name: &str, value: &str) -> bool {
         match name {
             "store" => self.store = number(value),
@@ -229,7 +229,7 @@ impl Disk {
 }
 
 fn decide_disk(lines: &[&str]) -> String {
-    let (mut disk, mut text) = (Disk::default(), String::new());
+    let (mut disk, mut text) = (DiskCase::default(), String::new());
     for line in lines {
         let (word, named) = words(line);
         assert_eq!(word, "disk", "{line}");
@@ -260,14 +260,14 @@ fn i09_golden_reserve_of_the_disk() {
 /// micros=200 millis=100 spent=50M`, `level0 score=2.5`, `space near low winnable=1M`, and
 /// `compaction bytes=1M at=5`, in milliseconds, likewise `gc` and `flush`.
 #[derive(Default)]
-struct Reads {
+struct ReadsCase {
     cap: Option<u64>,
     limit: ReadLimit,
     is_pressed: bool,
     lanes: BudgetLanes,
 }
 
-impl Reads {
+impl ReadsCase {
     fn rate(&self) -> BackgroundRate {
         self.limit.in_force(self.cap, self.is_pressed)
     }
@@ -326,7 +326,7 @@ impl Reads {
 #[test]
 fn golden_background_work_gives_way_to_reads() {
     golden("throttle/testdata/reads.txt", |lines| {
-        let mut reads = Reads::default();
+        let mut reads = ReadsCase::default();
         lines.iter().map(|line| reads.decide(line) + "\n").collect()
     });
 }
@@ -349,8 +349,8 @@ fn i09_golden_rests_after_failures() {
 /// them (`WriteStallController::admit`), and says how fast background work may go on meanwhile.
 fn decide_together(lines: &[&str]) -> String {
     let (mut tree, mut space, mut disk) =
-        (StallFacts::default(), Space::default(), Disk::default());
-    let (mut reads, mut text) = (Reads::default(), String::new());
+        (StallFacts::default(), SpaceCase::default(), DiskCase::default());
+    let (mut reads, mut text) = (ReadsCase::default(), String::new());
     for line in lines {
         let (word, named) = words(line);
         match word {
@@ -367,7 +367,7 @@ fn decide_together(lines: &[&str]) -> String {
                 let write = if !disk.admits(word == "delete") {
                     "is refused".to_owned()
                 } else {
-                    let waits = Tree::default().judge(tree);
+                    let waits = TreeCase::default().judge(tree);
                     format!("by the tree {waits}; by space {}", space.write(0, 1 << 10))
                 };
                 text += &format!("{write}; background: {}\n", reads.describe());
