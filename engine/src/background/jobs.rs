@@ -141,11 +141,13 @@ impl Background {
             runtime.counters.trivial_moves.add(1);
             return Ok(report);
         }
-        runtime.counters.compactions.add(1);
-        runtime.hot.early_compactions.add(u64::from(claimed.early));
-        runtime.counters.compaction_bytes_read.add(report.bytes_read);
-        runtime.counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
-        runtime.counters.entries_dropped.add(report.dropped);
+        let counters = &runtime.counters;
+        counters.compactions.add(1);
+        counters.early_compactions.add(u64::from(claimed.early));
+        counters.compaction_bytes_read.add(report.bytes_read);
+        counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
+        counters.entries_dropped.add(report.dropped);
+        counters.superseded_entries_dropped.add(report.superseded);
         Ok(report)
     }
 

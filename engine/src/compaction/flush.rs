@@ -127,6 +127,5 @@ pub fn run(
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }
     output.keep();
-    runtime.sum_scores();
     Ok(report)
 }

@@ -267,7 +267,6 @@ pub fn run(
     runtime.set.apply(plan, &segments.handles, Some((keyspace.id, waiting.clone())))?;
     values.keep();
     output.keep();
-    runtime.sum_scores();
     Ok(report)
 }
 

@@ -35,6 +35,8 @@ pub struct CompactionReport {
     pub values_written: u64,
     /// Entries dropped because no reader could see them.
     pub dropped: u64,
+    /// Those of them that were dropped because of newer entries that the job did not read.
+    pub superseded: u64,
     /// True if the tables were moved without being read.
     pub moved: bool,
 }
@@ -70,7 +72,7 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
 }
 
 /// Returns the inputs of `pick`, merged.
-pub fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
+fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     let order = levels.order().clone();
     let mode = ReadMode::FullScan;
     let mut inputs = Vec::new();
@@ -101,10 +103,40 @@ pub fn run(
         install(runtime, keyspace, pick, &metas, NewSegments::default())?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
+    let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &runtime.set.current())?;
+    rewrite.copy()?;
+    rewrite.install(NewSegments::default())
+}
+
+/// A compaction that rewrites tables: what it reads, what it keeps of that, and where that goes.
+pub struct Rewrite<'a, B> {
+    runtime: &'a Runtime,
+    keyspace: &'a KeyspaceState,
+    pick: &'a Pick,
+    /// The entries of all inputs, merged.
+    pub input: MergeIter,
+    /// The decision about each entry.
+    pub retain: Retain<'a, B>,
+    /// The resolver of pointers.
+    pub redirect: Redirect,
+    /// The new tables.
+    pub output: TableOutput<'a>,
+}
+
+/// Prepares the rewriting of the inputs of `pick`, which was made for the tables `levels` of
+/// `keyspace`. Pointers are resolved with the relocations and holes of `version`.
+pub fn prepare<'a>(
+    runtime: &'a Runtime,
+    keyspace: &'a KeyspaceState,
+    levels: &'a Levels,
+    pick: &'a Pick,
+    seen: SeenSeqnos,
+    version: &Version,
+) -> Result<Rewrite<'a, impl FnMut(&[u8]) -> bool + use<'a>>> {
     // I6: entries older than the inputs are below the output level, or were there when the job was
     // picked; nothing older can arrive meanwhile, because no other job may touch these keys in the
     // two levels.
-    let is_bottom = |key: &[u8]| {
+    let is_bottom = move |key: &[u8]| {
         pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
     };
     let notes = early::notes(&runtime.hot.scores(), pick);
@@ -113,29 +145,35 @@ pub fn run(
         retain = retain.with_update_table(&runtime.hot, keyspace.id);
     }
     let options = keyspace.options().clone();
-    let split = options.table_bytes;
-    let mut output =
-        TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction).noting(notes);
-    let mut redirect = Redirect::new(&runtime.set.current());
-    copy(
-        runtime,
-        &mut inputs(pick, levels)?,
-        &mut retain,
-        &mut redirect,
-        |key, trailer, payload| output.add(key, trailer, payload),
-    )?;
-    let tables = output.finish()?;
-    install(runtime, keyspace, pick, &tables, NewSegments::default())?;
-    output.keep();
-    runtime.hot.dropped_entries.add(retain.superseded());
-    runtime.sum_scores();
-    Ok(CompactionReport {
-        bytes_read: pick.bytes(),
-        bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
-        values_written: 0,
-        dropped: retain.dropped() + redirect.dropped(),
-        moved: false,
-    })
+    let (split, priority) = (options.table_bytes, IoPriority::Compaction);
+    let output = TableOutput::new(runtime, keyspace, &options, split, priority).noting(notes);
+    let (redirect, input) = (Redirect::new(version), inputs(pick, levels)?);
+    Ok(Rewrite { runtime, keyspace, pick, input, retain, redirect, output })
+}
+
+impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
+    /// Writes the entries that must be kept; separated values stay where they are.
+    fn copy(&mut self) -> JobResult {
+        let Rewrite { runtime, input, retain, redirect, output, .. } = self;
+        copy(runtime, input, retain, redirect, |key, trailer, payload| {
+            output.add(key, trailer, payload)
+        })
+    }
+
+    /// Replaces the inputs by the new tables with one edit, which adds `segments` too.
+    pub fn install(mut self, segments: NewSegments) -> JobResult<CompactionReport> {
+        let (tables, values_written) = (self.output.finish()?, segments.bytes);
+        install(self.runtime, self.keyspace, self.pick, &tables, segments)?;
+        self.output.keep();
+        Ok(CompactionReport {
+            bytes_read: self.pick.bytes(),
+            bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
+            values_written,
+            dropped: self.retain.dropped() + self.redirect.dropped(),
+            superseded: self.retain.superseded(),
+            moved: false,
+        })
+    }
 }
 
 /// Segments that a job has written, all of whose bytes are durable.
@@ -145,6 +183,8 @@ pub struct NewSegments {
     pub changes: Vec<Change>,
     /// Their handles.
     pub handles: Vec<Arc<SegmentHandle>>,
+    /// Their length in bytes.
+    pub bytes: u64,
 }
 
 /// Replaces the inputs of `pick` by `tables` with one edit, which adds the new segments first.

@@ -191,10 +191,12 @@ impl<'a> TableOutput<'a> {
         Ok(std::mem::take(&mut self.done))
     }
 
-    /// Keeps the tables, because the edit that names them took effect.
+    /// Keeps the tables, because the edit that names them took effect. That edit ends a job, so the
+    /// scores of all tables are summed up.
     pub fn keep(mut self) {
         assert!(self.open.is_none(), "a table that is not synced cannot be named");
         self.kept = true;
+        self.runtime.sum_scores();
     }
 }
 

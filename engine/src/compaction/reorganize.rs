@@ -9,9 +9,8 @@ use crate::base::entry::Slot;
 use crate::base::error::{IoContext, Result};
 use crate::base::key::Trailer;
 use crate::base::pointer::SegmentId;
-use crate::compaction::early;
-use crate::compaction::job::{self, CompactionReport, NewSegments};
-use crate::compaction::output::{Notes, TableOutput};
+use crate::compaction::job::{self, CompactionReport, NewSegments, Rewrite};
+use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
@@ -22,7 +21,7 @@ use crate::throttle::reads::IoPriority;
 use crate::version::edit::Change;
 use crate::version::files::{SegmentHandle, names};
 use crate::version::job::JobResult;
-use crate::version::levels::{LEVELS, Levels, bounds};
+use crate::version::levels::{Levels, bounds};
 use crate::version::runtime::Runtime;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, View};
@@ -70,37 +69,14 @@ pub fn run(
     pick: &Pick,
     seen: SeenSeqnos,
 ) -> JobResult<CompactionReport> {
-    let is_bottom = |key: &[u8]| {
-        pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
-    };
-    let notes = early::notes(&runtime.hot.scores(), pick);
-    let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
-    if notes == Notes::Moves {
-        retain = retain.with_update_table(&runtime.hot, keyspace.id);
-    }
     let view = keyspace.view();
-    let mut redirect = Redirect::new(&view.version);
-    let options = keyspace.options().clone();
-    let split = options.table_bytes;
-    let mut output =
-        TableOutput::new(runtime, keyspace, &options, split, IoPriority::Compaction).noting(notes);
+    let mut rewrite = job::prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
     let mut values = InOrder::new(runtime, view, Box::new(|_| true));
-    let mut input = job::inputs(pick, levels)?;
-    values.copy(&mut input, &mut retain, &mut redirect, &mut output)?;
-    let tables = output.finish()?;
-    job::install(runtime, keyspace, pick, &tables, values.segments())?;
-    let values_written = values.written();
+    let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
+    values.copy(input, retain, redirect, output)?;
+    let report = rewrite.install(values.segments())?;
     values.keep();
-    output.keep();
-    runtime.hot.dropped_entries.add(retain.superseded());
-    runtime.sum_scores();
-    Ok(CompactionReport {
-        bytes_read: pick.bytes(),
-        bytes_written: tables.iter().map(|meta| meta.bytes).sum(),
-        values_written,
-        dropped: retain.dropped() + redirect.dropped(),
-        moved: false,
-    })
+    Ok(report)
 }
 
 /// An entry that waits for its value to be copied.
@@ -255,11 +231,6 @@ impl<'a> InOrder<'a> {
         Ok(())
     }
 
-    /// Returns the length of the segment in bytes; 0 if there is none.
-    pub fn written(&self) -> u64 {
-        self.done.as_ref().map_or(0, |(_, length)| *length)
-    }
-
     /// Returns the new segment, if there is one.
     pub fn segments(&self) -> NewSegments {
         let Some((handle, length)) = &self.done else {
@@ -273,6 +244,7 @@ impl<'a> InOrder<'a> {
                 Change::SealSegment { id, length },
             ],
             handles: vec![handle.clone()],
+            bytes: length,
         }
     }
 

@@ -70,10 +70,6 @@ pub struct UpdateTable {
     pub lookups: Counter,
     /// Those that found its entry in the table that was named.
     pub short_cuts: Counter,
-    /// Entries that compactions dropped because a newer one was known to be elsewhere.
-    pub dropped_entries: Counter,
-    /// Compactions of tables of which much was stale.
-    pub early_compactions: Counter,
 }
 
 impl UpdateTable {
@@ -86,8 +82,6 @@ impl UpdateTable {
             known: Mutex::default(),
             lookups: Counter::default(),
             short_cuts: Counter::default(),
-            dropped_entries: Counter::default(),
-            early_compactions: Counter::default(),
         }
     }
 

@@ -116,6 +116,8 @@ pub struct Counters {
     pub flush_bytes_written: Counter,
     /// The number of compactions that rewrote tables.
     pub compactions: Counter,
+    /// The number of those that were made because much of a table was stale.
+    pub early_compactions: Counter,
     /// The number of tables moved a level down without being rewritten.
     pub trivial_moves: Counter,
     /// The bytes of tables that compactions read.
@@ -124,6 +126,9 @@ pub struct Counters {
     pub compaction_bytes_written: Counter,
     /// The number of entries that flushes and compactions dropped because no reader could see them.
     pub entries_dropped: Counter,
+    /// The number of those that compactions dropped because a newer one was known to be in a table
+    /// that they did not read.
+    pub superseded_entries_dropped: Counter,
     /// The number of point reads.
     pub gets: Counter,
     /// The number of point reads that found a value.

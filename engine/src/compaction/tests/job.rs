@@ -13,7 +13,7 @@ use super::world::JobWorld;
 use crate::base::golden::{golden, number, pair};
 use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, MAX_SEQNO, SeqNo, Trailer};
-use crate::compaction::job;
+use crate::compaction::job::{self, CompactionReport};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::pick_range;
 use crate::version::edit::Change;
@@ -49,7 +49,7 @@ fn run(lines: &[&str]) -> String {
                 text += &tables(&world);
                 text += &match report.moved {
                     true => "moved\n".to_owned(),
-                    false => format!("{} dropped\n", report.dropped),
+                    false => dropped(&report),
                 };
             }
             [at, "flushed", ref entries @ ..] => {
@@ -75,7 +75,15 @@ fn add_table(world: &JobWorld, mut output: TableOutput<'_>, level: usize, entrie
     let add = |meta| Change::AddTable { keyspace, level, meta };
     world.apply(tables.into_iter().map(add).collect());
     output.keep();
-    world.runtime.sum_scores();
+}
+
+/// Returns how many entries a job dropped, and how many of them for tables that it did not read.
+fn dropped(report: &CompactionReport) -> String {
+    let (all, superseded) = (report.dropped, report.superseded);
+    match superseded {
+        0 => format!("{all} dropped\n"),
+        _ => format!("{all} dropped, {superseded} of them superseded\n"),
+    }
 }
 
 /// Lists the entries of all tables, a line for each.
