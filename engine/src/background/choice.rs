@@ -2,13 +2,11 @@
 //! that rest after a failure are passed over.
 
 use super::{Background, BackgroundState, Role};
-use crate::compaction::early::{self, EarlyFacts};
-use crate::compaction::picker::{Pick, pick};
+use crate::compaction::picker::{self, CompactionCursors, Pick};
 use crate::gc::dead;
-use crate::hot::StaleTrigger;
 use crate::version::health::JobKind;
 use crate::version::levels::{Levels, bounds};
-use crate::version::view::KeyspaceState;
+use crate::version::view::{KeyspaceState, View};
 use std::sync::Arc;
 
 /// A job that is already marked as taken.
@@ -26,23 +24,59 @@ impl BackgroundWork {
         match self {
             BackgroundWork::Flush(keyspace) => JobKind::Flush(keyspace.id),
             BackgroundWork::Spare => JobKind::SpareSegment,
-            BackgroundWork::Compact(claimed) => JobKind::Compaction(claimed.keyspace.id),
+            BackgroundWork::Compact(claimed) => JobKind::Compaction(claimed.chosen.keyspace.id),
             BackgroundWork::DropDead => JobKind::DeadSegments,
             BackgroundWork::Purge => JobKind::Purge,
         }
     }
 }
 
-/// A compaction that is marked as running.
-pub(super) struct Claimed {
+/// The reason for a compaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CompactionReason {
+    /// L0 has too many tables, or a deeper level too many bytes (`compaction/picker.rs`).
+    FullLevel,
+    /// A table is worth it for its content, or L0 for the space that it takes
+    /// (`compaction/stale.rs`).
+    StaleTables,
+    /// Tables of an idle database hide too much of what is below them (`compaction/settle.rs`).
+    Settling,
+    /// Much of a table is stale, as far as the update table knows (`compaction/early.rs`).
+    Early,
+    /// A session that closes merges what it deleted (`compaction/deletions.rs`).
+    Deletions,
+    /// A program asked for it.
+    Manual,
+    /// A program asked for it, and for values in key order (`compaction/reorganize.rs`).
+    Reorganization,
+}
+
+/// A compaction that was chosen, and is not marked as running yet.
+pub(super) struct ChosenCompaction {
     pub(super) keyspace: Arc<KeyspaceState>,
+    /// The tables of which `pick` chose some.
     pub(super) levels: Arc<Levels>,
     pub(super) pick: Pick,
-    pub(super) claim: u64,
-    /// True if values are to be rewritten in key order too.
-    pub(super) reorganize: bool,
-    /// True if it is done because much of the table is stale.
-    pub(super) early: bool,
+    pub(super) reason: CompactionReason,
+}
+
+/// A compaction that is marked as running.
+pub(super) struct Claimed {
+    pub(super) chosen: ChosenCompaction,
+    claim: u64,
+}
+
+impl BackgroundState {
+    /// Marks a compaction as running; returns `None` if a running one conflicts with it.
+    pub(super) fn claim(&mut self, chosen: ChosenCompaction) -> Option<Claimed> {
+        let ChosenCompaction { keyspace, pick, reason, .. } = &chosen;
+        let claim = self.busy.claim(keyspace.id, &keyspace.order, pick)?;
+        if let (CompactionReason::FullLevel, Some(last)) = (reason, pick.inputs.last()) {
+            let cursors = self.compaction_cursors.entry(keyspace.id).or_default();
+            cursors[pick.level] = Some(bounds(last).1.to_vec());
+        }
+        Some(Claimed { chosen, claim })
+    }
 }
 
 impl Background {
@@ -66,10 +100,9 @@ impl Background {
         if may_run(JobKind::Purge) && !set.tables().purge.is_empty() {
             return Some(BackgroundWork::Purge);
         }
-        let claimed = self.pick(&resting, state);
-        let claimed = claimed.or_else(|| self.pick_stale(&resting, state));
-        let claimed = claimed.or_else(|| self.pick_early(&resting, state));
-        if let Some(claimed) = claimed {
+        let chosen = self.find_full_level(&resting, state);
+        let chosen = chosen.or_else(|| self.find_optional(&resting, state));
+        if let Some(claimed) = chosen.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }
         let is_due = may_run(JobKind::DeadSegments) && !dead::pick(&set.current()).is_empty();
@@ -97,67 +130,35 @@ impl Background {
         due.min_by_key(|(age, _)| *age).map(|(_, keyspace)| keyspace)
     }
 
-    fn pick(&self, resting: &[JobKind], state: &mut BackgroundState) -> Option<Claimed> {
-        for keyspace in self.runtime.set.keyspaces() {
-            if resting.contains(&JobKind::Compaction(keyspace.id)) {
-                continue;
-            }
-            let levels = keyspace.view().levels.clone();
-            let options = keyspace.options().clone();
-            let compaction_cursors = state.compaction_cursors.entry(keyspace.id).or_default();
-            let Some(pick) = pick(keyspace.id, &levels, &options, &state.busy, compaction_cursors)
-            else {
-                continue;
-            };
-            if let Some(last) = pick.inputs.last() {
-                compaction_cursors[pick.level] = Some(bounds(last).1.to_vec());
-            }
-            if let Some(claim) = state.busy.claim(keyspace.id, &keyspace.order, &pick) {
-                return Some(Claimed {
-                    keyspace,
-                    levels,
-                    pick,
-                    claim,
-                    reorganize: false,
-                    early: false,
-                });
-            }
-        }
-        None
-    }
-
-    /// Picks a table of which much is stale, as far as the update table knows, and marks it as
-    /// taken.
-    fn pick_early(&self, resting: &[JobKind], state: &mut BackgroundState) -> Option<Claimed> {
-        let (keyspace, levels, pick) = self.find_early(resting, state)?;
-        let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
-        Some(Claimed { keyspace, levels, pick, claim, reorganize: false, early: true })
-    }
-
-    /// Finds such a table without marking it.
-    pub(super) fn find_early(
+    /// Finds a compaction that the fill of a level makes due, without marking it.
+    pub(super) fn find_full_level(
         &self,
         resting: &[JobKind],
         state: &BackgroundState,
-    ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
-        let hot = &self.runtime.hot;
-        let trigger = self.settings.early_compaction;
-        // I9: what is not urgent leaves the last space to others.
-        let is_low = self.committer.stall_controller().reserve.is_low();
-        if hot.is_off() || trigger == StaleTrigger::Off || is_low {
-            return None;
-        }
-        let (scores, snapshots) = (hot.scores(), self.runtime.snapshots.list());
+    ) -> Option<ChosenCompaction> {
+        let first_tables = CompactionCursors::default();
+        self.find_compaction(resting, |keyspace, view| {
+            let (id, options) = (keyspace.id, keyspace.options().clone());
+            let cursors = state.compaction_cursors.get(&id).unwrap_or(&first_tables);
+            let pick = picker::pick(id, &view.levels, &options, &state.busy, cursors)?;
+            Some((CompactionReason::FullLevel, pick))
+        })
+    }
+
+    /// Returns what `pick` finds in the first keyspace whose compactions do not rest and in which
+    /// it finds something.
+    pub(super) fn find_compaction(
+        &self,
+        resting: &[JobKind],
+        pick: impl Fn(&KeyspaceState, &View) -> Option<(CompactionReason, Pick)>,
+    ) -> Option<ChosenCompaction> {
         self.runtime.set.keyspaces().into_iter().find_map(|keyspace| {
             if resting.contains(&JobKind::Compaction(keyspace.id)) {
                 return None;
             }
             let view = keyspace.view();
-            let levels = view.levels.clone();
-            let flushed = view.version.keyspace(keyspace.id)?.flushed;
-            let facts = EarlyFacts { scores: &scores, trigger, snapshots: &snapshots, flushed };
-            let pick = early::pick(keyspace.id, &levels, &state.busy, &facts)?;
-            Some((keyspace, levels, pick))
+            let (reason, pick) = pick(&keyspace, &view)?;
+            Some(ChosenCompaction { keyspace, levels: view.levels.clone(), pick, reason })
         })
     }
 
@@ -168,7 +169,9 @@ impl Background {
                 let was_taken = state.flushing.remove(&keyspace.id);
                 assert!(was_taken, "a flush of keyspace {} ends twice", keyspace.id);
             }
-            BackgroundWork::Compact(claimed) => state.busy.release(claimed.claim, &claimed.pick),
+            BackgroundWork::Compact(Claimed { chosen, claim }) => {
+                state.busy.release(*claim, &chosen.pick);
+            }
             BackgroundWork::Spare | BackgroundWork::DropDead | BackgroundWork::Purge => {}
         }
         // Dropping the work releases the files that the job replaced, so that an idle database

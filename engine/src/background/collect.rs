@@ -1,13 +1,9 @@
 //! The GC thread: when it works, when it rests, and the flushes that it requests.
 
-use super::choice::Claimed;
-use super::{Background, BackgroundState, RECHECK_INTERVAL};
+use super::{Background, RECHECK_INTERVAL};
 use crate::base::error::Result;
 use crate::base::pointer::SegmentId;
-use crate::compaction::flush;
-use crate::compaction::picker::Pick;
-use crate::compaction::settle::{self, SettleFacts};
-use crate::compaction::stale::{self, StaleFacts};
+use crate::compaction::{flush, stale};
 use crate::gc::collector::CollectorStep;
 use crate::gc::dead;
 use crate::gc::facts::SegmentFault;
@@ -17,9 +13,6 @@ use crate::gc::relocate::MoveReport;
 use crate::throttle::spare::SpareTime;
 use crate::version::health::JobKind;
 use crate::version::job::{JobError, JobResult};
-use crate::version::levels::Levels;
-use crate::version::view::KeyspaceState;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -238,67 +231,5 @@ impl Background {
         }
         drop(log);
         self.wake();
-    }
-
-    /// Picks a compaction for the stale or hidden entries that tables hold rather than for the fill
-    /// of a level, and marks it as taken.
-    pub(super) fn pick_stale(
-        &self,
-        resting: &[JobKind],
-        state: &mut BackgroundState,
-    ) -> Option<Claimed> {
-        let (keyspace, levels, pick) = self.find_stale(resting, state)?;
-        let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick)?;
-        Some(Claimed { keyspace, levels, pick, claim, reorganize: false, early: false })
-    }
-
-    /// Finds such a compaction without marking it.
-    pub(super) fn find_stale(
-        &self,
-        resting: &[JobKind],
-        state: &BackgroundState,
-    ) -> Option<(Arc<KeyspaceState>, Arc<Levels>, Pick)> {
-        let (set, reserve) = (&self.runtime.set, &self.committer.stall_controller().reserve);
-        let version = set.current();
-        let snapshots = self.runtime.snapshots.list();
-        // A long step of value GC may have begun before users came back.
-        let is_idle = state.idle_at == Some(self.runtime.snapshots.visible());
-        let known = StaleFacts {
-            oldest_snapshot: snapshots.first().copied(),
-            is_relocated: &|segment| version.relocations.contains_key(&segment),
-            // With no room for more, a rewrite of stale tables pays off as it does when idle.
-            idle: is_idle || state.is_low,
-            // When space is low, puts can wait because L0 takes much of it, and much of L0 may be
-            // stale.
-            level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
-            is_worth: &|_| true,
-        };
-        let most_bytes = || {
-            let free = self.runtime.env.fs.free_space(&set.tables().dir);
-            reserve.usable(free.unwrap_or(u64::MAX))
-        };
-        set.keyspaces().into_iter().find_map(|keyspace| {
-            if resting.contains(&JobKind::Compaction(keyspace.id)) {
-                return None;
-            }
-            let levels = keyspace.view().levels.clone();
-            let stale = stale::pick(keyspace.id, &levels, &state.busy, &known);
-            let settles = || {
-                // The same tables would be picked again, and fail again.
-                if state.failures.version(JobKind::Compaction(keyspace.id)) == Some(version.number)
-                {
-                    return None;
-                }
-                let facts = SettleFacts {
-                    ratio: self.collector.settled_ratio(),
-                    table_bytes: keyspace.options().table_bytes,
-                    most_bytes: &most_bytes,
-                    snapshots: &snapshots,
-                };
-                settle::pick(keyspace.id, &levels, &state.busy, &facts)
-            };
-            let pick = stale.or_else(|| is_idle.then(settles).flatten())?;
-            Some((keyspace, levels, pick))
-        })
     }
 }

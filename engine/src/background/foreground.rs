@@ -1,6 +1,6 @@
 //! Jobs on users' threads: compactions and collections that a program asked for.
 
-use super::choice::{BackgroundWork, Claimed};
+use super::choice::{BackgroundWork, ChosenCompaction, CompactionReason};
 use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::Result;
 use crate::compaction::picker::Pick;
@@ -24,12 +24,11 @@ impl Drop for ForegroundJob<'_> {
 
 impl Background {
     /// Runs a compaction that `choose` picks on the caller's thread, once no running job conflicts
-    /// with it. `choose` is called again whenever something changed; `None` ends the call. With
-    /// `reorganize`, values are rewritten in key order too.
+    /// with it. `choose` is called again whenever something changed; `None` ends the call.
     pub fn run_chosen(
         &self,
         keyspace: &Arc<KeyspaceState>,
-        reorganize: bool,
+        reason: CompactionReason,
         mut choose: impl FnMut(&Levels) -> Option<Pick>,
     ) -> Result<()> {
         let mut state = self.state.lock();
@@ -40,16 +39,10 @@ impl Background {
             let Some(pick) = choose(&levels) else {
                 return Ok(());
             };
-            let claim = state.busy.claim(keyspace.id, &keyspace.order, &pick);
-            if let Some(claim) = claim {
-                break Claimed {
-                    keyspace: keyspace.clone(),
-                    levels,
-                    pick,
-                    claim,
-                    reorganize,
-                    early: false,
-                };
+            let keyspace = keyspace.clone();
+            let chosen = ChosenCompaction { keyspace, levels, pick, reason };
+            if let Some(claimed) = state.claim(chosen) {
+                break claimed;
             }
             state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
         };

@@ -1,7 +1,7 @@
 //! Runs the jobs that were chosen, and counts and reports what they did.
 
 use super::Background;
-use super::choice::{BackgroundWork, Claimed};
+use super::choice::{BackgroundWork, ChosenCompaction, CompactionReason};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
@@ -32,7 +32,7 @@ impl Background {
             BackgroundWork::Flush(keyspace) => self.flush(keyspace),
             BackgroundWork::Spare => Ok(self.committer.log().prepare_spare().map(|_| ())?),
             BackgroundWork::Compact(claimed) => {
-                Ok(self.compact(&self.runtime, claimed).map(|_| ())?)
+                Ok(self.compact(&self.runtime, &claimed.chosen).map(|_| ())?)
             }
             BackgroundWork::DropDead => Ok(self.drop_dead()?),
             BackgroundWork::Purge => Ok(self.purge()?),
@@ -108,18 +108,20 @@ impl Background {
             let Some(pick) = deletions::pick(keyspace.id, &levels, table_bytes, left) else {
                 return Ok(read);
             };
-            let keyspace = keyspace.clone();
-            let claimed =
-                Claimed { keyspace, levels, pick, claim: 0, reorganize: false, early: false };
-            read += self.compact(runtime, &claimed)?.bytes_read;
+            let (keyspace, reason) = (keyspace.clone(), CompactionReason::Deletions);
+            let chosen = ChosenCompaction { keyspace, levels, pick, reason };
+            read += self.compact(runtime, &chosen)?.bytes_read;
         }
     }
 
-    fn compact(&self, runtime: &Runtime, claimed: &Claimed) -> JobResult<CompactionReport> {
-        let Claimed { keyspace, levels, pick, reorganize, .. } = claimed;
-        self.check_fits(claimed)?;
+    fn compact(&self, runtime: &Runtime, chosen: &ChosenCompaction) -> JobResult<CompactionReport> {
+        let ChosenCompaction { keyspace, levels, pick, reason } = chosen;
+        self.check_fits(chosen)?;
         let seen = runtime.snapshots.seen();
-        let run = if *reorganize { reorganize::run } else { job::run };
+        let run = match reason {
+            CompactionReason::Reorganization => reorganize::run,
+            _ => job::run,
+        };
         let (name, level) = (&keyspace.name, pick.level);
         let span = tracing::info_span!(target: "cleavedb", "compaction", keyspace = name, level);
         let _span = span.entered();
@@ -143,7 +145,7 @@ impl Background {
         }
         let counters = &runtime.counters;
         counters.compactions.add(1);
-        counters.early_compactions.add(u64::from(claimed.early));
+        counters.early_compactions.add(u64::from(*reason == CompactionReason::Early));
         counters.compaction_bytes_read.add(report.bytes_read);
         counters.compaction_bytes_written.add(report.bytes_written + report.values_written);
         counters.entries_dropped.add(report.dropped);
@@ -153,9 +155,12 @@ impl Background {
 
     /// Refuses a compaction whose output, with the values that it rewrites, may not fit on the disk
     /// (I9): half a compaction would fill the disk for nothing.
-    fn check_fits(&self, claimed: &Claimed) -> Result<()> {
-        let Claimed { keyspace, pick, reorganize, .. } = claimed;
-        let values = if *reorganize { pick.value_bytes() } else { 0 };
+    fn check_fits(&self, chosen: &ChosenCompaction) -> Result<()> {
+        let ChosenCompaction { keyspace, pick, reason, .. } = chosen;
+        let values = match reason {
+            CompactionReason::Reorganization => pick.value_bytes(),
+            _ => 0,
+        };
         let bytes = pick.bytes().saturating_add(values);
         let (runtime, reserve) = (&self.runtime, &self.committer.stall_controller().reserve);
         let dir = &runtime.set.tables().dir;

@@ -18,6 +18,7 @@ mod failures;
 mod foreground;
 mod jobs;
 mod log_sync;
+mod optional;
 mod wait;
 
 use crate::base::error::Error;
@@ -31,6 +32,7 @@ use crate::events::Event;
 use crate::gc::collector::Collector;
 use crate::hot::StaleTrigger;
 use crate::version::runtime::Runtime;
+pub use choice::CompactionReason;
 use failures::Failures;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

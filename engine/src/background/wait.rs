@@ -3,7 +3,6 @@
 use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::{Error, Result};
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::picker::{CompactionCursors, pick};
 use crate::gc::dead;
 use crate::gc::picker::Mode;
 use crate::version::health::JobKind;
@@ -40,7 +39,7 @@ impl Background {
         let mut state = self.state.lock();
         loop {
             self.check_running(&state)?;
-            if state.jobs + state.foreground_jobs == 0 && !self.is_due(&mut state) {
+            if state.jobs + state.foreground_jobs == 0 && !self.is_due(&state) {
                 return Ok(());
             }
             if let Some(error) = self.runtime.health.failed_job() {
@@ -60,21 +59,14 @@ impl Background {
         Ok(())
     }
 
-    fn is_due(&self, state: &mut BackgroundState) -> bool {
+    fn is_due(&self, state: &BackgroundState) -> bool {
         let set = &self.runtime.set;
-        let due = |keyspace: &Arc<KeyspaceState>| {
-            let view = keyspace.view();
-            let options = keyspace.options().clone();
-            let compaction_cursors = CompactionCursors::default();
-            !view.immutables.is_empty()
-                || pick(keyspace.id, &view.levels, &options, &state.busy, &compaction_cursors)
-                    .is_some()
-        };
+        let waits = |keyspace: &Arc<KeyspaceState>| !keyspace.peek().immutables.is_empty();
         let rests = self.collector.paused().load(Ordering::Relaxed);
         let collects = self.settings.gc_automatic && !rests;
-        set.keyspaces().iter().any(due)
-            || self.find_stale(&[], state).is_some()
-            || self.find_early(&[], state).is_some()
+        set.keyspaces().iter().any(waits)
+            || self.find_full_level(&[], state).is_some()
+            || self.find_optional(&[], state).is_some()
             || collects && self.collector.is_due(Mode::Busy).unwrap_or(false)
             || !rests && self.collector.owes_holes()
             || !set.tables().purge.is_empty()

@@ -1,5 +1,6 @@
 //! Flushes and compactions that a user or the end of a session asks for.
 
+use crate::background::CompactionReason;
 use crate::base::error::{ErrorKind, Result};
 use crate::compaction::deletions::MAX_READ_BYTES;
 use crate::compaction::picker::pick_range;
@@ -137,8 +138,9 @@ impl Core {
         let first_new = self.set.allocate()?;
         for level in 0..deepest {
             // Tables that arrive in a level while it is compacted may wait for the next compaction.
-            self.background
-                .run_chosen(keyspace, false, |levels| pick_range(levels, level, range, false))?;
+            self.background.run_chosen(keyspace, CompactionReason::Manual, |levels| {
+                pick_range(levels, level, range, false)
+            })?;
         }
         // Tables of the deepest level that no compaction rewrote may hold entries that only
         // snapshots saw which are gone now. They are rewritten one at a time, because the tables
@@ -148,7 +150,7 @@ impl Core {
             pick_range(levels, deepest, range, true).is_some_and(|p| p.inputs.iter().any(is_old))
         };
         while has_old(&keyspace.view().levels) {
-            self.background.run_chosen(keyspace, false, |levels| {
+            self.background.run_chosen(keyspace, CompactionReason::Manual, |levels| {
                 let mut pick = pick_range(levels, deepest, range, true)?;
                 pick.inputs.retain(is_old);
                 pick.inputs.truncate(1);
@@ -170,7 +172,7 @@ impl Core {
         let mut done: Option<Vec<u8>> = None;
         loop {
             let mut last = None;
-            self.background.run_chosen(keyspace, true, |levels| {
+            self.background.run_chosen(keyspace, CompactionReason::Reorganization, |levels| {
                 let size = self.options.segment_bytes;
                 let pick = reorganize::pick(levels, deepest, done.as_deref(), range, size)?;
                 last = pick.inputs.last().map(|table| bounds(table).1.to_vec());

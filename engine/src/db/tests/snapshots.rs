@@ -2,6 +2,7 @@
 //! like damage.
 
 use super::relocated::{expect, expect_clean, fill, open};
+use crate::background::CompactionReason;
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::compaction::flush;
@@ -106,7 +107,7 @@ fn i06_a_liveness_scan_whose_snapshots_went_finds_no_damage() {
         };
         (levels.level(0).len() > 1).then_some(pick)
     };
-    db.core.background.run_chosen(keyspace, false, merge_level0).unwrap();
+    db.core.background.run_chosen(keyspace, CompactionReason::Manual, merge_level0).unwrap();
     assert_eq!(keyspace.view().levels.level(0).len(), 1);
     let views: Vec<_> = views(&db).iter().map(|view| EntriesView::of(view)).collect();
     let liveness_scan = taken(scope_seqno, &listed, &views, (&[], false));
