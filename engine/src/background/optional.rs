@@ -1,13 +1,17 @@
 //! Chooses compactions that nobody waits for: those that free space, and those that make dead
-//! values known early. They run while no level is full.
+//! values known early. They run while no level is full. One that failed is not tried again before
+//! the version changes: nothing depends on it, and reading a damaged table again costs I/O for
+//! nothing.
 
 use super::choice::{ChosenCompaction, CompactionReason};
 use super::{Background, BackgroundState};
 use crate::compaction::early::{self, EarlyFacts};
+use crate::compaction::picker::Pick;
 use crate::compaction::settle::{self, SettleFacts};
 use crate::compaction::stale::{self, StaleFacts};
 use crate::hot::StaleTrigger;
 use crate::version::health::JobKind;
+use std::cell::LazyCell;
 
 impl Background {
     /// Finds such a compaction without marking it. Those that free space come first, whatever their
@@ -17,44 +21,56 @@ impl Background {
         resting: &[JobKind],
         state: &BackgroundState,
     ) -> Option<ChosenCompaction> {
-        self.find_stale(resting, state).or_else(|| self.find_early(resting, state))
+        let mut resting = resting.to_vec();
+        // What failed on this version would be picked again, and fail again.
+        resting.extend(state.failures.on_version(self.runtime.set.current().number));
+        // I9: what does not fit is not begun, so that it does not fail, and is picked once it fits.
+        let most_bytes = LazyCell::new(|| {
+            let (runtime, reserve) = (&self.runtime, &self.committer.stall_controller().reserve);
+            let free = runtime.env.fs.free_space(&runtime.set.tables().dir);
+            reserve.usable(free.unwrap_or(u64::MAX))
+        });
+        let most_bytes = || *most_bytes;
+        let stale = self.find_stale(&resting, state, &most_bytes);
+        stale.or_else(|| self.find_early(&resting, state, &most_bytes))
     }
 
-    /// Finds a compaction for the stale or hidden entries that tables hold.
-    fn find_stale(&self, resting: &[JobKind], state: &BackgroundState) -> Option<ChosenCompaction> {
-        let (set, reserve) = (&self.runtime.set, &self.committer.stall_controller().reserve);
-        let version = set.current();
-        let snapshots = self.runtime.snapshots.list();
+    /// Finds a compaction for the stale or hidden entries that tables hold. `most_bytes` returns
+    /// the most bytes that one may write.
+    fn find_stale(
+        &self,
+        resting: &[JobKind],
+        state: &BackgroundState,
+        most_bytes: &dyn Fn() -> u64,
+    ) -> Option<ChosenCompaction> {
+        let reserve = &self.committer.stall_controller().reserve;
+        let (version, snapshots) = (self.runtime.set.current(), self.runtime.snapshots.list());
         // A long step of value GC may have begun before users came back.
         let is_idle = state.idle_at == Some(self.runtime.snapshots.visible());
-        let known = StaleFacts {
-            oldest_snapshot: snapshots.first().copied(),
-            is_relocated: &|segment| version.relocations.contains_key(&segment),
-            // With no room for more, a rewrite of stale tables pays off as it does when idle.
-            idle: is_idle || state.is_low,
-            // When space is low, puts can wait because L0 takes much of it, and much of L0 may be
-            // stale.
-            level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
-            is_worth: &|_| true,
-        };
-        let most_bytes = || {
-            let free = self.runtime.env.fs.free_space(&set.tables().dir);
-            reserve.usable(free.unwrap_or(u64::MAX))
-        };
         self.find_compaction(resting, |keyspace, view| {
+            let table_bytes = keyspace.options().table_bytes;
+            let fits = |pick: &Pick| pick.is_move(table_bytes) || pick.bytes() <= most_bytes();
+            let known = StaleFacts {
+                oldest_snapshot: snapshots.first().copied(),
+                is_relocated: &|segment| version.relocations.contains_key(&segment),
+                // With no room for more, a rewrite of stale tables pays off as it does when idle.
+                idle: is_idle || state.is_low,
+                // When space is low, puts can wait because L0 takes much of it, and much of L0 may
+                // be stale.
+                level0_bytes: if reserve.is_low() { reserve.found().notable() } else { u64::MAX },
+                is_worth: &fits,
+            };
             let stale = stale::pick(keyspace.id, &view.levels, &state.busy, &known);
             if let Some(pick) = stale {
                 return Some((CompactionReason::StaleTables, pick));
             }
-            // What failed on this version would be picked again, and fail again.
-            let failed_on = state.failures.version(JobKind::Compaction(keyspace.id));
-            if !is_idle || failed_on == Some(version.number) {
+            if !is_idle {
                 return None;
             }
             let facts = SettleFacts {
                 ratio: self.collector.settled_ratio(),
-                table_bytes: keyspace.options().table_bytes,
-                most_bytes: &most_bytes,
+                table_bytes,
+                most_bytes,
                 snapshots: &snapshots,
             };
             let pick = settle::pick(keyspace.id, &view.levels, &state.busy, &facts)?;
@@ -62,8 +78,14 @@ impl Background {
         })
     }
 
-    /// Finds a table of which much is stale, as far as the update table knows.
-    fn find_early(&self, resting: &[JobKind], state: &BackgroundState) -> Option<ChosenCompaction> {
+    /// Finds a table of which much is stale, as far as the update table knows. `most_bytes` returns
+    /// the most bytes that its compaction may write.
+    fn find_early(
+        &self,
+        resting: &[JobKind],
+        state: &BackgroundState,
+        most_bytes: &dyn Fn() -> u64,
+    ) -> Option<ChosenCompaction> {
         let hot = &self.runtime.hot;
         let trigger = self.settings.early_compaction;
         // I9: what is not urgent leaves the last space to others.
@@ -75,7 +97,8 @@ impl Background {
         self.find_compaction(resting, |keyspace, view| {
             let flushed = view.version.keyspace(keyspace.id)?.flushed;
             let facts = EarlyFacts { scores: &scores, trigger, snapshots: &snapshots, flushed };
-            let pick = early::pick(keyspace.id, &view.levels, &state.busy, &facts)?;
+            let pick = early::pick(keyspace.id, &view.levels, &state.busy, &facts);
+            let pick = pick.filter(|pick| pick.bytes() <= most_bytes())?;
             Some((CompactionReason::Early, pick))
         })
     }
