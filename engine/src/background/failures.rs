@@ -68,8 +68,8 @@ impl Failures {
 }
 
 impl Background {
-    /// Emits an event if the job failed. Requires: no lock is held, because a listener is the
-    /// user's code.
+    /// Emits an event if the job failed. Requires: the caller holds no lock, because a listener is
+    /// the user's code.
     pub(super) fn report_failure<T>(&self, outcome: &JobResult<T>) {
         if let Err(JobError::Failed(error)) = outcome {
             self.runtime.emit(Event::BackgroundError { error: error.clone() });

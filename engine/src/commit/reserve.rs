@@ -8,7 +8,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::size::sized;
-use crate::commit::stall_events::BeginAndEnd;
+use crate::env::begin_and_end::BeginAndEnd;
 use crate::env::clock::Clock;
 use crate::events::{Event, Events};
 use crate::throttle::disk::DiskSpace;
@@ -60,7 +60,8 @@ impl Reserve {
     }
 
     /// Emits an event if puts are refused since the last call, or accepted again; otherwise costs
-    /// two loads. Requires: no lock is held, because a listener is the user's code.
+    /// two loads. Requires: the caller holds no lock, because a listener is the user's code, and
+    /// while it runs no other thread can emit such an event.
     #[inline]
     pub fn report(&self, clock: &dyn Clock, events: &Events) {
         // Another thread may have checked the disk while an event was emitted.
@@ -73,12 +74,13 @@ impl Reserve {
     fn report_change(&self, clock: &dyn Clock, events: &Events) {
         let found = self.found();
         let (free_bytes, reserve_bytes) = (found.free, found.reserve());
+        let now = || clock.now();
         match self.is_low() {
             true => self
                 .reported
-                .begin(clock, events, || Event::LowSpaceBegun { free_bytes, reserve_bytes }),
+                .begin(now, events, || Event::LowSpaceBegun { free_bytes, reserve_bytes }),
             false => {
-                self.reported.end(clock, events, |took| Event::LowSpaceEnded { free_bytes, took })
+                self.reported.end(now, events, |took| Event::LowSpaceEnded { free_bytes, took })
             }
         }
     }

@@ -63,8 +63,8 @@ impl WriteStallController {
         }
     }
 
-    /// Emits an event if puts are refused since the last call, or accepted again. Requires: no lock
-    /// is held, because a listener is the user's code.
+    /// Emits an event if puts are refused since the last call, or accepted again. Requires: the
+    /// caller holds no lock, because a listener is the user's code.
     #[inline]
     pub fn report_space(&self) {
         self.reserve.report(&*self.clock, &self.health.events);

@@ -4,15 +4,15 @@
 //! too fast by the rule in `throttle/reads.rs`, which says what limits there are. The budget keeps
 //! what the rule needs to know: how long reads took, and who has spent how much.
 //!
-//! Locks: `emitting`, held while an event is emitted, then `state`, which is never held while
-//! waiting, during I/O, or while an event is emitted.
+//! Locks: `state` is never held while waiting, during I/O, or while an event is emitted.
 
+use super::begin_and_end::BeginAndEnd;
 use super::clock::Clock;
 use super::sync::{Condvar, Mutex};
 use crate::events::{Event, Events};
 use crate::throttle::reads::{
-    BackgroundRate, BudgetLanes, IoPriority, LEAST_SAMPLES, NOBODY, Pressure, ReadLimit,
-    ReadWindow, is_quiet,
+    BackgroundRate, BudgetLanes, IoPriority, LEAST_SAMPLES, Pressure, ReadLimit, ReadWindow,
+    held_up_until, is_quiet,
 };
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -31,8 +31,8 @@ pub struct Budget {
     /// The time of the last spending, in nanoseconds.
     last_spent: AtomicU64,
     pressures: AtomicU8,
-    /// Held while spending is judged and the event about it emitted.
-    emitting: Mutex<()>,
+    /// Whether listeners know that background work is held up for reads.
+    reported: BeginAndEnd,
     state: Mutex<BudgetState>,
     changed: Condvar,
 }
@@ -69,28 +69,18 @@ struct BudgetState {
     lanes: BudgetLanes,
     window_begun: Duration,
     window_spent: u64,
-    /// The time from which background work was held up for reads, if that was reported and its end
-    /// was not.
-    limited_since: Option<Duration>,
     closed: bool,
 }
 
-impl BudgetState {
-    /// Returns the event to emit if it has changed whether background work is held up for reads: it
-    /// is from `now` on, or was until `until`.
-    fn change(&mut self, rate: BackgroundRate, now: Duration, until: Duration) -> Option<Event> {
-        match (rate, self.limited_since) {
-            (BackgroundRate::ForReads(limit), None) => {
-                self.limited_since = Some(now);
-                Some(Event::IoLimitBegun { bytes_per_second: limit as u64 })
-            }
-            (BackgroundRate::ForReads(_), Some(_)) | (_, None) => None,
-            (_, Some(since)) => {
-                self.limited_since = None;
-                Some(Event::IoLimitEnded { took: until.saturating_sub(since) })
-            }
-        }
-    }
+/// The outcome of a spending.
+struct Charged {
+    now: Duration,
+    /// The moment until which the spender has to wait, if any.
+    wait_until: Option<Duration>,
+    /// The rate at which the spending was charged.
+    rate: BackgroundRate,
+    /// The time until which background work was held up, if it was before and is no longer.
+    held_up_until: Duration,
 }
 
 impl Budget {
@@ -105,7 +95,7 @@ impl Budget {
             outlier_nanos: AtomicU64::new(ReadLimit::default().outlier_nanos()),
             last_spent: AtomicU64::new(0),
             pressures: AtomicU8::new(0),
-            emitting: Mutex::default(),
+            reported: BeginAndEnd::default(),
             state: Mutex::new(BudgetState::default()),
             changed: Condvar::new(),
         }
@@ -143,31 +133,44 @@ impl Budget {
 
     /// Reports that `bytes` were written; waits if that was too fast.
     pub fn spend(&self, priority: IoPriority, bytes: u64) {
-        let until = {
-            // The listener is called without the lock of the state. This one keeps an end from
-            // overtaking its begin.
-            let _emitting = self.emitting.lock();
-            let (until, change) = self.charge(priority, bytes);
-            change.into_iter().for_each(|event| self.events.emit(event));
-            until
-        };
-        if let Some(until) = until {
+        let charged = self.charge(priority, bytes);
+        self.report(&charged);
+        if let Some(until) = charged.wait_until {
             self.wait(until);
         }
     }
 
-    /// Charges the bytes to the spender. Returns the moment until which it has to wait, and the
-    /// event to emit.
-    fn charge(&self, priority: IoPriority, bytes: u64) -> (Option<Duration>, Option<Event>) {
+    /// Charges the bytes to the spender.
+    fn charge(&self, priority: IoPriority, bytes: u64) -> Charged {
         let mut state = self.state.lock();
         let now = self.clock.now();
         self.look_at_reads(&mut state, now);
         let spent = Duration::from_nanos(self.last_spent.swap(nanos(now), Ordering::Relaxed));
-        // Background work that rests is not held up.
-        let held_up_until = if now.saturating_sub(spent) > NOBODY { spent } else { now };
         state.window_spent += bytes;
         let rate = self.rate(&state);
-        (state.lanes.charge(priority, bytes, rate, now), state.change(rate, now, held_up_until))
+        let wait_until = state.lanes.charge(priority, bytes, rate, now);
+        Charged { now, wait_until, rate, held_up_until: held_up_until(spent, now) }
+    }
+
+    /// Emits an event if background work is held up for reads since the last call, or no longer;
+    /// otherwise costs one load.
+    fn report(&self, charged: &Charged) {
+        let mut rate = charged.rate;
+        // Another thread may have changed the limit, or seen it changed, while an event was
+        // emitted.
+        while matches!(rate, BackgroundRate::ForReads(_)) != self.reported.is_open() {
+            match rate {
+                BackgroundRate::ForReads(limit) => {
+                    let begun = || Event::IoLimitBegun { bytes_per_second: limit as u64 };
+                    self.reported.begin(|| charged.now, &self.events, begun);
+                }
+                BackgroundRate::Unlimited | BackgroundRate::Capped(_) => {
+                    let ended = |took| Event::IoLimitEnded { took };
+                    self.reported.end(|| charged.held_up_until, &self.events, ended);
+                }
+            }
+            rate = self.rate(&self.state.lock());
+        }
     }
 
     fn wait(&self, until: Duration) {
@@ -217,7 +220,7 @@ mod tests {
     use crate::env::Env;
     use crate::env::threads::Join;
     use crate::events::EventListener;
-    use crate::throttle::reads::LEAST_LIMIT;
+    use crate::throttle::reads::{LEAST_LIMIT, NOBODY};
 
     const MIB: u64 = 1 << 20;
 
@@ -417,6 +420,35 @@ mod tests {
             spend(&budget, IoPriority::Flush, 1);
             spend(&budget, IoPriority::Gc, 1);
             assert_eq!(*told.0.lock().unwrap(), ["begun", "ended", "begun", "ended"]);
+        });
+    }
+
+    /// A listener that takes its time.
+    struct Slow(Env);
+
+    impl EventListener for Slow {
+        fn on_event(&self, _: &Event) {
+            self.0.threads.sleep(Duration::from_secs(10));
+        }
+    }
+
+    #[test]
+    fn a_slow_listener_holds_up_only_the_thread_that_calls_it() {
+        let (env, simulation) = Env::simulated(9);
+        simulation.run(|| {
+            let events = Arc::new(Events::new(Some(Arc::new(Slow(env.clone())))));
+            let budget = Arc::new(Budget::new(env.clock.clone(), events, None));
+            load(&env, &budget, 100, 0, 2);
+            spend(&budget, IoPriority::Flush, 1);
+            (0..20).for_each(|_| budget.note_read(Duration::from_micros(300)));
+            env.threads.sleep(Duration::from_millis(150));
+            let begun = env.clock.now();
+            let calls_it = spender(&env, &budget, IoPriority::Gc, 1);
+            env.threads.sleep(Duration::from_secs(1));
+            spend(&budget, IoPriority::Flush, 1);
+            assert!(env.clock.since(begun) < Duration::from_secs(2));
+            calls_it.join().unwrap();
+            assert!(env.clock.since(begun) >= Duration::from_secs(10), "it was called");
         });
     }
 

@@ -8,6 +8,7 @@
 //! All locks come from [`sync`], so that the scheduler sees every wait of a simulated thread.
 
 pub mod batch_read;
+pub mod begin_and_end;
 pub mod budget;
 pub mod clock;
 #[cfg(target_os = "linux")]

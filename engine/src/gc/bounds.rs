@@ -23,7 +23,8 @@ const LOW_PART: u64 = 16;
 /// The bounds as settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct SpaceBounds {
-    /// Allocated bytes per live byte that are never exceeded.
+    /// Allocated bytes per live byte near which writers are delayed, so that value GC keeps up.
+    /// What snapshots and iterators keep may exceed it, and so may space while GC is off or paused.
     pub ceiling: f64,
     /// Allocated bytes per live byte to which the database settles.
     pub settled: f64,

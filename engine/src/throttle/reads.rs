@@ -51,6 +51,10 @@ const WINDOW: Duration = Duration::from_millis(100);
 pub const LEAST_SAMPLES: u64 = 16;
 /// If fewer than `LEAST_SAMPLES` busy reads come in this time, the limit for reads is lifted.
 pub const NOBODY: Duration = Duration::from_secs(2);
+/// Background work that has spent nothing for this long has rested and was not held up: a limit
+/// for reads has a spender wait for a quarter of a second at most for each MiB (`LEAST_LIMIT` and
+/// `GC_SHARE`).
+const RESTED: Duration = Duration::from_secs(2);
 /// A read counts as quiet if no background work has spent for this long, after which a device has
 /// written what it had buffered.
 const QUIET_AFTER: Duration = Duration::from_millis(500);
@@ -93,6 +97,12 @@ pub fn space_presses(is_near_ceiling: bool, is_disk_low: bool, winnable: u64) ->
 #[inline]
 pub fn is_quiet(since_spending: Duration) -> bool {
     since_spending > QUIET_AFTER
+}
+
+/// Returns the time until which background work was held up for reads, if the limit is found lifted
+/// at the time `now` and the last spending before was at the time `spent`.
+pub fn held_up_until(spent: Duration, now: Duration) -> Duration {
+    if now.saturating_sub(spent) > RESTED { spent } else { now }
 }
 
 /// What was seen of reads and of background work in a window.
