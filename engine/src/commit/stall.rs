@@ -11,6 +11,7 @@ use crate::commit::stall_events::OpenStalls;
 use crate::env::clock::Clock;
 use crate::env::sync::{Condvar, Mutex};
 use crate::stats::{Counters, StallReason};
+use crate::throttle::admit;
 use crate::throttle::tree::{self, StallFacts, StallLimits, Verdict};
 use crate::version::health::Health;
 use crate::version::view::{KeyspaceState, View};
@@ -84,13 +85,14 @@ impl WriteStallController {
         bytes: u64,
         only_deletes: impl FnOnce() -> bool,
     ) -> Result<()> {
-        self.leave_reserve(only_deletes)?;
-        for keyspace in keyspaces {
-            keyspace.check()?;
-            self.admit_to(keyspace)?;
-        }
-        self.pace(bytes);
-        Ok(())
+        let through_tree = || {
+            for keyspace in keyspaces {
+                keyspace.check()?;
+                self.admit_to(keyspace)?;
+            }
+            Ok(())
+        };
+        admit(|| self.leave_reserve(only_deletes), through_tree, || self.pace(bytes))
     }
 
     /// Refuses a write that has to leave the last space of the disk to others (I9). Costs one load
@@ -111,13 +113,11 @@ impl WriteStallController {
     fn admit_to(&self, keyspace: &KeyspaceState) -> Result<()> {
         self.health.check()?;
         match self.judge(&keyspace.peek()) {
-            Verdict::Go => {
-                self.end_stalls(&tree::REASONS);
-                Ok(())
-            }
+            Verdict::Go => self.end_stalls(&tree::REASONS),
             Verdict::Delay(time) => self.delay(time),
-            Verdict::Wait(_) => self.wait(keyspace),
+            Verdict::Wait(_) => self.wait(keyspace)?,
         }
+        Ok(())
     }
 
     fn judge(&self, view: &View) -> Verdict {
@@ -143,38 +143,34 @@ impl WriteStallController {
         self.open_stalls.end(reasons, &*self.clock, &self.health.events);
     }
 
-    fn delay(&self, time: Duration) -> Result<()> {
+    fn delay(&self, time: Duration) {
         self.begin_stall(StallReason::Level0Slow);
         let begun = self.clock.now();
         let guard = self.closed.lock();
         drop(self.changed.wait_timeout(guard, time));
         self.counters.stall(StallReason::Level0Slow, self.clock.since(begun));
-        Ok(())
     }
 
     fn wait(&self, keyspace: &KeyspaceState) -> Result<()> {
         loop {
             let begun = self.clock.now();
-            let closed = self.closed.lock();
             let Verdict::Wait(reason) = self.judge(&keyspace.peek()) else {
-                drop(closed);
                 self.end_stalls(&tree::REASONS);
                 return Ok(());
             };
-            if *closed {
-                return Err(Error::closed("the database was closed"));
-            }
             // I9: waiting would not make room.
             if let Some(cause) = self.health.hindrance(keyspace.id, reason) {
                 return Err(cause);
             }
             self.health.check()?;
             keyspace.check()?;
-            drop(closed);
             // The listener is called without the lock.
             self.begin_stall(reason);
             let closed = self.closed.lock();
-            if !*closed && matches!(self.judge(&keyspace.peek()), Verdict::Wait(_)) {
+            if *closed {
+                return Err(Error::closed("the database was closed"));
+            }
+            if matches!(self.judge(&keyspace.peek()), Verdict::Wait(_)) {
                 drop(self.changed.wait_timeout(closed, tree::LOOK_AGAIN));
             }
             self.counters.stall(reason, self.clock.since(begun));

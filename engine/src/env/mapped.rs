@@ -57,10 +57,6 @@ impl Mapped {
         let start = from - from % page;
         let end = from + len;
         let len = (end - start).next_multiple_of(page);
-        assert!(
-            start.is_multiple_of(page) && start <= from && end <= start + len,
-            "whole pages are mapped, and all of {from}..{end} is in them"
-        );
         fallocate(file, FallocateFlags::empty(), start, len)?;
         let len = usize::try_from(len).map_err(|_| io::ErrorKind::InvalidInput)?;
         // SAFETY: this is a new mapping at an address that the kernel chooses, of a file that has

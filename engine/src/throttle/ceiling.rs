@@ -41,11 +41,18 @@ pub struct PaceFacts {
 const SMALL_BYTES: u64 = 16 << 20;
 /// Least width in bytes of the ramp from no delay to the longest. A steeper one would be a step.
 const LEAST_WIDTH: u64 = 4 << 20;
-/// The rate of freeing, in bytes per second, that is assumed until it was measured.
+/// The rate of freeing, in bytes per second, that is assumed until it was measured. At a ceiling of
+/// 1.3, writers of 1 KiB values that waited for nothing but value GC got 46 to 80 MB/s, so it freed
+/// about as much (`bench/record/2026-11-21-gc-cost.md`).
 const USUAL_RATE: u64 = 64 << 20;
 /// The least and the highest rate, in bytes per second; values outside come from bad measurements.
+/// No device is faster than the highest, and with the least writers still get half a MiB per second
+/// where the delay of a byte is greatest (`LARGEST`).
 const RATES: (u64, u64) = (4 << 20, 2 << 30);
-/// Least growth of space per byte written; it replaces a smaller computed one.
+/// Least growth of space per byte written; it replaces a smaller computed one. If nearly all bytes
+/// are inserts, the computed growth is about zero or negative, and the marks would be infinitely
+/// far away; with this one they are at most 20 times as far as if all bytes were overwrites, which
+/// a load that turns from inserts to overwrites between two settings still reaches.
 const LEAST_GROWTH: f64 = 0.05;
 /// The factor of the delay at `soft_bytes + width_bytes`: the delay grows with the square of the
 /// distance from `soft_bytes`, so that it begins without a step, and at half the width the factor

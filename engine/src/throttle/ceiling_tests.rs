@@ -22,38 +22,6 @@ fn facts(allocated_mib: u64, live_mib: u64) -> PaceFacts {
     }
 }
 
-#[test]
-fn nobody_is_held_up_without_need_or_without_use() {
-    assert_eq!(pace(&facts(1200, 1000)).at(500 * MIB), 0.0);
-    assert!(pace(&facts(1290, 1000)).at(500 * MIB) > 0.0);
-    let nothing_to_win = PaceFacts { winnable: 0, ..facts(1900, 1000) };
-    assert_eq!(pace(&nothing_to_win), SpacePace::NONE);
-    assert_eq!(pace(&facts(15, 1)).at(500 * MIB), 0.0, "small ones are let be");
-}
-
-#[test]
-fn delays_follow_the_log_between_two_settings() {
-    // The database is 24 MiB below the soft mark: so much can be overwritten before the first
-    // delay.
-    let overwriting = pace(&facts(1226, 1000));
-    assert_eq!(overwriting.at(523 * MIB), 0.0);
-    assert!(overwriting.at(526 * MIB) > 0.0);
-    // With half of the bytes inserts, the allowed space grows as well.
-    let mixed = pace(&PaceFacts { insert_share: 0.5, ..facts(1226, 1000) });
-    assert_eq!(mixed.at(560 * MIB), 0.0);
-    assert!(mixed.at(572 * MIB) > 0.0);
-    // The present delay does not depend on the share of inserts from now on.
-    let now = |share| pace(&PaceFacts { insert_share: share, ..facts(1290, 1000) }).at(500 * MIB);
-    assert!((now(0.0) - now(1.0)).abs() < 0.01 * now(0.0));
-}
-
-#[test]
-fn a_reopened_log_is_short_and_its_pace_is_the_same() {
-    let at_once = pace(&PaceFacts { log_bytes: 0, ..facts(1290, 1000) }).at(0);
-    let later = pace(&facts(1290, 1000)).at(500 * MIB);
-    assert!(at_once > 0.0 && (at_once - later).abs() < 0.01 * later);
-}
-
 /// Runs a writer that would overwrite `write` MiB per second against a GC that frees `free` MiB per
 /// second while space is over its mark. Returns the highest space as a multiple of the live bytes,
 /// and the share of its wish that the writer got.

@@ -28,9 +28,12 @@ const LEAVE_PART: u64 = 8;
 /// Puts resume once the base divided by this is free besides the reserve, so that they do not
 /// resume for each freed block.
 const RESUME_PART: u64 = 4;
-/// Memtables are flushed early and L0 is merged once they have the base divided by this.
-const NOTABLE_PART: u64 = 4;
-/// The disk is checked after at most this many bytes of log, because other programs fill it too.
+/// Memtables are flushed early and L0 is merged once they have the base divided by this: as much as
+/// must be free besides the reserve before puts resume (`RESUME_PART`). To flush less would leave
+/// puts refused, and a small table behind.
+const NOTABLE_PART: u64 = RESUME_PART;
+/// The disk is checked after at most this many bytes of log, because other programs fill it too. A
+/// check is one system call, which costs next to nothing beside writing that much.
 const MAX_CHECK_BYTES: u64 = 16 << 20;
 /// The disk is checked after at least this many bytes of log: the base divided by this. More
 /// checks would cost each commit a system call while the disk is nearly full.
@@ -86,27 +89,5 @@ impl DiskSpace {
     pub fn next_check(&self) -> u64 {
         let least = (self.base / CHECK_PART).max(1);
         (self.free.saturating_sub(self.reserve()) / 2).clamp(least, MAX_CHECK_BYTES.max(least))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MIB: u64 = 1 << 20;
-
-    #[test]
-    fn the_base_follows_the_store_within_bounds() {
-        let base = |store: u64| base_bytes(store * MIB, 64 * MIB) / MIB;
-        assert_eq!([0, 31, 64, 256, 1024, 1 << 30].map(base), [4, 4, 8, 32, 128, 128]);
-        assert_eq!(base_bytes(1 << 40, 6 << 10), 12 << 10, "tiny segments need little");
-    }
-
-    #[test]
-    fn looks_are_the_closer_the_less_is_free() {
-        let found =
-            |free| DiskSpace { free: free * MIB, base: 32 * MIB, unflushed: 0, unmerged: 0 };
-        let looks = [1 << 20, 60, 40, 33, 0].map(|free| found(free).next_check() / MIB);
-        assert_eq!(looks, [16, 14, 4, 2, 2]);
     }
 }

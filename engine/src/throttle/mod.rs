@@ -20,10 +20,9 @@
 //! it has ended. Each failure of a job is an event. No event says that GC rests for want of
 //! processor time, because it does so about twice a second.
 //!
-//! A write meets the rules in the order of this table (`WriteStallController::admit`): one that is
-//! refused does not wait first, for that would not make room, and one that has waited may still be
-//! delayed. A write that waits for a job that has failed gets the error of the job (I9:
-//! `Health::hindrance`). Flushes are never held up but after a failure.
+//! A write meets the rules in the order of this table ([`admit`]). If it waits for a job that has
+//! failed, it gets the error of the job (I9: `Health::hindrance`). Flushes are never held up but
+//! after a failure.
 //!
 //! Rules oppose each other in one place: background work gives way to reads, until writers would
 //! have to wait for it ([`reads::Pressure`]).
@@ -45,3 +44,18 @@ pub mod tree;
 
 #[cfg(test)]
 mod tests;
+
+/// Has a write meet the rules of the disk, then those of the tree and the log, then that of the
+/// ceiling of space. Nothing comes after an error: a write that is refused does not wait first, for
+/// that would not make room, and one that has waited may still be delayed.
+#[inline]
+pub fn admit<E>(
+    by_disk: impl FnOnce() -> Result<(), E>,
+    by_tree: impl FnOnce() -> Result<(), E>,
+    by_ceiling: impl FnOnce(),
+) -> Result<(), E> {
+    by_disk()?;
+    by_tree()?;
+    by_ceiling();
+    Ok(())
+}

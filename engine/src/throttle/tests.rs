@@ -6,6 +6,7 @@ use crate::base::golden::{golden, number, pair};
 use crate::base::size::sized;
 use crate::gc::bounds::{SpaceBounds, SpaceMarks};
 use crate::gc::settings::GcOptions;
+use crate::throttle::admit;
 use crate::throttle::ceiling::{PaceFacts, SpacePace, is_worth_waiting, pace, take_place};
 use crate::throttle::disk::{DiskSpace, base_bytes};
 use crate::throttle::reads::{
@@ -13,6 +14,7 @@ use crate::throttle::reads::{
 };
 use crate::throttle::retry;
 use crate::throttle::tree::{StallFacts, StallLimits, Verdict};
+use std::cell::RefCell;
 use std::time::Duration;
 
 /// Splits a line into its first word and its facts.
@@ -345,8 +347,8 @@ fn i09_golden_rests_after_failures() {
     });
 }
 
-/// Decides about a `put` or a `delete` of 1 KiB by all rules, in the order in which a writer meets
-/// them (`WriteStallController::admit`), and says how fast background work may go on meanwhile.
+/// Decides about a `put` or a `delete` of 1 KiB by all rules that a writer meets, and says how fast
+/// background work may go on meanwhile.
 fn decide_together(lines: &[&str]) -> String {
     let (mut tree, mut space, mut disk) =
         (StallFacts::default(), SpaceCase::default(), DiskCase::default());
@@ -364,12 +366,19 @@ fn decide_together(lines: &[&str]) -> String {
                 // L0's compaction is due at four tables by default.
                 reads.is_pressed = level0_presses(tree.level0 as f64 / 4.0)
                     || space_presses(near, disk.is_low, space.facts.winnable);
-                let write = if !disk.admits(word == "delete") {
-                    "is refused".to_owned()
-                } else {
-                    let waits = TreeCase::default().judge(tree);
-                    format!("by the tree {waits}; by space {}", space.write(0, 1 << 10))
+                let met = RefCell::new(Vec::new());
+                let note = |text: String| met.borrow_mut().push(text);
+                let by_tree = || {
+                    note(format!("by the tree {}", TreeCase::default().judge(tree)));
+                    Ok(())
                 };
+                let admitted = admit(
+                    || disk.admits(word == "delete").then_some(()).ok_or("is refused"),
+                    by_tree,
+                    || note(format!("by space {}", space.write(0, 1 << 10))),
+                );
+                admitted.unwrap_or_else(|text| note(text.to_owned()));
+                let write = met.take().join("; ");
                 text += &format!("{write}; background: {}\n", reads.describe());
             }
             _ => panic!("{line}"),
