@@ -10,6 +10,7 @@ use crate::error;
 use engine::{Error, ErrorKind, MAX_KEY_BYTES, MAX_VALUE_BYTES, Result};
 use std::alloc::{Layout, handle_alloc_error};
 use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::ptr;
@@ -54,6 +55,20 @@ impl Bytes {
         // SAFETY: C guarantees the array and its length, see the module's header.
         Ok(unsafe { std::slice::from_raw_parts(self.0.cast(), len) })
     }
+}
+
+/// The bounds of a range of keys.
+pub type KeyBounds<'a> = (Bound<&'a [u8]>, Bound<&'a [u8]>);
+
+/// Returns the range of keys from `start` to `limit`, each an array and its length. Both ends
+/// belong to the range; a null pointer stands for the first or the last key.
+pub fn key_range<'a>(
+    (start, start_len): (&'a Bytes, usize),
+    (limit, limit_len): (&'a Bytes, usize),
+) -> Result<KeyBounds<'a>> {
+    let start = start.optional_key(start_len)?.map_or(Bound::Unbounded, Bound::Included);
+    let limit = limit.optional_key(limit_len)?.map_or(Bound::Unbounded, Bound::Included);
+    Ok((start, limit))
 }
 
 /// A string from C that ends with a zero byte. May be null.

@@ -6,7 +6,7 @@ use crate::handle::Handle;
 use crate::options::{
     DbOptions, IteratorSettings, ReadSettings, WriteSettings, set, set_durability,
 };
-use engine::{Codec, Durability, Error, Result, Separation};
+use engine::{Codec, Durability, Error, Result, Separation, StaleTrigger};
 use std::ffi::c_int;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -110,6 +110,31 @@ extern "C" fn cleavedb_options_set_segment_bytes(options: Handle<DbOptions>, byt
 extern "C" fn cleavedb_options_set_update_table_bytes(options: Handle<DbOptions>, bytes: u64) {
     set(options, |settings| {
         settings.options.update_table_bytes = bytes;
+        Ok(())
+    });
+}
+
+/// Converts a number of `cleavedb_early_compaction_…` in the header. The opening refuses an amount
+/// that is out of range.
+fn stale_trigger(trigger: c_int, amount: f64) -> Result<StaleTrigger> {
+    match trigger {
+        0 => Ok(StaleTrigger::Off),
+        1 => Ok(StaleTrigger::Share(amount)),
+        2 if amount >= 0.0 && amount.fract() == 0.0 => Ok(StaleTrigger::Entries(amount as u64)),
+        _ => Err(Error::invalid_option(format!(
+            "early compaction by {trigger} with an amount of {amount} does not exist"
+        ))),
+    }
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_early_compaction(
+    options: Handle<DbOptions>,
+    trigger: c_int,
+    amount: f64,
+) {
+    set(options, |settings| {
+        settings.options.early_compaction = stale_trigger(trigger, amount)?;
         Ok(())
     });
 }

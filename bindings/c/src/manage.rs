@@ -1,13 +1,12 @@
 //! Calls on whole databases (compact, destroy, repair), and the version of LevelDB's interface.
 
-use crate::border::{Bytes, ErrPtr, Text};
+use crate::border::{Bytes, ErrPtr, Text, key_range};
 use crate::db::Database;
 use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use crate::options::DbOptions;
 use engine::Db;
 use std::ffi::c_int;
-use std::ops::Bound;
 
 /// The major version of the LevelDB release whose interface this is.
 const MAJOR: c_int = 1;
@@ -22,11 +21,8 @@ extern "C" fn leveldb_compact_range(
     limit_key_len: usize,
 ) {
     quiet((), || {
-        let start = start_key.optional_key(start_key_len)?;
-        let limit = limit_key.optional_key(limit_key_len)?;
-        let lower = start.map_or(Bound::Unbounded, Bound::Included);
-        let upper = limit.map_or(Bound::Unbounded, Bound::Included);
-        db.pin()?.keyspace()?.compact_range((lower, upper))
+        let range = key_range((&start_key, start_key_len), (&limit_key, limit_key_len))?;
+        db.pin()?.keyspace()?.compact_range(range)
     });
 }
 

@@ -1,7 +1,7 @@
 //! CleaveDB's own calls about space, see `include/cleavedb/c.h`: the bounds of space, value GC, and
 //! values in key order.
 
-use crate::border::{Bytes, ErrPtr, copy_text};
+use crate::border::{Bytes, ErrPtr, copy_text, key_range};
 use crate::db::Database;
 use crate::extra::KeyspaceHandle;
 use crate::guard::{quiet, telling};
@@ -9,11 +9,10 @@ use crate::handle::Handle;
 use crate::options::{DbOptions, set};
 use engine::GcOptions;
 use std::ffi::c_char;
-use std::ops::Bound;
 use std::ptr;
 
 /// Changes the settings of value GC. The opening refuses what is out of range.
-fn change(options: Handle<DbOptions>, change: impl FnOnce(&mut GcOptions)) {
+fn set_gc(options: Handle<DbOptions>, change: impl FnOnce(&mut GcOptions)) {
     set(options, |settings| {
         change(&mut settings.options.gc);
         Ok(())
@@ -22,7 +21,7 @@ fn change(options: Handle<DbOptions>, change: impl FnOnce(&mut GcOptions)) {
 
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_options_set_max_space_amplification(options: Handle<DbOptions>, ratio: f64) {
-    change(options, |gc| gc.max_space_amplification = ratio);
+    set_gc(options, |gc| gc.max_space_amplification = ratio);
 }
 
 #[unsafe(no_mangle)]
@@ -30,17 +29,17 @@ extern "C" fn cleavedb_options_set_settled_space_amplification(
     options: Handle<DbOptions>,
     ratio: f64,
 ) {
-    change(options, |gc| gc.settled_space_amplification = ratio);
+    set_gc(options, |gc| gc.settled_space_amplification = ratio);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_options_set_space_allowance_bytes(options: Handle<DbOptions>, bytes: u64) {
-    change(options, |gc| gc.space_allowance_bytes = bytes);
+    set_gc(options, |gc| gc.space_allowance_bytes = bytes);
 }
 
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_options_set_automatic_gc(options: Handle<DbOptions>, value: u8) {
-    change(options, |gc| gc.automatic = value != 0);
+    set_gc(options, |gc| gc.automatic = value != 0);
 }
 
 /// Frees what is worth freeing now. Returns the bytes that were freed, or punched as holes.
@@ -77,11 +76,8 @@ extern "C" fn cleavedb_reorganize(
     errptr: ErrPtr,
 ) {
     telling(errptr, (), || {
-        let start = start_key.optional_key(start_key_len)?;
-        let limit = limit_key.optional_key(limit_key_len)?;
-        let lower = start.map_or(Bound::Unbounded, Bound::Included);
-        let upper = limit.map_or(Bound::Unbounded, Bound::Included);
-        keyspace.pin()?.get()?.reorganize((lower, upper))
+        let range = key_range((&start_key, start_key_len), (&limit_key, limit_key_len))?;
+        keyspace.pin()?.get()?.reorganize(range)
     });
 }
 

@@ -99,6 +99,15 @@ LEVELDB_EXPORT void cleavedb_options_set_space_allowance_bytes(leveldb_options_t
 LEVELDB_EXPORT void cleavedb_options_set_automatic_gc(leveldb_options_t*, uint8_t);
 /* Memory for the update table, which knows the newest entries of keys flushed lately (0: off). */
 LEVELDB_EXPORT void cleavedb_options_set_update_table_bytes(leveldb_options_t*, uint64_t bytes);
+/* With an update table: how many entries of a table must be stale, because newer tables supersede
+ * them, before it is compacted early (a share of 0.5). */
+enum {
+  cleavedb_early_compaction_off = 0,    /* never; the amount does not matter */
+  cleavedb_early_compaction_share = 1,  /* this share of its entries, above 0 and at most 1 */
+  cleavedb_early_compaction_entries = 2 /* this number of entries, at least 1 */
+};
+LEVELDB_EXPORT void cleavedb_options_set_early_compaction(leveldb_options_t*, int trigger,
+                                                          double amount);
 
 /* Of iterators: read separated values ahead, once some were asked for (true). */
 LEVELDB_EXPORT void cleavedb_readoptions_set_read_ahead(leveldb_readoptions_t*, uint8_t);
