@@ -114,8 +114,8 @@ fn run_all(
         return report;
     }
     println!("== {}, beside the next steps: {}", beside.name, beside.command);
-    let words: Vec<&str> = beside.command.split_whitespace().collect();
-    let mut running = match SideCommand::begin(&words, root, output) {
+    let begun = command_of(root, beside).and_then(|command| SideCommand::begin(&command, output));
+    let mut running = match begun {
         Ok(running) => running,
         Err(error) => {
             eprintln!("{} cannot be run: {error}", beside.command);
@@ -158,6 +158,7 @@ fn run_step(root: &Path, step: &Step) -> (bool, Duration) {
     (passed, begun.elapsed())
 }
 
+/// Returns the command of a step, with its environment, for either way to wait for it.
 fn command_of(root: &Path, step: &Step) -> io::Result<Command> {
     let mut words = step.command.split_whitespace();
     let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
@@ -224,6 +225,22 @@ mod tests {
         let red = "== red: beside (ls /there/is/no/such/file); printed \"";
         assert!(found.starts_with(&format!("true, beside; {red}")), "{found}");
         assert!(found.contains("No such file"), "{found}");
+    }
+
+    /// Guards that the environment of a step does not depend on whether it runs beside others.
+    #[test]
+    fn each_step_has_its_environment() {
+        let dir = tempdir("environment");
+        let output = dir.join("beside.log");
+        let step = Step {
+            name: "prints a variable",
+            command: "printenv CLEAVEDB_OF_A_STEP",
+            environment: &[("CLEAVEDB_OF_A_STEP", "set")],
+        };
+        let report = run_all(Path::new("/"), (&[], std::slice::from_ref(&step)), &step, &output);
+        let printed = std::fs::read_to_string(&output).unwrap();
+        std::fs::remove_dir_all(&dir).unwrap();
+        assert_eq!((report.red, printed.as_str()), (None, "set\n"));
     }
 
     #[test]

@@ -30,14 +30,14 @@ pub(crate) struct SideCommand {
 }
 
 impl SideCommand {
-    /// Begins the command in `dir`. What it prints goes to the file `output`.
-    pub(crate) fn begin(command: &[&str], dir: &Path, output: &Path) -> io::Result<SideCommand> {
+    /// Begins the command. What it prints goes to the file `output`.
+    pub(crate) fn begin(command: &Command, output: &Path) -> io::Result<SideCommand> {
         if let Some(folder) = output.parent() {
             fs::create_dir_all(folder)?;
         }
         let file = File::create(output)?;
         let errors = file.try_clone()?;
-        let child = spawn(command, dir, file.into(), errors.into())?;
+        let child = spawn(command, file.into(), errors.into())?;
         Ok(SideCommand { child, begun: Instant::now(), output: output.to_owned() })
     }
 
@@ -72,9 +72,17 @@ impl SideCommand {
     }
 }
 
-fn spawn(command: &[&str], dir: &Path, output: Stdio, errors: Stdio) -> io::Result<Child> {
+/// Begins the program of `command` with its arguments, environment and folder.
+fn spawn(command: &Command, output: Stdio, errors: Stdio) -> io::Result<Child> {
     let mut shell = Command::new("sh");
-    shell.args(["-c", WITH_US, "sh"]).args(command).current_dir(dir).process_group(0);
+    shell.args(["-c", WITH_US, "sh"]).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    shell.current_dir(command.get_current_dir().unwrap_or(Path::new("."))).process_group(0);
     shell.stdin(Stdio::piped()).stdout(output).stderr(errors).spawn()
 }
 
@@ -93,9 +101,15 @@ mod tests {
         std::env::temp_dir().join(format!("cleavedb-xtask-{}-{name}/log", std::process::id()))
     }
 
+    fn in_root(words: &[&str]) -> Command {
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).current_dir("/");
+        command
+    }
+
     fn run(command: &[&str], name: &str) -> (bool, String) {
         let path = output(name);
-        let mut beside = SideCommand::begin(command, Path::new("/"), &path).unwrap();
+        let mut beside = SideCommand::begin(&in_root(command), &path).unwrap();
         let (passed, _) = beside.wait();
         assert_eq!(beside.has_failed(), !passed);
         let printed = beside.printed();
@@ -123,7 +137,7 @@ mod tests {
         let (mut ours, theirs) = io::pipe().unwrap();
         let errors = theirs.try_clone().unwrap();
         let endless = ["sh", "-c", "echo begun; tail -f /dev/null & tail -f /dev/null"];
-        let mut child = spawn(&endless, Path::new("/"), theirs.into(), errors.into()).unwrap();
+        let mut child = spawn(&in_root(&endless), theirs.into(), errors.into()).unwrap();
         let mut begun = [0; 6];
         ours.read_exact(&mut begun).unwrap();
         assert_eq!(&begun, b"begun\n");
