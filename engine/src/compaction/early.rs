@@ -7,7 +7,7 @@
 
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::output::Notes;
+use crate::compaction::output::UpdateNotes;
 use crate::compaction::picker::{Pick, RunningCompactions};
 use crate::compaction::stale::MIN_ENTRIES;
 use crate::hot::{StaleTrigger, TableScore, TableScores};
@@ -22,7 +22,7 @@ const FOLLOW_PART: u64 = 16;
 
 /// Decides whether a compaction asks the update table about its entries, and tells it where they
 /// go. One that rewrites a table in place always does if something there is stale.
-pub fn notes(scores: &TableScores, pick: &Pick) -> Notes {
+pub fn notes(scores: &TableScores, pick: &Pick) -> UpdateNotes {
     let (mut entries, mut known, mut stale) = (0u64, 0u64, 0u64);
     for table in pick.tables() {
         // I7: the number is from a file.
@@ -33,8 +33,8 @@ pub fn notes(scores: &TableScores, pick: &Pick) -> Notes {
     }
     let in_place = pick.output_level == pick.level && stale > 0;
     match known > 0 && known >= entries / FOLLOW_PART || in_place {
-        true => Notes::Moves,
-        false => Notes::Nothing,
+        true => UpdateNotes::Moves,
+        false => UpdateNotes::Nothing,
     }
 }
 

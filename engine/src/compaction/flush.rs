@@ -4,7 +4,7 @@
 use crate::base::error::{Error, Result};
 use crate::commit::group::Committer;
 use crate::compaction::job;
-use crate::compaction::output::{Notes, TableOutput};
+use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
 use crate::read::input::SortedRunIter;
@@ -91,7 +91,7 @@ pub fn run(
     let mut retain = Retain::new(keyspace.order.clone(), seen, |_| false);
     let options = keyspace.options().clone();
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
-        .noting(Notes::Newest);
+        .noting(UpdateNotes::Newest);
     let mut redirect = Redirect::new(&runtime.set.current());
     job::copy(runtime, &mut merged, &mut retain, &mut redirect, |key, trailer, payload| {
         output.add(key, trailer, payload)

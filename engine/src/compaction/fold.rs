@@ -18,7 +18,7 @@ use crate::base::error::{Error, Result};
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::compaction::deletions::{self, LEAST_DEAD_BYTES};
 use crate::compaction::flush::{FlushReport, next_head};
-use crate::compaction::output::{Notes, TableOutput};
+use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::reorganize::InOrder;
 use crate::compaction::retain::Retain;
@@ -230,7 +230,7 @@ pub fn run(
     let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
     let mut redirect = Redirect::new(&view.version);
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
-        .noting(Notes::Newest);
+        .noting(UpdateNotes::Newest);
     let mut values = InOrder::new(runtime, view.clone(), Box::new(move |id| small.contains(&id)));
     let mut inputs: Vec<_> =
         waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter())).collect();

@@ -5,7 +5,7 @@ use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::Trailer;
 use crate::compaction::early;
-use crate::compaction::output::{Notes, TableOutput};
+use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
@@ -141,7 +141,7 @@ pub fn prepare<'a>(
     };
     let notes = early::notes(&runtime.hot.scores(), pick);
     let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
-    if notes == Notes::Moves {
+    if notes == UpdateNotes::Moves {
         retain = retain.with_update_table(&runtime.hot, keyspace.id);
     }
     let options = keyspace.options().clone();

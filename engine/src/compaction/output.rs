@@ -36,12 +36,12 @@ pub struct TableOutput<'a> {
     done: Vec<Arc<TableMeta>>,
     created: Vec<PathBuf>,
     kept: bool,
-    notes: Notes,
+    notes: UpdateNotes,
 }
 
 /// What the update table is told of the entries that go to tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notes {
+pub enum UpdateNotes {
     /// Nothing.
     Nothing,
     /// The first entry of each key is newer than all that other tables have, and durable in the
@@ -80,13 +80,13 @@ impl<'a> TableOutput<'a> {
             done: Vec::new(),
             created: Vec::new(),
             kept: false,
-            notes: Notes::Nothing,
+            notes: UpdateNotes::Nothing,
         }
     }
 
     /// Sets what the update table is told.
-    pub fn noting(mut self, notes: Notes) -> Self {
-        self.notes = if self.runtime.hot.is_off() { Notes::Nothing } else { notes };
+    pub fn noting(mut self, notes: UpdateNotes) -> Self {
+        self.notes = if self.runtime.hot.is_off() { UpdateNotes::Nothing } else { notes };
         self
     }
 
@@ -107,7 +107,7 @@ impl<'a> TableOutput<'a> {
         let (writer, ..) = self.open.as_mut().expect("created just now");
         writer.add(user_key, trailer, payload)?;
         let (unspent, table) = (writer.block_bytes() - self.spent, writer.id());
-        if self.notes != Notes::Nothing {
+        if self.notes != UpdateNotes::Nothing {
             self.note(user_key, trailer, payload, table)?;
         }
         if unspent >= SPEND_BYTES {
@@ -120,7 +120,7 @@ impl<'a> TableOutput<'a> {
     /// Tells the update table that an entry goes to `table`, before any version has that table.
     fn note(&self, key: &[u8], trailer: Trailer, payload: &[u8], table: TableId) -> Result<()> {
         let (hot, key) = (&self.runtime.hot, (self.owner.id, key));
-        if self.notes == Notes::Moves {
+        if self.notes == UpdateNotes::Moves {
             hot.moved(key, trailer.seqno(), table);
             return Ok(());
         }

@@ -3,7 +3,7 @@
 use crate::base::compression::Codec;
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
-use crate::compaction::output::{Notes, TableOutput};
+use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::env::Env;
 use crate::hot::UpdateTable;
 use crate::throttle::reads::IoPriority;
@@ -84,7 +84,7 @@ impl JobWorld {
     pub fn flush_output(&self) -> TableOutput<'_> {
         let options = self.keyspace.options().clone();
         TableOutput::new(&self.runtime, &self.keyspace, &options, u64::MAX, IoPriority::Flush)
-            .noting(Notes::Newest)
+            .noting(UpdateNotes::Newest)
     }
 
     /// Applies these changes.
