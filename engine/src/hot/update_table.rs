@@ -14,7 +14,7 @@ const SHARDS: u64 = 16;
 
 /// The newest entry of a key that is in tables.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Newest {
+pub struct NewestEntry {
     /// The sequence number of the entry.
     pub seqno: SeqNo,
     /// The table that holds it, unless a compaction is moving it.
@@ -130,10 +130,10 @@ impl UpdateTable {
 
     /// Returns the newest entry of `key` in tables, if it is known.
     #[inline]
-    pub fn newest(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<Newest> {
+    pub fn newest(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<NewestEntry> {
         let (shard, hash, keyspace) = self.shard(keyspace, key)?;
         let entry = shard.lock().get(hash, keyspace, key)?;
-        Some(Newest { seqno: entry.seqno, table: entry.table })
+        Some(NewestEntry { seqno: entry.seqno, table: entry.table })
     }
 
     /// Sums the scores up, and forgets those of tables that are gone since the last sum; `live`
@@ -292,7 +292,7 @@ mod tests {
         let hot = UpdateTable::new(1 << 20);
         hot.flushed((KEYSPACE, b"a"), 1, TableId(1), 1);
         hot.flushed((KeyspaceId(4), b"a"), 2, TableId(2), 1);
-        assert_eq!(hot.newest(KEYSPACE, b"a"), Some(Newest { seqno: 1, table: TableId(1) }));
+        assert_eq!(hot.newest(KEYSPACE, b"a"), Some(NewestEntry { seqno: 1, table: TableId(1) }));
         let far = KeyspaceId(1 << 40);
         hot.flushed((far, b"a"), 3, TableId(3), 1);
         assert_eq!(hot.newest(far, b"a"), None, "its id is too long");
