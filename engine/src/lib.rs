@@ -210,7 +210,7 @@ pub use db::tables::TableInfo;
 pub use env::batch_read::ParallelReads;
 pub use events::{Event, EventListener, OperationKind};
 pub use gc::settings::GcOptions;
-pub use hot::{HotTable, StaleTrigger, TableScore};
+pub use hot::{ScoredTable, StaleTrigger, TableScore};
 pub use recovery::RecoveryReport;
 pub use repair::RepairReport;
 pub use space::report::{

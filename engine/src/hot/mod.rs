@@ -41,4 +41,4 @@ mod update_table;
 
 pub use shard::{TableScore, TableScores};
 pub use trigger::StaleTrigger;
-pub use update_table::{HotTable, UpdateTable};
+pub use update_table::{ScoredTable, UpdateTable};

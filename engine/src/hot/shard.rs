@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 ///
 /// ```
 /// # let db = cleavedb::open(cleavedb::doc_dir("table-score"))?;
-/// for table in db.hot_tables() {
+/// for table in db.table_scores() {
 ///     println!("{}: {} stale of {}", table.id, table.score.stale_entries, table.entries);
 /// }
 /// # Ok::<(), cleavedb::Error>(())

@@ -37,7 +37,7 @@ pub struct UpdateTableStats {
 /// A table with its score.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
-pub struct HotTable {
+pub struct ScoredTable {
     /// The table's number, as in its file name.
     pub id: u64,
     /// The keyspace of the table.

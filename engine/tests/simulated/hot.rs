@@ -104,7 +104,7 @@ fn stale_entries(early_compaction: StaleTrigger) -> (u64, u64, u64) {
         write_hot(&db, 600);
         db.flush().unwrap();
         db.wait_idle().unwrap();
-        let below = db.hot_tables().into_iter().filter(|table| table.level > 0);
+        let below = db.table_scores().into_iter().filter(|table| table.level > 0);
         let stats = db.stats();
         let entries = stats.keyspaces.iter().map(|keyspace| keyspace.table_entries).sum();
         let stale = below.map(|it| it.score.stale_entries).sum();
@@ -139,6 +139,6 @@ fn without_an_update_table_nothing_is_known() {
         let stats = db.stats();
         let all = [stats.update_table_keys, stats.update_table_lookups, stats.early_compactions];
         assert_eq!(all, [0; 3]);
-        assert!(db.hot_tables().is_empty());
+        assert!(db.table_scores().is_empty());
     });
 }

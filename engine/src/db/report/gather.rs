@@ -2,7 +2,7 @@
 
 use super::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
 use crate::db::Db;
-use crate::hot::HotTable;
+use crate::hot::ScoredTable;
 use crate::stats::{Counters, StallReason};
 use crate::version::levels::LEVELS;
 use std::time::Duration;
@@ -81,22 +81,22 @@ impl Db {
     /// stale ones first. What is known is lost when the database is closed. Costs no I/O.
     ///
     /// ```
-    /// # let dir = cleavedb::doc_dir("hot-tables");
+    /// # let dir = cleavedb::doc_dir("table-scores");
     /// use cleavedb::{Db, Options};
     /// let options = Options { update_table_bytes: 64 << 20, ..Options::default() };
     /// let db = Db::builder(&dir).options(options).open()?;
     /// let words = db.default_keyspace();
     /// words.put("one", "eins")?;
     /// db.flush()?;
-    /// let hot = db.hot_tables();
-    /// assert_eq!((hot[0].score.newest_entries, hot[0].score.stale_entries), (1, 0));
+    /// let tables = db.table_scores();
+    /// assert_eq!((tables[0].score.newest_entries, tables[0].score.stale_entries), (1, 0));
     /// words.put("one", "uno")?;
     /// db.flush()?;
-    /// let hot = db.hot_tables();
-    /// assert_eq!((hot[0].score.newest_entries, hot[0].score.stale_entries), (0, 1));
+    /// let tables = db.table_scores();
+    /// assert_eq!((tables[0].score.newest_entries, tables[0].score.stale_entries), (0, 1));
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
-    pub fn hot_tables(&self) -> Vec<HotTable> {
+    pub fn table_scores(&self) -> Vec<ScoredTable> {
         if self.core.process.is_gone() {
             return Vec::new();
         }
@@ -108,10 +108,10 @@ impl Db {
                 let score = *scores.get(&table.meta.id)?;
                 let (id, entries) = (table.meta.id.0, table.meta.summary.entries);
                 let (keyspace, bytes) = (keyspace.name.clone(), table.meta.bytes);
-                Some(HotTable { id, keyspace, level, entries, bytes, score })
+                Some(ScoredTable { id, keyspace, level, entries, bytes, score })
             }));
         }
-        let share = |table: &HotTable| table.score.stale_entries as f64 / table.entries as f64;
+        let share = |table: &ScoredTable| table.score.stale_entries as f64 / table.entries as f64;
         tables.sort_by(|a, b| share(b).total_cmp(&share(a)).then(a.id.cmp(&b.id)));
         tables
     }
