@@ -162,16 +162,14 @@ impl Background {
             _ => 0,
         };
         let bytes = pick.bytes().saturating_add(values);
-        let (runtime, reserve) = (&self.runtime, &self.committer.stall_controller().reserve);
-        let dir = &runtime.set.tables().dir;
-        let free = runtime.env.fs.free_space(dir).unwrap_or(u64::MAX);
-        if bytes <= reserve.usable(free) || pick.is_move(keyspace.options().table_bytes) {
+        let room = self.committer.room_for_job();
+        if bytes <= room || pick.is_move(keyspace.options().table_bytes) {
             return Ok(());
         }
-        let (bytes, free) = (sized(bytes), sized(free));
-        let what = format!("compacting {bytes} does not fit into {free} of free space");
+        let (bytes, room) = (sized(bytes), sized(room));
+        let what = format!("compacting {bytes} does not fit into the {room} that jobs may fill");
         Err(Error::new(ErrorKind::DiskFull, what)
-            .in_file(dir)
+            .in_file(&self.runtime.set.tables().dir)
             .advise("free space on this file system; compaction then resumes"))
     }
 }

@@ -25,11 +25,7 @@ impl Background {
         // What failed on this version would be picked again, and fail again.
         resting.extend(state.failures.on_version(self.runtime.set.current().number));
         // I9: what does not fit is not begun, so that it does not fail, and is picked once it fits.
-        let most_bytes = LazyCell::new(|| {
-            let (runtime, reserve) = (&self.runtime, &self.committer.stall_controller().reserve);
-            let free = runtime.env.fs.free_space(&runtime.set.tables().dir);
-            reserve.usable(free.unwrap_or(u64::MAX))
-        });
+        let most_bytes = LazyCell::new(|| self.committer.room_for_job());
         let most_bytes = || *most_bytes;
         let stale = self.find_stale(&resting, state, &most_bytes);
         stale.or_else(|| self.find_early(&resting, state, &most_bytes))

@@ -214,6 +214,14 @@ impl Committer {
         self.parts.stall_controller.report_space();
     }
 
+    /// Returns how many bytes one job may write before it frees any (I9): what is free on the disk,
+    /// but for what keeps the log and the manifest going. There is no limit if the free space can't
+    /// be determined.
+    pub fn room_for_job(&self) -> u64 {
+        let free = self.parts.runtime.free_space();
+        free.map_or(u64::MAX, |free| self.parts.stall_controller.reserve.usable(free))
+    }
+
     /// Seals memtables filled by replay that hold the head of the log back. Without it, writers
     /// might have to wait for their flush, and then no commit would come to seal them.
     pub fn seal_held_back(&self) {

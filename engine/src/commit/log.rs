@@ -296,7 +296,7 @@ impl LogShared {
     /// Checks the free space of the disk. Returns `None` if it cannot be determined; then a full
     /// disk shows only when a write fails.
     pub fn check_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<DiskSpace> {
-        let free = self.runtime.env.fs.free_space(&self.runtime.set.tables().dir).ok()?;
+        let free = self.runtime.free_space()?;
         let base = base_bytes(self.store_bytes(), self.settings.segment_bytes);
         let mut found = DiskSpace { free, base, unflushed: 0, unmerged: 0 };
         for keyspace in keyspaces {

@@ -1,7 +1,7 @@
 //! Settles what a crash left behind, once everything was read and found sound.
 
 use crate::base::error::{IoContext, Result};
-use crate::base::header::{FileKind, Header};
+use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::pointer::SegmentId;
 use crate::commit::replay::{ReplayReport, TornTail};
 use crate::costly_check;
@@ -105,17 +105,10 @@ fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()
     let from = names::segment(dir, torn.segment);
     let to = names::aside(dir, torn.segment);
     let source = env.fs.open(&from).doing("open", &from)?;
-    if env.fs.exists(&to).doing("look for", &to)? {
-        owner::check_ours(env, &to)?;
-        // A crash ended the opening that began this copy. The segment still has the bytes.
-        env.fs.remove(&to).doing("remove", &to)?;
-    }
-    let target = env.fs.create(&to).doing("create", &to)?;
-    let head = Header::new(FileKind::Aside, database, torn.segment.0).encode();
-    target.write_at(&head, 0).doing("write", &to)?;
-    // A crash before this sync leaves a file that is no longer than its header; one after it, a
-    // file with its header. So the next opening knows the file for ours, and begins it anew.
-    target.sync().doing("sync", &to)?;
+    // A crash before the end of the copy leaves a file that begins with its header, or what
+    // `begin_anew` leaves. The segment still has the bytes, and the next opening copies them anew.
+    let header = Header::new(FileKind::Aside, database, torn.segment.0);
+    let target = owner::begin_anew(env, &to, header)?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut copied = 0;
     while copied < torn.bytes {
@@ -125,7 +118,7 @@ fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()
         if read == 0 {
             break;
         }
-        target.write_at(&buffer[..read], head.len() as u64 + copied).doing("write", &to)?;
+        target.write_at(&buffer[..read], HEADER_BYTES as u64 + copied).doing("write", &to)?;
         copied += read as u64;
     }
     target.sync().doing("sync", &to)?;

@@ -142,14 +142,7 @@ impl ManifestWriter {
 fn set_current(env: &Env, dir: &Path, database: u64, id: u64) -> Result<()> {
     let new = dir.join(names::CURRENT_NEW);
     let current = dir.join(names::CURRENT);
-    if env.fs.kind(&new).doing("look for", &new)?.is_some() {
-        owner::check_ours(env, &new)?;
-        env.fs.remove(&new).doing("remove", &new)?;
-    }
-    let file = env.fs.create(&new).doing("create", &new)?;
-    let head = Header::new(FileKind::Current, database, id).encode();
-    file.write_at(&head, 0).doing("write", &new)?;
-    file.sync().doing("sync", &new)?;
+    owner::begin_anew(env, &new, Header::new(FileKind::Current, database, id))?;
     // This makes the names of the new manifest and of all files in its state durable before CURRENT
     // can name it. A crash before the rename is durable leaves the old manifest in force; its files
     // still exist, because nothing is unlinked before.

@@ -1,13 +1,14 @@
 //! Decides whether a file with one of our names is ours. A name alone proves nothing: others use
 //! `OPTIONS` and `PROBE` too, and a numbered file may belong to another database. A file that is
-//! not ours is never replaced or removed.
+//! not ours is never replaced or removed; one that a crash cut short is begun anew.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::env::Env;
-use crate::env::fs::NameKind;
+use crate::env::fs::{File, NameKind};
 use crate::version::files::names::{self, FileName};
 use std::path::Path;
+use std::sync::Arc;
 
 /// The first line of `OPTIONS`.
 pub const OPTIONS_HEAD: &str = "# The settings in force at the last opening.";
@@ -75,6 +76,23 @@ pub fn check_ours(env: &Env, path: &Path) -> Result<()> {
     )
     .in_file(path)
     .advise("move it away, or choose another directory"))
+}
+
+/// Creates the file at `path` with `header` as its content, durably. A file that is there is
+/// replaced if a former call began it, and refused if it is not ours.
+pub fn begin_anew(env: &Env, path: &Path, header: Header) -> Result<Arc<dyn File>> {
+    if env.fs.kind(path).doing("look for", path)?.is_some() {
+        check_ours(env, path)?;
+        // A crash after this leaves no file, as before the first call.
+        env.fs.remove(path).doing("remove", path)?;
+    }
+    let file = env.fs.create(path).doing("create", path)?;
+    file.write_at(&header.encode(), 0).doing("write", path)?;
+    // A crash before this sync leaves a file that is cut short, so that it holds a part of its
+    // header or zeroes, or one with the length of its header, whatever the bytes. One after it
+    // leaves the header. `is_ours` knows the file by each of these, and the next call replaces it.
+    file.sync().doing("sync", path)?;
+    Ok(file)
 }
 
 #[cfg(test)]

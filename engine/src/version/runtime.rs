@@ -50,6 +50,12 @@ impl Runtime {
         Runtime { env, set, health, snapshots, counters, budget, hot: Arc::new(hot), closing }
     }
 
+    /// Returns how many bytes can still be written to the disk of the database, or `None` if that
+    /// cannot be determined; then a full disk shows only when a write fails.
+    pub fn free_space(&self) -> Option<u64> {
+        self.env.fs.free_space(&self.set.tables().dir).ok()
+    }
+
     /// Sums up what is known of the entries of each table, after a job has replaced some.
     pub fn sum_scores(&self) {
         if !self.hot.is_off() {

@@ -13,7 +13,7 @@ const ALLOWED: [(&str, &str); 8] = [
     ("engine/src/cache.rs", "removes and lets go of the descriptor, as set.rs says"),
     ("engine/src/recovery/create.rs", "clears what a creation cut short left, under the lock"),
     ("engine/src/recovery/leftovers.rs", "clears what a crash left over, under the lock"),
-    ("engine/src/recovery/settle.rs", "replaces a copy that a crash cut short, under the lock"),
+    ("engine/src/version/owner.rs", "replaces a file that a crash cut short, under the lock"),
     ("engine/src/env/", "implements the removal"),
     ("engine/src/db/destroy.rs", "destroys on the user's word"),
 ];

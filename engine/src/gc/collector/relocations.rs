@@ -24,7 +24,7 @@ impl Collector {
         facts: &SpaceFacts,
         plan: &GcPlan,
     ) -> Vec<VictimRecords> {
-        let room = self.room();
+        let room = self.parts.committer.room_for_job();
         let liveness_scan = &mut state.knowledge.liveness_scan;
         let budget = (facts.live_bytes / GROUP_PART).min(MAX_GROUP_BYTES).min(room);
         let (mut group, mut bytes, mut walk) = (Vec::new(), 0, None);
@@ -55,14 +55,6 @@ impl Collector {
         group
     }
 
-    /// Returns the bytes that a relocation may write before it frees any.
-    fn room(&self) -> u64 {
-        let context = &self.parts.runtime;
-        let free = context.env.fs.free_space(&context.set.tables().dir);
-        // If the free space can't be determined, a full disk will show as an error.
-        free.map_or(u64::MAX, |free| self.parts.committer.stall_controller().reserve.usable(free))
-    }
-
     /// Returns true if a victim of `plan` can be freed by means of the lists of the liveness scan.
     pub(super) fn has_work(&self, state: &CollectorState, plan: &GcPlan) -> bool {
         let segments = &state.knowledge.liveness_scan.segments;
@@ -71,7 +63,7 @@ impl Collector {
             Some(relocated_bytes(live.bytes, live.records))
         };
         let least = plan.victims.iter().filter_map(listed).min();
-        least.is_some_and(|least| least <= self.room())
+        least.is_some_and(|least| least <= self.parts.committer.room_for_job())
     }
 
     fn count(&self, state: &mut CollectorState, report: &MoveReport, time: Duration) {
