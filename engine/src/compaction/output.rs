@@ -196,7 +196,10 @@ impl<'a> TableOutput<'a> {
     pub fn keep(mut self) {
         assert!(self.open.is_none(), "a table that is not synced cannot be named");
         self.kept = true;
-        self.runtime.sum_scores();
+        let runtime = self.runtime;
+        // The edit has named the new bytes, so they are no longer counted apart.
+        drop(self);
+        runtime.sum_scores();
     }
 }
 
