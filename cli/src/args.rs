@@ -31,6 +31,7 @@ pub(crate) enum Command {
     Dump(cmd::dump::Dump),
     Stats(cmd::stats::StatsArgs),
     Space(cmd::space::Space),
+    Hot(cmd::hot::Hot),
     Check(cmd::check::Check),
     Compact(cmd::compact::Compact),
     Gc(cmd::gc::Gc),

@@ -10,6 +10,7 @@ pub(crate) mod demo;
 pub(crate) mod dump;
 pub(crate) mod gc;
 pub(crate) mod get;
+pub(crate) mod hot;
 pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod man;
@@ -34,6 +35,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Dump(args) => dump::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Space(args) => space::run(&args),
+        Command::Hot(args) => hot::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Gc(args) => gc::run(&args),

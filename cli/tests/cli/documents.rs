@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const COMMANDS: [&str; 6] = ["put", "space", "check", "reorganize", "completions", "man"];
+const COMMANDS: [&str; 7] = ["put", "space", "hot", "check", "reorganize", "completions", "man"];
 
 #[test]
 fn every_shell_gets_a_script_that_knows_the_commands() {
@@ -87,6 +87,7 @@ fn every_field_of_json_is_described() {
         ("bench", run(&dir, &bench.split(' ').collect::<Vec<_>>(), b"").stdout),
         ("stats", ok(&dir, &["stats", "DB", "--json"], b"")),
         ("space", ok(&dir, &["space", "DB", "--json"], b"")),
+        ("hot", ok(&dir, &["hot", "DB", "--json"], b"")),
         ("check", damaged_check(&dir)),
     ];
     for (command, output) in outputs {

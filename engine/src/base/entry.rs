@@ -2,8 +2,17 @@
 
 use super::coding::Reader;
 use super::error::Result;
-use super::key::EntryKind;
+use super::key::{EntryKind, Trailer};
 use super::pointer::ValuePointer;
+
+/// Returns the bytes that an entry takes in a table, and its separated value in a segment.
+pub fn entry_bytes(user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<u64> {
+    let separated = match Slot::decode(trailer.kind()?, payload)? {
+        Slot::Pointer(pointer) => u64::from(pointer.length),
+        Slot::Inline(_) | Slot::Delete => 0,
+    };
+    Ok((user_key.len() + Trailer::BYTES + payload.len()) as u64 + separated)
+}
 
 /// The payload of one entry, borrowed from the buffer that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Writes the tables of a flush or compaction: it splits between user keys, syncs each table, and
 //! removes all of them if the job fails.
 
-use crate::base::entry::Slot;
+use crate::base::entry::entry_bytes;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
@@ -124,12 +124,7 @@ impl<'a> TableOutput<'a> {
             hot.moved(key, trailer.seqno(), table);
             return Ok(());
         }
-        let separated = match Slot::decode(trailer.kind()?, payload)? {
-            Slot::Pointer(pointer) => u64::from(pointer.length),
-            Slot::Inline(_) | Slot::Delete => 0,
-        };
-        let bytes = (key.1.len() + Trailer::BYTES + payload.len()) as u64 + separated;
-        hot.flushed(key, trailer.seqno(), table, bytes);
+        hot.flushed(key, trailer.seqno(), table, entry_bytes(key.1, trailer, payload)?);
         Ok(())
     }
 

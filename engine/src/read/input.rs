@@ -7,6 +7,7 @@
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::Trailer;
+use crate::base::pointer::TableId;
 use crate::memtable::MemtableIter;
 use crate::read::level_iter::LevelIter;
 use crate::table::TableIter;
@@ -29,6 +30,17 @@ macro_rules! of_each {
             SortedRunIter::Level($iter) => $call,
         }
     };
+}
+
+impl SortedRunIter {
+    /// Returns the id of the table that holds the current entry; `None` for a memtable.
+    pub fn table_id(&self) -> Option<TableId> {
+        match self {
+            SortedRunIter::Memtable(_) => None,
+            SortedRunIter::Table(iter) => Some(iter.table_id()),
+            SortedRunIter::Level(iter) => iter.table_id(),
+        }
+    }
 }
 
 impl EntryIter for SortedRunIter {

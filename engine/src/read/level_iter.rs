@@ -4,6 +4,7 @@
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, Trailer};
+use crate::base::pointer::TableId;
 use crate::table::Table;
 use crate::table::TableIter;
 use crate::version::files::TableHandle;
@@ -44,6 +45,11 @@ impl LevelIter {
     /// Creates an iterator over `tables`, which must be sorted by key and disjoint.
     pub fn new(order: KeyOrder, tables: Vec<Arc<TableHandle>>, mode: ReadMode) -> Self {
         LevelIter { order, tables, mode, open: None }
+    }
+
+    /// Returns the id of the table that the walk is in, if it is in one.
+    pub fn table_id(&self) -> Option<TableId> {
+        self.open.as_ref().map(|(_, iter)| iter.table_id())
     }
 
     /// Opens table `index` unless it is open; returns false if there is no such table.

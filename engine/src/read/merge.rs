@@ -5,6 +5,7 @@
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, Trailer};
+use crate::base::pointer::TableId;
 use crate::read::input::SortedRunIter;
 use std::cmp::Ordering;
 
@@ -30,6 +31,11 @@ impl MergeIter {
     /// Creates a merge of these inputs.
     pub fn new(order: KeyOrder, inputs: Vec<SortedRunIter>) -> Self {
         MergeIter { order, inputs, direction: MergeDirection::Forward, current: None, second: None }
+    }
+
+    /// Returns the id of the table that holds the current entry; `None` for a memtable.
+    pub fn table_id(&self) -> Option<TableId> {
+        self.inputs[self.current.expect("valid")].table_id()
     }
 
     fn at(&self, index: usize) -> (&[u8], Trailer) {

@@ -13,6 +13,7 @@ mod json;
 mod reason;
 pub mod report;
 mod segments;
+pub mod stale;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -10,6 +10,7 @@ use super::reader::Table;
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::Trailer;
+use crate::base::pointer::TableId;
 use std::sync::Arc;
 
 /// An iterator that stands on an entry of a table or on none.
@@ -39,6 +40,11 @@ impl Table {
 impl TableIter {
     fn new(table: Arc<Table>, fill_cache: bool, ahead: ReadAhead) -> Self {
         TableIter { table, fill_cache, ahead, number: None, block: BlockIter::default() }
+    }
+
+    /// Returns the id of the table.
+    pub fn table_id(&self) -> TableId {
+        self.table.meta.id
     }
 
     /// Loads block `number` unless it is loaded already.

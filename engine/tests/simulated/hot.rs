@@ -2,7 +2,7 @@
 //! about their work, and never what a reader sees.
 
 use crate::client::{inline_options, open, simulate, tiny_options};
-use cleavedb::{Db, Options, ReadOptions, Snapshot, StaleTrigger};
+use cleavedb::{Db, Options, ReadOptions, ScoredTable, Snapshot, StaleTrigger};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -126,6 +126,49 @@ fn early_compaction_leaves_no_stale_entry_below_level_0() {
     let (stale, entries, jobs) = stale_entries(StaleTrigger::Entries(1));
     assert_eq!((stale, entries), (0, all - HOT_KEYS));
     assert!(jobs > 0);
+}
+
+/// Returns the stale entries and stale bytes of all tables.
+fn stale(tables: &[ScoredTable]) -> (u64, u64) {
+    let scores = tables.iter().map(|table| (table.score.stale_entries, table.score.stale_bytes));
+    scores.fold((0, 0), |sum, score| (sum.0 + score.0, sum.1 + score.1))
+}
+
+/// The update table knows of stale entries since their table was written; a walk finds them all.
+#[test]
+fn a_walk_counts_every_stale_entry() {
+    for keyspace in [inline_options(), tiny_options().keyspace] {
+        simulate(3, STEPS, |env, _| {
+            let early_compaction = StaleTrigger::Off;
+            let more = Options { update_table_bytes: 1 << 20, early_compaction, ..options() };
+            let db = open(env, Options { keyspace: keyspace.clone(), ..more });
+            for round in 0..6 {
+                write(&db, 200, 1 + round);
+                db.flush().unwrap();
+                db.wait_idle().unwrap();
+                let (known, counted) = (db.table_scores(), db.count_stale_entries().unwrap());
+                let newest = |tables: &[ScoredTable]| {
+                    tables.iter().map(|table| table.score.newest_entries).sum::<u64>()
+                };
+                assert_eq!(newest(&known), newest(&counted), "nothing is forgotten");
+                assert!(stale(&known) <= stale(&counted));
+                let entries = |table: &ScoredTable| {
+                    table.score.newest_entries + table.score.stale_entries == table.entries
+                };
+                assert!(counted.iter().all(entries), "each entry is one or the other");
+            }
+            db.compact().unwrap();
+            assert_eq!(stale(&db.count_stale_entries().unwrap()), (0, 0));
+            write_hot(&db, 600);
+            let (hidden, bytes) = stale(&db.count_stale_entries().unwrap());
+            assert_eq!(hidden, HOT_KEYS, "memtables hide entries of tables, too");
+            db.flush().unwrap();
+            db.wait_idle().unwrap();
+            let counted = db.count_stale_entries().unwrap();
+            assert_eq!(stale(&counted), (hidden, bytes));
+            assert_eq!(db.table_scores(), counted, "no table was written since");
+        });
+    }
 }
 
 #[test]
