@@ -9,14 +9,17 @@
 //! refer to each other by 32-bit numbers. An entry is written in full and then published by a
 //! release store of its number in the lowest level, which pairs with the acquire load of a reader.
 //! So a reader that sees an entry sees all of it, and also sees all earlier insertions. A search
-//! touches one cache line per entry that it passes (`node.rs`).
+//! touches one cache line per entry that it passes (`node.rs`). A large memtable has a filter, too
+//! (`filter.rs`), so that most look-ups of keys that it does not hold need no search.
 //!
-//! Invariants: I6 (an entry that was inserted is found until the memtable is dropped).
+//! Invariants: I6 (an entry that was inserted is found until the memtable is dropped; its key is in
+//! the filter before that).
 //!
 //! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::hidden`] and
 //! [`Memtable::hidden_inline`] only.
 
 mod arena;
+mod filter;
 mod iter;
 mod node;
 
@@ -25,12 +28,14 @@ mod tests;
 
 pub use iter::MemtableIter;
 
+use crate::base::checksum::key_hash;
 use crate::base::entry::Slot;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::costly_check;
 use crate::env::sync::Mutex;
 use arena::Arena;
+use filter::KeyFilter;
 use node::{NODE_LEVELS, Node, SHORT_KEY_BYTES, Words, words_of};
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -49,6 +54,13 @@ const MAX_LEVELS: usize = 24;
 /// The approximate overhead of an allocation in bytes.
 const ALLOCATION_BYTES: usize = 16;
 
+/// The part of its room (one in this many) that a memtable fills before it gets a filter. A smaller
+/// one is searched within the processor's caches, and a database may have very many small ones.
+const FILTER_FROM_PART: usize = 32;
+/// The most entries before there is a filter: the insertion that makes it walks over them, which
+/// takes a few milliseconds.
+const MAX_ENTRIES_WITHOUT_FILTER: usize = 64 << 10;
+
 /// A value pointer made of atomics, so that it can be written through a shared reference.
 #[derive(Default)]
 struct PointerCell {
@@ -60,6 +72,10 @@ struct PointerCell {
 /// A concurrent ordered map of entries; the module documentation describes it.
 pub struct Memtable {
     order: KeyOrder,
+    /// The number of entries with short keys and value pointers that fill the memtable.
+    room: usize,
+    /// The filter, made when a part of the room is filled.
+    filter: OnceLock<KeyFilter>,
     nodes: Arena<Node>,
     /// The links on levels above [`NODE_LEVELS`], for which nodes have no room.
     towers: Arena<AtomicU32>,
@@ -116,8 +132,13 @@ impl<'a> SearchKey<'a> {
 }
 
 impl Memtable {
-    /// Makes an empty memtable of a keyspace with this key order.
+    /// Makes an empty memtable of a keyspace with this key order. It never gets a filter.
     pub fn new(order: KeyOrder) -> Self {
+        Memtable::with_room(order, 0)
+    }
+
+    /// Makes an empty memtable that is about to get `room_bytes` bytes of entries. It may get more.
+    pub fn with_room(order: KeyOrder, room_bytes: u64) -> Self {
         let inserter = Inserter {
             before: [HEAD; MAX_LEVELS],
             // The seed is fixed, so that the same insertions always make the same list.
@@ -129,8 +150,13 @@ impl Memtable {
             pointers: 0,
             bytes: 0,
         };
+        // Keys that are equal to a comparator need not have the same bytes, nor the same hash.
+        let has_filter = matches!(order, KeyOrder::Bytewise);
+        let room = room_bytes as usize / (size_of::<Node>() + size_of::<PointerCell>());
         let table = Memtable {
             order,
+            room: if has_filter { room } else { 0 },
+            filter: OnceLock::new(),
             nodes: Arena::new(),
             towers: Arena::new(),
             pointers: Arena::new(),
@@ -177,10 +203,11 @@ impl Memtable {
         let node = self.nodes.get(number);
         node.fill(&target.words, trailer);
         let payload_bytes = self.fill_payload(&mut inserter, node, user_key, slot);
+        let filter_bytes = self.add_to_filter(user_key);
         self.raise_tower(&mut inserter, node, levels);
         self.link(&mut inserter, number, node, levels);
         let tower_bytes = levels.saturating_sub(NODE_LEVELS) * size_of::<AtomicU32>();
-        let bytes = size_of::<Node>() + tower_bytes + payload_bytes;
+        let bytes = size_of::<Node>() + tower_bytes + payload_bytes + filter_bytes;
         // Only the holder of the lock writes these counters.
         self.used_bytes.store(self.used_bytes.load(Relaxed) + bytes as u64, Relaxed);
         if matches!(trailer.kind(), Ok(EntryKind::Delete)) {
@@ -202,6 +229,10 @@ impl Memtable {
         seqno: SeqNo,
         found: impl FnOnce(Trailer, Slot<'_>) -> R,
     ) -> Option<R> {
+        // I6: an entry that the reader knows of is in the filter, if there is one.
+        if self.filter.get().is_some_and(|filter| !filter.may_hold(key_hash(user_key))) {
+            return None;
+        }
         let target = SearchKey::new(user_key, Trailer::seek(seqno));
         let number = self.search(&target, |_, _| {}).1;
         if number == HEAD {
@@ -383,6 +414,33 @@ impl Memtable {
                 size_of::<PointerCell>()
             }
         }
+    }
+
+    /// Adds a key to the filter, before its entry is published. Makes the filter if it is due.
+    /// Returns the number of bytes allocated.
+    fn add_to_filter(&self, key: &[u8]) -> usize {
+        if let Some(filter) = self.filter.get() {
+            filter.add(key_hash(key));
+            return 0;
+        }
+        let from = (self.room / FILTER_FROM_PART).min(MAX_ENTRIES_WITHOUT_FILTER);
+        if self.room == 0 || (self.entries() as usize) < from {
+            return 0;
+        }
+        let filter = KeyFilter::with_room_for(self.room);
+        filter.add(key_hash(key));
+        let mut number = self.nodes.get(HEAD).next[0].load(Relaxed);
+        while number != HEAD {
+            let node = self.nodes.get(number);
+            match node.has_long_key() {
+                true => filter.add(key_hash(self.long_key(node))),
+                false => filter.add(key_hash(node.short_key().as_slice())),
+            }
+            number = node.next[0].load(Relaxed);
+        }
+        let bytes = filter.bytes();
+        assert!(self.filter.set(filter).is_ok(), "one thread inserts at a time");
+        bytes
     }
 
     /// Links a node into its levels, the lowest first. The lowest level alone decides what is in

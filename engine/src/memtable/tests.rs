@@ -86,7 +86,8 @@ struct Pair {
 
 fn filled(order: KeyOrder, count: u64, seed: u64) -> Pair {
     let mut random = Lcg(seed);
-    let table = Arc::new(Memtable::new(order.clone()));
+    // From some hundred entries on it has a filter, if the order allows one.
+    let table = Arc::new(Memtable::with_room(order.clone(), 1 << 20));
     let mut entries = Vec::new();
     for i in 0..count {
         // The sequence numbers are neither ascending nor descending, but all distinct.
@@ -300,7 +301,8 @@ fn check_prefix(table: &Arc<Memtable>, known: u64) {
 #[test]
 fn readers_see_every_published_entry_while_others_are_inserted() {
     const COUNT: u64 = 30_000;
-    let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
+    // The filter is made while the readers run.
+    let table = Arc::new(Memtable::with_room(KeyOrder::Bytewise, 1 << 20));
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..3 {
@@ -325,6 +327,19 @@ fn readers_see_every_published_entry_while_others_are_inserted() {
         }
         done.store(true, Release);
     });
+}
+
+#[test]
+fn a_memtable_gets_its_filter_when_it_is_worth_the_memory() {
+    for (order, may_have) in orders().into_iter().zip([true, false]) {
+        let Pair { table, .. } = filled(order.clone(), 300, 5);
+        assert!(table.filter.get().is_none());
+        let without = table.bytes();
+        let Pair { table, .. } = filled(order, 400, 5);
+        assert_eq!(table.filter.get().is_some(), may_have);
+        let filter_bytes = table.filter.get().map_or(0, KeyFilter::bytes);
+        assert!(table.bytes() > without + filter_bytes, "the filter counts");
+    }
 }
 
 #[test]

@@ -35,9 +35,14 @@ pub struct LoggedMemtable {
 }
 
 impl LoggedMemtable {
-    /// Creates an empty memtable.
+    /// Creates an empty memtable that stays small.
     pub fn new(order: KeyOrder) -> Self {
         LoggedMemtable::of(Arc::new(Memtable::new(order)))
+    }
+
+    /// Creates an empty memtable for writers, to be flushed when it has these bytes.
+    pub fn with_room(order: KeyOrder, bytes: u64) -> Self {
+        LoggedMemtable::of(Arc::new(Memtable::with_room(order, bytes)))
     }
 
     /// Wraps these entries without a position in the log and without pins.
@@ -175,7 +180,8 @@ impl KeyspaceState {
             Some(keyspace) => keyspace.levels.clone(),
             None => Arc::new(Levels::new(order.clone())),
         };
-        let active = Arc::new(LoggedMemtable::new(order.clone()));
+        let active = LoggedMemtable::with_room(order.clone(), options.memtable_bytes);
+        let active = Arc::new(active);
         let view = View { keyspace: id, version, levels, active, immutables: Vec::new() };
         KeyspaceState {
             id,
@@ -228,13 +234,14 @@ impl KeyspaceState {
         let is_newest =
             |before: &Arc<LoggedMemtable>| before.last_seqno() < old.active.last_seqno();
         debug_assert!(old.immutables.first().is_none_or(is_newest), "the newest comes first");
+        let active = LoggedMemtable::with_room(self.order.clone(), self.options().memtable_bytes);
         let mut immutables = vec![old.active.clone()];
         immutables.extend(old.immutables.iter().cloned());
         self.view.store(Arc::new(View {
             keyspace: self.id,
             version: old.version.clone(),
             levels: old.levels.clone(),
-            active: Arc::new(LoggedMemtable::new(self.order.clone())),
+            active: Arc::new(active),
             immutables,
         }));
         true
