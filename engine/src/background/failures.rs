@@ -45,10 +45,10 @@ impl Failures {
         self.0.get(&job).map_or(0, |failure| failure.count)
     }
 
-    /// Returns the jobs that failed when they were last tried, and did while the version with this
-    /// number was current.
-    pub(super) fn on_version(&self, version: u64) -> impl Iterator<Item = JobKind> {
-        self.0.iter().filter(move |(_, failure)| failure.version == version).map(|(job, _)| *job)
+    /// Returns the number of the version that was current when the job failed, if it did when it
+    /// was last tried.
+    pub(super) fn version(&self, job: JobKind) -> Option<u64> {
+        self.0.get(&job).map(|failure| failure.version)
     }
 
     /// Returns the jobs that are not to be tried yet.
@@ -158,9 +158,9 @@ mod tests {
         assert!(failures.resting(|| second + retry::LONGEST_PAUSE).is_empty());
         assert_eq!(failures.next_try(second + retry::LONGEST_PAUSE), None);
         assert!(failures.remove(bad) && !failures.remove(bad));
-        assert_eq!(failures.count(bad), 0);
-        assert_eq!(failures.on_version(7).collect::<Vec<_>>(), [worse]);
+        assert_eq!((failures.count(bad), failures.version(bad)), (0, None));
+        assert_eq!(failures.version(worse), Some(7));
         failures.add(worse, second, 8);
-        assert_eq!(failures.on_version(7).count(), 0, "it has not failed there last");
+        assert_eq!(failures.version(worse), Some(8), "the last failure counts");
     }
 }

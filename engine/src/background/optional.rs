@@ -1,7 +1,5 @@
-//! Chooses compactions that nobody waits for: those that free space, and those that make dead
-//! values known early. They run while no level is full. One that failed is not tried again before
-//! the version changes: nothing depends on it, and reading a damaged table again costs I/O for
-//! nothing.
+//! Chooses compactions that no level makes due: those that free space, and those that make dead
+//! values known early. They run while no level is full.
 
 use super::choice::{ChosenCompaction, CompactionReason};
 use super::{Background, BackgroundState};
@@ -21,14 +19,11 @@ impl Background {
         resting: &[JobKind],
         state: &BackgroundState,
     ) -> Option<ChosenCompaction> {
-        let mut resting = resting.to_vec();
-        // What failed on this version would be picked again, and fail again.
-        resting.extend(state.failures.on_version(self.runtime.set.current().number));
         // I9: what does not fit is not begun, so that it does not fail, and is picked once it fits.
         let most_bytes = LazyCell::new(|| self.committer.room_for_job());
         let most_bytes = || *most_bytes;
-        let stale = self.find_stale(&resting, state, &most_bytes);
-        stale.or_else(|| self.find_early(&resting, state, &most_bytes))
+        let stale = self.find_stale(resting, state, &most_bytes);
+        stale.or_else(|| self.find_early(resting, state, &most_bytes))
     }
 
     /// Finds a compaction for the stale or hidden entries that tables hold. `most_bytes` returns
@@ -60,7 +55,9 @@ impl Background {
             if let Some(pick) = stale {
                 return Some((CompactionReason::StaleTables, pick));
             }
-            if !is_idle {
+            // Settling can wait. What failed on this version would be picked again, and fail again.
+            let failed_on = state.failures.version(JobKind::Compaction(keyspace.id));
+            if !is_idle || failed_on == Some(version.number) {
                 return None;
             }
             let facts = SettleFacts {

@@ -242,7 +242,7 @@ impl Db {
     ///
     /// Other threads that write meanwhile may keep it from returning. Fails with the error of a
     /// background job that cannot go on, such as [`ErrorKind::DiskFull`]. It does not wait for a
-    /// compaction that only frees space if that failed or does not fit on the disk.
+    /// compaction that only frees space if that does not fit on the disk.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("wait-idle"))?;
