@@ -164,11 +164,15 @@ impl WriteStallController {
             }
             self.health.check()?;
             keyspace.check()?;
+            let is_closed = || Err(Error::closed("the database was closed"));
+            if *self.closed.lock() {
+                return is_closed();
+            }
             // The listener is called without the lock.
             self.begin_stall(reason);
             let closed = self.closed.lock();
             if *closed {
-                return Err(Error::closed("the database was closed"));
+                return is_closed();
             }
             if matches!(self.judge(&keyspace.peek()), Verdict::Wait(_)) {
                 drop(self.changed.wait_timeout(closed, tree::LOOK_AGAIN));

@@ -105,7 +105,7 @@ pub fn run(
     }
     let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &runtime.set.current())?;
     rewrite.copy()?;
-    rewrite.install(NewSegments::default())
+    rewrite.install(NewSegments::default(), || ())
 }
 
 /// A compaction that rewrites tables: what it reads, what it keeps of that, and where that goes.
@@ -160,10 +160,16 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
         })
     }
 
-    /// Replaces the inputs by the new tables with one edit, which adds `segments` too.
-    pub fn install(mut self, segments: NewSegments) -> JobResult<CompactionReport> {
+    /// Replaces the inputs by the new tables with one edit, which adds `segments` too, and calls
+    /// `keep` once these are named.
+    pub fn install(
+        mut self,
+        segments: NewSegments,
+        keep: impl FnOnce(),
+    ) -> JobResult<CompactionReport> {
         let (tables, values_written) = (self.output.finish()?, segments.bytes);
         install(self.runtime, self.keyspace, self.pick, &tables, segments)?;
+        keep();
         self.output.keep();
         Ok(CompactionReport {
             bytes_read: self.pick.bytes(),

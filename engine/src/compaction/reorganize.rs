@@ -74,9 +74,9 @@ pub fn run(
     let mut values = InOrder::new(runtime, view, Box::new(|_| true));
     let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
     values.copy(input, retain, redirect, output)?;
-    let report = rewrite.install(values.segments())?;
-    values.keep();
-    Ok(report)
+    // Its segments are named as soon as the edit is durable, so they are kept before anything else.
+    let segments = values.segments();
+    rewrite.install(segments, || values.keep())
 }
 
 /// An entry that waits for its value to be copied.
