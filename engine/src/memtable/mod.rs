@@ -57,9 +57,10 @@ const ALLOCATION_BYTES: usize = 16;
 /// The part of its room (one in this many) that a memtable fills before it gets a filter. A smaller
 /// one is searched within the processor's caches, and a database may have very many small ones.
 const FILTER_FROM_PART: usize = 32;
-/// The most entries before there is a filter: the insertion that makes it walks over them, which
-/// takes a few milliseconds.
-const MAX_ENTRIES_WITHOUT_FILTER: usize = 64 << 10;
+/// The most keys that a filter has room for: 2.5 MiB of memory. The insertion that makes it zeroes
+/// that and walks over a 32nd as many entries, which takes a few milliseconds. Beyond, a filter
+/// excludes less and less.
+const MAX_FILTER_KEYS: usize = 2 << 20;
 
 /// A value pointer made of atomics, so that it can be written through a shared reference.
 #[derive(Default)]
@@ -72,7 +73,8 @@ struct PointerCell {
 /// A concurrent ordered map of entries; the module documentation describes it.
 pub struct Memtable {
     order: KeyOrder,
-    /// The number of entries with short keys and value pointers that fill the memtable.
+    /// The number of entries with short keys and value pointers that fill the memtable, as far as
+    /// a filter is worth it.
     room: usize,
     /// The filter, made when a part of the room is filled.
     filter: OnceLock<KeyFilter>,
@@ -155,7 +157,7 @@ impl Memtable {
         let room = room_bytes as usize / (size_of::<Node>() + size_of::<PointerCell>());
         let table = Memtable {
             order,
-            room: if has_filter { room } else { 0 },
+            room: if has_filter { room.min(MAX_FILTER_KEYS) } else { 0 },
             filter: OnceLock::new(),
             nodes: Arena::new(),
             towers: Arena::new(),
@@ -423,8 +425,7 @@ impl Memtable {
             filter.add(key_hash(key));
             return 0;
         }
-        let from = (self.room / FILTER_FROM_PART).min(MAX_ENTRIES_WITHOUT_FILTER);
-        if self.room == 0 || (self.entries() as usize) < from {
+        if self.room == 0 || (self.entries() as usize) < self.room / FILTER_FROM_PART {
             return 0;
         }
         let filter = KeyFilter::with_room_for(self.room);
