@@ -191,6 +191,8 @@ impl Opening {
     fn committer(&self, core: &Weak<Core>, runtime: &Runtime, recovered: &Recovered) -> Committer {
         let settings = LogSettings {
             segment_bytes: self.options.segment_bytes,
+            ceiling: self.options.gc.max_space_amplification,
+            allowance_bytes: self.options.gc.space_allowance_bytes,
             buffer_bytes: self.options.write_buffer_bytes,
             mapped_appends: self.options.mapped_appends,
         };

@@ -41,7 +41,8 @@ pub struct Options {
     /// from 64 KiB to 1 TiB. Smaller values open faster after a crash and flush more often.
     pub max_replay_bytes: u64,
     /// Size in bytes at which a log segment is sealed. Default 64 MiB; from 4 KiB to 4 GiB. Space
-    /// comes back in units of segments.
+    /// comes back in units of segments, so those of a small store are smaller, from 4 MiB on:
+    /// an eighth of the store at most, and in measure to the garbage that [`GcOptions`] allow.
     pub segment_bytes: u64,
     /// Bytes that `Durability::Buffered` may hold back in this process. Default 1 MiB; from 1 KiB
     /// to 1 GiB.

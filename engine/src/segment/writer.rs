@@ -32,6 +32,9 @@ use std::sync::Arc;
 /// A stored value of at least this many bytes is written without being copied to the buffer.
 pub const DIRECT_VALUE_BYTES: usize = 256 << 10;
 
+/// The least bytes of a writeback near the end of a segment.
+const LEAST_WRITEBACK_BYTES: u64 = 1 << 20;
+
 /// Sizes that control how a segment is written.
 #[derive(Debug, Clone, Copy)]
 pub struct WriterSettings {
@@ -40,6 +43,9 @@ pub struct WriterSettings {
     /// Writeback to the device is started after each this many bytes, so that the next sync has
     /// less to do.
     pub writeback_bytes: u64,
+    /// The length at which the segment is going to be sealed. Towards it writeback is started more
+    /// and more often, because a commit waits for the sync at the end.
+    pub expected_bytes: u64,
     /// The file is prepared for appends in steps of this many bytes, or of the file's current
     /// length if that is more, so that a small database reserves little; 0 disables preparation.
     pub prepare_bytes: u64,
@@ -55,9 +61,18 @@ impl Default for WriterSettings {
         WriterSettings {
             buffer_bytes: 256 << 10,
             writeback_bytes: 8 << 20,
+            expected_bytes: u64::MAX,
             prepare_bytes: 4 << 20,
             most_prepared_bytes: 64 << 20,
         }
+    }
+}
+
+impl WriterSettings {
+    /// Returns the bytes from which writeback is started, when the segment has `written` bytes.
+    fn writeback_due(&self, written: u64) -> u64 {
+        let left = self.expected_bytes.saturating_sub(written);
+        self.writeback_bytes.min((left / 2).max(LEAST_WRITEBACK_BYTES))
     }
 }
 
@@ -301,7 +316,7 @@ impl SegmentWriter {
     fn begin_writeback(&mut self) {
         let written = self.syncer.tail().written();
         let len = written - self.written_back;
-        if len >= self.settings.writeback_bytes {
+        if len >= self.settings.writeback_due(written) {
             self.syncer.file.start_writeback(self.written_back, len);
             self.written_back = written;
         }
@@ -355,5 +370,18 @@ impl SegmentWriter {
         }
         self.refuse(Error::internal("the segment is sealed"));
         Ok(self.good)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_is_left_for_the_sync_at_the_end_of_a_segment() {
+        let settings = WriterSettings { expected_bytes: 32 << 20, ..WriterSettings::default() };
+        let due = |written: u64| settings.writeback_due(written << 20) >> 20;
+        assert_eq!([0, 16, 20, 24, 28, 30, 31, 32, 40].map(due), [8, 8, 6, 4, 2, 1, 1, 1, 1]);
+        assert_eq!(WriterSettings::default().writeback_due(1 << 40), 8 << 20);
     }
 }

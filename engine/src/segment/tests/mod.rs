@@ -115,6 +115,7 @@ fn path() -> PathBuf {
 const SMALL: WriterSettings = WriterSettings {
     buffer_bytes: 256,
     writeback_bytes: 1024,
+    expected_bytes: u64::MAX,
     prepare_bytes: 700,
     most_prepared_bytes: 1 << 20,
 };
