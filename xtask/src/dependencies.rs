@@ -1,7 +1,7 @@
 //! `cargo xtask dependencies`: checks that each dependency has a licence that is compatible with
 //! ours, comes from the registry, occurs in one version, and builds with the oldest Rust that we
-//! promise, and that the fuzz targets have an up-to-date lock file. `cargo deny` does more, but takes
-//! longer to build than everything else here together.
+//! promise, and that the fuzz targets have an up-to-date lock file. `cargo deny` does more, but
+//! takes longer to build than everything else here together.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,8 +42,8 @@ pub(crate) fn run(root: &Path) -> ExitCode {
     if found.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns what `cargo metadata` says about the workspace in `dir`; `None` if it fails, for instance
-/// because the lock file is not up to date.
+/// Returns what `cargo metadata` says about the workspace in `dir`; `None` if it fails, as with a
+/// lock file that is not up to date.
 fn metadata(dir: &Path) -> Option<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let host = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
