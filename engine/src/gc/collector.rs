@@ -126,16 +126,16 @@ impl Collector {
 
     /// Returns the error that keeps the collector from freeing something, for as long as it lasts.
     pub fn quarantined(&self) -> Option<Error> {
-        self.troubles_now().error().cloned()
+        self.unexpired_quarantine().error().cloned()
     }
 
     /// Returns a sentence for each reason that keeps the collector from freeing something.
     pub fn warnings(&self) -> Vec<String> {
-        self.troubles_now().warnings()
+        self.unexpired_quarantine().warnings()
     }
 
     /// Returns the quarantine without the entries that have expired.
-    fn troubles_now(&self) -> MutexGuard<'_, Quarantine> {
+    fn unexpired_quarantine(&self) -> MutexGuard<'_, Quarantine> {
         let (version, now) = (self.parts.runtime.set.current(), self.parts.runtime.env.clock.now());
         let mut quarantine = self.quarantine.lock();
         quarantine.forget(|id| version.segments.contains_key(&id), now);
@@ -326,7 +326,7 @@ impl Collector {
     /// Marks the segments that can't be freed, so that the picker leaves them out.
     fn mark_faults(&self, facts: &mut SpaceFacts) {
         let now = self.parts.runtime.env.clock.now();
-        let quarantine = self.troubles_now();
+        let quarantine = self.unexpired_quarantine();
         for segment in &mut facts.segments {
             segment.fault = quarantine.fault(segment.id, now);
         }
