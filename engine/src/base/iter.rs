@@ -1,7 +1,7 @@
 //! The contract of every iterator over entries: of a memtable, a table, a level or a merge.
 
 use super::error::Result;
-use super::key::Trailer;
+use super::key::{KeyOrder, Trailer};
 
 /// An iterator over entries in the order of [`super::key::KeyOrder::compare_entries`]: user keys
 /// ascending, the newest entry of a key first.
@@ -32,4 +32,49 @@ pub trait EntryIter: Send {
     /// Returns the stored payload: an inline value, an encoded pointer, or nothing for a tombstone.
     /// [`super::entry::Slot::decode`] decodes it.
     fn payload(&self) -> &[u8];
+}
+
+/// The user key at which a walk over entries in order stands.
+#[derive(Default)]
+pub struct CurrentKey {
+    bytes: Vec<u8>,
+    is_set: bool,
+}
+
+impl CurrentKey {
+    /// Takes the key of the next entry. Returns true if it is another key than that of the entry
+    /// before; then this entry is the newest of its key.
+    #[inline]
+    pub fn enter(&mut self, order: &KeyOrder, user_key: &[u8]) -> bool {
+        if self.is_set && order.compare(user_key, &self.bytes).is_eq() {
+            return false;
+        }
+        self.is_set = true;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(user_key);
+        true
+    }
+
+    /// Returns the key; it is empty before the first entry.
+    #[inline]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_entry_of_each_key_enters_it() {
+        let mut key = CurrentKey::default();
+        let walk = ["", "", "a", "a", "ab", "b"];
+        let entered = walk.map(|user_key| {
+            let is_new = key.enter(&KeyOrder::Bytewise, user_key.as_bytes());
+            assert_eq!(key.bytes(), user_key.as_bytes());
+            is_new
+        });
+        assert_eq!(entered, [true, false, true, false, true, true]);
+    }
 }

@@ -9,6 +9,7 @@
 //! the update table (Lin, Chen 2022, section 2.3; the room `hot` says why that is safe).
 
 use crate::base::error::Result;
+use crate::base::iter::CurrentKey;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
 use crate::hot::UpdateTable;
@@ -24,7 +25,7 @@ pub struct Retain<'a, B> {
     hot: Option<(&'a UpdateTable, KeyspaceId)>,
     /// Returns true if no entry older than this job's inputs can exist for a key.
     is_bottom: B,
-    key: Vec<u8>,
+    key: CurrentKey,
     stratum: Option<usize>,
     dropped: u64,
     superseded: u64,
@@ -34,7 +35,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
     /// Creates the decider for a job over keys in this order.
     pub fn new(order: KeyOrder, seen: SeenSeqnos, is_bottom: B) -> Self {
         debug_assert!(seen.snapshots.is_sorted());
-        let (key, stratum, hot, dropped, superseded) = (Vec::new(), None, None, 0, 0);
+        let (key, stratum, hot, dropped, superseded) = (CurrentKey::default(), None, None, 0, 0);
         Retain { order, seen, hot, is_bottom, key, stratum, dropped, superseded }
     }
 
@@ -46,11 +47,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
 
     /// Returns true if the entry must be kept.
     pub fn keep(&mut self, user_key: &[u8], trailer: Trailer) -> Result<bool> {
-        let same_key = self.stratum.is_some() && self.order.compare(user_key, &self.key).is_eq();
-        if !same_key {
-            self.key.clear();
-            self.key.extend_from_slice(user_key);
-        }
+        let same_key = !self.key.enter(&self.order, user_key);
         let stratum = self.stratum_of(trailer.seqno());
         let mut hidden = same_key && self.stratum == Some(stratum);
         if !hidden && self.is_superseded(user_key, trailer.seqno(), stratum) {

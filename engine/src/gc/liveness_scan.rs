@@ -18,7 +18,7 @@
 
 use crate::base::entry::Slot;
 use crate::base::error::Result;
-use crate::base::iter::EntryIter;
+use crate::base::iter::{CurrentKey, EntryIter};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::read::cursor::merged;
@@ -183,19 +183,15 @@ impl<'a> LivenessWalk<'a> {
         let snapshots = self.scope.snapshots;
         let mut iter = merged(view, ReadMode::FullScan)?;
         let mut placing = Placing::new(entries);
-        let mut key: Vec<u8> = Vec::new();
-        // True from the first key on.
-        let mut has_key = false;
+        let mut key = CurrentKey::default();
         // The stratum between two snapshots in which the last live entry of `key` was found.
         let mut seen: Option<usize> = None;
         // True if there is a newer entry of `key`, even one after S that was passed over.
         let mut is_hidden = false;
         iter.seek_to_first()?;
         while iter.valid() {
-            if !has_key || order.compare(iter.user_key(), &key).is_ne() {
-                key.clear();
-                key.extend_from_slice(iter.user_key());
-                (has_key, seen, is_hidden) = (true, None, false);
+            if key.enter(&order, iter.user_key()) {
+                (seen, is_hidden) = (None, false);
             }
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {
@@ -203,7 +199,7 @@ impl<'a> LivenessWalk<'a> {
                 if seen != Some(stratum) {
                     seen = Some(stratum);
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;
-                    self.live(&key, slot, is_hidden, &mut placing)?;
+                    self.live(key.bytes(), slot, is_hidden, &mut placing)?;
                     if placing.len() == PLACED_TOGETHER {
                         self.place(&mut placing, go_on)?;
                     }

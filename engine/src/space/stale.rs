@@ -3,7 +3,7 @@
 
 use crate::base::entry::entry_bytes;
 use crate::base::error::Result;
-use crate::base::iter::EntryIter;
+use crate::base::iter::{CurrentKey, EntryIter};
 use crate::hot::TableScores;
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
@@ -18,19 +18,10 @@ pub fn scores(view: &View) -> Result<TableScores> {
     let mut scores: TableScores =
         view.levels.tables().map(|(_, table)| (table.meta.id, Default::default())).collect();
     let mut iter = merged(view, ReadMode::FullScan)?;
-    let mut key: Option<Vec<u8>> = None;
+    let mut key = CurrentKey::default();
     iter.seek_to_first()?;
     while iter.valid() {
-        // Entries of a key come one after the other, newest first.
-        let is_stale = match &mut key {
-            Some(key) if order.compare(iter.user_key(), key).is_eq() => true,
-            key => {
-                let key = key.get_or_insert_default();
-                key.clear();
-                key.extend_from_slice(iter.user_key());
-                false
-            }
-        };
+        let is_stale = !key.enter(&order, iter.user_key());
         if let Some(score) = iter.table_id().and_then(|table| scores.get_mut(&table)) {
             if is_stale {
                 score.stale_entries += 1;

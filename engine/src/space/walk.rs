@@ -6,7 +6,7 @@
 
 use crate::base::entry::Slot;
 use crate::base::error::Result;
-use crate::base::iter::EntryIter;
+use crate::base::iter::{CurrentKey, EntryIter};
 use crate::base::key::SeqNo;
 use crate::base::pointer::ValuePointer;
 use crate::read::cursor::merged;
@@ -42,19 +42,15 @@ pub(super) fn walk(
     assert!(snapshots.is_sorted(), "I6: strata of snapshots are looked up by bisection");
     let order = view.levels.order().clone();
     let mut iter = merged(view, ReadMode::FullScan)?;
-    let mut key: Vec<u8> = Vec::new();
+    let mut key = CurrentKey::default();
     // The stratum of the entry of `key` that was seen last.
     let mut last: Option<usize> = None;
     let mut is_newest = true;
     // True if there is a newer entry of `key`, even one above `seqno`.
     let mut is_hidden = false;
     iter.seek_to_first()?;
-    let mut first = true;
     while iter.valid() {
-        if first || order.compare(iter.user_key(), &key).is_ne() {
-            first = false;
-            key.clear();
-            key.extend_from_slice(iter.user_key());
+        if key.enter(&order, iter.user_key()) {
             (last, is_newest, is_hidden) = (None, true, false);
         }
         let trailer = iter.trailer();
@@ -63,7 +59,9 @@ pub(super) fn walk(
             last = Some(stratum);
             let stored = match Slot::decode(trailer.kind()?, iter.payload())? {
                 Slot::Delete => None,
-                Slot::Inline(value) => Some(StoredPlace::Inline((key.len() + value.len()) as u64)),
+                Slot::Inline(value) => {
+                    Some(StoredPlace::Inline((key.bytes().len() + value.len()) as u64))
+                }
                 // A record may be gone if its entry was hidden when that was decided. The entry
                 // that hid it was dropped since, for a newer one that this walk leaves out, or that
                 // hides it from all but snapshots that ended before the view was taken.
