@@ -379,3 +379,23 @@ fn replay_copies_no_map_however_many_edits_there_are() {
     assert_eq!(version.relocations.len(), 20_000 + start(&place).relocations.len());
     assert_eq!(version.keyspaces[&KEYSPACE].flushed, 20_099);
 }
+
+#[test]
+fn i07_a_reversed_range_of_keys_overlaps_no_table() {
+    let add = |id: u64, low: &[u8], high: &[u8]| {
+        let key = |user_key: &[u8]| internal_key(user_key, Trailer::new(id, EntryKind::Delete));
+        let (smallest, largest) = (key(low), key(high));
+        let summary = Summary { entries: 2, smallest, largest, ..Summary::default() };
+        let meta = TableMeta { id: TableId(id), bytes: 1000, summary: Arc::new(summary) };
+        Change::AddTable { keyspace: KEYSPACE, level: 1, meta: Arc::new(meta) }
+    };
+    let place = VersionDir::new();
+    let version = place.good(&start(&place), vec![add(12, b"b", b"c"), add(13, b"d", b"e")]);
+    let levels = &version.keyspace(KEYSPACE).unwrap().levels;
+    let overlapping = |low: &[u8], high: &[u8]| -> Vec<u64> {
+        levels.overlapping(1, low, high).iter().map(|table| table.meta.id.0).collect()
+    };
+    assert_eq!(overlapping(b"a", b"z"), [12, 13]);
+    assert_eq!(overlapping(b"c", b"c"), [12]);
+    assert_eq!(overlapping(b"z", b"a"), [0; 0]);
+}
