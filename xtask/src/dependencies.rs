@@ -34,7 +34,7 @@ pub(crate) fn run(root: &Path) -> ExitCode {
     };
     let mut found = check(packages);
     if metadata(&root.join("fuzz")).is_none() {
-        // The fuzz targets are built after half an hour of other steps.
+        // CI builds the fuzz targets last.
         found.push("fuzz/Cargo.lock is not what the manifests ask for: build there".into());
     }
     found.iter().for_each(|problem| println!("dependencies: {problem}"));

@@ -89,8 +89,6 @@ const SEGMENT_OF_SLACK: u64 = 16;
 /// A segment may have this part (one in this many) of the allowance, which is there for small
 /// stores to be left in peace.
 const SEGMENT_OF_ALLOWANCE: u64 = 8;
-/// A segment has at most this part of the store, as much as the reserve of a nearly full disk has.
-const SEGMENT_OF_STORE: u64 = 8;
 /// A segment's file is prepared for at most its size divided by this at a time.
 const PREPARED_PART: u64 = 4;
 
@@ -99,10 +97,10 @@ const PREPARED_PART: u64 = 4;
 pub struct LogSettings {
     /// The size in bytes at which a segment of a large store is sealed.
     pub segment_bytes: u64,
-    /// The ceiling of space, in bytes for each live byte, and the garbage in bytes that it allows
-    /// at least. They decide what a large store is.
+    /// The ceiling of space, in bytes for each live byte (`GcOptions::max_space_amplification`).
     pub ceiling: f64,
-    /// See `ceiling`.
+    /// The garbage in bytes that is allowed below the ceiling however little is live
+    /// (`GcOptions::space_allowance_bytes`).
     pub allowance_bytes: u64,
     /// The size in bytes of the write buffer.
     pub buffer_bytes: usize,
@@ -113,20 +111,20 @@ pub struct LogSettings {
 
 impl LogSettings {
     /// Returns the size of segments in a store of `store` bytes. Larger ones make writers wait less
-    /// often: the commit that begins the next one syncs the last. Measured with loads of 1 KiB,
-    /// segments of 64 MiB instead of 4 to 24 take a third off the time of a put, and three quarters
-    /// off the slowest thousandth.
+    /// often, because the commit that begins the next one syncs the last
+    /// (`bench/record/2026-11-23-fill.md`). None is larger than the base of the disk's reserve, in
+    /// which value GC moves what is live in one when the disk is nearly full.
     fn segment_limit(&self, store: u64) -> u64 {
         let slack = (store as f64 * self.garbage_share()) as u64;
         let limit = (slack / SEGMENT_OF_SLACK).max(self.allowance_bytes / SEGMENT_OF_ALLOWANCE);
-        let limit = limit.min(store / SEGMENT_OF_STORE);
+        let limit = limit.min(base_bytes(store, self.segment_bytes));
         limit.max(LEAST_SEGMENT_BYTES).min(self.segment_bytes)
     }
 
-    /// Returns the bytes of the smallest store whose segments are as large as they may be.
+    /// Returns the bytes of a store from which neither the size of segments nor the base of the
+    /// disk's reserve grows any more.
     fn large_store(&self) -> u64 {
-        let parts = (SEGMENT_OF_SLACK as f64 / self.garbage_share()).max(SEGMENT_OF_STORE as f64);
-        (self.segment_bytes as f64 * parts) as u64
+        (self.segment_bytes as f64 * SEGMENT_OF_SLACK as f64 / self.garbage_share()) as u64
     }
 
     /// Returns the share of garbage in a store that is at its ceiling.

@@ -54,8 +54,9 @@ const MAX_LEVELS: usize = 24;
 /// The approximate overhead of an allocation in bytes.
 const ALLOCATION_BYTES: usize = 16;
 
-/// The part of its room (one in this many) that a memtable fills before it gets a filter. A smaller
-/// one is searched within the processor's caches, and a database may have very many small ones.
+/// A memtable gets a filter once it has this part (one in this many) of the keys that the filter
+/// has room for. A smaller one is searched within the processor's caches, and a database may have
+/// very many small ones.
 const FILTER_FROM_PART: usize = 32;
 /// The most keys that a filter has room for: 2.5 MiB of memory. The insertion that makes it zeroes
 /// that and walks over a 32nd as many entries, which takes a few milliseconds. Beyond, a filter
@@ -73,10 +74,9 @@ struct PointerCell {
 /// A concurrent ordered map of entries; the module documentation describes it.
 pub struct Memtable {
     order: KeyOrder,
-    /// The number of entries with short keys and value pointers that fill the memtable, as far as
-    /// a filter is worth it.
-    room: usize,
-    /// The filter, made when a part of the room is filled.
+    /// The keys that the filter is to have room for; `None` if the memtable never gets one.
+    filter_keys: Option<usize>,
+    /// The filter, made when a part of these keys is there.
     filter: OnceLock<KeyFilter>,
     nodes: Arena<Node>,
     /// The links on levels above [`NODE_LEVELS`], for which nodes have no room.
@@ -153,11 +153,12 @@ impl Memtable {
             bytes: 0,
         };
         // Keys that are equal to a comparator need not have the same bytes, nor the same hash.
-        let has_filter = matches!(order, KeyOrder::Bytewise);
-        let room = room_bytes as usize / (size_of::<Node>() + size_of::<PointerCell>());
+        let may_filter = room_bytes > 0 && matches!(order, KeyOrder::Bytewise);
+        // As many entries as fill the memtable, if keys are short and values separated.
+        let keys = room_bytes as usize / (size_of::<Node>() + size_of::<PointerCell>());
         let table = Memtable {
             order,
-            room: if has_filter { room.min(MAX_FILTER_KEYS) } else { 0 },
+            filter_keys: may_filter.then_some(keys.min(MAX_FILTER_KEYS)),
             filter: OnceLock::new(),
             nodes: Arena::new(),
             towers: Arena::new(),
@@ -425,10 +426,12 @@ impl Memtable {
             filter.add(key_hash(key));
             return 0;
         }
-        if self.room == 0 || (self.entries() as usize) < self.room / FILTER_FROM_PART {
+        let entries = self.entries() as usize;
+        let is_due = |keys: &usize| entries >= keys / FILTER_FROM_PART;
+        let Some(keys) = self.filter_keys.filter(is_due) else {
             return 0;
-        }
-        let filter = KeyFilter::with_room_for(self.room);
+        };
+        let filter = KeyFilter::with_room_for(keys);
         filter.add(key_hash(key));
         let mut number = self.nodes.get(HEAD).next[0].load(Relaxed);
         while number != HEAD {
