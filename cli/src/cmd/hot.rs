@@ -34,11 +34,10 @@ pub(crate) struct Hot {
 
 pub(crate) fn run(args: &Hot) -> Outcome {
     let db = open::read_only(&args.dir)?;
-    if let Some(name) = &args.keyspace {
-        open::known_keyspace(&db, name)?;
-    }
-    let mut tables = db.count_stale_entries()?;
-    tables.retain(|table| args.keyspace.as_ref().is_none_or(|name| table.keyspace == *name));
+    let mut tables = match &args.keyspace {
+        Some(name) => open::known_keyspace(&db, name)?.count_stale_entries()?,
+        None => db.count_stale_entries()?,
+    };
     let sum = Sum::of(&tables);
     tables.truncate(args.top);
     let mut out = Output::new();

@@ -3,6 +3,7 @@
 use super::{KeyspaceStats, LevelStats, SegmentStats, StallStats, Stats};
 use crate::base::error::Result;
 use crate::db::Db;
+use crate::db::keyspace::Keyspace;
 use crate::hot::{ScoredTable, TableScores};
 use crate::space::stale;
 use crate::stats::{Counters, StallReason};
@@ -111,31 +112,22 @@ impl Db {
         sort_by_stale_share(tables.collect())
     }
 
-    /// Counts the stale entries of all tables, those superseded in memtables included, and returns
-    /// the tables as [`Db::table_scores`] does. This needs no update table, and nothing is missing;
-    /// older versions that only snapshots see count as stale.
-    ///
-    /// Costs a read of every table, past the cache; values are not read. Writers and readers go on
-    /// meanwhile.
+    /// Counts the stale entries of the tables of all keyspaces; see
+    /// [`Keyspace::count_stale_entries`].
     ///
     /// ```
-    /// # let dir = cleavedb::doc_dir("count-stale-entries");
+    /// # let dir = cleavedb::doc_dir("db-count-stale-entries");
     /// let db = cleavedb::open(&dir)?;
-    /// let words = db.default_keyspace();
-    /// words.put("one", "eins")?;
+    /// db.default_keyspace().put("one", "eins")?;
     /// db.flush()?;
-    /// words.put("one", "uno")?;
-    /// let hot = db.count_stale_entries()?;
-    /// assert_eq!((hot[0].score.newest_entries, hot[0].score.stale_entries), (0, 1));
+    /// assert_eq!(db.count_stale_entries()?[0].score.newest_entries, 1);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn count_stale_entries(&self) -> Result<Vec<ScoredTable>> {
         self.core.check_open()?;
         let mut tables = Vec::new();
         for state in self.core.states() {
-            let view = state.view();
-            let scores = stale::scores(&view)?;
-            tables.extend(scored(&state.name, &view, &scores));
+            tables.extend(count_scores(&state.name, &state.view())?);
         }
         Ok(sort_by_stale_share(tables))
     }
@@ -226,6 +218,36 @@ fn counted(counters: &Counters) -> Stats {
 
 fn stall_stats(stalls: impl Iterator<Item = (StallReason, u64, Duration)>) -> Vec<StallStats> {
     stalls.map(|(reason, count, time)| StallStats { reason, count, time }).collect()
+}
+
+impl Keyspace {
+    /// Counts the stale entries of the keyspace's tables, those superseded in memtables included,
+    /// and returns the tables, those with the greatest share of stale ones first. Unlike
+    /// [`Db::table_scores`] this needs no update table, and nothing is missing; older versions that
+    /// only snapshots see count as stale.
+    ///
+    /// Costs a read of every table, past the cache; values are not read. Writers and readers go on
+    /// meanwhile.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("count-stale-entries");
+    /// let words = cleavedb::open(&dir)?.default_keyspace();
+    /// words.put("one", "eins")?;
+    /// words.flush()?;
+    /// words.put("one", "uno")?;
+    /// let tables = words.count_stale_entries()?;
+    /// assert_eq!((tables[0].score.newest_entries, tables[0].score.stale_entries), (0, 1));
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn count_stale_entries(&self) -> Result<Vec<ScoredTable>> {
+        let (view, _) = self.view_at(None)?;
+        count_scores(&self.state.name, &view).map(sort_by_stale_share)
+    }
+}
+
+/// Returns the tables of a keyspace with the exact scores.
+fn count_scores(keyspace: &str, view: &View) -> Result<Vec<ScoredTable>> {
+    Ok(scored(keyspace, view, &stale::scores(view)?))
 }
 
 /// Returns the tables of a keyspace that have a score.
