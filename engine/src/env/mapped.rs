@@ -96,6 +96,34 @@ impl Mapped {
     }
 }
 
+impl Mapped {
+    /// Unmaps the whole pages before `end`, which are not going to be written again.
+    ///
+    /// The kernel protects each mapped page against stores before it writes the page back, and has
+    /// every processor that runs a thread of the process forget the old protection: an interrupt
+    /// for each page. Pages that are not mapped need none. Measured beside value GC, that was a
+    /// fifth of the processor time of a writer.
+    #[expect(unsafe_code, reason = "no safe crate maps a file for writing")]
+    pub(super) fn unmap_before(&mut self, end: u64) {
+        let wanted = usize::try_from(end.saturating_sub(self.start)).unwrap_or(usize::MAX);
+        // A mapping is never empty, so its last page stays.
+        let most = self.len - page_size();
+        let len = (wanted - wanted % page_size()).min(most);
+        if len == 0 {
+            return;
+        }
+        // SAFETY: these are whole pages at the beginning of the mapping that `new` made, less what
+        // was unmapped since, and nothing refers to them. What is left begins behind them.
+        unsafe {
+            if munmap(self.address.as_ptr().cast::<c_void>(), len).is_ok() {
+                self.address = self.address.add(len);
+                self.start += len as u64;
+                self.len -= len;
+            }
+        }
+    }
+}
+
 /// Returns the number by which Linux identifies the type of the file system that holds `file`.
 fn file_system_of(file: &File) -> io::Result<u32> {
     // The type of the field differs between machines; the numbers have 32 bits everywhere.
@@ -151,6 +179,36 @@ mod tests {
         assert_eq!(&bytes[page as usize - 3..page as usize], b"end");
         assert_eq!(&bytes[3 * page as usize + 5..][..5], b"later");
         assert!(bytes[105..page as usize - 3].iter().all(|&byte| byte == 0));
+        std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn pages_that_are_full_can_be_unmapped() {
+        let path = std::env::temp_dir().join(format!("cleavedb-unmapped-{}", std::process::id()));
+        let page = page_size() as u64;
+        let options = || std::fs::OpenOptions::new().read(true).write(true).create(true).to_owned();
+        let file = options().open(&path).unwrap();
+        let mut mapped = match Mapped::new(&file, 0, 4 * page) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => return,
+            result => result.unwrap(),
+        };
+        assert!(mapped.write(&vec![1; 3 * page as usize], 0));
+        mapped.unmap_before(page - 1);
+        assert!(mapped.write(b"a", 0), "the first page is not full");
+        mapped.unmap_before(2 * page + 7);
+        assert!(!mapped.write(b"b", 2 * page - 1));
+        assert!(mapped.write(b"c", 2 * page) && mapped.write(b"d", 4 * page - 1));
+        mapped.unmap_before(2 * page);
+        mapped.unmap_before(0);
+        assert!(mapped.write(b"e", 2 * page + 1), "what is unmapped already changes nothing");
+        mapped.unmap_before(u64::MAX);
+        assert!(mapped.write(b"f", 3 * page) && !mapped.write(b"g", 3 * page - 1));
+        drop(mapped);
+        let mut bytes = vec![0; 4 * page as usize];
+        file.read_exact_at(&mut bytes, 0).unwrap();
+        let at = |page_number: u64, place: u64| bytes[(page_number * page + place) as usize];
+        assert_eq!([at(0, 0), at(0, 1), at(1, page - 1)], [b'a', 1, 1]);
+        assert_eq!([at(2, 0), at(2, 1), at(3, 0), at(3, page - 1)], *b"cefd");
         std::fs::remove_file(path).unwrap();
     }
 

@@ -94,6 +94,9 @@ impl File for OsFile {
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {
+        if let Some(mapped) = self.appends().as_mut() {
+            mapped.unmap_before(offset.saturating_add(len));
+        }
         start_writeback(&self.file, offset, len);
     }
 

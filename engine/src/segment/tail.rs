@@ -21,6 +21,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+/// A sync of at least this many bytes begins with their writeback.
+const WRITEBACK_FIRST_BYTES: u64 = 256 << 10;
+
 pub(super) struct LiveTail {
     /// Everything before this offset was handed to the operating system.
     written: AtomicU64,
@@ -197,6 +200,11 @@ impl LiveTail {
         }
         if self.durable() >= whole {
             return Ok(());
+        }
+        // Whole pages that are synced while they are mapped for appends cost more (`env/mapped.rs`).
+        let undurable = whole - self.durable();
+        if undurable >= WRITEBACK_FIRST_BYTES {
+            file.start_writeback(self.durable(), undurable);
         }
         // A crash before this returns leaves any part of the bytes behind `durable`; recovery takes
         // the frames up to the first one that is not whole, and no later frame was acknowledged as

@@ -154,6 +154,22 @@ fn a_group_is_one_write_and_big_values_are_not_copied() {
     assert_eq!(writer.durable(), writer.len());
 }
 
+/// Guards against syncing megabytes page by page: what is mapped for appends is unmapped when its
+/// writeback begins, and pages that are still mapped cost each sync an interrupt of all processors.
+#[test]
+fn a_large_sync_begins_with_writeback_and_a_small_one_does_not() {
+    let (file, mut writer) = start();
+    put(&mut writer, 1, b"key", &noise(100 << 10, 1)).unwrap();
+    sync(&mut writer).unwrap();
+    assert_eq!(*file.writebacks.lock().unwrap(), [], "a small one");
+    let synced = writer.len();
+    put(&mut writer, 2, b"key", &noise(200 << 10, 1)).unwrap();
+    put(&mut writer, 3, b"key", &noise(100 << 10, 1)).unwrap();
+    sync(&mut writer).unwrap();
+    let unsynced = (synced, writer.len() - synced);
+    assert_eq!(*file.writebacks.lock().unwrap(), [unsynced], "a large one");
+}
+
 #[test]
 fn i2_a_sync_promises_whole_frames_only() {
     let (file, mut writer) = start_with(SMALL, &head(SegmentKind::Log));
