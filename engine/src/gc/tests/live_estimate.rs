@@ -70,11 +70,16 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
     live.count(counted(640, written(600, 0)));
     live.count(counted(640, written(640, 0)));
     assert!(!live.is_liveness_scan_due(&need(2000, written(640, 0))), "nothing has changed");
-    assert!(!live.is_liveness_scan_due(&need(2000, written(719, 0))), "little has changed");
-    assert!(live.is_liveness_scan_due(&need(2000, written(720, 0))));
-    assert!(!live.is_liveness_scan_due(&need(700, written(720, 0))), "the bound holds in any case");
-    let exhausted = LivenessScanNeed { exhausted: true, ..need(2000, written(650, 0)) };
-    assert!(live.is_liveness_scan_due(&exhausted));
+    assert!(!live.is_liveness_scan_due(&need(2000, written(735, 0))), "little has changed");
+    assert!(live.is_liveness_scan_due(&need(2000, written(736, 0))), "half of the slack");
+    assert!(!live.is_liveness_scan_due(&need(700, written(736, 0))), "the bound holds in any case");
+    let exhausted = |put| LivenessScanNeed { exhausted: true, ..need(2000, written(put, 0)) };
+    assert!(live.is_liveness_scan_due(&exhausted(650)), "a twentieth, as nothing is left to free");
+    assert!(!live.is_liveness_scan_due(&exhausted(649)));
+    let wider = SpaceBounds { ceiling: 2.0, ..BOUNDS };
+    let at_wider = |put| LivenessScanNeed { bounds: wider, ..need(2000, written(put, 0)) };
+    assert!(live.is_liveness_scan_due(&at_wider(960)), "half of a wider slack");
+    assert!(!live.is_liveness_scan_due(&at_wider(959)));
     let idle = LivenessScanNeed { mode: Mode::Idle, ..need(700, written(650, 0)) };
     assert!(live.is_liveness_scan_due(&idle), "while idle single segments count");
     let unchanged = LivenessScanNeed { mode: Mode::Idle, ..need(2000, written(640, 0)) };
@@ -84,8 +89,8 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
         exhausted: true,
         ..need(allocated, written)
     };
-    assert!(live.is_liveness_scan_due(&spare(780, written(720, 0))), "it settles");
-    assert!(!live.is_liveness_scan_due(&spare(760, written(720, 0))), "it has settled");
+    assert!(live.is_liveness_scan_due(&spare(780, written(736, 0))), "it settles");
+    assert!(!live.is_liveness_scan_due(&spare(760, written(736, 0))), "it has settled");
     assert!(!live.is_liveness_scan_due(&spare(780, written(650, 0))), "there is no hurry");
     assert!(live.is_liveness_scan_due(&need(700, written(640, 640 * 1024))), "all was deleted");
 }
@@ -94,16 +99,16 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
 fn the_share_of_inserts_is_learned_before_space_is_over_its_bound() {
     let mut live = LiveEstimate::default();
     live.count(counted(640, written(40, 0)));
-    assert!(!live.is_liveness_scan_due(&need(735, written(135, 0))));
+    assert!(!live.is_liveness_scan_due(&need(736, written(136, 0))));
     assert!(
-        live.is_liveness_scan_due(&need(737, written(135, 0))),
+        live.is_liveness_scan_due(&need(737, written(136, 0))),
         "half of the slack may be used"
     );
     assert!(!live.is_liveness_scan_due(&need(737, written(50, 0))), "little has changed");
-    live.count(counted(640, written(135, 0)));
+    live.count(counted(640, written(136, 0)));
     assert_eq!(live.insert_share(), 0.0);
-    assert!(!live.is_liveness_scan_due(&need(798, written(230, 0))), "it is known");
-    assert!(live.is_liveness_scan_due(&need(810, written(230, 0))));
+    assert!(!live.is_liveness_scan_due(&need(798, written(240, 0))), "it is known");
+    assert!(live.is_liveness_scan_due(&need(810, written(240, 0))));
 }
 
 #[test]
