@@ -21,7 +21,7 @@ use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// A segment whose existence is durable and that holds nothing yet.
 pub struct Spare {
@@ -149,6 +149,8 @@ pub struct LogShared {
     /// True once the active segment is full enough for a spare to be created.
     is_spare_wanted: AtomicBool,
     sealed: Mutex<Vec<SealedLength>>,
+    /// Every commit up to this sequence number is on stable storage.
+    durable: AtomicU64,
 }
 
 impl LogShared {
@@ -161,7 +163,20 @@ impl LogShared {
             spares: Mutex::new(VecDeque::new()),
             is_spare_wanted: AtomicBool::new(false),
             sealed: Mutex::new(Vec::new()),
+            durable: AtomicU64::new(0),
         }
+    }
+
+    /// Returns a sequence number up to which every commit is on stable storage. It lags behind: it
+    /// is that of the last sync of the whole log.
+    pub fn durable(&self) -> SeqNo {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Records that every commit up to `seqno` is on stable storage.
+    pub(super) fn note_durable(&self, seqno: SeqNo) {
+        debug_assert!(seqno <= self.runtime.snapshots.visible(), "what is durable was committed");
+        self.durable.fetch_max(seqno, Ordering::AcqRel);
     }
 
     /// Creates the next segment ahead of its use and records it in the manifest, together with the
@@ -274,6 +289,8 @@ impl LogShared {
         log.previous = Some((id, length));
         (log.writer, log.active) = (None, None);
         self.runtime.set.note_seqno(log.next_seqno - 1);
+        // The lock of the log is held, so all that is visible was in the segment.
+        self.note_durable(self.runtime.snapshots.visible());
         self.sealed.lock().push(SealedLength { id, length });
         Ok(())
     }
