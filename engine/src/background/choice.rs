@@ -2,6 +2,7 @@
 //! that rest after a failure are passed over.
 
 use super::{Background, BackgroundState, Role};
+use crate::base::pointer::KeyspaceId;
 use crate::compaction::picker::{self, CompactionCursors, Pick};
 use crate::gc::dead;
 use crate::version::health::JobKind;
@@ -24,7 +25,7 @@ impl BackgroundWork {
         match self {
             BackgroundWork::Flush(keyspace) => JobKind::Flush(keyspace.id),
             BackgroundWork::Spare => JobKind::SpareSegment,
-            BackgroundWork::Compact(claimed) => JobKind::Compaction(claimed.chosen.keyspace.id),
+            BackgroundWork::Compact(claimed) => claimed.chosen.kind(),
             BackgroundWork::DropDead => JobKind::DeadSegments,
             BackgroundWork::Purge => JobKind::Purge,
         }
@@ -58,6 +59,21 @@ pub(super) struct ChosenCompaction {
     pub(super) levels: Arc<Levels>,
     pub(super) pick: Pick,
     pub(super) reason: CompactionReason,
+}
+
+impl ChosenCompaction {
+    fn kind(&self) -> JobKind {
+        let kind = match self.reason {
+            CompactionReason::StaleTables
+            | CompactionReason::Settling
+            | CompactionReason::Early => JobKind::OptionalCompaction,
+            CompactionReason::FullLevel
+            | CompactionReason::Deletions
+            | CompactionReason::Manual
+            | CompactionReason::Reorganization => JobKind::Compaction,
+        };
+        kind(self.keyspace.id)
+    }
 }
 
 /// A compaction that is marked as running.
@@ -137,7 +153,7 @@ impl Background {
         state: &BackgroundState,
     ) -> Option<ChosenCompaction> {
         let first_tables = CompactionCursors::default();
-        self.find_compaction(resting, |keyspace, view| {
+        self.find_compaction(resting, JobKind::Compaction, |keyspace, view| {
             let (id, options) = (keyspace.id, keyspace.options().clone());
             let cursors = state.compaction_cursors.get(&id).unwrap_or(&first_tables);
             let pick = picker::pick(id, &view.levels, &options, &state.busy, cursors)?;
@@ -145,15 +161,16 @@ impl Background {
         })
     }
 
-    /// Returns what `pick` finds in the first keyspace whose compactions do not rest and in which
-    /// it finds something.
+    /// Returns what `pick` finds in the first keyspace whose compactions of this kind do not rest
+    /// and in which it finds something.
     pub(super) fn find_compaction(
         &self,
         resting: &[JobKind],
+        kind: fn(KeyspaceId) -> JobKind,
         pick: impl Fn(&KeyspaceState, &View) -> Option<(CompactionReason, Pick)>,
     ) -> Option<ChosenCompaction> {
         self.runtime.set.keyspaces().into_iter().find_map(|keyspace| {
-            if resting.contains(&JobKind::Compaction(keyspace.id)) {
+            if resting.contains(&kind(keyspace.id)) {
                 return None;
             }
             let view = keyspace.view();

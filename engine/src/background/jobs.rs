@@ -63,7 +63,11 @@ impl Background {
     pub fn forget(&self, keyspace: KeyspaceId) {
         let mut state = self.state.lock();
         state.compaction_cursors.remove(&keyspace);
-        let jobs = [JobKind::Flush(keyspace), JobKind::Compaction(keyspace)];
+        let jobs = [
+            JobKind::Flush(keyspace),
+            JobKind::Compaction(keyspace),
+            JobKind::OptionalCompaction(keyspace),
+        ];
         self.forget_failures(&jobs, &mut state);
         drop(state);
         self.move_head();

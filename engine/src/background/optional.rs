@@ -38,7 +38,7 @@ impl Background {
         let (version, snapshots) = (self.runtime.set.current(), self.runtime.snapshots.list());
         // A long step of value GC may have begun before users came back.
         let is_idle = state.idle_at == Some(self.runtime.snapshots.visible());
-        self.find_compaction(resting, |keyspace, view| {
+        self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
             let table_bytes = keyspace.options().table_bytes;
             let fits = |pick: &Pick| pick.is_move(table_bytes) || pick.bytes() <= most_bytes();
             let known = StaleFacts {
@@ -56,7 +56,7 @@ impl Background {
                 return Some((CompactionReason::StaleTables, pick));
             }
             // Settling can wait. What failed on this version would be picked again, and fail again.
-            let failed_on = state.failures.version(JobKind::Compaction(keyspace.id));
+            let failed_on = state.failures.version(JobKind::OptionalCompaction(keyspace.id));
             if !is_idle || failed_on == Some(version.number) {
                 return None;
             }
@@ -87,7 +87,7 @@ impl Background {
             return None;
         }
         let (scores, snapshots) = (hot.scores(), self.runtime.snapshots.list());
-        self.find_compaction(resting, |keyspace, view| {
+        self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
             let flushed = view.version.keyspace(keyspace.id)?.flushed;
             let facts = EarlyFacts { scores: &scores, trigger, snapshots: &snapshots, flushed };
             let pick = early::pick(keyspace.id, &view.levels, &state.busy, &facts);

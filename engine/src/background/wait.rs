@@ -42,12 +42,23 @@ impl Background {
             if state.jobs + state.foreground_jobs == 0 && !self.is_due(&state) {
                 return Ok(());
             }
-            if let Some(error) = self.runtime.health.failed_job() {
+            if let Some(error) = self.hindrance(&state) {
                 return Err(error);
             }
             self.changed.notify_all();
             state = self.changed.wait_timeout(state, RECHECK_INTERVAL).0;
         }
+    }
+
+    /// Returns the error of a job that keeps the database from becoming idle. A compaction that is
+    /// not due any more, such as one that settles, keeps nobody from anything.
+    fn hindrance(&self, state: &BackgroundState) -> Option<Error> {
+        let is_optional = |job| matches!(job, JobKind::OptionalCompaction(_));
+        let health = &self.runtime.health;
+        health.failed_job(|job| !is_optional(job)).or_else(|| {
+            let is_due = self.find_optional(&[], state).is_some();
+            health.failed_job(|job| is_due && is_optional(job))
+        })
     }
 
     /// Returns an error if no job will ever run again.

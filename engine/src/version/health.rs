@@ -17,8 +17,11 @@ use std::sync::{Arc, OnceLock};
 pub enum JobKind {
     /// Flushes of a keyspace.
     Flush(KeyspaceId),
-    /// Compactions of a keyspace.
+    /// Compactions of a keyspace that a full level makes due, or a user.
     Compaction(KeyspaceId),
+    /// Compactions of a keyspace for the sake of its space or its dead values. No writer waits for
+    /// them.
+    OptionalCompaction(KeyspaceId),
     /// Preparing the next segment of the log.
     SpareSegment,
     /// Dropping segments in which nothing is live.
@@ -33,7 +36,9 @@ impl JobKind {
     /// Returns the keyspace that the work is for, if it is for one.
     pub fn keyspace(self) -> Option<KeyspaceId> {
         match self {
-            JobKind::Flush(keyspace) | JobKind::Compaction(keyspace) => Some(keyspace),
+            JobKind::Flush(keyspace)
+            | JobKind::Compaction(keyspace)
+            | JobKind::OptionalCompaction(keyspace) => Some(keyspace),
             _ => None,
         }
     }
@@ -65,9 +70,11 @@ impl Health {
         };
     }
 
-    /// Returns the error of a job that failed when it was last tried, flushes first.
-    pub fn failed_job(&self) -> Option<Error> {
-        self.failed_jobs.lock().values().next().cloned()
+    /// Returns the error of a job that failed when it was last tried, flushes first. Only those
+    /// count that `counts` accepts.
+    pub fn failed_job(&self, counts: impl Fn(JobKind) -> bool) -> Option<Error> {
+        let failed = self.failed_jobs.lock();
+        failed.iter().find(|(job, _)| counts(**job)).map(|(_, error)| error.clone())
     }
 
     /// Returns the error of this job if it failed when it was last tried.
@@ -159,6 +166,7 @@ mod tests {
         health.note_job(JobKind::ValueGc, Some(Error::internal("gc")));
         health.note_job(JobKind::Flush(bad), Some(Error::internal("flush")));
         health.note_job(JobKind::Compaction(good), Some(Error::internal("compaction")));
+        health.note_job(JobKind::OptionalCompaction(bad), Some(Error::internal("optional")));
         let told = |keyspace, reason| {
             let error = health.hindrance(keyspace, reason);
             error.map(|error| error.to_string()).unwrap_or_default()
@@ -177,7 +185,10 @@ mod tests {
             assert!(text.contains(expected), "{reason:?}: {text}");
             assert_eq!(text.is_empty(), expected.is_empty(), "{reason:?}: {text}");
         }
-        assert!(health.failed_job().unwrap().to_string().contains("flush"));
+        assert!(health.failed_job(|_| true).unwrap().to_string().contains("flush"));
+        let optional = health.failed_job(|job| job == JobKind::OptionalCompaction(bad));
+        assert!(optional.unwrap().to_string().contains("optional"));
+        assert!(health.failed_job(|job| job == JobKind::Purge).is_none());
         health.note_job(JobKind::Flush(bad), None);
         assert_eq!(told(good, Replay), "");
     }

@@ -346,6 +346,30 @@ fn one_that_only_reads_tries_a_compaction_that_fails_once() {
     });
 }
 
+/// Guards against an error of a job that nobody waits for: who waited for compactions of full
+/// levels was told that settling had failed some time before.
+#[test]
+fn who_waits_for_idleness_is_not_told_that_settling_failed() {
+    client::simulate(SEED, STEPS, |env, simulation| {
+        let options = Options { segment_bytes: MIB, update_table_bytes: 0, ..Options::default() };
+        let db = client::open(env, options);
+        let keyspace = put_deep(&db, inline(&db));
+        put_into(&db, &keyspace, 0..KEYS / 2);
+        db.flush().unwrap();
+        simulation.fail(no_reads_of_tables());
+        only_idle(env);
+        assert_eq!(db.stats().background_errors, 1, "settling failed");
+        simulation.clear_faults();
+        // Users are back, and L0 fills up.
+        for _ in 0..8 {
+            put_into(&db, &keyspace, 0..KEYS / 2);
+            db.flush().unwrap();
+            db.wait_idle().unwrap();
+        }
+        db.close().unwrap();
+    });
+}
+
 /// A merge that does not fit on the disk has not failed: it is not begun before it fits, and then
 /// needs no write.
 #[test]
