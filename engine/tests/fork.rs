@@ -263,6 +263,7 @@ fn a_call_that_is_under_way_writes_nothing_in_the_child() {
         assert!(file.set_len(0).is_err());
         assert!(file.punch(0, 4096).is_err());
         file.prepare_appends(0, 100);
+        file.start_writeback(0, 6);
         assert!(env.fs.create(&dir.path().join("new")).is_err());
         assert!(env.fs.open_write(&path).is_err());
         assert!(env.fs.rename(&path, &dir.path().join("renamed")).is_err());

@@ -50,6 +50,10 @@ impl Committer {
         // From here on nothing fails: the frames are in the log, as durable as asked.
         log.next_seqno += count as u64;
         self.publish(log, frames, &pointers, first_seqno, start);
+        if durability == Durability::Sync {
+            // All segments before the active one were synced when they ended.
+            parts.log.note_durable(log.next_seqno - 1);
+        }
         Ok(log.next_seqno - 1)
     }
 

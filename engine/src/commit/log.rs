@@ -167,8 +167,8 @@ impl LogShared {
         }
     }
 
-    /// Returns a sequence number up to which every commit is on stable storage. It lags behind: it
-    /// is that of the last sync of the whole log.
+    /// Returns a sequence number up to which every commit is on stable storage. It lags behind the
+    /// newest commit by what was written since the last sync of the log.
     pub fn durable(&self) -> SeqNo {
         self.durable.load(Ordering::Acquire)
     }

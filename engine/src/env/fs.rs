@@ -86,7 +86,9 @@ pub trait File: Send + Sync {
     /// bytes written since the last success, and the call must not be repeated (I8).
     fn sync(&self) -> io::Result<()>;
     /// Starts the write-back of a range without waiting, which makes the next `sync` shorter. It is
-    /// a hint and does nothing where the system can't do it.
+    /// a hint and does nothing where the system can't do it. The caller is not going to write
+    /// before the end of the range again: such a write would have no advantage from
+    /// `prepare_appends`.
     fn start_writeback(&self, offset: u64, len: u64);
     /// Prepares for appends: the caller will soon write the `len` bytes from `from` on, in order.
     /// It may extend the file over them with zeroes; `set_len` takes back the unused part. It is a

@@ -94,10 +94,9 @@ impl Mapped {
         }
         true
     }
-}
 
-impl Mapped {
-    /// Unmaps the whole pages before `end`, which are not going to be written again.
+    /// Unmaps the whole pages before `end`, which are not going to be written again. The last page
+    /// of the mapping stays in any case.
     ///
     /// The kernel protects each mapped page against stores before it writes the page back, and has
     /// every processor that runs a thread of the process forget the old protection: an interrupt
@@ -106,7 +105,7 @@ impl Mapped {
     #[expect(unsafe_code, reason = "no safe crate maps a file for writing")]
     pub(super) fn unmap_before(&mut self, end: u64) {
         let wanted = usize::try_from(end.saturating_sub(self.start)).unwrap_or(usize::MAX);
-        // A mapping is never empty, so its last page stays.
+        // A mapping is never empty.
         let most = self.len - page_size();
         let len = (wanted - wanted % page_size()).min(most);
         if len == 0 {
@@ -142,8 +141,8 @@ fn keeps_blocks(file_system: u32) -> bool {
 impl Drop for Mapped {
     #[expect(unsafe_code, reason = "no safe crate maps a file for writing")]
     fn drop(&mut self) {
-        // SAFETY: this is the whole mapping made in `new`, and nothing refers to it any more. With
-        // such arguments the call can't fail.
+        // SAFETY: this is what `unmap_before` left of the mapping made in `new`, at least one page,
+        // and nothing refers to it any more. With such arguments the call can't fail.
         unsafe {
             let _ = munmap(self.address.as_ptr().cast::<c_void>(), self.len);
         }

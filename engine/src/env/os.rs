@@ -94,6 +94,9 @@ impl File for OsFile {
     }
 
     fn start_writeback(&self, offset: u64, len: u64) {
+        if self.process.is_gone() {
+            return;
+        }
         if let Some(mapped) = self.appends().as_mut() {
             mapped.unmap_before(offset.saturating_add(len));
         }

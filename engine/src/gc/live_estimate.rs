@@ -109,15 +109,12 @@ pub struct LivenessScanNeed {
 }
 
 /// While its findings last, a liveness scan serves until this part (one in this many) of the
-/// ceiling's slack was rewritten. What died since is moved in vain: with a ceiling of 2.0 that costs
+/// bound's slack was rewritten. What died since is moved in vain; at a ceiling of 2.0 that costs
 /// less than counting all keys more often.
 const RENEW_PART: u64 = 2;
-/// Once its findings are used up, a liveness scan serves until this part (one in this many) of the
-/// ceiling's slack was rewritten.
-const HURRY_PART: u64 = 20;
-/// While the database is idle, a liveness scan serves until this part (one in this many) of the live
-/// bytes was rewritten.
-const IDLE_PART: u64 = 64;
+/// Once its findings are used up, or while the database is idle, a liveness scan serves until this
+/// part (one in this many) of the live bytes was rewritten.
+const HURRY_PART: u64 = 64;
 
 impl LiveEstimate {
     /// Returns true if a liveness scan is due: space may be over its bound, and enough was written
@@ -130,19 +127,14 @@ impl LiveEstimate {
         let Since { puts, deleted } = last.since(need.written);
         let changed = puts + deleted;
         let is_idle = matches!(need.mode, Mode::Idle | Mode::Low);
-        let slack = need.bounds.ceiling(last.live_bytes).slack();
-        let enough = match need.mode {
-            Mode::Idle | Mode::Low => last.live_bytes / IDLE_PART,
-            // Time that users leave is enough for what was found, not for looking more often.
-            Mode::Spare => slack / RENEW_PART,
-            _ if need.exhausted => slack / HURRY_PART,
-            _ => slack / RENEW_PART,
-        };
+        // Time that users leave is enough for what was found, not for looking more often.
+        let hurries = is_idle || need.exhausted && need.mode != Mode::Spare;
+        let marks = need.bounds.of(need.mode, self.at_least(need.written));
+        let enough =
+            if hurries { last.live_bytes / HURRY_PART } else { marks.slack() / RENEW_PART };
         if changed == 0 || changed < enough {
             return false;
         }
-        let at_least = self.at_least(need.written);
-        let marks = need.bounds.of(need.mode, at_least);
         // Until a share of inserts was measured, space may exceed the bound unnoticed. If a scan
         // began only at the bound, overwriting writers would be far above it by the end of the
         // scan.

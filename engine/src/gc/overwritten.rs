@@ -3,9 +3,9 @@
 //! bytes costs twice, once to write them and once more as garbage in their new place.
 //!
 //! The rules are those of `liveness_scan.rs`, and the order is: a durable sequence number, the
-//! snapshots, the views. So a newer entry found here is durable (I4), and no snapshot sees the older
-//! record, now or later (I6). The log is not synced for this: that took a sixth of the time of value
-//! GC, and all it won was what the last megabytes of the log hide.
+//! snapshots, the views. So a newer entry found here is durable (I4), and no snapshot sees the
+//! older record, now or later (I6). The log is not synced for this: what its last segment hides is
+//! little, and moving it costs less than a sync for each relocation.
 //!
 //! Cost: a look-up in each memtable for each record that is about to be moved, and in the tables
 //! flushed since, where filters spare most of the work.
@@ -13,9 +13,11 @@
 use crate::base::error::Result;
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
+use crate::commit::group::Committer;
 use crate::segment::RecordView;
 use crate::version::files::TableHandle;
-use crate::version::snapshots::is_seen;
+use crate::version::job::JobResult;
+use crate::version::snapshots::{Snapshots, is_seen};
 use crate::version::view::View;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,9 +37,23 @@ struct Recent {
 }
 
 impl Overwritten {
+    /// Collects the entries that are newer than `since`, the sequence number of a liveness scan.
+    /// `views` returns a view of each keyspace.
+    pub fn gather(
+        since: SeqNo,
+        committer: &Committer,
+        snapshots: &Snapshots,
+        views: impl FnOnce() -> JobResult<Vec<Arc<View>>>,
+    ) -> JobResult<Overwritten> {
+        // I4, I6: in this order.
+        let seqno = committer.log().durable();
+        let snapshots = snapshots.list();
+        Ok(Overwritten::new(since, seqno, snapshots, views()?))
+    }
+
     /// Collects what is newer than `since`. `seqno` was read first, and everything up to it was
     /// durable then; `snapshots`, ascending, were listed after that, and `views` taken last.
-    pub fn new(
+    fn new(
         since: SeqNo,
         seqno: SeqNo,
         snapshots: Vec<SeqNo>,

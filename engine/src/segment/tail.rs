@@ -10,8 +10,8 @@
 //! Two buffers alternate, so that readers never wait for a write: `writing` stays readable until
 //! its bytes are in the file. Readers of bytes before `written` take no lock.
 //!
-//! Locks: `buffers` is held for copying only. `sync_failure` is held during a sync; `buffers` is
-//! the only lock that may be taken under it.
+//! Locks: `buffers` is held for copying only. `sync_failure` is held during a sync; only `buffers`
+//! and the leaf lock of the file are taken under it.
 
 use crate::base::error::{Error, IoContext, Result};
 use crate::env::fs::File;
@@ -21,7 +21,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A sync of at least this many bytes begins with their writeback.
+/// A sync of at least this many bytes begins with their writeback. Fewer cost less than the call.
 const WRITEBACK_FIRST_BYTES: u64 = 256 << 10;
 
 pub(super) struct LiveTail {
@@ -201,7 +201,7 @@ impl LiveTail {
         if self.durable() >= whole {
             return Ok(());
         }
-        // Whole pages that are synced while they are mapped for appends cost more (`env/mapped.rs`).
+        // Pages that are synced while they are mapped for appends cost more (`env/mapped.rs`).
         let undurable = whole - self.durable();
         if undurable >= WRITEBACK_FIRST_BYTES {
             file.start_writeback(self.durable(), undurable);

@@ -80,13 +80,11 @@ impl Collector {
         self.parts.runtime.counters.latencies.relocation.add(time);
     }
 
-    /// Collects what was overwritten since the liveness scan; `overwritten.rs` explains the order.
+    /// Collects what was overwritten since the liveness scan.
     fn overwritten(&self, state: &CollectorState) -> JobResult<Overwritten> {
-        // I4: entries that are not durable yet hide nothing. They are few: a sync for their sake
-        // would cost more than moving what they hide.
-        let seqno = self.parts.committer.log().durable();
-        let snapshots = self.parts.runtime.snapshots.list();
-        Ok(Overwritten::new(state.knowledge.liveness_scan.seqno, seqno, snapshots, self.views()?))
+        let (since, snapshots) =
+            (state.knowledge.liveness_scan.seqno, &self.parts.runtime.snapshots);
+        Overwritten::gather(since, &self.parts.committer, snapshots, || self.views())
     }
 
     pub(super) fn relocate(

@@ -74,7 +74,7 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
     assert!(live.is_liveness_scan_due(&need(2000, written(736, 0))), "half of the slack");
     assert!(!live.is_liveness_scan_due(&need(700, written(736, 0))), "the bound holds in any case");
     let exhausted = |put| LivenessScanNeed { exhausted: true, ..need(2000, written(put, 0)) };
-    assert!(live.is_liveness_scan_due(&exhausted(650)), "a twentieth, as nothing is left to free");
+    assert!(live.is_liveness_scan_due(&exhausted(650)), "nothing is left to free");
     assert!(!live.is_liveness_scan_due(&exhausted(649)));
     let wider = SpaceBounds { ceiling: 2.0, ..BOUNDS };
     let at_wider = |put| LivenessScanNeed { bounds: wider, ..need(2000, written(put, 0)) };
@@ -89,10 +89,26 @@ fn a_liveness_scan_is_due_when_space_may_be_over_its_bound() {
         exhausted: true,
         ..need(allocated, written)
     };
-    assert!(live.is_liveness_scan_due(&spare(780, written(736, 0))), "it settles");
-    assert!(!live.is_liveness_scan_due(&spare(760, written(736, 0))), "it has settled");
-    assert!(!live.is_liveness_scan_due(&spare(780, written(650, 0))), "there is no hurry");
-    assert!(live.is_liveness_scan_due(&need(700, written(640, 640 * 1024))), "all was deleted");
+    assert!(live.is_liveness_scan_due(&spare(780, written(704, 0))), "it settles");
+    assert!(!live.is_liveness_scan_due(&spare(760, written(704, 0))), "it has settled");
+    assert!(!live.is_liveness_scan_due(&spare(780, written(703, 0))), "there is no hurry");
+    let loose = SpaceBounds { ceiling: 10.0, ..BOUNDS };
+    let settles = LivenessScanNeed { bounds: loose, ..spare(780, written(704, 0)) };
+    assert!(live.is_liveness_scan_due(&settles), "the settled bound counts, not the ceiling");
+    for ceiling in [1.3, 3.5, 22.0, 1000.0] {
+        let bounds = SpaceBounds { ceiling, ..BOUNDS };
+        let deleted = LivenessScanNeed { bounds, ..need(700, written(640, 640 * 1024)) };
+        assert!(live.is_liveness_scan_due(&deleted), "all was deleted, ceiling {ceiling}");
+        let spare = LivenessScanNeed { mode: Mode::Spare, ..deleted };
+        assert!(live.is_liveness_scan_due(&spare), "all was deleted, ceiling {ceiling}");
+    }
+    let allowance = 256 * MIB;
+    let allowed = |put| LivenessScanNeed {
+        bounds: SpaceBounds { allowance, ..BOUNDS },
+        ..need(2000, written(put, 0))
+    };
+    assert!(live.is_liveness_scan_due(&allowed(768)), "half of the allowance");
+    assert!(!live.is_liveness_scan_due(&allowed(767)));
 }
 
 #[test]

@@ -168,6 +168,8 @@ fn a_large_sync_begins_with_writeback_and_a_small_one_does_not() {
     sync(&mut writer).unwrap();
     let unsynced = (synced, writer.len() - synced);
     assert_eq!(*file.writebacks.lock().unwrap(), [unsynced], "a large one");
+    let counts = (file.synced_before.load(SeqCst), file.syncs.load(SeqCst));
+    assert_eq!(counts, (1, 2), "the writeback comes first");
 }
 
 #[test]

@@ -26,6 +26,8 @@ pub(super) struct FaultyFile {
     syncs: AtomicU64,
     /// Offset and length of each writeback.
     writebacks: Mutex<Vec<(u64, u64)>>,
+    /// The number of syncs before the last writeback.
+    synced_before: AtomicU64,
     /// Writes from this number on fail after half of their bytes; 0 = none.
     fail_writes_from: AtomicU64,
     fail_syncs: AtomicU64,
@@ -68,6 +70,7 @@ impl File for FaultyFile {
         if self.fail_syncs.load(SeqCst) > 0 { Err(io::Error::other("sync")) } else { Ok(()) }
     }
     fn start_writeback(&self, offset: u64, len: u64) {
+        self.synced_before.store(self.syncs.load(SeqCst), SeqCst);
         self.writebacks.lock().unwrap().push((offset, len));
     }
     fn len(&self) -> io::Result<u64> {
