@@ -42,7 +42,7 @@ impl Background {
             if state.jobs + state.foreground_jobs == 0 && !self.is_due(&state) {
                 return Ok(());
             }
-            if let Some(error) = self.hindrance(&state) {
+            if let Some(error) = self.due_failure(&state) {
                 return Err(error);
             }
             self.changed.notify_all();
@@ -52,12 +52,12 @@ impl Background {
 
     /// Returns the error of a job that keeps the database from becoming idle. A compaction that is
     /// not due any more, such as one that settles, keeps nobody from anything.
-    fn hindrance(&self, state: &BackgroundState) -> Option<Error> {
+    fn due_failure(&self, state: &BackgroundState) -> Option<Error> {
         let is_optional = |job| matches!(job, JobKind::OptionalCompaction(_));
         let health = &self.runtime.health;
         health.failed_job(|job| !is_optional(job)).or_else(|| {
-            let is_due = self.find_optional(&[], state).is_some();
-            health.failed_job(|job| is_due && is_optional(job))
+            let failed = health.failed_job(is_optional);
+            failed.filter(|_| self.find_optional(&[], state).is_some())
         })
     }
 

@@ -250,30 +250,31 @@ impl Committer {
     /// Makes everything committed so far durable, without holding writers up during the sync.
     /// Returns the end of the log at that time.
     pub fn sync(&self) -> Result<LogPosition> {
-        let (syncer, end, seqno) = {
+        let (seqno, end, syncer) = {
             let mut log = self.log.lock();
             self.parts.runtime.health.check()?;
             // The lock of the log is held, so all that is visible was appended.
             let seqno = self.parts.runtime.snapshots.visible();
-            let Some(writer) = log.writer.as_mut() else {
-                if log.closed {
-                    return Err(Error::closed("the database was closed"));
-                }
+            if log.writer.is_none() && log.closed {
+                return Err(Error::closed("the database was closed"));
+            }
+            match log.writer.as_mut() {
                 // Nothing was written since the last segment was sealed, by this session or the one
                 // before.
-                self.parts.log.note_durable(seqno);
-                return Ok(self.parts.log.end(&log));
-            };
-            writer.write_out()?;
-            let end = LogPosition { segment: writer.segment().id(), offset: writer.good_len() };
-            if writer.durable() >= end.offset {
-                self.parts.log.note_durable(seqno);
-                return Ok(end);
+                None => (seqno, self.parts.log.end(&log), None),
+                Some(writer) => {
+                    writer.write_out()?;
+                    let (segment, offset) = (writer.segment().id(), writer.good_len());
+                    let is_durable = writer.durable() >= offset;
+                    let syncer = (!is_durable).then(|| writer.syncer());
+                    (seqno, LogPosition { segment, offset }, syncer)
+                }
             }
-            (writer.syncer(), end, seqno)
         };
-        // If the log is rotated meanwhile, rotation syncs the segment itself: no harm.
-        self.parts.log.sync(&syncer)?;
+        if let Some(syncer) = syncer {
+            // If the log is rotated meanwhile, rotation syncs the segment itself: no harm.
+            self.parts.log.sync(&syncer)?;
+        }
         self.parts.log.note_durable(seqno);
         Ok(end)
     }

@@ -153,18 +153,29 @@ impl Drop for Mapped {
 mod tests {
     use super::*;
     use std::os::unix::fs::FileExt;
+    use std::path::PathBuf;
+
+    fn scratch_file(name: &str) -> (PathBuf, File) {
+        let path = std::env::temp_dir().join(format!("cleavedb-{name}-{}", std::process::id()));
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).create(true).truncate(true).open(&path).unwrap();
+        (path, file)
+    }
+
+    /// Maps a part of the file; `None` where the file system is none that is mapped.
+    fn map(file: &File, from: u64, len: u64) -> Option<Mapped> {
+        match Mapped::new(file, from, len) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => None,
+            result => Some(result.unwrap()),
+        }
+    }
 
     #[test]
     fn what_is_copied_is_in_the_file() {
-        let path = std::env::temp_dir().join(format!("cleavedb-mapped-{}", std::process::id()));
+        let (path, file) = scratch_file("mapped");
         let page = page_size() as u64;
-        let options = || std::fs::OpenOptions::new().read(true).write(true).create(true).to_owned();
-        let file = options().open(&path).unwrap();
         file.write_all_at(&[7; 100], 0).unwrap();
-        let mut mapped = match Mapped::new(&file, 100, 1000) {
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => return,
-            result => result.unwrap(),
-        };
+        let Some(mut mapped) = map(&file, 100, 1000) else { return };
         assert!(mapped.write(b"hello", 100));
         assert!(mapped.write(b"end", page - 3));
         assert!(!mapped.write(b"end!", page - 3));
@@ -183,14 +194,9 @@ mod tests {
 
     #[test]
     fn pages_that_are_full_can_be_unmapped() {
-        let path = std::env::temp_dir().join(format!("cleavedb-unmapped-{}", std::process::id()));
+        let (path, file) = scratch_file("unmapped");
         let page = page_size() as u64;
-        let options = || std::fs::OpenOptions::new().read(true).write(true).create(true).to_owned();
-        let file = options().open(&path).unwrap();
-        let mut mapped = match Mapped::new(&file, 0, 4 * page) {
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => return,
-            result => result.unwrap(),
-        };
+        let Some(mut mapped) = map(&file, 0, 4 * page) else { return };
         assert!(mapped.write(&vec![1; 3 * page as usize], 0));
         mapped.unmap_before(page - 1);
         assert!(mapped.write(b"a", 0), "the first page is not full");

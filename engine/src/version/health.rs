@@ -19,8 +19,8 @@ pub enum JobKind {
     Flush(KeyspaceId),
     /// Compactions of a keyspace that a full level makes due, or a user.
     Compaction(KeyspaceId),
-    /// Compactions of a keyspace for the sake of its space or its dead values. No writer waits for
-    /// them.
+    /// Compactions of a keyspace for the sake of its space or its dead values. No rule that delays
+    /// writers waits for them.
     OptionalCompaction(KeyspaceId),
     /// Preparing the next segment of the log.
     SpareSegment,

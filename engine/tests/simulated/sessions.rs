@@ -4,7 +4,7 @@
 use crate::client;
 use crate::script::value;
 use cleavedb::env::Env;
-use cleavedb::env::sim::{Call, FaultPlan, Survivors};
+use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
 use cleavedb::{
     Codec, Db, Keyspace, KeyspaceOptions, Options, ReadOptions, Separation, WriteBatch,
 };
@@ -324,20 +324,27 @@ fn one_after_a_killed_one_opens_though_a_table_cannot_be_read() {
     });
 }
 
+/// Opens a database that is idle for a while and fails to settle, once. Without an update table no
+/// other compaction is due. Tables can be read again on return.
+#[track_caller]
+fn settles_in_vain(env: &Env, simulation: &Simulation) -> (Db, Keyspace) {
+    let options = Options { segment_bytes: MIB, update_table_bytes: 0, ..Options::default() };
+    let db = client::open(env, options);
+    let keyspace = put_deep(&db, inline(&db));
+    put_into(&db, &keyspace, 0..KEYS / 2);
+    db.flush().unwrap();
+    simulation.fail(no_reads_of_tables());
+    only_idle(env);
+    assert_eq!(db.stats().background_errors, 1);
+    simulation.clear_faults();
+    (db, keyspace)
+}
+
 /// A compaction that only settles an idle store is not tried again and again while nothing changes.
-/// Without an update table no other compaction is due.
 #[test]
 fn one_that_only_reads_tries_a_compaction_that_fails_once() {
     client::simulate(SEED, STEPS, |env, simulation| {
-        let options = Options { segment_bytes: MIB, update_table_bytes: 0, ..Options::default() };
-        let db = client::open(env, options);
-        let keyspace = put_deep(&db, inline(&db));
-        put_into(&db, &keyspace, 0..KEYS / 2);
-        db.flush().unwrap();
-        simulation.fail(no_reads_of_tables());
-        only_idle(env);
-        assert_eq!(db.stats().background_errors, 1);
-        simulation.clear_faults();
+        let (db, _) = settles_in_vain(env, simulation);
         db.default_keyspace().put("one", "eins").unwrap();
         db.flush().unwrap();
         only_idle(env);
@@ -351,15 +358,7 @@ fn one_that_only_reads_tries_a_compaction_that_fails_once() {
 #[test]
 fn who_waits_for_idleness_is_not_told_that_settling_failed() {
     client::simulate(SEED, STEPS, |env, simulation| {
-        let options = Options { segment_bytes: MIB, update_table_bytes: 0, ..Options::default() };
-        let db = client::open(env, options);
-        let keyspace = put_deep(&db, inline(&db));
-        put_into(&db, &keyspace, 0..KEYS / 2);
-        db.flush().unwrap();
-        simulation.fail(no_reads_of_tables());
-        only_idle(env);
-        assert_eq!(db.stats().background_errors, 1, "settling failed");
-        simulation.clear_faults();
+        let (db, keyspace) = settles_in_vain(env, simulation);
         // Users are back, and L0 fills up.
         for _ in 0..8 {
             put_into(&db, &keyspace, 0..KEYS / 2);

@@ -125,20 +125,21 @@ fn a_file_can_be_cut_while_it_is_prepared_for_appends() {
 fn writes_before_and_across_and_behind_what_is_written_back_arrive() {
     let (directory, fs) = (ScratchDir::new(), os());
     let file = fs.create(&directory.path().join("a")).unwrap();
-    let page = 64 << 10;
-    file.prepare_appends(0, 4 * page);
-    file.write_at(&vec![1; 3 * page as usize], 0).unwrap();
-    file.start_writeback(0, 2 * page);
+    // Whole pages, whatever their size is.
+    let part = 64 << 10;
+    file.prepare_appends(0, 4 * part);
+    file.write_at(&vec![1; 3 * part as usize], 0).unwrap();
+    file.start_writeback(0, 2 * part);
     file.write_at(b"before", 10).unwrap();
-    file.write_at(b"across", 2 * page - 3).unwrap();
-    file.write_at(b"behind", 3 * page).unwrap();
+    file.write_at(b"across", 2 * part - 3).unwrap();
+    file.write_at(b"behind", 3 * part).unwrap();
     let read = |offset| {
         let mut bytes = [0; 6];
         file.read_exact_at(&mut bytes, offset).unwrap();
         bytes
     };
-    assert_eq!([10, 2 * page - 3, 3 * page].map(read), [*b"before", *b"across", *b"behind"]);
-    assert_eq!(read(page), [1; 6]);
+    assert_eq!([10, 2 * part - 3, 3 * part].map(read), [*b"before", *b"across", *b"behind"]);
+    assert_eq!(read(part), [1; 6]);
 }
 
 #[test]
