@@ -114,11 +114,73 @@ fn reads_beside_a_workload_have_figures_of_their_own() {
     let reports = bench(&dir, words);
     let reads = &reports[1]["reads"];
     assert!(reads["ops"].as_u64().unwrap() > 0 && reads["found"] == reads["ops"], "{reads}");
-    for name in ["ops_per_second", "p50_us", "p99_us", "p999_us", "max_us"] {
+    for name in ["ops_per_second", "mean_us", "p50_us", "p99_us", "p999_us", "max_us"] {
         assert!(reads[name].as_f64().unwrap() > 0.0, "{name}");
     }
     assert_eq!(reports[1]["ops"], 20_000);
     assert!(reports[2]["reads"].is_null(), "nobody reads beside a scan");
+}
+
+/// Runs YCSB's workloads, `words`, on 4000 keys, 6000 operations each.
+fn ycsb(dir: &Dir, words: &str) -> Vec<Value> {
+    bench(dir, "fillrandom --unique --num 4000");
+    bench(dir, &format!("{words} --num 4000 --reads 6000"))
+}
+
+fn count(report: &Value, side: &str, name: &str) -> u64 {
+    report[side][name].as_u64().unwrap_or_else(|| panic!("{side} {name}: {report}"))
+}
+
+#[test]
+fn ycsbs_workloads_mix_reads_and_writes_and_time_them_apart() {
+    let dir = Dir::new("bench-ycsb");
+    let all = "ycsba,ycsbb,ycsbc,ycsbd,ycsbe,ycsbf --threads 3 --distribution zipf";
+    let reports = ycsb(&dir, all);
+    for (report, reads) in reports.iter().zip([0.5, 0.95, 1.0, 0.95, 0.95, 0.5]) {
+        let (read, written) = (count(report, "reads", "ops"), count(report, "writes", "ops"));
+        assert_eq!((read + written, &report["ops"]), (6000, &Value::from(6000)));
+        assert!((read as f64 / 6000.0 - reads).abs() < 0.03, "{report}");
+        assert_eq!(count(report, "reads", "found"), read, "all keys are there: {report}");
+        for side in ["reads", "writes"] {
+            let figure = |name: &str| report[side][name].as_f64().unwrap();
+            assert_eq!(figure("mean_us") > 0.0, count(report, side, "ops") > 0, "{report}");
+            assert!(figure("p99_us") <= figure("max_us"), "{report}");
+        }
+    }
+    let [a, b, _, _, e, f] = &reports[..] else { panic!("six workloads") };
+    assert_eq!(count(a, "writes", "found"), 0, "an update reads nothing");
+    assert_eq!(count(f, "writes", "found"), count(f, "writes", "ops"), "these read first");
+    assert_eq!(b["bytes"], 6000 * 1516);
+    // Scans have 50 pairs in the mean.
+    let pairs = e["bytes"].as_u64().unwrap() / 1516 / count(e, "reads", "ops");
+    assert!((40..60).contains(&pairs), "{e}");
+}
+
+#[test]
+fn ycsbs_insertions_go_on_behind_all_keys() {
+    let dir = Dir::new("bench-ycsb-insert");
+    let reports = ycsb(&dir, "ycsbd,ycsbe --threads 2");
+    let new = count(&reports[0], "writes", "ops") + count(&reports[1], "writes", "ops");
+    assert!(new > 400, "{new}");
+    let again = bench(&dir, "ycsbd,readseq --num 4000 --reads 600 --read-share 0.5 --seed 2");
+    let more = count(&again[0], "writes", "ops");
+    assert!((200..400).contains(&more), "{more}");
+    let whole = bench(&dir, "readseq --num 4000");
+    assert_eq!(whole[0]["found"], 4000 + new + more, "no key was inserted twice");
+}
+
+#[test]
+fn the_share_of_reads_can_be_chosen() {
+    let dir = Dir::new("bench-ycsb-share");
+    let reports = ycsb(&dir, "ycsba --read-share 0.9");
+    assert!((5200..5600).contains(&count(&reports[0], "reads", "ops")), "{}", reports[0]);
+    let reports = bench(&dir, "ycsba --num 4000 --reads 100 --read-share 0");
+    assert_eq!(count(&reports[0], "writes", "ops"), 100);
+    let text = ok(&dir, &["bench", "DB", "ycsbb", "--num", "4000", "--reads", "1000"], b"");
+    let text = String::from_utf8(text).unwrap();
+    for side in ["\n  reads ", "\n  writes ", "us: mean "] {
+        assert!(text.contains(side), "{text}");
+    }
 }
 
 #[test]
@@ -126,7 +188,7 @@ fn a_value_of_somebody_else_is_noticed() {
     let dir = Dir::new("bench-foreign");
     bench(&dir, "fillseq --num 100");
     ok(&dir, &["put", "DB", "0000000000000042", "mine"], b"");
-    for workload in ["readrandom", "readseq", "readreverse", "seekrandom"] {
+    for workload in ["readrandom", "readseq", "readreverse", "seekrandom", "ycsbc", "ycsbe"] {
         let output = run(&dir, &["bench", "DB", workload, "--num", "100", "--reads", "5000"], b"");
         let message = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{workload}: {message}");

@@ -1,9 +1,12 @@
 //! Runs a workload on its threads and sums up what they did.
 
 use super::BenchPlan;
+use super::keys::{KeyCount, count_stored};
+use super::mix::Mix;
 use super::report::BenchReport;
+use super::tally::WorkerTally;
 use super::values::key;
-use super::worker::{Worker, WorkerTally};
+use super::worker::Worker;
 use super::workload::Workload;
 use crate::progress::Progress;
 use cleavedb::Result;
@@ -18,6 +21,8 @@ const SHOW_EVERY: u64 = 256;
 
 /// The state that the threads of one workload share.
 pub(super) struct BenchShared {
+    /// The keys that random keys are drawn from.
+    pub(super) keys: KeyCount,
     total: u64,
     num: u64,
     stop_at: Option<Instant>,
@@ -30,6 +35,7 @@ pub(super) struct BenchShared {
 impl BenchShared {
     fn new(total: u64, num: u64, stop_at: Option<Instant>, shown: bool) -> Self {
         BenchShared {
+            keys: KeyCount::new(num),
             total,
             num,
             stop_at,
@@ -80,11 +86,14 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     let load = plan.load;
     // Makes an empty value, so that the pool is created outside of the measured time.
     plan.values.make(b"", 0, &mut Vec::new());
+    let mixed = Mix::of(workload).is_some();
+    let keys = KeyCount::new(if mixed { count_stored(plan)? } else { load.num });
     let started = Instant::now();
     let stop_at = plan.duration.map(|duration| started + duration);
-    let shared = BenchShared::new(workload.ops(load), load.num, stop_at, true);
+    let shared =
+        BenchShared { keys, ..BenchShared::new(workload.ops(load), load.num, stop_at, true) };
     let beside = if workload.fills() || workload.deletes() { load.readers } else { 0 };
-    let (tally, seconds, reads) = if beside == 0 {
+    let (mut tally, seconds, beside) = if beside == 0 {
         let tally = run_threads(plan, workload, &shared, load.threads, turn)?;
         (tally, started.elapsed().as_secs_f64(), None)
     } else {
@@ -96,7 +105,9 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
         plan.db.wait_idle()?;
     }
     let settle_seconds = load.settle.then(|| settling.elapsed().as_secs_f64());
-    Ok(BenchReport { workload, threads: load.threads, tally, seconds, reads, settle_seconds })
+    let sides = tally.sides.take();
+    let threads = load.threads;
+    Ok(BenchReport { workload, threads, tally, seconds, beside, sides, settle_seconds })
 }
 
 /// Runs `workload` while other threads read. Returns its tally, the seconds it took, and the

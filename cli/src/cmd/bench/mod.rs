@@ -1,10 +1,14 @@
-//! `cleave bench`: the workloads known by db_bench's names, measured and verified.
+//! `cleave bench`: the workloads known by db_bench's names, and the core workloads of YCSB,
+//! measured and verified.
 //!
 //! Keys are the numbers 0 to `--num` as 16 digits. Every value carries the hash of its key
 //! ([`values`]), so each read is checked at almost no cost: a fast wrong answer is no figure.
 
+mod keys;
 mod measure;
+mod mix;
 mod report;
+mod tally;
 mod values;
 mod worker;
 mod workload;
@@ -59,6 +63,18 @@ struct StoreArgs {
     /// Size of a memtable, in MiB
     #[arg(long, value_name = "MIB")]
     memtable_mb: Option<u64>,
+
+    /// Size of a table, in MiB
+    #[arg(long, value_name = "MIB")]
+    table_mb: Option<u64>,
+
+    /// Size of level 1, in MiB; each deeper level is ten times larger
+    #[arg(long, value_name = "MIB")]
+    level_base_mb: Option<u64>,
+
+    /// Bits of filter per key; 0 writes no filters
+    #[arg(long, value_name = "BITS")]
+    filter_bits: Option<u32>,
 
     /// Size from which values are separated; 0 separates all, `never` none
     #[arg(long, value_name = "SIZE", value_parser = parse_threshold)]
@@ -191,6 +207,10 @@ fn keyspace(db: &Db, args: &Bench) -> Result<Keyspace> {
     if let Some(mib) = store.memtable_mb {
         options.memtable_bytes = mib << 20;
     }
+    options.table_bytes = store.table_mb.map_or(options.table_bytes, |mib| mib << 20);
+    options.level_base_bytes =
+        store.level_base_mb.map_or(options.level_base_bytes, |mib| mib << 20);
+    options.filter_bits_per_key = store.filter_bits.unwrap_or(options.filter_bits_per_key);
     match store.threshold {
         Some(Threshold::Never) => options.separation = Separation::Off,
         Some(Threshold::Bytes(bytes)) => {

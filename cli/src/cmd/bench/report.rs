@@ -1,6 +1,6 @@
 //! Prints the figures of a workload, for people and for programs.
 
-use super::worker::WorkerTally;
+use super::tally::WorkerTally;
 use super::workload::Workload;
 use crate::text::{human_count, per_second};
 
@@ -11,7 +11,9 @@ pub(super) struct BenchReport {
     pub(super) tally: WorkerTally,
     pub(super) seconds: f64,
     /// The tally of the threads that read beside it; `None` if there were none.
-    pub(super) reads: Option<WorkerTally>,
+    pub(super) beside: Option<WorkerTally>,
+    /// The reads and the writes of a workload that mixes them, in the order of `Side`.
+    pub(super) sides: Option<Box<[WorkerTally; 2]>>,
     pub(super) settle_seconds: Option<f64>,
 }
 
@@ -26,18 +28,11 @@ impl BenchReport {
             Some(seconds) => format!(",\"settle_seconds\":{seconds:.3}"),
             None => String::new(),
         };
-        let reads = self.reads.as_ref().map(|reads| {
-            let rate = per_second(reads.ops, self.seconds);
-            let (ops, found, micros) = (reads.ops, reads.found, micros_json(reads));
-            format!(
-                ",\"reads\":{{\"ops\":{ops},\"ops_per_second\":{rate:.1},{micros},\
-                 \"found\":{found}}}"
-            )
-        });
+        let parts: String = self.parts().map(|(name, part)| self.part_json(name, part)).collect();
         format!(
             "{{\"workload\":\"{}\",\"threads\":{},\"ops\":{},\"seconds\":{:.6},\
              \"ops_per_second\":{:.1},\"bytes\":{},\"mb_per_second\":{:.3},{},\
-             \"found\":{}{settle}{}}}",
+             \"found\":{}{settle}{parts}}}",
             self.workload.name(),
             self.threads,
             self.tally.ops,
@@ -47,7 +42,22 @@ impl BenchReport {
             self.mb_per_second(),
             micros_json(&self.tally),
             self.tally.found,
-            reads.unwrap_or_default(),
+        )
+    }
+
+    /// Returns what has figures of its own, by its name in JSON.
+    fn parts(&self) -> impl Iterator<Item = (&'static str, &WorkerTally)> {
+        let sides =
+            self.sides.iter().flat_map(|sides| ["reads", "writes"].into_iter().zip(&**sides));
+        self.beside.iter().map(|reads| ("reads", reads)).chain(sides)
+    }
+
+    fn part_json(&self, name: &str, part: &WorkerTally) -> String {
+        let rate = per_second(part.ops, self.seconds);
+        let (ops, found, micros) = (part.ops, part.found, micros_json(part));
+        format!(
+            ",\"{name}\":{{\"ops\":{ops},\"ops_per_second\":{rate:.1},{micros},\
+             \"found\":{found}}}"
         )
     }
 
@@ -68,9 +78,10 @@ impl BenchReport {
             line += &format!(", settled in {seconds:.2} s");
         }
         line += ")";
-        if let Some(reads) = &self.reads {
-            let rate = human_count(per_second(reads.ops, self.seconds) as u64);
-            line += &format!("\n  beside it  {rate:>11} reads/s{:>14}{}", "", micros_text(reads));
+        for (name, part) in self.parts() {
+            let rate = human_count(per_second(part.ops, self.seconds) as u64);
+            let name = if self.beside.is_some() { "beside it" } else { name };
+            line += &format!("\n  {name:<10} {rate:>11} ops/s{:>17}{}", "", micros_text(part));
         }
         line
     }
@@ -80,18 +91,25 @@ fn micros(tally: &WorkerTally, quantile: f64) -> f64 {
     tally.nanos.value_at_quantile(quantile) as f64 / 1000.0
 }
 
+fn mean_micros(tally: &WorkerTally) -> f64 {
+    tally.nanos.mean() / 1000.0
+}
+
 fn max_micros(tally: &WorkerTally) -> f64 {
     tally.nanos.max() as f64 / 1000.0
 }
 
 fn micros_json(tally: &WorkerTally) -> String {
     let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| micros(tally, quantile));
-    let max = max_micros(tally);
-    format!("\"p50_us\":{p50:.3},\"p99_us\":{p99:.3},\"p999_us\":{p999:.3},\"max_us\":{max:.3}")
+    let (mean, max) = (mean_micros(tally), max_micros(tally));
+    format!(
+        "\"mean_us\":{mean:.3},\"p50_us\":{p50:.3},\"p99_us\":{p99:.3},\
+         \"p999_us\":{p999:.3},\"max_us\":{max:.3}"
+    )
 }
 
 fn micros_text(tally: &WorkerTally) -> String {
     let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|quantile| micros(tally, quantile));
-    let max = max_micros(tally);
-    format!("us: p50 {p50:.1}  p99 {p99:.1}  p99.9 {p999:.1}  max {max:.0}")
+    let (mean, max) = (mean_micros(tally), max_micros(tally));
+    format!("us: mean {mean:.1}  p50 {p50:.1}  p99 {p99:.1}  p99.9 {p999:.1}  max {max:.0}")
 }

@@ -2,57 +2,48 @@
 
 use super::BenchPlan;
 use super::measure::BenchShared;
+use super::mix::Mix;
+use super::tally::{Side, WorkerTally};
 use super::values::{KEY_BYTES, key};
-use super::workload::{Distribution, Workload};
+use super::workload::{Distribution, LoadArgs, Workload};
 use super::zipf::Zipf;
 use crate::random::{Permutation, SplitMix64};
 use cleavedb::{Cursor, Error, KeyRange, ReadOptions, Result, Value, WriteBatch};
-use hdrhistogram::Histogram;
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::time::Instant;
 
-const LONGEST_NANOS: u64 = 3_600_000_000_000;
-const DIGITS: u8 = 3;
-
-/// The work that a thread has done.
-pub(super) struct WorkerTally {
-    pub(super) ops: u64,
-    pub(super) bytes: u64,
-    pub(super) found: u64,
-    pub(super) nanos: Histogram<u64>,
+/// How keys are drawn.
+enum Draw {
+    /// All alike.
+    Uniform,
+    /// By Zipf's law; the popular keys are spread over all.
+    Zipf(Zipf),
+    /// By Zipf's law; the newest key is the most popular.
+    Latest(Zipf),
 }
 
-impl WorkerTally {
-    pub(super) fn new() -> Self {
-        let nanos = Histogram::new_with_bounds(1, LONGEST_NANOS, DIGITS);
-        WorkerTally {
-            ops: 0,
-            bytes: 0,
-            found: 0,
-            nanos: nanos.expect("bounds and digits are sound"),
+impl Draw {
+    fn of(workload: Workload, load: &LoadArgs) -> Draw {
+        let latest = Mix::of(workload).is_some_and(|mix| mix.latest);
+        match load.distribution {
+            Some(Distribution::Zipf) | None if latest => Draw::Latest(Zipf::new(load.num)),
+            Some(Distribution::Zipf) => Draw::Zipf(Zipf::new(load.num)),
+            Some(Distribution::Uniform) | None => Draw::Uniform,
         }
-    }
-
-    pub(super) fn add(&mut self, other: &WorkerTally) {
-        self.ops += other.ops;
-        self.bytes += other.bytes;
-        self.found += other.found;
-        self.nanos.add(&other.nanos).expect("all have the same bounds");
     }
 }
 
 /// The part of a workload that one thread does.
 pub(super) struct Worker<'a> {
-    plan: &'a BenchPlan<'a>,
+    pub(super) plan: &'a BenchPlan<'a>,
     workload: Workload,
-    shared: &'a BenchShared,
+    pub(super) shared: &'a BenchShared,
     part: Range<u64>,
-    random: SplitMix64,
+    pub(super) random: SplitMix64,
     order: Permutation,
-    /// Draws the keys by Zipf's law; `None` if all keys are drawn alike.
-    zipf: Option<Zipf>,
-    tally: WorkerTally,
+    draw: Draw,
+    pub(super) tally: WorkerTally,
     last: Instant,
 }
 
@@ -72,7 +63,7 @@ impl<'a> Worker<'a> {
             part,
             random: SplitMix64::new(plan.load.seed, stream),
             order: Permutation::new(plan.load.num, plan.load.seed),
-            zipf: (plan.load.distribution == Distribution::Zipf).then(|| Zipf::new(plan.load.num)),
+            draw: Draw::of(workload, plan.load),
             tally: WorkerTally::new(),
             last: Instant::now(),
         }
@@ -88,29 +79,39 @@ impl<'a> Worker<'a> {
             Workload::ReadReverse => self.walk(Cursor::seek_to_last, Cursor::prev)?,
             Workload::SeekRandom => self.seek()?,
             Workload::DeleteRandom | Workload::DeleteAll => self.delete()?,
+            mixed => self.mix(Mix::of(mixed).expect("the other workloads are mixtures"))?,
         }
         Ok(self.tally)
     }
 
     /// Counts `ops` operations that ended now; breaks when it is time to stop.
     fn done(&mut self, ops: u64) -> ControlFlow<()> {
+        self.done_of(ops, None)
+    }
+
+    /// Does the same for operations of one side.
+    pub(super) fn done_of(&mut self, ops: u64, side: Option<Side>) -> ControlFlow<()> {
         let now = Instant::now();
         let nanos = now.duration_since(self.last).as_nanos() as u64;
-        self.tally.nanos.saturating_record(nanos);
+        self.tally.record(ops, nanos);
+        if let Some(side) = side {
+            self.tally.side(side).record(ops, nanos);
+        }
         self.last = now;
-        self.tally.ops += ops;
         self.shared.count(ops, now)
     }
 
     /// Returns true while the count, or the time that replaces it, is not used up.
-    fn goes_on(&self, count: u64) -> bool {
+    pub(super) fn goes_on(&self, count: u64) -> bool {
         self.plan.duration.is_some() || count < self.part.end - self.part.start
     }
 
-    fn random_key(&mut self) -> [u8; KEY_BYTES] {
-        key(match &self.zipf {
-            Some(zipf) => zipf.next(&mut self.random),
-            None => self.random.below(self.plan.load.num),
+    pub(super) fn random_key(&mut self) -> [u8; KEY_BYTES] {
+        let keys = self.shared.keys.get();
+        key(match &self.draw {
+            Draw::Uniform => self.random.below(keys),
+            Draw::Zipf(zipf) => zipf.next(&mut self.random),
+            Draw::Latest(zipf) => keys - zipf.rank(&mut self.random),
         })
     }
 
@@ -162,11 +163,7 @@ impl<'a> Worker<'a> {
             } else {
                 self.plan.keyspace.get(key)?
             };
-            if let Some(value) = found {
-                self.verify(&key, &value)?;
-                self.tally.found += 1;
-                self.tally.bytes += (key.len() + value.len()) as u64;
-            }
+            self.take_found(&key, found)?;
             if self.done(1).is_break() {
                 break;
             }
@@ -174,7 +171,17 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    fn cursor(&self, range: impl KeyRange) -> Result<Cursor> {
+    /// Verifies and counts what a get of `key` returned.
+    pub(super) fn take_found(&mut self, key: &[u8], found: Option<Value>) -> Result<()> {
+        if let Some(value) = found {
+            self.verify(key, &value)?;
+            self.tally.found += 1;
+            self.tally.bytes += (key.len() + value.len()) as u64;
+        }
+        Ok(())
+    }
+
+    pub(super) fn cursor(&self, range: impl KeyRange) -> Result<Cursor> {
         let options = ReadOptions::new().read_ahead(!self.plan.load.no_prefetch);
         self.plan.keyspace.range_with(range, &options).into_cursor()
     }
@@ -214,19 +221,25 @@ impl<'a> Worker<'a> {
     fn seek(&mut self) -> Result<()> {
         let mut cursor = self.cursor(..)?;
         while self.goes_on(self.tally.ops) {
-            let key = self.random_key();
-            cursor.seek(key)?;
-            self.tally.found += u64::from(cursor.valid() && cursor.key() == key);
-            for _ in 0..self.plan.load.scan_length {
-                if !cursor.valid() {
-                    break;
-                }
-                self.take(&mut cursor)?;
-                cursor.next()?;
-            }
+            self.seek_and_take(&mut cursor, self.plan.load.scan_length)?;
             if self.done(1).is_break() {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Seeks to a random key and reads up to `count` pairs from there on.
+    pub(super) fn seek_and_take(&mut self, cursor: &mut Cursor, count: u64) -> Result<()> {
+        let key = self.random_key();
+        cursor.seek(key)?;
+        self.tally.found += u64::from(cursor.valid() && cursor.key() == key);
+        for _ in 0..count {
+            if !cursor.valid() {
+                break;
+            }
+            self.take(cursor)?;
+            cursor.next()?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use crate::text::parse_size;
 use clap::{Args, ValueEnum};
 
-/// The workloads, named as in db_bench.
+/// The workloads, named as in db_bench and YCSB. Those of YCSB run on keys that were loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "lower")]
 pub(super) enum Workload {
@@ -27,6 +27,19 @@ pub(super) enum Workload {
     DeleteRandom,
     /// Delete every key, in order
     DeleteAll,
+    /// 50 % gets, 50 % updates; this and the others on keys that fillrandom --unique has loaded
+    YcsbA,
+    /// 95 % gets, 5 % updates
+    YcsbB,
+    /// Gets only
+    YcsbC,
+    /// 95 % gets, the newer a key the likelier, or all alike if --distribution uniform is given;
+    /// 5 % insertions of new keys, behind the others
+    YcsbD,
+    /// 95 % scans of 1 to 100 pairs, 5 % insertions of new keys
+    YcsbE,
+    /// 50 % gets, 50 % read-modify-writes: a get and an update of its key
+    YcsbF,
 }
 
 impl Workload {
@@ -71,7 +84,7 @@ pub(super) struct LoadArgs {
           value_parser = clap::value_parser!(u64).range(1..))]
     pub(super) num: u64,
 
-    /// Number of operations of workloads that read or delete [default: --num]
+    /// Number of operations of workloads that read, delete or mix (YCSB's) [default: --num]
     #[arg(long, value_name = "N")]
     pub(super) reads: Option<u64>,
 
@@ -79,9 +92,13 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "FACTOR", value_parser = parse_factor)]
     pub(super) total: Option<f64>,
 
-    /// Distribution of random keys
-    #[arg(long, value_enum, default_value_t = Distribution::Uniform)]
-    pub(super) distribution: Distribution,
+    /// Distribution of random keys; YCSB uses zipf [default: uniform]
+    #[arg(long, value_enum)]
+    pub(super) distribution: Option<Distribution>,
+
+    /// For YCSB's workloads: share of the operations that read, instead of their own
+    #[arg(long, value_name = "SHARE", value_parser = parse_share)]
+    pub(super) read_share: Option<f64>,
 
     /// Size of a value in bytes
     #[arg(long, value_name = "SIZE", default_value = "1k", value_parser = parse_size)]
@@ -100,7 +117,7 @@ pub(super) struct LoadArgs {
           value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(super) threads: u64,
 
-    /// Number of threads that read random keys while a workload writes or deletes
+    /// Number of threads that read random keys while a workload fills or deletes
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u64).range(..=1024))]
     pub(super) readers: u64,
@@ -142,6 +159,11 @@ pub(super) struct LoadArgs {
 fn parse_factor(text: &str) -> Result<f64, String> {
     let factor = text.parse().ok().filter(|factor| (0.0..=1e6).contains(factor));
     factor.ok_or_else(|| "a factor is a number from 0 to a million, such as 8 or 0.5".into())
+}
+
+fn parse_share(text: &str) -> Result<f64, String> {
+    let share = text.parse().ok().filter(|share| (0.0..=1.0).contains(share));
+    share.ok_or_else(|| "a share is a number from 0 to 1".into())
 }
 
 fn parse_ratio(text: &str) -> Result<f64, String> {

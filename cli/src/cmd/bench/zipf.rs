@@ -42,8 +42,8 @@ impl Zipf {
         self.order.at(self.rank(random) - 1)
     }
 
-    /// Returns the next rank, from 1 on.
-    fn rank(&self, random: &mut SplitMix64) -> u64 {
+    /// Returns the next rank, from 1, which is drawn most often, to the count.
+    pub(super) fn rank(&self, random: &mut SplitMix64) -> u64 {
         loop {
             let drawn = self.areas.0 + random.share() * (self.areas.1 - self.areas.0);
             let x = area_inverse(drawn);
