@@ -7,9 +7,12 @@ from pathlib import Path
 
 from harness import measure, record
 from harness.cases import CASES
+from harness.chart import Picture
 from harness.cleave import BenchError, Cleave
 from harness.collection import gc_cost, reorganize
 from harness.figures import ENGINE, Setting
+from harness.gcload import gc_load
+from harness.hot import GEOMETRIES, HOT
 from harness.space import space, space_drop
 
 HERE = Path(__file__).resolve().parent
@@ -19,7 +22,11 @@ FIGURES = {
     "space-drop": space_drop,
     "gc-cost": gc_cost,
     "reorganize": reorganize,
+    "gc-load": gc_load,
+    **HOT,
 }
+# These take nothing of what overwriting takes.
+LOADS = ["gc-load", *HOT]
 SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -49,6 +56,12 @@ def arguments():
     parser.add_argument(
         "--case", action="append", choices=[case.name for case in CASES], help="only that [all]"
     )
+    parser.add_argument(
+        "--geometry",
+        action="append",
+        choices=[geometry.name for geometry in GEOMETRIES],
+        help="of the figures of the update table: only that [both]",
+    )
     parser.add_argument("--out", default=HERE / "record", type=Path, help="[bench/record]")
     return parser.parse_args()
 
@@ -60,7 +73,10 @@ def command_line(given):
     if given.figure in ENGINE or given.figure == "all":
         words.append(f"--num {given.num} --ops {given.ops}")
         words.append(f"--max-replay {given.max_replay >> 20}M")
-    if given.figure not in ENGINE:
+    if given.figure in LOADS:
+        words.append(f"--data {given.data >> 20}M")
+        words += [f"--geometry {name}" for name in given.geometry or []]
+    elif given.figure not in ENGINE:
         words.append(f"--data {given.data >> 20}M --total {given.total:g} --idle {given.idle}")
         words += [f"--{name} {bound:g}" for name, bound in bounds(given).items()]
         words += [f"--case {name}" for name in given.case or []]
@@ -92,6 +108,10 @@ def main():
         total=given.total,
         idle_seconds=given.idle,
         **bounds(given),
+        geometries=[
+            geometry for geometry in GEOMETRIES
+            if geometry.name in (given.geometry or [geometry.name])
+        ],
         cases=[case for case in CASES if case.name in (given.case or [case.name])],
     )
     for name in FIGURES if given.figure == "all" else [given.figure]:
@@ -102,8 +122,11 @@ def main():
         except BenchError as error:
             sys.exit(f"bench: {error}")
         text = record.page(title, command_line(given), given.dir, sections)
-        print(text)
-        print(f"== recorded in {record.save(text, name, given.out)}", file=sys.stderr)
+        picture = next((part for part in sections if isinstance(part, Picture)), None)
+        file_name = "-".join([name, *(given.geometry or [] if name in HOT else [])])
+        path = record.save(text, file_name, given.out, picture=picture)
+        print(path.read_text())
+        print(f"== recorded in {path}", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """The command `cleave bench`: the one place that knows its flags and what it prints.
 
 With `--json` it prints one object a line for each workload, with `workload`, `ops`, `seconds`,
-`ops_per_second`, `bytes`, `p50_us`, `p99_us`, `p999_us`, `max_us`, and at last `{"stats": {…}}`.
+`ops_per_second`, `bytes`, `mean_us`, `p50_us`, `p99_us`, `p999_us`, `max_us`, and at last
+`{"stats": {…}}`. YCSB's workloads have `reads` and `writes` with figures of their own.
 """
 
 import json
@@ -19,7 +20,9 @@ class Cleave:
     program: str
 
     def bench(self, store, workload, **flags):
-        """The command line for one workload; `value_size=1024` becomes `--value-size 1024`."""
+        """The command line for a workload, or several with commas between; `value_size=1024`
+        becomes `--value-size 1024`.
+        """
         command = [self.program, "bench", str(store), workload]
         for name, value in flags.items():
             flag = "--" + name.replace("_", "-")

@@ -35,6 +35,8 @@ class Setting:
     ceiling: float = 2.0
     settled: float = 1.2
     cases: list = field(default_factory=lambda: list(CASES))
+    # Of the figures of the update table: how stores are laid out.
+    geometries: list = field(default_factory=list)
 
     def run(self, command, cold=True, kill_when=None, sample=None):
         """One measured command below the memory limit, its output checked."""

@@ -24,6 +24,8 @@ class Result:
     seconds: float
     stdout: str
     stderr: str
+    # Of all its threads, in the kernel too.
+    processor_seconds: float
     # As the kernel kept it, exact; at least what the harness itself had when it forked.
     peak_rss_bytes: int
     memory_limit_bytes: int | None
@@ -80,6 +82,7 @@ def run(command, folder, memory_bytes=None, cold=False, kill_when=None, sample=N
             seconds=seconds,
             stdout=texts[0],
             stderr=texts[1],
+            processor_seconds=usage.ru_utime + usage.ru_stime,
             peak_rss_bytes=usage.ru_maxrss * 1024,
             memory_limit_bytes=memory_bytes if limited else None,
             memory_limit_missing=group.why_not if memory_bytes is not None else None,

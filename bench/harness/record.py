@@ -7,15 +7,22 @@ import statistics
 import subprocess
 from pathlib import Path
 
+from harness.chart import Picture
 from harness.device import Device
 
 BENCH = Path(__file__).resolve().parent.parent
 
 
+# Stands in a page for the file of its picture, whose name is known when it is saved.
+PICTURE_FILE = "PICTURE.svg"
+
+
 def median_and_spread(values):
-    """`1.23 (1.10–1.40)`; a dash where a value is unknown."""
+    """`1.23 (1.10–1.40)`, or the value if there is one; a dash where one is unknown."""
     if not values or any(value is None for value in values):
         return "–"
+    if len(values) == 1:
+        return number(values[0])
     middle = statistics.median(values)
     return f"{number(middle)} ({number(min(values))}–{number(max(values))})"
 
@@ -50,6 +57,19 @@ def table(columns, rows):
         lines.append(f"| {at} | " + " | ".join(number(row.get(name)) for name in columns) + " |")
     spreads = (median_and_spread([row.get(name) for row in rows]) for name in columns)
     lines.append("| **median** | " + " | ".join(spreads) + " |")
+    return "\n".join(lines)
+
+
+def medians(labels, groups):
+    """A markdown table with a row for each group of runs, medians and spreads; the keys of groups
+    are tuples that stand below the labels.
+    """
+    columns = list(next(iter(groups.values()))[0])
+    lines = ["| " + " | ".join([*labels, *columns]) + " |"]
+    lines.append("|" + "---|" * len(labels) + "---:|" * len(columns))
+    for key, rows in groups.items():
+        cells = [median_and_spread([row[name] for row in rows]) for name in columns]
+        lines.append("| " + " | ".join([*key, *cells]) + " |")
     return "\n".join(lines)
 
 
@@ -114,11 +134,15 @@ def page(title, command, folder, sections, today=None):
         f"- command: `{command}`",
         "",
     ]
-    return "\n".join(head) + "\n" + "\n\n".join(sections) + "\n"
+    texts = [
+        f"![{section.title}]({PICTURE_FILE})" if isinstance(section, Picture) else section
+        for section in sections
+    ]
+    return "\n".join(head) + "\n" + "\n\n".join(texts) + "\n"
 
 
-def save(text, name, folder, today=None):
-    """Writes a record that replaces no earlier one; returns its path."""
+def save(text, name, folder, today=None, picture=None):
+    """Writes a record that replaces no earlier one, and its picture beside it; returns its path."""
     today = today or datetime.date.today().isoformat()
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -127,7 +151,9 @@ def save(text, name, folder, today=None):
         path = folder / f"{today}-{name}{suffix}.md"
         try:
             with path.open("x") as file:
-                file.write(text)
+                file.write(text.replace(PICTURE_FILE, path.with_suffix(".svg").name))
+            if picture:
+                path.with_suffix(".svg").write_text(picture.svg())
             return path
         except FileExistsError:
             continue

@@ -184,6 +184,21 @@ fn the_share_of_reads_can_be_chosen() {
 }
 
 #[test]
+fn value_gc_runs_beside_a_workload() {
+    let dir = Dir::new("bench-collect");
+    bench(&dir, "fillseq,deleterandom --num 4000 --reads 8000 --no-gc");
+    let reports = bench(&dir, "fillrandom,readseq --num 4000 --no-gc --collect -k other");
+    let gc = &reports[0]["gc"];
+    let figure = |name: &str| gc[name].as_f64().unwrap_or_else(|| panic!("{name}: {gc}"));
+    // Nine in ten of 6 MB of values were deleted.
+    assert!(figure("bytes_freed") > 4e6, "{gc}");
+    assert!(figure("bytes_written") < figure("bytes_freed") && figure("seconds") > 0.0, "{gc}");
+    assert!(figure("ops") <= 4000.0 && figure("ops_per_second") >= 0.0, "{gc}");
+    assert_eq!(reports[0]["ops"], 4000);
+    assert!(bench(&dir, "readseq --num 4000")[0]["gc"].is_null());
+}
+
+#[test]
 fn a_value_of_somebody_else_is_noticed() {
     let dir = Dir::new("bench-foreign");
     bench(&dir, "fillseq --num 100");

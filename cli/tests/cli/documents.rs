@@ -80,7 +80,7 @@ fn every_field_of_json_is_described() {
     let dir = Dir::new("json-fields");
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/json.md");
     let document = fs::read_to_string(document).unwrap();
-    let bench = "bench DB --json fillseq,ycsba --num 100 --settle --readers 1";
+    let bench = "bench DB --json fillseq,ycsba --num 100 --settle --readers 1 --collect";
     ok(&dir, &bench.split(' ').collect::<Vec<_>>(), b"");
     ok(&dir, &["compact", "DB"], b"");
     let outputs = [

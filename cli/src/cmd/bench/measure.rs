@@ -1,6 +1,7 @@
 //! Runs a workload on its threads and sums up what they did.
 
 use super::BenchPlan;
+use super::collect::{BenchGc, collect};
 use super::keys::{KeyCount, count_stored};
 use super::mix::Mix;
 use super::report::BenchReport;
@@ -61,6 +62,11 @@ impl BenchShared {
         ControlFlow::Continue(())
     }
 
+    /// Returns the number of operations that were counted.
+    pub(super) fn done(&self) -> u64 {
+        self.done.load(Ordering::Relaxed)
+    }
+
     /// Returns the share of all operations that thread `number` of `threads` does.
     fn part(&self, number: u64, threads: u64) -> Range<u64> {
         let start = |number: u64| {
@@ -88,17 +94,11 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     plan.values.make(b"", 0, &mut Vec::new());
     let mixed = Mix::of(workload).is_some();
     let keys = KeyCount::new(if mixed { count_stored(plan)? } else { load.num });
-    let started = Instant::now();
-    let stop_at = plan.duration.map(|duration| started + duration);
+    let stop_at = plan.duration.map(|duration| Instant::now() + duration);
     let shared =
         BenchShared { keys, ..BenchShared::new(workload.ops(load), load.num, stop_at, true) };
-    let beside = if workload.fills() || workload.deletes() { load.readers } else { 0 };
-    let (mut tally, seconds, beside) = if beside == 0 {
-        let tally = run_threads(plan, workload, &shared, load.threads, turn)?;
-        (tally, started.elapsed().as_secs_f64(), None)
-    } else {
-        run_beside_readers(plan, workload, &shared, turn)?
-    };
+    let (done, gc) = run_beside_gc(plan, workload, &shared, turn)?;
+    let Done { mut tally, seconds, beside } = done;
     drop(shared);
     let settling = Instant::now();
     if load.settle {
@@ -107,17 +107,47 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     let settle_seconds = load.settle.then(|| settling.elapsed().as_secs_f64());
     let sides = tally.sides.take();
     let threads = load.threads;
-    Ok(BenchReport { workload, threads, tally, seconds, beside, sides, settle_seconds })
+    Ok(BenchReport { workload, threads, tally, seconds, beside, sides, gc, settle_seconds })
 }
 
-/// Runs `workload` while other threads read. Returns its tally, the seconds it took, and the
-/// readers' tally.
+/// What a workload did, and what the threads did that read beside it.
+struct Done {
+    tally: WorkerTally,
+    seconds: f64,
+    beside: Option<WorkerTally>,
+}
+
+/// Runs `workload`, and value GC beside it if that was asked for.
+fn run_beside_gc(
+    plan: &BenchPlan<'_>,
+    workload: Workload,
+    shared: &BenchShared,
+    turn: u64,
+) -> Result<(Done, Option<BenchGc>)> {
+    thread::scope(|scope| {
+        let collecting = plan.load.collect.then(|| scope.spawn(|| collect(plan, shared)));
+        let done = run(plan, workload, shared, turn)?;
+        let gc = collecting.map(|thread| thread.join().expect("value GC does not panic"));
+        Ok((done, gc.transpose()?))
+    })
+}
+
+fn run(plan: &BenchPlan<'_>, workload: Workload, shared: &BenchShared, turn: u64) -> Result<Done> {
+    if plan.load.readers > 0 && (workload.fills() || workload.deletes()) {
+        return run_beside_readers(plan, workload, shared, turn);
+    }
+    let started = Instant::now();
+    let tally = run_threads(plan, workload, shared, plan.load.threads, turn)?;
+    Ok(Done { tally, seconds: started.elapsed().as_secs_f64(), beside: None })
+}
+
+/// Runs `workload` while other threads read.
 fn run_beside_readers(
     plan: &BenchPlan<'_>,
     workload: Workload,
     shared: &BenchShared,
     turn: u64,
-) -> Result<(WorkerTally, f64, Option<WorkerTally>)> {
+) -> Result<Done> {
     let started = Instant::now();
     let readers = BenchShared::new(u64::MAX, plan.load.num, None, false);
     thread::scope(|scope| {
@@ -132,7 +162,7 @@ fn run_beside_readers(
         let seconds = started.elapsed().as_secs_f64();
         readers.over.store(true, Ordering::Relaxed);
         let reads = reading.join().expect("a worker does not panic")?;
-        Ok((tally?, seconds, Some(reads)))
+        Ok(Done { tally: tally?, seconds, beside: Some(reads) })
     })
 }
 

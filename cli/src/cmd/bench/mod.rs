@@ -4,6 +4,7 @@
 //! Keys are the numbers 0 to `--num` as 16 digits. Every value carries the hash of its key
 //! ([`values`]), so each read is checked at almost no cost: a fast wrong answer is no figure.
 
+mod collect;
 mod keys;
 mod measure;
 mod mix;

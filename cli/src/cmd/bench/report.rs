@@ -1,5 +1,6 @@
 //! Prints the figures of a workload, for people and for programs.
 
+use super::collect::BenchGc;
 use super::tally::WorkerTally;
 use super::workload::Workload;
 use crate::text::{human_count, per_second};
@@ -14,6 +15,8 @@ pub(super) struct BenchReport {
     pub(super) beside: Option<WorkerTally>,
     /// The reads and the writes of a workload that mixes them, in the order of `Side`.
     pub(super) sides: Option<Box<[WorkerTally; 2]>>,
+    /// What value GC did beside it, if it was asked for.
+    pub(super) gc: Option<BenchGc>,
     pub(super) settle_seconds: Option<f64>,
 }
 
@@ -28,11 +31,12 @@ impl BenchReport {
             Some(seconds) => format!(",\"settle_seconds\":{seconds:.3}"),
             None => String::new(),
         };
+        let gc = self.gc.as_ref().map_or(String::new(), |gc| gc.to_json(self.seconds));
         let parts: String = self.parts().map(|(name, part)| self.part_json(name, part)).collect();
         format!(
             "{{\"workload\":\"{}\",\"threads\":{},\"ops\":{},\"seconds\":{:.6},\
              \"ops_per_second\":{:.1},\"bytes\":{},\"mb_per_second\":{:.3},{},\
-             \"found\":{}{settle}{parts}}}",
+             \"found\":{}{settle}{parts}{gc}}}",
             self.workload.name(),
             self.threads,
             self.tally.ops,
@@ -82,6 +86,9 @@ impl BenchReport {
             let rate = human_count(per_second(part.ops, self.seconds) as u64);
             let name = if self.beside.is_some() { "beside it" } else { name };
             line += &format!("\n  {name:<10} {rate:>11} ops/s{:>17}{}", "", micros_text(part));
+        }
+        if let Some(gc) = &self.gc {
+            line += &gc.to_text(self.seconds);
         }
         line
     }

@@ -122,6 +122,10 @@ pub(super) struct LoadArgs {
           value_parser = clap::value_parser!(u64).range(..=1024))]
     pub(super) readers: u64,
 
+    /// Beside each workload, free the space of dead values once, as `cleave gc` does
+    #[arg(long)]
+    pub(super) collect: bool,
+
     /// Writes per batch
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u64).range(1..))]
