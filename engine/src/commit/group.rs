@@ -2,7 +2,8 @@
 //! next leader commits all of them with one write and at most one sync.
 //!
 //! A lone writer pays for none of this: it finds the log free, and its bytes are copied from the
-//! caller's slices straight into the frame.
+//! caller's slices straight into the frame. A writer whose commit is not synced tries that for a
+//! moment before it waits: such a commit is over sooner than a thread falls asleep and wakes up.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
@@ -43,6 +44,11 @@ pub enum Durability {
     /// As `Os`, and on the device at most this much later.
     SyncEvery(Duration),
 }
+
+/// How often a writer lets others run before it joins the queue, where it sleeps. Measured with
+/// eight threads on two processors: 240 instead of 113 thousand operations per second, half of them
+/// puts of 1 KiB. Simulations should meet writers that queue more often.
+const LEAD_YIELDS: usize = if cfg!(feature = "sim") { 1 } else { 16 };
 
 struct Request {
     batch: Batch,
@@ -124,7 +130,7 @@ impl Committer {
         let keyspaces = each_run(frame.targets.iter().map(|target| target.keyspace));
         let only_deletes = || frame.only_deletes();
         self.parts.stall_controller.admit(keyspaces, frame.user_bytes, only_deletes)?;
-        if self.queue.take_lead() {
+        if self.takes_lead(durability) {
             return self.lead_alone(frame, durability);
         }
         self.wait_in_queue(own()?, durability)
@@ -135,13 +141,26 @@ impl Committer {
         let keyspaces = each_run(batch.keyspaces());
         let only_deletes = || batch.only_deletes();
         self.parts.stall_controller.admit(keyspaces, batch.user_bytes(), only_deletes)?;
-        if self.queue.take_lead() {
+        if self.takes_lead(durability) {
             let (records, targets) = batch.records();
             let user_bytes = batch.user_bytes();
             let frame = CommitFrame { records: &records, targets: &targets, user_bytes };
             return self.lead_alone(frame, durability);
         }
         self.wait_in_queue(batch, durability)
+    }
+
+    /// Takes the lead if it is free, or becomes free within a few turns of other threads. A commit
+    /// that is synced takes longer than that, and the more of them share a sync, the better.
+    fn takes_lead(&self, durability: Durability) -> bool {
+        let yields = if durability == Durability::Sync { 0 } else { LEAD_YIELDS };
+        for _ in 0..yields {
+            if self.queue.take_lead() {
+                return true;
+            }
+            self.parts.runtime.env.threads.yield_now();
+        }
+        self.queue.take_lead()
     }
 
     fn wait_in_queue(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {

@@ -17,7 +17,6 @@ pub trait Threads: Send + Sync {
     /// Starts a thread. Fails if the system has none left.
     fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>>;
     /// Lets other threads run.
-    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "simulated programs call it"))]
     fn yield_now(&self);
     /// Returns the process id and the program's name, for a process that our lock keeps out.
     fn describe_process(&self) -> String {
