@@ -84,7 +84,7 @@ const LEAST_SEGMENT_BYTES: u64 = 4 << 20;
 /// A segment has at most this part (one in this many) of the garbage that may be there at the
 /// ceiling. The active segment can't be collected, and the others are freed by whole ones, each of
 /// which is copied before it is removed. Both must fit in what value GC keeps free below the
-/// ceiling, a sixth of that garbage.
+/// ceiling, a fifth of that garbage.
 const SEGMENT_OF_SLACK: u64 = 16;
 /// A segment may have this part (one in this many) of the allowance, which is there for small
 /// stores to be left in peace.

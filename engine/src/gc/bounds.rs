@@ -14,8 +14,9 @@ use crate::gc::settings::GcOptions;
 /// GC begins, and writers are delayed, once this part (one in this many) of the ceiling's slack is
 /// left. It is kept for what is under way: a segment being filled, and the output of a relocation
 /// and of a compaction. Measured with 500 MB of values of 1 KiB on a busy machine, space passed the
-/// ceiling by a hundredth when an eighth was kept.
-const CEILING_PART: u64 = 6;
+/// ceiling by a hundredth when an eighth was kept; with 1 GB, skewed, by a thousandth in one of
+/// four runs when a sixth was kept.
+const CEILING_PART: u64 = 5;
 /// GC goes on until this part (one in this many) of a bound's slack is free below the mark at which
 /// it begins.
 const LOW_PART: u64 = 16;
@@ -150,7 +151,7 @@ mod tests {
         let ceiling = DEFAULT.ceiling(1024 * MIB);
         assert_eq!(
             [ceiling.low(), ceiling.start(), ceiling.limit()].map(|it| it / MIB),
-            [1813, 1877, 2048]
+            [1779, 1843, 2048]
         );
         let settled = DEFAULT.settled(1000 * MIB);
         assert_eq!([settled.start(), settled.limit()].map(|it| it.div_ceil(MIB)), [1200, 1200]);
@@ -175,9 +176,9 @@ mod tests {
             let facts = SpaceFacts { live_bytes, table_bytes: mib * MIB, ..SpaceFacts::default() };
             DEFAULT.mode_at(mode, &facts)
         };
-        assert_eq!([2200, 2201].map(|mib| at(Mode::Spare, mib)), [Mode::Spare, Mode::Busy]);
+        assert_eq!([2160, 2161].map(|mib| at(Mode::Spare, mib)), [Mode::Spare, Mode::Busy]);
         for mode in [Mode::Off, Mode::Paused, Mode::Busy, Mode::Idle, Mode::Low, Mode::Manual] {
-            assert_eq!(at(mode, 2201), mode);
+            assert_eq!(at(mode, 2161), mode);
         }
     }
 

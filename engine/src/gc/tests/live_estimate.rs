@@ -123,7 +123,7 @@ fn the_share_of_inserts_is_learned_before_space_is_over_its_bound() {
     assert!(!live.is_liveness_scan_due(&need(737, written(50, 0))), "little has changed");
     live.count(counted(640, written(136, 0)));
     assert_eq!(live.insert_share(), 0.0);
-    assert!(!live.is_liveness_scan_due(&need(798, written(240, 0))), "it is known");
+    assert!(!live.is_liveness_scan_due(&need(793, written(240, 0))), "it is known");
     assert!(live.is_liveness_scan_due(&need(810, written(240, 0))));
 }
 
