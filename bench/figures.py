@@ -60,7 +60,7 @@ def arguments():
         "--geometry",
         action="append",
         choices=[geometry.name for geometry in GEOMETRIES],
-        help="of the figures of the update table: only that [both]",
+        help="of the figures of the update table: only that [all]",
     )
     parser.add_argument("--out", default=HERE / "record", type=Path, help="[bench/record]")
     return parser.parse_args()

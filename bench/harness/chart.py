@@ -10,12 +10,14 @@ WIDTH = 860
 MARGIN = 16
 LEFT = 64
 TITLE = 52
-PANEL = 190
+PANEL = 176
 PLOT = 116
 HEAD = 34
 COLUMNS = 2
 TICKS = 4
 MOST_SERIES = 6
+# Parts of a power of ten whose quarters are round, too.
+ROUND = (0.12, 0.16, 0.2, 0.24, 0.32, 0.4, 0.6, 0.8, 1)
 
 # Colours by series, on a light page and on a dark one, that differ for colour-blind readers too.
 LIGHT = ["#3f6fb5", "#d98324", "#2a9d5c", "#b0446a", "#7a6bb0", "#8a8a3c"]
@@ -135,7 +137,7 @@ def ceiling(value):
     step = 10.0 ** len(str(int(value))) if value >= 1 else 1.0
     while step / 10 >= value:
         step /= 10
-    return next(step * part for part in (0.2, 0.4, 0.6, 0.8, 1) if step * part >= value)
+    return next(step * part for part in ROUND if step * part >= value)
 
 
 def amount(value):
