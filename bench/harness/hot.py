@@ -1,9 +1,9 @@
 """The experiments of the paper on hot updates (Lin, Chen 2022): the update table and its trigger.
 
 As in the paper, one thread loads the keys and then runs the workload in the same process, so that
-the update table knows what was loaded. Each run is made in several geometries: the paper's, which is
-LevelDB's defaults as far as the options go; the same with filters, which tells what our engine never
-had to lose; and the store's own defaults.
+the update table knows what was loaded. Each run is made in several geometries: the paper's, which
+is LevelDB's defaults as far as the options go; the same with filters, which tells what our engine
+never had to lose; and the store's own defaults.
 """
 
 from dataclasses import dataclass

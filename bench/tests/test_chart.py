@@ -50,7 +50,8 @@ class Charts(unittest.TestCase):
             chart.Picture("x", [chart.Panel("y", "s", ["1"], many)]).svg()
 
     def test_axes_end_at_round_numbers(self):
-        for value, top in [(0, 1), (0.03, 0.032), (1, 1), (7, 8), (8.1, 10), (101, 120), (950, 1e3)]:
+        tops = [(0, 1), (0.03, 0.032), (1, 1), (7, 8), (8.1, 10), (101, 120), (950, 1e3)]
+        for value, top in tops:
             self.assertAlmostEqual(chart.ceiling(value), top)
         self.assertEqual([chart.short(v) for v in (0, 0.25, 40, 2e5)], ["0", "0.25", "40", "200k"])
 
