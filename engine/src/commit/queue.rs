@@ -35,7 +35,10 @@ impl<T> Default for CommitQueue<T> {
 impl<T: Clone> CommitQueue<T> {
     /// Takes the lead if nobody leads and nobody waits; returns whether it did.
     pub fn take_lead(&self) -> bool {
-        self.queued.load(Ordering::Acquire) == 0 && !self.led.swap(true, Ordering::AcqRel)
+        // Writers that try again and again only read while another one leads.
+        self.queued.load(Ordering::Acquire) == 0
+            && !self.led.load(Ordering::Relaxed)
+            && !self.led.swap(true, Ordering::AcqRel)
     }
 
     /// Adds a request. Returns the one whose writer leads from now on, if nobody did: perhaps this
@@ -60,8 +63,11 @@ impl<T: Clone> CommitQueue<T> {
             if let Some(head) = self.waiting.lock().front().cloned() {
                 return Some(head);
             }
-            self.led.store(false, Ordering::Release);
-            // A writer may have queued between the check and giving up.
+            // A writer may have queued between the check and giving up. It adds to `queued`, then
+            // swaps `led`; here it is the other way round. Both have to swap: a processor may delay
+            // a plain store beyond the load that follows. Then neither sees the other, nobody
+            // leads, and the writer sleeps for ever.
+            self.led.swap(false, Ordering::AcqRel);
             if self.queued.load(Ordering::Acquire) == 0 || self.led.swap(true, Ordering::AcqRel) {
                 return None;
             }
@@ -84,6 +90,14 @@ impl<T: Clone> CommitQueue<T> {
         self.queued.fetch_sub(group.len(), Ordering::AcqRel);
         debug_assert_eq!(self.queued.load(Ordering::Relaxed), waiting.len());
         group
+    }
+}
+
+#[cfg(test)]
+impl<T> CommitQueue<T> {
+    /// Returns the number of waiting writers.
+    pub fn queued(&self) -> usize {
+        self.queued.load(Ordering::Acquire)
     }
 }
 
@@ -150,6 +164,47 @@ mod tests {
     fn group(writers: &[Writer<'_>]) -> String {
         let names: String = writers.iter().map(|(name, ..)| format!("{name} ")).collect();
         format!("{names}with {}\n", strongest(writers.iter().map(|writer| writer.2)))
+    }
+
+    /// A leader gives up the lead while a writer joins: one of them finds the writer, which would
+    /// wait for ever otherwise. Only true parallelism can show it, so simulations can't.
+    #[test]
+    fn who_joins_while_the_lead_is_given_up_is_found() {
+        const ROUNDS: usize = 20_000;
+        let queue = CommitQueue::<usize>::default();
+        let (joining, joined) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let found = AtomicUsize::new(0);
+        let wait_for = |number: &AtomicUsize, round: usize| {
+            for turn in 0.. {
+                if number.load(Ordering::Acquire) >= round {
+                    break;
+                }
+                // The other thread may need this processor.
+                if turn % 1000 == 999 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for round in 1..=ROUNDS {
+                    wait_for(&joining, round);
+                    found.fetch_add(usize::from(queue.join(round).is_some()), Ordering::Relaxed);
+                    joined.store(round, Ordering::Release);
+                }
+            });
+            for round in 1..=ROUNDS {
+                assert!(queue.take_lead());
+                joining.store(round, Ordering::Release);
+                found.fetch_add(usize::from(queue.pass_on().is_some()), Ordering::Relaxed);
+                wait_for(&joined, round);
+                if found.load(Ordering::Relaxed) != round {
+                    // The other thread is let go before the failure is told.
+                    joining.store(ROUNDS, Ordering::Release);
+                }
+                assert_eq!(found.load(Ordering::Relaxed), round, "nobody leads in round {round}");
+                assert_eq!(queue.take_group(|_| 1), [round]);
+                assert_eq!(queue.pass_on(), None);
+            }
+        });
     }
 
     #[test]
