@@ -2,8 +2,9 @@
 //! next leader commits all of them with one write and at most one sync.
 //!
 //! A lone writer pays for none of this: it finds the log free, and its bytes are copied from the
-//! caller's slices straight into the frame. A writer whose commit is not synced tries that for a
-//! moment before it waits: such a commit is over sooner than a thread falls asleep and wakes up.
+//! caller's slices straight into the frame. A writer that does not ask for a sync looks a few times
+//! whether the log is free before it joins the queue, where it sleeps: most commits are over sooner
+//! than a thread falls asleep and wakes up.
 
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
@@ -44,11 +45,6 @@ pub enum Durability {
     /// As `Os`, and on the device at most this much later.
     SyncEvery(Duration),
 }
-
-/// How often a writer lets others run before it joins the queue, where it sleeps. Measured with
-/// eight threads on two processors: 240 instead of 113 thousand operations per second, half of them
-/// puts of 1 KiB. Simulations should meet writers that queue more often.
-const LEAD_YIELDS: usize = if cfg!(feature = "sim") { 1 } else { 16 };
 
 struct Request {
     batch: Batch,
@@ -150,15 +146,17 @@ impl Committer {
         self.wait_in_queue(batch, durability)
     }
 
-    /// Takes the lead if it is free, or becomes free within a few turns of other threads. A commit
-    /// that is synced takes longer than that, and the more of them share a sync, the better.
+    /// Takes the lead if it is free, or becomes free while other threads run for a few turns. For
+    /// writers that ask for a sync it must be free now: the more of them share a sync in the queue,
+    /// the better.
     fn takes_lead(&self, durability: Durability) -> bool {
-        let yields = if durability == Durability::Sync { 0 } else { LEAD_YIELDS };
+        let threads = &self.parts.runtime.env.threads;
+        let yields = if durability == Durability::Sync { 0 } else { threads.yields_before_sleep() };
         for _ in 0..yields {
             if self.queue.take_lead() {
                 return true;
             }
-            self.parts.runtime.env.threads.yield_now();
+            threads.yield_now();
         }
         self.queue.take_lead()
     }
@@ -259,6 +257,12 @@ impl Committer {
     /// log: all that was acknowledged, and perhaps batches of the group that panicked.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.parts.runtime.health.guard("a commit", work)
+    }
+
+    /// Returns the number of writers that wait in the queue.
+    #[cfg(test)]
+    pub(crate) fn queued(&self) -> usize {
+        self.queue.queued()
     }
 
     /// Holds up all commits until the guard is dropped.

@@ -18,6 +18,12 @@ pub trait Threads: Send + Sync {
     fn spawn(&self, name: &str, work: ThreadBody) -> io::Result<Box<dyn Join>>;
     /// Lets other threads run.
     fn yield_now(&self);
+    /// Returns how often a thread that waits for some microseconds of another's work should yield
+    /// before it sleeps. From 16 on, more gain nothing
+    /// (`bench/record/2026-11-23-many-writers.md`).
+    fn yields_before_sleep(&self) -> usize {
+        16
+    }
     /// Returns the process id and the program's name, for a process that our lock keeps out.
     fn describe_process(&self) -> String {
         let program = std::env::args_os().next().unwrap_or_default();

@@ -4,8 +4,8 @@
 //! Near the *ceiling*, and only there, writers are held up. At the *settled bound* the database
 //! comes to rest; between the two GC takes only the processor time that the foreground leaves.
 //! Slack makes collecting cheap: with a spare share p of garbage, freeing a byte costs about
-//! (1 - p) / p bytes moved. Measured with random overwrites of 1 KiB, a ceiling of 1.3 costs 2.9
-//! bytes written per byte put, 2.0 costs 1.35.
+//! (1 - p) / p bytes moved. Measured with random overwrites of 1 KiB, a ceiling of 1.3 costs 3.1
+//! bytes written per byte put, 2.0 costs 1.45.
 
 use crate::gc::facts::SpaceFacts;
 use crate::gc::picker::Mode;
@@ -15,7 +15,7 @@ use crate::gc::settings::GcOptions;
 /// left. It is kept for what is under way: a segment being filled, and the output of a relocation
 /// and of a compaction. Measured with 500 MB of values of 1 KiB on a busy machine, space passed the
 /// ceiling by a hundredth when an eighth was kept; with 1 GB, skewed, by a thousandth in one of
-/// four runs when a sixth was kept.
+/// four runs when a sixth was kept (`bench/record/2026-11-23-default-bounds.md`).
 const CEILING_PART: u64 = 5;
 /// GC goes on until this part (one in this many) of a bound's slack is free below the mark at which
 /// it begins.

@@ -92,7 +92,7 @@ mod tests {
     fn the_first_scan_is_due_once_it_may_find_something() {
         let rows = [
             ((1000, 0, 0, 0), [false, false, true], "nothing is hidden or was written"),
-            ((1230, 0, 0, 0), [false, false, true], "the bounds hold in any case"),
+            ((1240, 0, 0, 0), [false, false, true], "the bounds hold in any case"),
             ((1290, 0, 0, 0), [true, false, true], "the ceiling is near, the settled bound holds"),
             ((1301, 0, 0, 0), [true, true, true], "both are missed in any case"),
             ((1000, 200, 0, 0), [false, false, true], "it holds whatever is hidden"),

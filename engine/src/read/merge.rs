@@ -142,7 +142,12 @@ impl MergeIter {
 
     fn step(&mut self, direction: MergeDirection) -> Result<()> {
         if self.direction != direction {
-            self.turn(direction)?;
+            let turned = self.turn(direction);
+            if turned.is_err() {
+                // Some inputs are on the other side of the current entry already.
+                (self.current, self.second) = (None, None);
+                return turned;
+            }
             // The other inputs have moved, so the runner-up is unknown.
             self.second = None;
         }

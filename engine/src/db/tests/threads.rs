@@ -1,19 +1,34 @@
 //! Checks which background threads run at a lower priority than users' threads.
 
+use crate::commit::group::Durability;
 use crate::db::Db;
-use crate::db::options::Options;
+use crate::db::options::{Options, WriteOptions};
 use crate::doc_dir;
 use crate::env::sync::Mutex;
 use crate::env::threads::{Join, ThreadBody, Threads};
 use crate::env::{Env, OsSettings};
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A wrapper of the operating system's threads that records who lowered their priority.
+/// A wrapper of the operating system's threads that records who lowered their priority, and counts
+/// yields.
 struct Noting {
     threads: Arc<dyn Threads>,
     gave_way: Mutex<BTreeSet<String>>,
+    yields: AtomicUsize,
+}
+
+impl Noting {
+    /// Returns an environment with such threads.
+    fn env() -> (Env, Arc<Noting>) {
+        let mut env = Env::os(&OsSettings::default());
+        let (threads, gave_way) = (env.threads.clone(), Mutex::default());
+        let noting = Arc::new(Noting { threads, gave_way, yields: AtomicUsize::new(0) });
+        env.threads = noting.clone();
+        (env, noting)
+    }
 }
 
 impl Threads for Noting {
@@ -22,6 +37,7 @@ impl Threads for Noting {
     }
 
     fn yield_now(&self) {
+        self.yields.fetch_add(1, Ordering::Relaxed);
         self.threads.yield_now();
     }
 
@@ -38,14 +54,37 @@ impl Threads for Noting {
 #[test]
 fn compaction_and_value_gc_give_way_and_what_writers_wait_for_first_does_not() {
     let dir = doc_dir("giving-way");
-    let mut env = Env::os(&OsSettings::default());
-    let threads = env.threads.clone();
-    let noting = Arc::new(Noting { threads, gave_way: Mutex::new(BTreeSet::new()) });
-    env.threads = noting.clone();
+    let (env, noting) = Noting::env();
     Db::builder(&dir).options(Options::default()).env(env).open().unwrap().close().unwrap();
     // Closing waits for all threads.
     let gave_way: Vec<String> = noting.gave_way.lock().iter().cloned().collect();
     assert_eq!(gave_way, ["cleave-compact", "cleave-gc"]);
+}
+
+/// Of two writers one leads, and waits for the log here. The other one yields before it sleeps,
+/// unless it asks for a sync, which both then share.
+#[test]
+fn a_writer_yields_before_it_sleeps_unless_it_waits_for_a_sync() {
+    for (durability, yields) in [(Durability::Os, 16), (Durability::Sync, 0)] {
+        let dir = doc_dir("yields");
+        let (env, noting) = Noting::env();
+        let db = Db::builder(&dir).env(env).open().unwrap();
+        let (keyspace, options) =
+            (db.default_keyspace(), WriteOptions::new().durability(durability));
+        std::thread::scope(|scope| {
+            let held = db.core.committer.hold();
+            for key in ["a", "b"] {
+                let (keyspace, options) = (&keyspace, &options);
+                scope.spawn(move || keyspace.put_with(key, "1", options).unwrap());
+            }
+            while db.core.committer.queued() == 0 {
+                std::thread::yield_now();
+            }
+            assert_eq!(noting.yields.load(Ordering::Relaxed), yields, "{durability}");
+            drop(held);
+        });
+        assert_eq!(keyspace.get("a").unwrap(), keyspace.get("b").unwrap());
+    }
 }
 
 /// Nobody does a dead thread's work any more, so its death ends writing and is reported everywhere.

@@ -28,6 +28,11 @@ impl Threads for SimThreads {
         }
     }
 
+    /// A thread yields once, so that simulations often meet those that sleep.
+    fn yields_before_sleep(&self) -> usize {
+        1
+    }
+
     /// In every second stretch of four seconds one processor is idle, so that both cases occur.
     fn idle_processor_time(&self) -> Option<Duration> {
         let now = self.0.now();
