@@ -210,3 +210,15 @@ fn a_value_of_somebody_else_is_noticed() {
         assert!(message.contains("0000000000000042"), "{message}");
     }
 }
+
+#[test]
+fn ycsbs_gets_of_keys_that_were_not_loaded_are_refused() {
+    let dir = Dir::new("bench-unloaded");
+    bench(&dir, "fillseq --num 100");
+    for workload in ["ycsba", "ycsbb", "ycsbc", "ycsbf"] {
+        let output = run(&dir, &["bench", "DB", workload, "--num", "100000"], b"");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{workload}: {message}");
+        assert!(message.contains("there is no key") && message.contains("fillseq"), "{message}");
+    }
+}

@@ -4,7 +4,7 @@ use super::tally::Side;
 use super::values::{KEY_BYTES, key};
 use super::worker::Worker;
 use super::workload::Workload;
-use cleavedb::Result;
+use cleavedb::{Error, Result};
 
 /// YCSB's longest scan, in pairs.
 const LONGEST_SCAN: u64 = 100;
@@ -95,6 +95,13 @@ impl Worker<'_> {
 
     fn get(&mut self, key: &[u8; KEY_BYTES]) -> Result<()> {
         let found = self.plan.keyspace.get(key)?;
+        if found.is_none() {
+            // A get of what is not there is fast, and would pass for a good figure.
+            let key = String::from_utf8_lossy(key);
+            return Err(Error::invalid_argument(format!("there is no key {key}")).advise(
+                "load all keys first, by fillseq or fillrandom --unique with the same --num",
+            ));
+        }
         self.take_found(key, found)
     }
 

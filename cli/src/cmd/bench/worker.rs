@@ -25,11 +25,14 @@ enum Draw {
 
 impl Draw {
     fn of(workload: Workload, load: &LoadArgs) -> Draw {
-        let latest = Mix::of(workload).is_some_and(|mix| mix.latest);
-        match load.distribution {
-            Some(Distribution::Zipf) | None if latest => Draw::Latest(Zipf::new(load.num)),
-            Some(Distribution::Zipf) => Draw::Zipf(Zipf::new(load.num)),
-            Some(Distribution::Uniform) | None => Draw::Uniform,
+        let mix = Mix::of(workload);
+        let usual = if mix.is_some() { Distribution::Zipf } else { Distribution::Uniform };
+        match load.distribution.unwrap_or(usual) {
+            Distribution::Zipf if mix.is_some_and(|mix| mix.latest) => {
+                Draw::Latest(Zipf::new(load.num))
+            }
+            Distribution::Zipf => Draw::Zipf(Zipf::new(load.num)),
+            Distribution::Uniform => Draw::Uniform,
         }
     }
 }

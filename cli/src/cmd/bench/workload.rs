@@ -27,13 +27,14 @@ pub(super) enum Workload {
     DeleteRandom,
     /// Delete every key, in order
     DeleteAll,
-    /// 50 % gets, 50 % updates; this and the others on keys that fillrandom --unique has loaded
+    /// 50 % gets, 50 % updates; this and the others on keys that fillseq or fillrandom --unique has
+    /// loaded
     YcsbA,
     /// 95 % gets, 5 % updates
     YcsbB,
     /// Gets only
     YcsbC,
-    /// 95 % gets, the newer a key the likelier, or all alike if --distribution uniform is given;
+    /// 95 % gets, the higher a key the likelier, or all alike if --distribution uniform is given;
     /// 5 % insertions of new keys, behind the others
     YcsbD,
     /// 95 % scans of 1 to 100 pairs, 5 % insertions of new keys
@@ -92,7 +93,7 @@ pub(super) struct LoadArgs {
     #[arg(long, value_name = "FACTOR", value_parser = parse_factor)]
     pub(super) total: Option<f64>,
 
-    /// Distribution of random keys; YCSB uses zipf [default: uniform]
+    /// Distribution of random keys [default: zipf for YCSB's workloads, uniform for others]
     #[arg(long, value_enum)]
     pub(super) distribution: Option<Distribution>,
 
