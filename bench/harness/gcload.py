@@ -13,7 +13,7 @@ VALUE_SIZE = 4096 - KEY_BYTES
 # Of the paper's 100 % nothing would be left to collect: segments in which nothing is live are
 # dropped by themselves, before the load begins.
 SHARES = (25, 50, 75, 99)
-# What the paper loses at most.
+# What the paper keeps at least.
 KEPT = 0.65
 SIDES = {
     "no GC": {"no_gc": True},

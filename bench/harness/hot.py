@@ -18,7 +18,7 @@ VALUE_SIZE = 1024
 TABLE_MIB = 64
 # Memory of the update table for each key of 16 bytes.
 BYTES_PER_KEY = 64
-# The paper's old_thres where it sweeps the size: more than a table has entries.
+# The paper's old_thres where it sweeps the size: more than a table of its geometry has entries.
 NEVER = "entries:10000"
 
 
@@ -90,7 +90,7 @@ TRIGGERS = [
 
 
 def sizes(num):
-    """U9 at sizes of the table from none to room for four times the keys."""
+    """U9 at sizes of the table from none to four times what takes all keys."""
     full = max(16, -(-num * BYTES_PER_KEY // MIB))
     chosen = [0, full // 16, full // 4, full, full * 4]
     return [

@@ -1,7 +1,12 @@
-//! Which keys are there: those that were loaded, and those that threads insert behind them.
+//! Which keys are there, those that were loaded and those that threads insert behind them, and how
+//! they are drawn.
 
 use super::BenchPlan;
+use super::mix::Mix;
 use super::values::{KEY_BYTES, key};
+use super::workload::{Distribution, LoadArgs, Workload};
+use super::zipf::Zipf;
+use crate::random::SplitMix64;
 use cleavedb::{ReadOptions, Result};
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -47,6 +52,40 @@ impl KeyCount {
     }
 }
 
+/// How keys are drawn.
+pub(super) enum Draw {
+    /// All alike.
+    Uniform,
+    /// By Zipf's law; the popular keys are spread over all.
+    Zipf(Zipf),
+    /// By Zipf's law; the highest key is the most popular.
+    Latest(Zipf),
+}
+
+impl Draw {
+    /// Returns the way in which `workload` draws keys.
+    pub(super) fn of(workload: Workload, load: &LoadArgs) -> Draw {
+        let mix = Mix::of(workload);
+        let usual = if mix.is_some() { Distribution::Zipf } else { Distribution::Uniform };
+        match load.distribution.unwrap_or(usual) {
+            Distribution::Zipf if mix.is_some_and(|mix| mix.latest) => {
+                Draw::Latest(Zipf::new(load.num))
+            }
+            Distribution::Zipf => Draw::Zipf(Zipf::new(load.num)),
+            Distribution::Uniform => Draw::Uniform,
+        }
+    }
+
+    /// Returns the number of a key, of which there are `keys`.
+    pub(super) fn next(&self, keys: u64, random: &mut SplitMix64) -> u64 {
+        match self {
+            Draw::Uniform => random.below(keys),
+            Draw::Zipf(zipf) => zipf.next(random),
+            Draw::Latest(zipf) => keys - zipf.rank(random),
+        }
+    }
+}
+
 /// Returns the number behind the last key of the keyspace, at least `--num`.
 pub(super) fn count_stored(plan: &BenchPlan<'_>) -> Result<u64> {
     let mut cursor = plan.keyspace.range_with(.., &ReadOptions::new()).into_cursor()?;
@@ -75,6 +114,17 @@ mod tests {
         assert_eq!(keys.get(), 10);
         keys.end_insert(10);
         assert_eq!(keys.get(), 13);
+    }
+
+    #[test]
+    fn the_highest_keys_are_the_latest_and_follow_insertions() {
+        let (draw, mut random) = (Draw::Latest(Zipf::new(1000)), SplitMix64::new(1, 0));
+        for keys in [1000, 1500] {
+            let drawn: Vec<u64> = (0..2000).map(|_| draw.next(keys, &mut random)).collect();
+            assert!(drawn.iter().all(|number| (keys - 1000..keys).contains(number)));
+            let latest = drawn.iter().filter(|number| **number >= keys - 100).count();
+            assert!(latest > 1200, "{latest} of 2000 drawn are of the last tenth");
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::values::key;
 use super::worker::Worker;
 use super::workload::Workload;
 use crate::progress::Progress;
-use cleavedb::Result;
+use cleavedb::{Error, Result};
 use std::ops::{Bound, ControlFlow, Range};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,9 +34,10 @@ pub(super) struct BenchShared {
 }
 
 impl BenchShared {
-    fn new(total: u64, num: u64, stop_at: Option<Instant>, shown: bool) -> Self {
+    /// Shares `total` operations on keys of which there are `keys`, `num` of them loaded.
+    fn new(keys: u64, total: u64, num: u64, stop_at: Option<Instant>, shown: bool) -> Self {
         BenchShared {
-            keys: KeyCount::new(num),
+            keys: KeyCount::new(keys),
             total,
             num,
             stop_at,
@@ -93,10 +94,9 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     // Makes an empty value, so that the pool is created outside of the measured time.
     plan.values.make(b"", 0, &mut Vec::new());
     let mixed = Mix::of(workload).is_some();
-    let keys = KeyCount::new(if mixed { count_stored(plan)? } else { load.num });
+    let keys = if mixed { count_stored(plan)? } else { load.num };
     let stop_at = plan.duration.map(|duration| Instant::now() + duration);
-    let shared =
-        BenchShared { keys, ..BenchShared::new(workload.ops(load), load.num, stop_at, true) };
+    let shared = BenchShared::new(keys, workload.ops(load), load.num, stop_at, true);
     let (done, gc) = run_beside_gc(plan, workload, &shared, turn)?;
     let Done { mut tally, seconds, beside } = done;
     drop(shared);
@@ -125,7 +125,10 @@ fn run_beside_gc(
     turn: u64,
 ) -> Result<(Done, Option<BenchGc>)> {
     thread::scope(|scope| {
-        let collecting = plan.load.collect.then(|| scope.spawn(|| collect(plan, shared)));
+        // The workload ends early if value GC fails.
+        let over = |_: &Error| shared.over.store(true, Ordering::Relaxed);
+        let collect = move || collect(plan, shared).inspect_err(over);
+        let collecting = plan.load.collect.then(|| scope.spawn(collect));
         let done = run(plan, workload, shared, turn)?;
         let gc = collecting.map(|thread| thread.join().expect("value GC does not panic"));
         Ok((done, gc.transpose()?))
@@ -149,7 +152,8 @@ fn run_beside_readers(
     turn: u64,
 ) -> Result<Done> {
     let started = Instant::now();
-    let readers = BenchShared::new(u64::MAX, plan.load.num, None, false);
+    let num = plan.load.num;
+    let readers = BenchShared::new(num, u64::MAX, num, None, false);
     thread::scope(|scope| {
         let reading = scope.spawn(|| {
             let beside = Workload::ReadRandom;

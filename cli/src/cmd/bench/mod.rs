@@ -1,8 +1,9 @@
 //! `cleave bench`: the workloads known by db_bench's names, and the core workloads of YCSB,
 //! measured and verified.
 //!
-//! Keys are the numbers 0 to `--num` as 16 digits. Every value carries the hash of its key
-//! ([`values`]), so each read is checked at almost no cost: a fast wrong answer is no figure.
+//! Keys are numbers as 16 digits, those below `--num` and those that YCSB's workloads insert. Every
+//! value carries the hash of its key ([`values`]), so each read is checked at almost no cost: a
+//! fast wrong answer is no figure.
 
 mod collect;
 mod keys;

@@ -1,41 +1,17 @@
 //! One thread of a workload.
 
 use super::BenchPlan;
+use super::keys::Draw;
 use super::measure::BenchShared;
 use super::mix::Mix;
 use super::tally::{Side, WorkerTally};
 use super::values::{KEY_BYTES, key};
-use super::workload::{Distribution, LoadArgs, Workload};
-use super::zipf::Zipf;
+use super::workload::Workload;
 use crate::random::{Permutation, SplitMix64};
 use cleavedb::{Cursor, Error, KeyRange, ReadOptions, Result, Value, WriteBatch};
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::time::Instant;
-
-/// How keys are drawn.
-enum Draw {
-    /// All alike.
-    Uniform,
-    /// By Zipf's law; the popular keys are spread over all.
-    Zipf(Zipf),
-    /// By Zipf's law; the newest key is the most popular.
-    Latest(Zipf),
-}
-
-impl Draw {
-    fn of(workload: Workload, load: &LoadArgs) -> Draw {
-        let mix = Mix::of(workload);
-        let usual = if mix.is_some() { Distribution::Zipf } else { Distribution::Uniform };
-        match load.distribution.unwrap_or(usual) {
-            Distribution::Zipf if mix.is_some_and(|mix| mix.latest) => {
-                Draw::Latest(Zipf::new(load.num))
-            }
-            Distribution::Zipf => Draw::Zipf(Zipf::new(load.num)),
-            Distribution::Uniform => Draw::Uniform,
-        }
-    }
-}
 
 /// The part of a workload that one thread does.
 pub(super) struct Worker<'a> {
@@ -110,12 +86,7 @@ impl<'a> Worker<'a> {
     }
 
     pub(super) fn random_key(&mut self) -> [u8; KEY_BYTES] {
-        let keys = self.shared.keys.get();
-        key(match &self.draw {
-            Draw::Uniform => self.random.below(keys),
-            Draw::Zipf(zipf) => zipf.next(&mut self.random),
-            Draw::Latest(zipf) => keys - zipf.rank(&mut self.random),
-        })
+        key(self.draw.next(self.shared.keys.get(), &mut self.random))
     }
 
     fn fill_key(&mut self, index: u64) -> [u8; KEY_BYTES] {

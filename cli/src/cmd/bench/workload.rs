@@ -25,7 +25,7 @@ pub(super) enum Workload {
     SeekRandom,
     /// Delete random keys
     DeleteRandom,
-    /// Delete every key, in order
+    /// Delete every key below --num, in order
     DeleteAll,
     /// 50 % gets, 50 % updates; this and the others on keys that fillseq or fillrandom --unique has
     /// loaded
