@@ -55,6 +55,7 @@ extern "C" fn cleavedb_options_set_separation(options: Handle<DbOptions>, mode: 
         settings.keyspace.separation = Some(match mode {
             0 => Separation::Off,
             1 => Separation::AtWrite,
+            2 => Separation::AtFlush,
             _ => return Err(Error::invalid_option(format!("separation {mode} does not exist"))),
         });
         Ok(())

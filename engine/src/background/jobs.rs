@@ -49,10 +49,10 @@ impl Background {
         let report = flush::run(runtime, &self.committer, keyspace, seen)?;
         let took = runtime.env.clock.since(begun);
         runtime.counters.latencies.flush.add(took);
-        let (keyspace, bytes_written) = (name.clone(), report.bytes);
+        let (keyspace, bytes_written) = (name.clone(), report.bytes + report.values_written);
         runtime.emit(Event::FlushEnded { keyspace, bytes_written, took });
         runtime.counters.flushes.add(1);
-        runtime.counters.flush_bytes_written.add(report.bytes);
+        runtime.counters.flush_bytes_written.add(bytes_written);
         runtime.counters.entries_dropped.add(report.dropped);
         self.move_head();
         Ok(())

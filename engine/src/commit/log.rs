@@ -11,6 +11,7 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
+use crate::base::size::FILE_BLOCK_BYTES;
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
 use crate::throttle::disk::{DiskSpace, base_bytes};
@@ -18,7 +19,8 @@ use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, names};
 use crate::version::runtime::Runtime;
-use crate::version::view::KeyspaceState;
+use crate::version::settings::Separation;
+use crate::version::view::{KeyspaceState, LoggedMemtable, View};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -336,6 +338,12 @@ impl LogShared {
         self.runtime.set.current().bytes_up_to(self.settings.large_store())
     }
 
+    /// Returns the size in bytes of full segments in a store of the present size. That of sorted
+    /// segments that a flush writes is the same, for the same reasons.
+    pub fn segment_bytes(&self) -> u64 {
+        self.settings.segment_limit(self.store_bytes())
+    }
+
     /// Checks the free space of the disk. Returns `None` if it cannot be determined; then a full
     /// disk shows only when a write fails.
     pub fn check_disk(&self, keyspaces: &[Arc<KeyspaceState>]) -> Option<DiskSpace> {
@@ -346,7 +354,7 @@ impl LogShared {
             let view = keyspace.peek();
             let bytes = |level| view.levels.level(level).iter().map(|table| table.meta.bytes).sum();
             let (level0, level1): (u64, u64) = (bytes(0), bytes(1));
-            found.unflushed += view.memtables().map(|memtable| memtable.bytes()).sum::<u64>();
+            found.unflushed += unflushed(&view, keyspace.options().separation);
             found.unmerged += if level0 > 0 { level0 + level1 } else { 0 };
         }
         Some(found)
@@ -365,7 +373,7 @@ impl LogShared {
             previous_bytes: log.previous.map_or(0, |(_, length)| length),
         };
         let segment = spare.handle.segment.clone();
-        let limit = self.settings.segment_limit(self.store_bytes());
+        let limit = self.segment_bytes();
         let (usual, most) = (WriterSettings::default(), limit / PREPARED_PART);
         let prepared = usual.prepare_bytes.min(most);
         let settings = WriterSettings {
@@ -429,6 +437,20 @@ impl LogShared {
         let remove = |spare: &Spare| Change::RemoveSegment { id: spare.handle.id() };
         self.record_with(spares.iter().map(remove).collect(), &[])
     }
+}
+
+/// Returns how many bytes a flush of the memtables of a keyspace writes at most. What an entry
+/// takes in memory is more than its bytes in a table, or than those of its record in a segment. A
+/// flush that separates values writes the keys of these twice, to both, and fills the last block of
+/// two files.
+fn unflushed(view: &View, separation: Separation) -> u64 {
+    let of = |memtable: &Arc<LoggedMemtable>| match separation {
+        Separation::AtFlush if !memtable.table.is_empty() => {
+            memtable.bytes() + memtable.table.inline().keys + 2 * FILE_BLOCK_BYTES
+        }
+        _ => memtable.bytes(),
+    };
+    view.memtables().map(of).sum()
 }
 
 #[cfg(test)]

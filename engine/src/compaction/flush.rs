@@ -1,14 +1,33 @@
 //! The flush: the immutable memtables of one keyspace become a table in L0, and the head of the log
-//! moves on.
+//! moves on. Where the keyspace separates at flush, the large values of these memtables go to
+//! sorted segments beside the table.
+//!
+//! Crash cases, in the order of what is done:
+//!
+//! 1. The segments and the table are written and synced, then their names. A crash up to here
+//!    leaves orphans, which the next opening removes before anybody reads, and the log still holds
+//!    all values.
+//! 2. One edit adds the segments and the table, and moves the flushed sequence number and the head
+//!    of the log. A crash before it is durable leaves the first case; after it, everything that the
+//!    table's pointers lead to is durable (I3).
+//! 3. Log segments before the head that hold no live separated value are removed. A crash before
+//!    that leaves them to the next opening's first look for dead segments.
+//!
+//! A flush that fails removes its files, and the memtables stay for the next one. After a failed
+//! sync the database is read-only, and they are left to the next opening (I8).
 
 use crate::base::error::{Error, Result};
+use crate::base::key::{EntryKind, Trailer};
 use crate::commit::group::Committer;
 use crate::compaction::job;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
+use crate::compaction::segment_output::SegmentOutput;
+use crate::compaction::separate::Separator;
 use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
+use crate::table::TableMeta;
 use crate::throttle::reads::IoPriority;
 use crate::version::LogPosition;
 use crate::version::edit::{Change, Edit};
@@ -24,6 +43,8 @@ use std::sync::Arc;
 pub struct FlushReport {
     /// Bytes of the table written.
     pub bytes: u64,
+    /// Bytes of values written to sorted segments.
+    pub values_written: u64,
     /// Entries dropped because no reader could see them.
     pub dropped: u64,
 }
@@ -67,6 +88,14 @@ pub fn move_head_to(runtime: &Runtime, log_end: LogPosition) -> Result<bool> {
     Ok(moved)
 }
 
+/// What a flush has written: the table, if anything was kept, and the segments with its values.
+struct FlushOutput<'a> {
+    output: TableOutput<'a>,
+    tables: Vec<Arc<TableMeta>>,
+    values: SegmentOutput<'a>,
+    dropped: u64,
+}
+
 /// Writes the immutable memtables of `keyspace` to L0. `seen` returns what readers can see.
 pub fn run(
     runtime: &Runtime,
@@ -75,16 +104,30 @@ pub fn run(
     seen: impl FnOnce() -> SeenSeqnos,
 ) -> JobResult<FlushReport> {
     let waiting = keyspace.view().immutables.clone();
-    let Some(newest) = waiting.first() else {
+    if waiting.is_empty() {
         return Ok(FlushReport::default());
-    };
+    }
     // I6: the memtables are taken first. A memtable sealed after the list was made could hold an
     // entry that a snapshot in between sees, together with a newer version of the same key.
     let seen = seen();
-    // I3: the table's pointers lead into the log. I1, I2: the table's entries must not survive a
-    // crash that loses earlier commits, or other parts of their batches. The update table, which
-    // the output tells of these entries, relies on it too: compactions drop older ones from now on.
+    // I3: the table's pointers lead into the log, except for values that this flush separates. I1,
+    // I2: the table's entries must not survive a crash that loses earlier commits, or other parts
+    // of their batches. The update table, which the output tells of these entries, relies on it
+    // too: compactions drop older ones from now on.
     let log_end = committer.sync()?;
+    let split_bytes = committer.log().segment_bytes();
+    let written = write(runtime, keyspace, &waiting, seen, split_bytes)?;
+    install(runtime, keyspace, waiting, log_end, written)
+}
+
+/// Writes the table and the segments, and makes them and their names durable.
+fn write<'a>(
+    runtime: &'a Runtime,
+    keyspace: &KeyspaceState,
+    waiting: &[Arc<LoggedMemtable>],
+    seen: SeenSeqnos,
+    split_bytes: u64,
+) -> JobResult<FlushOutput<'a>> {
     let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
     // Older entries may be in any table, so tombstones stay.
@@ -92,28 +135,57 @@ pub fn run(
     let options = keyspace.options().clone();
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
         .noting(UpdateNotes::Newest);
+    // The settings decide now, whatever they were at the write: a pointer stays a pointer, and an
+    // inline value is separated or stays inline.
+    let separator = Separator::new(keyspace.id, &options);
+    let mut values = SegmentOutput::new(runtime, split_bytes, IoPriority::Flush);
     let mut redirect = Redirect::new(&runtime.set.current());
+    let mut pointer = Vec::new();
     job::copy(runtime, &mut merged, &mut retain, &mut redirect, |key, trailer, payload| {
-        output.add(key, trailer, payload)
+        if !separator.takes(trailer, payload)? {
+            return output.add(key, trailer, payload);
+        }
+        let seqno = trailer.seqno();
+        pointer.clear();
+        separator.write((key, seqno), payload, &mut values)?.encode(&mut pointer);
+        output.add(key, Trailer::new(seqno, EntryKind::PutPointer), &pointer)
     })?;
+    values.finish()?;
+    // This makes the names of the segments durable, too.
     let tables = output.finish()?;
     assert!(tables.len() <= 1, "a flush writes one table");
+    Ok(FlushOutput { output, tables, values, dropped: retain.dropped() })
+}
+
+/// Replaces the memtables by what was written, with one edit.
+fn install(
+    runtime: &Runtime,
+    keyspace: &Arc<KeyspaceState>,
+    waiting: Vec<Arc<LoggedMemtable>>,
+    log_end: LogPosition,
+    written: FlushOutput<'_>,
+) -> JobResult<FlushReport> {
+    let FlushOutput { output, tables, values, dropped } = written;
+    let segments = values.segments();
     let report = FlushReport {
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
-        dropped: retain.dropped(),
+        values_written: segments.bytes,
+        dropped,
     };
-    let seqno = newest.last_seqno();
     debug_assert!(waiting.is_sorted_by(|newer, older| newer.last_seqno() > older.last_seqno()));
+    let seqno = waiting.first().map_or(0, |newest| newest.last_seqno());
     let mut is_dropped = false;
     let plan = |version: &crate::version::Version| {
         is_dropped = version.keyspace(keyspace.id).is_none();
         if is_dropped {
             return Ok(Edit::new(Vec::new()));
         }
-        let mut changes: Vec<Change> = tables
-            .iter()
-            .map(|meta| Change::AddTable { keyspace: keyspace.id, level: 0, meta: meta.clone() })
-            .collect();
+        let mut changes = segments.changes;
+        changes.extend(tables.iter().map(|meta| Change::AddTable {
+            keyspace: keyspace.id,
+            level: 0,
+            meta: meta.clone(),
+        }));
         changes.push(Change::Flushed { keyspace: keyspace.id, seqno });
         let head = next_head(&runtime.set, log_end, &waiting);
         if head > version.head {
@@ -122,10 +194,12 @@ pub fn run(
         Ok(Edit::new(changes))
     };
     runtime.set.note_seqno(seqno);
-    runtime.set.apply(plan, &[], Some((keyspace.id, waiting.clone())))?;
+    let flushed = Some((keyspace.id, waiting.clone()));
+    runtime.set.apply(plan, &segments.handles, flushed)?;
     if is_dropped {
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }
+    values.keep();
     output.keep();
     Ok(report)
 }

@@ -1,10 +1,11 @@
 //! Merges the small files that short sessions leave. Every session that writes leaves a log
 //! segment, however little it wrote, and none of them comes near the sizes at which the head moves.
 //! Once there are more than [`MAX_SMALL_SEGMENTS`] of them, a fold flushes the waiting memtables,
-//! merges them with the small tables on top of L0, and copies the values in small segments to one
-//! sorted segment: one table and at most one segment replace them all. Both grow with every fold
-//! until they are no longer small, so an entry is rewritten at most some dozen times, and there are
-//! no more files than the data needs.
+//! merges them with the small tables on top of L0, and copies the values in small segments to a
+//! sorted segment, together with those that the memtables hold if the keyspace separates at flush:
+//! one table and at most one segment, or a few full ones, replace them all. Both grow with every
+//! fold until they are no longer small, so an entry is rewritten at most some dozen times, and
+//! there are no more files than the data needs.
 //!
 //! A fold is also made when most of what a session leaves is dead: tombstones are merged with the
 //! entries that they delete, so that whole segments are removed when the session that deleted their
@@ -22,6 +23,7 @@ use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::reorganize::InOrder;
 use crate::compaction::retain::Retain;
+use crate::compaction::separate::Separator;
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::ReadMode;
 use crate::read::merge::MergeIter;
@@ -38,7 +40,7 @@ use crate::version::{LogPosition, Version};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// The greatest number of small log segments that may wait for a fold.
+/// The greatest number of small segments that may wait for a fold.
 pub const MAX_SMALL_SEGMENTS: usize = 8;
 /// A segment is small if it is shorter than this many bytes, half of the smallest full one, and
 /// shorter than the part that `SMALL_SEGMENT_PART` gives.
@@ -160,7 +162,7 @@ impl Leftover {
     fn add(&mut self, view: &View, memtable_bytes: u64) {
         let mut tombstones = 0u64;
         for memtable in view.memtables().map(|memtable| &memtable.table) {
-            self.hidden_bytes += memtable.hidden().values().sum::<u64>() + memtable.hidden_inline();
+            self.hidden_bytes += memtable.hidden().values().sum::<u64>() + memtable.inline().hidden;
             tombstones += memtable.tombstones();
         }
         if tombstones == 0 {
@@ -186,7 +188,9 @@ impl Leftover {
     }
 }
 
-/// Returns true if [`run`] could replace more than [`MAX_SMALL_SEGMENTS`] small log segments.
+/// Returns true if [`run`] could replace more than [`MAX_SMALL_SEGMENTS`] small segments: those of
+/// the log that replay needs, and all, sorted ones by flushes too, whose values small tables on top
+/// of L0 reference.
 fn has_many_small(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_bytes: u64) -> bool {
     let small = small_segments(version, segment_bytes);
     if small.len() <= MAX_SMALL_SEGMENTS {
@@ -201,13 +205,13 @@ fn has_many_small(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_b
     let is_log = |id: &SegmentId| {
         version.segments.get(id).is_some_and(|live| live.handle.segment.kind() == SegmentKind::Log)
     };
-    let waits =
-        |id: &&SegmentId| is_log(id) && (**id >= version.head.segment || named.contains(id));
+    let waits = |id: &&SegmentId| named.contains(id) || is_log(id) && **id >= version.head.segment;
     small.iter().filter(waits).count() > MAX_SMALL_SEGMENTS
 }
 
-/// Makes one table and at most one segment from the waiting memtables of `keyspace`, the tables on
-/// top of L0 that the reason of `fold` is about, and the values in small segments. `log_end` is the
+/// Makes one table and at most one segment, or a few full ones, from the waiting memtables of
+/// `keyspace`, the tables on top of L0 that the reason of `fold` is about, and the values in small
+/// segments. Where the keyspace separates at flush, this is the flush. `log_end` is the
 /// end of the log, everything before which is durable. The caller ensures that nobody writes and no
 /// other job runs.
 pub fn run(
@@ -231,7 +235,9 @@ pub fn run(
     let mut redirect = Redirect::new(&view.version);
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
         .noting(UpdateNotes::Newest);
-    let mut values = InOrder::new(runtime, view.clone(), Box::new(move |id| small.contains(&id)));
+    let moves = Box::new(move |id| small.contains(&id));
+    let mut values = InOrder::new(runtime, view.clone(), moves, fold.segment_bytes)
+        .separating(Separator::new(keyspace.id, &options));
     let mut inputs: Vec<_> =
         waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter())).collect();
     for table in &tables {
@@ -240,11 +246,12 @@ pub fn run(
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs);
     values.copy(&mut merged, &mut retain, &mut redirect, &mut output)?;
     let metas = output.finish()?;
+    let segments = values.segments();
     let report = FlushReport {
         bytes: metas.iter().map(|meta| meta.bytes).sum(),
+        values_written: segments.bytes,
         dropped: retain.dropped() + redirect.dropped(),
     };
-    let segments = values.segments();
     let plan = |version: &Version| {
         if version.keyspace(keyspace.id).is_none() {
             return Err(Error::keyspace_dropped(&keyspace.name));

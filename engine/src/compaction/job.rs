@@ -9,6 +9,7 @@ use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::Retain;
+use crate::compaction::segment_output::NewSegments;
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
@@ -16,7 +17,7 @@ use crate::table::TableMeta;
 use crate::throttle::reads::IoPriority;
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
-use crate::version::files::{SegmentHandle, TableHandle};
+use crate::version::files::TableHandle;
 use crate::version::job::{JobError, JobResult};
 use crate::version::levels::{LEVELS, Levels};
 use crate::version::runtime::Runtime;
@@ -180,17 +181,6 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
             moved: false,
         })
     }
-}
-
-/// Segments that a job has written, all of whose bytes are durable.
-#[derive(Default)]
-pub struct NewSegments {
-    /// The changes that add them to an edit.
-    pub changes: Vec<Change>,
-    /// Their handles.
-    pub handles: Vec<Arc<SegmentHandle>>,
-    /// Their length in bytes.
-    pub bytes: u64,
 }
 
 /// Replaces the inputs of `pick` by `tables` with one edit, which adds the new segments first.

@@ -16,6 +16,8 @@ pub mod picker;
 pub mod redirect;
 pub mod reorganize;
 pub mod retain;
+pub mod segment_output;
+pub mod separate;
 pub mod settle;
 pub mod stale;
 

@@ -6,26 +6,23 @@
 //! that point into it (I3); a crash before the edit leaves orphans.
 
 use crate::base::entry::Slot;
-use crate::base::error::{IoContext, Result};
-use crate::base::key::Trailer;
+use crate::base::key::{EntryKind, Trailer};
 use crate::base::pointer::SegmentId;
-use crate::compaction::job::{self, CompactionReport, NewSegments, Rewrite};
+use crate::compaction::job::{self, CompactionReport, Rewrite};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
+use crate::compaction::segment_output::{NewSegments, SegmentOutput};
+use crate::compaction::separate::Separator;
 use crate::read::fetch::{Fetcher, Want};
 use crate::read::merge::MergeIter;
-use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
 use crate::throttle::reads::IoPriority;
-use crate::version::edit::Change;
-use crate::version::files::{SegmentHandle, names};
 use crate::version::job::JobResult;
 use crate::version::levels::{Levels, bounds};
 use crate::version::runtime::Runtime;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::{KeyspaceState, View};
-use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The most entries that a window of fetched values holds.
@@ -71,7 +68,8 @@ pub fn run(
 ) -> JobResult<CompactionReport> {
     let view = keyspace.view();
     let mut rewrite = job::prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
-    let mut values = InOrder::new(runtime, view, Box::new(|_| true));
+    // The pick bounds the segment.
+    let mut values = InOrder::new(runtime, view, Box::new(|_| true), u64::MAX);
     let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
     values.copy(input, retain, redirect, output)?;
     // Its segments are named as soon as the edit is durable, so they are kept before anything else.
@@ -79,66 +77,59 @@ pub fn run(
     rewrite.install(segments, || values.keep())
 }
 
-/// An entry that waits for its value to be copied.
+/// An entry that waits for its value to be written.
 struct PendingEntry {
     key: Vec<u8>,
     trailer: Trailer,
     payload: Vec<u8>,
-    /// The index of its value in the window; `None` if its value is not copied.
-    value: Option<usize>,
+    value: PendingValue,
 }
 
-/// The segment that is being written.
-struct OpenSegment {
-    writer: SortedWriter,
-    handle: Arc<SegmentHandle>,
-    file: Arc<dyn crate::env::fs::File>,
+/// What happens to the value of an entry.
+enum PendingValue {
+    /// It stays where it is.
+    Stays,
+    /// It is copied from another segment; the index is that of the request for it.
+    Copied(usize),
+    /// It is inline, and gets a record of its own.
+    Separated,
 }
 
 /// Returns true for the segments from which values are copied.
 pub type Moves = Box<dyn Fn(SegmentId) -> bool>;
 
-/// Copies the values of entries on their way to a table into one segment, in key order.
+/// Copies the values of entries on their way to a table into sorted segments, in key order.
 pub struct InOrder<'a> {
     runtime: &'a Runtime,
     view: Arc<View>,
     moves: Moves,
+    separator: Option<Separator>,
     fetcher: Fetcher,
     window: Vec<PendingEntry>,
     wants: Vec<Want>,
     bytes: u64,
-    open: Option<OpenSegment>,
-    done: Option<(Arc<SegmentHandle>, u64)>,
-    created: Vec<PathBuf>,
-    installed: bool,
+    segments: SegmentOutput<'a>,
 }
 
 impl<'a> InOrder<'a> {
     /// Creates a copier of the values that `view` has in segments for which `moves` returns true;
-    /// other pointers stay.
-    pub fn new(runtime: &'a Runtime, view: Arc<View>, moves: Moves) -> Self {
+    /// other pointers stay. The new segments are split at `split_bytes`.
+    pub fn new(runtime: &'a Runtime, view: Arc<View>, moves: Moves, split_bytes: u64) -> Self {
         // These reads have counters of their own, because they are not a user's reads.
         let fetcher = Fetcher::new(runtime.env.reader.clone(), Arc::default());
-        let (window, wants, created) = (Vec::new(), Vec::new(), Vec::new());
-        let (open, done, installed) = (None, None, false);
-        let bytes = 0;
-        InOrder {
-            runtime,
-            view,
-            moves,
-            fetcher,
-            window,
-            wants,
-            bytes,
-            open,
-            done,
-            created,
-            installed,
-        }
+        let (window, wants, bytes, separator) = (Vec::new(), Vec::new(), 0, None);
+        let segments = SegmentOutput::new(runtime, split_bytes, IoPriority::Compaction);
+        InOrder { runtime, view, moves, separator, fetcher, window, wants, bytes, segments }
+    }
+
+    /// Also writes the inline values that `separator` takes to the segments.
+    pub fn separating(mut self, separator: Separator) -> Self {
+        self.separator = Some(separator);
+        self
     }
 
     /// Copies the entries of `input` that must be kept to `output`, and writes out and syncs the
-    /// segment with their values.
+    /// segments with their values.
     pub fn copy<B: FnMut(&[u8]) -> bool>(
         &mut self,
         input: &mut MergeIter,
@@ -150,7 +141,8 @@ impl<'a> InOrder<'a> {
             self.add(key, trailer, payload, output)
         })?;
         self.write_window(output)?;
-        Ok(self.finish()?)
+        assert!(self.window.is_empty(), "entries wait for their values");
+        Ok(self.segments.finish()?)
     }
 
     /// Adds the next entry, whose pointer must be direct.
@@ -161,13 +153,17 @@ impl<'a> InOrder<'a> {
         payload: &[u8],
         output: &mut TableOutput<'_>,
     ) -> JobResult {
-        let mut value = None;
+        let mut value = PendingValue::Stays;
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)?
             && (self.moves)(pointer.segment)
         {
-            value = Some(self.wants.len());
+            value = PendingValue::Copied(self.wants.len());
             self.wants.push(Want { pointer, key: key.to_vec(), seqno: trailer.seqno() });
             self.bytes += u64::from(pointer.length);
+        } else if let Some(separator) = &self.separator
+            && separator.takes(trailer, payload)?
+        {
+            value = PendingValue::Separated;
         }
         let (key, payload) = (key.to_vec(), payload.to_vec());
         self.bytes += payload.len() as u64;
@@ -178,88 +174,46 @@ impl<'a> InOrder<'a> {
         Ok(())
     }
 
-    /// Copies the values of the waiting entries and adds the entries to `output`.
+    /// Writes the values of the waiting entries and adds the entries to `output`.
     fn write_window(&mut self, output: &mut TableOutput<'_>) -> JobResult {
         self.runtime.check_closing()?;
-        let values = self.window.iter().filter(|entry| entry.value.is_some()).count();
+        let is_copied = |entry: &&PendingEntry| matches!(entry.value, PendingValue::Copied(_));
+        let values = self.window.iter().filter(is_copied).count();
         debug_assert_eq!(values, self.wants.len(), "each value belongs to an entry");
         let mut fetching = self.fetcher.many(&self.view, std::mem::take(&mut self.wants));
+        let segments = &mut self.segments;
         for mut entry in std::mem::take(&mut self.window) {
-            if let Some(index) = entry.value {
-                if self.open.is_none() {
-                    self.open = Some(self.create()?);
+            let seqno = entry.trailer.seqno();
+            let place = match entry.value {
+                PendingValue::Stays => None,
+                PendingValue::Copied(index) => {
+                    Some(fetching.record(index, |record, epoch, offset| {
+                        Ok(segments.copy(record, epoch, offset))
+                    })??)
                 }
-                let open = self.open.as_mut().expect("created just now");
-                let place = fetching.record(index, |record, epoch, offset| {
-                    open.writer.copy(record, epoch, offset)
-                })?;
+                PendingValue::Separated => {
+                    let separator = self.separator.as_ref().expect("it took this entry");
+                    Some(separator.write((&entry.key, seqno), &entry.payload, segments)?)
+                }
+            };
+            if let Some(place) = place {
                 entry.payload.clear();
                 place.encode(&mut entry.payload);
+                entry.trailer = Trailer::new(seqno, EntryKind::PutPointer);
             }
             output.add(&entry.key, entry.trailer, &entry.payload)?;
         }
-        let bytes = std::mem::take(&mut self.bytes);
-        self.runtime.budget.spend(IoPriority::Compaction, bytes);
+        self.bytes = 0;
         Ok(())
     }
 
-    fn create(&mut self) -> Result<OpenSegment> {
-        let tables = self.runtime.set.tables();
-        let id = SegmentId(self.runtime.set.allocate()?);
-        let path = names::segment(&tables.dir, id);
-        let file = self.runtime.env.fs.create(&path).doing("create a sorted segment", &path)?;
-        self.created.push(path.clone());
-        let epoch = self.runtime.env.random.next_u64();
-        let (database, kind) = (tables.database, SegmentKind::Sorted);
-        let identity = SegmentIdentity { database, id, kind, epoch };
-        let writer = SortedWriter::create(file.clone(), &path, identity)?;
-        let handle = Arc::new(SegmentHandle::open(id, kind, epoch, tables));
-        Ok(OpenSegment { writer, handle, file })
-    }
-
-    /// Writes out and syncs the segment; its name becomes durable with those of the tables.
-    fn finish(&mut self) -> Result<()> {
-        assert!(self.window.is_empty(), "entries wait for their values");
-        let Some(OpenSegment { writer, handle, file }) = self.open.take() else {
-            return Ok(());
-        };
-        let length = writer.finish()?;
-        // I3: before the edit. I8: after a failure the content on the device is unknown.
-        let synced = file.sync().doing("sync a sorted segment", handle.path());
-        synced.map_err(|error| self.runtime.health.fail(&error))?;
-        self.done = Some((handle, length));
-        Ok(())
-    }
-
-    /// Returns the new segment, if there is one.
+    /// Returns the new segments, which the edit has to name together with the tables.
     pub fn segments(&self) -> NewSegments {
-        let Some((handle, length)) = &self.done else {
-            return NewSegments::default();
-        };
-        let (id, segment) = (handle.id(), &handle.segment);
-        let (kind, epoch, length) = (segment.kind(), segment.epoch(), *length);
-        NewSegments {
-            changes: vec![
-                Change::AddSegment { id, kind, epoch },
-                Change::SealSegment { id, length },
-            ],
-            handles: vec![handle.clone()],
-            bytes: length,
-        }
+        self.segments.segments()
     }
 
-    /// Keeps the segment, because the edit that names it took effect.
-    pub fn keep(mut self) {
-        assert!(self.open.is_none(), "a segment that is not synced cannot be named");
-        self.installed = true;
-    }
-}
-
-impl Drop for InOrder<'_> {
-    fn drop(&mut self) {
-        if !self.installed {
-            (self.open, self.done) = (None, None);
-            self.runtime.set.discard(&self.created);
-        }
+    /// Keeps the segments, because the edit that names them took effect.
+    pub fn keep(self) {
+        self.segments.keep();
     }
 }

@@ -73,7 +73,7 @@ impl Core {
             }
             let report = report?;
             self.counters.flushes.add(1);
-            self.counters.flush_bytes_written.add(report.bytes);
+            self.counters.flush_bytes_written.add(report.bytes + report.values_written);
             self.counters.entries_dropped.add(report.dropped);
         }
         flush::move_head_to(runtime, log_end).map(|_| ())

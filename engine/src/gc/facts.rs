@@ -15,6 +15,9 @@ pub struct SpaceFacts {
     pub other_bytes: u64,
     /// Bytes of visible keys and values as they are stored; the best estimate.
     pub live_bytes: u64,
+    /// Bytes of keys and inline values in memtables, which a flush writes to new files before the
+    /// log that holds them can go.
+    pub unflushed_bytes: u64,
     /// The facts of each segment.
     pub segments: Vec<SegmentFacts>,
 }

@@ -67,7 +67,8 @@ const TAIL_PART: u64 = 3;
 pub struct LogTail {
     /// Bytes written to closed segments, and to the active one.
     written: [u64; 2],
-    /// Garbage in closed segments, and in the active one, in bytes.
+    /// Garbage in closed segments, and in the active one, in bytes. What a flush would write to
+    /// other files before the segments can go is no garbage.
     garbage: [u64; 2],
 }
 
@@ -83,6 +84,12 @@ impl LogTail {
             let part = if segment.sealed { CLOSED } else { ACTIVE };
             tail.written[part] += segment.written;
             tail.garbage[part] += segment.garbage();
+        }
+        // Each flush writes all memtables. The oldest entries are in the closed segments.
+        let mut kept = facts.unflushed_bytes;
+        for garbage in &mut tail.garbage {
+            let part = kept.min(*garbage);
+            (*garbage, kept) = (*garbage - part, kept - part);
         }
         tail
     }

@@ -127,7 +127,8 @@ pub fn survey(
     punch: Option<&PunchCost>,
 ) -> Result<SpaceFacts> {
     let liveness_scan = &knowledge.liveness_scan;
-    let mut facts = SpaceFacts { live_bytes, ..SpaceFacts::default() };
+    let unflushed_bytes = unflushed_bytes(context, no_snapshots);
+    let mut facts = SpaceFacts { live_bytes, unflushed_bytes, ..SpaceFacts::default() };
     let targets = target_bytes(version.relocations.values().map(|it| &*it.meta));
     let hidden = hidden_bytes(context, no_snapshots);
     for (&id, live) in version.segments.iter() {
@@ -183,6 +184,19 @@ fn hidden_bytes(context: &Runtime, no_snapshots: bool) -> BTreeMap<SegmentId, u6
                     *bytes.entry(segment).or_default() += hidden;
                 }
             }
+        }
+    }
+    bytes
+}
+
+/// Returns the bytes of keys and inline values in memtables that a flush would write. With
+/// `no_snapshots` it drops those that newer entries of the same memtable hide.
+fn unflushed_bytes(context: &Runtime, no_snapshots: bool) -> u64 {
+    let mut bytes = 0;
+    for keyspace in context.set.keyspaces() {
+        for memtable in keyspace.view().memtables() {
+            let inline = memtable.table.inline();
+            bytes += if no_snapshots { inline.visible() } else { inline.keys + inline.values };
         }
     }
     bytes

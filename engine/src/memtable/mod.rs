@@ -15,8 +15,8 @@
 //! Invariants: I6 (an entry that was inserted is found until the memtable is dropped; its key is in
 //! the filter before that).
 //!
-//! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::hidden`] and
-//! [`Memtable::hidden_inline`] only.
+//! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::hidden`], and
+//! [`Memtable::inline`] only.
 
 mod arena;
 mod filter;
@@ -71,6 +71,25 @@ struct PointerCell {
     length: AtomicU32,
 }
 
+/// The bytes of the entries with inline values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InlineBytes {
+    /// Bytes of their keys.
+    pub keys: u64,
+    /// Bytes of their values.
+    pub values: u64,
+    /// Those bytes of both that only snapshots can see, because newer entries of the memtable hide
+    /// them.
+    pub hidden: u64,
+}
+
+impl InlineBytes {
+    /// Returns the bytes of keys and values that no newer entry of the memtable hides.
+    pub fn visible(&self) -> u64 {
+        (self.keys + self.values).saturating_sub(self.hidden)
+    }
+}
+
 /// A concurrent ordered map of entries; the module documentation describes it.
 pub struct Memtable {
     order: KeyOrder,
@@ -101,8 +120,8 @@ struct Inserter {
     random: u64,
     /// The bytes of records whose entries newer entries hide, by segment.
     hidden: BTreeMap<SegmentId, u64>,
-    /// The bytes of keys and inline values that newer entries hide.
-    hidden_inline: u64,
+    /// The bytes of the entries with inline values.
+    inline: InlineBytes,
     /// The ends of the arenas.
     nodes: u32,
     towers: u32,
@@ -146,7 +165,7 @@ impl Memtable {
             // The seed is fixed, so that the same insertions always make the same list.
             random: 0x9e37_79b9_7f4a_7c15,
             hidden: BTreeMap::new(),
-            hidden_inline: 0,
+            inline: InlineBytes::default(),
             nodes: 0,
             towers: 0,
             pointers: 0,
@@ -200,6 +219,10 @@ impl Memtable {
         let mut inserter = self.inserter.lock();
         self.find_neighbours(&mut inserter, &target);
         self.count_hidden(&mut inserter, &target);
+        if let Slot::Inline(value) = slot {
+            inserter.inline.keys += user_key.len() as u64;
+            inserter.inline.values += value.len() as u64;
+        }
         let levels = inserter.draw_levels();
         debug_assert!((1..=inserter.before.len()).contains(&levels));
         let number = self.nodes.append(&mut inserter.nodes, 1);
@@ -360,7 +383,7 @@ impl Memtable {
                 *inserter.hidden.entry(pointer.segment).or_default() += u64::from(pointer.length);
             }
             Slot::Inline(value) => {
-                inserter.hidden_inline += (target.key.len() + value.len()) as u64;
+                inserter.inline.hidden += (target.key.len() + value.len()) as u64;
             }
             Slot::Delete => {}
         }
@@ -372,10 +395,9 @@ impl Memtable {
         self.inserter.lock().hidden.clone()
     }
 
-    /// Returns the bytes of keys and inline values that only snapshots can see, because newer
-    /// entries of this memtable hide them.
-    pub fn hidden_inline(&self) -> u64 {
-        self.inserter.lock().hidden_inline
+    /// Returns the bytes of the entries with inline values.
+    pub fn inline(&self) -> InlineBytes {
+        self.inserter.lock().inline
     }
 
     /// Allocates the links of a node above [`NODE_LEVELS`].

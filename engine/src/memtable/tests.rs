@@ -378,9 +378,9 @@ fn inline_values_that_newer_entries_hide_are_counted() {
         let expected = [0, len + 500, 2 * len + 530, 2 * len + 530];
         for ((slot, expected), seqno) in slots.into_iter().zip(expected).zip(1..) {
             table.insert(key, Trailer::new(seqno, slot.kind()), slot);
-            assert_eq!(table.hidden_inline(), expected);
+            assert_eq!(table.inline().hidden, expected);
         }
         table.insert(b"other", Trailer::new(9, EntryKind::Put), Slot::Inline(b"value"));
-        assert_eq!(table.hidden_inline(), expected[3]);
+        assert_eq!(table.inline().hidden, expected[3]);
     }
 }

@@ -75,7 +75,9 @@ pub fn insert(
     let raw;
     let slot = match record.kind {
         RecordKind::Delete => Slot::Delete,
-        RecordKind::Put if options.separates(record.raw_len as usize) => Slot::Pointer(pointer),
+        RecordKind::Put if options.separates_at_write(record.raw_len as usize) => {
+            Slot::Pointer(pointer)
+        }
         RecordKind::Put => {
             raw = record.raw_value()?;
             Slot::Inline(&raw)

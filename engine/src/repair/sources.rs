@@ -125,7 +125,7 @@ impl KeyspaceSource {
         let raw;
         let slot = match record.kind {
             RecordKind::Delete => Slot::Delete,
-            RecordKind::Put if self.options.separates(record.raw_len as usize) => {
+            RecordKind::Put if self.options.separates_at_write(record.raw_len as usize) => {
                 Slot::Pointer(pointer)
             }
             RecordKind::Put => {

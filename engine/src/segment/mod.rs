@@ -1,12 +1,12 @@
 //! Floor 3: segments, the files of records. *Log segments* hold records in the order of commits:
 //! they are the write-ahead log and the home of values that were separated at write. *Sorted
 //! segments* hold, in the order of keys, records that value GC or a compaction job copied from
-//! others. Both have one format.
+//! others, or that a flush made of the values in memtables. Both have one format.
 //!
 //! Data flow: a commit group becomes frames in the [`SegmentWriter`], which returns a value pointer
 //! for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery and checks
-//! walk whole segments with [`scan()`]; value GC and compaction jobs copy live records with a
-//! [`SortedWriter`].
+//! walk whole segments with [`scan()`]; value GC and compaction jobs copy live records, and flushes
+//! write new ones, with a [`SortedWriter`].
 //!
 //! Invariants: **I1** a frame is accepted whole or not at all (`scan.rs`). **I2** a torn tail is
 //! distinguished from corruption (`scan.rs`). **I3** a pointer yields its value or an error that

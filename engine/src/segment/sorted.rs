@@ -1,18 +1,19 @@
-//! Writes a sorted segment: records copied from other segments, in key order, by value GC or by a
-//! compaction job.
+//! Writes a sorted segment: records in key order, copied from other segments by value GC or by a
+//! compaction job, or made by a flush from the values of memtables.
 //!
-//! A record keeps its fields and thus its length; its checksum is computed anew, because the seed
-//! contains the segment's epoch and the record's offset. Records are gathered into frames of about
-//! [`FRAME_BYTES`], so that a scan can verify the segment like any other.
+//! A copied record keeps its fields and thus its length; its checksum is computed anew, because the
+//! seed contains the segment's epoch and the record's offset. Records are gathered into frames of
+//! about [`FRAME_BYTES`], so that a scan can verify the segment like any other.
 //!
 //! I5: nobody can reach the segment before the edit that names it, which is published after the
 //! segment's sync; a crash before that leaves an orphan.
 
 use super::format::{HEAD_BYTES, SegmentHead, SegmentIdentity};
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
-use super::record::{CHECKSUM_BYTES, RecordView};
+use super::record::{CHECKSUM_BYTES, RecordInput, RecordView};
 use crate::base::checksum::{checksum32, seed};
 use crate::base::error::{IoContext, Result};
+use crate::base::key::SeqNo;
 use crate::base::pointer::ValuePointer;
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::env::fs::File;
@@ -56,6 +57,21 @@ impl SortedWriter {
         Ok(SortedWriter { file, path, identity, start, frame, records: 0, written_back: 0 })
     }
 
+    /// Returns the bytes of the segment so far, those of the frame in memory included.
+    pub fn len(&self) -> u64 {
+        let pending = if self.records == 0 { 0 } else { self.frame.len() as u64 };
+        self.start + pending
+    }
+
+    /// Adds the record of the commit `seqno` and returns the pointer to it.
+    pub fn add(&mut self, record: &RecordInput<'_>, seqno: SeqNo) -> Result<ValuePointer> {
+        let at = self.start + self.frame.len() as u64;
+        record.encode(&mut self.frame, self.identity.epoch, at, seqno);
+        let length = (self.start + self.frame.len() as u64 - at) as u32;
+        self.end_record()?;
+        Ok(ValuePointer { segment: self.identity.id, offset: at, length })
+    }
+
     /// Adds a copy of `record` and returns the pointer to the copy. `record` was read from `offset`
     /// of another segment whose checksums `epoch` seeds. A damaged record is an error and is not
     /// added, because its new checksum would make the damage look valid.
@@ -82,12 +98,18 @@ impl SortedWriter {
         self.frame.extend_from_slice(&sum.to_le_bytes());
         self.frame.extend_from_slice(covered);
         debug_assert_eq!(self.start + self.frame.len() as u64, at + record.len() as u64);
+        self.end_record()?;
+        let (segment, length) = (self.identity.id, record.len() as u32);
+        Ok(Some(ValuePointer { segment, offset: at, length }))
+    }
+
+    /// Counts a record at the end of the frame, and writes the frame if it is full.
+    fn end_record(&mut self) -> Result<()> {
         self.records += 1;
         if self.frame.len() >= FRAME_BYTES {
             self.write_frame()?;
         }
-        let (segment, length) = (self.identity.id, record.len() as u32);
-        Ok(Some(ValuePointer { segment, offset: at, length }))
+        Ok(())
     }
 
     fn write_frame(&mut self) -> Result<()> {

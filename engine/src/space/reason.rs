@@ -42,6 +42,8 @@ pub(super) fn give(
         table_bytes: parts.tree,
         other_bytes: parts.metadata,
         live_bytes: seen_bytes,
+        // It decides whether a flush is worth it, and that is no reason for a segment.
+        unflushed_bytes: 0,
         segments: segments.iter().map(|segment| facts_of(segment, fault_of)).collect(),
     };
     let reasons = explain(&facts, policy);

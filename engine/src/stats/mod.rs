@@ -112,7 +112,7 @@ pub struct Counters {
     pub log_rotations: Counter,
     /// The number of flushes; each writes the sealed memtables of a keyspace to L0.
     pub flushes: Counter,
-    /// The bytes of tables that flushes wrote.
+    /// The bytes of tables, and of values separated at flush, that flushes wrote.
     pub flush_bytes_written: Counter,
     /// The number of compactions that rewrote tables.
     pub compactions: Counter,

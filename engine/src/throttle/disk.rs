@@ -6,7 +6,8 @@
 //! *reserve*: puts are refused while less is free than the sum of
 //!
 //! - the *base*, an eighth of the store, for deletions, the manifest, compaction and value GC,
-//! - the bytes in memtables, because flushing them writes about as much at most, and
+//! - the bytes in memtables, because flushing them writes about as much at most (values that a
+//!   flush separates count whole, as they are written again, and with their keys twice), and
 //! - the bytes in L0 and L1, unless L0 is empty, because a merge of both may rewrite them. They are
 //!   few where values are separated; where they are not, the garbage is there.
 //!

@@ -21,6 +21,11 @@ pub enum Separation {
     /// A large value is written once, into the log, and stays there (WiscKey). The default.
     #[default]
     AtWrite,
+    /// The log is only a write-ahead log, and the memtable holds the values. A flush writes the
+    /// large ones to a segment of their own, in the order of keys (Titan). So a large value is
+    /// written twice, one that is overwritten before the flush once, and scans read the values of
+    /// each flush in order.
+    AtFlush,
     /// Every value is inline; the log is only a write-ahead log.
     Off,
 }
@@ -37,7 +42,8 @@ pub enum Separation {
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyspaceOptions {
     /// The policy for separating large values. Default: at write. `Off` suits keyspaces that are
-    /// mostly scanned in short ranges.
+    /// mostly scanned in short ranges; `AtFlush` lies in between. A changed policy holds for later
+    /// writes and flushes: values that are in files stay where they are.
     pub separation: Separation,
     /// Values of at least this many bytes are separated. Default 1024. 0 separates every value;
     /// smaller thresholds save compaction work and cost scan speed.
@@ -57,8 +63,9 @@ pub struct KeyspaceOptions {
     pub filter_bits_per_key: u32,
     /// Target size of a table below L0, in bytes. Default 4 MiB.
     pub table_bytes: u64,
-    /// A memtable is flushed once it has this many bytes. Default 64 MiB. Larger memtables save
-    /// compaction work and cost memory.
+    /// A memtable is flushed once it has this many bytes, which include those of values that are
+    /// not separated at write. Default 64 MiB. Larger memtables save compaction work and cost
+    /// memory.
     pub memtable_bytes: u64,
     /// The number of tables in L0 that starts a compaction. Default 4.
     pub level0_trigger: usize,
@@ -164,9 +171,14 @@ fn codec(name: &str) -> Result<Codec> {
 }
 
 impl KeyspaceOptions {
-    /// Returns true if a value of `bytes` bytes is separated.
-    pub(crate) fn separates(&self, bytes: usize) -> bool {
+    /// Returns true if a value of `bytes` bytes stays in the log, and the memtable takes a pointer.
+    pub(crate) fn separates_at_write(&self, bytes: usize) -> bool {
         self.separation == Separation::AtWrite && bytes >= self.separation_threshold
+    }
+
+    /// Returns true if a flush writes an inline value of `bytes` bytes to a segment.
+    pub(crate) fn separates_at_flush(&self, bytes: usize) -> bool {
+        self.separation == Separation::AtFlush && bytes >= self.separation_threshold
     }
 
     /// Checks every field; the error names the field and its range.
@@ -220,6 +232,7 @@ impl KeyspaceOptions {
         let mut text = String::new();
         let separation = match self.separation {
             Separation::AtWrite => "at_write",
+            Separation::AtFlush => "at_flush",
             Separation::Off => "off",
         };
         let rows: [(&str, String); 11] = [
@@ -266,6 +279,7 @@ impl KeyspaceOptions {
             "separation" => {
                 self.separation = match value {
                     "at_write" => Separation::AtWrite,
+                    "at_flush" => Separation::AtFlush,
                     "off" => Separation::Off,
                     _ => return Err(wrong(name, value)),
                 }
@@ -307,14 +321,16 @@ mod tests {
 
     #[test]
     fn settings_round_trip() {
-        let options = KeyspaceOptions {
-            separation: Separation::Off,
-            separation_threshold: 7,
-            value_codec: Codec::Lz4,
-            table_bytes: 1 << 20,
-            ..Default::default()
-        };
-        assert_eq!(KeyspaceOptions::from_text(&options.to_text()).unwrap(), options);
+        for separation in [Separation::AtWrite, Separation::AtFlush, Separation::Off] {
+            let options = KeyspaceOptions {
+                separation,
+                separation_threshold: 7,
+                value_codec: Codec::Lz4,
+                table_bytes: 1 << 20,
+                ..Default::default()
+            };
+            assert_eq!(KeyspaceOptions::from_text(&options.to_text()).unwrap(), options);
+        }
         assert_eq!(KeyspaceOptions::from_text("").unwrap(), KeyspaceOptions::default());
     }
 
@@ -357,9 +373,20 @@ mod tests {
 
     #[test]
     fn thresholds_zero_and_never() {
-        let all = KeyspaceOptions { separation_threshold: 0, ..Default::default() };
-        assert!(all.separates(0) && all.separates(1));
-        let none = KeyspaceOptions { separation: Separation::Off, ..Default::default() };
-        assert!(!none.separates(1 << 30));
+        // For each policy: whether a value is separated at write, and at flush.
+        for (separation, at_write, at_flush) in [
+            (Separation::AtWrite, true, false),
+            (Separation::AtFlush, false, true),
+            (Separation::Off, false, false),
+        ] {
+            let all = KeyspaceOptions { separation, separation_threshold: 0, ..Default::default() };
+            let some = KeyspaceOptions { separation_threshold: 100, ..all.clone() };
+            for (options, bytes, is_large) in
+                [(&all, 0, true), (&all, 1, true), (&some, 99, false), (&some, 100, true)]
+            {
+                assert_eq!(options.separates_at_write(bytes), at_write && is_large);
+                assert_eq!(options.separates_at_flush(bytes), at_flush && is_large);
+            }
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of the engine's behaviour on real files, by the public API only, one behaviour per file.
 //! They are one program, which links once; `cargo test --test behaviour cursors::` runs a part.
 
+mod at_flush;
 mod basics;
 mod batches;
 mod checkpoint;

@@ -26,6 +26,8 @@ const STEPS: u64 = 2000;
 struct World {
     rng: Rng,
     settings: KeyspaceOptions,
+    /// If set, the keyspaces change between all policies of separation.
+    changes: bool,
     gc: GcOptions,
     place: TempDir,
     /// The number of directories used so far.
@@ -45,6 +47,7 @@ impl World {
         let mut world = World {
             rng: Rng::new(seed),
             settings,
+            changes: false,
             gc: gc_options(seed),
             place: common::dir(),
             lives: 0,
@@ -72,6 +75,17 @@ impl World {
 
     fn db(&self) -> &Db {
         self.db.as_ref().expect("it is open")
+    }
+
+    /// Gives a random keyspace another policy and threshold, while its memtable holds what was
+    /// written under the last ones.
+    fn change_separation(&mut self) {
+        let policies = [Separation::AtWrite, Separation::AtFlush, Separation::Off];
+        let separation = policies[self.rng.below(policies.len())];
+        let separation_threshold = [0, 100, 1000][self.rng.below(3)];
+        let settings = self.settings.clone();
+        let settings = KeyspaceOptions { separation, separation_threshold, ..settings };
+        self.keyspace().set_options(settings).unwrap();
     }
 
     /// Returns a random keyspace. The model creates its map if there is none.
@@ -348,7 +362,9 @@ impl World {
             }
             993..996 => self.reopen(),
             996..998 => self.move_on(),
-            998..1000 => self.drop_keyspace(),
+            998 => self.drop_keyspace(),
+            999 if !self.changes => self.drop_keyspace(),
+            985..993 | 999 if self.changes => self.change_separation(),
             _ => {}
         }
     }
@@ -424,12 +440,17 @@ fn number(name: &str, default: u64) -> u64 {
 }
 
 fn run(name: &'static str, settings: KeyspaceOptions) {
+    run_with(name, settings, false);
+}
+
+fn run_with(name: &'static str, settings: KeyspaceOptions, changes: bool) {
     let first = number("CLEAVEDB_SEED", FIRST_SEED);
     let separates = settings.separation != Separation::Off;
     let mut relocated = 0;
     for seed in first..first + number("CLEAVEDB_SEEDS", SEEDS) {
         let _repeat = Repeat(seed, name);
         let mut world = World::new(seed, settings.clone());
+        world.changes = changes;
         let steps = number("CLEAVEDB_STEPS", STEPS);
         for step in 1..=steps {
             world.step();
@@ -493,4 +514,26 @@ fn no_value_separated() {
 #[test]
 fn no_value_separated_blocks_compressed() {
     run("no value separated, blocks compressed", with(None, Codec::Lz4, Codec::Lz4));
+}
+
+fn at_flush(settings: KeyspaceOptions) -> KeyspaceOptions {
+    KeyspaceOptions { separation: Separation::AtFlush, ..settings }
+}
+
+#[test]
+fn every_value_separated_at_flush() {
+    let settings = at_flush(with(Some(0), Codec::None, Codec::Lz4));
+    run("every value separated at flush", settings);
+}
+
+#[test]
+fn some_values_separated_at_flush_and_compressed() {
+    let settings = at_flush(with(Some(100), Codec::Lz4, Codec::Lz4));
+    run("some values separated at flush and compressed", settings);
+}
+
+#[test]
+fn the_policy_of_separation_changes_all_the_time() {
+    let settings = with(Some(100), Codec::Lz4, Codec::None);
+    run_with("the policy of separation changes", settings, true);
 }

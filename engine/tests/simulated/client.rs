@@ -79,6 +79,11 @@ pub fn inline_options() -> KeyspaceOptions {
     KeyspaceOptions { separation: Separation::Off, ..tiny_options().keyspace }
 }
 
+/// Returns the keyspace options of [`tiny_options`] with large values separated at flush.
+pub fn at_flush_options() -> KeyspaceOptions {
+    KeyspaceOptions { separation: Separation::AtFlush, ..tiny_options().keyspace }
+}
+
 /// A client with its database, its model, and the options that it opens with.
 pub struct Client {
     simulation: Simulation,

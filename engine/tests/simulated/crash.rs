@@ -265,3 +265,20 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_even_call_of_short_sessions() {
     let (simulation, ..) = run_script(script::sessions, None);
     check_calls(script::sessions, simulation.mutations(), 2, 2);
 }
+
+/// The flushes of this script write values to sorted segments beside their tables. The segments
+/// must be durable before the edit that names both.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_the_script_at_flush() {
+    let (simulation, _, relocated) = run_script(script::run_at_flush, None);
+    let by_itself = relocated.in_all - relocated.by_hand;
+    assert!(relocated.by_hand > 2 && by_itself > 2, "value GC rests: {relocated:?}");
+    check_calls(script::run_at_flush, simulation.mutations(), 1, 7);
+}
+
+/// The same where short sessions leave small segments, which closing folds into sorted ones.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_short_sessions_at_flush() {
+    let (simulation, ..) = run_script(script::sessions_at_flush, None);
+    check_calls(script::sessions_at_flush, simulation.mutations(), 1, 7);
+}

@@ -2,7 +2,7 @@
 //! the script meets no error. Nothing may panic or hang, no reader may see a wrong value, and once
 //! the errors are over and the database is reopened, everything that was acknowledged is there.
 
-use crate::client::{Client, DIR, Stop, open, read_all, tiny_options, unmerged_options};
+use crate::client::{Client, DIR, Step, Stop, open, read_all, tiny_options, unmerged_options};
 use crate::crash::{Known, check_all, recover};
 use crate::model::Model;
 use crate::script::{self, value};
@@ -17,6 +17,10 @@ use std::time::Duration;
 const SEED: u64 = 31;
 /// The limit of steps of a run; one that takes more hangs.
 const STEPS: u64 = 300_000;
+
+/// Of the calls of the script with separation at flush, one in this many fails: most of them are
+/// the same as without.
+const AT_FLUSH_STRIDE: usize = 5;
 
 /// The kind of call that fails, and in what way.
 #[derive(Debug, Clone, Copy)]
@@ -45,14 +49,14 @@ impl Fault {
 }
 
 /// Runs the script with a fault, then opens again without. Returns false if no call failed.
-fn run_with(fault: Fault, nth: u64) -> bool {
+fn run_with(script: fn(&mut Client) -> Step, fault: Fault, nth: u64) -> bool {
     let (env, simulation) = Env::simulated(SEED);
     simulation.limit_steps(STEPS);
     simulation.fail(fault.plan(nth));
     let known = simulation.run(|| {
         let mut client = Client::new(&simulation, env, Model::default()).tolerant();
         client.reads_must_work = fault.leaves_readers_alone();
-        let outcome = script::run_faulty(&mut client);
+        let outcome = script(&mut client);
         if outcome.is_ok() {
             client.check_live().expect("the power stays on");
         }
@@ -72,8 +76,15 @@ fn run_with(fault: Fault, nth: u64) -> bool {
     struck
 }
 
-/// Runs the script with a fault at every `stride`-th call of kind `call`.
+/// Runs the script with a fault at every `stride`-th call of kind `call`, and at every call of its
+/// run with separation at flush that is `AT_FLUSH_STRIDE` times as far from the last.
 fn fail_everywhere(call: Call, errors: &[Option<IoKind>], stride: usize) {
+    fail_in(script::run_faulty, call, errors, stride);
+    fail_in(script::run_faulty_at_flush, call, errors, stride * AT_FLUSH_STRIDE);
+}
+
+/// Runs a script with a fault at every `stride`-th call of kind `call`.
+fn fail_in(script: fn(&mut Client) -> Step, call: Call, errors: &[Option<IoKind>], stride: usize) {
     let mut failures = Vec::new();
     let mut runs = 0;
     for &error in errors {
@@ -82,7 +93,7 @@ fn fail_everywhere(call: Call, errors: &[Option<IoKind>], stride: usize) {
             let mut struck = true;
             for nth in (1..).step_by(stride) {
                 let place = format!("{fault:?} at call {nth}");
-                check_all(&place, &mut failures, || struck = run_with(fault, nth));
+                check_all(&place, &mut failures, || struck = run_with(script, fault, nth));
                 runs += 1;
                 if !struck || failures.len() > 20 {
                     break;

@@ -2,13 +2,13 @@
 //! deleted, and it is filled again, round after round, with crashes in between. Each run depends on
 //! its seed alone.
 
-use crate::client::{Client, DIR, read_all, simulate, tiny_options};
+use crate::client::{Client, DIR, at_flush_options, read_all, simulate, tiny_options};
 use crate::crash::check_all;
 use crate::model::Model;
 use crate::script::value;
 use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::env::{Env, threads::Threads};
-use cleavedb::{Db, Durability, ErrorKind, Event, EventListener, Options};
+use cleavedb::{Db, Durability, ErrorKind, Event, EventListener, KeyspaceOptions, Options};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -22,10 +22,15 @@ const WAIT: Duration = Duration::from_millis(250);
 const WAITS: usize = 40;
 
 /// Creates a client whose segments are much larger than the blocks of the disk, because the reserve
-/// is counted in segments.
-fn user(simulation: &Simulation, env: &Env, model: Model) -> Client {
+/// is counted in segments. Every third seed separates at flush, with memtables that hold about as
+/// many entries as the others.
+fn user(simulation: &Simulation, env: &Env, model: Model, seed: u64) -> Client {
     let mut client = Client::new(simulation, env.clone(), model);
-    client.options = Options { segment_bytes: 32 << 10, ..tiny_options() };
+    let keyspace = match seed.is_multiple_of(3) {
+        true => KeyspaceOptions { memtable_bytes: 16 << 10, ..at_flush_options() },
+        false => tiny_options().keyspace,
+    };
+    client.options = Options { segment_bytes: 32 << 10, keyspace, ..tiny_options() };
     client
 }
 
@@ -68,10 +73,14 @@ fn delete(client: &mut Client, threads: &dyn Threads, keys: &[String]) {
 }
 
 /// Ends the process or cuts the power, and reopens the store on the disk, which is still full.
-fn reopen(simulation: &Simulation, model: Model, survivors: Survivors) -> (Env, Model) {
+fn reopen(
+    simulation: &Simulation,
+    (model, seed): (Model, u64),
+    survivors: Survivors,
+) -> (Env, Model) {
     let env = simulation.restart(survivors);
     let model = simulation.run(|| {
-        let mut client = user(simulation, &env, model);
+        let mut client = user(simulation, &env, model, seed);
         let power_failed = survivors != Survivors::KeepAll;
         client.recover(power_failed).expect("the store opens on a full disk");
         client.close().expect("it closes, too");
@@ -86,7 +95,7 @@ fn rounds(seed: u64) {
     let (mut model, mut next, mut before) = (Model::default(), 0, None);
     for round in 0..ROUNDS {
         let (after, stored, deleted) = simulation.run(|| {
-            let mut client = user(&simulation, &env, model.clone()).tolerant();
+            let mut client = user(&simulation, &env, model.clone(), seed).tolerant();
             client.open().expect("the store opens on a full disk");
             if round == 0 {
                 simulation.set_capacity(Some(simulation.used() + ROOM));
@@ -112,7 +121,8 @@ fn rounds(seed: u64) {
         }
         before = Some(deleted);
         let kinds = [Survivors::KeepAll, Survivors::LoseAll, Survivors::Random];
-        (env, model) = reopen(&simulation, after, kinds[(seed as usize + round) % kinds.len()]);
+        (env, model) =
+            reopen(&simulation, (after, seed), kinds[(seed as usize + round) % kinds.len()]);
     }
 }
 
@@ -129,8 +139,14 @@ fn i09_a_full_store_is_deleted_by_half_and_filled_again() {
 /// Puts are refused before the disk is full, so that there is room for everything that frees space.
 #[test]
 fn i09_puts_leave_room_for_deletions_and_flushes() {
-    simulate(7, STEPS, |env, simulation| {
-        let mut client = user(simulation, env, Model::default()).tolerant();
+    for seed in [6, 7] {
+        leave_room(seed);
+    }
+}
+
+fn leave_room(seed: u64) {
+    simulate(seed, STEPS, |env, simulation| {
+        let mut client = user(simulation, env, Model::default(), seed).tolerant();
         client.open().unwrap();
         let capacity = simulation.used() + ROOM;
         simulation.set_capacity(Some(capacity));
@@ -207,7 +223,7 @@ fn i09_low_space_is_an_event_when_it_begins_and_when_it_ends() {
 #[test]
 fn i09_values_are_not_reorganized_into_what_others_need() {
     simulate(11, STEPS, |env, simulation| {
-        let mut client = user(simulation, env, Model::default());
+        let mut client = user(simulation, env, Model::default(), 11);
         client.open().unwrap();
         for number in 0..200 {
             let key = format!("k{:05}", number * 77 % 200);

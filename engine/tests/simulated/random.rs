@@ -5,7 +5,7 @@
 //! CLEAVEDB_SECONDS=600 cargo test -p cleavedb --test simulated random_seeds -- --nocapture
 //! ```
 
-use crate::client::{DIR, inline_options, read_all, tiny_options};
+use crate::client::{DIR, at_flush_options, inline_options, read_all, tiny_options};
 use crate::crash::check_all;
 use crate::model::Contents;
 use crate::script::{LENGTHS, durability, value};
@@ -230,6 +230,15 @@ fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
     let db = Db::builder(DIR).options(options).env(env.clone()).open()?;
     let keyspaces =
         [db.default_keyspace(), db.open_or_create_keyspace_with("side", inline_options())?];
+    // The policies change from life to life, while replayed memtables wait for their flush.
+    let policies = [tiny_options().keyspace, at_flush_options(), inline_options()];
+    for (keyspace, draw) in keyspaces.iter().zip([seed / 7, 2 + seed / 11]) {
+        let options = policies[draw as usize % policies.len()].clone();
+        // The power may fail here.
+        if keyspace.options() != options {
+            keyspace.set_options(options)?;
+        }
+    }
     Ok((db, keyspaces))
 }
 

@@ -1,7 +1,7 @@
 //! The scripted workloads. The main one has three openings and makes every kind of change on disk.
 
-use crate::client::{Client, Operation, Step, inline_options, tiny_options};
-use cleavedb::{Db, Durability, Error, ReadOptions};
+use crate::client::{Client, Operation, Step, at_flush_options, inline_options};
+use cleavedb::{Db, Durability, Error, KeyspaceOptions, ReadOptions};
 use std::time::Duration;
 
 /// Returns a value of `len` bytes that identifies its commit.
@@ -127,7 +127,7 @@ pub fn run(client: &mut Client) -> Step {
     client.settle("sync", Db::sync)?;
     under_a_snapshot(client)?;
     client.call("wait", Db::wait_idle)?;
-    client.keyspace("passing", tiny_options().keyspace)?;
+    client.keyspace("passing", client.options.keyspace.clone())?;
     batches(client, "passing", 50..56)?;
     client.drop_keyspace("passing")?;
     gather_and_collect(client, 60..70)?;
@@ -151,6 +151,8 @@ pub fn run(client: &mut Client) -> Step {
     client.open()?;
     client.check_live()?;
     client.drop_keyspace("passing")?;
+    // The memtable was filled with inline values, and some of them are separated by its flush.
+    client.keyspace("side", at_flush_options())?;
     batches(client, "side", 120..124)?;
     gather_and_collect(client, 100..112)?;
     client.call("reorganize", |db| db.default_keyspace().reorganize("k05".."k17"))?;
@@ -158,6 +160,25 @@ pub fn run(client: &mut Client) -> Step {
     collect_under_commits_in_danger(client)?;
     puts(client, 130..140)?;
     client.check_live()
+}
+
+/// Runs the main workload in a database that separates at flush.
+pub fn run_at_flush(client: &mut Client) -> Step {
+    client.options.keyspace = at_flush_options();
+    run(client)
+}
+
+/// Runs short sessions in a database that separates at flush, whose memtables hold what a session
+/// writes.
+pub fn sessions_at_flush(client: &mut Client) -> Step {
+    client.options.keyspace = KeyspaceOptions { memtable_bytes: 16 << 10, ..at_flush_options() };
+    sessions(client)
+}
+
+/// Runs the workload for I/O errors in a database that separates at flush.
+pub fn run_faulty_at_flush(client: &mut Client) -> Step {
+    client.options.keyspace = at_flush_options();
+    run_faulty(client)
 }
 
 /// Runs sessions with a put or a batch each, so small that one of the last closes merges their
@@ -202,7 +223,7 @@ pub fn run_faulty(client: &mut Client) -> Step {
     client.check_live()?;
     client.settle("sync", Db::sync)?;
     under_a_snapshot(client)?;
-    client.keyspace("passing", tiny_options().keyspace)?;
+    client.keyspace("passing", client.options.keyspace.clone())?;
     batches(client, "passing", 50..53)?;
     client.drop_keyspace("passing")?;
     client.check_live()?;

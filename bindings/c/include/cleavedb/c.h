@@ -73,8 +73,13 @@ LEVELDB_EXPORT void cleavedb_options_set_durability(leveldb_options_t*, int dura
 LEVELDB_EXPORT void cleavedb_writeoptions_set_durability(leveldb_writeoptions_t*, int durability,
                                                          uint64_t interval_ms);
 
-/* Sets whether large values are separated from keys, and from which size on (1024 bytes). */
-enum { cleavedb_separation_off = 0, cleavedb_separation_at_write = 1 };
+/* Sets whether large values are separated from keys, and from which size on (1024 bytes): at
+ * write, where they stay in the log, or at flush, where each flush writes them in key order. */
+enum {
+  cleavedb_separation_off = 0,
+  cleavedb_separation_at_write = 1,
+  cleavedb_separation_at_flush = 2
+};
 LEVELDB_EXPORT void cleavedb_options_set_separation(leveldb_options_t*, int mode);
 LEVELDB_EXPORT void cleavedb_options_set_separation_threshold(leveldb_options_t*, size_t bytes);
 /* The codec of separated values, each compressed alone. zstd is not part of every build. */

@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
   size_t len;
 
   leveldb_options_t* separate = leveldb_options_create();
-  cleavedb_options_set_separation(separate, cleavedb_separation_at_write);
+  cleavedb_options_set_separation(separate, cleavedb_separation_at_flush);
   cleavedb_options_set_separation_threshold(separate, 10);
   cleavedb_options_set_value_compression(separate, cleavedb_codec_lz4);
   leveldb_options_t* together = leveldb_options_create();

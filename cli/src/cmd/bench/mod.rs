@@ -82,6 +82,10 @@ struct StoreArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_threshold)]
     threshold: Option<Threshold>,
 
+    /// Where separated values go: at_write, at_flush, or off for none
+    #[arg(long, value_name = "POLICY", value_parser = parse_separation)]
+    separation: Option<Separation>,
+
     /// Codec of table blocks: none, lz4, zstd
     #[arg(long, value_name = "CODEC", value_parser = parse_codec)]
     block_codec: Option<Codec>,
@@ -221,6 +225,7 @@ fn keyspace(db: &Db, args: &Bench) -> Result<Keyspace> {
         }
         None => {}
     }
+    options.separation = store.separation.unwrap_or(options.separation);
     options.block_codec = store.block_codec.unwrap_or(options.block_codec);
     options.value_codec = store.value_codec.unwrap_or(options.value_codec);
     keyspace.set_options(options)?;
@@ -229,6 +234,15 @@ fn keyspace(db: &Db, args: &Bench) -> Result<Keyspace> {
 
 fn parse_threshold(text: &str) -> Result<Threshold, String> {
     if text == "never" { Ok(Threshold::Never) } else { parse_size(text).map(Threshold::Bytes) }
+}
+
+fn parse_separation(text: &str) -> Result<Separation, String> {
+    match text {
+        "at_write" => Ok(Separation::AtWrite),
+        "at_flush" => Ok(Separation::AtFlush),
+        "off" => Ok(Separation::Off),
+        _ => Err("the policies are at_write, at_flush and off".into()),
+    }
 }
 
 fn parse_codec(text: &str) -> Result<Codec, String> {

@@ -3,6 +3,7 @@
 mod job;
 mod redirect;
 mod script;
+mod segments;
 mod split;
 mod world;
 

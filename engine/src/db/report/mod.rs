@@ -160,7 +160,7 @@ stats! {
         log_rotations,
         /// Memtables flushed to L0.
         flushes,
-        /// Bytes of tables that flushes wrote.
+        /// Bytes of tables, and of values separated at flush, that flushes wrote.
         flush_bytes_written,
         /// Compactions that rewrote tables.
         compactions,

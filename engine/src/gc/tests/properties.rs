@@ -61,6 +61,7 @@ fn store(chance: &Chance) -> SpaceFacts {
         table_bytes: chance.below(64 << 20),
         other_bytes: chance.below(1 << 20),
         live_bytes: segments.iter().map(|segment| segment.live).sum(),
+        unflushed_bytes: if chance.one_in(2) { 0 } else { chance.below(64 << 20) },
         segments,
     }
 }

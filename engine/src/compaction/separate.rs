@@ -1,0 +1,61 @@
+//! Separation at flush: the large inline values of memtables go to sorted segments, and their
+//! entries get pointers (Titan). What is overwritten in the memtable is never written there,
+//! because the flush drops it first (`retain.rs`).
+//!
+//! I3: a record holds keyspace, key and sequence number of its entry, as one in the log does, so a
+//! reader can tell a wrong record. The segments are synced before the edit that names them together
+//! with the table whose pointers lead into them.
+
+use crate::base::compression::{Codec, compress};
+use crate::base::error::Result;
+use crate::base::key::{EntryKind, SeqNo, Trailer};
+use crate::base::pointer::{KeyspaceId, ValuePointer};
+use crate::compaction::segment_output::SegmentOutput;
+use crate::segment::{RecordInput, RecordKind};
+use crate::version::job::JobResult;
+use crate::version::settings::KeyspaceOptions;
+
+/// Separates values of one keyspace by its settings.
+pub struct Separator {
+    keyspace: KeyspaceId,
+    options: KeyspaceOptions,
+}
+
+impl Separator {
+    /// Creates the separator of `keyspace`.
+    pub fn new(keyspace: KeyspaceId, options: &KeyspaceOptions) -> Self {
+        Separator { keyspace, options: options.clone() }
+    }
+
+    /// Returns true if the value of the entry is inline and large enough for a segment.
+    pub fn takes(&self, trailer: Trailer, payload: &[u8]) -> Result<bool> {
+        Ok(trailer.kind()? == EntryKind::Put && self.options.separates_at_flush(payload.len()))
+    }
+
+    /// Writes a value to `output` and returns the pointer to its record. The value is compressed
+    /// here, where that pays, and not when it is written to the log: so writers don't wait for it,
+    /// and a value that is overwritten before the flush never costs it.
+    pub fn write(
+        &self,
+        (key, seqno): (&[u8], SeqNo),
+        value: &[u8],
+        output: &mut SegmentOutput<'_>,
+    ) -> JobResult<ValuePointer> {
+        let options = &self.options;
+        let worth_trying = value.len() >= options.value_compression_min_bytes;
+        let compressed = worth_trying.then(|| compress(options.value_codec, value)).flatten();
+        let (codec, stored) = match &compressed {
+            Some((codec, bytes)) => (*codec, bytes.as_slice()),
+            None => (Codec::None, value),
+        };
+        let record = RecordInput {
+            kind: RecordKind::Put,
+            keyspace: self.keyspace,
+            codec,
+            raw_len: value.len() as u32,
+            key,
+            value: stored,
+        };
+        output.add(&record, seqno)
+    }
+}
