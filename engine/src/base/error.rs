@@ -5,6 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The number of bytes of a key that a message shows.
+const SHOWN_KEY_BYTES: usize = 64;
+
 /// The result of every fallible call of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -65,9 +68,12 @@ pub enum ErrorKind {
     /// The file format, codec or feature is unknown to this build. Use a newer build, or one with
     /// the feature that the error names.
     Unsupported,
-    /// A limit that cannot be raised is reached, such as the last sequence number. Load the data
-    /// into a new database.
+    /// A limit that cannot be raised is reached, such as the last sequence number, or the memory
+    /// for the keys that a transaction has read. The error says what to do.
     LimitReached,
+    /// Somebody else wrote what a transaction had read, or what a batch requires is not so. Nothing
+    /// was written. Read again and try again; [`Db::transact`](crate::Db::transact) does.
+    Conflict,
     /// The engine has a defect: it panicked, or one of its invariants is broken. Please report it
     /// with the message. To go on, close the database and open it again.
     Internal,
@@ -178,6 +184,14 @@ impl Error {
     /// Makes an [`ErrorKind::KeyspaceDropped`] error for the keyspace called `name`.
     pub fn keyspace_dropped(name: &str) -> Self {
         Self::build(ErrorKind::KeyspaceDropped, format!("keyspace {name:?} was dropped"))
+    }
+
+    /// Makes an [`ErrorKind::Conflict`] error about `key` in the keyspace called `keyspace`.
+    pub fn conflict(keyspace: &str, key: &[u8], what: &str) -> Self {
+        let shown = key[..key.len().min(SHOWN_KEY_BYTES)].escape_ascii();
+        let rest = if key.len() > SHOWN_KEY_BYTES { "…" } else { "" };
+        let message = format!("the key \"{shown}{rest}\" in keyspace {keyspace:?} {what}");
+        Self::build(ErrorKind::Conflict, message)
     }
 
     /// Makes an [`ErrorKind::Internal`] error: the engine has a defect.

@@ -15,6 +15,10 @@ pub type SeqNo = u64;
 /// bytes.
 pub const MAX_SEQNO: SeqNo = (1 << 56) - 1;
 
+/// The first sequence number that no commit gets. Numbers from here on are for entries that are in
+/// no file: a transaction's own writes, which are newer than all that it reads.
+pub const FIRST_OWN_SEQNO: SeqNo = 1 << 55;
+
 /// The length of the longest user key, in bytes.
 pub const MAX_KEY_BYTES: usize = 64 << 10;
 

@@ -1,10 +1,11 @@
 //! The operations of a commit: checked, compressed where it pays, and ready for a frame.
 
-use crate::base::compression::{Codec, compress};
+use crate::base::compression::{Codec, compress, decompress};
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::segment::{RecordInput, RecordKind};
 use crate::version::view::KeyspaceState;
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -213,6 +214,37 @@ impl Batch {
         self.operations.clear();
         self.bytes.clear();
         self.user_bytes = 0;
+    }
+
+    /// Removes the operations from number `len` on.
+    pub fn truncate(&mut self, len: usize) {
+        for removed in self.operations.drain(len..) {
+            self.user_bytes -= removed.key.len() as u64 + u64::from(removed.raw_len);
+        }
+        self.bytes.truncate(self.operations.last().map_or(0, |last| last.value.end));
+    }
+
+    /// Returns the key of operation `index`.
+    pub fn key(&self, index: usize) -> &[u8] {
+        &self.bytes[self.operations[index].key.clone()]
+    }
+
+    /// Returns the keyspace of operation `index`.
+    pub fn keyspace(&self, index: usize) -> &Arc<KeyspaceState> {
+        &self.operations[index].keyspace
+    }
+
+    /// Returns the value that operation `index` puts, as the user passed it; `None` for a deletion.
+    pub fn value(&self, index: usize) -> Result<Option<Cow<'_, [u8]>>> {
+        let operation = &self.operations[index];
+        let stored = &self.bytes[operation.value.clone()];
+        Ok(match (operation.kind, operation.codec) {
+            (RecordKind::Delete, _) => None,
+            (RecordKind::Put, Codec::None) => Some(Cow::Borrowed(stored)),
+            (RecordKind::Put, codec) => {
+                Some(Cow::Owned(decompress(codec, stored, operation.raw_len as usize)?))
+            }
+        })
     }
 
     /// Iterates over the keyspace of each operation, in order; a keyspace may come many times.

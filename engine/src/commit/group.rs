@@ -9,14 +9,17 @@
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::commit::batch::{Batch, CommitFrame};
+use crate::commit::conditions::Conditions;
 use crate::commit::log::{Log, LogShared};
 use crate::commit::queue::{CommitQueue, strongest};
+use crate::commit::request::{CommitOutcome, Request, RequestOutcome};
 use crate::commit::stall::WriteStallController;
-use crate::env::sync::{Condvar, Mutex, MutexGuard};
+use crate::env::sync::{Mutex, MutexGuard};
 use crate::version::LogPosition;
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 /// The level of durability that a write has reached when it is acknowledged.
@@ -46,36 +49,6 @@ pub enum Durability {
     SyncEvery(Duration),
 }
 
-struct Request {
-    batch: Batch,
-    durability: Durability,
-    outcome: Mutex<RequestOutcome>,
-    changed: Condvar,
-}
-
-#[derive(Default)]
-enum RequestOutcome {
-    #[default]
-    Waiting,
-    /// The writer of this request now leads and must commit the next group, which it heads.
-    Lead,
-    Done(Result<SeqNo>),
-}
-
-impl Request {
-    /// Tells the waiting writer that it leads.
-    fn take_over(&self) {
-        *self.outcome.lock() = RequestOutcome::Lead;
-        self.changed.notify_one();
-    }
-
-    /// Sets the outcome and wakes the waiting writer.
-    fn end(&self, outcome: Result<SeqNo>) {
-        *self.outcome.lock() = RequestOutcome::Done(outcome);
-        self.changed.notify_one();
-    }
-}
-
 /// The parts of a [`Committer`].
 pub struct CommitParts {
     /// The shared part of the log.
@@ -97,12 +70,15 @@ pub struct Committer {
     pub(super) parts: CommitParts,
     pub(super) log: Mutex<Log>,
     queue: CommitQueue<Arc<Request>>,
+    /// The number of [`CommitWatch`](crate::commit::conditional::CommitWatch)es.
+    pub(super) watches: AtomicUsize,
 }
 
 impl Committer {
     /// Creates a committer that continues at `log`.
     pub fn new(parts: CommitParts, log: Log) -> Self {
-        Committer { parts, log: Mutex::new(log), queue: CommitQueue::default() }
+        let (queue, watches) = (CommitQueue::default(), AtomicUsize::new(0));
+        Committer { parts, log: Mutex::new(log), queue, watches }
     }
 
     /// Returns the shared part of the log.
@@ -126,30 +102,23 @@ impl Committer {
         let keyspaces = each_run(frame.targets.iter().map(|target| target.keyspace));
         let only_deletes = || frame.only_deletes();
         self.parts.stall_controller.admit(keyspaces, frame.user_bytes, only_deletes)?;
-        if self.takes_lead(durability) {
-            return self.lead_alone(frame, durability);
-        }
-        self.wait_in_queue(own()?, durability)
+        let outcome = if self.takes_lead(durability) {
+            self.lead_alone(frame, None, durability)
+        } else {
+            self.wait_in_queue(Arc::new(own()?), None, durability)
+        };
+        outcome.map(CommitOutcome::seqno)
     }
 
     /// Commits a batch.
     pub fn commit_batch(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
-        let keyspaces = each_run(batch.keyspaces());
-        let only_deletes = || batch.only_deletes();
-        self.parts.stall_controller.admit(keyspaces, batch.user_bytes(), only_deletes)?;
-        if self.takes_lead(durability) {
-            let (records, targets) = batch.records();
-            let user_bytes = batch.user_bytes();
-            let frame = CommitFrame { records: &records, targets: &targets, user_bytes };
-            return self.lead_alone(frame, durability);
-        }
-        self.wait_in_queue(batch, durability)
+        self.commit_batch_if(&Arc::new(batch), None, durability).map(CommitOutcome::seqno)
     }
 
     /// Takes the lead if it is free, or becomes free while other threads run for a few turns. For
     /// writers that ask for a sync it must be free now: the more of them share a sync in the queue,
     /// the better.
-    fn takes_lead(&self, durability: Durability) -> bool {
+    pub(super) fn takes_lead(&self, durability: Durability) -> bool {
         let threads = &self.parts.runtime.env.threads;
         let yields = if durability == Durability::Sync { 0 } else { threads.yields_before_sleep() };
         for _ in 0..yields {
@@ -161,13 +130,13 @@ impl Committer {
         self.queue.take_lead()
     }
 
-    fn wait_in_queue(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
-        let request = Arc::new(Request {
-            batch,
-            durability,
-            outcome: Mutex::new(RequestOutcome::Waiting),
-            changed: Condvar::new(),
-        });
+    pub(super) fn wait_in_queue(
+        &self,
+        batch: Arc<Batch>,
+        conditions: Option<Conditions>,
+        durability: Durability,
+    ) -> Result<CommitOutcome> {
+        let request = Arc::new(Request::new(batch, conditions, durability));
         if let Some(head) = self.queue.join(request.clone()) {
             head.take_over();
         }
@@ -208,40 +177,56 @@ impl Committer {
         self.parts.stall_controller.report_space();
     }
 
-    /// Commits the requests of a group whose keyspaces still exist; returns the outcome of each
+    /// Commits the requests of a group that nothing stands against; returns the outcome of each
     /// request.
-    fn commit_requests(&self, log: &mut Log, group: &[Arc<Request>]) -> Vec<Result<SeqNo>> {
-        let refused: Vec<_> =
-            group.iter().map(|request| check_all(request.batch.keyspaces()).err()).collect();
-        let admitted = group.iter().zip(&refused).filter(|(_, refused)| refused.is_none());
-        let admitted: Vec<_> = admitted.map(|(request, _)| request).collect();
-        let durability = strongest(admitted.iter().map(|request| request.durability));
-        let owned: Vec<_> = admitted.iter().map(|request| request.batch.records()).collect();
-        let frames: Vec<_> = admitted
-            .iter()
-            .zip(&owned)
-            .map(|(request, (records, targets))| CommitFrame {
-                records,
-                targets,
-                user_bytes: request.batch.user_bytes(),
-            })
-            .collect();
-        let committed = (!frames.is_empty()).then(|| self.commit_group(log, &frames, durability));
-        let outcome = |refused: Option<Error>| match refused {
-            Some(error) => Err(error),
-            None => committed.clone().expect("what was admitted was committed"),
-        };
-        let outcomes: Vec<_> = refused.into_iter().map(outcome).collect();
+    fn commit_requests(&self, log: &mut Log, group: &[Arc<Request>]) -> Vec<Result<CommitOutcome>> {
+        let owned: Vec<_> = group.iter().map(|request| request.batch.records()).collect();
+        let frames = group.iter().zip(&owned).map(|(request, (records, targets))| {
+            let user_bytes = request.batch.user_bytes();
+            CommitFrame { records, targets, user_bytes }
+        });
+        let first_seqno = log.next_seqno;
+        let mut next_seqno = first_seqno;
+        let mut outcomes = Vec::with_capacity(group.len());
+        let (mut admitted, mut durabilities) = (Vec::with_capacity(group.len()), Vec::new());
+        for (request, frame) in group.iter().zip(frames) {
+            let outcome = self.admit(log, &frame, request.conditions.as_ref(), next_seqno);
+            if let Ok(CommitOutcome::Committed(last)) = outcome {
+                next_seqno = last + 1;
+                admitted.push(frame);
+                durabilities.push(request.durability);
+            }
+            outcomes.push(outcome);
+        }
+        if !admitted.is_empty()
+            && let Err(error) = self.commit_group(log, &admitted, strongest(durabilities))
+        {
+            log.recent.take_back(first_seqno - 1);
+            let planned = outcomes
+                .iter_mut()
+                .filter(|outcome| matches!(outcome, Ok(CommitOutcome::Committed(_))));
+            planned.for_each(|outcome| *outcome = Err(error.clone()));
+        }
         debug_assert_eq!(outcomes.len(), group.len(), "nobody waits for ever");
         outcomes
     }
 
     /// Commits one frame as the leader of a group of one.
-    fn lead_alone(&self, frame: CommitFrame<'_>, durability: Durability) -> Result<SeqNo> {
+    pub(super) fn lead_alone(
+        &self,
+        frame: CommitFrame<'_>,
+        conditions: Option<&Conditions>,
+        durability: Durability,
+    ) -> Result<CommitOutcome> {
         let mut log = self.log.lock();
         let outcome = self.guarded(|| {
-            check_all(frame.targets.iter().map(|target| target.keyspace))?;
-            self.commit_group(&mut log, &[frame], durability)
+            let first_seqno = log.next_seqno;
+            let outcome = self.admit(&mut log, &frame, conditions, first_seqno)?;
+            if matches!(outcome, CommitOutcome::Committed(_)) {
+                let committed = self.commit_group(&mut log, &[frame], durability);
+                committed.inspect_err(|_| log.recent.take_back(first_seqno - 1))?;
+            }
+            Ok(outcome)
         });
         drop(log);
         self.pass_on();
@@ -305,12 +290,12 @@ impl Committer {
 
 /// Returns an error if one of these keyspaces was dropped. It is called under the lock of the log,
 /// and keyspaces are dropped between two commits, so no write is acknowledged that cannot be read.
-fn check_all<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>) -> Result<()> {
+pub(super) fn check_all<'a>(keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>) -> Result<()> {
     each_run(keyspaces).try_for_each(|keyspace| keyspace.check())
 }
 
 /// Iterates over the keyspaces, with several equal ones in a row only once.
-fn each_run<'a>(
+pub(super) fn each_run<'a>(
     keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>,
 ) -> impl Iterator<Item = &'a Arc<KeyspaceState>> {
     let mut last: Option<&Arc<KeyspaceState>> = None;

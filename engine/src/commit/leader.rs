@@ -4,7 +4,7 @@
 
 use crate::base::entry::Slot;
 use crate::base::error::{Error, ErrorKind, Result};
-use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
+use crate::base::key::{FIRST_OWN_SEQNO, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::commit::batch::CommitFrame;
 use crate::commit::group::{Committer, Durability};
@@ -28,7 +28,7 @@ impl Committer {
         }
         let count: usize = frames.iter().map(|frame| frame.records.len()).sum();
         debug_assert!(frames.iter().all(|frame| frame.records.len() == frame.targets.len()));
-        if log.next_seqno + count as u64 > MAX_SEQNO {
+        if log.next_seqno + count as u64 > FIRST_OWN_SEQNO {
             return Err(Error::new(ErrorKind::LimitReached, "all sequence numbers are used up")
                 .advise("load the data into a new database"));
         }

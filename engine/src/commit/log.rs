@@ -12,6 +12,7 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::base::size::FILE_BLOCK_BYTES;
+use crate::commit::recent::RecentKeys;
 use crate::env::sync::Mutex;
 use crate::segment::{SegmentHead, SegmentKind, SegmentWriter, Syncer, WriterSettings};
 use crate::throttle::disk::{DiskSpace, base_bytes};
@@ -59,6 +60,8 @@ pub struct Log {
     /// The next segment is prepared once the active one has this many bytes; `None` once it was
     /// requested.
     pub next_spare: Option<u64>,
+    /// The keys of the last commits, for conditional ones.
+    pub recent: RecentKeys,
     /// Set by a clean close. The manifest then has the end of the log, so nothing may be appended.
     pub closed: bool,
 }
@@ -76,6 +79,7 @@ impl Log {
             next_disk_check: 0,
             segment_limit: 0,
             next_spare: None,
+            recent: RecentKeys::default(),
             closed: false,
         }
     }

@@ -9,12 +9,16 @@
 //! push and pop. A writer waits out write stalls (see `stall`) before it takes either.
 
 pub mod batch;
+pub mod conditional;
+pub mod conditions;
 pub mod group;
 mod leader;
 pub mod log;
 pub mod pace;
 mod queue;
+mod recent;
 pub mod replay;
+pub mod request;
 pub mod reserve;
 pub mod stall;
 pub mod stall_events;

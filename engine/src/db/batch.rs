@@ -1,9 +1,12 @@
 //! The public write batch.
 
 use crate::base::error::{Error, Result};
+use crate::base::key::SeqNo;
 use crate::commit::batch::Batch;
 use crate::db::Core;
+use crate::db::compare::Expected;
 use crate::db::keyspace::Keyspace;
+use crate::version::view::KeyspaceState;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
@@ -31,7 +34,22 @@ pub struct WriteBatch {
     /// The database of the first operation, the only one that the batch can be written to; `None`
     /// before.
     home: Option<Weak<Core>>,
+    requirements: Vec<Requirement>,
     error: Option<Error>,
+}
+
+/// What must be under a key for a batch to be written.
+pub(crate) struct Requirement {
+    pub keyspace: Arc<KeyspaceState>,
+    pub key: Box<[u8]>,
+    pub expected: OwnedExpected,
+}
+
+/// An [`Expected`] that owns its value.
+pub(crate) enum OwnedExpected {
+    Absent,
+    Version(SeqNo),
+    Value(Box<[u8]>),
 }
 
 impl WriteBatch {
@@ -76,6 +94,46 @@ impl WriteBatch {
         let at_home = self.is_at_home(&keyspace.core);
         let added = at_home.and_then(|()| self.inner.delete(&keyspace.state, key.as_ref()));
         self.note(added)
+    }
+
+    /// Requires that what is under a key, in the moment before the batch takes effect, is as
+    /// expected. [`crate::Db::write`] fails with [`ErrorKind::Conflict`] otherwise and writes
+    /// nothing; nobody else writes between the comparison and the batch. A requirement sees none of
+    /// the batch's own operations.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("batch-require"))?;
+    /// # let users = db.create_keyspace("users")?;
+    /// # let emails = db.create_keyspace("emails")?;
+    /// use cleavedb::{ErrorKind, Expected, WriteBatch};
+    /// let register = |name: &str| {
+    ///     let mut batch = WriteBatch::new();
+    ///     batch.require(&emails, "ada@example.org", Expected::Absent);
+    ///     batch.put(&users, name, "").put(&emails, "ada@example.org", name);
+    ///     db.write(batch)
+    /// };
+    /// register("ada")?;
+    /// assert_eq!(register("eve").unwrap_err().kind(), ErrorKind::Conflict);
+    /// assert!(users.get("eve")?.is_none());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::Conflict`]: crate::ErrorKind::Conflict
+    pub fn require(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        expected: Expected<'_>,
+    ) -> &mut Self {
+        let at_home = self.is_at_home(&keyspace.core);
+        let expected = match expected {
+            Expected::Absent => OwnedExpected::Absent,
+            Expected::Version(version) => OwnedExpected::Version(version),
+            Expected::Value(value) => OwnedExpected::Value(value.into()),
+        };
+        let (keyspace, key) = (keyspace.state.clone(), key.as_ref().into());
+        self.requirements.push(Requirement { keyspace, key, expected });
+        self.note(at_home)
     }
 
     /// Returns an error unless `core` is the database of the earlier operations.
@@ -137,15 +195,16 @@ impl WriteBatch {
     pub fn clear(&mut self) {
         self.inner.clear();
         self.home = None;
+        self.requirements.clear();
         self.error = None;
     }
 
-    /// Returns the operations, to be written to `core`.
-    pub(crate) fn into_inner(mut self, core: &Arc<Core>) -> Result<Batch> {
-        if !self.is_empty() {
+    /// Returns the operations, to be written to `core`, and what they require.
+    pub(crate) fn into_inner(mut self, core: &Arc<Core>) -> Result<(Batch, Vec<Requirement>)> {
+        if !self.is_empty() || !self.requirements.is_empty() {
             self.is_at_home(core)?;
         }
-        self.error.map_or(Ok(self.inner), Err)
+        self.error.map_or(Ok((self.inner, self.requirements)), Err)
     }
 }
 

@@ -1,17 +1,18 @@
 //! The public cursor.
 
 use crate::base::error::Result;
-use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::base::value::Value;
 use crate::db::Core;
+use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
+use crate::db::reads::ReadMoment;
 use crate::db::snapshot::Snapshot;
+use crate::db::transaction::tracker::{Move, RangeTracker};
 use crate::env::fork::OfProcess;
 use crate::read::cursor::{CursorSettings, TreeCursor};
 use crate::read::visible::Bounds;
 use crate::version::pins::{Pin, PinKind, PinOwner};
-use crate::version::view::View;
 use std::fmt;
 use std::sync::Arc;
 
@@ -57,6 +58,8 @@ pub struct Cursor {
     /// The snapshot that makes compaction keep what the cursor sees, should the cursor outlive its
     /// view.
     _snapshot: Option<Snapshot>,
+    /// Remembers what is seen, for the commit of the transaction that the cursor belongs to.
+    tracker: Option<RangeTracker>,
     /// The registration of the cursor; `None` if it is part of an iterator, which is registered
     /// itself.
     _pin: Option<Pin>,
@@ -64,35 +67,55 @@ pub struct Cursor {
 
 impl Cursor {
     pub(crate) fn new(
-        core: Arc<Core>,
-        view: Arc<View>,
-        seqno: SeqNo,
+        keyspace: &Keyspace,
+        moment: ReadMoment,
         options: &ReadOptions,
         bounds: Bounds,
     ) -> Result<Self> {
-        let since = core.env.clock.now();
-        let owner = PinOwner { kind: PinKind::Cursor, keyspace: Some(view.keyspace), seqno, since };
-        let pin = core.snapshots.pins.register(owner, Some(&view.version));
+        let core = &keyspace.core;
+        let (since, id) = (core.env.clock.now(), Some(keyspace.state.id));
+        let seqno = moment.seqno;
+        let owner = PinOwner { kind: PinKind::Cursor, keyspace: id, seqno, since };
+        let pin = core.snapshots.pins.register(owner, Some(&moment.view.version));
         let snapshot = options.snapshot.clone();
-        let cursor = Self::within(core, view, seqno, options, bounds)?;
+        let cursor = Self::within(keyspace, moment, options, bounds)?;
         Ok(Cursor { _snapshot: snapshot, _pin: Some(pin), ..cursor })
     }
 
     /// Creates a cursor as part of an iterator, which holds the snapshot.
     pub(crate) fn within(
-        core: Arc<Core>,
-        view: Arc<View>,
-        seqno: SeqNo,
+        keyspace: &Keyspace,
+        moment: ReadMoment,
         options: &ReadOptions,
         bounds: Bounds,
     ) -> Result<Self> {
+        let Keyspace { core, state } = keyspace;
         core.check_open()?;
-        let settings =
-            CursorSettings { bounds, prefetch: options.read_ahead, fill_cache: options.fill_cache };
-        let keyspace = view.keyspace;
-        let inner = TreeCursor::new(view, seqno, core.fetcher.clone(), settings)?;
-        let core = OfProcess::new(core);
-        Ok(Cursor { core, inner, keyspace, steps: 0, _snapshot: None, _pin: None })
+        let tracker = options.transaction.as_ref().map(|transaction| {
+            RangeTracker::new(transaction.clone(), state.clone(), bounds.clone())
+        });
+        let settings = CursorSettings {
+            bounds,
+            prefetch: options.read_ahead,
+            fill_cache: options.fill_cache,
+            own: moment.own,
+        };
+        let inner = TreeCursor::new(moment.view, moment.seqno, core.fetcher.clone(), settings)?;
+        Ok(Cursor {
+            core: OfProcess::new(Arc::clone(core)),
+            inner,
+            keyspace: state.id,
+            steps: 0,
+            _snapshot: None,
+            tracker,
+            _pin: None,
+        })
+    }
+
+    /// Lets the tracker know that the cursor moved.
+    fn track(&mut self, moved: Move<'_>) -> Result<()> {
+        let Some(tracker) = &mut self.tracker else { return Ok(()) };
+        tracker.moved(moved, self.inner.valid().then(|| self.inner.key()))
     }
 
     /// Returns true if the cursor is on a key.
@@ -125,7 +148,8 @@ impl Cursor {
     /// ```
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.core.check_open()?;
-        self.inner.seek_to_first()
+        self.inner.seek_to_first()?;
+        self.track(Move::Seek(None))
     }
 
     /// Moves to the last key.
@@ -140,7 +164,8 @@ impl Cursor {
     /// ```
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.core.check_open()?;
-        self.inner.seek_to_last()
+        self.inner.seek_to_last()?;
+        self.track(Move::SeekBack(None))
     }
 
     /// Moves to the first key at or behind `key`.
@@ -157,7 +182,8 @@ impl Cursor {
     /// ```
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_open()?;
-        self.inner.seek(key.as_ref())
+        self.inner.seek(key.as_ref())?;
+        self.track(Move::Seek(Some(key.as_ref())))
     }
 
     /// Moves to the last key at or before `key`.
@@ -172,7 +198,8 @@ impl Cursor {
     /// ```
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_open()?;
-        self.inner.seek_for_prev(key.as_ref())
+        self.inner.seek_for_prev(key.as_ref())?;
+        self.track(Move::SeekBack(Some(key.as_ref())))
     }
 
     /// Moves to the next key; behind the last one the cursor is not positioned.
@@ -195,7 +222,8 @@ impl Cursor {
     pub fn next(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.steps += 1;
-        self.core.time_step(self.keyspace, self.steps, || self.inner.next())
+        self.core.time_step(self.keyspace, self.steps, || self.inner.next())?;
+        self.track(Move::Next)
     }
 
     /// Moves to the previous key; before the first one the cursor is not positioned.
@@ -212,7 +240,8 @@ impl Cursor {
     pub fn prev(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.steps += 1;
-        self.core.time_step(self.keyspace, self.steps, || self.inner.prev())
+        self.core.time_step(self.keyspace, self.steps, || self.inner.prev())?;
+        self.track(Move::Prev)
     }
 
     /// Returns the key that the cursor is on.

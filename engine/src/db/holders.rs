@@ -25,6 +25,8 @@ pub struct Holders {
     pub scans: usize,
     /// Snapshots; clones of one count once.
     pub snapshots: usize,
+    /// Transactions that were begun and have not ended.
+    pub transactions: usize,
 }
 
 /// A counted handle of a user on the database.
@@ -84,6 +86,7 @@ impl Db {
                 PinKind::Cursor => holders.cursors += 1,
                 PinKind::Iterator => holders.scans += 1,
                 PinKind::Snapshot => holders.snapshots += 1,
+                PinKind::Transaction => holders.transactions += 1,
             }
         }
         // A scan has a handle of its keyspace, which is not the user's and so is not counted.

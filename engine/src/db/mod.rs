@@ -8,6 +8,7 @@ pub mod batch;
 pub mod builder;
 pub mod check;
 pub mod checkpoint;
+pub mod compare;
 pub mod cursor;
 pub mod destroy;
 pub mod gc;
@@ -31,6 +32,7 @@ pub mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
 mod timing;
+pub mod transaction;
 
 use crate::background::Background;
 use crate::base::error::{Error, ErrorKind, Result};
@@ -230,7 +232,8 @@ impl Db {
     ///
     /// Costs one write of the log and, depending on the database's durability, one sync. If an
     /// operation of the batch is invalid (a key that is too long, a keyspace that was dropped or is
-    /// of another database), fails with the first such error and writes nothing.
+    /// of another database), fails with the first such error and writes nothing. It fails with
+    /// [`ErrorKind::Conflict`] if one of its requirements is not met ([`WriteBatch::require`]).
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("write");
@@ -260,11 +263,14 @@ impl Db {
     /// ```
     pub fn write_with(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
         self.core.check_writable()?;
-        let batch = batch.into_inner(&self.core)?;
+        let (batch, requirements) = batch.into_inner(&self.core)?;
+        let durability = self.core.durability(options)?;
+        if !requirements.is_empty() {
+            return compare::write_if(&self.core, batch, &requirements, durability);
+        }
         if batch.is_empty() {
             return Ok(());
         }
-        let durability = self.core.durability(options)?;
         let keyspace = batch.keyspaces().next().map_or(KeyspaceId(0), |keyspace| keyspace.id);
         let commit = || self.core.committer.commit_batch(batch, durability);
         self.core.time_write(keyspace, commit).map(|_| ())

@@ -1,18 +1,16 @@
 //! Scans as iterators of the standard library.
 
 use crate::base::error::{Error, Result};
-use crate::base::key::SeqNo;
 use crate::base::value::Value;
 use crate::db::cursor::Cursor;
 use crate::db::key_range::{KeyRange, bounds_of, intersection};
 use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
+use crate::db::reads::ReadMoment;
 use crate::db::snapshot::Snapshot;
 use crate::read::visible::Bounds;
 use crate::version::pins::Pin;
-use crate::version::view::View;
 use std::fmt;
-use std::sync::Arc;
 
 /// Two cursors that walk towards each other at one moment.
 struct Ends {
@@ -20,9 +18,9 @@ struct Ends {
     options: ReadOptions,
     /// The moment that is read: the user's snapshot, or one that the scan took itself.
     snapshot: Snapshot,
-    /// The view and sequence number that are walked. They are held from the start, so that they
-    /// stay readable if the keyspace is dropped.
-    view: Result<(Arc<View>, SeqNo)>,
+    /// What is walked. It is held from the start, so that it stays readable if the keyspace is
+    /// dropped.
+    moment: Result<ReadMoment>,
     /// Registers the scan if the snapshot is the user's; a snapshot that the scan took is
     /// registered itself.
     _pin: Option<Pin>,
@@ -40,15 +38,16 @@ impl Ends {
             Some(snapshot) => (snapshot.clone(), Some(snapshot.pin_iterator(id))),
             None => (Snapshot::for_iterator(core, id), None),
         };
-        let view = keyspace.view_at(Some(&snapshot));
-        if let Ok((view, _)) = &view {
-            pin.as_ref().unwrap_or(snapshot.pin()).keeps(&view.version);
+        let at_snapshot = ReadOptions { snapshot: Some(snapshot.clone()), ..options.clone() };
+        let moment = keyspace.moment(&at_snapshot);
+        if let Ok(moment) = &moment {
+            pin.as_ref().unwrap_or(snapshot.pin()).keeps(&moment.view.version);
         }
         Ends {
             keyspace: keyspace.clone(),
             options: options.clone(),
             snapshot,
-            view,
+            moment,
             _pin: pin,
             bounds,
             front: None,
@@ -59,8 +58,7 @@ impl Ends {
 
     fn cursor(&self) -> Result<Cursor> {
         let bounds = self.bounds.clone()?;
-        let (view, seqno) = self.view.clone()?;
-        Cursor::within(Arc::clone(&self.keyspace.core), view, seqno, &self.options, bounds)
+        Cursor::within(&self.keyspace, self.moment.clone()?, &self.options, bounds)
     }
 
     /// Narrows the bounds to `bounds` and to what was not walked yet.
@@ -224,7 +222,7 @@ impl Range {
     /// ```
     pub fn into_cursor(mut self) -> Result<Cursor> {
         self.0.narrow(Bounds::default());
-        let Ends { keyspace, options, view, bounds, done, .. } = self.0;
+        let Ends { keyspace, options, moment, bounds, done, .. } = self.0;
         let mut bounds = bounds?;
         if done {
             // Nothing is left, so the bounds are made empty: from a key on, and before the same
@@ -232,8 +230,7 @@ impl Range {
             bounds.upper = Some(bounds.lower.get_or_insert_default().clone());
             bounds.closed_upper = false;
         }
-        let (view, seqno) = view?;
-        Cursor::new(Arc::clone(&keyspace.core), view, seqno, &options, bounds)
+        Cursor::new(&keyspace, moment?, &options, bounds)
     }
 }
 

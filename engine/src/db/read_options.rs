@@ -1,6 +1,8 @@
 //! The options of one read.
 
 use crate::db::snapshot::Snapshot;
+use crate::db::transaction::TransactionState;
+use std::sync::Arc;
 
 /// The options of one read: a `get`, or a whole scan.
 ///
@@ -34,11 +36,13 @@ pub struct ReadOptions {
     /// Reads separated values in parallel ahead of a scan, once three values in a row were read.
     /// Default true; false suits scans that stop after a few values. Point reads ignore it.
     pub read_ahead: bool,
+    /// The transaction that reads, at its snapshot.
+    pub(crate) transaction: Option<Arc<TransactionState>>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { snapshot: None, fill_cache: true, read_ahead: true }
+        ReadOptions { snapshot: None, fill_cache: true, read_ahead: true, transaction: None }
     }
 }
 
@@ -48,11 +52,18 @@ impl ReadOptions {
         Self::default()
     }
 
-    /// Sets [`ReadOptions::snapshot`]: reads what `snapshot` saw. The read fails if the snapshot is
-    /// of another database.
+    /// Returns the options with which a transaction reads.
+    pub(super) fn in_transaction(transaction: &Arc<TransactionState>) -> Self {
+        let snapshot = Some(transaction.snapshot.clone());
+        ReadOptions { snapshot, transaction: Some(transaction.clone()), ..Self::default() }
+    }
+
+    /// Sets [`ReadOptions::snapshot`]: reads what `snapshot` saw, outside of any transaction. The
+    /// read fails if the snapshot is of another database.
     #[must_use]
     pub fn snapshot(mut self, snapshot: &Snapshot) -> Self {
         self.snapshot = Some(snapshot.clone());
+        self.transaction = None;
         self
     }
 

@@ -6,11 +6,23 @@ use crate::base::value::Value;
 use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
+use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Want;
 use crate::read::get::{Lookup, get};
 use crate::version::view::View;
 use arc_swap::Guard;
 use std::sync::Arc;
+
+/// What a walk sees: nothing that was written later.
+#[derive(Clone)]
+pub(crate) struct ReadMoment {
+    /// The memtables and files to read.
+    pub view: Arc<View>,
+    /// The newest sequence number to see.
+    pub seqno: SeqNo,
+    /// The entries of the transaction that reads, if it has any.
+    pub own: Option<OwnEntries>,
+}
 
 impl Keyspace {
     /// Returns the value of a key, or `None` if it has none.
@@ -54,9 +66,13 @@ impl Keyspace {
         let key = key.as_ref();
         let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
+        if let Some(own) = self.own_value(key, options)? {
+            self.core.end_get_if(own.is_some(), self.state.id, begun);
+            return Ok(own);
+        }
         let value = match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))? {
             Lookup::Nothing => return Ok(None),
-            Lookup::Inline(value) => Value::from(value),
+            Lookup::Inline(value, _) => Value::from(value),
             Lookup::Pointer(pointer, seqno) => {
                 self.core.fetcher.value(&view, pointer, key, seqno)?
             }
@@ -106,9 +122,13 @@ impl Keyspace {
         let key = key.as_ref();
         let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
+        if let Some(own) = self.own_value(key, options)? {
+            self.core.end_get_if(own.is_some(), self.state.id, begun);
+            return Ok(own.map(|value| read(&value)));
+        }
         let made = match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))? {
             Lookup::Nothing => return Ok(None),
-            Lookup::Inline(value) => read(&value),
+            Lookup::Inline(value, _) => read(&value),
             Lookup::Pointer(pointer, seqno) => {
                 self.core.fetcher.read_pinned(&view, pointer, key, seqno, read)?
             }
@@ -144,9 +164,13 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
+        let key = key.as_ref();
         let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
-        Ok(get(&view, key.as_ref(), seqno, options.fill_cache, Some(&self.core.hot))?
-            != Lookup::Nothing)
+        if let Some(own) = self.own_value(key, options)? {
+            return Ok(own.is_some());
+        }
+        let found = get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))?;
+        Ok(found != Lookup::Nothing)
     }
 
     /// Returns the values of many keys at one moment, in the order of `keys`. Separated values are
@@ -193,16 +217,23 @@ impl Keyspace {
         let mut values = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let key = key.as_ref();
-            values.push(match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot)) {
+            let found = match self.own_value(key, options) {
+                Ok(Some(own)) => Ok(own),
                 Err(error) => Err(error),
-                Ok(Lookup::Nothing) => Ok(None),
-                Ok(Lookup::Inline(value)) => Ok(Some(Value::from(value))),
-                Ok(Lookup::Pointer(pointer, seqno)) => {
-                    wants.push(Want { pointer, key: key.to_vec(), seqno });
-                    wanted.push(index);
-                    Ok(None)
+                Ok(None) => {
+                    match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot)) {
+                        Err(error) => Err(error),
+                        Ok(Lookup::Nothing) => Ok(None),
+                        Ok(Lookup::Inline(value, _)) => Ok(Some(Value::from(value))),
+                        Ok(Lookup::Pointer(pointer, seqno)) => {
+                            wants.push(Want { pointer, key: key.to_vec(), seqno });
+                            wanted.push(index);
+                            Ok(None)
+                        }
+                    }
                 }
-            });
+            };
+            values.push(found);
         }
         self.core.counters.gets.add(keys.len() as u64);
         let mut fetching = self.core.fetcher.many(&view, wants);
@@ -214,9 +245,22 @@ impl Keyspace {
         values
     }
 
+    /// Returns the value that the reading transaction itself has written, `Some(None)` if it
+    /// deleted the key, and `None` if it did not write it, or if no transaction reads.
+    pub(super) fn own_value(
+        &self,
+        key: &[u8],
+        options: &ReadOptions,
+    ) -> Result<Option<Option<Value>>> {
+        match &options.transaction {
+            Some(transaction) => transaction.read(&self.state, key),
+            None => Ok(None),
+        }
+    }
+
     /// Returns the view to read and the newest sequence number to see, for the duration of one
     /// call: no reference is counted, so threads that read at once do not meet on a counter.
-    fn peek_at(&self, snapshot: Option<&Snapshot>) -> Result<(Guard<Arc<View>>, SeqNo)> {
+    pub(super) fn peek_at(&self, snapshot: Option<&Snapshot>) -> Result<(Guard<Arc<View>>, SeqNo)> {
         self.core.check_open()?;
         // The view is taken first: it then holds everything up to the number read after it, and it
         // is not the empty view of a keyspace that was dropped by then.
@@ -235,9 +279,18 @@ impl Keyspace {
         Ok((view, snapshot.seqno()))
     }
 
-    /// Returns the view to read and the newest sequence number to see.
-    pub(crate) fn view_at(&self, snapshot: Option<&Snapshot>) -> Result<(Arc<View>, SeqNo)> {
-        let (view, seqno) = self.peek_at(snapshot)?;
-        Ok((Guard::into_inner(view), seqno))
+    /// Returns the view of the present.
+    pub(super) fn view(&self) -> Result<Arc<View>> {
+        self.peek_at(None).map(|(view, _)| Guard::into_inner(view))
+    }
+
+    /// Returns what a read with these options sees.
+    pub(crate) fn moment(&self, options: &ReadOptions) -> Result<ReadMoment> {
+        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
+        let view = Guard::into_inner(view);
+        let transaction = options.transaction.as_ref();
+        let own =
+            transaction.map(|transaction| transaction.own_entries(&self.state)).transpose()?;
+        Ok(ReadMoment { view, seqno, own: own.flatten() })
     }
 }

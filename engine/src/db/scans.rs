@@ -8,7 +8,6 @@ use crate::db::keyspace::Keyspace;
 use crate::db::range::{Keys, Range};
 use crate::db::read_options::ReadOptions;
 use crate::read::visible::Bounds;
-use std::sync::Arc;
 
 impl Keyspace {
     /// Scans all pairs in key order, as they are now, from both ends.
@@ -183,8 +182,7 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn cursor_with(&self, options: &ReadOptions) -> Result<Cursor> {
-        let (view, seqno) = self.view_at(options.snapshot.as_ref())?;
-        Cursor::new(Arc::clone(&self.core), view, seqno, options, Bounds::default())
+        Cursor::new(self, self.moment(options)?, options, Bounds::default())
     }
 
     /// Returns the pair with the first key, or `None` if there is none. Costs a seek and the read

@@ -49,6 +49,13 @@ impl Snapshot {
         Snapshot { core: OfProcess::new(core.clone()), pin: Arc::new(pin) }
     }
 
+    /// Takes a snapshot for a transaction and registers it under that transaction.
+    pub(super) fn for_transaction(core: &Arc<Core>) -> Self {
+        let now = core.env.clock.now();
+        let pin = core.snapshots.take_for(PinKind::Transaction, None, now);
+        Snapshot { core: OfProcess::new(core.clone()), pin: Arc::new(pin) }
+    }
+
     /// Registers an iterator over `keyspace` that walks this snapshot.
     pub(super) fn pin_iterator(&self, keyspace: KeyspaceId) -> Pin {
         let (seqno, since) = (self.seqno(), self.core.env.clock.now());

@@ -112,7 +112,7 @@ impl Keyspace {
     /// ```
     pub fn approximate_size(&self, range: impl KeyRange) -> Result<u64> {
         let range = bounds_of(&range);
-        let (view, _) = self.view_at(None)?;
+        let view = self.view()?;
         let mut total = 0;
         for (_, table) in view.levels.tables() {
             total += size_within(&view.levels, table, &range)?;
@@ -155,7 +155,7 @@ impl Keyspace {
     /// ```
     pub fn approximate_len(&self, range: impl KeyRange) -> Result<u64> {
         let range = bounds_of(&range);
-        let (view, _) = self.view_at(None)?;
+        let view = self.view()?;
         let (mut values, mut deletions) = (0, 0);
         for (_, table) in view.levels.tables() {
             let inside = bytes_within(&view.levels, table, &range)?;

@@ -36,6 +36,14 @@ impl Core {
         }
     }
 
+    /// Does as [`Core::end_get`] if a value was found.
+    #[inline]
+    pub(crate) fn end_get_if(&self, found: bool, keyspace: KeyspaceId, begun: Option<Duration>) {
+        if found {
+            self.end_get(keyspace, begun);
+        }
+    }
+
     /// Runs a write and times it with all its delays.
     #[inline]
     pub(crate) fn time_write<T>(

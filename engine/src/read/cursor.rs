@@ -9,6 +9,7 @@ use crate::base::entry::Slot;
 use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::value::Value;
+use crate::memtable::Memtable;
 use crate::read::fetch::{Fetcher, Want};
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
@@ -25,7 +26,12 @@ const STEADY_STEPS: u32 = 2;
 
 /// Returns all entries of a view as one sorted iterator.
 pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
-    let order = view.levels.order().clone();
+    Ok(MergeIter::new(view.levels.order().clone(), inputs(view, mode)?))
+}
+
+/// Returns an iterator over each sorted run of a view.
+fn inputs(view: &View, mode: ReadMode) -> Result<Vec<SortedRunIter>> {
+    let order = view.levels.order();
     let mut inputs = Vec::new();
     for memtable in view.memtables().filter(|memtable| !memtable.table.is_empty()) {
         inputs.push(SortedRunIter::Memtable(memtable.table.iter()));
@@ -39,7 +45,16 @@ pub fn merged(view: &View, mode: ReadMode) -> Result<MergeIter> {
             inputs.push(SortedRunIter::Level(LevelIter::new(order.clone(), tables.to_vec(), mode)));
         }
     }
-    Ok(MergeIter::new(order, inputs))
+    Ok(inputs)
+}
+
+/// The entries that a transaction has written and not committed, in one keyspace.
+#[derive(Clone)]
+pub struct OwnEntries {
+    /// The entries, all from [`FIRST_OWN_SEQNO`](crate::base::key::FIRST_OWN_SEQNO) on.
+    pub table: Arc<Memtable>,
+    /// The sequence number of the last one that is seen.
+    pub last: SeqNo,
 }
 
 /// The settings of a cursor.
@@ -50,6 +65,8 @@ pub struct CursorSettings {
     pub prefetch: bool,
     /// True if blocks that are read are added to the cache.
     pub fill_cache: bool,
+    /// The entries of the reader's own transaction, if it has any in this keyspace.
+    pub own: Option<OwnEntries>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -95,12 +112,19 @@ impl TreeCursor {
         view: Arc<View>,
         seqno: SeqNo,
         fetcher: Fetcher,
-        settings: CursorSettings,
+        mut settings: CursorSettings,
     ) -> Result<Self> {
         let mode = if settings.fill_cache { ReadMode::Cached } else { ReadMode::Uncached };
         let order: KeyOrder = view.levels.order().clone();
-        let merged = merged(&view, mode)?;
+        let mut inputs = inputs(&view, mode)?;
+        let own = settings.own.take();
+        inputs.extend(own.iter().map(|own| SortedRunIter::Memtable(own.table.iter())));
+        let merged = MergeIter::new(order.clone(), inputs);
         let iter = VisibleIter::new(merged, order, seqno, settings.bounds.clone());
+        let iter = match own {
+            Some(own) => iter.with_own(own.last),
+            None => iter,
+        };
         Ok(TreeCursor {
             view,
             fetcher,
@@ -350,7 +374,7 @@ mod tests {
         };
         let fetcher = Fetcher::new(Env::simulated(1).0.reader, counters.clone());
         let bounds = Bounds::default();
-        let settings = CursorSettings { bounds, prefetch: values, fill_cache: true };
+        let settings = CursorSettings { bounds, prefetch: values, fill_cache: true, own: None };
         TreeCursor::new(Arc::new(view), MAX_SEQNO, fetcher, settings).unwrap()
     }
 

@@ -14,8 +14,8 @@ use crate::version::view::View;
 pub enum Lookup {
     /// The key has no value: it was never written, or it was deleted.
     Nothing,
-    /// The value is inline.
-    Inline(Vec<u8>),
+    /// The value is inline, and was written at this sequence number.
+    Inline(Vec<u8>, SeqNo),
     /// The value is separated; its record is later verified against the sequence number (I3).
     Pointer(ValuePointer, SeqNo),
 }
@@ -51,7 +51,7 @@ fn short_cut(
 fn owned(trailer: Trailer, slot: Slot<'_>) -> Lookup {
     match slot {
         Slot::Delete => Lookup::Nothing,
-        Slot::Inline(value) => Lookup::Inline(value.to_vec()),
+        Slot::Inline(value) => Lookup::Inline(value.to_vec(), trailer.seqno()),
         Slot::Pointer(pointer) => Lookup::Pointer(pointer, trailer.seqno()),
     }
 }

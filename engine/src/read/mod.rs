@@ -3,6 +3,7 @@
 //!
 //! Nothing here takes a lock that a writer needs, and nothing that a reader holds is ever removed.
 
+pub mod changed;
 pub mod cursor;
 pub mod fetch;
 pub mod get;

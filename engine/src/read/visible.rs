@@ -3,7 +3,7 @@
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
-use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO, SeqNo, Trailer};
+use crate::base::key::{EntryKind, FIRST_OWN_SEQNO, KeyOrder, MAX_SEQNO, SeqNo, Trailer};
 use std::cmp::Ordering;
 
 /// A range of keys.
@@ -50,6 +50,9 @@ pub struct VisibleIter<I> {
     inner: I,
     order: KeyOrder,
     seqno: SeqNo,
+    /// The sequence number of the last entry of the reader's own transaction that it sees; zero for
+    /// a reader without one.
+    own_seqno: SeqNo,
     bounds: Bounds,
     state: VisibleState,
     key: Vec<u8>,
@@ -71,12 +74,32 @@ impl<I: EntryIter> VisibleIter<I> {
             inner,
             order,
             seqno,
+            own_seqno: 0,
             bounds,
             state: VisibleState::Invalid,
             key: Vec::new(),
             trailer: Trailer::LAST,
             payload: Vec::new(),
         }
+    }
+
+    /// Lets the reader also see the entries of its own transaction, which are from
+    /// [`FIRST_OWN_SEQNO`] to `own_seqno`.
+    pub fn with_own(mut self, own_seqno: SeqNo) -> Self {
+        debug_assert!(own_seqno >= FIRST_OWN_SEQNO && self.seqno < FIRST_OWN_SEQNO);
+        self.own_seqno = own_seqno;
+        self
+    }
+
+    /// Returns true if the reader sees what was written at `seqno`.
+    #[inline]
+    fn sees(&self, seqno: SeqNo) -> bool {
+        seqno <= self.seqno || (FIRST_OWN_SEQNO..=self.own_seqno).contains(&seqno)
+    }
+
+    /// Returns the trailer that sorts before all entries of a key that the reader sees.
+    fn newest(&self) -> Trailer {
+        Trailer::seek(self.seqno.max(self.own_seqno))
     }
 
     /// Returns true if the iterator is on a key.
@@ -94,7 +117,7 @@ impl<I: EntryIter> VisibleIter<I> {
     pub fn trailer(&self) -> Trailer {
         let is_copied = self.state == VisibleState::Backward;
         let trailer = if is_copied { self.trailer } else { self.inner.trailer() };
-        debug_assert!(trailer.seqno() <= self.seqno, "I1: a later commit is seen");
+        debug_assert!(self.sees(trailer.seqno()), "I1: a later commit is seen");
         trailer
     }
 
@@ -109,7 +132,7 @@ impl<I: EntryIter> VisibleIter<I> {
         self.state = VisibleState::Invalid;
         match self.bounds.lower.clone() {
             Some(lower) if self.bounds.open_lower => self.inner.seek(&lower, Trailer::LAST)?,
-            Some(lower) => self.inner.seek(&lower, Trailer::seek(self.seqno))?,
+            Some(lower) => self.inner.seek(&lower, self.newest())?,
             None => self.inner.seek_to_first()?,
         }
         self.settle_forward(false)
@@ -134,7 +157,7 @@ impl<I: EntryIter> VisibleIter<I> {
             return self.seek_to_first();
         }
         self.state = VisibleState::Invalid;
-        self.inner.seek(user_key, Trailer::seek(self.seqno))?;
+        self.inner.seek(user_key, self.newest())?;
         self.settle_forward(false)
     }
 
@@ -198,7 +221,7 @@ impl<I: EntryIter> VisibleIter<I> {
             }
             let hidden = skip && self.order.compare(key, &self.key).is_eq();
             let trailer = self.inner.trailer();
-            if !hidden && trailer.seqno() <= self.seqno {
+            if !hidden && self.sees(trailer.seqno()) {
                 if trailer.kind()? != EntryKind::Delete {
                     self.state = VisibleState::Forward;
                     return Ok(());
@@ -237,7 +260,7 @@ impl<I: EntryIter> VisibleIter<I> {
         let mut found = false;
         loop {
             let trailer = self.inner.trailer();
-            if trailer.seqno() <= self.seqno {
+            if self.sees(trailer.seqno()) {
                 // Oldest first: the last one taken is the newest visible entry.
                 found = trailer.kind()? != EntryKind::Delete;
                 if found {

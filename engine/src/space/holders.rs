@@ -13,6 +13,7 @@ use std::time::Duration;
 fn word(kind: PinKind) -> &'static str {
     match kind {
         PinKind::Snapshot => "snapshot",
+        PinKind::Transaction => "transaction",
         PinKind::Cursor => "cursor",
         PinKind::Iterator => "iterator",
     }

@@ -145,6 +145,11 @@ pub struct Counters {
     pub files_removed: Counter,
     /// The number of background jobs that failed.
     pub background_errors: Counter,
+    /// The number of transactions and batches refused because others had written what they rely on.
+    pub conflicts: Counter,
+    /// The number of searches in the tree for what others wrote, because it was not in memory any
+    /// more.
+    pub conflict_searches: Counter,
     /// The number of writes refused because the disk was down to its reserve.
     pub writes_refused_for_space: Counter,
     /// The counters of value GC.

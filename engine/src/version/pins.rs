@@ -23,6 +23,8 @@ use std::time::Duration;
 pub enum PinKind {
     /// A snapshot of the whole database.
     Snapshot,
+    /// A transaction, with the snapshot that it reads.
+    Transaction,
     /// A cursor over one keyspace.
     Cursor,
     /// A range iterator over one keyspace, with the snapshot and the cursors it is made of.

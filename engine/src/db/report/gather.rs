@@ -210,6 +210,8 @@ fn counted(counters: &Counters) -> Stats {
         prefetched_values: counters.prefetched_values.get(),
         segments_dropped: counters.segments_dropped.get(),
         files_removed: counters.files_removed.get(),
+        conflicts: counters.conflicts.get(),
+        conflict_searches: counters.conflict_searches.get(),
         writes_refused_for_space: counters.writes_refused_for_space.get(),
         background_errors: counters.background_errors.get(),
         ..Stats::default()
@@ -240,7 +242,7 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn count_stale_entries(&self) -> Result<Vec<ScoredTable>> {
-        let (view, _) = self.view_at(None)?;
+        let view = self.view()?;
         count_scores(&self.state.name, &view).map(sort_by_stale_share)
     }
 }

@@ -192,6 +192,11 @@ stats! {
         segments_dropped,
         /// Files unlinked.
         files_removed,
+        /// Transactions, and batches with requirements, refused because others had written what
+        /// they rely on, and repetitions of other conditional writes for that reason.
+        conflicts,
+        /// Searches in the tree for what others had written, because it was not in memory any more.
+        conflict_searches,
         /// Writes refused because they would use the reserve of a nearly full disk.
         writes_refused_for_space,
         /// Bytes of the reserve.

@@ -1,0 +1,82 @@
+//! Conditional commits: what they rely on is checked under the lock of the log, so that nobody else
+//! writes between the check and the commit. The check looks at the keys of the last commits, which
+//! are in memory.
+
+use crate::base::error::Result;
+use crate::base::key::SeqNo;
+use crate::commit::batch::{Batch, CommitFrame};
+use crate::commit::conditions::{ConditionCheck, Conditions};
+use crate::commit::group::{Committer, Durability, check_all, each_run};
+use crate::commit::log::Log;
+use crate::commit::request::CommitOutcome;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// While one of these lives, the keys of all commits are noted, so that a conditional commit is
+/// checked quickly.
+pub struct CommitWatch(Arc<Committer>);
+
+impl Drop for CommitWatch {
+    fn drop(&mut self) {
+        self.0.watches.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Committer {
+    /// Commits a batch if its conditions hold. Between the check and the commit nobody else writes.
+    pub fn commit_batch_if(
+        &self,
+        batch: &Arc<Batch>,
+        conditions: Option<Conditions>,
+        durability: Durability,
+    ) -> Result<CommitOutcome> {
+        let keyspaces = each_run(batch.keyspaces());
+        let only_deletes = || batch.only_deletes();
+        self.parts.stall_controller.admit(keyspaces, batch.user_bytes(), only_deletes)?;
+        if self.takes_lead(durability) {
+            let (records, targets) = batch.records();
+            let user_bytes = batch.user_bytes();
+            let frame = CommitFrame { records: &records, targets: &targets, user_bytes };
+            return self.lead_alone(frame, conditions.as_ref(), durability);
+        }
+        self.wait_in_queue(batch.clone(), conditions, durability)
+    }
+
+    /// Lets the keys of all commits be noted until the watch is dropped.
+    pub fn watch(self: &Arc<Self>) -> CommitWatch {
+        self.watches.fetch_add(1, Ordering::Relaxed);
+        CommitWatch(self.clone())
+    }
+
+    /// Decides under the lock of the log whether a frame may be committed from `first_seqno` on,
+    /// and notes its keys then. Returns the outcome that it has if the group is committed.
+    ///
+    /// Conditions are checked against all commits before this one, those of its own group included:
+    /// their keys are noted already.
+    pub(super) fn admit(
+        &self,
+        log: &mut Log,
+        frame: &CommitFrame<'_>,
+        conditions: Option<&Conditions>,
+        first_seqno: SeqNo,
+    ) -> Result<CommitOutcome> {
+        check_all(frame.targets.iter().map(|target| target.keyspace))?;
+        if let Some(conditions) = conditions {
+            conditions.check_keyspaces()?;
+            match conditions.check_recent(&log.recent) {
+                ConditionCheck::Hold => {}
+                ConditionCheck::Written(key) => return Ok(CommitOutcome::Conflict(key)),
+                ConditionCheck::Unknown => return Ok(CommitOutcome::Unknown),
+            }
+        }
+        let last_seqno = first_seqno + frame.records.len() as u64 - 1;
+        if self.watches.load(Ordering::Relaxed) == 0 {
+            log.recent.skip_to(last_seqno);
+        } else {
+            for (record, seqno) in frame.records.iter().zip(first_seqno..) {
+                log.recent.note(seqno, record.keyspace, record.key);
+            }
+        }
+        Ok(CommitOutcome::Committed(last_seqno))
+    }
+}

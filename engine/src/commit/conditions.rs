@@ -1,0 +1,267 @@
+//! What a conditional commit relies on: that nobody wrote what it has read. A transaction, or a
+//! compare-and-set, reads at one moment and commits at a later one. If nothing that it read was
+//! written in between, then it is as if all of it happened at the moment of the commit, so commits
+//! are serializable in the order of the log (Kung, Robinson 1981: backward validation).
+
+use crate::base::error::{Error, Result};
+use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::pointer::KeyspaceId;
+use crate::commit::recent::RecentKeys;
+use crate::read::changed::ChangeSearch;
+use crate::read::visible::Bounds;
+use crate::version::snapshots::Snapshots;
+use crate::version::view::KeyspaceState;
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+/// What was read in one keyspace.
+pub struct KeyspaceReads {
+    keyspace: Arc<KeyspaceState>,
+    /// Sorted by bytes.
+    keys: Vec<Box<[u8]>>,
+    /// Disjoint, in the keyspace's order.
+    ranges: Vec<Bounds>,
+}
+
+impl KeyspaceReads {
+    /// Collects what was read in `keyspace`, in any order.
+    pub fn new(
+        keyspace: Arc<KeyspaceState>,
+        mut keys: Vec<Box<[u8]>>,
+        ranges: Vec<Bounds>,
+    ) -> Self {
+        keys.sort_unstable();
+        let ranges = disjoint(ranges, &keyspace.order);
+        KeyspaceReads { keyspace, keys, ranges }
+    }
+
+    fn touches(&self, key: &[u8]) -> bool {
+        self.keys.binary_search_by(|read| (**read).cmp(key)).is_ok()
+            || contains(&self.ranges, &self.keyspace.order, key)
+    }
+}
+
+/// What a commit relies on: what was read, and when.
+#[derive(Clone)]
+pub struct Conditions {
+    /// Nothing that was read may have been written after this sequence number.
+    pub since: SeqNo,
+    /// What was read; a keyspace may come several times.
+    pub reads: Arc<[KeyspaceReads]>,
+}
+
+/// The answer to whether the conditions of a commit hold.
+pub enum ConditionCheck {
+    /// Nothing that was read was written since.
+    Hold,
+    /// This key was written, in the keyspace of that name.
+    Written(WrittenKey),
+    /// The keys that were written since are not all in memory.
+    Unknown,
+}
+
+/// A key that was read and then written by somebody else.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WrittenKey {
+    /// The name of the keyspace.
+    pub keyspace: String,
+    /// The key.
+    pub key: Box<[u8]>,
+}
+
+impl WrittenKey {
+    /// Returns the error for a transaction that read the key.
+    pub fn error(&self) -> Error {
+        Error::conflict(&self.keyspace, &self.key, "was written since the transaction read it")
+            .advise("run the transaction again")
+    }
+}
+
+impl Conditions {
+    /// Checks the conditions against the keys of the last commits.
+    pub fn check_recent(&self, recent: &RecentKeys) -> ConditionCheck {
+        let Some(mut written) = recent.after(self.since) else {
+            return ConditionCheck::Unknown;
+        };
+        let found = written.find_map(|(id, key)| self.touched(id, key));
+        found.map_or(ConditionCheck::Hold, ConditionCheck::Written)
+    }
+
+    fn touched(&self, id: KeyspaceId, key: &[u8]) -> Option<WrittenKey> {
+        let mut reads = self.reads.iter().filter(|reads| reads.keyspace.id == id);
+        let touched = reads.find(|reads| reads.touches(key))?;
+        Some(WrittenKey { keyspace: touched.keyspace.name.clone(), key: key.into() })
+    }
+
+    /// Checks the conditions in the tree, and moves `since` to the moment of the check. Requires: a
+    /// snapshot at the first `since` lives.
+    ///
+    /// Costs a search for each key that was read, and a walk over each range, in the memtables and
+    /// tables that were written since. No lock is held.
+    pub fn check_tree(&mut self, snapshots: &Snapshots) -> Result<Option<WrittenKey>> {
+        // I6: the number is read first. A view that is taken later has all up to it.
+        let visible = snapshots.visible();
+        for reads in &*self.reads {
+            reads.keyspace.check()?;
+            let mut search = ChangeSearch::new(&reads.keyspace.view(), self.since)?;
+            let written = |key: &[u8]| {
+                Ok(Some(WrittenKey { keyspace: reads.keyspace.name.clone(), key: key.into() }))
+            };
+            for key in &reads.keys {
+                if search.has_key(key)? {
+                    return written(key);
+                }
+            }
+            for range in &reads.ranges {
+                if let Some(key) = search.first_key(range)? {
+                    return written(&key);
+                }
+            }
+        }
+        self.since = visible;
+        Ok(None)
+    }
+
+    /// Returns an error if a keyspace that was read was dropped.
+    pub fn check_keyspaces(&self) -> Result<()> {
+        self.reads.iter().try_for_each(|reads| reads.keyspace.check())
+    }
+}
+
+/// Returns true if one of `ranges`, which are disjoint and in order, holds `key`.
+fn contains(ranges: &[Bounds], order: &KeyOrder, key: &[u8]) -> bool {
+    let begun = ranges.partition_point(|range| !range.is_before(order, key));
+    begun > 0 && !ranges[begun - 1].is_behind(order, key)
+}
+
+/// Returns ranges that hold the same keys, disjoint and in order.
+fn disjoint(mut ranges: Vec<Bounds>, order: &KeyOrder) -> Vec<Bounds> {
+    ranges.sort_by(|a, b| compare_lower(a, b, order));
+    let mut merged: Vec<Bounds> = Vec::new();
+    for range in ranges {
+        match merged.last_mut() {
+            Some(last) if overlaps(last, &range, order) => {
+                if reaches_further(&range, last, order) {
+                    (last.upper, last.closed_upper) = (range.upper, range.closed_upper);
+                }
+            }
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+fn compare_lower(a: &Bounds, b: &Bounds, order: &KeyOrder) -> Ordering {
+    match (&a.lower, &b.lower) {
+        (None, None) => Ordering::Equal,
+        (None, Some(_)) => Ordering::Less,
+        (Some(_), None) => Ordering::Greater,
+        (Some(x), Some(y)) => order.compare(x, y).then(a.open_lower.cmp(&b.open_lower)),
+    }
+}
+
+/// Returns true if `next`, which begins at or behind the beginning of `last`, begins before its end
+/// or right there.
+fn overlaps(last: &Bounds, next: &Bounds, order: &KeyOrder) -> bool {
+    match (&last.upper, &next.lower) {
+        (None, _) | (_, None) => true,
+        (Some(upper), Some(lower)) => match order.compare(lower, upper) {
+            Ordering::Less => true,
+            Ordering::Equal => last.closed_upper || !next.open_lower,
+            Ordering::Greater => false,
+        },
+    }
+}
+
+fn reaches_further(a: &Bounds, b: &Bounds, order: &KeyOrder) -> bool {
+    match (&a.upper, &b.upper) {
+        (_, None) => false,
+        (None, Some(_)) => true,
+        (Some(x), Some(y)) => order.compare(x, y).then(a.closed_upper.cmp(&b.closed_upper)).is_gt(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bounds(text: &str) -> Bounds {
+        let (lower, upper) = text[1..text.len() - 1].split_once('-').expect(text);
+        let key = |key: &str| Some(key.as_bytes().to_vec()).filter(|key| !key.is_empty());
+        Bounds {
+            lower: key(lower),
+            upper: key(upper),
+            open_lower: text.starts_with('('),
+            closed_upper: text.ends_with(']'),
+        }
+    }
+
+    /// All sets of up to three ranges with ends from `b` to `d`, open, closed or absent, hold the
+    /// same keys before and after they are made disjoint.
+    #[test]
+    fn disjoint_ranges_hold_what_the_ranges_held() {
+        let order = KeyOrder::Bytewise;
+        let mut all = Vec::new();
+        for lower in ["(-", "(b-", "[b-", "(c-", "[c-"] {
+            for upper in [")", "b]", "c)", "c]", "d)", "d]"] {
+                all.push(bounds(&format!("{lower}{upper}")));
+            }
+        }
+        let keys = ["a", "b", "bb", "c", "cc", "d", "e"];
+        let holds = |range: &Bounds, key: &str| {
+            let key = key.as_bytes();
+            !range.is_before(&order, key) && !range.is_behind(&order, key)
+        };
+        for (a, b, c) in (0..all.len().pow(3)).map(|number| {
+            let count = all.len();
+            (&all[number % count], &all[number / count % count], &all[number / count / count])
+        }) {
+            let ranges = vec![a.clone(), b.clone(), c.clone()];
+            let merged = disjoint(ranges.clone(), &order);
+            for key in keys {
+                let expected = ranges.iter().any(|range| holds(range, key));
+                let found = contains(&merged, &order, key.as_bytes());
+                assert_eq!(found, expected, "{key} in {ranges:?}, made {merged:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_and_ranges_that_were_read_are_found() {
+        let keyspace = |id: u64, name: &str| {
+            let options = crate::version::settings::KeyspaceOptions::default();
+            let (order, version) = (KeyOrder::Bytewise, Arc::default());
+            Arc::new(KeyspaceState::new(KeyspaceId(id), name.into(), order, options, version))
+        };
+        let keys = |keys: &[&str]| keys.iter().map(|key| key.as_bytes().into()).collect();
+        let reads = [
+            KeyspaceReads::new(keyspace(1, "one"), keys(&["x", "k"]), Vec::new()),
+            KeyspaceReads::new(keyspace(2, "two"), Vec::new(), vec![bounds("(c-d]")]),
+        ];
+        let conditions = Conditions { since: 10, reads: reads.into() };
+        let mut recent = RecentKeys::default();
+        let mut written = |seqno, id, key: &str| {
+            recent.note(seqno, KeyspaceId(id), key.as_bytes());
+            match conditions.check_recent(&recent) {
+                ConditionCheck::Hold => "hold".to_owned(),
+                ConditionCheck::Written(key) => key.error().message().to_owned(),
+                ConditionCheck::Unknown => "unknown".to_owned(),
+            }
+        };
+        assert_eq!(written(10, 1, "k"), "hold", "it was there when it was read");
+        assert_eq!(written(11, 1, "d"), "hold");
+        assert_eq!(written(12, 2, "k"), "hold");
+        assert_eq!(written(13, 2, "c"), "hold");
+        assert_eq!(written(14, 3, "d"), "hold");
+        let since = "was written since the transaction read it";
+        assert_eq!(written(15, 2, "d"), format!("the key \"d\" in keyspace \"two\" {since}"));
+        recent.take_back(14);
+        recent.note(15, KeyspaceId(1), b"x");
+        let ConditionCheck::Written(written) = conditions.check_recent(&recent) else {
+            panic!("`x` was read and written");
+        };
+        assert_eq!(&*written.key, b"x");
+        recent.skip_to(16);
+        assert!(matches!(conditions.check_recent(&recent), ConditionCheck::Unknown));
+    }
+}

@@ -1,0 +1,135 @@
+//! The commit of a transaction, and transactions that are run again after a conflict.
+
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::pointer::KeyspaceId;
+use crate::commit::batch::Batch;
+use crate::commit::conditions::Conditions;
+use crate::commit::group::Durability;
+use crate::commit::request::CommitOutcome;
+use crate::db::options::WriteOptions;
+use crate::db::transaction::Transaction;
+use crate::db::{Core, Db};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A commit is tried this often. Each attempt but the first follows a check of what was written
+/// since the one before, and fails only if thousands of operations were committed during the check.
+const MAX_ATTEMPTS: usize = 64;
+/// [`Db::transact`] runs a transaction at most this often.
+const MAX_RUNS: u32 = 100;
+/// The longest wait after the first conflict; it doubles up to [`MAX_WAIT`].
+const FIRST_WAIT: Duration = Duration::from_micros(50);
+/// The longest wait between two runs.
+const MAX_WAIT: Duration = Duration::from_millis(50);
+
+/// Commits a transaction, which ends by that in any case.
+pub(super) fn commit(transaction: &Transaction, options: &WriteOptions) -> Result<()> {
+    let core: &Arc<Core> = &transaction.core;
+    core.check_open()?;
+    let (batch, reads) = transaction.state.end()?;
+    if batch.is_empty() {
+        // What was read was so at the moment of the snapshot, with nothing to add to it.
+        return Ok(());
+    }
+    core.check_writable()?;
+    let durability = core.durability(options)?;
+    let keyspace = batch.keyspaces().next().map_or(KeyspaceId(0), |keyspace| keyspace.id);
+    let since = transaction.state.snapshot.seqno();
+    let conditions = (!reads.is_empty()).then(|| Conditions { since, reads: reads.into() });
+    core.time_write(keyspace, || attempt(core, Arc::new(batch), conditions, durability))
+}
+
+/// Commits the batch once it is known whether the conditions hold.
+fn attempt(
+    core: &Core,
+    batch: Arc<Batch>,
+    mut conditions: Option<Conditions>,
+    durability: Durability,
+) -> Result<()> {
+    for _ in 0..MAX_ATTEMPTS {
+        match core.committer.commit_batch_if(&batch, conditions.clone(), durability)? {
+            CommitOutcome::Committed(_) => return Ok(()),
+            CommitOutcome::Conflict(key) => return Err(conflict(core, key.error())),
+            CommitOutcome::Unknown => {
+                let conditions = conditions.as_mut().expect("only conditions can be unknown");
+                core.counters.conflict_searches.add(1);
+                if let Some(key) = conditions.check_tree(&core.snapshots)? {
+                    return Err(conflict(core, key.error()));
+                }
+            }
+        }
+    }
+    let error = Error::new(
+        ErrorKind::Conflict,
+        "too much is written for what the transaction has read to be checked",
+    );
+    Err(conflict(core, error.advise("read less in one transaction")))
+}
+
+fn conflict(core: &Core, error: Error) -> Error {
+    core.counters.conflicts.add(1);
+    error
+}
+
+impl Db {
+    /// Runs `body` in a transaction and commits it. After a conflict, waits for a short random time
+    /// and runs `body` again in a new transaction, at most 100 times in all. So `body` may run
+    /// several times, and only its last run takes effect.
+    ///
+    /// Returns what `body` returned. If `body` returns an error, the transaction is given up and
+    /// the error is returned, unless it is an [`ErrorKind::Conflict`]: that is a reason to run
+    /// again. Other failures are those of [`Transaction::commit`].
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("transact"))?;
+    /// # let counters = db.default_keyspace();
+    /// let next = || {
+    ///     db.transact(|transaction| {
+    ///         let number = match transaction.get(&counters, "orders")? {
+    ///             Some(last) => u64::from_le_bytes(last[..].try_into().unwrap()),
+    ///             None => 0,
+    ///         };
+    ///         transaction.put(&counters, "orders", (number + 1).to_le_bytes())?;
+    ///         Ok(number)
+    ///     })
+    /// };
+    /// assert_eq!((next()?, next()?, next()?), (0, 1, 2));
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn transact<T>(&self, body: impl FnMut(&Transaction) -> Result<T>) -> Result<T> {
+        self.transact_with(&WriteOptions::default(), body)
+    }
+
+    /// Runs `body` as [`Db::transact`] does, and commits with a durability of its own.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("transact-with"))?;
+    /// # let words = db.default_keyspace();
+    /// use cleavedb::{Durability, WriteOptions};
+    /// let synced = WriteOptions::new().durability(Durability::Sync);
+    /// db.transact_with(&synced, |transaction| transaction.put(&words, "one", "eins"))?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn transact_with<T>(
+        &self,
+        options: &WriteOptions,
+        mut body: impl FnMut(&Transaction) -> Result<T>,
+    ) -> Result<T> {
+        let mut wait = FIRST_WAIT;
+        for run in 1.. {
+            let transaction = self.begin();
+            let done = body(&transaction);
+            let done = done.and_then(|made| transaction.commit_with(options).map(|()| made));
+            match done {
+                Err(error) if error.kind() == ErrorKind::Conflict && run < MAX_RUNS => {}
+                done => return done,
+            }
+            // A random part of the wait keeps those who met from meeting again.
+            let env = &self.core.env;
+            let part = (env.random.next_u64() % 1000) as u32;
+            env.threads.sleep(wait * part / 1000);
+            wait = (wait * 2).min(MAX_WAIT);
+        }
+        unreachable!("the last run returns")
+    }
+}

@@ -1,0 +1,243 @@
+//! What a transaction remembers until it ends: its own writes, and what it has read.
+
+use crate::base::entry::Slot;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{EntryKind, FIRST_OWN_SEQNO, KeyOrder, SeqNo, Trailer};
+use crate::base::pointer::KeyspaceId;
+use crate::base::value::Value;
+use crate::commit::batch::Batch;
+use crate::commit::conditions::KeyspaceReads;
+use crate::memtable::Memtable;
+use crate::read::cursor::OwnEntries;
+use crate::read::visible::Bounds;
+use crate::version::view::KeyspaceState;
+use rustc_hash::{FxHashMap, FxHashSet};
+use std::sync::Arc;
+
+/// A transaction may remember at most this many bytes of what it has read. Ranges are remembered by
+/// their ends, so only hundreds of thousands of single keys take so much.
+const MAX_READ_BYTES: usize = 64 << 20;
+/// The approximate memory for a key or the end of a range besides its bytes.
+const READ_OVERHEAD_BYTES: usize = 48;
+
+/// A transaction's own writes in one keyspace as a sorted run, for cursors.
+struct OwnRun {
+    table: Arc<Memtable>,
+    /// The operations before this one are in the table, as far as they are of this keyspace.
+    next: usize,
+}
+
+/// What a transaction remembers of one keyspace.
+struct KeyspaceWork {
+    keyspace: Arc<KeyspaceState>,
+    /// The last operation on each key that was written.
+    last: FxHashMap<Box<[u8]>, usize>,
+    run: Option<OwnRun>,
+    read_keys: FxHashSet<Box<[u8]>>,
+    /// Each is the part of the keyspace that one walk has seen since its last seek.
+    read_ranges: Vec<Bounds>,
+}
+
+impl KeyspaceWork {
+    fn new(keyspace: &Arc<KeyspaceState>) -> Self {
+        KeyspaceWork {
+            keyspace: keyspace.clone(),
+            last: FxHashMap::default(),
+            run: None,
+            read_keys: FxHashSet::default(),
+            read_ranges: Vec::new(),
+        }
+    }
+}
+
+/// The work of a transaction that has not ended.
+#[derive(Default)]
+pub(super) struct TransactionWork {
+    pub batch: Batch,
+    keyspaces: Vec<KeyspaceWork>,
+    read_bytes: usize,
+    /// The reason why the transaction can't be committed.
+    failed: Option<Error>,
+}
+
+impl TransactionWork {
+    /// Returns an error if something that was read could not be remembered.
+    pub fn check(&self) -> Result<()> {
+        self.failed.clone().map_or(Ok(()), Err)
+    }
+
+    fn of(&mut self, keyspace: &Arc<KeyspaceState>) -> &mut KeyspaceWork {
+        let found = self.keyspaces.iter().position(|work| work.keyspace.id == keyspace.id);
+        let index = found.unwrap_or_else(|| {
+            self.keyspaces.push(KeyspaceWork::new(keyspace));
+            self.keyspaces.len() - 1
+        });
+        &mut self.keyspaces[index]
+    }
+
+    /// Adds a put, or a deletion if `value` is `None`.
+    pub fn write(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<()> {
+        match value {
+            Some(value) => self.batch.put(keyspace, key, value)?,
+            None => self.batch.delete(keyspace, key)?,
+        }
+        let operation = self.batch.len() - 1;
+        self.of(keyspace).last.insert(key.into(), operation);
+        Ok(())
+    }
+
+    /// Takes back all operations from number `len` on.
+    pub fn take_back(&mut self, len: usize) {
+        self.batch.truncate(len);
+        for work in &mut self.keyspaces {
+            work.last.clear();
+            work.run = None;
+        }
+        for operation in 0..len {
+            let (keyspace, key) =
+                (self.batch.keyspace(operation).clone(), self.batch.key(operation));
+            let key = Box::from(key);
+            self.of(&keyspace).last.insert(key, operation);
+        }
+    }
+
+    /// Returns the transaction's own value of a key, `Some(None)` if it deleted the key, and `None`
+    /// if it did not write it.
+    pub fn own_value(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Option<Value>>> {
+        let work = self.keyspaces.iter().find(|work| work.keyspace.id == keyspace);
+        let Some(&operation) = work.and_then(|work| work.last.get(key)) else {
+            return Ok(None);
+        };
+        let value = self.batch.value(operation)?;
+        Ok(Some(value.map(|value| Value::copy_from(&value))))
+    }
+
+    /// Returns the transaction's own writes in a keyspace so far, or `None` if there are none.
+    pub fn own_entries(&mut self, keyspace: &Arc<KeyspaceState>) -> Result<Option<OwnEntries>> {
+        let index = self.keyspaces.iter().position(|work| work.keyspace.id == keyspace.id);
+        let Some(work) = index.map(|index| &mut self.keyspaces[index]) else {
+            return Ok(None);
+        };
+        if work.last.is_empty() {
+            return Ok(None);
+        }
+        let run = work.run.get_or_insert_with(|| OwnRun {
+            table: Arc::new(Memtable::new(keyspace.order.clone())),
+            next: 0,
+        });
+        let is_here = |&operation: &usize| self.batch.keyspace(operation).id == keyspace.id;
+        for operation in (run.next..self.batch.len()).filter(is_here) {
+            let (key, seqno) = (self.batch.key(operation), FIRST_OWN_SEQNO + operation as u64);
+            match self.batch.value(operation)? {
+                Some(value) => {
+                    let trailer = Trailer::new(seqno, EntryKind::Put);
+                    run.table.insert(key, trailer, Slot::Inline(&value));
+                }
+                None => {
+                    let trailer = Trailer::new(seqno, EntryKind::Delete);
+                    run.table.insert(key, trailer, Slot::Delete);
+                }
+            }
+        }
+        run.next = self.batch.len();
+        let last: SeqNo = FIRST_OWN_SEQNO + self.batch.len() as u64 - 1;
+        Ok(Some(OwnEntries { table: run.table.clone(), last }))
+    }
+
+    /// Remembers that a key was read.
+    pub fn note_key(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<()> {
+        let read = &mut self.of(keyspace).read_keys;
+        if !read.contains(key) {
+            read.insert(key.into());
+            self.charge(key.len())?;
+        }
+        Ok(())
+    }
+
+    /// Remembers that a walk has seen `range`; returns the number under which it is extended.
+    pub fn note_range(&mut self, keyspace: &Arc<KeyspaceState>, range: Bounds) -> Result<usize> {
+        let len = |end: &Option<Vec<u8>>| end.as_ref().map_or(0, Vec::len) + READ_OVERHEAD_BYTES;
+        let bytes = len(&range.lower) + len(&range.upper);
+        let ranges = &mut self.of(keyspace).read_ranges;
+        ranges.push(range);
+        let number = ranges.len() - 1;
+        self.charge(bytes)?;
+        Ok(number)
+    }
+
+    /// Remembers that the walk which saw range `number` went on, forward or backward, to the key
+    /// `at`, or to the end of its `bounds`.
+    pub fn extend_range(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        number: usize,
+        forward: bool,
+        at: Option<&[u8]>,
+        bounds: &Bounds,
+    ) {
+        let range = &mut self.of(keyspace).read_ranges[number];
+        extend(range, forward, at, bounds, &keyspace.order);
+    }
+
+    fn charge(&mut self, bytes: usize) -> Result<()> {
+        self.read_bytes += bytes + READ_OVERHEAD_BYTES;
+        if self.read_bytes > MAX_READ_BYTES {
+            let mib = MAX_READ_BYTES >> 20;
+            let error = Error::new(
+                ErrorKind::LimitReached,
+                format!("the transaction has read keys of more than {mib} MiB"),
+            )
+            .advise("read a range instead of many keys, or make several transactions of it");
+            self.failed.get_or_insert(error);
+        }
+        self.check()
+    }
+
+    /// Returns what was read.
+    pub fn take_reads(&mut self) -> Vec<KeyspaceReads> {
+        let was_read =
+            |work: &KeyspaceWork| !work.read_keys.is_empty() || !work.read_ranges.is_empty();
+        let reads = self.keyspaces.drain(..).filter(was_read).map(|work| {
+            let keys = work.read_keys.into_iter().collect();
+            KeyspaceReads::new(work.keyspace, keys, work.read_ranges)
+        });
+        reads.collect()
+    }
+}
+
+/// Extends a range forward or backward to the key `at`, or to the end of `bounds` if it is `None`.
+/// A walk that turned around is within the range, which is then left as it is.
+fn extend(range: &mut Bounds, forward: bool, at: Option<&[u8]>, bounds: &Bounds, order: &KeyOrder) {
+    match (forward, at) {
+        (true, Some(key)) => {
+            if range.is_behind(order, key) {
+                store(&mut range.upper, key);
+                range.closed_upper = true;
+            }
+        }
+        (true, None) => {
+            (range.upper, range.closed_upper) = (bounds.upper.clone(), bounds.closed_upper);
+        }
+        (false, Some(key)) => {
+            if range.is_before(order, key) {
+                store(&mut range.lower, key);
+                range.open_lower = false;
+            }
+        }
+        (false, None) => {
+            (range.lower, range.open_lower) = (bounds.lower.clone(), bounds.open_lower);
+        }
+    }
+}
+
+/// Stores `key` in the memory of the end that was there.
+fn store(end: &mut Option<Vec<u8>>, key: &[u8]) {
+    let end = end.get_or_insert_default();
+    end.clear();
+    end.extend_from_slice(key);
+}
