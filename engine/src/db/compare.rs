@@ -282,22 +282,59 @@ impl Keyspace {
         mut change: impl FnMut(Option<&[u8]>) -> Option<V>,
     ) -> Result<Option<V>> {
         let key = key.as_ref();
-        let mut found = self.get_versioned(key)?;
-        loop {
-            let made = change(found.as_ref().map(|found| &found.value[..]));
-            if made.is_none() && found.is_none() {
-                return Ok(None);
+        self.core.check_writable()?;
+        let durability = self.core.durability(options)?;
+        let _watch = self.core.committer.watch();
+        self.core.time_write(self.state.id, || {
+            loop {
+                let (found, since) = self.read_versioned(key)?;
+                let made = change(found.as_ref().map(|found| &found.value[..]));
+                if made.is_none() && found.is_none() {
+                    return Ok(None);
+                }
+                let batch = self.write_of(key, made.as_ref().map(AsRef::as_ref))?;
+                if self.commit_unless_written(key, since, &batch, durability)?.is_some() {
+                    return Ok(made);
+                }
             }
-            let expected = match &found {
-                Some(found) => Expected::Version(found.version),
-                None => Expected::Absent,
-            };
-            let value = made.as_ref().map(AsRef::as_ref);
-            match self.exchange(key, expected, value, options)? {
-                Exchange::Done(_) => return Ok(made),
-                Exchange::Mismatch(current) => found = current,
+        })
+    }
+
+    /// Returns a batch that puts a value, or deletes the key if it is `None`.
+    fn write_of(&self, key: &[u8], value: Option<&[u8]>) -> Result<Arc<Batch>> {
+        let mut batch = Batch::default();
+        match value {
+            Some(value) => batch.put(&self.state, key, value)?,
+            None => batch.delete(&self.state, key)?,
+        }
+        Ok(Arc::new(batch))
+    }
+
+    /// Commits a write of `key` and returns its sequence number, or `None` if nothing was written,
+    /// because somebody else wrote the key after `since`, or perhaps did.
+    fn commit_unless_written(
+        &self,
+        key: &[u8],
+        since: SeqNo,
+        batch: &Arc<Batch>,
+        durability: Durability,
+    ) -> Result<Option<SeqNo>> {
+        let reads = [KeyspaceReads::new(self.state.clone(), vec![key.into()], Vec::new())];
+        let conditions = Some(Conditions { since, reads: reads.into() });
+        match self.core.committer.commit_batch_if(batch, conditions, durability)? {
+            CommitOutcome::Committed(version) => Ok(Some(version)),
+            CommitOutcome::Conflict(_) | CommitOutcome::Unknown => {
+                self.core.counters.conflicts.add(1);
+                Ok(None)
             }
         }
+    }
+
+    /// Returns what is under a key, and the sequence number up to which that is so.
+    fn read_versioned(&self, key: &[u8]) -> Result<(Option<Versioned>, SeqNo)> {
+        let (view, seqno) = self.peek_at(None)?;
+        let found = get(&view, key, seqno, true, Some(&self.core.hot))?;
+        Ok((versioned(&self.core, &view, key, found)?, seqno))
     }
 
     /// Puts a value, or deletes the key if it is `None`, if what is there is as expected.
@@ -309,30 +346,19 @@ impl Keyspace {
         options: &WriteOptions,
     ) -> Result<Exchange> {
         self.core.check_writable()?;
-        let mut batch = Batch::default();
-        match value {
-            Some(value) => batch.put(&self.state, key, value)?,
-            None => batch.delete(&self.state, key)?,
-        }
-        let batch = Arc::new(batch);
+        let batch = self.write_of(key, value)?;
         let durability = self.core.durability(options)?;
-        let reads = [KeyspaceReads::new(self.state.clone(), vec![key.into()], Vec::new())];
-        let mut conditions = Conditions { since: 0, reads: reads.into() };
         let _watch = self.core.committer.watch();
         self.core.time_write(self.state.id, || {
             loop {
-                match self.compare(key, expected)? {
-                    Ok(since) => conditions.since = since,
+                let since = match self.compare(key, expected)? {
+                    Ok(since) => since,
                     Err(found) => return Ok(Exchange::Mismatch(found)),
-                }
-                let conditions = Some(conditions.clone());
-                let outcome =
-                    self.core.committer.commit_batch_if(&batch, conditions, durability)?;
-                if let CommitOutcome::Committed(version) = outcome {
+                };
+                let written = self.commit_unless_written(key, since, &batch, durability)?;
+                if let Some(version) = written {
                     return Ok(Exchange::Done(version));
                 }
-                // The key was written since it was read, or that is not known any more.
-                self.core.counters.conflicts.add(1);
             }
         })
     }
