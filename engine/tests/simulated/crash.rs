@@ -271,8 +271,7 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_even_call_of_short_sessions() {
 #[test]
 fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_the_script_at_flush() {
     let (simulation, _, relocated) = run_script(script::run_at_flush, None);
-    let by_itself = relocated.in_all - relocated.by_hand;
-    assert!(relocated.by_hand > 2 && by_itself > 2, "value GC rests: {relocated:?}");
+    assert!(relocated.in_all > 4, "value GC rests: {relocated:?}");
     check_calls(script::run_at_flush, simulation.mutations(), 1, 7);
 }
 

@@ -1,0 +1,69 @@
+//! The bounds of space while a store is overwritten, with separation at write and at flush: what
+//! value GC, flushes and compactions are about to write counts, too.
+
+use crate::client::{open, simulate, tiny_options};
+use crate::script::value;
+use cleavedb::env::Env;
+use cleavedb::env::sim::Simulation;
+use cleavedb::{Db, GcOptions, KeyspaceOptions, Options, Separation};
+use std::time::Duration;
+
+const SEED: u64 = 5;
+/// The limit of steps of a run; one that takes more hangs.
+const STEPS: u64 = 30_000_000;
+const KEYS: usize = 6000;
+const VALUE_BYTES: usize = 4000;
+/// Bytes that are live. The bounds mean something only for stores that are not tiny.
+const LIVE: u64 = (KEYS * VALUE_BYTES) as u64;
+
+fn options(separation: Separation) -> Options {
+    let keyspace = KeyspaceOptions {
+        separation,
+        separation_threshold: 1000,
+        memtable_bytes: 1 << 20,
+        table_bytes: 256 << 10,
+        level_base_bytes: 4 << 20,
+        level0_trigger: 4,
+        ..KeyspaceOptions::default()
+    };
+    let gc = GcOptions { space_allowance_bytes: 0, ..GcOptions::default() };
+    let segment_bytes = 1 << 20;
+    let max_replay_bytes = 16 << 20;
+    Options { keyspace, gc, segment_bytes, max_replay_bytes, level0_stop: 12, ..tiny_options() }
+}
+
+fn put(db: &Db, number: usize, version: usize) {
+    let value = value(number * 31 + version, VALUE_BYTES);
+    db.default_keyspace().put(format!("k{number:05}"), value).unwrap();
+}
+
+/// Overwrites the store at random twice. Returns the most space per live byte on the way, and
+/// that after a while without writes.
+fn overwrite(env: &Env, simulation: &Simulation, separation: Separation) -> (f64, f64) {
+    let db = open(env, options(separation));
+    (0..KEYS).for_each(|number| put(&db, number, 0));
+    db.wait_idle().unwrap();
+    let mut most = 0;
+    for count in 0..2 * KEYS {
+        let number = (count.wrapping_mul(2_654_435_761) >> 7) % KEYS;
+        put(&db, number, 1 + count);
+        most = most.max(simulation.used());
+    }
+    env.threads.sleep(Duration::from_secs(120));
+    db.wait_idle().unwrap();
+    let settled = simulation.used();
+    assert!(db.check().unwrap().is_clean());
+    (most as f64 / LIVE as f64, settled as f64 / LIVE as f64)
+}
+
+#[test]
+fn space_stays_below_the_ceiling_and_settles_wherever_values_are_separated() {
+    for separation in [Separation::AtWrite, Separation::AtFlush] {
+        simulate(SEED, STEPS, |env, simulation| {
+            let (most, settled) = overwrite(env, simulation, separation);
+            println!("{separation:?}: {most:.2}, settled {settled:.2}");
+            assert!((1.5..2.0).contains(&most), "{separation:?}: {most}");
+            assert!((1.0..1.25).contains(&settled), "{separation:?}: {settled}");
+        });
+    }
+}
