@@ -4,7 +4,7 @@
 
 use crate::base::coding::{Reader, put_varint};
 use crate::base::compression::{Codec, decompress};
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO};
@@ -102,9 +102,10 @@ fn varint(data: &[u8]) {
 fn slot(data: &[u8]) {
     let Some((kind, stored)) = data.split_first() else { return };
     let Ok(kind) = EntryKind::from_number(*kind) else { return };
-    if let Ok(slot) = Slot::decode(kind, stored) {
+    if let Ok(payload) = Payload::decode(kind, stored) {
+        assert_eq!(payload.kind(), kind);
         let mut again = Vec::new();
-        slot.encode(&mut again);
+        payload.encode(&mut again);
         assert_eq!(again, stored);
     }
 }

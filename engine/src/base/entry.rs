@@ -1,7 +1,9 @@
-//! The payload of an entry: an inline value, a value pointer, or nothing for a tombstone.
+//! The payload of an entry: an inline value, a value pointer, or nothing for a tombstone; before a
+//! value or a pointer, the deadline of an entry that expires.
 
 use super::coding::Reader;
 use super::error::Result;
+use super::expiry::{Deadline, ExpiryTime};
 use super::key::{EntryKind, Trailer};
 use super::pointer::ValuePointer;
 
@@ -14,7 +16,7 @@ pub fn entry_bytes(user_key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<
     Ok((user_key.len() + Trailer::BYTES + payload.len()) as u64 + separated)
 }
 
-/// The payload of one entry, borrowed from the buffer that holds it.
+/// The value of one entry, borrowed from the buffer that holds it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Slot<'a> {
     /// The key is deleted.
@@ -26,18 +28,67 @@ pub enum Slot<'a> {
 }
 
 impl<'a> Slot<'a> {
+    /// Decodes the value of an entry of `kind`, whether or not it has expired.
+    pub fn decode(kind: EntryKind, stored: &'a [u8]) -> Result<Self> {
+        Ok(Payload::decode(kind, stored)?.slot)
+    }
+}
+
+/// The payload of one entry: its value, and when it expires.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Payload<'a> {
+    /// The time at which the entry expires; `None` if it never does. A tombstone has none.
+    pub deadline: Option<Deadline>,
+    /// The value.
+    pub slot: Slot<'a>,
+}
+
+impl<'a> From<Slot<'a>> for Payload<'a> {
+    fn from(slot: Slot<'a>) -> Self {
+        Payload { deadline: None, slot }
+    }
+}
+
+impl<'a> Payload<'a> {
     /// Returns the entry kind of this payload.
     pub fn kind(&self) -> EntryKind {
-        match self {
-            Slot::Delete => EntryKind::Delete,
-            Slot::Inline(_) => EntryKind::Put,
-            Slot::Pointer(_) => EntryKind::PutPointer,
+        match (self.slot, self.deadline) {
+            (Slot::Delete, _) => EntryKind::Delete,
+            (Slot::Inline(_), None) => EntryKind::Put,
+            (Slot::Pointer(_), None) => EntryKind::PutPointer,
+            (Slot::Inline(_), Some(_)) => EntryKind::PutExpiring,
+            (Slot::Pointer(_), Some(_)) => EntryKind::PointerExpiring,
+        }
+    }
+
+    /// Returns what a reader at `now` sees of the entry: an expired one is a tombstone.
+    ///
+    /// The time is only asked for if the entry has a deadline.
+    #[inline]
+    pub fn seen_at(&self, now: impl FnOnce() -> ExpiryTime) -> Slot<'a> {
+        match self.deadline {
+            Some(deadline) if deadline.has_passed(now()) => Slot::Delete,
+            _ => self.slot,
+        }
+    }
+
+    /// Returns the number of bytes that a table stores for this payload.
+    pub fn encoded_len(&self) -> usize {
+        let deadline = self.deadline.map_or(0, Deadline::encoded_len);
+        match self.slot {
+            Slot::Delete => 0,
+            Slot::Inline(value) => deadline + value.len(),
+            Slot::Pointer(pointer) => deadline + pointer.encoded_len(),
         }
     }
 
     /// Appends the bytes that a table stores for this payload.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        match self {
+        debug_assert!(self.deadline.is_none() || self.slot != Slot::Delete);
+        if let Some(deadline) = self.deadline {
+            deadline.encode(out);
+        }
+        match self.slot {
             Slot::Delete => {}
             Slot::Inline(value) => out.extend_from_slice(value),
             Slot::Pointer(pointer) => pointer.encode(out),
@@ -46,19 +97,33 @@ impl<'a> Slot<'a> {
 
     /// Decodes the bytes that a table stores for an entry of `kind`.
     pub fn decode(kind: EntryKind, stored: &'a [u8]) -> Result<Self> {
-        match kind {
+        let mut reader = Reader::new(stored);
+        let deadline = match kind.has_deadline() {
+            true => Some(Deadline::decode(&mut reader)?),
+            false => None,
+        };
+        let slot = match kind {
             EntryKind::Delete => {
-                Reader::new(stored).finish("a tombstone")?;
-                Ok(Slot::Delete)
+                reader.finish("a tombstone")?;
+                Slot::Delete
             }
-            EntryKind::Put => Ok(Slot::Inline(stored)),
-            EntryKind::PutPointer => {
-                let mut reader = Reader::new(stored);
+            EntryKind::Put | EntryKind::PutExpiring => Slot::Inline(reader.rest()),
+            EntryKind::PutPointer | EntryKind::PointerExpiring => {
                 let pointer = ValuePointer::decode(&mut reader)?;
                 reader.finish("a value pointer")?;
-                Ok(Slot::Pointer(pointer))
+                Slot::Pointer(pointer)
             }
-        }
+        };
+        Ok(Payload { deadline, slot })
+    }
+}
+
+/// Returns the deadline of an entry of `kind`, if it has one. Costs nothing for an entry without.
+#[inline]
+pub fn deadline_of(kind: EntryKind, stored: &[u8]) -> Result<Option<Deadline>> {
+    match kind.has_deadline() {
+        true => Deadline::decode(&mut Reader::new(stored)).map(Some),
+        false => Ok(None),
     }
 }
 
@@ -68,14 +133,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_round_trip() {
+    fn payloads_round_trip() {
         let pointer = ValuePointer { segment: SegmentId(1), offset: 64, length: 90 };
-        for slot in [Slot::Delete, Slot::Inline(b"v"), Slot::Inline(b""), Slot::Pointer(pointer)] {
-            let mut out = Vec::new();
-            slot.encode(&mut out);
-            assert_eq!(Slot::decode(slot.kind(), &out).unwrap(), slot);
+        let slots = [Slot::Delete, Slot::Inline(b"v"), Slot::Inline(b""), Slot::Pointer(pointer)];
+        for slot in slots {
+            for deadline in [None, Some(Deadline(0)), Some(Deadline(u64::MAX))] {
+                if slot == Slot::Delete && deadline.is_some() {
+                    continue;
+                }
+                let payload = Payload { deadline, slot };
+                let mut out = Vec::new();
+                payload.encode(&mut out);
+                assert_eq!(out.len(), payload.encoded_len());
+                assert_eq!(Payload::decode(payload.kind(), &out).unwrap(), payload);
+                assert_eq!(Slot::decode(payload.kind(), &out).unwrap(), slot);
+                assert_eq!(deadline_of(payload.kind(), &out).unwrap(), deadline);
+            }
         }
         assert!(Slot::decode(EntryKind::Delete, b"x").is_err());
         assert!(Slot::decode(EntryKind::PutPointer, b"\x01\x02\x03\x04").is_err());
+        assert!(Slot::decode(EntryKind::PutExpiring, b"").is_err(), "no deadline");
+        assert!(Slot::decode(EntryKind::PutExpiring, b"\xff").is_err(), "half a deadline");
+        assert!(Slot::decode(EntryKind::PointerExpiring, b"\x07").is_err(), "no pointer");
+    }
+
+    #[test]
+    fn an_expired_entry_is_a_tombstone() {
+        let payload = Payload { deadline: Some(Deadline(9)), slot: Slot::Inline(b"v") };
+        assert_eq!(payload.seen_at(|| ExpiryTime(8)), Slot::Inline(b"v"));
+        assert_eq!(payload.seen_at(|| ExpiryTime(9)), Slot::Delete);
+        let lasting = Payload::from(Slot::Inline(b"v"));
+        assert_eq!(lasting.seen_at(|| unreachable!("nothing expires")), Slot::Inline(b"v"));
     }
 }

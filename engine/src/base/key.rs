@@ -35,6 +35,10 @@ pub enum EntryKind {
     Put = 1,
     /// The entry holds a value pointer; the value is in a segment.
     PutPointer = 2,
+    /// The entry holds a deadline and then the value inline.
+    PutExpiring = 3,
+    /// The entry holds a deadline and then a value pointer.
+    PointerExpiring = 4,
 }
 
 impl EntryKind {
@@ -44,8 +48,22 @@ impl EntryKind {
             0 => Ok(EntryKind::Delete),
             1 => Ok(EntryKind::Put),
             2 => Ok(EntryKind::PutPointer),
+            3 => Ok(EntryKind::PutExpiring),
+            4 => Ok(EntryKind::PointerExpiring),
             _ => Err(Error::corruption(format!("entry kind {number} does not exist"))),
         }
+    }
+
+    /// Returns true if entries of this kind have a deadline.
+    #[inline]
+    pub fn has_deadline(self) -> bool {
+        matches!(self, EntryKind::PutExpiring | EntryKind::PointerExpiring)
+    }
+
+    /// Returns true if entries of this kind have their value in a segment.
+    #[inline]
+    pub fn is_pointer(self) -> bool {
+        matches!(self, EntryKind::PutPointer | EntryKind::PointerExpiring)
     }
 }
 

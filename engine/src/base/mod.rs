@@ -10,6 +10,7 @@ pub mod coding;
 pub mod compression;
 pub mod entry;
 pub mod error;
+pub mod expiry;
 #[cfg(test)]
 pub mod golden;
 pub mod header;

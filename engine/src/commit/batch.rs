@@ -2,6 +2,7 @@
 
 use crate::base::compression::{Codec, compress, decompress};
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Deadline;
 use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
 use crate::segment::{RecordInput, RecordKind};
 use crate::version::view::KeyspaceState;
@@ -97,12 +98,14 @@ impl StoredValue {
         keyspace: &KeyspaceState,
         key: &'a [u8],
         value: &'a [u8],
+        deadline: Option<Deadline>,
     ) -> RecordInput<'a> {
         RecordInput {
             kind: RecordKind::Put,
             keyspace: keyspace.id,
             codec: self.codec,
             raw_len: self.raw_len,
+            deadline,
             key,
             value: self.compressed.as_deref().unwrap_or(value),
         }
@@ -119,6 +122,7 @@ struct BatchOperation {
     kind: RecordKind,
     codec: Codec,
     raw_len: u32,
+    deadline: Option<Deadline>,
     separated: bool,
     key: Range<usize>,
     value: Range<usize>,
@@ -133,12 +137,18 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds a put of a value under a key.
-    pub fn put(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], value: &[u8]) -> Result<()> {
+    /// Adds a put of a value under a key, with the time at which it expires.
+    pub fn put(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+        value: &[u8],
+        deadline: Option<Deadline>,
+    ) -> Result<()> {
         check_key(key)?;
         let stored = StoredValue::prepare(keyspace, value)?;
         let bytes = stored.compressed.as_deref().unwrap_or(value);
-        self.push(keyspace, RecordKind::Put, &stored, key, bytes)
+        self.push(keyspace, (RecordKind::Put, deadline), &stored, key, bytes)
     }
 
     /// Adds the deletion of a key.
@@ -146,13 +156,13 @@ impl Batch {
         check_key(key)?;
         let nothing =
             StoredValue { codec: Codec::None, compressed: None, raw_len: 0, separated: false };
-        self.push(keyspace, RecordKind::Delete, &nothing, key, &[])
+        self.push(keyspace, (RecordKind::Delete, None), &nothing, key, &[])
     }
 
     fn push(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
-        kind: RecordKind,
+        (kind, deadline): (RecordKind, Option<Deadline>),
         stored: &StoredValue,
         key: &[u8],
         value: &[u8],
@@ -174,6 +184,7 @@ impl Batch {
             kind,
             codec: stored.codec,
             raw_len: stored.raw_len,
+            deadline,
             separated: stored.separated,
             key: start..middle,
             value: middle..self.bytes.len(),
@@ -259,6 +270,7 @@ impl Batch {
             keyspace: operation.keyspace.id,
             codec: operation.codec,
             raw_len: operation.raw_len,
+            deadline: operation.deadline,
             key: &self.bytes[operation.key.clone()],
             value: &self.bytes[operation.value.clone()],
         };

@@ -2,7 +2,7 @@
 //! durable as asked, inserts the entries into memtables and makes them visible. Then it seals
 //! memtables that are to be flushed.
 
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{FIRST_OWN_SEQNO, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
@@ -137,8 +137,9 @@ impl Committer {
                 let view = target.keyspace.peek();
                 debug_assert!(view.active.last_seqno() < seqno, "I6: a number is used twice");
                 view.active.note(at, log_bytes, active, seqno);
-                let trailer = Trailer::new(seqno, slot.kind());
-                view.active.table.insert(record.key, trailer, slot);
+                let payload = Payload { deadline: record.deadline, slot };
+                let trailer = Trailer::new(seqno, payload.kind());
+                view.active.table.insert(record.key, trailer, payload);
                 full |= view.active.bytes() >= target.keyspace.options().memtable_bytes;
                 seqno += 1;
             }

@@ -16,8 +16,9 @@
 //! A flush that fails removes its files, and the memtables stay for the next one. After a failed
 //! sync the database is read-only, and they are left to the next opening (I8).
 
+use crate::base::entry::{Payload, Slot, deadline_of};
 use crate::base::error::{Error, Result};
-use crate::base::key::{EntryKind, Trailer};
+use crate::base::key::Trailer;
 use crate::commit::group::Committer;
 use crate::compaction::job;
 use crate::compaction::output::{TableOutput, UpdateNotes};
@@ -94,6 +95,8 @@ struct FlushOutput<'a> {
     tables: Vec<Arc<TableMeta>>,
     values: SegmentOutput<'a>,
     dropped: u64,
+    /// Says up to which deadline entries have expired for good, if any did.
+    expiry: Option<Change>,
 }
 
 /// Writes the immutable memtables of `keyspace` to L0. `seen` returns what readers can see.
@@ -145,16 +148,18 @@ fn write<'a>(
         if !separator.takes(trailer, payload)? {
             return output.add(key, trailer, payload);
         }
-        let seqno = trailer.seqno();
+        let slot = Slot::Pointer(separator.write(key, trailer, payload, &mut values)?);
+        let entry = Payload { deadline: deadline_of(trailer.kind()?, payload)?, slot };
         pointer.clear();
-        separator.write((key, seqno), payload, &mut values)?.encode(&mut pointer);
-        output.add(key, Trailer::new(seqno, EntryKind::PutPointer), &pointer)
+        entry.encode(&mut pointer);
+        output.add(key, Trailer::new(trailer.seqno(), entry.kind()), &pointer)
     })?;
     values.finish()?;
     // This makes the names of the segments durable, too.
     let tables = output.finish()?;
     assert!(tables.len() <= 1, "a flush writes one table");
-    Ok(FlushOutput { output, tables, values, dropped: retain.dropped() })
+    let (dropped, expiry) = (retain.dropped(), retain.expiry_change());
+    Ok(FlushOutput { output, tables, values, dropped, expiry })
 }
 
 /// Replaces the memtables by what was written, with one edit.
@@ -165,7 +170,7 @@ fn install(
     log_end: LogPosition,
     written: FlushOutput<'_>,
 ) -> JobResult<FlushReport> {
-    let FlushOutput { output, tables, values, dropped } = written;
+    let FlushOutput { output, tables, values, dropped, expiry } = written;
     let segments = values.segments();
     let report = FlushReport {
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
@@ -187,6 +192,7 @@ fn install(
             meta: meta.clone(),
         }));
         changes.push(Change::Flushed { keyspace: keyspace.id, seqno });
+        changes.extend(expiry);
         let head = next_head(&runtime.set, log_end, &waiting);
         if head > version.head {
             changes.push(Change::Head(head));

@@ -262,6 +262,7 @@ pub fn run(
             let (keyspace, seqno) = (keyspace.id, newest.last_seqno());
             Change::Flushed { keyspace, seqno }
         }));
+        changes.extend(retain.expiry_change());
         let head = next_head(&runtime.set, log_end, &waiting);
         if head > version.head {
             changes.push(Change::Head(head));

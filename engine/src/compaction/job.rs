@@ -3,12 +3,12 @@
 
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::Trailer;
+use crate::base::key::{EntryKind, Trailer};
 use crate::compaction::early;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
-use crate::compaction::retain::Retain;
+use crate::compaction::retain::{Retain, RetainDecision};
 use crate::compaction::segment_output::NewSegments;
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
@@ -56,11 +56,17 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     let mut until_check = CLOSING_CHECK_ENTRIES;
     input.seek_to_first()?;
     while input.valid() {
-        if retain.keep(input.user_key(), input.trailer())? {
-            let (key, trailer) = (input.user_key(), input.trailer());
-            if let Redirected::Stays(payload) = redirect.entry(trailer, input.payload())? {
-                add(key, trailer, payload)?;
+        let (key, trailer, payload) = (input.user_key(), input.trailer(), input.payload());
+        match retain.judge(key, trailer, payload)? {
+            RetainDecision::Keep => {
+                if let Redirected::Stays(payload) = redirect.entry(trailer, payload)? {
+                    add(key, trailer, payload)?;
+                }
             }
+            RetainDecision::Expired => {
+                add(key, Trailer::new(trailer.seqno(), EntryKind::Delete), &[])?
+            }
+            RetainDecision::Drop => {}
         }
         input.next()?;
         until_check -= 1;
@@ -165,10 +171,11 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
     /// `keep` once these are named.
     pub fn install(
         mut self,
-        segments: NewSegments,
+        mut segments: NewSegments,
         keep: impl FnOnce(),
     ) -> JobResult<CompactionReport> {
         let (tables, values_written) = (self.output.finish()?, segments.bytes);
+        segments.changes.extend(self.retain.expiry_change());
         install(self.runtime, self.keyspace, self.pick, &tables, segments)?;
         keep();
         self.output.keep();

@@ -5,10 +5,9 @@
 //! (`gc/liveness_scan.rs`), so dropping it exposes nothing older (I6): a reader of the key meets
 //! the newer entry first, in this table or above.
 
-use crate::base::coding::Reader;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
-use crate::base::key::{EntryKind, Trailer};
-use crate::base::pointer::ValuePointer;
+use crate::base::key::Trailer;
 use crate::version::Version;
 use crate::version::resolve::Places;
 
@@ -35,10 +34,13 @@ impl Redirect {
 
     /// Decides about the entry with this trailer and payload.
     pub fn entry<'a>(&'a mut self, trailer: Trailer, payload: &'a [u8]) -> Result<Redirected<'a>> {
-        if self.places.are_plain() || trailer.kind()? != EntryKind::PutPointer {
+        if self.places.are_plain() || !trailer.kind()?.is_pointer() {
             return Ok(Redirected::Stays(payload));
         }
-        let pointer = ValuePointer::decode(&mut Reader::new(payload))?;
+        let Payload { deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
+        let Slot::Pointer(pointer) = slot else {
+            return Ok(Redirected::Stays(payload));
+        };
         let Some(place) = self.places.place(pointer)? else {
             self.dropped += 1;
             return Ok(Redirected::Garbage);
@@ -48,8 +50,7 @@ impl Redirect {
         }
         debug_assert_eq!(place.length, pointer.length, "a relocation copies whole records");
         self.payload.clear();
-        place.encode(&mut self.payload);
-        debug_assert_eq!(self.payload.len(), place.encoded_len());
+        Payload { deadline, slot: Slot::Pointer(place) }.encode(&mut self.payload);
         Ok(Redirected::Stays(&self.payload))
     }
 

@@ -5,8 +5,8 @@
 //! section 3.3.1). The segment is synced before the edit that names it together with the tables
 //! that point into it (I3); a crash before the edit leaves orphans.
 
-use crate::base::entry::Slot;
-use crate::base::key::{EntryKind, Trailer};
+use crate::base::entry::{Payload, Slot, deadline_of};
+use crate::base::key::Trailer;
 use crate::base::pointer::SegmentId;
 use crate::compaction::job::{self, CompactionReport, Rewrite};
 use crate::compaction::output::TableOutput;
@@ -193,13 +193,15 @@ impl<'a> InOrder<'a> {
                 }
                 PendingValue::Separated => {
                     let separator = self.separator.as_ref().expect("it took this entry");
-                    Some(separator.write((&entry.key, seqno), &entry.payload, segments)?)
+                    Some(separator.write(&entry.key, entry.trailer, &entry.payload, segments)?)
                 }
             };
             if let Some(place) = place {
+                let deadline = deadline_of(entry.trailer.kind()?, &entry.payload)?;
+                let payload = Payload { deadline, slot: Slot::Pointer(place) };
                 entry.payload.clear();
-                place.encode(&mut entry.payload);
-                entry.trailer = Trailer::new(seqno, EntryKind::PutPointer);
+                payload.encode(&mut entry.payload);
+                entry.trailer = Trailer::new(seqno, payload.kind());
             }
             output.add(&entry.key, entry.trailer, &entry.payload)?;
         }

@@ -5,14 +5,20 @@
 //! no reader sees the others. A tombstone in the lowest stratum hides older entries only; if no
 //! older entry can exist below, it hides nothing and is dropped.
 //!
+//! An entry whose deadline has passed for every reader who sees it is a tombstone from then on. It
+//! keeps its sequence number, and goes like any other tombstone.
+//!
 //! A newer entry hides an older one wherever it is. Those that the job does not read are known from
 //! the update table (Lin, Chen 2022, section 2.3; the room `hot` says why that is safe).
 
+use crate::base::entry::deadline_of;
 use crate::base::error::Result;
+use crate::base::expiry::Deadline;
 use crate::base::iter::CurrentKey;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
 use crate::hot::UpdateTable;
+use crate::version::edit::Change;
 use crate::version::snapshots::{SeenSeqnos, stratum};
 
 /// Decides entry by entry, in table order: keys ascending, newest entry first.
@@ -29,14 +35,36 @@ pub struct Retain<'a, B> {
     stratum: Option<usize>,
     dropped: u64,
     superseded: u64,
+    dropped_until: Option<Deadline>,
+}
+
+/// The decision about an entry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetainDecision {
+    /// The entry is kept.
+    Keep,
+    /// The entry is kept as a tombstone with the same sequence number, because it has expired.
+    Expired,
+    /// The entry is dropped.
+    Drop,
 }
 
 impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
     /// Creates the decider for a job over keys in this order.
     pub fn new(order: KeyOrder, seen: SeenSeqnos, is_bottom: B) -> Self {
         debug_assert!(seen.snapshots.is_sorted());
-        let (key, stratum, hot, dropped, superseded) = (CurrentKey::default(), None, None, 0, 0);
-        Retain { order, seen, hot, is_bottom, key, stratum, dropped, superseded }
+        debug_assert!(seen.times.is_sorted());
+        Retain {
+            order,
+            seen,
+            hot: None,
+            is_bottom,
+            key: CurrentKey::default(),
+            stratum: None,
+            dropped: 0,
+            superseded: 0,
+            dropped_until: None,
+        }
     }
 
     /// Also drops what the update table knows to be superseded.
@@ -45,8 +73,13 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         self
     }
 
-    /// Returns true if the entry must be kept.
-    pub fn keep(&mut self, user_key: &[u8], trailer: Trailer) -> Result<bool> {
+    /// Decides about an entry.
+    pub fn judge(
+        &mut self,
+        user_key: &[u8],
+        trailer: Trailer,
+        payload: &[u8],
+    ) -> Result<RetainDecision> {
         let same_key = !self.key.enter(&self.order, user_key);
         let stratum = self.stratum_of(trailer.seqno());
         let mut hidden = same_key && self.stratum == Some(stratum);
@@ -55,10 +88,28 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
             self.superseded += 1;
         }
         self.stratum = Some(stratum);
-        let needless = hidden
-            || trailer.kind()? == EntryKind::Delete && stratum == 0 && (self.is_bottom)(user_key);
+        let kind = trailer.kind()?;
+        let expired = !hidden && self.has_expired(kind, payload, stratum)?;
+        let is_tombstone = expired || kind == EntryKind::Delete;
+        let needless = hidden || is_tombstone && stratum == 0 && (self.is_bottom)(user_key);
         self.dropped += u64::from(needless);
-        Ok(!needless)
+        Ok(match (needless, expired) {
+            (true, _) => RetainDecision::Drop,
+            (false, true) => RetainDecision::Expired,
+            (false, false) => RetainDecision::Keep,
+        })
+    }
+
+    /// I6: returns true if the entry has expired for every reader who sees it, now or later.
+    fn has_expired(&mut self, kind: EntryKind, payload: &[u8], stratum: usize) -> Result<bool> {
+        let Some(deadline) = deadline_of(kind, payload)? else {
+            return Ok(false);
+        };
+        let expired = deadline.has_passed(self.seen.time_of(stratum));
+        if expired {
+            self.dropped_until = self.dropped_until.max(Some(deadline));
+        }
+        Ok(expired)
     }
 
     fn stratum_of(&self, seqno: SeqNo) -> usize {
@@ -82,6 +133,12 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         self.superseded
     }
 
+    /// Returns the change that records up to which deadline entries have expired for good, if any
+    /// did. It belongs in the edit that installs the job's output.
+    pub fn expiry_change(&self) -> Option<Change> {
+        self.dropped_until.map(Change::DroppedUntil)
+    }
+
     /// Returns how many entries were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
@@ -91,6 +148,8 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::entry::{Payload, Slot};
+    use crate::base::expiry::ExpiryTime;
     use crate::base::pointer::TableId;
 
     /// Returns the entries that are kept. Each is written `a5` (put) or `a5x` (delete), newest
@@ -114,13 +173,16 @@ mod tests {
             let seqno = seqno.trim_end_matches('x').parse().unwrap();
             hot.flushed((keyspace, key.as_bytes()), seqno, TableId(9), 1);
         }
-        let seen = SeenSeqnos { snapshots: snapshots.to_vec(), visible };
+        let snapshots = snapshots.to_vec();
+        let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
         let mut retain =
             Retain::new(KeyOrder::Bytewise, seen, |_| bottom).with_update_table(&hot, keyspace);
         let mut out = Vec::new();
         for entry in entries.split_whitespace() {
             let kind = if entry.ends_with('x') { EntryKind::Delete } else { EntryKind::Put };
-            if retain.keep(&entry.as_bytes()[..1], Trailer::new(number(entry), kind)).unwrap() {
+            let trailer = Trailer::new(number(entry), kind);
+            let verdict = retain.judge(&entry.as_bytes()[..1], trailer, b"").unwrap();
+            if verdict == RetainDecision::Keep {
                 out.push(entry);
             }
         }
@@ -198,6 +260,64 @@ mod tests {
                     assert_eq!(sees(&after, snapshot), sees(&before, snapshot), "{snapshots:?}");
                 }
             }
+        }
+    }
+
+    /// Judges entries such as `a9~50`, a put with the deadline 50. Snapshots are written `7@40`: a
+    /// sequence number and a time; other readers judge at `now`. Returns what is left, where `a9x`
+    /// is what has become a tombstone, and the greatest deadline by which something went.
+    fn expired(snapshots: &str, now: u64, bottom: bool, entries: &str) -> String {
+        let snapshots: Vec<(SeqNo, ExpiryTime)> = snapshots
+            .split_whitespace()
+            .map(|it| it.split_once('@').unwrap())
+            .map(|(seqno, time)| (seqno.parse().unwrap(), ExpiryTime(time.parse().unwrap())))
+            .collect();
+        let (snapshots, times) = snapshots.into_iter().unzip();
+        let seen = SeenSeqnos { snapshots, times, visible: SeqNo::MAX, now: ExpiryTime(now) };
+        let mut retain = Retain::new(KeyOrder::Bytewise, seen, |_| bottom);
+        let mut out = Vec::new();
+        for entry in entries.split_whitespace() {
+            let (put, deadline) = entry.split_once('~').unwrap_or((entry, ""));
+            let deadline = deadline.parse().ok().map(Deadline);
+            let slot = if put.ends_with('x') { Slot::Delete } else { Slot::Inline(b"value") };
+            let (payload, mut stored) = (Payload { deadline, slot }, Vec::new());
+            payload.encode(&mut stored);
+            let trailer = Trailer::new(number(put), payload.kind());
+            match retain.judge(&entry.as_bytes()[..1], trailer, &stored).unwrap() {
+                RetainDecision::Keep => out.push(entry.to_owned()),
+                RetainDecision::Expired => out.push(format!("{put}x")),
+                RetainDecision::Drop => {}
+            }
+        }
+        if let Some(Change::DroppedUntil(Deadline(until))) = retain.expiry_change() {
+            out.push(format!("until {until}"));
+        }
+        out.join(" ")
+    }
+
+    #[test]
+    fn i06_what_has_expired_for_all_who_see_it_is_a_tombstone() {
+        let entries = "a9~50 a7 b8 b2~30 c4~40 d6x d5~20";
+        // Snapshots, the time of other readers, whether the job is at the bottom, and what is left.
+        let cases = [
+            ("", 39, false, "a9~50 b8 c4~40 d6x"),
+            ("", 40, false, "a9~50 b8 c4x d6x until 40"),
+            ("", 40, true, "a9~50 b8 until 40"),
+            ("", 99, false, "a9x b8 c4x d6x until 50"),
+            ("", 99, true, "b8 until 50"),
+            // A snapshot from before an entry does not keep it from expiring, but older ones stay.
+            ("7@10", 99, false, "a9x a7 b8 b2~30 c4~40 d6x until 50"),
+            ("7@10", 99, true, "a9x a7 b8 b2~30 c4~40 until 50"),
+            ("7@45", 99, true, "a9x a7 b8 until 50"),
+            // The oldest snapshot that sees an entry decides, not those before it.
+            ("3@10 8@40 9@49", 99, true, "a9~50 a7 b8 b2~30 c4x d6x until 40"),
+            ("3@10 8@40 9@50", 99, true, "a9x a7 b8 b2~30 c4x d6x until 50"),
+            ("3@30 8@39 9@50", 99, true, "a9x a7 b8 c4~40 d6x until 50"),
+            ("5@25", 99, true, "a9x b8 b2~30 c4~40 d6x until 50"),
+        ];
+        for (snapshots, now, bottom, expected) in cases {
+            let left = expired(snapshots, now, bottom, entries);
+            assert_eq!(left, expected, "{snapshots:?} {now} {bottom}");
         }
     }
 

@@ -7,8 +7,9 @@
 //! with the table whose pointers lead into them.
 
 use crate::base::compression::{Codec, compress};
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
-use crate::base::key::{EntryKind, SeqNo, Trailer};
+use crate::base::key::Trailer;
 use crate::base::pointer::{KeyspaceId, ValuePointer};
 use crate::compaction::segment_output::SegmentOutput;
 use crate::segment::{RecordInput, RecordKind};
@@ -29,18 +30,23 @@ impl Separator {
 
     /// Returns true if the value of the entry is inline and large enough for a segment.
     pub fn takes(&self, trailer: Trailer, payload: &[u8]) -> Result<bool> {
-        Ok(trailer.kind()? == EntryKind::Put && self.options.separates_at_flush(payload.len()))
+        let slot = Slot::decode(trailer.kind()?, payload)?;
+        Ok(matches!(slot, Slot::Inline(value) if self.options.separates_at_flush(value.len())))
     }
 
-    /// Writes a value to `output` and returns the pointer to its record. The value is compressed
+    /// Writes the value of an entry that it takes to `output`, with the entry's deadline, and
+    /// returns the pointer to its record. The value is compressed
     /// here, where that pays, and not when it is written to the log: so writers don't wait for it,
     /// and a value that is overwritten before the flush never costs it.
     pub fn write(
         &self,
-        (key, seqno): (&[u8], SeqNo),
-        value: &[u8],
+        key: &[u8],
+        trailer: Trailer,
+        payload: &[u8],
         output: &mut SegmentOutput<'_>,
     ) -> JobResult<ValuePointer> {
+        let Payload { deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
+        let Slot::Inline(value) = slot else { unreachable!("only inline values are taken") };
         let options = &self.options;
         let worth_trying = value.len() >= options.value_compression_min_bytes;
         let compressed = worth_trying.then(|| compress(options.value_codec, value)).flatten();
@@ -53,9 +59,10 @@ impl Separator {
             keyspace: self.keyspace,
             codec,
             raw_len: value.len() as u32,
+            deadline,
             key,
             value: stored,
         };
-        output.add(&record, seqno)
+        output.add(&record, trailer.seqno())
     }
 }

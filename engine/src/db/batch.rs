@@ -5,6 +5,7 @@ use crate::base::key::SeqNo;
 use crate::commit::batch::Batch;
 use crate::db::Core;
 use crate::db::compare::Expected;
+use crate::db::expiry::Expiry;
 use crate::db::keyspace::Keyspace;
 use crate::version::view::KeyspaceState;
 use std::fmt;
@@ -74,9 +75,45 @@ impl WriteBatch {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> &mut Self {
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), None)
+    }
+
+    /// Adds a put of a value that expires as [`Keyspace::put_expiring`] says. A time span counts
+    /// from this call on, not from when the batch is written.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("batch-put-expiring"))?;
+    /// # let sessions = db.default_keyspace();
+    /// use cleavedb::{Ttl, WriteBatch};
+    /// use std::time::Duration;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put_expiring(&sessions, "s1", "Ada", Duration::from_secs(3600));
+    /// batch.put(&sessions, "owner", "Ada");
+    /// db.write(batch)?;
+    /// assert!(matches!(sessions.ttl("s1")?, Some(Ttl::Left(_))));
+    /// assert_eq!(sessions.ttl("owner")?, Some(Ttl::Never));
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn put_expiring(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: impl Into<Expiry>,
+    ) -> &mut Self {
+        self.put_until(keyspace, key.as_ref(), value.as_ref(), Some(expiry.into()))
+    }
+
+    fn put_until(
+        &mut self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        expiry: Option<Expiry>,
+    ) -> &mut Self {
         let at_home = self.is_at_home(&keyspace.core);
-        let (key, value) = (key.as_ref(), value.as_ref());
-        let added = at_home.and_then(|()| self.inner.put(&keyspace.state, key, value));
+        let deadline = keyspace.deadline(expiry);
+        let added = at_home.and_then(|()| self.inner.put(&keyspace.state, key, value, deadline));
         self.note(added)
     }
 

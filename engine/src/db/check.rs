@@ -7,6 +7,7 @@ use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::db::Db;
 use crate::read::get::{Lookup, get};
 use crate::segment::{ScanMode, ScanStart, read_head, scan};
+use crate::version::expiry::ReadPoint;
 use crate::version::files::{RelocationHandle, TableHandle};
 use crate::version::references::check_all;
 use crate::version::resolve::Resolved;
@@ -242,7 +243,9 @@ fn check_pointer(
 fn is_visible(view: &View, user_key: &[u8], seqno: SeqNo, readers: &[SeqNo]) -> Result<bool> {
     for &reader in readers.iter().filter(|reader| **reader >= seqno) {
         // Without the update table, so that what it says is not taken for granted.
-        let found = get(view, user_key, reader, false, None)?;
+        // Nothing is taken for expired: until compaction has dropped an expired entry, its value is
+        // kept.
+        let found = get(view, user_key, ReadPoint::timeless(reader), false, None)?;
         if matches!(found, Lookup::Pointer(_, seen) if seen == seqno) {
             return Ok(true);
         }

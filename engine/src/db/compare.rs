@@ -17,6 +17,7 @@ use crate::db::options::WriteOptions;
 use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::read::get::{Lookup, get};
+use crate::version::expiry::ReadPoint;
 use crate::version::view::View;
 use std::sync::Arc;
 
@@ -134,11 +135,11 @@ impl Keyspace {
         options: &ReadOptions,
     ) -> Result<Option<Versioned>> {
         let key = key.as_ref();
-        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
         if let Some(own) = self.own_value(key, options)? {
             return Ok(own.map(|value| Versioned { value, version: 0 }));
         }
-        let found = get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))?;
+        let found = get(&view, key, point, options.fill_cache, Some(&self.core.hot))?;
         versioned(&self.core, &view, key, found)
     }
 
@@ -292,7 +293,7 @@ impl Keyspace {
                 if made.is_none() && found.is_none() {
                     return Ok(None);
                 }
-                let batch = self.write_of(key, made.as_ref().map(AsRef::as_ref))?;
+                let batch = self.write_of(key, made.as_ref().map(AsRef::as_ref), options)?;
                 if self.commit_unless_written(key, since, &batch, durability)?.is_some() {
                     return Ok(made);
                 }
@@ -301,10 +302,15 @@ impl Keyspace {
     }
 
     /// Returns a batch that puts a value, or deletes the key if it is `None`.
-    fn write_of(&self, key: &[u8], value: Option<&[u8]>) -> Result<Arc<Batch>> {
+    fn write_of(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Arc<Batch>> {
         let mut batch = Batch::default();
         match value {
-            Some(value) => batch.put(&self.state, key, value)?,
+            Some(value) => batch.put(&self.state, key, value, self.deadline(options.expiry))?,
             None => batch.delete(&self.state, key)?,
         }
         Ok(Arc::new(batch))
@@ -332,9 +338,9 @@ impl Keyspace {
 
     /// Returns what is under a key, and the sequence number up to which that is so.
     fn read_versioned(&self, key: &[u8]) -> Result<(Option<Versioned>, SeqNo)> {
-        let (view, seqno) = self.peek_at(None)?;
-        let found = get(&view, key, seqno, true, Some(&self.core.hot))?;
-        Ok((versioned(&self.core, &view, key, found)?, seqno))
+        let (view, point) = self.peek_at(None)?;
+        let found = get(&view, key, point, true, Some(&self.core.hot))?;
+        Ok((versioned(&self.core, &view, key, found)?, point.seqno))
     }
 
     /// Puts a value, or deletes the key if it is `None`, if what is there is as expected.
@@ -346,7 +352,7 @@ impl Keyspace {
         options: &WriteOptions,
     ) -> Result<Exchange> {
         self.core.check_writable()?;
-        let batch = self.write_of(key, value)?;
+        let batch = self.write_of(key, value, options)?;
         let durability = self.core.durability(options)?;
         let _watch = self.core.committer.watch();
         self.core.time_write(self.state.id, || {
@@ -369,9 +375,9 @@ impl Keyspace {
         key: &[u8],
         expected: Expected<'_>,
     ) -> Result<std::result::Result<SeqNo, Option<Versioned>>> {
-        let (view, seqno) = self.peek_at(None)?;
-        let found = get(&view, key, seqno, true, Some(&self.core.hot))?;
-        Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(seqno), Err))
+        let (view, point) = self.peek_at(None)?;
+        let found = get(&view, key, point, true, Some(&self.core.hot))?;
+        Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(point.seqno), Err))
     }
 }
 
@@ -430,7 +436,7 @@ pub(super) fn write_if(
             let snapshot = Snapshot::take(core);
             let since = snapshot.seqno();
             for requirement in requirements {
-                check_requirement(core, requirement, since)?;
+                check_requirement(core, requirement, snapshot.point())?;
             }
             if batch.is_empty() {
                 return Ok(());
@@ -445,12 +451,12 @@ pub(super) fn write_if(
     })
 }
 
-/// Returns an error unless a requirement is met at `seqno`, at which a snapshot lives.
-fn check_requirement(core: &Core, requirement: &Requirement, seqno: SeqNo) -> Result<()> {
+/// Returns an error unless a requirement is met at `point`, at which a snapshot lives.
+fn check_requirement(core: &Core, requirement: &Requirement, point: ReadPoint<'_>) -> Result<()> {
     let Requirement { keyspace, key, expected } = requirement;
     let view = keyspace.view();
     keyspace.check()?;
-    let found = get(&view, key, seqno, true, Some(&core.hot))?;
+    let found = get(&view, key, point, true, Some(&core.hot))?;
     let expected = match expected {
         OwnedExpected::Absent => Expected::Absent,
         OwnedExpected::Version(version) => Expected::Version(*version),

@@ -74,7 +74,7 @@ impl Cursor {
     ) -> Result<Self> {
         let core = &keyspace.core;
         let (since, id) = (core.env.clock.now(), Some(keyspace.state.id));
-        let seqno = moment.seqno;
+        let seqno = moment.point.seqno;
         let owner = PinOwner { kind: PinKind::Cursor, keyspace: id, seqno, since };
         let pin = core.snapshots.pins.register(owner, Some(&moment.view.version));
         let snapshot = options.snapshot.clone();
@@ -100,7 +100,7 @@ impl Cursor {
             fill_cache: options.fill_cache,
             own: moment.own,
         };
-        let inner = TreeCursor::new(moment.view, moment.seqno, core.fetcher.clone(), settings)?;
+        let inner = TreeCursor::new(moment.view, moment.point, core.fetcher.clone(), settings)?;
         Ok(Cursor {
             core: OfProcess::new(Arc::clone(core)),
             inner,

@@ -1,7 +1,8 @@
 //! Prints any file of a database as readable text, for the command `cleave inspect`.
 
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, InFile, IoContext, Result};
+use crate::base::expiry::Deadline;
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::{RelocationId, SegmentId, TableId};
@@ -136,9 +137,10 @@ fn inspect_segment(
             format_args!("frame at {}: {count} records, {durable} bytes synced\n", frame.offset),
         )?;
         for record in &frame.records {
-            let kind = match record.kind {
-                RecordKind::Delete => "delete",
-                RecordKind::Put => "put",
+            let kind = match (record.kind, record.deadline) {
+                (RecordKind::Delete, _) => "delete".to_owned(),
+                (RecordKind::Put, None) => "put".to_owned(),
+                (RecordKind::Put, Some(Deadline(time))) => format!("put until {time}"),
             };
             print(
                 out,
@@ -207,14 +209,17 @@ fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -
     let order = KeyOrder::Bytewise;
     let table = Table::open(files, path.into(), meta, header.database, order, cache, stats)?;
     table.verify(|user_key, trailer: Trailer, payload| {
-        let slot = match Slot::decode(trailer.kind()?, payload)? {
+        let Payload { deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
+        let until = deadline.map_or(String::new(), |Deadline(time)| format!(" until {time}"));
+        let slot = match slot {
             Slot::Delete => "deleted".to_owned(),
             Slot::Inline(value) => shown(value),
             Slot::Pointer(at) => {
                 format!("{} bytes at {} of segment {}", at.length, at.offset, at.segment)
             }
         };
-        print(out, path, format_args!("{} @{} = {slot}\n", shown(user_key), trailer.seqno()))
+        let (key, seqno) = (shown(user_key), trailer.seqno());
+        print(out, path, format_args!("{key} @{seqno}{until} = {slot}\n"))
     })
 }
 

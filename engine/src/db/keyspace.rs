@@ -109,7 +109,7 @@ impl Keyspace {
         self.put_with(key, value, &WriteOptions::default())
     }
 
-    /// Puts a value as [`Keyspace::put`] does, with a durability of its own.
+    /// Puts a value as [`Keyspace::put`] does, with a durability or an expiry of its own.
     ///
     /// ```
     /// # let words = cleavedb::open(cleavedb::doc_dir("put-with"))?.default_keyspace();
@@ -127,14 +127,15 @@ impl Keyspace {
         let (key, value) = (key.as_ref(), value.as_ref());
         self.core.check_writable()?;
         check_key(key)?;
+        let deadline = self.deadline(options.expiry);
         let stored = StoredValue::prepare(&self.state, value)?;
-        let record = stored.record(&self.state, key, value);
+        let record = stored.record(&self.state, key, value, deadline);
         let target = RecordTarget { keyspace: &self.state, separated: stored.separated };
         let user_bytes = (key.len() + value.len()) as u64;
         let frame = CommitFrame { records: &[record], targets: &[target], user_bytes };
         let own = || {
             let mut batch = Batch::default();
-            batch.put(&self.state, key, value)?;
+            batch.put(&self.state, key, value, deadline)?;
             Ok(batch)
         };
         let durability = self.core.durability(options)?;
@@ -170,6 +171,7 @@ impl Keyspace {
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
         let key = key.as_ref();
         self.core.check_writable()?;
+        options.check_no_expiry()?;
         check_key(key)?;
         let record = deletion(&self.state, key);
         let target = RecordTarget { keyspace: &self.state, separated: false };

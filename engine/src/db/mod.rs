@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod compare;
 pub mod cursor;
 pub mod destroy;
+pub mod expiry;
 pub mod gc;
 pub mod holders;
 pub mod inspect;
@@ -262,6 +263,7 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn write_with(&self, batch: WriteBatch, options: &WriteOptions) -> Result<()> {
+        options.check_no_expiry()?;
         self.core.check_writable()?;
         let (batch, requirements) = batch.into_inner(&self.core)?;
         let durability = self.core.durability(options)?;

@@ -2,6 +2,7 @@
 
 use crate::base::error::{Error, Result};
 use crate::commit::group::Durability;
+use crate::db::expiry::Expiry;
 use crate::env::OsSettings;
 use crate::env::batch_read::ParallelReads;
 use crate::gc::settings::GcOptions;
@@ -266,10 +267,13 @@ impl Options {
 pub struct WriteOptions {
     /// Durability of the write. `None` uses [`Options::durability`].
     pub durability: Option<Durability>,
+    /// When what is put expires. `None` uses [`KeyspaceOptions::default_ttl`]. Only single puts
+    /// take it; in a batch each put has its own.
+    pub expiry: Option<Expiry>,
 }
 
 impl WriteOptions {
-    /// Returns the defaults: the database's durability.
+    /// Returns the defaults: the database's durability and the keyspace's time to live.
     pub fn new() -> Self {
         Self::default()
     }
@@ -279,6 +283,31 @@ impl WriteOptions {
     pub fn durability(mut self, durability: impl Into<Option<Durability>>) -> Self {
         self.durability = durability.into();
         self
+    }
+
+    /// Sets [`WriteOptions::expiry`], as a time span, as a time, or as [`Expiry::Never`].
+    ///
+    /// ```
+    /// # let sessions = cleavedb::open(cleavedb::doc_dir("options-expiry"))?.default_keyspace();
+    /// use cleavedb::{Durability, WriteOptions};
+    /// use std::time::Duration;
+    /// let hour = WriteOptions::new().expiry(Duration::from_secs(3600));
+    /// sessions.put_with("s1", "Ada", &hour.durability(Durability::Sync))?;
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    #[must_use]
+    pub fn expiry(mut self, expiry: impl Into<Expiry>) -> Self {
+        self.expiry = Some(expiry.into());
+        self
+    }
+
+    /// Returns an error if there is an expiry, for calls that do not put one value.
+    pub(crate) fn check_no_expiry(&self) -> Result<()> {
+        if self.expiry.is_none() {
+            return Ok(());
+        }
+        Err(Error::invalid_argument("only a put of one value takes an expiry in its options")
+            .advise("give each put of a batch its own with WriteBatch::put_expiring"))
     }
 }
 

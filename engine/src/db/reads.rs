@@ -1,7 +1,6 @@
 //! The point reads of a keyspace: single keys, and many keys at once.
 
 use crate::base::error::{Error, Result};
-use crate::base::key::SeqNo;
 use crate::base::value::Value;
 use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
@@ -9,6 +8,7 @@ use crate::db::snapshot::Snapshot;
 use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Want;
 use crate::read::get::{Lookup, get};
+use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
 use arc_swap::Guard;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use std::sync::Arc;
 pub(crate) struct ReadMoment {
     /// The memtables and files to read.
     pub view: Arc<View>,
-    /// The newest sequence number to see.
-    pub seqno: SeqNo,
+    /// The newest sequence number to see, and the time by which deadlines are judged.
+    pub point: ReadPoint<'static>,
     /// The entries of the transaction that reads, if it has any.
     pub own: Option<OwnEntries>,
 }
@@ -64,13 +64,13 @@ impl Keyspace {
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
         let key = key.as_ref();
-        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
         if let Some(own) = self.own_value(key, options)? {
             self.core.end_get_if(own.is_some(), self.state.id, begun);
             return Ok(own);
         }
-        let value = match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))? {
+        let value = match get(&view, key, point, options.fill_cache, Some(&self.core.hot))? {
             Lookup::Nothing => return Ok(None),
             Lookup::Inline(value, _) => Value::from(value),
             Lookup::Pointer(pointer, seqno) => {
@@ -120,13 +120,13 @@ impl Keyspace {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let key = key.as_ref();
-        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
         let begun = self.core.begin_get();
         if let Some(own) = self.own_value(key, options)? {
             self.core.end_get_if(own.is_some(), self.state.id, begun);
             return Ok(own.map(|value| read(&value)));
         }
-        let made = match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))? {
+        let made = match get(&view, key, point, options.fill_cache, Some(&self.core.hot))? {
             Lookup::Nothing => return Ok(None),
             Lookup::Inline(value, _) => read(&value),
             Lookup::Pointer(pointer, seqno) => {
@@ -165,11 +165,11 @@ impl Keyspace {
     /// ```
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let key = key.as_ref();
-        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
         if let Some(own) = self.own_value(key, options)? {
             return Ok(own.is_some());
         }
-        let found = get(&view, key, seqno, options.fill_cache, Some(&self.core.hot))?;
+        let found = get(&view, key, point, options.fill_cache, Some(&self.core.hot))?;
         Ok(found != Lookup::Nothing)
     }
 
@@ -208,8 +208,8 @@ impl Keyspace {
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Value>>> {
-        let (view, seqno) = match self.peek_at(options.snapshot.as_ref()) {
-            Ok(found) => found,
+        let (view, point) = match self.peek_at(options.snapshot.as_ref()) {
+            Ok((view, point)) => (view, point.fixed()),
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut wants = Vec::new();
@@ -221,7 +221,7 @@ impl Keyspace {
                 Ok(Some(own)) => Ok(own),
                 Err(error) => Err(error),
                 Ok(None) => {
-                    match get(&view, key, seqno, options.fill_cache, Some(&self.core.hot)) {
+                    match get(&view, key, point, options.fill_cache, Some(&self.core.hot)) {
                         Err(error) => Err(error),
                         Ok(Lookup::Nothing) => Ok(None),
                         Ok(Lookup::Inline(value, _)) => Ok(Some(Value::from(value))),
@@ -258,25 +258,30 @@ impl Keyspace {
         }
     }
 
-    /// Returns the view to read and the newest sequence number to see, for the duration of one
-    /// call: no reference is counted, so threads that read at once do not meet on a counter.
-    pub(super) fn peek_at(&self, snapshot: Option<&Snapshot>) -> Result<(Guard<Arc<View>>, SeqNo)> {
+    /// Returns the view to read and what to see of it, for the duration of one call: no reference
+    /// is counted, so threads that read at once do not meet on a counter.
+    pub(super) fn peek_at(
+        &self,
+        snapshot: Option<&Snapshot>,
+    ) -> Result<(Guard<Arc<View>>, ReadPoint<'_>)> {
         self.core.check_open()?;
         // The view is taken first: it then holds everything up to the number read after it, and it
         // is not the empty view of a keyspace that was dropped by then.
         let view = self.state.peek();
         self.state.check()?;
+        let snapshots = &self.core.snapshots;
         let Some(snapshot) = snapshot else {
-            return Ok((view, self.core.snapshots.visible()));
+            let (seqno, moment) = (snapshots.visible(), Moment::Now(&snapshots.expiry));
+            return Ok((view, ReadPoint { seqno, moment }));
         };
         if !snapshot.belongs_to(&self.core) {
             return Err(Error::invalid_argument("the snapshot is of another database"));
         }
         debug_assert!(
-            snapshot.seqno() <= self.core.snapshots.visible(),
+            snapshot.seqno() <= snapshots.visible(),
             "I6: what a snapshot saw stays visible"
         );
-        Ok((view, snapshot.seqno()))
+        Ok((view, snapshot.point()))
     }
 
     /// Returns the view of the present.
@@ -286,11 +291,11 @@ impl Keyspace {
 
     /// Returns what a read with these options sees.
     pub(crate) fn moment(&self, options: &ReadOptions) -> Result<ReadMoment> {
-        let (view, seqno) = self.peek_at(options.snapshot.as_ref())?;
-        let view = Guard::into_inner(view);
+        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = (Guard::into_inner(view), point.fixed());
         let transaction = options.transaction.as_ref();
         let own =
             transaction.map(|transaction| transaction.own_entries(&self.state)).transpose()?;
-        Ok(ReadMoment { view, seqno, own: own.flatten() })
+        Ok(ReadMoment { view, point, own: own.flatten() })
     }
 }

@@ -4,6 +4,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::db::Core;
 use crate::env::fork::OfProcess;
+use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use crate::version::snapshots::SnapshotPin;
 use std::fmt;
@@ -93,6 +94,12 @@ impl Snapshot {
     /// ```
     pub fn age(&self) -> Duration {
         self.core.env.clock.now().saturating_sub(self.pin.taken)
+    }
+
+    /// Returns what reads at this snapshot see. Deadlines are judged by the time at which it was
+    /// taken, so that each read of it returns the same.
+    pub(super) fn point(&self) -> ReadPoint<'static> {
+        ReadPoint { seqno: self.pin.seqno, moment: Moment::At(self.pin.time) }
     }
 
     pub(crate) fn belongs_to(&self, core: &Arc<Core>) -> bool {

@@ -1,6 +1,14 @@
 //! The engine's only access to time.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
+
+/// A time of the system's clock, as users say it.
+pub use std::time::SystemTime;
+
+/// Returns the time from 1970 to `time`; zero for a time before.
+pub fn since_1970(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
 
 /// A clock. A simulated one advances with each step, with each reading, and when all threads wait.
 pub trait Clock: Send + Sync {

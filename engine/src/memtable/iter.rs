@@ -2,7 +2,6 @@
 
 use super::node::{Node, ShortKey};
 use super::{HEAD, Memtable, SearchKey, split};
-use crate::base::entry::Slot;
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, Trailer};
@@ -42,9 +41,9 @@ impl MemtableIter {
         let node = self.table.nodes.get(number);
         if !node.has_long_key() {
             self.short_key = node.short_key();
-            if let slot @ Slot::Pointer(_) = self.table.slot(node) {
+            if matches!(node.trailer().kind(), Ok(EntryKind::PutPointer)) {
                 self.pointer.clear();
-                slot.encode(&mut self.pointer);
+                self.table.payload(node).encode(&mut self.pointer);
             }
         }
         Ok(())
@@ -111,7 +110,9 @@ impl EntryIter for MemtableIter {
         }
         match node.trailer().kind().expect("an insertion checks the kind") {
             EntryKind::Delete => &[],
-            EntryKind::Put => self.table.kept(node),
+            EntryKind::Put | EntryKind::PutExpiring | EntryKind::PointerExpiring => {
+                self.table.kept(node)
+            }
             EntryKind::PutPointer => &self.pointer,
         }
     }

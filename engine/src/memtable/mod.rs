@@ -29,7 +29,7 @@ mod tests;
 pub use iter::MemtableIter;
 
 use crate::base::checksum::key_hash;
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::costly_check;
@@ -211,15 +211,16 @@ impl Memtable {
         self.used_bytes.load(Relaxed) as usize
     }
 
-    /// Adds an entry. Requires: `trailer` has the kind of `slot`, and no entry has the same key and
-    /// sequence number.
-    pub fn insert(&self, user_key: &[u8], trailer: Trailer, slot: Slot<'_>) {
-        assert_eq!(trailer.0 as u8, slot.kind() as u8, "the trailer tells the kind of the slot");
+    /// Adds an entry. Requires: `trailer` has the kind of `payload`, and no entry has the same key
+    /// and sequence number.
+    pub fn insert<'a>(&self, user_key: &[u8], trailer: Trailer, payload: impl Into<Payload<'a>>) {
+        let payload = payload.into();
+        assert_eq!(trailer.0 as u8, payload.kind() as u8, "the trailer tells the payload's kind");
         let target = SearchKey::new(user_key, trailer);
         let mut inserter = self.inserter.lock();
         self.find_neighbours(&mut inserter, &target);
         self.count_hidden(&mut inserter, &target);
-        if let Slot::Inline(value) = slot {
+        if let Slot::Inline(value) = payload.slot {
             inserter.inline.keys += user_key.len() as u64;
             inserter.inline.values += value.len() as u64;
         }
@@ -228,7 +229,7 @@ impl Memtable {
         let number = self.nodes.append(&mut inserter.nodes, 1);
         let node = self.nodes.get(number);
         node.fill(&target.words, trailer);
-        let payload_bytes = self.fill_payload(&mut inserter, node, user_key, slot);
+        let payload_bytes = self.fill_payload(&mut inserter, node, user_key, payload);
         let filter_bytes = self.add_to_filter(user_key);
         self.raise_tower(&mut inserter, node, levels);
         self.link(&mut inserter, number, node, levels);
@@ -253,7 +254,7 @@ impl Memtable {
         &self,
         user_key: &[u8],
         seqno: SeqNo,
-        found: impl FnOnce(Trailer, Slot<'_>) -> R,
+        found: impl FnOnce(Trailer, Payload<'_>) -> R,
     ) -> Option<R> {
         // I6: an entry that the reader knows of is in the filter, if there is one.
         if self.filter.get().is_some_and(|filter| !filter.may_hold(key_hash(user_key))) {
@@ -266,7 +267,7 @@ impl Memtable {
         }
         let node = self.nodes.get(number);
         let is_same = self.compare_keys(node, &target) == Ordering::Equal;
-        is_same.then(|| found(node.trailer(), self.slot(node)))
+        is_same.then(|| found(node.trailer(), self.payload(node)))
     }
 
     /// Returns the last entry before `target` and the first at or after it. Calls `descends` for
@@ -378,7 +379,7 @@ impl Memtable {
         if self.compare_keys(node, target) != Ordering::Equal {
             return;
         }
-        match self.slot(node) {
+        match self.payload(node).slot {
             Slot::Pointer(pointer) => {
                 *inserter.hidden.entry(pointer.segment).or_default() += u64::from(pointer.length);
             }
@@ -414,7 +415,7 @@ impl Memtable {
         inserter: &mut Inserter,
         node: &Node,
         key: &[u8],
-        slot: Slot<'_>,
+        payload: Payload<'_>,
     ) -> usize {
         let mut keep = |bytes: Box<[u8]>| {
             let number = self.bytes.append(&mut inserter.bytes, 1);
@@ -424,9 +425,14 @@ impl Memtable {
             taken
         };
         if key.len() > SHORT_KEY_BYTES {
-            return keep(join(key, slot));
+            return keep(join(key, payload));
         }
-        match slot {
+        if payload.deadline.is_some() {
+            let mut encoded = Vec::with_capacity(payload.encoded_len());
+            payload.encode(&mut encoded);
+            return keep(encoded.into_boxed_slice());
+        }
+        match payload.slot {
             Slot::Delete => 0,
             Slot::Inline(value) => keep(value.into()),
             Slot::Pointer(pointer) => {
@@ -494,13 +500,13 @@ impl Memtable {
         split(self.kept(node)).0
     }
 
-    fn slot(&self, node: &Node) -> Slot<'_> {
+    fn payload(&self, node: &Node) -> Payload<'_> {
         let kind = node.trailer().kind().expect("an insertion checks the kind");
         if node.has_long_key() {
             let payload = split(self.kept(node)).1;
-            return Slot::decode(kind, payload).expect("an insertion encoded it");
+            return Payload::decode(kind, payload).expect("an insertion encoded it");
         }
-        match kind {
+        let slot = match kind {
             EntryKind::Delete => Slot::Delete,
             EntryKind::Put => Slot::Inline(self.kept(node)),
             EntryKind::PutPointer => {
@@ -511,21 +517,20 @@ impl Memtable {
                     length: cell.length.load(Relaxed),
                 })
             }
-        }
+            EntryKind::PutExpiring | EntryKind::PointerExpiring => {
+                return Payload::decode(kind, self.kept(node)).expect("an insertion encoded it");
+            }
+        };
+        slot.into()
     }
 }
 
 /// Joins a long key and its payload in one allocation: the length of the key, the key, the payload.
-fn join(key: &[u8], slot: Slot<'_>) -> Box<[u8]> {
-    let payload_len = match &slot {
-        Slot::Delete => 0,
-        Slot::Inline(value) => value.len(),
-        Slot::Pointer(pointer) => pointer.encoded_len(),
-    };
-    let mut out = Vec::with_capacity(4 + key.len() + payload_len);
+fn join(key: &[u8], payload: Payload<'_>) -> Box<[u8]> {
+    let mut out = Vec::with_capacity(4 + key.len() + payload.encoded_len());
     out.extend_from_slice(&(key.len() as u32).to_le_bytes());
     out.extend_from_slice(key);
-    slot.encode(&mut out);
+    payload.encode(&mut out);
     out.into_boxed_slice()
 }
 

@@ -59,8 +59,9 @@ pub(super) struct Node {
     pub(super) next: [AtomicU32; NODE_LEVELS],
     /// The number of the first link of the higher levels in the towers arena.
     pub(super) tower: AtomicU32,
-    /// The number of the payload in its arena. For a short key it names the inline value or the
-    /// value pointer, for a long key the bytes that hold key and payload.
+    /// The number of the payload in its arena. For a short key it names the inline value, the
+    /// value pointer, or the bytes of an encoded payload with a deadline; for a long key the bytes
+    /// that hold key and payload.
     pub(super) payload: AtomicU32,
 }
 

@@ -2,6 +2,7 @@
 
 use super::iter::MemtableIter;
 use super::*;
+use crate::base::expiry::Deadline;
 use crate::base::iter::EntryIter;
 use crate::base::key::{Comparator, MAX_SEQNO};
 use std::collections::BTreeMap;
@@ -45,26 +46,42 @@ enum Owned {
     Delete,
     Inline(Vec<u8>),
     Pointer(ValuePointer),
+    Expiring(Deadline, Box<Owned>),
 }
 
 impl Owned {
-    fn of(slot: Slot<'_>) -> Owned {
-        match slot {
+    fn of(payload: Payload<'_>) -> Owned {
+        let owned = match payload.slot {
             Slot::Delete => Owned::Delete,
             Slot::Inline(value) => Owned::Inline(value.to_vec()),
             Slot::Pointer(pointer) => Owned::Pointer(pointer),
+        };
+        match payload.deadline {
+            Some(deadline) => Owned::Expiring(deadline, Box::new(owned)),
+            None => owned,
         }
     }
 
-    fn slot(&self) -> Slot<'_> {
+    fn payload(&self) -> Payload<'_> {
         match self {
-            Owned::Delete => Slot::Delete,
-            Owned::Inline(value) => Slot::Inline(value),
-            Owned::Pointer(pointer) => Slot::Pointer(*pointer),
+            Owned::Delete => Slot::Delete.into(),
+            Owned::Inline(value) => Slot::Inline(value).into(),
+            Owned::Pointer(pointer) => Slot::Pointer(*pointer).into(),
+            Owned::Expiring(deadline, value) => {
+                Payload { deadline: Some(*deadline), ..value.payload() }
+            }
         }
     }
 
     fn draw(random: &mut Lcg) -> Owned {
+        let owned = Owned::draw_value(random);
+        if owned == Owned::Delete || random.below(3) > 0 {
+            return owned;
+        }
+        Owned::Expiring(Deadline(random.below(1 << 31) << 12), Box::new(owned))
+    }
+
+    fn draw_value(random: &mut Lcg) -> Owned {
         match random.below(4) {
             0 => Owned::Delete,
             1 => Owned::Inline(vec![]),
@@ -93,8 +110,8 @@ fn filled(order: KeyOrder, count: u64, seed: u64) -> Pair {
         // The sequence numbers are neither ascending nor descending, but all distinct.
         let seqno = i * 7919 % 1_000_003 + 1;
         let (key, payload) = (random.key(), Owned::draw(&mut random));
-        let trailer = Trailer::new(seqno, payload.slot().kind());
-        table.insert(&key, trailer, payload.slot());
+        let trailer = Trailer::new(seqno, payload.payload().kind());
+        table.insert(&key, trailer, payload.payload());
         entries.push((key, trailer, payload));
     }
     entries.sort_by(|a, b| order.compare_entries((&a.0, a.1), (&b.0, b.1)));
@@ -110,8 +127,8 @@ fn assert_stands_on(iter: &MemtableIter, entry: Option<&(Vec<u8>, Trailer, Owned
     assert_eq!(iter.valid(), entry.is_some());
     if let Some((key, trailer, payload)) = entry {
         assert_eq!((iter.user_key(), iter.trailer()), (&key[..], *trailer));
-        let slot = Slot::decode(iter.trailer().kind().unwrap(), iter.payload()).unwrap();
-        assert_eq!(Owned::of(slot), *payload);
+        let found = Payload::decode(iter.trailer().kind().unwrap(), iter.payload()).unwrap();
+        assert_eq!(Owned::of(found), *payload);
     }
 }
 
@@ -174,7 +191,8 @@ fn gets_the_newest_entry_at_or_below_a_sequence_number() {
         for _ in 0..20_000 {
             let key = random.key();
             let seqno = [random.below(1_100_000), MAX_SEQNO][random.below(2) as usize];
-            let got = table.get(&key, seqno, |trailer, slot| (trailer.seqno(), Owned::of(slot)));
+            let got =
+                table.get(&key, seqno, |trailer, payload| (trailer.seqno(), Owned::of(payload)));
             let versions = model.get(&key[..]);
             let wanted = versions.and_then(|versions| versions.range(..=seqno).next_back());
             assert_eq!(got, wanted.map(|(seqno, payload)| (*seqno, (*payload).clone())));
@@ -246,7 +264,7 @@ fn memory_is_accounted_for() {
     assert_eq!((table.bytes(), table.entries(), table.is_empty()), (0, 0, true));
     let added = |key: &[u8], seqno, slot: Slot<'_>| {
         let before = table.bytes();
-        table.insert(key, Trailer::new(seqno, slot.kind()), slot);
+        table.insert(key, Trailer::new(seqno, Payload::from(slot).kind()), slot);
         table.bytes() - before
     };
     let pointer = ValuePointer { segment: SegmentId(1), offset: 2, length: 30 };
@@ -278,7 +296,7 @@ fn check_prefix(table: &Arc<Memtable>, known: u64) {
     // Every entry that was inserted before the check began is found with its value.
     for i in (0..known).rev().step_by(1 + known as usize / 50) {
         let right = table.get(&scattered(i), MAX_SEQNO, |trailer, slot| {
-            trailer.seqno() == i + 1 && slot == Slot::Inline(&i.to_le_bytes())
+            trailer.seqno() == i + 1 && slot.slot == Slot::Inline(&i.to_le_bytes())
         });
         assert_eq!(right, Some(true), "entry {i} of {known}");
     }
@@ -323,7 +341,7 @@ fn readers_see_every_published_entry_while_others_are_inserted() {
         for i in 0..COUNT {
             let value = i.to_le_bytes();
             let slot = Slot::Inline(&value);
-            table.insert(&scattered(i), Trailer::new(i + 1, slot.kind()), slot);
+            table.insert(&scattered(i), Trailer::new(i + 1, Payload::from(slot).kind()), slot);
         }
         done.store(true, Release);
     });
@@ -360,7 +378,7 @@ fn what_newer_entries_hide_is_counted_by_segment() {
             (&b"c"[..], pointer(2, 160)),
         ];
         for (at, (key, slot)) in slots.into_iter().enumerate() {
-            table.insert(key, Trailer::new(at as SeqNo + 1, slot.kind()), slot);
+            table.insert(key, Trailer::new(at as SeqNo + 1, Payload::from(slot).kind()), slot);
         }
         let expected = BTreeMap::from([(SegmentId(1), 10), (SegmentId(2), 40)]);
         assert_eq!(table.hidden(), expected);
@@ -377,7 +395,7 @@ fn inline_values_that_newer_entries_hide_are_counted() {
         let slots = [Slot::Inline(&[1; 500]), Slot::Inline(&[2; 30]), Slot::Delete, Slot::Delete];
         let expected = [0, len + 500, 2 * len + 530, 2 * len + 530];
         for ((slot, expected), seqno) in slots.into_iter().zip(expected).zip(1..) {
-            table.insert(key, Trailer::new(seqno, slot.kind()), slot);
+            table.insert(key, Trailer::new(seqno, Payload::from(slot).kind()), slot);
             assert_eq!(table.inline().hidden, expected);
         }
         table.insert(b"other", Trailer::new(9, EntryKind::Put), Slot::Inline(b"value"));

@@ -16,6 +16,7 @@ use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
 use crate::read::visible::{Bounds, VisibleIter};
 use crate::read::window::{MAX_WINDOW_BYTES, Window, WindowEntry, WindowValue};
+use crate::version::expiry::ReadPoint;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
 use std::sync::Arc;
@@ -107,10 +108,10 @@ pub struct TreeCursor {
 }
 
 impl TreeCursor {
-    /// Creates a cursor without a position.
+    /// Creates a cursor without a position, for a reader at `point`.
     pub fn new(
         view: Arc<View>,
-        seqno: SeqNo,
+        point: ReadPoint<'_>,
         fetcher: Fetcher,
         mut settings: CursorSettings,
     ) -> Result<Self> {
@@ -120,7 +121,7 @@ impl TreeCursor {
         let own = settings.own.take();
         inputs.extend(own.iter().map(|own| SortedRunIter::Memtable(own.table.iter())));
         let merged = MergeIter::new(order.clone(), inputs);
-        let iter = VisibleIter::new(merged, order, seqno, settings.bounds.clone());
+        let iter = VisibleIter::new(merged, order, point, settings.bounds.clone());
         let iter = match own {
             Some(own) => iter.with_own(own.last),
             None => iter,
@@ -220,7 +221,7 @@ impl TreeCursor {
     }
 
     fn is_separated(&self) -> Result<bool> {
-        Ok(self.iter.trailer().kind()? == crate::base::key::EntryKind::PutPointer)
+        Ok(self.iter.trailer().kind()?.is_pointer())
     }
 
     /// Drops the window and moves the iterator back to the current entry.
@@ -323,6 +324,7 @@ impl TreeCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::entry::Payload;
     use crate::base::golden::golden;
     use crate::base::key::{MAX_SEQNO, Trailer};
     use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
@@ -360,7 +362,7 @@ mod tests {
             let seqno = u64::from(key);
             let pointer = ValuePointer { segment: SegmentId(1), offset: seqno, length: 100 };
             let slot = if pointers { Slot::Pointer(pointer) } else { Slot::Inline(b"value") };
-            memtable.table.insert(&[key], Trailer::new(seqno, slot.kind()), slot);
+            memtable.table.insert(&[key], Trailer::new(seqno, Payload::from(slot).kind()), slot);
         }
     }
 
@@ -375,7 +377,8 @@ mod tests {
         let fetcher = Fetcher::new(Env::simulated(1).0.reader, counters.clone());
         let bounds = Bounds::default();
         let settings = CursorSettings { bounds, prefetch: values, fill_cache: true, own: None };
-        TreeCursor::new(Arc::new(view), MAX_SEQNO, fetcher, settings).unwrap()
+        let point = ReadPoint::timeless(MAX_SEQNO);
+        TreeCursor::new(Arc::new(view), point, fetcher, settings).unwrap()
     }
 
     /// Takes the steps of a line; returns where the cursor is after each.

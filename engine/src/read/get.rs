@@ -1,18 +1,19 @@
 //! The point read: it searches the memtables, then the tables that may hold the key, newest first.
 //! The first entry at or below the sequence number decides.
 
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
-use crate::base::key::{EntryKind, SeqNo, Trailer};
+use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::hot::UpdateTable;
+use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
 
 /// The result of a point read in the tree.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Lookup {
-    /// The key has no value: it was never written, or it was deleted.
+    /// The key has no value: it was never written, it was deleted, or it has expired.
     Nothing,
     /// The value is inline, and was written at this sequence number.
     Inline(Vec<u8>, SeqNo),
@@ -26,13 +27,14 @@ pub enum Lookup {
 /// I6: the update table is asked after the view was taken, so it knows of every table of the view.
 /// If it names a table of the view, no other one there has a newer entry; the room `hot` says why.
 /// A reader of an older moment may need an older entry, and searches as usual.
-fn short_cut(
+fn short_cut<R>(
     view: &View,
     user_key: &[u8],
     seqno: SeqNo,
     fill_cache: bool,
     hot: &UpdateTable,
-) -> Result<Option<Lookup>> {
+    decoded: impl FnOnce(Trailer, &[u8]) -> Result<R>,
+) -> Result<Option<R>> {
     if hot.is_off() {
         return Ok(None);
     }
@@ -48,40 +50,55 @@ fn short_cut(
     Ok(found)
 }
 
-fn owned(trailer: Trailer, slot: Slot<'_>) -> Lookup {
-    match slot {
+/// Returns what a reader with this moment sees of an entry.
+fn owned(trailer: Trailer, payload: Payload<'_>, moment: Moment<'_>) -> Lookup {
+    match payload.seen_at(|| moment.time()) {
         Slot::Delete => Lookup::Nothing,
         Slot::Inline(value) => Lookup::Inline(value.to_vec(), trailer.seqno()),
         Slot::Pointer(pointer) => Lookup::Pointer(pointer, trailer.seqno()),
     }
 }
 
-fn decoded(trailer: Trailer, payload: &[u8]) -> Result<Lookup> {
-    let kind: EntryKind = trailer.kind()?;
-    Ok(owned(trailer, Slot::decode(kind, payload)?))
+/// Returns what a reader at `point` sees of `user_key`. `hot` is the update table of the database,
+/// for readers who may rely on it.
+///
+/// Costs what [`find`] does.
+pub fn get(
+    view: &View,
+    user_key: &[u8],
+    point: ReadPoint<'_>,
+    fill_cache: bool,
+    hot: Option<&UpdateTable>,
+) -> Result<Lookup> {
+    let see = |trailer: Trailer, payload: Payload<'_>| owned(trailer, payload, point.moment);
+    Ok(find(view, user_key, point.seqno, fill_cache, hot, see)?.unwrap_or(Lookup::Nothing))
 }
 
-/// Returns the newest entry of `user_key` at or below `seqno`. `hot` is the update
-/// table of the database, for readers who may rely on it.
+/// Calls `see` with the newest entry of `user_key` at or below `seqno`, be it a tombstone or
+/// expired; returns the result, or `None` if there is no such entry.
 ///
 /// Costs no I/O if filters, indexes and blocks are in memory; else one block read for each sorted
 /// run whose filter does not exclude the key, or one in all if the update table knows the key.
-pub fn get(
+pub fn find<R>(
     view: &View,
     user_key: &[u8],
     seqno: SeqNo,
     fill_cache: bool,
     hot: Option<&UpdateTable>,
-) -> Result<Lookup> {
+    see: impl Fn(Trailer, Payload<'_>) -> R,
+) -> Result<Option<R>> {
     for memtable in view.memtables() {
-        if let Some(found) = memtable.table.get(user_key, seqno, owned) {
-            return Ok(found);
+        if let Some(found) = memtable.table.get(user_key, seqno, &see) {
+            return Ok(Some(found));
         }
     }
+    let decoded = |trailer: Trailer, payload: &[u8]| -> Result<R> {
+        Ok(see(trailer, Payload::decode(trailer.kind()?, payload)?))
+    };
     if let Some(hot) = hot
-        && let Some(found) = short_cut(view, user_key, seqno, fill_cache, hot)?
+        && let Some(found) = short_cut(view, user_key, seqno, fill_cache, hot, decoded)?
     {
-        return Ok(found);
+        return Ok(Some(found));
     }
     // I6: L0 newest first, then deeper levels: a deeper entry is older, so the first hit decides.
     let order = view.levels.order();
@@ -91,15 +108,15 @@ pub fn get(
             continue;
         }
         if let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)? {
-            return found;
+            return found.map(Some);
         }
     }
     for level in 1..LEVELS {
         if let Some(handle) = view.levels.find(level, user_key)
             && let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)?
         {
-            return found;
+            return found.map(Some);
         }
     }
-    Ok(Lookup::Nothing)
+    Ok(None)
 }

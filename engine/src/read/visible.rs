@@ -1,9 +1,12 @@
 //! The entries that a reader at one sequence number sees in a walk over entries: the newest entry
-//! of each key within bounds, without tombstones.
+//! of each key within bounds, without tombstones and without what has expired.
 
+use crate::base::entry::deadline_of;
 use crate::base::error::Result;
+use crate::base::expiry::ExpiryTime;
 use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, FIRST_OWN_SEQNO, KeyOrder, MAX_SEQNO, SeqNo, Trailer};
+use crate::version::expiry::ReadPoint;
 use std::cmp::Ordering;
 
 /// A range of keys.
@@ -53,6 +56,7 @@ pub struct VisibleIter<I> {
     /// The sequence number of the last entry of the reader's own transaction that it sees; zero for
     /// a reader without one.
     own_seqno: SeqNo,
+    time: ExpiryTime,
     bounds: Bounds,
     state: VisibleState,
     key: Vec<u8>,
@@ -68,13 +72,15 @@ enum VisibleState {
 }
 
 impl<I: EntryIter> VisibleIter<I> {
-    /// Creates an iterator over the entries of `inner` that are visible at `seqno` within `bounds`.
-    pub fn new(inner: I, order: KeyOrder, seqno: SeqNo, bounds: Bounds) -> Self {
+    /// Creates an iterator over what a reader at `point` sees of `inner` within `bounds`.
+    pub fn new(inner: I, order: KeyOrder, point: ReadPoint<'_>, bounds: Bounds) -> Self {
+        let (seqno, time) = (point.seqno, point.moment.time());
         VisibleIter {
             inner,
             order,
             seqno,
             own_seqno: 0,
+            time,
             bounds,
             state: VisibleState::Invalid,
             key: Vec::new(),
@@ -206,6 +212,13 @@ impl<I: EntryIter> VisibleIter<I> {
         self.settle_backward()
     }
 
+    /// Returns true if the inner iterator stands on a tombstone, or on what has expired.
+    fn is_absent(&self) -> Result<bool> {
+        let kind = self.inner.trailer().kind()?;
+        let deadline = deadline_of(kind, self.inner.payload())?;
+        Ok(kind == EntryKind::Delete || deadline.is_some_and(|it| it.has_passed(self.time)))
+    }
+
     fn step_inner(&mut self) -> Result<()> {
         self.inner.next().inspect_err(|_| self.state = VisibleState::Invalid)
     }
@@ -222,7 +235,7 @@ impl<I: EntryIter> VisibleIter<I> {
             let hidden = skip && self.order.compare(key, &self.key).is_eq();
             let trailer = self.inner.trailer();
             if !hidden && self.sees(trailer.seqno()) {
-                if trailer.kind()? != EntryKind::Delete {
+                if !self.is_absent()? {
                     self.state = VisibleState::Forward;
                     return Ok(());
                 }
@@ -262,7 +275,7 @@ impl<I: EntryIter> VisibleIter<I> {
             let trailer = self.inner.trailer();
             if self.sees(trailer.seqno()) {
                 // Oldest first: the last one taken is the newest visible entry.
-                found = trailer.kind()? != EntryKind::Delete;
+                found = !self.is_absent()?;
                 if found {
                     self.trailer = trailer;
                     self.payload.clear();
@@ -282,14 +295,17 @@ impl<I: EntryIter> VisibleIter<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::entry::Slot;
+    use crate::base::entry::{Payload, Slot};
+    use crate::base::expiry::Deadline;
     use crate::base::golden::golden;
     use crate::memtable::{Memtable, MemtableIter};
+    use crate::version::expiry::Moment;
     use std::sync::Arc;
 
-    /// Runs a case: `entries a9 a5x` are a put and a tombstone of the key `a`. `at 7 [b-d)` is a
-    /// reader at a sequence number within bounds; the result is its walk forward and backward.
-    /// Steps behind it, as in `at 7 seek=b next prev`, are taken instead.
+    /// Runs a case: `entries a9 a5x a7~60` are a put and a tombstone of the key `a`, and a put with
+    /// the deadline 60. `at 7 [b-d)` is a reader at a sequence number within bounds, `at 7@50` one
+    /// at the time 50; the result is its walk forward and backward. Steps behind it, as in
+    /// `at 7 seek=b next prev`, are taken instead.
     fn run(lines: &[&str]) -> String {
         let table = Arc::new(Memtable::new(KeyOrder::Bytewise));
         let mut text = String::new();
@@ -301,8 +317,11 @@ mod tests {
                     let (bounds, steps): (Vec<&str>, _) =
                         rest.iter().partition(|word| word.starts_with(['[', '(']));
                     let bounds = bounds.first().map_or(Bounds::default(), |word| range(word));
-                    let (seqno, order) = (seqno.parse().expect(line), KeyOrder::Bytewise);
-                    let iter = VisibleIter::new(table.iter(), order, seqno, bounds);
+                    let (seqno, time) = seqno.split_once('@').unwrap_or((seqno, "0"));
+                    let seqno = seqno.parse().expect(line);
+                    let moment = Moment::At(ExpiryTime(time.parse().expect(line)));
+                    let (point, order) = (ReadPoint { seqno, moment }, KeyOrder::Bytewise);
+                    let iter = VisibleIter::new(table.iter(), order, point, bounds);
                     text += &if steps.is_empty() { walks(iter) } else { stepped(iter, &steps) };
                 }
                 _ => panic!("{line}"),
@@ -312,12 +331,14 @@ mod tests {
     }
 
     fn insert(table: &Arc<Memtable>, entry: &str) {
-        let seqno = entry[1..].trim_end_matches('x').parse().expect(entry);
-        let (kind, slot) = match entry.ends_with('x') {
-            true => (EntryKind::Delete, Slot::Delete),
-            false => (EntryKind::Put, Slot::Inline(entry.as_bytes())),
+        let (put, deadline) = entry.split_once('~').unwrap_or((entry, ""));
+        let seqno = put[1..].trim_end_matches('x').parse().expect(entry);
+        let slot = match put.ends_with('x') {
+            true => Slot::Delete,
+            false => Slot::Inline(put.as_bytes()),
         };
-        table.insert(&entry.as_bytes()[..1], Trailer::new(seqno, kind), slot);
+        let payload = Payload { deadline: deadline.parse().ok().map(Deadline), slot };
+        table.insert(&entry.as_bytes()[..1], Trailer::new(seqno, payload.kind()), payload);
     }
 
     fn range(word: &str) -> Bounds {
@@ -336,7 +357,9 @@ mod tests {
             return "end".to_owned();
         }
         // The entry's value says which entry it is.
-        let entry = String::from_utf8_lossy(iter.payload()).into_owned();
+        let kind = iter.trailer().kind().unwrap();
+        let Slot::Inline(entry) = Slot::decode(kind, iter.payload()).unwrap() else { panic!() };
+        let entry = String::from_utf8_lossy(entry).into_owned();
         let key = String::from_utf8_lossy(iter.user_key());
         assert_eq!(entry, format!("{key}{}", iter.trailer().seqno()));
         entry

@@ -1,6 +1,6 @@
 //! Opens the keyspaces of a version, and replays the log into their memtables.
 
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, Result};
 use crate::base::key::Trailer;
 use crate::base::pointer::{KeyspaceId, ValuePointer};
@@ -83,9 +83,10 @@ pub fn insert(
             Slot::Inline(&raw)
         }
     };
+    let payload = Payload { deadline: record.deadline, slot };
     let view = state.view();
     view.active.note(replayed.at, replayed.log_bytes, replayed.segment, record.seqno);
-    view.active.table.insert(record.key, Trailer::new(record.seqno, slot.kind()), slot);
+    view.active.table.insert(record.key, Trailer::new(record.seqno, payload.kind()), payload);
     if view.active.bytes() >= options.memtable_bytes {
         state.rotate_memtable();
     }

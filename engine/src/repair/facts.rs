@@ -12,6 +12,7 @@
 //! `recovered-` and its id if only the log has records of it, and the report lists it.
 
 use crate::base::error::{Error, IoContext, Result};
+use crate::base::expiry::Deadline;
 use crate::base::header::{HEADER_BYTES, Header};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
@@ -57,6 +58,8 @@ pub struct RepairFacts {
     /// Freed segments in which nothing was live, so that no relocation file lists them.
     pub given_up: BTreeSet<SegmentId>,
     pub last_seqno: SeqNo,
+    /// The greatest deadline by which an entry was dropped because it had expired.
+    pub dropped_until: Deadline,
     lengths: BTreeMap<SegmentId, u64>,
     /// The highest id of any file or keyspace.
     pub highest_file: u64,
@@ -181,6 +184,9 @@ impl RepairFacts {
                     self.given_up.insert(meta.segment);
                 }
                 Change::LastSeqno(seqno) => self.last_seqno = self.last_seqno.max(*seqno),
+                Change::DroppedUntil(deadline) => {
+                    self.dropped_until = self.dropped_until.max(*deadline);
+                }
                 Change::NextFile(id) => {
                     self.highest_file = self.highest_file.max(*id);
                     if unbroken {

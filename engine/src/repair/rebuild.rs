@@ -1,7 +1,7 @@
 //! Writes the rebuilt tree: one sorted run of new tables per keyspace, in the deepest level, and a
 //! manifest with these tables and all segments, whose head lies behind the whole log.
 
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::{MAX_SEQNO, Trailer};
@@ -225,6 +225,7 @@ impl<'a> Rebuild<'a> {
         let last_seqno = (self.last_seqno + SKIPPED_SEQNOS).min(MAX_SEQNO);
         let mut state = vec![Change::NextFile(next), Change::LastSeqno(last_seqno)];
         state.extend(changes);
+        state.push(Change::DroppedUntil(self.facts.dropped_until));
         // The head lies behind the whole log, because all of it is in the new tables.
         state.push(Change::Head(LogPosition { segment: SegmentId(next), offset: 0 }));
         let (dir, database) = (&self.context.dir, self.context.database);
@@ -282,7 +283,8 @@ fn readable(
     entry: &MergeIter,
 ) -> Result<Option<Vec<u8>>> {
     let trailer = entry.trailer();
-    let slot = match Slot::decode(trailer.kind()?, entry.payload())? {
+    let Payload { deadline, slot } = Payload::decode(trailer.kind()?, entry.payload())?;
+    let slot = match slot {
         Slot::Delete => return Ok(None),
         Slot::Pointer(pointer) => {
             let (key, seqno) = (entry.user_key(), trailer.seqno());
@@ -291,7 +293,7 @@ fn readable(
         inline => inline,
     };
     let mut payload = Vec::new();
-    slot.encode(&mut payload);
+    Payload { deadline, slot }.encode(&mut payload);
     Ok(Some(payload))
 }
 

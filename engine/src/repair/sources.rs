@@ -7,7 +7,7 @@
 //! everything in them that is newer than the keyspace's tables. What lies before a gap had been
 //! flushed, or its segment would still be there (I5), and must not come back (I6).
 
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
@@ -110,9 +110,9 @@ impl KeyspaceSource {
 
     fn keep(&self, entry: &dyn EntryIter) {
         let trailer = entry.trailer();
-        let slot = trailer.kind().and_then(|kind| Slot::decode(kind, entry.payload()));
-        if let Ok(slot) = slot {
-            self.loose.insert(entry.user_key(), trailer, slot);
+        let payload = trailer.kind().and_then(|kind| Payload::decode(kind, entry.payload()));
+        if let Ok(payload) = payload {
+            self.loose.insert(entry.user_key(), trailer, payload);
         }
     }
 
@@ -133,7 +133,8 @@ impl KeyspaceSource {
                 Slot::Inline(&raw)
             }
         };
-        self.loose.insert(record.key, Trailer::new(record.seqno, slot.kind()), slot);
+        let payload = Payload { deadline: record.deadline, slot };
+        self.loose.insert(record.key, Trailer::new(record.seqno, payload.kind()), payload);
         Ok(true)
     }
 }

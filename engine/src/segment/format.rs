@@ -26,12 +26,14 @@
 //!
 //! record
 //!        0      4  checksum32 of all bytes behind it, seeded by (epoch, offset of the record)
-//!        4      1  low nibble: 0 delete, 1 put; high nibble: codec of the stored value
+//!        4      1  low nibble: 0 delete, 1 put, 2 put with a deadline; high nibble: codec of the
+//!                  stored value
 //!        5 varint  keyspace
 //!          varint  sequence number
 //!          varint  length of the key, at most 64 KiB
 //!          varint  length of the stored value, at most 1 GiB; 0 for a delete
 //!          varint  length of the raw value, at most 1 GiB; absent if the codec is none
+//!          varint  deadline, in milliseconds since 1970; only in a put with a deadline
 //!               …  key
 //!               …  stored value
 //! ```

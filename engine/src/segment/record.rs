@@ -9,6 +9,7 @@ use crate::base::checksum::{checksum32, checksum32_of_two, seed};
 use crate::base::coding::{Reader, put_varint, varint_len};
 use crate::base::compression::{Codec, decompress};
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Deadline;
 use crate::base::key::{MAX_KEY_BYTES, MAX_SEQNO, MAX_VALUE_BYTES, SeqNo};
 use crate::base::pointer::{KeyspaceId, ValuePointer};
 
@@ -21,14 +22,21 @@ pub const MAX_RECORD_BYTES: usize = 64 + MAX_KEY_BYTES + MAX_VALUE_BYTES;
 /// The length of the checksum at the front of a record, in bytes.
 pub(super) const CHECKSUM_BYTES: usize = 4;
 
-/// The operation that a record describes. The numbers are persistent.
+/// The operation that a record describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RecordKind {
     /// The key is deleted.
-    Delete = 0,
-    /// The key gets a value.
-    Put = 1,
+    Delete,
+    /// The key gets a value, with or without a deadline.
+    Put,
 }
+
+/// The persistent number of a deletion.
+const DELETE: u8 = 0;
+/// The persistent number of a put without a deadline.
+const PUT: u8 = 1;
+/// The persistent number of a put with a deadline.
+const PUT_EXPIRING: u8 = 2;
 
 /// A record to write.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +49,8 @@ pub struct RecordInput<'a> {
     pub codec: Codec,
     /// The length of the value in bytes once decompressed.
     pub raw_len: u32,
+    /// The time at which the value expires; `None` if it never does.
+    pub deadline: Option<Deadline>,
     /// The user key.
     pub key: &'a [u8],
     /// The value as it is to be stored, compressed by `codec`.
@@ -51,7 +61,8 @@ impl<'a> RecordInput<'a> {
     /// Returns a put of an uncompressed value.
     pub fn put(keyspace: KeyspaceId, key: &'a [u8], value: &'a [u8]) -> Self {
         let raw_len = value.len() as u32;
-        RecordInput { kind: RecordKind::Put, keyspace, codec: Codec::None, raw_len, key, value }
+        let (kind, codec, deadline) = (RecordKind::Put, Codec::None, None);
+        RecordInput { kind, keyspace, codec, raw_len, deadline, key, value }
     }
 
     /// Returns a delete.
@@ -76,6 +87,7 @@ impl<'a> RecordInput<'a> {
             + varint_len(self.key.len() as u64)
             + varint_len(self.value.len() as u64)
             + raw
+            + self.deadline.map_or(0, Deadline::encoded_len)
             + self.key.len()
     }
 
@@ -84,7 +96,18 @@ impl<'a> RecordInput<'a> {
         assert!(self.key.len() <= MAX_KEY_BYTES, "a key over the limit");
         assert!(self.value.len().max(self.raw_len as usize) <= MAX_VALUE_BYTES, "value too long");
         assert!(self.codec != Codec::None || self.raw_len as usize == self.value.len());
-        assert!(self.kind == RecordKind::Put || self.value.is_empty(), "a delete with a value");
+        let is_bare = self.value.is_empty() && self.deadline.is_none();
+        assert!(self.kind == RecordKind::Put || is_bare, "a delete with a value or a deadline");
+    }
+
+    /// Returns the persistent number of the operation.
+    #[inline]
+    fn number(&self) -> u8 {
+        match (self.kind, self.deadline) {
+            (RecordKind::Delete, _) => DELETE,
+            (RecordKind::Put, None) => PUT,
+            (RecordKind::Put, Some(_)) => PUT_EXPIRING,
+        }
     }
 
     /// Appends everything before the stored value, with zeroes in place of the checksum.
@@ -92,13 +115,16 @@ impl<'a> RecordInput<'a> {
     fn put_prefix(&self, out: &mut Vec<u8>, seqno: SeqNo) {
         self.assert_within_limits();
         out.extend_from_slice(&[0; CHECKSUM_BYTES]);
-        out.push(self.kind as u8 | (self.codec as u8) << 4);
+        out.push(self.number() | (self.codec as u8) << 4);
         put_varint(out, self.keyspace.0);
         put_varint(out, seqno);
         put_varint(out, self.key.len() as u64);
         put_varint(out, self.value.len() as u64);
         if self.codec != Codec::None {
             put_varint(out, self.raw_len.into());
+        }
+        if let Some(deadline) = self.deadline {
+            deadline.encode(out);
         }
         out.extend_from_slice(self.key);
     }
@@ -138,6 +164,8 @@ pub struct RecordView<'a> {
     pub codec: Codec,
     /// The length of the value in bytes once decompressed.
     pub raw_len: u32,
+    /// The time at which the value expires; `None` if it never does.
+    pub deadline: Option<Deadline>,
     /// The user key.
     pub key: &'a [u8],
     /// The value as it is stored, compressed by `codec`.
@@ -148,17 +176,19 @@ pub struct RecordView<'a> {
     pub length: u32,
 }
 
-fn nibbles(byte: u8) -> Result<(RecordKind, Codec)> {
-    let kind = match byte & 0xf {
-        0 => RecordKind::Delete,
-        1 => RecordKind::Put,
+/// Returns the operation, whether it has a deadline, and the codec.
+fn nibbles(byte: u8) -> Result<(RecordKind, bool, Codec)> {
+    let (kind, expires) = match byte & 0xf {
+        DELETE => (RecordKind::Delete, false),
+        PUT => (RecordKind::Put, false),
+        PUT_EXPIRING => (RecordKind::Put, true),
         other => {
             return Err(Error::unsupported(format!(
-                "record kind {other} is unknown to this build, which knows 0 and 1"
+                "record kind {other} is unknown to this build, which knows 0 to {PUT_EXPIRING}"
             )));
         }
     };
-    Ok((kind, Codec::from_number(byte >> 4)?))
+    Ok((kind, expires, Codec::from_number(byte >> 4)?))
 }
 
 impl<'a> RecordView<'a> {
@@ -190,7 +220,7 @@ impl<'a> RecordView<'a> {
     fn fields(bytes: &'a [u8], offset: u64) -> Result<(RecordView<'a>, &'a [u8])> {
         let mut reader = Reader::new(bytes);
         reader.take(CHECKSUM_BYTES)?;
-        let (kind, codec) = nibbles(reader.u8()?)?;
+        let (kind, expires, codec) = nibbles(reader.u8()?)?;
         let keyspace = KeyspaceId::decode(&mut reader)?;
         let seqno = reader.varint()?;
         let key_len = reader.length(MAX_KEY_BYTES)?;
@@ -200,10 +230,22 @@ impl<'a> RecordView<'a> {
         if seqno > MAX_SEQNO || kind == RecordKind::Delete && raw_len.max(stored_len) > 0 {
             return Err(Error::corruption("a record has impossible fields"));
         }
+        let deadline = if expires { Some(Deadline::decode(&mut reader)?) } else { None };
         let (key, value) = (reader.take(key_len)?, reader.take(stored_len)?);
         let rest = reader.rest();
         let (raw_len, length) = (raw_len as u32, (bytes.len() - rest.len()) as u32);
-        let view = RecordView { kind, keyspace, seqno, codec, raw_len, key, value, offset, length };
+        let view = RecordView {
+            kind,
+            keyspace,
+            seqno,
+            codec,
+            raw_len,
+            deadline,
+            key,
+            value,
+            offset,
+            length,
+        };
         Ok((view, rest))
     }
 }
@@ -213,13 +255,17 @@ impl<'a> RecordView<'a> {
 fn front_bytes(bytes: &[u8]) -> Result<usize> {
     let mut reader = Reader::new(bytes);
     reader.take(CHECKSUM_BYTES)?;
-    let compressed = reader.u8()? >> 4 != 0;
+    let first = reader.u8()?;
+    let (compressed, expires) = (first >> 4 != 0, first & 0xf == PUT_EXPIRING);
     reader.varint()?;
     reader.varint()?;
     let key_len = reader.length(MAX_KEY_BYTES)?;
     let stored_len = reader.length(MAX_VALUE_BYTES)?;
     if compressed {
         reader.varint()?;
+    }
+    if expires {
+        Deadline::decode(&mut reader)?;
     }
     reader.take(key_len + stored_len)?;
     Ok(bytes.len() - reader.rest().len())
@@ -245,11 +291,16 @@ mod tests {
         let key = vec![b'k'; MAX_KEY_BYTES];
         let mut compressed = RecordInput::put(KeyspaceId(300), b"key", b"squeezed");
         (compressed.codec, compressed.raw_len) = (Codec::Lz4, 1 << 20);
+        let mut expiring = RecordInput::put(KeyspaceId(1), b"key", b"value");
+        expiring.deadline = Some(Deadline(1_767_225_600_000));
+        let squeezed_expiring = RecordInput { deadline: Some(Deadline(u64::MAX)), ..compressed };
         for input in [
             RecordInput::put(KeyspaceId(0), b"", b""),
             RecordInput::put(KeyspaceId(1), &key, b"value"),
             RecordInput::delete(KeyspaceId(MAX_ID), b"gone"),
             compressed,
+            expiring,
+            squeezed_expiring,
         ] {
             let mut out = b"before".to_vec();
             input.encode(&mut out, 5, 1000, MAX_SEQNO);
@@ -261,6 +312,7 @@ mod tests {
             assert_eq!((view.codec, view.raw_len), (input.codec, input.raw_len));
             assert_eq!((view.key, view.value), (input.key, input.value));
             assert_eq!((view.seqno, view.offset), (MAX_SEQNO, 1000));
+            assert_eq!(view.deadline, input.deadline);
             assert_eq!(view.length as usize, bytes.len());
             assert!(RecordView::decode_exact(bytes, 5, 1001).is_err(), "another offset");
             assert!(RecordView::decode_exact(bytes, 6, 1000).is_err(), "another epoch");

@@ -76,7 +76,7 @@ impl SpaceSources<'_> {
     pub fn report(self) -> Result<SpaceReport> {
         let keyspaces = self.keyspaces;
         // The sequence number is taken first: the views then hold everything up to it.
-        let SeenSeqnos { snapshots, visible: seqno } = self.runtime.snapshots.seen();
+        let SeenSeqnos { snapshots, visible: seqno, .. } = self.runtime.snapshots.seen();
         let (views, version) = self.one_moment();
         let purge = &self.runtime.set.tables().purge;
         let read: BTreeSet<_> = purge.still_read().into_iter().collect();

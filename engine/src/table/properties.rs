@@ -291,14 +291,16 @@ impl TableMeta {
 mod tests {
     use super::super::tests::Rng;
     use super::*;
+    use crate::base::entry::Payload;
     use crate::base::pointer::ValuePointer;
 
     fn summary() -> Summary {
         let mut summary = Summary::default();
         let mut add = |key: &[u8], seqno, slot: Slot<'_>| {
             let mut payload = Vec::new();
-            slot.encode(&mut payload);
-            summary.count(key, Trailer::new(seqno, slot.kind()), &payload).unwrap();
+            let entry = Payload::from(slot);
+            entry.encode(&mut payload);
+            summary.count(key, Trailer::new(seqno, entry.kind()), &payload).unwrap();
         };
         let pointer = |segment, length| {
             Slot::Pointer(ValuePointer { segment: SegmentId(segment), offset: 0, length })

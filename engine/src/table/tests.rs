@@ -9,7 +9,7 @@ use super::{Table, TableIter, TableSettings, TableWriter};
 use crate::base::blocks::{BlockFingerprint, FileSeed};
 use crate::base::checksum::key_hash;
 use crate::base::compression::Codec;
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{ErrorKind, Result};
 use crate::base::header::{FileKind, Header};
 use crate::base::iter::EntryIter;
@@ -62,8 +62,8 @@ fn pointer(key: &[u8], seqno: SeqNo, segment: u64) -> Entry {
     let pointer = ValuePointer { segment: SegmentId(segment), offset: seqno * 100, length: 100 };
     let slot = Slot::Pointer(pointer);
     let mut payload = Vec::new();
-    slot.encode(&mut payload);
-    (key.to_vec(), Trailer::new(seqno, slot.kind()), payload)
+    Payload::from(slot).encode(&mut payload);
+    (key.to_vec(), Trailer::new(seqno, Payload::from(slot).kind()), payload)
 }
 
 fn delete(key: &[u8], seqno: SeqNo) -> Entry {

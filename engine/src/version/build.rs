@@ -2,6 +2,7 @@
 //! handles it creates open their files later. Shared by recovery and by [`super::set::VersionSet`].
 
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Deadline;
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::version::edit::{Change, Edit};
@@ -80,6 +81,9 @@ impl VersionBuilder<'_> {
                     self.change_relocation(version, change, &mut removed)?;
                 }
                 Change::Head(head) => version.head = *head,
+                Change::DroppedUntil(deadline) => {
+                    version.dropped_until = version.dropped_until.max(*deadline);
+                }
                 Change::NextFile(_) | Change::LastSeqno(_) => {}
                 _ => self.change_keyspace(version, change, &mut removed)?,
             }
@@ -265,5 +269,8 @@ pub fn state_of(version: &Version, next_file: u64, last_seqno: SeqNo) -> Edit {
         }
     }
     changes.push(Change::Head(version.head));
+    if version.dropped_until > Deadline::default() {
+        changes.push(Change::DroppedUntil(version.dropped_until));
+    }
     Edit::new(changes)
 }

@@ -20,12 +20,14 @@
 //! | 13 | relocation added, in place of the segment's former one | relocation meta |
 //! | 14 | relocation removed | freed segment |
 //! | 15 | holes of a segment, in place of its former ones | segment, holes |
+//! | 16 | expired entries dropped | greatest deadline among them |
 //!
 //! Holes are encoded as varints: their count, then for each hole the gap from the end of the
 //! previous one and the length, both in units of 4 KiB.
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Deadline;
 use crate::base::key::{MAX_SEQNO, SeqNo};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId, read_id};
 use crate::relocation::RelocationMeta;
@@ -132,6 +134,8 @@ pub enum Change {
         /// The holes, in place of those recorded before.
         holes: Holes,
     },
+    /// Records that entries with deadlines up to this one were dropped because they had expired.
+    DroppedUntil(Deadline),
 }
 
 /// A list of changes that take effect together.
@@ -212,6 +216,7 @@ impl Change {
                 put_numbers(out, 15, &[segment.0]);
                 put_holes(out, holes);
             }
+            Change::DroppedUntil(deadline) => put_numbers(out, 16, &[deadline.0]),
         }
     }
 
@@ -251,6 +256,7 @@ impl Change {
                 let segment = SegmentId::decode(reader)?;
                 Change::Holes { segment, holes: holes(reader)? }
             }
+            16 => Change::DroppedUntil(Deadline::decode(reader)?),
             _ => return Err(Error::corruption(format!("edit tag {tag} does not exist"))),
         })
     }
@@ -355,6 +361,7 @@ mod tests {
                 holes: [(0, 4096), (4096, 8192), (1 << 40, 1 << 30)].into(),
             },
             Change::Holes { segment: SegmentId(9), holes: Holes::default() },
+            Change::DroppedUntil(Deadline(1_767_225_600_000)),
         ]);
         let bytes = edit.encode();
         assert_eq!(Edit::decode(&bytes).unwrap(), edit);
@@ -363,7 +370,7 @@ mod tests {
                 assert!(shorter.changes.len() < edit.changes.len());
             }
         }
-        assert!(Edit::decode(&[16]).is_err());
+        assert!(Edit::decode(&[17]).is_err());
         assert!(Edit::decode(&[15, 9, 1, 0, 0]).is_err(), "a hole of no bytes");
         assert!(Edit::decode(&[0]).is_err());
     }

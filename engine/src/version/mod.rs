@@ -14,6 +14,7 @@ mod alive;
 pub mod build;
 pub mod edit;
 pub mod entries;
+pub mod expiry;
 pub mod files;
 pub mod garbage;
 pub mod health;
@@ -34,6 +35,7 @@ pub mod snapshots;
 mod tests;
 pub mod view;
 
+use crate::base::expiry::Deadline;
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::base::size::FILE_BLOCK_BYTES;
@@ -116,6 +118,8 @@ pub struct Version {
     pub uses: Arc<SegmentUses>,
     /// The position at which replay starts.
     pub head: LogPosition,
+    /// The greatest deadline by which an entry was dropped; zero if none was.
+    pub dropped_until: Deadline,
     /// The number of edits since the opening that led to this version; newer versions have greater
     /// numbers.
     pub number: u64,

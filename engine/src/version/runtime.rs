@@ -6,6 +6,7 @@ use crate::env::budget::Budget;
 use crate::events::Event;
 use crate::hot::UpdateTable;
 use crate::stats::Counters;
+use crate::version::expiry::ExpiryClock;
 use crate::version::health::Health;
 use crate::version::job::{JobError, JobResult};
 use crate::version::set::VersionSet;
@@ -46,7 +47,11 @@ impl Runtime {
         hot: UpdateTable,
     ) -> Self {
         let budget = Arc::new(Budget::new(env.clock.clone(), health.events.clone(), cap));
-        let (snapshots, counters, closing) = Default::default();
+        let expiry = ExpiryClock::new(env.clock.clone());
+        // What was dropped because it had expired must not become live again (I6).
+        expiry.pass(set.current().dropped_until);
+        let (snapshots, counters) = (Arc::new(Snapshots::new(expiry)), Arc::default());
+        let closing = Arc::default();
         Runtime { env, set, health, snapshots, counters, budget, hot: Arc::new(hot), closing }
     }
 

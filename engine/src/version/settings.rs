@@ -5,6 +5,7 @@ use crate::base::compression::Codec;
 use crate::base::error::{Error, Result};
 use std::fmt::Write;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The name of the keyspace that every database has.
 pub const DEFAULT_KEYSPACE: &str = "default";
@@ -71,6 +72,9 @@ pub struct KeyspaceOptions {
     pub level0_trigger: usize,
     /// Target size of L1, in bytes. Default 64 MiB; each deeper level is ten times larger.
     pub level_base_bytes: u64,
+    /// Values that are put without an expiry of their own expire after this time, in whole
+    /// milliseconds. Default `None`: they never do. What was put before a change keeps its time.
+    pub default_ttl: Option<Duration>,
 }
 
 impl Default for KeyspaceOptions {
@@ -87,8 +91,22 @@ impl Default for KeyspaceOptions {
             memtable_bytes: 64 << 20,
             level0_trigger: 4,
             level_base_bytes: 64 << 20,
+            default_ttl: None,
         }
     }
+}
+
+/// The greatest time to live of a keyspace's values: a thousand years.
+const MAX_TTL: Duration = Duration::from_secs(1000 * 365 * 24 * 3600);
+
+/// Returns an error unless a default time to live can be stored.
+fn check_ttl(ttl: Duration) -> Result<()> {
+    let whole = ttl.subsec_nanos().is_multiple_of(1_000_000);
+    if whole && !ttl.is_zero() && ttl <= MAX_TTL {
+        return Ok(());
+    }
+    let what = format!("default_ttl is {ttl:?}, it must be whole milliseconds, up to 1000 years");
+    Err(Error::invalid_option(what).advise("use None for values that never expire"))
 }
 
 /// A numeric setting and its allowed range.
@@ -191,6 +209,7 @@ impl KeyspaceOptions {
         for range in RANGES {
             within(range.name, (range.get)(self), range.low, range.high)?;
         }
+        self.default_ttl.map_or(Ok(()), check_ttl)?;
         for codec in [self.value_codec, self.block_codec] {
             if !codec.is_available() {
                 let name = codec_name(codec);
@@ -235,7 +254,7 @@ impl KeyspaceOptions {
             Separation::AtFlush => "at_flush",
             Separation::Off => "off",
         };
-        let rows: [(&str, String); 11] = [
+        let rows: [(&str, String); 12] = [
             ("separation", separation.into()),
             ("separation_threshold", self.separation_threshold.to_string()),
             ("value_codec", codec_name(self.value_codec).into()),
@@ -247,6 +266,7 @@ impl KeyspaceOptions {
             ("memtable_bytes", self.memtable_bytes.to_string()),
             ("level0_trigger", self.level0_trigger.to_string()),
             ("level_base_bytes", self.level_base_bytes.to_string()),
+            ("default_ttl_ms", self.default_ttl.map_or(0, |ttl| ttl.as_millis()).to_string()),
         ];
         for (name, value) in rows {
             let _ = writeln!(text, "{name} = {value}");
@@ -296,6 +316,10 @@ impl KeyspaceOptions {
             "memtable_bytes" => self.memtable_bytes = parsed(name, value)?,
             "level0_trigger" => self.level0_trigger = parsed(name, value)?,
             "level_base_bytes" => self.level_base_bytes = parsed(name, value)?,
+            "default_ttl_ms" => {
+                let ttl = Duration::from_millis(parsed(name, value)?);
+                self.default_ttl = (!ttl.is_zero()).then_some(ttl);
+            }
             _ => {
                 return Err(Error::unsupported(format!(
                     "setting {name:?} is unknown to this build"
@@ -327,6 +351,7 @@ mod tests {
                 separation_threshold: 7,
                 value_codec: Codec::Lz4,
                 table_bytes: 1 << 20,
+                default_ttl: Some(Duration::from_millis(1500)),
                 ..Default::default()
             };
             assert_eq!(KeyspaceOptions::from_text(&options.to_text()).unwrap(), options);
@@ -347,6 +372,10 @@ mod tests {
         }
         let options = KeyspaceOptions { block_bytes: 1, ..Default::default() };
         assert!(options.validate().unwrap_err().to_string().contains("block_bytes"));
+        for ttl in [Duration::ZERO, Duration::from_nanos(1), MAX_TTL + Duration::from_millis(1)] {
+            let options = KeyspaceOptions { default_ttl: Some(ttl), ..Default::default() };
+            assert!(options.validate().unwrap_err().to_string().contains("default_ttl"));
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! Pinned sequence numbers. Compaction keeps every entry that a live snapshot can see.
 
+use crate::base::expiry::ExpiryTime;
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::env::fork::Process;
 use crate::env::sync::Mutex;
+use crate::version::expiry::ExpiryClock;
 use crate::version::pins::{Pin, PinKind, PinOwner, Pins};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +13,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The live snapshots of a database, and the newest visible sequence number.
-#[derive(Default)]
 pub struct Snapshots {
     /// Every entry at or below this sequence number is visible. Only the commit leader writes it.
     visible: AtomicU64,
@@ -19,6 +20,8 @@ pub struct Snapshots {
     process: Process,
     /// The registry of holders of snapshots and files, by kind and age.
     pub pins: Arc<Pins>,
+    /// The clock by which entries expire.
+    pub expiry: ExpiryClock,
 }
 
 /// The sequence numbers that readers can see, at the beginning of a job.
@@ -29,6 +32,18 @@ pub struct SeenSeqnos {
     /// Every reader without a snapshot, and every snapshot taken from now on, sees all entries up
     /// to this one.
     pub visible: SeqNo,
+    /// The time of each of `snapshots`, at which it judges deadlines; they ascend, too.
+    pub times: Vec<ExpiryTime>,
+    /// Every other reader judges deadlines at this time or later.
+    pub now: ExpiryTime,
+}
+
+impl SeenSeqnos {
+    /// Returns the earliest time at which a reader judges an entry of this stratum: that of the
+    /// oldest snapshot that sees it. What has expired by then has expired for all who see it.
+    pub fn time_of(&self, stratum: usize) -> ExpiryTime {
+        self.times.get(stratum).copied().unwrap_or(self.now)
+    }
 }
 
 /// Returns the number of the stratum of `seqno`: `snapshots`, in ascending order, divide the order
@@ -49,9 +64,22 @@ pub fn is_seen(snapshots: &[SeqNo], older: SeqNo, newer: SeqNo) -> bool {
 struct SnapshotGroup {
     count: usize,
     oldest: Duration,
+    /// The time at which the first of them judges deadlines; all others judge later.
+    time: ExpiryTime,
 }
 
 impl Snapshots {
+    /// Creates an empty list, before any commit.
+    pub fn new(expiry: ExpiryClock) -> Self {
+        Snapshots {
+            visible: AtomicU64::new(0),
+            live: Mutex::default(),
+            process: Process::default(),
+            pins: Arc::default(),
+            expiry,
+        }
+    }
+
     /// Returns the newest sequence number that reads may see.
     pub fn visible(&self) -> SeqNo {
         self.visible.load(Ordering::Acquire)
@@ -79,17 +107,20 @@ impl Snapshots {
         keyspace: Option<KeyspaceId>,
         now: Duration,
     ) -> SnapshotPin {
-        let seqno = if self.process.is_gone() {
-            self.visible()
+        let (seqno, time) = if self.process.is_gone() {
+            (self.visible(), self.expiry.now())
         } else {
             let mut live = self.live.lock();
-            let seqno = self.visible();
-            let taken = live.entry(seqno).or_insert(SnapshotGroup { count: 0, oldest: now });
+            // I6: the time is read under the lock, as the number is, so that times ascend with
+            // numbers, and a job that does not list this snapshot has read an earlier time.
+            let (seqno, time) = (self.visible(), self.expiry.now());
+            let group = SnapshotGroup { count: 0, oldest: now, time };
+            let taken = live.entry(seqno).or_insert(group);
             taken.count += 1;
-            seqno
+            (seqno, time)
         };
         let pin = self.pins.register(PinOwner { kind, keyspace, seqno, since: now }, None);
-        SnapshotPin { seqno, taken: now, pin, snapshots: self.clone() }
+        SnapshotPin { seqno, time, taken: now, pin, snapshots: self.clone() }
     }
 
     /// Returns what readers can see, for a job that drops what none of them does.
@@ -97,7 +128,11 @@ impl Snapshots {
         // I6: the number is read first. A snapshot that is missing in the list was taken later, so
         // it sees all up to that number.
         let visible = self.visible();
-        SeenSeqnos { snapshots: self.list(), visible }
+        let live = self.live.lock();
+        let snapshots = live.keys().copied().collect();
+        let times: Vec<ExpiryTime> = live.values().map(|group| group.time).collect();
+        debug_assert!(times.is_sorted(), "I6: a later snapshot judges deadlines later");
+        SeenSeqnos { snapshots, visible, times, now: self.expiry.now() }
     }
 
     /// Returns the pinned sequence numbers in ascending order.
@@ -118,6 +153,8 @@ impl Snapshots {
 pub struct SnapshotPin {
     /// The snapshot sees every entry at or below this sequence number.
     pub seqno: SeqNo,
+    /// The time at which it judges deadlines.
+    pub time: ExpiryTime,
     /// The time when it was taken, by the clock of the environment.
     pub taken: Duration,
     /// Its entry in the registry of holders.
@@ -147,7 +184,8 @@ mod tests {
 
     #[test]
     fn snapshots_go_in_any_order() {
-        let snapshots = Arc::new(Snapshots::default());
+        let (env, _) = crate::env::Env::simulated(1);
+        let snapshots = Arc::new(Snapshots::new(ExpiryClock::new(env.clock)));
         snapshots.publish(5);
         let a = snapshots.take(Duration::from_secs(1));
         let b = snapshots.take(Duration::from_secs(2));

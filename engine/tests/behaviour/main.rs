@@ -15,6 +15,7 @@ mod corruption;
 mod cursors;
 mod durability;
 mod events;
+mod expiry;
 mod foreign;
 mod gc;
 mod keyspaces;

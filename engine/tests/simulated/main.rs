@@ -6,6 +6,7 @@ mod client;
 mod collect;
 mod crash;
 mod dropping;
+mod expiry;
 mod extremes;
 mod faults;
 mod full;

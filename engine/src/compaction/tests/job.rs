@@ -43,7 +43,8 @@ fn run(lines: &[&str]) -> String {
                     (world.keyspace.view().levels.clone(), how == ["in-place"]);
                 let pick = pick_range(&levels, level(at), range(keys), in_place).expect(line);
                 let (runtime, keyspace) = (&world.runtime, &world.keyspace);
-                let seen = SeenSeqnos { snapshots: snapshots.clone(), visible };
+                let snapshots = snapshots.clone();
+                let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
                 let report = job::run(runtime, keyspace, &levels, &pick, seen);
                 let report = report.unwrap();
                 text += &tables(&world);

@@ -10,6 +10,7 @@ use crate::read::get::{Lookup, get};
 use crate::relocation::{RelocationMeta, RelocationWriter};
 use crate::segment::{HEAD_BYTES, Segment, SegmentHead, SegmentKind};
 use crate::version::edit::{Change, Edit};
+use crate::version::expiry::ReadPoint;
 use crate::version::files::names;
 use crate::version::resolve::Resolved;
 use crate::version::view::View;
@@ -39,7 +40,8 @@ pub(crate) fn pointers(db: &Db) -> (Vec<LivePointer>, Vec<ValuePointer>) {
             let slot = Slot::decode(trailer.kind().unwrap(), entries.payload()).unwrap();
             if let Slot::Pointer(stored) = slot {
                 let sees = |reader: &SeqNo| {
-                    let found = get(&view, &key, *reader, false, None).unwrap();
+                    let found =
+                        get(&view, &key, ReadPoint::timeless(*reader), false, None).unwrap();
                     found == Lookup::Pointer(stored, trailer.seqno())
                 };
                 match view.resolve(stored).unwrap() {

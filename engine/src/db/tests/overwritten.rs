@@ -32,6 +32,7 @@ fn hides(overwritten: &Overwritten, keyspace: KeyspaceId, key: &str, seqno: SeqN
         seqno,
         codec: Codec::None,
         raw_len: 0,
+        deadline: None,
         key: key.as_bytes(),
         value: &[],
         offset: 0,

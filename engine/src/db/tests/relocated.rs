@@ -185,7 +185,9 @@ fn i03_a_visible_record_given_up_is_corruption_and_a_hidden_one_is_fine() {
 /// Returns segment and offset of the visible pointer of a key, as its table stores it.
 fn pointers_of(db: &Db, key: &[u8]) -> (SegmentId, u64) {
     use crate::read::get::{Lookup, get};
-    let found = get(&view(db), key, db.core.snapshots.visible(), false, None).unwrap();
+    use crate::version::expiry::ReadPoint;
+    let point = ReadPoint::timeless(db.core.snapshots.visible());
+    let found = get(&view(db), key, point, false, None).unwrap();
     let Lookup::Pointer(pointer, _) = found else { panic!("{found:?}") };
     (pointer.segment, pointer.offset)
 }

@@ -9,10 +9,12 @@ mod state;
 pub(crate) mod tracker;
 
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Deadline;
 use crate::base::value::Value;
 use crate::commit::batch::Batch;
 use crate::commit::conditional::CommitWatch;
 use crate::commit::conditions::KeyspaceReads;
+use crate::db::expiry::Expiry;
 use crate::db::holders::CoreHandle;
 use crate::db::key_range::KeyRange;
 use crate::db::keyspace::Keyspace;
@@ -296,7 +298,31 @@ impl Transaction {
         key: impl AsRef<[u8]>,
         value: impl AsRef<[u8]>,
     ) -> Result<()> {
-        self.write(keyspace, key.as_ref(), Some(value.as_ref()))
+        self.write(keyspace, key.as_ref(), Some((value.as_ref(), keyspace.deadline(None))))
+    }
+
+    /// Puts a value that expires as [`Keyspace::put_expiring`] says. A time span counts from this
+    /// call on. The transaction itself sees what it put, even after the deadline.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("transaction-put-expiring"))?;
+    /// # let words = db.default_keyspace();
+    /// use cleavedb::Ttl;
+    /// let transaction = db.begin();
+    /// transaction.put_expiring(&words, "one", "eins", std::time::Duration::from_secs(3600))?;
+    /// transaction.commit()?;
+    /// assert!(matches!(words.ttl("one")?, Some(Ttl::Left(_))));
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn put_expiring(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: impl Into<Expiry>,
+    ) -> Result<()> {
+        let deadline = keyspace.deadline(Some(expiry.into()));
+        self.write(keyspace, key.as_ref(), Some((value.as_ref(), deadline)))
     }
 
     /// Deletes a key, at the commit. Deleting a key that does not exist succeeds.
@@ -314,7 +340,12 @@ impl Transaction {
         self.write(keyspace, key.as_ref(), None)
     }
 
-    fn write(&self, keyspace: &Keyspace, key: &[u8], value: Option<&[u8]>) -> Result<()> {
+    fn write(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: Option<(&[u8], Option<Deadline>)>,
+    ) -> Result<()> {
         self.core.check_writable()?;
         self.check_home(&keyspace.core)?;
         self.state.work()?.write(&keyspace.state, key, value)

@@ -2,6 +2,7 @@
 
 use crate::base::entry::Slot;
 use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::expiry::Deadline;
 use crate::base::key::{EntryKind, FIRST_OWN_SEQNO, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
 use crate::base::value::Value;
@@ -75,15 +76,15 @@ impl TransactionWork {
         &mut self.keyspaces[index]
     }
 
-    /// Adds a put, or a deletion if `value` is `None`.
+    /// Adds a put with its deadline, or a deletion if `value` is `None`.
     pub fn write(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
         key: &[u8],
-        value: Option<&[u8]>,
+        value: Option<(&[u8], Option<Deadline>)>,
     ) -> Result<()> {
         match value {
-            Some(value) => self.batch.put(keyspace, key, value)?,
+            Some((value, deadline)) => self.batch.put(keyspace, key, value, deadline)?,
             None => self.batch.delete(keyspace, key)?,
         }
         let operation = self.batch.len() - 1;

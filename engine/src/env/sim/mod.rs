@@ -164,6 +164,12 @@ impl Simulation {
         self.scheduler.advance(time);
     }
 
+    /// Steps the wall clock by this many milliseconds, forward or back; the other clock goes on as
+    /// before. It stays so over restarts.
+    pub fn step_wall(&self, millis: i64) {
+        self.scheduler.step_wall(millis);
+    }
+
     /// Returns the number of calls since the start or the last restart that changed the disk or
     /// synced it.
     pub fn mutations(&self) -> u64 {

@@ -56,6 +56,8 @@ struct SchedulerState {
     /// The turn is passed on at one in this many points.
     stride: usize,
     now: Duration,
+    /// The milliseconds by which the wall clock was stepped in all.
+    wall_step: i64,
     steps: u64,
     step_limit: u64,
     threads: Vec<Thread>,
@@ -108,6 +110,7 @@ impl Scheduler {
             dice,
             clock_dice: Dice::new(seed, CLOCK_DICE),
             now: Duration::ZERO,
+            wall_step: 0,
             steps: 0,
             step_limit: DEFAULT_STEP_LIMIT,
             threads: Vec::new(),
@@ -130,6 +133,19 @@ impl Scheduler {
         let nanos = state.clock_dice.below(if is_long { LONG_READING } else { READING });
         state.now += Duration::from_nanos(nanos as u64);
         state.now
+    }
+
+    /// Reads the wall clock, which began at `beginning`; it shows 1970 for all times before.
+    pub(super) fn wall(&self, beginning: Duration) -> Duration {
+        let now = beginning + self.now();
+        let step = self.lock().wall_step;
+        let size = Duration::from_millis(step.unsigned_abs());
+        if step < 0 { now.saturating_sub(size) } else { now + size }
+    }
+
+    /// Steps the wall clock, forward or back.
+    pub(super) fn step_wall(&self, millis: i64) {
+        self.lock().wall_step += millis;
     }
 
     pub(super) fn advance(&self, time: Duration) {

@@ -253,7 +253,7 @@ impl Collector {
         wanted: Vec<SegmentId>,
         wanted_only: bool,
     ) -> JobResult<Task> {
-        let SeenSeqnos { snapshots, visible: seqno } = self.parts.runtime.snapshots.seen();
+        let SeenSeqnos { snapshots, visible: seqno, .. } = self.parts.runtime.snapshots.seen();
         // I4: an overwritten entry counts as dead only once the newer one is durable.
         self.parts.committer.sync()?;
         let segments = wanted.iter().copied().collect();

@@ -1,0 +1,168 @@
+//! When values expire: how users say it, and how they ask.
+
+use crate::base::entry::{Payload, Slot};
+use crate::base::error::Result;
+use crate::base::expiry::Deadline;
+use crate::base::key::Trailer;
+use crate::db::keyspace::Keyspace;
+use crate::db::options::WriteOptions;
+use crate::db::read_options::ReadOptions;
+use crate::env::clock::{SystemTime, since_1970};
+use crate::read::get::find;
+use std::time::Duration;
+
+/// When a value expires. From then on, its key has no value.
+///
+/// A [`Duration`] and a [`SystemTime`] can be passed wherever an `Expiry` is asked for.
+///
+/// ```
+/// # let sessions = cleavedb::open(cleavedb::doc_dir("expiry"))?.default_keyspace();
+/// use cleavedb::Expiry;
+/// use std::time::{Duration, SystemTime};
+/// sessions.put_expiring("s1", "Ada", Duration::from_secs(3600))?;
+/// sessions.put_expiring("s2", "Bob", SystemTime::now() + Duration::from_secs(60))?;
+/// sessions.put_expiring("root", "Eve", Expiry::Never)?;
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Expiry {
+    /// Never, even if the keyspace has a default.
+    Never,
+    /// This long after the call.
+    After(Duration),
+    /// At this time. A value whose time has passed already is absent from the start.
+    At(SystemTime),
+}
+
+impl From<Duration> for Expiry {
+    fn from(time: Duration) -> Self {
+        Expiry::After(time)
+    }
+}
+
+impl From<SystemTime> for Expiry {
+    fn from(time: SystemTime) -> Self {
+        Expiry::At(time)
+    }
+}
+
+/// What [`Keyspace::ttl`] says about the value of a key.
+///
+/// ```
+/// # let sessions = cleavedb::open(cleavedb::doc_dir("ttl-type"))?.default_keyspace();
+/// use cleavedb::Ttl;
+/// sessions.put("root", "Eve")?;
+/// match sessions.ttl("root")? {
+///     None => println!("there is no value"),
+///     Some(Ttl::Never) => println!("it stays"),
+///     Some(Ttl::Left(time)) => println!("it expires in {} s", time.as_secs()),
+/// }
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ttl {
+    /// It never expires.
+    Never,
+    /// It expires after this time, in whole milliseconds.
+    Left(Duration),
+}
+
+/// Returns a time span in milliseconds, rounded up.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+impl Keyspace {
+    /// Puts a value that expires: after a time span, at a time, or never. Then the key has no
+    /// value, and the space comes back.
+    ///
+    /// A keyspace can have a default for all puts, [`KeyspaceOptions::default_ttl`].
+    ///
+    /// Time is that of the system's clock, in milliseconds, except that it never goes back while
+    /// the database is open: after the system's clock was set back, it goes on from where it was. A
+    /// snapshot, a cursor and a scan see what had not expired when they were made.
+    ///
+    /// Costs and fails as [`Keyspace::put`].
+    ///
+    /// ```
+    /// # let sessions = cleavedb::open(cleavedb::doc_dir("put-expiring"))?.default_keyspace();
+    /// use std::time::Duration;
+    /// sessions.put_expiring("s1", "Ada", Duration::from_secs(3600))?;
+    /// assert_eq!(sessions.get("s1")?.unwrap(), "Ada");
+    /// sessions.put_expiring("s2", "Bob", Duration::ZERO)?;
+    /// assert!(sessions.get("s2")?.is_none());
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`KeyspaceOptions::default_ttl`]: crate::KeyspaceOptions::default_ttl
+    pub fn put_expiring(
+        &self,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+        expiry: impl Into<Expiry>,
+    ) -> Result<()> {
+        self.put_with(key, value, &WriteOptions::new().expiry(expiry))
+    }
+
+    /// Returns how long the value of a key stays, or `None` if the key has no value.
+    ///
+    /// Costs as much as [`Keyspace::contains_key`].
+    ///
+    /// ```
+    /// # let sessions = cleavedb::open(cleavedb::doc_dir("ttl"))?.default_keyspace();
+    /// use cleavedb::Ttl;
+    /// use std::time::Duration;
+    /// sessions.put("root", "Eve")?;
+    /// sessions.put_expiring("s1", "Ada", Duration::from_secs(3600))?;
+    /// assert_eq!(sessions.ttl("root")?, Some(Ttl::Never));
+    /// assert!(matches!(sessions.ttl("s1")?, Some(Ttl::Left(time)) if time.as_secs() <= 3600));
+    /// assert_eq!(sessions.ttl("s2")?, None);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn ttl(&self, key: impl AsRef<[u8]>) -> Result<Option<Ttl>> {
+        self.ttl_with(key, &ReadOptions::default())
+    }
+
+    /// Answers as [`Keyspace::ttl`] does, at a snapshot or without filling the cache. At a snapshot
+    /// the time counts from when that was taken.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("ttl-with"))?;
+    /// # let sessions = db.default_keyspace();
+    /// use cleavedb::{ReadOptions, Ttl};
+    /// sessions.put("root", "Eve")?;
+    /// let then = ReadOptions::new().snapshot(&db.snapshot());
+    /// sessions.delete("root")?;
+    /// assert_eq!(sessions.ttl_with("root", &then)?, Some(Ttl::Never));
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn ttl_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Ttl>> {
+        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
+        let see = |_: Trailer, payload: Payload<'_>| {
+            let now = point.moment.time();
+            if payload.seen_at(|| now) == Slot::Delete {
+                return None;
+            }
+            Some(payload.deadline.map_or(Ttl::Never, |deadline| {
+                Ttl::Left(Duration::from_millis(deadline.0 - now.0))
+            }))
+        };
+        let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
+        Ok(find(&view, key.as_ref(), point.seqno, fill, hot, see)?.flatten())
+    }
+
+    /// Returns the deadline of a value that is put now: what the caller asks for, else by the
+    /// keyspace's default.
+    pub(crate) fn deadline(&self, expiry: Option<Expiry>) -> Option<Deadline> {
+        let default = || self.state.options().default_ttl.map(Expiry::After);
+        match expiry.or_else(default)? {
+            Expiry::Never => None,
+            Expiry::After(time) => {
+                let now = self.core.snapshots.expiry.now();
+                Some(Deadline(now.0.saturating_add(millis(time))))
+            }
+            Expiry::At(time) => Some(Deadline(millis(since_1970(time)))),
+        }
+    }
+}
