@@ -80,6 +80,29 @@ fn threads_share_a_scan_and_settings_are_kept() {
     assert!(timed[0]["ops"].as_u64().unwrap() > 1);
 }
 
+/// Returns the bytes of live keys and values in segments.
+fn separated_bytes(dir: &Dir) -> u64 {
+    let space: Value = serde_json::from_slice(&ok(dir, &["space", "DB", "--json"], b"")).unwrap();
+    space["keyspaces"][0]["separated_bytes"].as_u64().unwrap()
+}
+
+#[test]
+fn values_go_where_the_policy_says() {
+    for (policy, is_separated) in [("at_write", true), ("at_flush", true), ("off", false)] {
+        let dir = Dir::new(&format!("bench-{policy}"));
+        let fill = format!("fillseq --num 500 --memtable-mb 1 --separation {policy} --settle");
+        bench(&dir, &fill);
+        assert_eq!(bench(&dir, "readseq --num 500")[0]["found"], 500);
+        assert_eq!(separated_bytes(&dir) > 0, is_separated, "{policy}");
+    }
+    let dir = Dir::new("bench-policy");
+    let words = ["bench", "DB", "fillseq", "--separation", "never"];
+    let refused = run(&dir, &words, b"");
+    assert!(!refused.status.success());
+    let text = String::from_utf8(refused.stderr).unwrap();
+    assert!(text.contains("the policies are at_write, at_flush and off"), "{text}");
+}
+
 #[test]
 fn overwriting_goes_on_for_a_multiple_of_the_data() {
     let dir = Dir::new("bench-total");
