@@ -79,10 +79,12 @@ impl RecentKeys {
         self.complete_after = self.complete_after.max(seqno);
     }
 
-    /// Takes the notes after `seqno` back, because their commits failed.
+    /// Takes the notes after `seqno` back, because their commits failed. The next commits get the
+    /// same numbers, so whether they were skipped does not count either.
     pub fn take_back(&mut self, seqno: SeqNo) {
         self.older.cut(seqno);
         self.newer.cut(seqno);
+        self.complete_after = self.complete_after.min(seqno);
     }
 
     /// Returns the keys that were written after `since`, or `None` if some of them are forgotten.
@@ -121,6 +123,22 @@ mod tests {
         assert_eq!((keys(&recent, 8), keys(&recent, 9)), (None, Some(Vec::new())));
         recent.note(10, KeyspaceId(1), b"x");
         assert_eq!((keys(&recent, 8), keys(&recent, 9)), (None, Some(vec!["1:x".to_owned()])));
+    }
+
+    /// The numbers of a commit that failed are given again, whether it was noted or not.
+    #[test]
+    fn what_failed_leaves_nothing_unknown() {
+        let mut recent = RecentKeys::default();
+        recent.note(1, KeyspaceId(1), b"a");
+        recent.skip_to(7);
+        recent.take_back(1);
+        assert_eq!((keys(&recent, 0), keys(&recent, 1)), (None, Some(Vec::new())));
+        recent.note(2, KeyspaceId(1), b"b");
+        assert_eq!((keys(&recent, 0), keys(&recent, 1)), (None, Some(vec!["1:b".to_owned()])));
+        let many = 3 * GENERATION_KEYS as u64;
+        (3..many).for_each(|seqno| recent.note(seqno, KeyspaceId(1), b"c"));
+        recent.take_back(2);
+        assert_eq!((keys(&recent, 1), keys(&recent, 2)), (None, Some(Vec::new())));
     }
 
     #[test]

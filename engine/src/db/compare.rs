@@ -369,15 +369,20 @@ impl Keyspace {
         })
     }
 
-    /// Returns the sequence number up to which the key was as expected, or else what was found.
+    /// Returns a sequence number after which nobody may have written the key, because up to it the
+    /// key was as expected; or else what was found.
     fn compare(
         &self,
         key: &[u8],
         expected: Expected<'_>,
     ) -> Result<std::result::Result<SeqNo, Option<Versioned>>> {
+        // The number is read before the view, which then holds every write up to it. The number
+        // that comes with the view is read after it: the memtable may have been sealed in between,
+        // and a write to the next one is up to that number, but not in the view.
+        let since = self.core.snapshots.visible();
         let (view, point) = self.peek_at(None)?;
         let found = get(&view, key, point, true, Some(&self.core.hot))?;
-        Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(point.seqno), Err))
+        Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(since), Err))
     }
 }
 

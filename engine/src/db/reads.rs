@@ -265,8 +265,10 @@ impl Keyspace {
         snapshot: Option<&Snapshot>,
     ) -> Result<(Guard<Arc<View>>, ReadPoint<'_>)> {
         self.core.check_open()?;
-        // The view is taken first: it then holds everything up to the number read after it, and it
-        // is not the empty view of a keyspace that was dropped by then.
+        // The view is taken first, so that no compaction can have dropped from it what is the
+        // newest up to the number, and it is not the empty view of a keyspace that was dropped by
+        // then. If its memtable was sealed in between, it lacks the last writes up to the number:
+        // the reader then sees all up to an earlier one, when its call had begun, too.
         let view = self.state.peek();
         self.state.check()?;
         let snapshots = &self.core.snapshots;
