@@ -90,9 +90,9 @@ fn separated_bytes(dir: &Dir) -> u64 {
 fn values_go_where_the_policy_says() {
     for (policy, is_separated) in [("at_write", true), ("at_flush", true), ("off", false)] {
         let dir = Dir::new(&format!("bench-{policy}"));
-        let fill = format!("fillseq --num 500 --memtable-mb 1 --separation {policy} --settle");
+        let fill = format!("fillseq --num 2000 --memtable-mb 1 --separation {policy} --settle");
         bench(&dir, &fill);
-        assert_eq!(bench(&dir, "readseq --num 500")[0]["found"], 500);
+        assert_eq!(bench(&dir, "readseq --num 2000")[0]["found"], 2000);
         assert_eq!(separated_bytes(&dir) > 0, is_separated, "{policy}");
     }
     let dir = Dir::new("bench-policy");
