@@ -8,6 +8,7 @@ use crate::commit::batch::{Batch, CommitFrame};
 use crate::commit::conditions::{ConditionCheck, Conditions};
 use crate::commit::group::{Committer, Durability, check_all, each_run};
 use crate::commit::log::Log;
+use crate::commit::recent::RecentKeys;
 use crate::commit::request::CommitOutcome;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -23,16 +24,22 @@ impl Drop for CommitWatch {
 }
 
 impl Committer {
-    /// Commits a batch if its conditions hold. Between the check and the commit nobody else writes.
+    /// Lets the write stall controller admit, delay or refuse a batch. It is asked once for a
+    /// batch, however often its commit is tried.
+    pub fn admit_batch(&self, batch: &Batch) -> Result<()> {
+        let keyspaces = each_run(batch.keyspaces());
+        let only_deletes = || batch.only_deletes();
+        self.parts.stall_controller.admit(keyspaces, batch.user_bytes(), only_deletes)
+    }
+
+    /// Commits a batch that was admitted if its conditions hold. Between the check and the commit
+    /// nobody else writes.
     pub fn commit_batch_if(
         &self,
         batch: &Arc<Batch>,
         conditions: Option<Conditions>,
         durability: Durability,
     ) -> Result<CommitOutcome> {
-        let keyspaces = each_run(batch.keyspaces());
-        let only_deletes = || batch.only_deletes();
-        self.parts.stall_controller.admit(keyspaces, batch.user_bytes(), only_deletes)?;
         if self.takes_lead(durability) {
             let (records, targets) = batch.records();
             let user_bytes = batch.user_bytes();
@@ -63,19 +70,21 @@ impl Committer {
         check_all(frame.targets.iter().map(|target| target.keyspace))?;
         if let Some(conditions) = conditions {
             conditions.check_keyspaces()?;
-            match conditions.check_recent(&log.recent) {
+            match conditions.check(&log.recent) {
                 ConditionCheck::Hold => {}
                 ConditionCheck::Written(key) => return Ok(CommitOutcome::Conflict(key)),
                 ConditionCheck::Unknown => return Ok(CommitOutcome::Unknown),
             }
         }
         let last_seqno = first_seqno + frame.records.len() as u64 - 1;
-        if self.watches.load(Ordering::Relaxed) == 0 {
-            log.recent.skip_to(last_seqno);
-        } else {
-            for (record, seqno) in frame.records.iter().zip(first_seqno..) {
-                log.recent.note(seqno, record.keyspace, record.key);
-            }
+        let is_watched = self.watches.load(Ordering::Relaxed) > 0;
+        let noted = if is_watched { frame.records.len().min(RecentKeys::MAX_KEYS) } else { 0 };
+        let skipped = frame.records.len() - noted;
+        if skipped > 0 {
+            log.recent.skip_to(first_seqno + skipped as u64 - 1);
+        }
+        for (record, seqno) in frame.records.iter().zip(first_seqno..).skip(skipped) {
+            log.recent.note(seqno, record.keyspace, record.key);
         }
         Ok(CommitOutcome::Committed(last_seqno))
     }

@@ -4,21 +4,25 @@
 //! are serializable in the order of the log (Kung, Robinson 1981: backward validation).
 
 use crate::base::error::{Error, Result};
-use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::commit::recent::RecentKeys;
 use crate::read::changed::ChangeSearch;
 use crate::read::visible::Bounds;
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
+use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 use std::sync::Arc;
+
+/// At most this many keys are searched for in the memtables under the lock of the log; each takes
+/// about a microsecond.
+const MAX_MEMTABLE_SEARCHES: usize = 64;
 
 /// What was read in one keyspace.
 pub struct KeyspaceReads {
     keyspace: Arc<KeyspaceState>,
-    /// Sorted by bytes.
-    keys: Vec<Box<[u8]>>,
+    keys: FxHashSet<Box<[u8]>>,
     /// Disjoint, in the keyspace's order.
     ranges: Vec<Bounds>,
 }
@@ -27,17 +31,65 @@ impl KeyspaceReads {
     /// Collects what was read in `keyspace`, in any order.
     pub fn new(
         keyspace: Arc<KeyspaceState>,
-        mut keys: Vec<Box<[u8]>>,
+        keys: FxHashSet<Box<[u8]>>,
         ranges: Vec<Bounds>,
     ) -> Self {
-        keys.sort_unstable();
         let ranges = disjoint(ranges, &keyspace.order);
         KeyspaceReads { keyspace, keys, ranges }
     }
 
+    /// Makes what stands for the read of one key.
+    pub fn of_key(keyspace: Arc<KeyspaceState>, key: &[u8]) -> Self {
+        let keys = FxHashSet::from_iter([key.into()]);
+        KeyspaceReads { keyspace, keys, ranges: Vec::new() }
+    }
+
+    /// Adds the read of a key.
+    pub fn add_key(&mut self, key: &[u8]) {
+        self.keys.insert(key.into());
+    }
+
+    /// Returns the id of the keyspace that was read.
+    pub fn keyspace(&self) -> KeyspaceId {
+        self.keyspace.id
+    }
+
+    /// Searches the memtables for a key that was read and written after `since`. Returns
+    /// [`ConditionCheck::Unknown`] if something that was written since may be in a table already,
+    /// or if the search would take long.
+    fn check_memtables(&self, since: SeqNo) -> ConditionCheck {
+        let view = self.keyspace.peek();
+        let flushed = view.version.keyspace(self.keyspace.id).map(|keyspace| keyspace.flushed);
+        // I6: a version that names a flushed table and a view without its memtables are published
+        // at one moment, so an entry that is in no memtable of this view is not after `flushed`.
+        if flushed.is_none_or(|flushed| flushed > since) {
+            return ConditionCheck::Unknown;
+        }
+        let mut written = view.memtables().filter(|memtable| memtable.last_seqno() > since);
+        if written.next().is_none() {
+            return ConditionCheck::Hold;
+        }
+        if !self.ranges.is_empty() || self.keys.len() > MAX_MEMTABLE_SEARCHES {
+            return ConditionCheck::Unknown;
+        }
+        let is_written = |key: &[u8]| {
+            view.memtables().any(|memtable| {
+                let newest = memtable.table.get(key, MAX_SEQNO, |trailer, _| trailer.seqno());
+                newest.is_some_and(|seqno| seqno > since)
+            })
+        };
+        match self.keys.iter().find(|key| is_written(key)) {
+            Some(key) => ConditionCheck::Written(self.written(key)),
+            None => ConditionCheck::Hold,
+        }
+    }
+
+    fn written(&self, key: &[u8]) -> WrittenKey {
+        WrittenKey { keyspace: self.keyspace.name.clone(), key: key.into() }
+    }
+
     fn touches(&self, key: &[u8]) -> bool {
-        self.keys.binary_search_by(|read| (**read).cmp(key)).is_ok()
-            || contains(&self.ranges, &self.keyspace.order, key)
+        self.keys.contains(key) || contains(&self.ranges, &self.keyspace.order, key)
     }
 }
 
@@ -78,19 +130,36 @@ impl WrittenKey {
 }
 
 impl Conditions {
-    /// Checks the conditions against the keys of the last commits.
-    pub fn check_recent(&self, recent: &RecentKeys) -> ConditionCheck {
+    /// Checks the conditions under the lock of the log: against the keys of the last commits, or,
+    /// if these do not reach back far enough, in the memtables. Costs no I/O.
+    pub fn check(&self, recent: &RecentKeys) -> ConditionCheck {
+        match self.check_recent(recent) {
+            ConditionCheck::Unknown => self.check_memtables(),
+            known => known,
+        }
+    }
+
+    fn check_recent(&self, recent: &RecentKeys) -> ConditionCheck {
         let Some(mut written) = recent.after(self.since) else {
             return ConditionCheck::Unknown;
         };
-        let found = written.find_map(|(id, key)| self.touched(id, key));
+        let found = written.find_map(|(id, key)| {
+            let mut reads = self.reads.iter().filter(|reads| reads.keyspace.id == id);
+            reads.find(|reads| reads.touches(key)).map(|reads| reads.written(key))
+        });
         found.map_or(ConditionCheck::Hold, ConditionCheck::Written)
     }
 
-    fn touched(&self, id: KeyspaceId, key: &[u8]) -> Option<WrittenKey> {
-        let mut reads = self.reads.iter().filter(|reads| reads.keyspace.id == id);
-        let touched = reads.find(|reads| reads.touches(key))?;
-        Some(WrittenKey { keyspace: touched.keyspace.name.clone(), key: key.into() })
+    fn check_memtables(&self) -> ConditionCheck {
+        let mut unknown = false;
+        for reads in &*self.reads {
+            match reads.check_memtables(self.since) {
+                ConditionCheck::Hold => {}
+                ConditionCheck::Unknown => unknown = true,
+                written => return written,
+            }
+        }
+        if unknown { ConditionCheck::Unknown } else { ConditionCheck::Hold }
     }
 
     /// Checks the conditions in the tree, and moves `since` to the moment of the check. Requires: a
@@ -102,19 +171,17 @@ impl Conditions {
         // I6: the number is read first. A view that is taken later has all up to it.
         let visible = snapshots.visible();
         for reads in &*self.reads {
+            let view = reads.keyspace.view();
             reads.keyspace.check()?;
-            let mut search = ChangeSearch::new(&reads.keyspace.view(), self.since)?;
-            let written = |key: &[u8]| {
-                Ok(Some(WrittenKey { keyspace: reads.keyspace.name.clone(), key: key.into() }))
-            };
+            let search = ChangeSearch::new(view, self.since);
             for key in &reads.keys {
                 if search.has_key(key)? {
-                    return written(key);
+                    return Ok(Some(reads.written(key)));
                 }
             }
             for range in &reads.ranges {
                 if let Some(key) = search.first_key(range)? {
-                    return written(&key);
+                    return Ok(Some(reads.written(&key)));
                 }
             }
         }
@@ -233,13 +300,13 @@ mod tests {
             let (order, version) = (KeyOrder::Bytewise, Arc::default());
             Arc::new(KeyspaceState::new(KeyspaceId(id), name.into(), order, options, version))
         };
-        let keys = |keys: &[&str]| keys.iter().map(|key| key.as_bytes().into()).collect();
+        let keys = |keys: &[&str]| keys.iter().map(|key| Box::from(key.as_bytes())).collect();
         let reads = [
             KeyspaceReads::new(keyspace(1, "one"), keys(&["x", "k"]), Vec::new()),
-            KeyspaceReads::new(keyspace(2, "two"), Vec::new(), vec![bounds("(c-d]")]),
+            KeyspaceReads::new(keyspace(2, "two"), keys(&[]), vec![bounds("(c-d]")]),
         ];
         let conditions = Conditions { since: 10, reads: reads.into() };
-        let mut recent = RecentKeys::default();
+        let mut recent = RecentKeys::starting_after(9);
         let mut written = |seqno, id, key: &str| {
             recent.note(seqno, KeyspaceId(id), key.as_bytes());
             match conditions.check_recent(&recent) {

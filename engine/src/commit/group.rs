@@ -112,6 +112,7 @@ impl Committer {
 
     /// Commits a batch.
     pub fn commit_batch(&self, batch: Batch, durability: Durability) -> Result<SeqNo> {
+        self.admit_batch(&batch)?;
         self.commit_batch_if(&Arc::new(batch), None, durability).map(CommitOutcome::seqno)
     }
 
@@ -202,10 +203,9 @@ impl Committer {
             && let Err(error) = self.commit_group(log, &admitted, strongest(durabilities))
         {
             log.recent.take_back(first_seqno - 1);
-            let planned = outcomes
-                .iter_mut()
-                .filter(|outcome| matches!(outcome, Ok(CommitOutcome::Committed(_))));
-            planned.for_each(|outcome| *outcome = Err(error.clone()));
+            // A request may have been refused for what another one of the group would have written.
+            let others = outcomes.iter_mut().filter(|outcome| outcome.is_ok());
+            others.for_each(|outcome| *outcome = Err(error.clone()));
         }
         debug_assert_eq!(outcomes.len(), group.len(), "nobody waits for ever");
         outcomes

@@ -79,7 +79,7 @@ impl Log {
             next_disk_check: 0,
             segment_limit: 0,
             next_spare: None,
-            recent: RecentKeys::default(),
+            recent: RecentKeys::starting_after(last_seqno),
             closed: false,
         }
     }

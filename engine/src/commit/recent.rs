@@ -6,8 +6,8 @@
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 
-/// At most this many keys are kept in a generation. Two generations bound the time for which a
-/// check holds the lock of the log: 4,096 look-ups in what was read take some 0.2 ms.
+/// At most this many keys are kept in a generation. There are two, and a check looks up each of
+/// their keys in what was read, under the lock of the log: that takes some 0.2 ms at most.
 const GENERATION_KEYS: usize = 2048;
 /// A generation is full once its keys have this many bytes.
 const GENERATION_BYTES: usize = 512 << 10;
@@ -48,7 +48,6 @@ impl Generation {
 }
 
 /// The keys of all commits after a certain one. It belongs to the holder of the log's lock.
-#[derive(Default)]
 pub struct RecentKeys {
     /// Every key that was written after this sequence number is in one of the generations.
     complete_after: SeqNo,
@@ -57,6 +56,15 @@ pub struct RecentKeys {
 }
 
 impl RecentKeys {
+    /// The most keys that are kept.
+    pub const MAX_KEYS: usize = 2 * GENERATION_KEYS;
+
+    /// Starts without the keys that were written up to `seqno`.
+    pub fn starting_after(seqno: SeqNo) -> Self {
+        let (older, newer) = Default::default();
+        RecentKeys { complete_after: seqno, older, newer }
+    }
+
     /// Notes that `key` is written at `seqno`, which is greater than all noted before.
     pub fn note(&mut self, seqno: SeqNo, keyspace: KeyspaceId, key: &[u8]) {
         if self.newer.is_full() {
@@ -107,7 +115,7 @@ mod tests {
 
     #[test]
     fn finds_what_was_written_later() {
-        let mut recent = RecentKeys::default();
+        let mut recent = RecentKeys::starting_after(0);
         for (seqno, key) in [(1, "a"), (2, ""), (5, "ccc")] {
             recent.note(seqno, KeyspaceId(seqno), key.as_bytes());
         }
@@ -121,6 +129,9 @@ mod tests {
         assert_eq!(keys(&recent, 0).unwrap(), ["1:a", "7:again"]);
         recent.skip_to(9);
         assert_eq!((keys(&recent, 8), keys(&recent, 9)), (None, Some(Vec::new())));
+        recent.skip_to(20);
+        recent.take_back(9);
+        assert_eq!((keys(&recent, 8), keys(&recent, 9)), (None, Some(Vec::new())));
         recent.note(10, KeyspaceId(1), b"x");
         assert_eq!((keys(&recent, 8), keys(&recent, 9)), (None, Some(vec!["1:x".to_owned()])));
     }
@@ -128,7 +139,7 @@ mod tests {
     /// The numbers of a commit that failed are given again, whether it was noted or not.
     #[test]
     fn what_failed_leaves_nothing_unknown() {
-        let mut recent = RecentKeys::default();
+        let mut recent = RecentKeys::starting_after(0);
         recent.note(1, KeyspaceId(1), b"a");
         recent.skip_to(7);
         recent.take_back(1);
@@ -144,7 +155,7 @@ mod tests {
     #[test]
     fn what_was_forgotten_is_never_taken_for_nothing() {
         for key_bytes in [3, 4096] {
-            let mut recent = RecentKeys::default();
+            let mut recent = RecentKeys::starting_after(0);
             let key = vec![b'k'; key_bytes];
             for seqno in 1..=10_000 {
                 recent.note(seqno, KeyspaceId(1), &key);

@@ -77,7 +77,7 @@ impl Cursor {
         let seqno = moment.point.seqno;
         let owner = PinOwner { kind: PinKind::Cursor, keyspace: id, seqno, since };
         let pin = core.snapshots.pins.register(owner, Some(&moment.view.version));
-        let snapshot = options.snapshot.clone();
+        let snapshot = options.read_snapshot().cloned();
         let cursor = Self::within(keyspace, moment, options, bounds)?;
         Ok(Cursor { _snapshot: snapshot, _pin: Some(pin), ..cursor })
     }
@@ -112,10 +112,12 @@ impl Cursor {
         })
     }
 
-    /// Lets the tracker know that the cursor moved.
-    fn track(&mut self, moved: Move<'_>) -> Result<()> {
-        let Some(tracker) = &mut self.tracker else { return Ok(()) };
-        tracker.moved(moved, self.inner.valid().then(|| self.inner.key()))
+    /// Lets the tracker know where a move led, one that failed included.
+    fn track(&mut self, by: Move<'_>, moved: Result<()>) -> Result<()> {
+        if let Some(tracker) = &mut self.tracker {
+            tracker.moved(by, self.inner.valid().then(|| self.inner.key()));
+        }
+        moved
     }
 
     /// Returns true if the cursor is on a key.
@@ -148,8 +150,8 @@ impl Cursor {
     /// ```
     pub fn seek_to_first(&mut self) -> Result<()> {
         self.core.check_open()?;
-        self.inner.seek_to_first()?;
-        self.track(Move::Seek(None))
+        let moved = self.inner.seek_to_first();
+        self.track(Move::Seek(None), moved)
     }
 
     /// Moves to the last key.
@@ -164,8 +166,8 @@ impl Cursor {
     /// ```
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.core.check_open()?;
-        self.inner.seek_to_last()?;
-        self.track(Move::SeekBack(None))
+        let moved = self.inner.seek_to_last();
+        self.track(Move::SeekBack(None), moved)
     }
 
     /// Moves to the first key at or behind `key`.
@@ -182,8 +184,8 @@ impl Cursor {
     /// ```
     pub fn seek(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_open()?;
-        self.inner.seek(key.as_ref())?;
-        self.track(Move::Seek(Some(key.as_ref())))
+        let moved = self.inner.seek(key.as_ref());
+        self.track(Move::Seek(Some(key.as_ref())), moved)
     }
 
     /// Moves to the last key at or before `key`.
@@ -198,8 +200,8 @@ impl Cursor {
     /// ```
     pub fn seek_for_prev(&mut self, key: impl AsRef<[u8]>) -> Result<()> {
         self.core.check_open()?;
-        self.inner.seek_for_prev(key.as_ref())?;
-        self.track(Move::SeekBack(Some(key.as_ref())))
+        let moved = self.inner.seek_for_prev(key.as_ref());
+        self.track(Move::SeekBack(Some(key.as_ref())), moved)
     }
 
     /// Moves to the next key; behind the last one the cursor is not positioned.
@@ -222,8 +224,11 @@ impl Cursor {
     pub fn next(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.steps += 1;
-        self.core.time_step(self.keyspace, self.steps, || self.inner.next())?;
-        self.track(Move::Next)
+        if !self.inner.valid() {
+            return Ok(());
+        }
+        let moved = self.core.time_step(self.keyspace, self.steps, || self.inner.next());
+        self.track(Move::Next, moved)
     }
 
     /// Moves to the previous key; before the first one the cursor is not positioned.
@@ -240,8 +245,11 @@ impl Cursor {
     pub fn prev(&mut self) -> Result<()> {
         self.core.check_open()?;
         self.steps += 1;
-        self.core.time_step(self.keyspace, self.steps, || self.inner.prev())?;
-        self.track(Move::Prev)
+        if !self.inner.valid() {
+            return Ok(());
+        }
+        let moved = self.core.time_step(self.keyspace, self.steps, || self.inner.prev());
+        self.track(Move::Prev, moved)
     }
 
     /// Returns the key that the cursor is on.

@@ -34,7 +34,7 @@ struct Ends {
 impl Ends {
     fn new(keyspace: &Keyspace, bounds: Result<Bounds>, options: &ReadOptions) -> Self {
         let (core, id) = (&keyspace.core, keyspace.state.id);
-        let (snapshot, pin) = match &options.snapshot {
+        let (snapshot, pin) = match options.read_snapshot() {
             Some(snapshot) => (snapshot.clone(), Some(snapshot.pin_iterator(id))),
             None => (Snapshot::for_iterator(core, id), None),
         };

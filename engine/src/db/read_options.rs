@@ -28,7 +28,8 @@ use std::sync::Arc;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ReadOptions {
-    /// The moment to read at. `None`, the default, is now; for a scan, the time it is made.
+    /// The moment to read at. `None`, the default, is now; for a scan, the time it is made. Options
+    /// of a transaction read at its moment, whatever this is.
     pub snapshot: Option<Snapshot>,
     /// Keeps the table blocks that are read in the block cache. Default true; false suits a scan
     /// over more than the cache holds, which would push out what other reads need.
@@ -56,6 +57,12 @@ impl ReadOptions {
     pub(super) fn in_transaction(transaction: &Arc<TransactionState>) -> Self {
         let snapshot = Some(transaction.snapshot.clone());
         ReadOptions { snapshot, transaction: Some(transaction.clone()), ..Self::default() }
+    }
+
+    /// Returns the snapshot to read at; `None` is now.
+    pub(super) fn read_snapshot(&self) -> Option<&Snapshot> {
+        let transaction = self.transaction.as_ref();
+        transaction.map(|transaction| &transaction.snapshot).or(self.snapshot.as_ref())
     }
 
     /// Sets [`ReadOptions::snapshot`]: reads what `snapshot` saw, outside of any transaction. The

@@ -64,7 +64,7 @@ impl Keyspace {
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
         let key = key.as_ref();
-        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.read_snapshot())?;
         let begun = self.core.begin_get();
         if let Some(own) = self.own_value(key, options)? {
             self.core.end_get_if(own.is_some(), self.state.id, begun);
@@ -120,7 +120,7 @@ impl Keyspace {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let key = key.as_ref();
-        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.read_snapshot())?;
         let begun = self.core.begin_get();
         if let Some(own) = self.own_value(key, options)? {
             self.core.end_get_if(own.is_some(), self.state.id, begun);
@@ -165,7 +165,7 @@ impl Keyspace {
     /// ```
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let key = key.as_ref();
-        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.read_snapshot())?;
         if let Some(own) = self.own_value(key, options)? {
             return Ok(own.is_some());
         }
@@ -208,7 +208,7 @@ impl Keyspace {
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Value>>> {
-        let (view, point) = match self.peek_at(options.snapshot.as_ref()) {
+        let (view, point) = match self.peek_at(options.read_snapshot()) {
             Ok((view, point)) => (view, point.fixed()),
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
@@ -293,7 +293,7 @@ impl Keyspace {
 
     /// Returns what a read with these options sees.
     pub(crate) fn moment(&self, options: &ReadOptions) -> Result<ReadMoment> {
-        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.read_snapshot())?;
         let (view, point) = (Guard::into_inner(view), point.fixed());
         let transaction = options.transaction.as_ref();
         let own =

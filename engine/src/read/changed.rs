@@ -3,7 +3,7 @@
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
-use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo, Trailer};
+use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
@@ -16,61 +16,84 @@ use std::sync::Arc;
 /// A search for the entries of one view that were written after a sequence number.
 ///
 /// I6: a compaction may have dropped such an entry because a newer one hides it, which is then
-/// found instead. It may also have dropped a tombstone with all that it hid. Where a snapshot at
-/// the sequence number lives, this happens only to keys that had no value then and have none now.
+/// found instead. It drops a tombstone only if no older entry of the key is left. Where a snapshot
+/// at the sequence number lives, which would have kept that entry, the key had no value then and
+/// has none now, so that nothing has changed.
 pub struct ChangeSearch {
-    order: KeyOrder,
+    /// It keeps the files that are read.
+    view: Arc<View>,
     since: SeqNo,
-    entries: MergeIter,
 }
 
 impl ChangeSearch {
     /// Prepares a search in `view`. Costs no I/O.
-    pub fn new(view: &View, since: SeqNo) -> Result<Self> {
-        let order = view.levels.order().clone();
-        let is_newer = |handle: &&Arc<TableHandle>| handle.meta.summary.max_seqno > since;
-        let mode = ReadMode::Cached;
-        let mut inputs = Vec::new();
-        for memtable in view.memtables().filter(|memtable| memtable.last_seqno() > since) {
-            inputs.push(SortedRunIter::Memtable(memtable.table.iter()));
-        }
-        for handle in view.levels.level(0).iter().filter(is_newer) {
-            inputs.push(SortedRunIter::Table(mode.iter(&*handle.table()?)));
-        }
-        for level in 1..LEVELS {
-            let tables: Vec<_> =
-                view.levels.level(level).iter().filter(is_newer).cloned().collect();
-            if !tables.is_empty() {
-                inputs.push(SortedRunIter::Level(LevelIter::new(order.clone(), tables, mode)));
-            }
-        }
-        let entries = MergeIter::new(order.clone(), inputs);
-        Ok(ChangeSearch { order, since, entries })
+    pub fn new(view: Arc<View>, since: SeqNo) -> Self {
+        ChangeSearch { view, since }
     }
 
-    /// Returns true if `key` was written.
-    pub fn has_key(&mut self, key: &[u8]) -> Result<bool> {
-        // The newest entry of a key is its first.
-        self.entries.seek(key, Trailer::seek(MAX_SEQNO))?;
-        Ok(self.entries.valid()
-            && self.order.compare(self.entries.user_key(), key).is_eq()
-            && self.entries.trailer().seqno() > self.since)
+    fn is_newer(&self, handle: &TableHandle) -> bool {
+        handle.meta.summary.max_seqno > self.since
+    }
+
+    /// Returns true if `key` was written. Costs a point read of each memtable and table that may
+    /// hold such an entry, after a look at their filters.
+    pub fn has_key(&self, key: &[u8]) -> Result<bool> {
+        let is_newer = |seqno: SeqNo| seqno > self.since;
+        for memtable in self.view.memtables().filter(|memtable| is_newer(memtable.last_seqno())) {
+            let newest = memtable.table.get(key, MAX_SEQNO, |trailer, _| trailer.seqno());
+            if newest.is_some_and(is_newer) {
+                return Ok(true);
+            }
+        }
+        let levels = &self.view.levels;
+        let deeper = (1..LEVELS).filter_map(|level| levels.find(level, key));
+        for handle in levels.level(0).iter().chain(deeper).filter(|handle| self.is_newer(handle)) {
+            let newest = |trailer: Trailer, _: &[u8]| trailer.seqno();
+            if handle.table()?.get(key, MAX_SEQNO, false, newest)?.is_some_and(is_newer) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Returns the first key within `bounds` that was written. Costs a walk over all entries there
-    /// of the memtables and tables that are read.
-    pub fn first_key(&mut self, bounds: &Bounds) -> Result<Option<Vec<u8>>> {
+    /// of the memtables and tables that have newer entries.
+    pub fn first_key(&self, bounds: &Bounds) -> Result<Option<Vec<u8>>> {
+        let order = self.view.levels.order();
+        let mut entries = MergeIter::new(order.clone(), self.newer_runs()?);
         match &bounds.lower {
-            Some(lower) if bounds.open_lower => self.entries.seek(lower, Trailer::LAST)?,
-            Some(lower) => self.entries.seek(lower, Trailer::seek(MAX_SEQNO))?,
-            None => self.entries.seek_to_first()?,
+            Some(lower) if bounds.open_lower => entries.seek(lower, Trailer::LAST)?,
+            Some(lower) => entries.seek(lower, Trailer::seek(MAX_SEQNO))?,
+            None => entries.seek_to_first()?,
         }
-        while self.entries.valid() && !bounds.is_behind(&self.order, self.entries.user_key()) {
-            if self.entries.trailer().seqno() > self.since {
-                return Ok(Some(self.entries.user_key().to_vec()));
+        while entries.valid() && !bounds.is_behind(order, entries.user_key()) {
+            if entries.trailer().seqno() > self.since {
+                return Ok(Some(entries.user_key().to_vec()));
             }
-            self.entries.next()?;
+            entries.next()?;
         }
         Ok(None)
+    }
+
+    /// Returns an iterator over each sorted run, without the memtables and tables in which nothing
+    /// is newer.
+    fn newer_runs(&self) -> Result<Vec<SortedRunIter>> {
+        let (levels, mode) = (&self.view.levels, ReadMode::Uncached);
+        let mut runs = Vec::new();
+        for memtable in self.view.memtables().filter(|it| it.last_seqno() > self.since) {
+            runs.push(SortedRunIter::Memtable(memtable.table.iter()));
+        }
+        for handle in levels.level(0).iter().filter(|handle| self.is_newer(handle)) {
+            runs.push(SortedRunIter::Table(mode.iter(&*handle.table()?)));
+        }
+        for level in 1..LEVELS {
+            let newer = levels.level(level).iter().filter(|handle| self.is_newer(handle));
+            let tables: Vec<_> = newer.cloned().collect();
+            if !tables.is_empty() {
+                let order = levels.order().clone();
+                runs.push(SortedRunIter::Level(LevelIter::new(order, tables, mode)));
+            }
+        }
+        Ok(runs)
     }
 }

@@ -21,6 +21,16 @@ pub enum Lookup {
     Pointer(ValuePointer, SeqNo),
 }
 
+impl Lookup {
+    /// Returns the sequence number of the value that was found.
+    pub fn seqno(&self) -> Option<SeqNo> {
+        match self {
+            Lookup::Nothing => None,
+            Lookup::Inline(_, seqno) | Lookup::Pointer(_, seqno) => Some(*seqno),
+        }
+    }
+}
+
 /// Goes straight to the table that holds the newest entry of a key, if the update table knows it
 /// (Lin, Chen 2022, section 2.4).
 ///

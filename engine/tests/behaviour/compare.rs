@@ -213,3 +213,36 @@ fn batches_of_many_threads_require_what_the_others_leave() {
     });
     assert_eq!(cells.keys().count(), 1);
 }
+
+/// Batches of more operations than are kept in memory are written all the time beside conditional
+/// writes of other keys, which are then checked in the memtables.
+#[test]
+fn large_batches_beside_them_hold_nothing_up() {
+    let dir = common::dir();
+    let db = Db::builder(dir.path()).open().unwrap();
+    let (locks, data) = two(&db);
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for loader in 0..2 {
+            let (db, data, done) = (&db, &data, &done);
+            scope.spawn(move || {
+                while !done.load(std::sync::atomic::Ordering::Relaxed) {
+                    let mut batch = WriteBatch::new();
+                    for number in 0..10_000 {
+                        batch.put(data, common::key(loader * 10_000 + number), "");
+                    }
+                    db.write(batch).unwrap();
+                }
+            });
+        }
+        for number in 0..100 {
+            assert!(locks.put_if_absent(common::key(number), "held").unwrap().is_done());
+            let mut batch = WriteBatch::new();
+            batch.require(&locks, common::key(number), Expected::Value(b"held"));
+            batch.delete(&locks, common::key(number));
+            db.write(batch).unwrap();
+        }
+        done.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    assert!(locks.is_empty().unwrap());
+}

@@ -17,6 +17,9 @@ use std::time::Duration;
 const MAX_ATTEMPTS: usize = 64;
 /// [`Db::transact`] runs a transaction at most this often.
 const MAX_RUNS: u32 = 100;
+/// The advice with the last conflict.
+const GIVES_UP: &str = "it was run 100 times: make the transaction shorter, or let fewer threads \
+                        write what it reads";
 /// The longest wait after the first conflict; it doubles up to [`MAX_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_micros(50);
 /// The longest wait between two runs.
@@ -36,23 +39,27 @@ pub(super) fn commit(transaction: &Transaction, options: &WriteOptions) -> Resul
     let keyspace = batch.keyspaces().next().map_or(KeyspaceId(0), |keyspace| keyspace.id);
     let since = transaction.state.snapshot.seqno();
     let conditions = (!reads.is_empty()).then(|| Conditions { since, reads: reads.into() });
-    core.time_write(keyspace, || attempt(core, Arc::new(batch), conditions, durability))
+    core.time_write(keyspace, || {
+        core.committer.admit_batch(&batch)?;
+        attempt(core, &Arc::new(batch), conditions, durability)
+    })
 }
 
 /// Commits the batch once it is known whether the conditions hold.
 fn attempt(
     core: &Core,
-    batch: Arc<Batch>,
+    batch: &Arc<Batch>,
     mut conditions: Option<Conditions>,
     durability: Durability,
 ) -> Result<()> {
     for _ in 0..MAX_ATTEMPTS {
-        match core.committer.commit_batch_if(&batch, conditions.clone(), durability)? {
+        match core.committer.commit_batch_if(batch, conditions.clone(), durability)? {
             CommitOutcome::Committed(_) => return Ok(()),
             CommitOutcome::Conflict(key) => return Err(conflict(core, key.error())),
             CommitOutcome::Unknown => {
                 let conditions = conditions.as_mut().expect("only conditions can be unknown");
                 core.counters.conflict_searches.add(1);
+                core.check_open()?;
                 if let Some(key) = conditions.check_tree(&core.snapshots)? {
                     return Err(conflict(core, key.error()));
                 }
@@ -121,7 +128,11 @@ impl Db {
             let done = body(&transaction);
             let done = done.and_then(|made| transaction.commit_with(options).map(|()| made));
             match done {
-                Err(error) if error.kind() == ErrorKind::Conflict && run < MAX_RUNS => {}
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    if run == MAX_RUNS {
+                        return Err(error.advise(GIVES_UP));
+                    }
+                }
                 done => return done,
             }
             // A random part of the wait keeps those who met from meeting again.

@@ -15,7 +15,6 @@ use crate::commit::batch::Batch;
 use crate::commit::conditional::CommitWatch;
 use crate::commit::conditions::KeyspaceReads;
 use crate::db::expiry::Expiry;
-use crate::db::holders::CoreHandle;
 use crate::db::key_range::KeyRange;
 use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
@@ -23,6 +22,7 @@ use crate::db::range::Range;
 use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::db::{Core, Db};
+use crate::env::fork::OfProcess;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::read::cursor::OwnEntries;
 use crate::version::view::KeyspaceState;
@@ -33,11 +33,12 @@ use std::sync::{Arc, Weak};
 
 /// The state that a transaction shares with its cursors.
 pub(crate) struct TransactionState {
+    /// Makes the commit's check quick. It is dropped before the snapshot, which may be the last to
+    /// hold the database open.
+    _watch: CommitWatch,
     /// The moment that is read.
     pub(super) snapshot: Snapshot,
     inner: Mutex<TransactionInner>,
-    /// Makes the commit's check quick.
-    _watch: CommitWatch,
 }
 
 #[derive(Default)]
@@ -75,18 +76,20 @@ impl TransactionState {
     }
 
     fn work(&self) -> Result<LockedWork<'_>> {
-        let work = self.unless_ended().ok_or_else(|| {
+        self.unless_ended().ok_or_else(|| {
             Error::wrong_state("the transaction has ended").advise("begin another one")
-        })?;
-        work.check()?;
-        Ok(work)
+        })
     }
 
     /// Ends the transaction; returns its writes, and what it has read.
     fn end(&self) -> Result<(Batch, Vec<KeyspaceReads>)> {
         let LockedWork(mut inner) = self.work()?;
         inner.ended = true;
-        Ok((std::mem::take(&mut inner.work.batch), inner.work.take_reads()))
+        let mut work = std::mem::take(&mut inner.work);
+        if !work.batch.is_empty() {
+            work.check_reads()?;
+        }
+        Ok((std::mem::take(&mut work.batch), work.take_reads()))
     }
 
     /// Returns the transaction's own value of a key: `Some(None)` if it deleted the key. Returns
@@ -99,7 +102,7 @@ impl TransactionState {
         let mut work = self.work()?;
         let own = work.own_value(keyspace.id, key)?;
         if own.is_none() {
-            work.note_key(keyspace, key)?;
+            work.note_key(keyspace, key);
         }
         Ok(own)
     }
@@ -128,10 +131,14 @@ impl fmt::Debug for TransactionState {
 /// sees, as a snapshot does.
 ///
 /// All calls take `&self`, so a transaction can be shared; calls of several threads take turns.
-/// One that is dropped without a commit has no effect. Memory: the writes and the keys that were
-/// read, at most [`MAX_BATCH_BYTES`](crate::MAX_BATCH_BYTES) and 64 MiB.
+/// One that is dropped without a commit has no effect. Its writes are held in memory, at most
+/// [`MAX_BATCH_BYTES`](crate::MAX_BATCH_BYTES), and once more, uncompressed, for cursors and scans
+/// in a keyspace that it has written to. So are the keys that it has read, at most 64 MiB: a
+/// transaction that has read more, and also writes, fails with [`ErrorKind::LimitReached`]. A range
+/// takes only its two ends.
 ///
 /// [`ErrorKind::Conflict`]: crate::ErrorKind::Conflict
+/// [`ErrorKind::LimitReached`]: crate::ErrorKind::LimitReached
 ///
 /// ```
 /// # let dir = cleavedb::doc_dir("transaction");
@@ -152,7 +159,7 @@ impl fmt::Debug for TransactionState {
 /// ```
 #[must_use = "a transaction has no effect until it is committed"]
 pub struct Transaction {
-    core: CoreHandle,
+    core: OfProcess<Arc<Core>>,
     state: Arc<TransactionState>,
 }
 
@@ -192,8 +199,8 @@ impl Db {
         let watch = self.core.committer.watch();
         let snapshot = Snapshot::for_transaction(&self.core);
         let inner = Mutex::new(TransactionInner::default());
-        let state = Arc::new(TransactionState { snapshot, inner, _watch: watch });
-        Transaction { core: self.core.clone(), state }
+        let state = Arc::new(TransactionState { _watch: watch, snapshot, inner });
+        Transaction { core: OfProcess::new(Arc::clone(&self.core)), state }
     }
 }
 
@@ -440,8 +447,8 @@ impl Transaction {
     /// since the transaction began is known for the last few thousand operations. If there were
     /// more, what was read is searched for in what was written since then, before the commit.
     ///
-    /// Fails with [`ErrorKind::Conflict`] if somebody else wrote what the transaction has read, and
-    /// as [`Db::write`] does. Nothing was written then.
+    /// Fails with [`ErrorKind::Conflict`] if somebody else wrote what the transaction has read;
+    /// nothing was written then. Other failures are those of [`Db::write`].
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("commit"))?;
@@ -479,7 +486,9 @@ impl Drop for Transaction {
         // Cursors may live on; they have nothing to remember any more. In a child of the process
         // that opened the database another thread may hold the lock for ever.
         if self.core.check_open().is_ok() {
-            self.state.inner.lock().ended = true;
+            let mut inner = self.state.inner.lock();
+            inner.ended = true;
+            inner.work = TransactionWork::default();
         }
     }
 }

@@ -57,14 +57,20 @@ pub(super) struct TransactionWork {
     pub batch: Batch,
     keyspaces: Vec<KeyspaceWork>,
     read_bytes: usize,
-    /// The reason why the transaction can't be committed.
-    failed: Option<Error>,
+    /// True once what was read is not remembered any more, because it was too much.
+    reads_too_much: bool,
 }
 
 impl TransactionWork {
-    /// Returns an error if something that was read could not be remembered.
-    pub fn check(&self) -> Result<()> {
-        self.failed.clone().map_or(Ok(()), Err)
+    /// Returns an error if what was read is not remembered, so that no write can be committed.
+    pub fn check_reads(&self) -> Result<()> {
+        if !self.reads_too_much {
+            return Ok(());
+        }
+        let mib = MAX_READ_BYTES >> 20;
+        let message = format!("the transaction has read keys of more than {mib} MiB");
+        Err(Error::new(ErrorKind::LimitReached, message)
+            .advise("read a range instead of many keys, or make several transactions of it"))
     }
 
     fn of(&mut self, keyspace: &Arc<KeyspaceState>) -> &mut KeyspaceWork {
@@ -120,8 +126,8 @@ impl TransactionWork {
 
     /// Returns the transaction's own writes in a keyspace so far, or `None` if there are none.
     pub fn own_entries(&mut self, keyspace: &Arc<KeyspaceState>) -> Result<Option<OwnEntries>> {
-        let index = self.keyspaces.iter().position(|work| work.keyspace.id == keyspace.id);
-        let Some(work) = index.map(|index| &mut self.keyspaces[index]) else {
+        let Some(work) = self.keyspaces.iter_mut().find(|work| work.keyspace.id == keyspace.id)
+        else {
             return Ok(None);
         };
         if work.last.is_empty() {
@@ -151,24 +157,24 @@ impl TransactionWork {
     }
 
     /// Remembers that a key was read.
-    pub fn note_key(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Result<()> {
-        let read = &mut self.of(keyspace).read_keys;
-        if !read.contains(key) {
-            read.insert(key.into());
-            self.charge(key.len())?;
+    pub fn note_key(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8]) {
+        if !self.reads_too_much && !self.of(keyspace).read_keys.contains(key) {
+            self.of(keyspace).read_keys.insert(key.into());
+            self.charge(key.len() + READ_OVERHEAD_BYTES);
         }
-        Ok(())
     }
 
     /// Remembers that a walk has seen `range`; returns the number under which it is extended.
-    pub fn note_range(&mut self, keyspace: &Arc<KeyspaceState>, range: Bounds) -> Result<usize> {
-        let len = |end: &Option<Vec<u8>>| end.as_ref().map_or(0, Vec::len) + READ_OVERHEAD_BYTES;
-        let bytes = len(&range.lower) + len(&range.upper);
+    pub fn note_range(&mut self, keyspace: &Arc<KeyspaceState>, range: Bounds) -> usize {
+        if self.reads_too_much {
+            return 0;
+        }
+        let bytes = range_bytes(&range);
         let ranges = &mut self.of(keyspace).read_ranges;
         ranges.push(range);
         let number = ranges.len() - 1;
-        self.charge(bytes)?;
-        Ok(number)
+        self.charge(bytes);
+        number
     }
 
     /// Remembers that the walk which saw range `number` went on, forward or backward, to the key
@@ -181,34 +187,41 @@ impl TransactionWork {
         at: Option<&[u8]>,
         bounds: &Bounds,
     ) {
-        let range = &mut self.of(keyspace).read_ranges[number];
-        extend(range, forward, at, bounds, &keyspace.order);
+        if !self.reads_too_much {
+            let range = &mut self.of(keyspace).read_ranges[number];
+            let before = range_bytes(range);
+            extend(range, forward, at, bounds, &keyspace.order);
+            let after = range_bytes(range);
+            self.charge(after.saturating_sub(before));
+        }
     }
 
-    fn charge(&mut self, bytes: usize) -> Result<()> {
-        self.read_bytes += bytes + READ_OVERHEAD_BYTES;
+    /// Counts memory for what was read, and forgets all of it once it is too much.
+    fn charge(&mut self, bytes: usize) {
+        self.read_bytes += bytes;
         if self.read_bytes > MAX_READ_BYTES {
-            let mib = MAX_READ_BYTES >> 20;
-            let error = Error::new(
-                ErrorKind::LimitReached,
-                format!("the transaction has read keys of more than {mib} MiB"),
-            )
-            .advise("read a range instead of many keys, or make several transactions of it");
-            self.failed.get_or_insert(error);
+            self.reads_too_much = true;
+            for work in &mut self.keyspaces {
+                (work.read_keys, work.read_ranges) = Default::default();
+            }
         }
-        self.check()
     }
 
     /// Returns what was read.
     pub fn take_reads(&mut self) -> Vec<KeyspaceReads> {
         let was_read =
             |work: &KeyspaceWork| !work.read_keys.is_empty() || !work.read_ranges.is_empty();
-        let reads = self.keyspaces.drain(..).filter(was_read).map(|work| {
-            let keys = work.read_keys.into_iter().collect();
-            KeyspaceReads::new(work.keyspace, keys, work.read_ranges)
-        });
-        reads.collect()
+        let of = |work: KeyspaceWork| {
+            KeyspaceReads::new(work.keyspace, work.read_keys, work.read_ranges)
+        };
+        self.keyspaces.drain(..).filter(was_read).map(of).collect()
     }
+}
+
+/// Returns the approximate memory that a range takes.
+fn range_bytes(range: &Bounds) -> usize {
+    let len = |end: &Option<Vec<u8>>| end.as_ref().map_or(0, Vec::len) + READ_OVERHEAD_BYTES;
+    len(&range.lower) + len(&range.upper)
 }
 
 /// Extends a range forward or backward to the key `at`, or to the end of `bounds` if it is `None`.

@@ -1,7 +1,6 @@
 //! Remembers which part of a keyspace a cursor of a transaction has seen: from the key it was
 //! positioned at to the last one it stood on, with all keys in between that do not exist.
 
-use crate::base::error::Result;
 use crate::db::key_range::intersection;
 use crate::db::transaction::TransactionState;
 use crate::read::visible::Bounds;
@@ -41,9 +40,9 @@ impl RangeTracker {
     }
 
     /// Notes that the cursor moved and now stands on the key `at`, or on none.
-    pub(crate) fn moved(&mut self, moved: Move<'_>, at: Option<&[u8]>) -> Result<()> {
+    pub(crate) fn moved(&mut self, moved: Move<'_>, at: Option<&[u8]>) {
         let Some(mut work) = self.transaction.unless_ended() else {
-            return Ok(());
+            return;
         };
         match (moved, self.range) {
             (Move::Seek(_) | Move::SeekBack(_), _) => {
@@ -52,7 +51,7 @@ impl RangeTracker {
                     self.bounds.clone(),
                     &self.keyspace.order,
                 );
-                self.range = Some(work.note_range(&self.keyspace, seen)?);
+                self.range = Some(work.note_range(&self.keyspace, seen));
             }
             (Move::Next | Move::Prev, Some(range)) => {
                 let forward = matches!(moved, Move::Next);
@@ -61,7 +60,6 @@ impl RangeTracker {
             // A cursor without a position makes no step.
             (Move::Next | Move::Prev, None) => {}
         }
-        Ok(())
     }
 }
 

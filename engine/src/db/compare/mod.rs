@@ -3,23 +3,18 @@
 //! The key is read first, without any lock. The commit then checks, under the lock of the log, that
 //! nobody wrote the key since (`commit/conditions.rs`); if somebody did, it is read again.
 
-use crate::base::error::{Error, Result};
+mod exchange;
+
+pub(super) use exchange::write_if;
+
+use crate::base::error::Result;
 use crate::base::key::SeqNo;
 use crate::base::value::Value;
-use crate::commit::batch::Batch;
-use crate::commit::conditions::{Conditions, KeyspaceReads};
-use crate::commit::group::Durability;
-use crate::commit::request::CommitOutcome;
-use crate::db::Core;
-use crate::db::batch::{OwnedExpected, Requirement};
 use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
 use crate::db::read_options::ReadOptions;
-use crate::db::snapshot::Snapshot;
-use crate::read::get::{Lookup, get};
-use crate::version::expiry::ReadPoint;
-use crate::version::view::View;
-use std::sync::Arc;
+use crate::read::get::get;
+use exchange::versioned;
 
 /// A value with its version. Made by [`Keyspace::get_versioned`].
 ///
@@ -37,9 +32,11 @@ use std::sync::Arc;
 pub struct Versioned {
     /// The value.
     pub value: Value,
-    /// The sequence number of the write that made it. No other write of the database ever has the
-    /// same, so as long as the version is the same, nobody has written the key. Zero for a
-    /// transaction's own write, which gets a number when it is committed.
+    /// The sequence number of the write that made it. No other write has the same, so as long as
+    /// the version is the same, nobody has written the key. (Only after a crash that lost the write
+    /// may a later one get its number: a version that is kept outside of the database should be of
+    /// a write that is durable.) Zero for a transaction's own write, which gets a number when it is
+    /// committed.
     pub version: SeqNo,
 }
 
@@ -78,6 +75,7 @@ pub enum Expected<'a> {
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "if it is a mismatch, nothing was written"]
 pub enum Exchange {
     /// The write happened; this is its version.
     Done(SeqNo),
@@ -135,7 +133,7 @@ impl Keyspace {
         options: &ReadOptions,
     ) -> Result<Option<Versioned>> {
         let key = key.as_ref();
-        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
+        let (view, point) = self.peek_at(options.read_snapshot())?;
         if let Some(own) = self.own_value(key, options)? {
             return Ok(own.map(|value| Versioned { value, version: 0 }));
         }
@@ -147,8 +145,8 @@ impl Keyspace {
     /// comparison and the put.
     ///
     /// Costs a [`Keyspace::get`], of which the value is read only to be compared or returned, and a
-    /// [`Keyspace::put`]; again if another write of the same key came in between. Fails as these
-    /// do.
+    /// [`Keyspace::put`]; again if another write of the same key came in between, or perhaps came,
+    /// because a flush did. Fails as these do.
     ///
     /// ```
     /// # let stock = cleavedb::open(cleavedb::doc_dir("compare-and-set"))?.default_keyspace();
@@ -287,190 +285,23 @@ impl Keyspace {
         let durability = self.core.durability(options)?;
         let _watch = self.core.committer.watch();
         self.core.time_write(self.state.id, || {
+            let (mut found, mut since) = self.read_versioned(key)?;
             loop {
-                let (found, since) = self.read_versioned(key)?;
                 let made = change(found.as_ref().map(|found| &found.value[..]));
                 if made.is_none() && found.is_none() {
                     return Ok(None);
                 }
                 let batch = self.write_of(key, made.as_ref().map(AsRef::as_ref), options)?;
-                if self.commit_unless_written(key, since, &batch, durability)?.is_some() {
-                    return Ok(made);
+                self.core.committer.admit_batch(&batch)?;
+                let version = found.as_ref().map(|found| found.version);
+                // As long as the version stays the same, what was made of the value stays right.
+                while found.as_ref().map(|found| found.version) == version {
+                    if self.commit_unless_written(key, since, &batch, durability)?.is_some() {
+                        return Ok(made);
+                    }
+                    (found, since) = self.read_versioned(key)?;
                 }
             }
         })
     }
-
-    /// Returns a batch that puts a value, or deletes the key if it is `None`.
-    fn write_of(
-        &self,
-        key: &[u8],
-        value: Option<&[u8]>,
-        options: &WriteOptions,
-    ) -> Result<Arc<Batch>> {
-        let mut batch = Batch::default();
-        match value {
-            Some(value) => batch.put(&self.state, key, value, self.deadline(options.expiry))?,
-            None => batch.delete(&self.state, key)?,
-        }
-        Ok(Arc::new(batch))
-    }
-
-    /// Commits a write of `key` and returns its sequence number, or `None` if nothing was written,
-    /// because somebody else wrote the key after `since`, or perhaps did.
-    fn commit_unless_written(
-        &self,
-        key: &[u8],
-        since: SeqNo,
-        batch: &Arc<Batch>,
-        durability: Durability,
-    ) -> Result<Option<SeqNo>> {
-        let reads = [KeyspaceReads::new(self.state.clone(), vec![key.into()], Vec::new())];
-        let conditions = Some(Conditions { since, reads: reads.into() });
-        match self.core.committer.commit_batch_if(batch, conditions, durability)? {
-            CommitOutcome::Committed(version) => Ok(Some(version)),
-            CommitOutcome::Conflict(_) | CommitOutcome::Unknown => {
-                self.core.counters.conflicts.add(1);
-                Ok(None)
-            }
-        }
-    }
-
-    /// Returns what is under a key, and the sequence number up to which that is so.
-    fn read_versioned(&self, key: &[u8]) -> Result<(Option<Versioned>, SeqNo)> {
-        let (view, point) = self.peek_at(None)?;
-        let found = get(&view, key, point, true, Some(&self.core.hot))?;
-        Ok((versioned(&self.core, &view, key, found)?, point.seqno))
-    }
-
-    /// Puts a value, or deletes the key if it is `None`, if what is there is as expected.
-    fn exchange(
-        &self,
-        key: &[u8],
-        expected: Expected<'_>,
-        value: Option<&[u8]>,
-        options: &WriteOptions,
-    ) -> Result<Exchange> {
-        self.core.check_writable()?;
-        let batch = self.write_of(key, value, options)?;
-        let durability = self.core.durability(options)?;
-        let _watch = self.core.committer.watch();
-        self.core.time_write(self.state.id, || {
-            loop {
-                let since = match self.compare(key, expected)? {
-                    Ok(since) => since,
-                    Err(found) => return Ok(Exchange::Mismatch(found)),
-                };
-                let written = self.commit_unless_written(key, since, &batch, durability)?;
-                if let Some(version) = written {
-                    return Ok(Exchange::Done(version));
-                }
-            }
-        })
-    }
-
-    /// Returns a sequence number after which nobody may have written the key, because up to it the
-    /// key was as expected; or else what was found.
-    fn compare(
-        &self,
-        key: &[u8],
-        expected: Expected<'_>,
-    ) -> Result<std::result::Result<SeqNo, Option<Versioned>>> {
-        // The number is read before the view, which then holds every write up to it. The number
-        // that comes with the view is read after it: the memtable may have been sealed in between,
-        // and a write to the next one is up to that number, but not in the view.
-        let since = self.core.snapshots.visible();
-        let (view, point) = self.peek_at(None)?;
-        let found = get(&view, key, point, true, Some(&self.core.hot))?;
-        Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(since), Err))
-    }
-}
-
-/// Reads the value of what was found under a key.
-fn versioned(core: &Core, view: &View, key: &[u8], found: Lookup) -> Result<Option<Versioned>> {
-    Ok(match found {
-        Lookup::Nothing => None,
-        Lookup::Inline(value, version) => Some(Versioned { value: value.into(), version }),
-        Lookup::Pointer(pointer, version) => {
-            let value = core.fetcher.value(view, pointer, key, version)?;
-            Some(Versioned { value, version })
-        }
-    })
-}
-
-/// Returns what was found under a key if it is not what was expected.
-fn mismatch(
-    core: &Core,
-    view: &View,
-    key: &[u8],
-    expected: Expected<'_>,
-    found: Lookup,
-) -> Result<Option<Option<Versioned>>> {
-    let version = match &found {
-        Lookup::Nothing => None,
-        Lookup::Inline(_, version) | Lookup::Pointer(_, version) => Some(*version),
-    };
-    let is_met = match expected {
-        Expected::Absent => version.is_none(),
-        Expected::Version(expected) => version == Some(expected),
-        Expected::Value(expected) => {
-            let found = versioned(core, view, key, found)?;
-            let is_met = found.as_ref().is_some_and(|found| found.value[..] == *expected);
-            return Ok((!is_met).then_some(found));
-        }
-    };
-    if is_met { Ok(None) } else { versioned(core, view, key, found).map(Some) }
-}
-
-/// Commits a batch if all of its requirements are met.
-pub(super) fn write_if(
-    core: &Arc<Core>,
-    batch: Batch,
-    requirements: &[Requirement],
-    durability: Durability,
-) -> Result<()> {
-    let batch = Arc::new(batch);
-    let read = |requirement: &Requirement| {
-        KeyspaceReads::new(requirement.keyspace.clone(), vec![requirement.key.clone()], Vec::new())
-    };
-    let reads: Arc<[KeyspaceReads]> = requirements.iter().map(read).collect();
-    let _watch = core.committer.watch();
-    core.time_write(requirements[0].keyspace.id, || {
-        loop {
-            // The snapshot keeps all that was visible at one moment, over all keyspaces.
-            let snapshot = Snapshot::take(core);
-            let since = snapshot.seqno();
-            for requirement in requirements {
-                check_requirement(core, requirement, snapshot.point())?;
-            }
-            if batch.is_empty() {
-                return Ok(());
-            }
-            let conditions = Some(Conditions { since, reads: reads.clone() });
-            let outcome = core.committer.commit_batch_if(&batch, conditions, durability)?;
-            if let CommitOutcome::Committed(_) = outcome {
-                return Ok(());
-            }
-            core.counters.conflicts.add(1);
-        }
-    })
-}
-
-/// Returns an error unless a requirement is met at `point`, at which a snapshot lives.
-fn check_requirement(core: &Core, requirement: &Requirement, point: ReadPoint<'_>) -> Result<()> {
-    let Requirement { keyspace, key, expected } = requirement;
-    let view = keyspace.view();
-    keyspace.check()?;
-    let found = get(&view, key, point, true, Some(&core.hot))?;
-    let expected = match expected {
-        OwnedExpected::Absent => Expected::Absent,
-        OwnedExpected::Version(version) => Expected::Version(*version),
-        OwnedExpected::Value(value) => Expected::Value(value),
-    };
-    if mismatch(core, &view, key, expected, found)?.is_none() {
-        return Ok(());
-    }
-    core.counters.conflicts.add(1);
-    let error = Error::conflict(&keyspace.name, key, "is not as the batch requires");
-    Err(error.advise("read it again"))
 }

@@ -1,0 +1,271 @@
+//! The work behind compare-and-set and batches with requirements: read without a lock, then commit
+//! on the condition that nobody has written what was read.
+
+use super::{Exchange, Expected, Versioned};
+use crate::base::error::{Error, Result};
+use crate::base::key::SeqNo;
+use crate::commit::batch::Batch;
+use crate::commit::conditions::{Conditions, KeyspaceReads};
+use crate::commit::group::Durability;
+use crate::commit::request::CommitOutcome;
+use crate::db::Core;
+use crate::db::batch::{OwnedExpected, Requirement};
+use crate::db::keyspace::Keyspace;
+use crate::db::options::WriteOptions;
+use crate::db::snapshot::Snapshot;
+use crate::read::get::{Lookup, get};
+use crate::version::expiry::{Moment, ReadPoint};
+use crate::version::view::View;
+use arc_swap::Guard;
+use std::sync::Arc;
+
+impl Keyspace {
+    /// Returns a batch that puts a value, or deletes the key if it is `None`.
+    pub(super) fn write_of(
+        &self,
+        key: &[u8],
+        value: Option<&[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Arc<Batch>> {
+        let mut batch = Batch::default();
+        match value {
+            Some(value) => batch.put(&self.state, key, value, self.deadline(options.expiry))?,
+            None => batch.delete(&self.state, key)?,
+        }
+        Ok(Arc::new(batch))
+    }
+
+    /// Commits a write of `key` and returns its sequence number, or `None` if nothing was written,
+    /// because somebody else wrote the key after `since`, or perhaps did.
+    pub(super) fn commit_unless_written(
+        &self,
+        key: &[u8],
+        since: SeqNo,
+        batch: &Arc<Batch>,
+        durability: Durability,
+    ) -> Result<Option<SeqNo>> {
+        let reads = [KeyspaceReads::of_key(self.state.clone(), key)];
+        let conditions = Some(Conditions { since, reads: reads.into() });
+        match self.core.committer.commit_batch_if(batch, conditions, durability)? {
+            CommitOutcome::Committed(version) => Ok(Some(version)),
+            CommitOutcome::Conflict(_) | CommitOutcome::Unknown => {
+                self.core.counters.conflicts.add(1);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Returns what is under a key, and the sequence number up to which that is so.
+    pub(super) fn read_versioned(&self, key: &[u8]) -> Result<(Option<Versioned>, SeqNo)> {
+        let read = self.read_for_commit(key, || ())?;
+        Ok((versioned(&self.core, &read.view, key, read.found)?, read.since))
+    }
+
+    /// Looks a key up for a commit that relies on what is found. `between` runs after the view is
+    /// taken, for tests.
+    fn read_for_commit(&self, key: &[u8], between: impl FnOnce()) -> Result<ReadForCommit> {
+        self.core.check_open()?;
+        // I6: this number is read before the view is taken. The memtables of the view hold all that
+        // was published before, but not all up to a number that is read later: the active memtable
+        // may have been sealed, and the key written to the next one, in between. It is read at the
+        // later number all the same, because a compaction may have dropped what was there at the
+        // earlier one.
+        let visible = self.core.snapshots.visible();
+        let view = self.state.peek();
+        self.state.check()?;
+        between();
+        let snapshots = &self.core.snapshots;
+        let (seqno, moment) = (snapshots.visible(), Moment::Now(&snapshots.expiry));
+        let point = ReadPoint { seqno, moment };
+        let found = get(&view, key, point, true, Some(&self.core.hot))?;
+        // Whatever is written to the key after what was found has a greater number than that.
+        let since = found.seqno().map_or(visible, |found| found.max(visible));
+        Ok(ReadForCommit { view, found, since })
+    }
+
+    /// Puts a value, or deletes the key if it is `None`, if what is there is as expected.
+    pub(super) fn exchange(
+        &self,
+        key: &[u8],
+        expected: Expected<'_>,
+        value: Option<&[u8]>,
+        options: &WriteOptions,
+    ) -> Result<Exchange> {
+        self.core.check_writable()?;
+        let batch = self.write_of(key, value, options)?;
+        let durability = self.core.durability(options)?;
+        let _watch = self.core.committer.watch();
+        self.core.time_write(self.state.id, || {
+            self.core.committer.admit_batch(&batch)?;
+            loop {
+                let since = match self.compare(key, expected)? {
+                    Ok(since) => since,
+                    Err(found) => return Ok(Exchange::Mismatch(found)),
+                };
+                let written = self.commit_unless_written(key, since, &batch, durability)?;
+                if let Some(version) = written {
+                    return Ok(Exchange::Done(version));
+                }
+            }
+        })
+    }
+
+    /// Returns the sequence number up to which the key was as expected, or else what was found.
+    fn compare(
+        &self,
+        key: &[u8],
+        expected: Expected<'_>,
+    ) -> Result<std::result::Result<SeqNo, Option<Versioned>>> {
+        let ReadForCommit { view, found, since } = self.read_for_commit(key, || ())?;
+        Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(since), Err))
+    }
+}
+
+/// What was found under a key, for a commit that relies on it.
+struct ReadForCommit {
+    view: Guard<Arc<View>>,
+    found: Lookup,
+    /// The key was not written after what was found, up to this sequence number.
+    since: SeqNo,
+}
+
+/// Reads the value of what was found under a key.
+pub(super) fn versioned(
+    core: &Core,
+    view: &View,
+    key: &[u8],
+    found: Lookup,
+) -> Result<Option<Versioned>> {
+    Ok(match found {
+        Lookup::Nothing => None,
+        Lookup::Inline(value, version) => Some(Versioned { value: value.into(), version }),
+        Lookup::Pointer(pointer, version) => {
+            let value = core.fetcher.value(view, pointer, key, version)?;
+            Some(Versioned { value, version })
+        }
+    })
+}
+
+/// Returns what was found under a key if it is not what was expected.
+fn mismatch(
+    core: &Core,
+    view: &View,
+    key: &[u8],
+    expected: Expected<'_>,
+    found: Lookup,
+) -> Result<Option<Option<Versioned>>> {
+    let version = found.seqno();
+    let is_met = match expected {
+        Expected::Absent => version.is_none(),
+        Expected::Version(expected) => version == Some(expected),
+        Expected::Value(expected) => {
+            let found = versioned(core, view, key, found)?;
+            let is_met = found.as_ref().is_some_and(|found| found.value[..] == *expected);
+            return Ok((!is_met).then_some(found));
+        }
+    };
+    if is_met { Ok(None) } else { versioned(core, view, key, found).map(Some) }
+}
+
+/// Commits a batch if all of its requirements are met.
+pub(in crate::db) fn write_if(
+    core: &Arc<Core>,
+    batch: Batch,
+    requirements: &[Requirement],
+    durability: Durability,
+) -> Result<()> {
+    let batch = Arc::new(batch);
+    let reads: Arc<[KeyspaceReads]> = reads_of(requirements).into();
+    let _watch = core.committer.watch();
+    let mut is_admitted = false;
+    core.time_write(requirements[0].keyspace.id, || {
+        loop {
+            core.check_open()?;
+            // The snapshot keeps all that was visible at one moment, over all keyspaces.
+            let snapshot = Snapshot::take(core);
+            let since = snapshot.seqno();
+            for requirement in requirements {
+                check_requirement(core, requirement, snapshot.point())?;
+            }
+            if batch.is_empty() {
+                return Ok(());
+            }
+            if !std::mem::replace(&mut is_admitted, true) {
+                core.committer.admit_batch(&batch)?;
+                continue;
+            }
+            let conditions = Some(Conditions { since, reads: reads.clone() });
+            let outcome = core.committer.commit_batch_if(&batch, conditions, durability)?;
+            if let CommitOutcome::Committed(_) = outcome {
+                return Ok(());
+            }
+            core.counters.conflicts.add(1);
+        }
+    })
+}
+
+/// Returns what stands for the reads of these requirements, one item for each keyspace.
+fn reads_of(requirements: &[Requirement]) -> Vec<KeyspaceReads> {
+    let mut all: Vec<KeyspaceReads> = Vec::new();
+    for Requirement { keyspace, key, .. } in requirements {
+        match all.iter_mut().find(|reads| reads.keyspace() == keyspace.id) {
+            Some(reads) => reads.add_key(key),
+            None => all.push(KeyspaceReads::of_key(keyspace.clone(), key)),
+        }
+    }
+    all
+}
+
+/// Returns an error unless a requirement is met at `point`, at which a snapshot lives.
+fn check_requirement(core: &Core, requirement: &Requirement, point: ReadPoint<'_>) -> Result<()> {
+    let Requirement { keyspace, key, expected } = requirement;
+    let view = keyspace.view();
+    keyspace.check()?;
+    let found = get(&view, key, point, true, Some(&core.hot))?;
+    let expected = match expected {
+        OwnedExpected::Absent => Expected::Absent,
+        OwnedExpected::Version(version) => Expected::Version(*version),
+        OwnedExpected::Value(value) => Expected::Value(value),
+    };
+    if mismatch(core, &view, key, expected, found)?.is_none() {
+        return Ok(());
+    }
+    core.counters.conflicts.add(1);
+    let error = Error::conflict(&keyspace.name, key, "is not as the batch requires");
+    Err(error.advise("read it again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doc_dir;
+
+    /// A view is taken, the memtable is sealed, the key is written to the next one, and the number
+    /// is read: the number covers a write that the view does not hold. An increment was lost.
+    #[test]
+    fn i06_a_comparison_relies_on_no_more_than_its_view_holds() {
+        let db = crate::open(doc_dir("compare-late-number")).unwrap();
+        let keyspace = db.default_keyspace();
+        for flushed in [false, true] {
+            keyspace.put("other", "1").unwrap();
+            keyspace.put("key", "1").unwrap();
+            let read = keyspace
+                .read_for_commit(b"key", || {
+                    keyspace.state.rotate_memtable();
+                    keyspace.put("key", "2").unwrap();
+                    if flushed {
+                        keyspace.flush().unwrap();
+                    }
+                })
+                .unwrap();
+            assert!(matches!(&read.found, Lookup::Inline(value, _) if value == b"1"));
+            let (since, _watch) = (read.since, db.core.committer.watch());
+            drop(read);
+            let batch = keyspace.write_of(b"key", Some(b"3"), &WriteOptions::new()).unwrap();
+            let durability = Durability::Os;
+            let written = keyspace.commit_unless_written(b"key", since, &batch, durability);
+            assert!(written.unwrap().is_none(), "the key was written since");
+            assert_eq!(keyspace.get("key").unwrap().unwrap(), "2");
+        }
+    }
+}
