@@ -7,7 +7,9 @@
 use crate::border::{Bytes, CallbackState};
 use crate::guard::quiet;
 use crate::handle::Handle;
-use engine::{Error, Keyspace, MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, Result, WriteBatch};
+use engine::{
+    Error, Expected, Keyspace, MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, Result, WriteBatch,
+};
 use std::ffi::c_char;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +25,7 @@ pub struct BatchHandle {
 #[derive(Default, Clone)]
 pub struct Operations {
     list: Vec<BatchStep>,
+    requirements: Vec<BatchRequirement>,
     bytes: Vec<u8>,
     error: Option<Error>,
 }
@@ -36,13 +39,28 @@ struct BatchStep {
     value: Option<Range<usize>>,
 }
 
+/// What must be under a key for the batch to be written.
+#[derive(Clone)]
+struct BatchRequirement {
+    keyspace: Keyspace,
+    key: Range<usize>,
+    expected: RequiredEntry,
+}
+
+/// An [`Expected`] whose value is among the bytes of the batch.
+#[derive(Clone)]
+enum RequiredEntry {
+    Absent,
+    Version(u64),
+    Value(Range<usize>),
+}
+
 impl Operations {
     /// Fails if the batch would exceed the engine's limits. The write would refuse it as well, but
     /// a batch that is appended to itself again and again would use up the memory before that.
     fn check_room(&self, operations: usize, bytes: usize) -> Result<()> {
-        if self.list.len() + operations > MAX_BATCH_OPERATIONS
-            || self.bytes.len() + bytes > MAX_BATCH_BYTES
-        {
+        let count = self.list.len() + self.requirements.len();
+        if count + operations > MAX_BATCH_OPERATIONS || self.bytes.len() + bytes > MAX_BATCH_BYTES {
             return Err(Error::invalid_argument(format!(
                 "a batch of more than {MAX_BATCH_OPERATIONS} operations or {MAX_BATCH_BYTES} bytes"
             ))
@@ -57,8 +75,26 @@ impl Operations {
         start..self.bytes.len()
     }
 
+    fn keep_requirement(
+        &mut self,
+        keyspace: Keyspace,
+        key: &[u8],
+        expected: Expected<'_>,
+    ) -> Result<BatchRequirement> {
+        let value = if let Expected::Value(value) = expected { value.len() } else { 0 };
+        self.check_room(1, key.len() + value)?;
+        let key = self.keep(key);
+        let expected = match expected {
+            Expected::Absent => RequiredEntry::Absent,
+            Expected::Version(version) => RequiredEntry::Version(version),
+            Expected::Value(value) => RequiredEntry::Value(self.keep(value)),
+        };
+        Ok(BatchRequirement { keyspace, key, expected })
+    }
+
     fn append(&mut self, other: &Operations) {
-        if let Err(error) = self.check_room(other.list.len(), other.bytes.len()) {
+        let count = other.list.len() + other.requirements.len();
+        if let Err(error) = self.check_room(count, other.bytes.len()) {
             self.error.get_or_insert(error);
             return;
         }
@@ -69,6 +105,14 @@ impl Operations {
             keyspace: operation.keyspace.clone(),
             key: moved(&operation.key),
             value: operation.value.as_ref().map(moved),
+        }));
+        self.requirements.extend(other.requirements.iter().map(|requirement| BatchRequirement {
+            keyspace: requirement.keyspace.clone(),
+            key: moved(&requirement.key),
+            expected: match &requirement.expected {
+                RequiredEntry::Value(value) => RequiredEntry::Value(moved(value)),
+                other => other.clone(),
+            },
         }));
         if self.error.is_none() {
             self.error.clone_from(&other.error);
@@ -81,6 +125,15 @@ impl Operations {
             return Err(error.clone());
         }
         let mut batch = WriteBatch::new();
+        for requirement in &self.requirements {
+            let expected = match &requirement.expected {
+                RequiredEntry::Absent => Expected::Absent,
+                RequiredEntry::Version(version) => Expected::Version(*version),
+                RequiredEntry::Value(value) => Expected::Value(&self.bytes[value.clone()]),
+            };
+            let key = &self.bytes[requirement.key.clone()];
+            batch.require(&requirement.keyspace, key, expected);
+        }
         for operation in &self.list {
             let keyspace = operation.keyspace.as_ref().unwrap_or(default);
             let key = &self.bytes[operation.key.clone()];
@@ -124,6 +177,18 @@ impl BatchHandle {
         });
     }
 
+    /// Adds a requirement. An error is kept for the write.
+    pub fn require(&self, keyspace: Keyspace, key: Result<&[u8]>, expected: Result<Expected<'_>>) {
+        self.change(|operations| {
+            match key.and_then(|key| operations.keep_requirement(keyspace, key, expected?)) {
+                Ok(requirement) => operations.requirements.push(requirement),
+                Err(error) => {
+                    operations.error.get_or_insert(error);
+                }
+            }
+        });
+    }
+
     /// Keeps `error` for the write, unless there is an earlier one.
     pub fn refuse(&self, error: Error) {
         self.change(|operations| {
@@ -155,6 +220,7 @@ extern "C" fn leveldb_writebatch_clear(batch: Handle<BatchHandle>) {
     quiet((), || {
         batch.pin()?.change(|operations| {
             operations.list.clear();
+            operations.requirements.clear();
             operations.bytes.clear();
             operations.error = None;
         });

@@ -129,6 +129,11 @@ impl<T> Array<T> {
 pub struct Out<T>(*mut T);
 
 impl<T> Out<T> {
+    /// Returns false if nothing is stored here, so that a result need not be made.
+    pub fn is_wanted(&self) -> bool {
+        !self.0.is_null()
+    }
+
     /// Stores the only or first result.
     pub fn set(self, value: T) {
         self.set_at(0, value);

@@ -6,7 +6,7 @@ use crate::border::{Bytes, ErrPtr, Out, Text, copy_bytes};
 use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Db, Keyspace, OfProcess, Result};
+use engine::{Db, Keyspace, OfProcess, ReadOptions, Result};
 use std::ffi::c_char;
 use std::ptr;
 
@@ -38,13 +38,11 @@ impl Database {
 /// Returns a copy of the value for C, and its length in bytes at `len`; null if there is no value.
 pub fn get(
     keyspace: &Keyspace,
-    settings: Handle<ReadSettings>,
+    options: &ReadOptions,
     key: &[u8],
     len: Out<usize>,
 ) -> Result<*mut c_char> {
-    let options = read_options(settings)?;
-    let found =
-        keyspace.get_pinned_with(key, &options, |value| (copy_bytes(value), value.len()))?;
+    let found = keyspace.get_pinned_with(key, options, |value| (copy_bytes(value), value.len()))?;
     let Some((copy, bytes)) = found else { return Ok(ptr::null_mut()) };
     let copy = copy?;
     len.set(bytes);
@@ -130,6 +128,7 @@ extern "C" fn leveldb_get(
 ) -> *mut c_char {
     vallen.set(0);
     telling(errptr, ptr::null_mut(), || {
-        get(db.pin()?.keyspace()?, options, key.key(keylen)?, vallen)
+        let options = read_options(options)?;
+        get(db.pin()?.keyspace()?, &options, key.key(keylen)?, vallen)
     })
 }

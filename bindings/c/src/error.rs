@@ -1,5 +1,7 @@
 //! Error messages in LevelDB's form: a prefix for the kind, then the engine's own text with file,
-//! offset and advice. Programs test the prefix. `docs/from-leveldb.md` has the table.
+//! offset and advice. Programs test the prefix; `docs/from-leveldb.md` has the table. LevelDB has
+//! no conflicts: these have a prefix of ours, which only transactions and requirements of batches
+//! of `cleavedb/c.h` lead to.
 
 use engine::{Error, ErrorKind};
 
@@ -14,6 +16,7 @@ pub fn message(error: &Error) -> String {
         | ErrorKind::WrongState
         | ErrorKind::KeyspaceDropped => "Invalid argument: ",
         ErrorKind::Unsupported => "Not implemented: ",
+        ErrorKind::Conflict => "Conflict: ",
         _ => "IO error: ",
     };
     format!("{prefix}{error}")
@@ -41,6 +44,7 @@ mod tests {
             (ErrorKind::WrongState, "Invalid argument: x"),
             (ErrorKind::KeyspaceDropped, "Invalid argument: x"),
             (ErrorKind::Unsupported, "Not implemented: x"),
+            (ErrorKind::Conflict, "Conflict: x"),
         ] {
             assert_eq!(message(&Error::new(kind, "x")), text);
         }

@@ -120,7 +120,8 @@ extern "C" fn cleavedb_get(
 ) -> *mut c_char {
     vallen.set(0);
     telling(errptr, ptr::null_mut(), || {
-        get(keyspace.pin()?.get()?, options, key.key(keylen)?, vallen)
+        let options = read_options(options)?;
+        get(keyspace.pin()?.get()?, &options, key.key(keylen)?, vallen)
     })
 }
 
@@ -178,7 +179,7 @@ extern "C" fn cleavedb_create_iterator(
             Ok(keyspace) => keyspace.get(),
             Err(error) => Err(error.clone()),
         };
-        Ok(iter::create(keyspace, options))
+        Ok(iter::create(keyspace, read_options(options), options))
     })
 }
 

@@ -34,6 +34,7 @@ use crate::filter::FilterHandle;
 use crate::iter::Iter;
 use crate::options::{DbOptions, ReadSettings, WriteSettings};
 use crate::snapshot::SnapshotHandle;
+use crate::transaction::TransactionHandle;
 use engine::{Error, Result};
 use std::cell::UnsafeCell;
 use std::marker::PhantomData;
@@ -92,6 +93,7 @@ kinds! {
     Database: "the database",
     KeyspaceHandle: "the keyspace",
     SnapshotHandle: "the snapshot",
+    TransactionHandle: "the transaction",
     Iter: "the iterator",
     BatchHandle: "the batch",
     DbOptions: "the options",

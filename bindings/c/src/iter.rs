@@ -10,7 +10,7 @@ use crate::db::Database;
 use crate::guard::quiet;
 use crate::handle::Handle;
 use crate::options::{ReadSettings, read_options};
-use engine::{Cursor, Error, Keyspace, OfProcess, Result, Value};
+use engine::{Cursor, Error, Keyspace, OfProcess, ReadOptions, Result, Value};
 use std::ffi::c_char;
 use std::ops::Bound;
 use std::ptr;
@@ -88,10 +88,15 @@ impl IterState {
     }
 }
 
-/// Creates an iterator over a keyspace. If that fails the iterator is invalid and holds the error.
-pub fn create(keyspace: Result<&Keyspace>, settings: Handle<ReadSettings>) -> Handle<Iter> {
+/// Creates an iterator over a keyspace, which reads with `read` and the settings that only
+/// iterators have. If that fails the iterator is invalid and holds the error.
+pub fn create(
+    keyspace: Result<&Keyspace>,
+    read: Result<ReadOptions>,
+    settings: Handle<ReadSettings>,
+) -> Handle<Iter> {
     let cursor = keyspace.and_then(|keyspace| {
-        let mut read = read_options(settings)?;
+        let mut read = read?;
         let settings = settings.pin()?;
         let own = settings.cursor.lock().unwrap_or_else(PoisonError::into_inner).clone();
         read.read_ahead = !own.no_read_ahead;
@@ -138,7 +143,7 @@ extern "C" fn leveldb_create_iterator(
             Ok(db) => db.keyspace(),
             Err(error) => Err(error.clone()),
         };
-        Ok(create(keyspace, options))
+        Ok(create(keyspace, read_options(options), options))
     })
 }
 

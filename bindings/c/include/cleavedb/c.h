@@ -59,6 +59,105 @@ LEVELDB_EXPORT void cleavedb_writebatch_put(leveldb_writebatch_t*, cleavedb_keys
 LEVELDB_EXPORT void cleavedb_writebatch_delete(leveldb_writebatch_t*, cleavedb_keyspace_t*,
                                                const char* key, size_t klen);
 
+/* Conditional writes. A version is the number of the write that made a value; no other write of
+ * the database ever has the same, and it is never 0. */
+
+/* As cleavedb_get; the value's version goes to *version, or 0 if there is no value. */
+LEVELDB_EXPORT char* cleavedb_get_versioned(cleavedb_keyspace_t*,
+                                            const leveldb_readoptions_t* options, const char* key,
+                                            size_t keylen, size_t* vallen, uint64_t* version,
+                                            char** errptr);
+
+/* The next five write if what is under the key is as expected; nobody else writes between the
+ * comparison and the write. They return 1 and set *version to the new version if they have
+ * written; *found is NULL then. They return 0 and have written nothing if something else was found:
+ * *found is its value, for leveldb_free, and *version its version; NULL and 0 if there was none.
+ * That is no error. They return 0, too, if they set an error. version, found and foundlen may be
+ * NULL. */
+
+/* Puts if the key has no value. */
+LEVELDB_EXPORT uint8_t cleavedb_put_if_absent(cleavedb_keyspace_t*,
+                                              const leveldb_writeoptions_t* options,
+                                              const char* key, size_t keylen, const char* val,
+                                              size_t vallen, uint64_t* version, char** found,
+                                              size_t* foundlen, char** errptr);
+/* Puts if the key has this value. */
+LEVELDB_EXPORT uint8_t cleavedb_compare_and_set(cleavedb_keyspace_t*,
+                                                const leveldb_writeoptions_t* options,
+                                                const char* key, size_t keylen,
+                                                const char* expected, size_t expectedlen,
+                                                const char* val, size_t vallen, uint64_t* version,
+                                                char** found, size_t* foundlen, char** errptr);
+/* Puts if the key's value is of this version. */
+LEVELDB_EXPORT uint8_t cleavedb_compare_and_set_version(
+    cleavedb_keyspace_t*, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
+    uint64_t expected, const char* val, size_t vallen, uint64_t* version, char** found,
+    size_t* foundlen, char** errptr);
+/* Deletes the key if it has this value. */
+LEVELDB_EXPORT uint8_t cleavedb_compare_and_delete(cleavedb_keyspace_t*,
+                                                   const leveldb_writeoptions_t* options,
+                                                   const char* key, size_t keylen,
+                                                   const char* expected, size_t expectedlen,
+                                                   uint64_t* version, char** found,
+                                                   size_t* foundlen, char** errptr);
+/* Deletes the key if its value is of this version. */
+LEVELDB_EXPORT uint8_t cleavedb_compare_and_delete_version(
+    cleavedb_keyspace_t*, const leveldb_writeoptions_t* options, const char* key, size_t keylen,
+    uint64_t expected, uint64_t* version, char** found, size_t* foundlen, char** errptr);
+
+/* Requirements of a batch. If one is not met, leveldb_write writes nothing and fails with a message
+ * that begins with "Conflict: ". They see none of the batch's own operations. */
+LEVELDB_EXPORT void cleavedb_writebatch_require_absent(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                                       const char* key, size_t klen);
+LEVELDB_EXPORT void cleavedb_writebatch_require_value(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                                      const char* key, size_t klen,
+                                                      const char* expected, size_t expectedlen);
+LEVELDB_EXPORT void cleavedb_writebatch_require_version(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                                        const char* key, size_t klen,
+                                                        uint64_t expected);
+
+/* Transactions: several reads and writes, over any keyspaces of a database, that take effect as if
+ * they happened at one moment, that of the commit. A transaction reads what was committed when it
+ * began, and its own writes; nobody else sees these before the commit. It ends with its commit;
+ * later calls fail, and the handle must still be destroyed. The database may be closed before. */
+
+typedef struct cleavedb_transaction_t cleavedb_transaction_t;
+
+LEVELDB_EXPORT cleavedb_transaction_t* cleavedb_transaction_begin(leveldb_t* db, char** errptr);
+/* Makes all writes take effect, or nothing. If somebody else has written what the transaction has
+ * read, keys or parts of ranges, the message begins with "Conflict: ": begin anew, read again. */
+LEVELDB_EXPORT void cleavedb_transaction_commit(cleavedb_transaction_t*,
+                                                const leveldb_writeoptions_t* options,
+                                                char** errptr);
+/* Ends the handle. A transaction that was not committed has no effect. */
+LEVELDB_EXPORT void cleavedb_transaction_destroy(cleavedb_transaction_t*);
+/* The read options of these three must have no snapshot. */
+LEVELDB_EXPORT char* cleavedb_transaction_get(cleavedb_transaction_t*, cleavedb_keyspace_t*,
+                                              const leveldb_readoptions_t* options, const char* key,
+                                              size_t keylen, size_t* vallen, char** errptr);
+/* The version of the transaction's own writes is 0. */
+LEVELDB_EXPORT char* cleavedb_transaction_get_versioned(cleavedb_transaction_t*,
+                                                        cleavedb_keyspace_t*,
+                                                        const leveldb_readoptions_t* options,
+                                                        const char* key, size_t keylen,
+                                                        size_t* vallen, uint64_t* version,
+                                                        char** errptr);
+/* For the functions leveldb_iter_... Sees the writes that the transaction made before. The part
+ * that is walked counts as read. */
+LEVELDB_EXPORT leveldb_iterator_t* cleavedb_transaction_create_iterator(
+    cleavedb_transaction_t*, cleavedb_keyspace_t*, const leveldb_readoptions_t* options);
+LEVELDB_EXPORT void cleavedb_transaction_put(cleavedb_transaction_t*, cleavedb_keyspace_t*,
+                                             const char* key, size_t keylen, const char* val,
+                                             size_t vallen, char** errptr);
+LEVELDB_EXPORT void cleavedb_transaction_delete(cleavedb_transaction_t*, cleavedb_keyspace_t*,
+                                                const char* key, size_t keylen, char** errptr);
+/* Marks this point and returns its number, which is not 0. */
+LEVELDB_EXPORT uint64_t cleavedb_transaction_savepoint(cleavedb_transaction_t*, char** errptr);
+/* Takes back the writes since that point, which stays; later points end. What was read still
+ * counts as read. */
+LEVELDB_EXPORT void cleavedb_transaction_rollback_to(cleavedb_transaction_t*, uint64_t savepoint,
+                                                     char** errptr);
+
 /* When a write is acknowledged. */
 enum {
   cleavedb_durability_default = 0,  /* as the options of the database say */

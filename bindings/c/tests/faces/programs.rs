@@ -4,7 +4,8 @@ use crate::support::{compile, fresh, include_dir, library, library_dir, run};
 use std::process::Command;
 
 fn compile_and_run(source: &str, arguments: &[&str]) -> String {
-    let name = source.split('.').next().unwrap_or(source);
+    let name = source.split('.').next().unwrap_or(source).replace('/', "-");
+    let name = name.as_str();
     let (dir, libraries) = (fresh(name), library_dir(name));
     let program = dir.join("program");
     let include = format!("-I{}", include_dir().display());
@@ -23,6 +24,17 @@ fn every_function_of_leveldb() {
 #[test]
 fn every_function_of_ours() {
     assert_eq!(compile_and_run("own_face.c", &[]), "ok\n");
+}
+
+#[test]
+fn conditional_writes_and_transactions() {
+    assert_eq!(compile_and_run("transactions.c", &[]), "ok\n");
+}
+
+#[test]
+fn the_example_of_transactions() {
+    let expected = "ada has 100, not 90\nthe second time it is a conflict: yes\ngrace has 20\n";
+    assert_eq!(compile_and_run("examples/transactions.c", &[]), expected);
 }
 
 #[test]

@@ -51,16 +51,18 @@ pub fn include_dir() -> PathBuf {
     source_dir().join("include")
 }
 
-/// Compiles a program of `programs/` with these arguments; returns where it is.
+/// Compiles a program of `programs/`, or one whose path begins with `examples/`, to `program` with
+/// these arguments.
 pub fn compile(source: &str, program: &Path, arguments: &[&str]) {
     let (compiler, standard) = match source.ends_with(".cpp") {
         true => ("c++", "-std=c++11"),
         false => ("cc", "-std=gnu99"),
     };
+    let folder = if source.starts_with("examples/") { "" } else { "tests/programs" };
     let flags = std::env::var("CLEAVEDB_C_FLAGS").unwrap_or_default();
     let mut command = Command::new(compiler);
     command.args([standard, "-g", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread"]);
-    command.arg(source_dir().join("tests/programs").join(source)).arg("-o").arg(program);
+    command.arg(source_dir().join(folder).join(source)).arg("-o").arg(program);
     command.args(flags.split_whitespace()).args(arguments);
     run(&mut command);
 }

@@ -5,7 +5,7 @@
 #include "check.h"
 
 /* Each type has slots of its own, for calls that are meant well. */
-enum { OPTIONS, DB, READING, WRITING, ITER, BATCH, SNAPSHOT, KEYSPACE, OTHER, KINDS };
+enum { OPTIONS, DB, READING, WRITING, ITER, BATCH, SNAPSHOT, KEYSPACE, TRANSACTION, OTHER, KINDS };
 enum { EACH = 3, SLOTS = KINDS * EACH };
 
 static unsigned long long seed;
@@ -13,8 +13,8 @@ static unsigned long long seed;
 static void* slots[SLOTS];
 static char* err;
 static char junk[256];
-/* Puts that succeeded, and values that an iterator showed. */
-static long written, seen;
+/* Puts and commits that succeeded, and values that an iterator showed. */
+static long written, seen, committed;
 
 static unsigned below_n(unsigned n) { return next_random(&seed) % n; }
 static void* any(void) {
@@ -74,7 +74,7 @@ static void on_delete(void* state, const char* k, size_t klen) {
 }
 
 static void make(const char* path) {
-  switch (below_n(16)) {
+  switch (below_n(19)) {
     case 0: case 1: keep(DB, leveldb_open(of(OPTIONS), path, &err)); break;
     case 2: case 3: keep(ITER, leveldb_create_iterator(of(DB), of(READING))); break;
     case 4: keep(SNAPSHOT, (void*)leveldb_create_snapshot(of(DB))); break;
@@ -90,6 +90,10 @@ static void make(const char* path) {
       break;
     case 13: keep(ITER, cleavedb_create_iterator(of(KEYSPACE), of(READING))); break;
     case 14: keep(OTHER, leveldb_create_default_env()); break;
+    case 15: case 16: keep(TRANSACTION, cleavedb_transaction_begin(of(DB), &err)); break;
+    case 17:
+      keep(ITER, cleavedb_transaction_create_iterator(of(TRANSACTION), of(KEYSPACE), of(READING)));
+      break;
     default: {
       leveldb_options_t* options = leveldb_options_create();
       leveldb_options_set_create_if_missing(options, 1);
@@ -100,7 +104,7 @@ static void make(const char* path) {
 }
 
 static void destroy(void* it) {
-  switch (below_n(12)) {
+  switch (below_n(13)) {
     case 0: leveldb_close(it); break;
     case 1: leveldb_iter_destroy(it); break;
     case 2: leveldb_release_snapshot(any(), it); break;
@@ -112,6 +116,7 @@ static void destroy(void* it) {
     case 8: leveldb_cache_destroy(it); break;
     case 9: cleavedb_keyspace_close(it); break;
     case 10: leveldb_env_destroy(it); break;
+    case 11: cleavedb_transaction_destroy(it); break;
     default: leveldb_options_destroy(it);
   }
 }
@@ -120,7 +125,7 @@ static void use(void) {
   size_t klen, vlen, len = 0;
   const char *k = key(&klen), *v = value(&vlen);
   uint64_t size = 0;
-  switch (below_n(30)) {
+  switch (below_n(38)) {
     case 0: case 1: case 2:
       leveldb_put(of(DB), of(WRITING), k, klen, v, vlen, &err);
       written += err == NULL;
@@ -166,6 +171,33 @@ static void use(void) {
     case 26: leveldb_options_set_filter_policy(of(OPTIONS), of(OTHER)); break;
     case 27: cleavedb_put(of(KEYSPACE), of(WRITING), k, klen, v, vlen, &err); break;
     case 28: cleavedb_writebatch_put(of(BATCH), of(KEYSPACE), k, klen, v, vlen); break;
+    case 29: cleavedb_writebatch_require_value(of(BATCH), of(KEYSPACE), k, klen, v, vlen); break;
+    case 30: cleavedb_writebatch_require_absent(of(BATCH), of(KEYSPACE), k, klen); break;
+    case 31: {
+      char* found = NULL;
+      cleavedb_put_if_absent(of(KEYSPACE), of(WRITING), k, klen, v, vlen, &size, &found, &len,
+                             &err);
+      leveldb_free(found);
+      break;
+    }
+    case 32:
+      cleavedb_compare_and_set(of(KEYSPACE), of(WRITING), k, klen, v, vlen, v, vlen, &size, NULL,
+                               NULL, &err);
+      break;
+    case 33: cleavedb_transaction_put(of(TRANSACTION), of(KEYSPACE), k, klen, v, vlen, &err); break;
+    case 34:
+      leveldb_free(cleavedb_transaction_get(of(TRANSACTION), of(KEYSPACE), of(READING), k, klen,
+                                            &len, &err));
+      break;
+    case 35:
+      cleavedb_transaction_commit(of(TRANSACTION), of(WRITING), &err);
+      committed += err == NULL;
+      break;
+    case 36: {
+      uint64_t point = cleavedb_transaction_savepoint(of(TRANSACTION), &err);
+      cleavedb_transaction_rollback_to(of(TRANSACTION), point - below_n(2), &err);
+      break;
+    }
     default: {
       char* found = NULL;
       cleavedb_multi_get(of(KEYSPACE), of(READING), 1, &k, &klen, &found, &len, &err);
@@ -204,11 +236,11 @@ int main(int argc, char** argv) {
     err = NULL;
   }
   /* Most of it was meant well, or this would be a test of refusals only. */
-  CHECK(written > calls / 200 && seen > 0);
+  CHECK(written > calls / 300 && seen > 0 && committed > 0);
   for (int n = 0; n < SLOTS; n++) {
     leveldb_close(slots[n]);
     for (int more = 0; more < 100; more++) destroy(slots[n]);
   }
-  printf("ok, %ld puts, %ld values seen\n", written, seen);
+  printf("ok, %ld puts, %ld commits, %ld values seen\n", written, committed, seen);
   return 0;
 }

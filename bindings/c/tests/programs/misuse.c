@@ -20,7 +20,7 @@ static void destroy_all(void* db, void* it, void* batch, void* o, void* r, void*
 /* Calls everything there is with these; nothing of it may work. */
 static void call_all(leveldb_t* db, leveldb_iterator_t* it, leveldb_writebatch_t* batch,
                      leveldb_options_t* o, leveldb_readoptions_t* r, leveldb_writeoptions_t* w,
-                     leveldb_snapshot_t* s, cleavedb_keyspace_t* ks) {
+                     leveldb_snapshot_t* s, cleavedb_keyspace_t* ks, cleavedb_transaction_t* t) {
   size_t len = 5;
   uint64_t size = 5;
   const char* key = "k";
@@ -82,6 +82,30 @@ static void call_all(leveldb_t* db, leveldb_iterator_t* it, leveldb_writebatch_t
   CHECK(value == NULL);
   CHECK_ERROR(error, "Invalid argument: ");
   cleavedb_writebatch_put(batch, ks, "k", 1, "v", 1);
+  CHECK(!cleavedb_put_if_absent(ks, w, "k", 1, "v", 1, &size, &value, &len, &err) && size == 0);
+  CHECK_ERROR(err, "Invalid argument: ");
+  CHECK(!cleavedb_compare_and_delete(ks, w, "k", 1, "v", 1, NULL, NULL, NULL, &err));
+  CHECK_ERROR(err, "Invalid argument: ");
+  CHECK(cleavedb_get_versioned(ks, r, "k", 1, &len, &size, &err) == NULL);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_writebatch_require_absent(batch, ks, "k", 1);
+  CHECK(cleavedb_transaction_begin(db, &err) == NULL);
+  CHECK_ERROR(err, "Invalid argument: ");
+  CHECK(cleavedb_transaction_get(t, ks, r, "k", 1, &len, &err) == NULL);
+  CHECK_ERROR(err, "Invalid argument: ");
+  broken = cleavedb_transaction_create_iterator(t, ks, r);
+  leveldb_iter_get_error(broken, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  leveldb_iter_destroy(broken);
+  cleavedb_transaction_put(t, ks, "k", 1, "v", 1, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  CHECK(cleavedb_transaction_savepoint(t, &err) == 0);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_transaction_rollback_to(t, 1, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_transaction_commit(t, w, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_transaction_destroy(t);
   CHECK(cleavedb_stats_json(db) == NULL);
   CHECK(cleavedb_check(db, &err) == 0);
   CHECK_ERROR(err, "Invalid argument: ");
@@ -171,6 +195,7 @@ static void fork_with(leveldb_options_t* o, const char* path) {
   leveldb_writeoptions_t* w = leveldb_writeoptions_create();
   leveldb_readoptions_t* r = leveldb_readoptions_create();
   leveldb_iterator_t* it = leveldb_create_iterator(db, r);
+  cleavedb_transaction_t* t = cleavedb_transaction_begin(db, &err);
   leveldb_put(db, w, "f", 1, "parent", 6, &err);
   CHECK_OK(err);
   fflush(NULL);
@@ -182,6 +207,9 @@ static void fork_with(leveldb_options_t* o, const char* path) {
     CHECK(!leveldb_iter_valid(it));
     CHECK(leveldb_create_snapshot(db) == NULL);
     leveldb_iter_destroy(it);
+    cleavedb_transaction_commit(t, w, &err);
+    CHECK_ERROR(err, "IO error: ");
+    cleavedb_transaction_destroy(t);
     leveldb_close(db);
     _exit(0);
   }
@@ -189,6 +217,9 @@ static void fork_with(leveldb_options_t* o, const char* path) {
   CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
   leveldb_put(db, w, "g", 1, "parent", 6, &err);
   CHECK_OK(err);
+  cleavedb_transaction_commit(t, w, &err);
+  CHECK_OK(err);
+  cleavedb_transaction_destroy(t);
   leveldb_iter_destroy(it);
   leveldb_readoptions_destroy(r);
   leveldb_writeoptions_destroy(w);
@@ -212,15 +243,18 @@ int main(int argc, char** argv) {
   leveldb_snapshot_t* s = (leveldb_snapshot_t*)leveldb_create_snapshot(db);
   cleavedb_keyspace_t* ks = cleavedb_keyspace_open(db, NULL, "ks", &err);
   CHECK_OK(err);
+  cleavedb_transaction_t* t = cleavedb_transaction_begin(db, &err);
+  CHECK_OK(err);
 
   /* Null, memory of our own, small and odd numbers, and each other's types. */
   char mine[64] = "not a handle";
   void* wrong[] = {NULL, mine, (void*)1, (void*)16, (void*)-1, (void*)0x400000000000};
   for (int n = 0; n < 6; n++) {
     void* x = wrong[n];
-    call_all(x, x, x, x, x, x, x, x);
+    call_all(x, x, x, x, x, x, x, x, x);
   }
-  call_all((void*)it, (void*)batch, (void*)s, (void*)db, (void*)o, (void*)o, (void*)db, (void*)r);
+  call_all((void*)it, (void*)batch, (void*)s, (void*)db, (void*)o, (void*)o, (void*)db, (void*)r,
+           (void*)ks);
   size_t len;
   leveldb_put(db, w, "still", 5, "here", 4, &err);
   CHECK_OK(err);
@@ -230,7 +264,8 @@ int main(int argc, char** argv) {
 
   destroy_all(db, it, batch, o, r, w, s);
   cleavedb_keyspace_close(ks);
-  call_all(db, it, batch, o, r, w, s, ks);
+  cleavedb_transaction_destroy(t);
+  call_all(db, it, batch, o, r, w, s, ks, t);
   CHECK(cleavedb_open_handles() == 0);
   puts("ok");
   return 0;

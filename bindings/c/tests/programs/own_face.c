@@ -1,4 +1,5 @@
-/* Every function of cleavedb/c.h does what it says. */
+/* Every function of cleavedb/c.h does what it says; transactions.c is for the conditional writes
+ * and transactions. */
 #include <cleavedb/c.h>
 
 #include "check.h"
