@@ -17,8 +17,8 @@ pub(crate) struct Cli {
 }
 
 const AFTER: &str = "\
-Exit status: 0 success; 1 a key does not exist, or damage was found; 2 an error, or something could
-not be verified.
+Exit status: 0 success; 1 a key does not exist or is not as expected, or damage was found; 2 an
+error, or something could not be verified.
 To begin, run `cleave demo`: it shows the database on real data and cleans up after itself.";
 
 #[derive(Subcommand)]
@@ -26,6 +26,7 @@ pub(crate) enum Command {
     Put(cmd::put::Put),
     Get(cmd::get::Get),
     Del(cmd::del::Del),
+    Cas(cmd::cas::Cas),
     Scan(cmd::scan::Scan),
     Load(cmd::load::Load),
     Dump(cmd::dump::Dump),

@@ -1,8 +1,8 @@
 //! The command `cleave`. Everything it does to a database goes through the engine's public API;
 //! opening is in [`open`], one file per command in [`cmd`].
 //!
-//! The exit status is 0 for done, 1 for not found or a failed check, 2 for an error. An error is
-//! reported on standard error: what happened, where, and what to do.
+//! The exit status is 0 for done, 1 for not found, not as expected or a failed check, 2 for an
+//! error. An error is reported on standard error: what happened, where, and what to do.
 
 mod args;
 mod cmd;

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 pub(crate) enum Status {
     /// Exit status 0.
     Done,
-    /// Exit status 1: the key was not found, or the check failed.
+    /// Exit status 1: the key was not found or not as expected, or the check failed.
     Negative,
     /// Exit status 2: the check could not verify everything, and printed what it could not.
     Unverified,

@@ -8,6 +8,7 @@ use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::progress::Progress;
 use clap::{Args, ValueEnum};
+use cleavedb::ReadOptions;
 
 /// Print a whole keyspace as text that `cleave load` reads back, byte for byte
 #[derive(Args)]
@@ -48,7 +49,7 @@ pub(crate) fn run(args: &Dump) -> Outcome {
     let mut progress = Progress::new("pairs", !Output::is_terminal());
     let mut line = String::new();
     let mut count = 0;
-    walk.run(&keyspace, |key, value| {
+    walk.run(&keyspace, &ReadOptions::new(), |key, value| {
         write_pair(format, key, value, &mut line);
         count += 1;
         progress.show(count, None);

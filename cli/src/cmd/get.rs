@@ -6,6 +6,7 @@ use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::text;
 use clap::Args;
+use cleavedb::Versioned;
 use std::ffi::OsString;
 
 /// Print the value of a key; exit status 1 if it has none
@@ -24,16 +25,24 @@ pub(crate) struct Get {
     /// Print the bytes of the value only, without a newline at the end
     #[arg(long, conflicts_with = "hex")]
     raw: bool,
+
+    /// Print the version of the value and a tab before it, for `cleave cas --if-version`
+    #[arg(long, conflicts_with = "raw")]
+    with_version: bool,
 }
 
 pub(crate) fn run(args: &Get) -> Outcome {
     let key = args.hex.bytes(&args.key)?;
     let db = open::read_only(&args.target.dir)?;
-    let Some(value) = open::known_keyspace(&db, &args.target.keyspace)?.get(key)? else {
+    let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
+    let Some(Versioned { value, version, .. }) = keyspace.get_versioned(key)? else {
         eprintln!("not found: {}", args.key.to_string_lossy());
         return Ok(Status::Negative);
     };
     let mut out = Output::new();
+    if args.with_version {
+        out.bytes(format!("{version}\t").as_bytes())?;
+    }
     match (args.hex.hex, args.raw) {
         (true, _) => out.line(text::hex(&value))?,
         (false, true) => out.bytes(&value)?,

@@ -1,6 +1,7 @@
 //! One file per command: its arguments and what it does with the engine.
 
 pub(crate) mod bench;
+pub(crate) mod cas;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod compact;
@@ -30,6 +31,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Put(args) => put::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Del(args) => del::run(&args),
+        Command::Cas(args) => cas::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Dump(args) => dump::run(&args),

@@ -7,7 +7,7 @@ use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use clap::Args;
-use cleavedb::{Cursor, Keyspace, Result};
+use cleavedb::{Cursor, Keyspace, ReadOptions, Result};
 use std::ffi::OsString;
 use std::ops::Bound;
 
@@ -87,9 +87,10 @@ impl ScanWalk {
     pub(crate) fn run<E: From<cleavedb::Error>>(
         &self,
         keyspace: &Keyspace,
+        options: &ReadOptions,
         mut visit: impl FnMut(&[u8], Option<&[u8]>) -> Result<(), E>,
     ) -> Result<u64, E> {
-        let mut cursor = self.start(keyspace)?;
+        let mut cursor = self.start(keyspace, options)?;
         let mut count = 0;
         while cursor.valid() && self.limit.is_none_or(|limit| count < limit) {
             let value = if self.keys_only { None } else { Some(cursor.value()?) };
@@ -100,12 +101,12 @@ impl ScanWalk {
         Ok(count)
     }
 
-    fn start(&self, keyspace: &Keyspace) -> Result<Cursor> {
+    fn start(&self, keyspace: &Keyspace, options: &ReadOptions) -> Result<Cursor> {
         let lower = self.from.as_ref().map_or(Bound::Unbounded, Bound::Included);
         let upper = self.to.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
         let range = match &self.prefix {
-            Some(prefix) => keyspace.prefix(prefix).within((lower, upper)),
-            None => keyspace.range((lower, upper)),
+            Some(prefix) => keyspace.prefix_with(prefix, options).within((lower, upper)),
+            None => keyspace.range_with((lower, upper), options),
         };
         let mut cursor = range.into_cursor()?;
         if self.reverse {
@@ -133,7 +134,7 @@ pub(crate) fn run(args: &Scan) -> Outcome {
     let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
     let mut out = Output::new();
     let mut line = String::new();
-    walk.run(&keyspace, |key, value| {
+    walk.run(&keyspace, &ReadOptions::new(), |key, value| {
         write_pair(format, key, value, &mut line);
         out.bytes(line.as_bytes())
     })?;

@@ -249,3 +249,28 @@ fn ycsbs_gets_of_keys_that_were_not_loaded_are_refused() {
         assert!(message.contains("there is no key") && message.contains("fillseq"), "{message}");
     }
 }
+
+#[test]
+fn conditional_writes_and_transactions_do_all_their_work() {
+    let dir = Dir::new("bench-conditional");
+    bench(&dir, "fillseq --num 500");
+    let words = "cas,increment,transactions,batchget --num 500 --reads 900 --threads 3";
+    for shared in ["", " --shared"] {
+        let reports = bench(&dir, &format!("{words}{shared}"));
+        let found: Vec<_> = reports.iter().map(|line| (&line["ops"], &line["found"])).collect();
+        let expected = [0, 0, 4 * 900, 4 * 900].map(|found| (Value::from(900), Value::from(found)));
+        assert_eq!(found, expected.each_ref().map(|(ops, found)| (ops, found)));
+    }
+    let read = bench(&dir, "readseq --num 500");
+    assert_eq!(read[0]["found"], 500);
+}
+
+#[test]
+fn compare_and_set_needs_keys_that_are_there() {
+    let dir = Dir::new("bench-cas-empty");
+    for workload in ["cas", "transactions", "batchget"] {
+        let output = run(&dir, &["bench", "DB", workload, "--num", "10"], b"");
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("load all keys first"));
+    }
+}

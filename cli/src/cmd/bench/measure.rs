@@ -2,6 +2,7 @@
 
 use super::BenchPlan;
 use super::collect::{BenchGc, collect};
+use super::conditional::{check_counters, sum_of_counters};
 use super::keys::{KeyCount, count_stored};
 use super::mix::Mix;
 use super::report::BenchReport;
@@ -76,13 +77,22 @@ impl BenchShared {
         start(number)..start(number + 1)
     }
 
+    /// Returns the numbers of the loaded keys that belong to `part` of the operations; at least
+    /// one.
+    pub(super) fn own_keys(&self, part: &Range<u64>) -> Range<u64> {
+        let start = self.scaled(part.start).min(self.num - 1);
+        start..self.scaled(part.end).max(start + 1)
+    }
+
+    fn scaled(&self, at: u64) -> u64 {
+        (u128::from(at) * u128::from(self.num) / u128::from(self.total)) as u64
+    }
+
     /// Returns the bounds of the keys that belong to `part` of the operations. The first and the
     /// last part are open, so that together the parts cover every key.
     pub(super) fn stretch(&self, part: &Range<u64>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-        let scaled =
-            |at: u64| (u128::from(at) * u128::from(self.num) / u128::from(self.total)) as u64;
-        let lower = (part.start > 0).then(|| key(scaled(part.start)).to_vec());
-        let upper = (part.end < self.total).then(|| key(scaled(part.end)).to_vec());
+        let lower = (part.start > 0).then(|| key(self.scaled(part.start)).to_vec());
+        let upper = (part.end < self.total).then(|| key(self.scaled(part.end)).to_vec());
         let upper = upper.map_or(Bound::Unbounded, Bound::Excluded);
         (lower.map_or(Bound::Unbounded, Bound::Included), upper)
     }
@@ -97,9 +107,14 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     let keys = if mixed { count_stored(plan)? } else { load.num };
     let stop_at = plan.duration.map(|duration| Instant::now() + duration);
     let shared = BenchShared::new(keys, workload.ops(load), load.num, stop_at, true);
+    let counts = workload == Workload::Increment;
+    let counted = if counts { sum_of_counters(plan)? } else { 0 };
     let (done, gc) = run_beside_gc(plan, workload, &shared, turn)?;
     let Done { mut tally, seconds, beside } = done;
     drop(shared);
+    if counts {
+        check_counters(plan, counted, tally.ops)?;
+    }
     let settling = Instant::now();
     if load.settle {
         plan.db.wait_idle()?;

@@ -1,10 +1,11 @@
 //! The core workloads of YCSB: reads mixed with writes, each side's latencies apart.
 
+use super::conditional::not_loaded;
 use super::tally::Side;
 use super::values::{KEY_BYTES, key};
 use super::worker::Worker;
 use super::workload::Workload;
-use cleavedb::{Error, Result};
+use cleavedb::Result;
 
 /// YCSB's longest scan, in pairs.
 const LONGEST_SCAN: u64 = 100;
@@ -94,15 +95,8 @@ impl Worker<'_> {
     }
 
     fn get(&mut self, key: &[u8; KEY_BYTES]) -> Result<()> {
-        let found = self.plan.keyspace.get(key)?;
-        if found.is_none() {
-            // A get of what is not there is fast, and would pass for a good figure.
-            let key = String::from_utf8_lossy(key);
-            return Err(Error::invalid_argument(format!("there is no key {key}")).advise(
-                "load all keys first, by fillseq or fillrandom --unique with the same --num",
-            ));
-        }
-        self.take_found(key, found)
+        let found = self.plan.keyspace.get(key)?.ok_or_else(|| not_loaded(key))?;
+        self.take_found(key, Some(found))
     }
 
     fn put(&mut self, key: &[u8; KEY_BYTES], value: &mut Vec<u8>) -> Result<()> {

@@ -6,6 +6,7 @@
 //! fast wrong answer is no figure.
 
 mod collect;
+mod conditional;
 mod keys;
 mod measure;
 mod mix;

@@ -1,6 +1,7 @@
 //! One thread of a workload.
 
 use super::BenchPlan;
+use super::conditional::KeyGroup;
 use super::keys::Draw;
 use super::measure::BenchShared;
 use super::mix::Mix;
@@ -58,13 +59,18 @@ impl<'a> Worker<'a> {
             Workload::ReadReverse => self.walk(Cursor::seek_to_last, Cursor::prev)?,
             Workload::SeekRandom => self.seek()?,
             Workload::DeleteRandom | Workload::DeleteAll => self.delete()?,
+            Workload::Cas => self.compare_and_set()?,
+            Workload::Increment => self.increment()?,
+            Workload::Transactions | Workload::BatchGet => {
+                self.group(KeyGroup::of(self.workload).expect("these two are groups"))?;
+            }
             mixed => self.mix(Mix::of(mixed).expect("the other workloads are mixtures"))?,
         }
         Ok(self.tally)
     }
 
     /// Counts `ops` operations that ended now; breaks when it is time to stop.
-    fn done(&mut self, ops: u64) -> ControlFlow<()> {
+    pub(super) fn done(&mut self, ops: u64) -> ControlFlow<()> {
         self.done_of(ops, None)
     }
 
@@ -83,6 +89,11 @@ impl<'a> Worker<'a> {
     /// Returns true while the count, or the time that replaces it, is not used up.
     pub(super) fn goes_on(&self, count: u64) -> bool {
         self.plan.duration.is_some() || count < self.part.end - self.part.start
+    }
+
+    /// Returns the numbers of the keys that this thread shares with no other.
+    pub(super) fn own_keys(&self) -> Range<u64> {
+        self.shared.own_keys(&self.part)
     }
 
     pub(super) fn random_key(&mut self) -> [u8; KEY_BYTES] {

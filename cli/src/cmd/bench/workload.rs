@@ -41,6 +41,15 @@ pub(super) enum Workload {
     YcsbE,
     /// 50 % gets, 50 % read-modify-writes: a get and an update of its key
     YcsbF,
+    /// Compare and set by version, each thread on keys of its own share; this and the two groups
+    /// on keys that were loaded
+    Cas,
+    /// Add one to counters, --num of them, that all threads share, in a keyspace of their own
+    Increment,
+    /// Transactions of 4 gets and 4 puts of other keys
+    Transactions,
+    /// The same without a transaction: 4 gets and a batch of 4 puts
+    BatchGet,
 }
 
 impl Workload {
@@ -96,6 +105,10 @@ pub(super) struct LoadArgs {
     /// Distribution of random keys [default: zipf for YCSB's workloads, uniform for others]
     #[arg(long, value_enum)]
     pub(super) distribution: Option<Distribution>,
+
+    /// For transactions and batchget: draw from all keys, not from each thread's own share
+    #[arg(long)]
+    pub(super) shared: bool,
 
     /// For YCSB's workloads: share of the operations that read, instead of their own
     #[arg(long, value_name = "SHARE", value_parser = parse_share)]

@@ -7,13 +7,16 @@
 //! ```text
 //! OK        done
 //! (nil)     no such key
+//! (mismatch)…  not written: after a tab, the version and value that were there, or (nil)
 //! ERR …     an error; the shell goes on
 //! other     the value, escaped as in `text` so that it is one line
 //! ```
 //!
-//! The first byte of a value `(nil)` or `ERR …` is escaped, too, so that it differs from an answer.
+//! The first byte of a value `(nil)`, `(mismatch)…` or `ERR …` is escaped, too, so that it differs
+//! from an answer.
 
 mod run;
+mod transaction;
 mod words;
 
 use crate::args::{Durable, Target};
@@ -28,8 +31,9 @@ use std::path::Path;
 
 /// Run commands from a terminal or a pipe, one per line
 ///
-/// It creates the database if it does not exist. `help` lists the commands. From a pipe, the exit
-/// status is 2 if a command failed.
+/// It creates the database if it does not exist. `help` lists the commands. While a transaction is
+/// open, the prompt has an asterisk; leaving gives it up. From a pipe, the exit status is 2 if a
+/// command failed.
 #[derive(Args)]
 pub(crate) struct Shell {
     #[command(flatten)]
@@ -47,6 +51,9 @@ pub(crate) fn run(args: &Shell) -> Outcome {
     let mut session = Session::new(&db, keyspace, options, interactive);
     let mut out = Output::new();
     let served = serve(&mut session, &mut out, interactive);
+    if session.transaction.is_some() {
+        eprintln!("the transaction that was open was given up: it wrote nothing");
+    }
     drop(session);
     db.close()?;
     let failed = served?;
@@ -65,7 +72,11 @@ fn serve(session: &mut Session<'_>, out: &mut Output, interactive: bool) -> Resu
     let mut failed = false;
     loop {
         if interactive {
-            out.bytes(b"cleave> ")?;
+            let prompt: &[u8] = match session.transaction {
+                Some(_) => b"cleave*> ",
+                None => b"cleave> ",
+            };
+            out.bytes(prompt)?;
             out.flush()?;
         }
         line.clear();

@@ -1,11 +1,12 @@
 //! Runs each command of the shell.
 
+use super::transaction::OpenTransaction;
 use super::words;
 use crate::cmd::scan::ScanWalk;
 use crate::outcome::Stop;
 use crate::output::Output;
 use crate::text;
-use cleavedb::{Db, Error, Keyspace, Result, WriteOptions};
+use cleavedb::{Db, Error, Exchange, Expected, Keyspace, Result, Versioned, WriteOptions};
 
 /// The outcome of a line.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,12 +18,19 @@ pub(super) enum Answer {
 }
 
 const HELP: &str = "\
-put KEY VALUE        store a value
-get KEY              print a value, or (nil)
-del KEY              remove a key
+put KEY VALUE        store a value; with --if-absent behind it, only if the key has none
+get KEY              print a value, or (nil); with --with-version, VERSION<TAB>VALUE
+del KEY              remove a key; with --if VALUE or --if-version N behind it, only if it has that
+cas KEY OLD NEW      store NEW if the value is OLD; with --if-version N in place of OLD, if it has
+                     that version. Where nothing is stored for such a reason, print (mismatch)
+                     and what get --with-version prints
 scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
      --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
 count [PREFIX]       print how many keys there are
+begin                begin a transaction: what follows reads at one moment and its own writes
+commit               make these writes take effect at once, unless others wrote what was read
+rollback             give the transaction up; rollback to NAME takes back what followed NAME
+savepoint NAME       mark this point of the transaction
 use KEYSPACE         go on in this keyspace; created if there is none
 keyspaces            list the keyspaces
 sync                 make everything written so far survive a power cut
@@ -36,9 +44,10 @@ OK";
 
 /// An open database and the state of the session.
 pub(super) struct Session<'a> {
-    db: &'a Db,
-    keyspace: Keyspace,
-    options: WriteOptions,
+    pub(super) db: &'a Db,
+    pub(super) keyspace: Keyspace,
+    pub(super) options: WriteOptions,
+    pub(super) transaction: Option<OpenTransaction>,
     interactive: bool,
 }
 
@@ -49,7 +58,7 @@ impl<'a> Session<'a> {
         options: WriteOptions,
         interactive: bool,
     ) -> Self {
-        Session { db, keyspace, options, interactive }
+        Session { db, keyspace, options, transaction: None, interactive }
     }
 
     /// Answers one line. An empty line and a comment get no answer.
@@ -59,26 +68,41 @@ impl<'a> Session<'a> {
         let verb = String::from_utf8_lossy(verb).to_ascii_lowercase();
         match (verb.as_str(), arguments) {
             ("put", [key, value]) => {
-                self.keyspace.put_with(key, value, &self.options)?;
+                self.put(key, value)?;
                 out.line("OK")?;
             }
-            ("get", [key]) => match self.keyspace.get(key)? {
+            ("get", [key]) => match self.keyspace.get_with(key, &self.read_options())? {
                 Some(value) => out.line(as_answer(&value))?,
                 None => out.line("(nil)")?,
             },
+            ("get", [key, option]) if option == b"--with-version" => {
+                let found = self.keyspace.get_versioned_with(key, &self.read_options())?;
+                out.line(with_version(found.as_ref()))?;
+            }
             ("del", [key]) => {
-                self.keyspace.delete_with(key, &self.options)?;
+                self.delete(key)?;
                 out.line("OK")?;
+            }
+            ("put" | "cas" | "del", arguments) => {
+                let (key, expected, value) = conditional(&verb, arguments)?;
+                match self.exchange(key, expected, value)? {
+                    Exchange::Done(_) => out.line("OK")?,
+                    Exchange::Mismatch(found) => {
+                        out.line(format!("(mismatch)\t{}", with_version(found.as_ref())))?;
+                    }
+                }
             }
             ("scan", options) => self.scan(&parse_scan(options)?, out)?,
             ("count", [] | [_]) => {
                 let prefix = arguments.first().cloned();
                 let walk = ScanWalk { prefix, keys_only: true, ..ScanWalk::default() };
-                let count = walk.run(&self.keyspace, |_, _| Ok::<_, Error>(()))?;
+                let visit = |_: &[u8], _: Option<&[u8]>| Ok::<_, Error>(());
+                let count = walk.run(&self.keyspace, &self.read_options(), visit)?;
                 out.line(count.to_string())?;
             }
             ("quit" | "exit", []) => return Ok(Answer::Quit),
-            (_, _) => self.answer_about_all(&verb, arguments, out)?,
+            _ if self.answer_about_transactions(&verb, arguments)? => out.line("OK")?,
+            _ => self.answer_about_all(&verb, arguments, out)?,
         }
         Ok(Answer::Given)
     }
@@ -122,7 +146,7 @@ impl<'a> Session<'a> {
 
     fn scan(&self, walk: &ScanWalk, out: &mut Output) -> Result<(), Stop> {
         let mut line = String::new();
-        let count = walk.run(&self.keyspace, |key, value| {
+        let count = walk.run(&self.keyspace, &self.read_options(), |key, value| {
             line.clear();
             match value {
                 Some(value) => {
@@ -142,11 +166,42 @@ impl<'a> Session<'a> {
 fn as_answer(bytes: &[u8]) -> String {
     let escaped = text::escape(bytes);
     let count = escaped.starts_with('(') && escaped.ends_with(" pairs)");
-    let alike = count || escaped == "(nil)" || escaped.starts_with("ERR ");
+    let alike = count
+        || escaped == "(nil)"
+        || escaped.starts_with("(mismatch)")
+        || escaped.starts_with("ERR ");
     match (alike, escaped.as_bytes()) {
         (true, [first, ..]) => format!("\\x{}{}", text::hex(&[*first]), &escaped[1..]),
         _ => escaped,
     }
+}
+
+/// Returns a value with its version as one line.
+fn with_version(found: Option<&Versioned>) -> String {
+    match found {
+        Some(found) => format!("{}\t{}", found.version, text::escape(&found.value)),
+        None => "(nil)".into(),
+    }
+}
+
+/// A key, what must be under it, and the new value; `None` deletes the key.
+type WriteCondition<'a> = (&'a [u8], Expected<'a>, Option<&'a [u8]>);
+
+/// Parses the arguments of a write that depends on what is there.
+fn conditional<'a>(verb: &str, arguments: &'a [Vec<u8>]) -> Result<WriteCondition<'a>> {
+    let words: Vec<&[u8]> = arguments.iter().map(Vec::as_slice).collect();
+    Ok(match (verb, words.as_slice()) {
+        ("put", &[key, value, b"--if-absent"]) => (key, Expected::Absent, Some(value)),
+        ("cas", &[key, old, new]) => (key, Expected::Value(old), Some(new)),
+        ("cas", &[key, b"--if-version", version, new]) => {
+            (key, Expected::Version(number(version, "the version")?), Some(new))
+        }
+        ("del", &[key, b"--if", old]) => (key, Expected::Value(old), None),
+        ("del", &[key, b"--if-version", version]) => {
+            (key, Expected::Version(number(version, "the version")?), None)
+        }
+        _ => return Err(misunderstood(verb)),
+    })
 }
 
 fn misunderstood(verb: &str) -> Error {
@@ -169,7 +224,7 @@ fn parse_scan(options: &[Vec<u8>]) -> Result<ScanWalk> {
             b"--from" => walk.from = Some(argument()?),
             b"--to" => walk.to = Some(argument()?),
             b"--prefix" => walk.prefix = Some(argument()?),
-            b"--limit" => walk.limit = Some(number(&argument()?)?),
+            b"--limit" => walk.limit = Some(number(&argument()?, "the limit")?),
             b"--reverse" => walk.reverse = true,
             b"--keys-only" => walk.keys_only = true,
             _ => return Err(misunderstood("scan")),
@@ -178,9 +233,9 @@ fn parse_scan(options: &[Vec<u8>]) -> Result<ScanWalk> {
     Ok(walk)
 }
 
-fn number(word: &[u8]) -> Result<u64> {
+fn number(word: &[u8], what: &str) -> Result<u64> {
     let parsed = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
-    parsed.ok_or_else(|| Error::invalid_argument("the limit must be a whole number"))
+    parsed.ok_or_else(|| Error::invalid_argument(format!("{what} must be a whole number")))
 }
 
 #[cfg(test)]
@@ -190,7 +245,7 @@ mod tests {
     #[test]
     fn a_value_never_looks_like_another_answer() {
         assert_eq!(as_answer(b"(plain)"), "(plain)");
-        for odd in [&b"(nil)"[..], b"ERR x", b"(3 pairs)"] {
+        for odd in [&b"(nil)"[..], b"ERR x", b"(3 pairs)", b"(mismatch)"] {
             let answer = as_answer(odd);
             assert!(answer.starts_with("\\x"), "{answer}");
             assert_eq!(text::unescape(answer.as_bytes()).unwrap(), odd);
