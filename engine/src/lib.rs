@@ -46,6 +46,27 @@
 //! # Ok::<(), cleavedb::Error>(())
 //! ```
 //!
+//! # Transactions
+//!
+//! If a write depends on what was read, somebody else may write in between. For one key there are
+//! [`Keyspace::compare_and_set`] and [`Keyspace::update`], for keys that are known
+//! [`WriteBatch::require`], and for whatever is read on the way a [`Transaction`]: it reads at one
+//! moment, keeps its writes to itself, and its commit fails with [`ErrorKind::Conflict`] if
+//! somebody else wrote what it has read. [`Db::transact`] then runs it again.
+//!
+//! ```
+//! # let dir = cleavedb::doc_dir("crate-transaction");
+//! # let db = cleavedb::open(&dir)?;
+//! # let users = db.default_keyspace();
+//! let number = db.transact(|transaction| {
+//!     let number = transaction.prefix(&users, "user:").count();
+//!     transaction.put(&users, format!("user:{number}"), "Ada")?;
+//!     Ok(number)
+//! })?;
+//! assert_eq!(users.get(format!("user:{number}"))?.unwrap(), "Ada");
+//! # Ok::<(), cleavedb::Error>(())
+//! ```
+//!
 //! # Scans
 //!
 //! [`Keyspace::range`], [`Keyspace::prefix`] and [`Keyspace::iter`] walk pairs in the order of
