@@ -5,7 +5,6 @@ use super::values::{KEY_BYTES, key};
 use super::worker::Worker;
 use super::workload::Workload;
 use cleavedb::{Error, Exchange, Expected, Keyspace, Result, WriteBatch};
-use std::collections::HashMap;
 use std::ops::Range;
 
 /// Keys that an operation of a [`KeyGroup`] reads, and keys that it writes.
@@ -38,22 +37,23 @@ impl Worker<'_> {
     pub(super) fn compare_and_set(&mut self) -> Result<()> {
         let share = self.own_keys();
         let keyspace = &self.plan.keyspace;
-        let mut versions: HashMap<u64, u64> = HashMap::new();
+        // No version is zero: of these keys it is not known yet.
+        let mut versions = vec![0; (share.end - share.start) as usize];
         let mut value = Vec::new();
         while self.goes_on(self.tally.ops) {
             let number = draw(self, &share);
             let key = key(number);
-            let version = match versions.get(&number) {
-                Some(version) => *version,
-                None => keyspace.get_versioned(key)?.ok_or_else(|| not_loaded(&key))?.version,
-            };
+            let version = &mut versions[(number - share.start) as usize];
+            if *version == 0 {
+                *version = keyspace.get_versioned(key)?.ok_or_else(|| not_loaded(&key))?.version;
+            }
             self.plan.values.make(&key, self.random.next(), &mut value);
-            let expected = Expected::Version(version);
+            let expected = Expected::Version(*version);
             let options = &self.plan.write_options;
             match keyspace.compare_and_set_with(key, expected, &value, options)? {
-                Exchange::Done(version) => versions.insert(number, version),
+                Exchange::Done(written) => *version = written,
                 Exchange::Mismatch(_) => return Err(foreign_write(&key)),
-            };
+            }
             self.tally.bytes += (key.len() + value.len()) as u64;
             if self.done(1).is_break() {
                 break;

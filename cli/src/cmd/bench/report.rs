@@ -75,7 +75,7 @@ impl BenchReport {
             micros_text(&self.tally),
         );
         line += &format!("   ({} ops in {:.2} s", human_count(self.tally.ops), self.seconds);
-        if !self.workload.fills() && !self.workload.deletes() {
+        if self.workload.finds() {
             line += &format!(", {} found", human_count(self.tally.found));
         }
         if let Some(seconds) = self.settle_seconds {

@@ -65,6 +65,11 @@ impl Workload {
         matches!(self, Workload::DeleteRandom | Workload::DeleteAll)
     }
 
+    /// Returns true if it reads values, which are counted.
+    pub(super) fn finds(self) -> bool {
+        !self.fills() && !self.deletes() && !matches!(self, Workload::Cas | Workload::Increment)
+    }
+
     /// Returns the number of operations of all threads together, if no time is set.
     pub(super) fn ops(self, load: &LoadArgs) -> u64 {
         let ops = match (self, load.total) {
