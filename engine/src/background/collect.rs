@@ -209,13 +209,23 @@ impl Background {
         Ok(())
     }
 
-    /// Seals memtables for a flush whose tombstones delete much of what is in tables.
+    /// Seals memtables for a flush whose tombstones delete much of what is in tables, or of which
+    /// much has expired.
     fn flush_tombstones(&self) {
         let mut keyspaces = self.runtime.set.keyspaces();
+        let seen = self.runtime.snapshots.seen();
         keyspaces.retain(|keyspace| {
             let view = keyspace.peek();
             let (levels, active) = (&view.levels, &view.active.table);
-            if !view.immutables.is_empty() || active.tombstones() == 0 {
+            if !view.immutables.is_empty() {
+                return false;
+            }
+            // What has expired for the oldest snapshot has for all.
+            let expired = active.expired(seen.time_of(0));
+            if stale::wants_flush_of_expired(active.entries(), expired) {
+                return true;
+            }
+            if active.tombstones() == 0 {
                 return false;
             }
             let below = levels.tables().map(|(_, table)| table.meta.summary.entries);

@@ -35,7 +35,8 @@ impl Background {
         most_bytes: &dyn Fn() -> u64,
     ) -> Option<ChosenCompaction> {
         let reserve = &self.committer.stall_controller().reserve;
-        let (version, snapshots) = (self.runtime.set.current(), self.runtime.snapshots.list());
+        let (version, seen) = (self.runtime.set.current(), self.runtime.snapshots.seen());
+        let snapshots = &seen.snapshots;
         // A long step of value GC may have begun before users came back.
         let is_idle = state.idle_at == Some(self.runtime.snapshots.visible());
         self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
@@ -43,6 +44,7 @@ impl Background {
             let fits = |pick: &Pick| pick.is_move(table_bytes) || pick.bytes() <= most_bytes();
             let known = StaleFacts {
                 oldest_snapshot: snapshots.first().copied(),
+                seen: &seen,
                 is_relocated: &|segment| version.relocations.contains_key(&segment),
                 // With no room for more, a rewrite of stale tables pays off as it does when idle.
                 idle: is_idle || state.is_low,
@@ -64,7 +66,7 @@ impl Background {
                 ratio: self.collector.settled_ratio(),
                 table_bytes,
                 most_bytes,
-                snapshots: &snapshots,
+                snapshots,
             };
             let pick = settle::pick(keyspace.id, &view.levels, &state.busy, &facts)?;
             Some((CompactionReason::Settling, pick))

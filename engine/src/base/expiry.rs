@@ -4,7 +4,7 @@
 //! from the expiry clock (`version/expiry.rs`), which never goes back.
 
 use super::coding::{Reader, put_varint, varint_len};
-use super::error::Result;
+use super::error::{Error, Result};
 
 /// The time at which an entry expires, in milliseconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
@@ -40,9 +40,113 @@ impl Deadline {
     }
 }
 
+/// The greatest number of groups of deadlines that are counted apart.
+const MAX_GROUPS: usize = 16;
+
+/// How many of some entries expire by when, in a few groups. The counts never say that more has
+/// expired than has.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeadlineCounts {
+    /// The last deadline of each group, ascending, and the number of its entries.
+    groups: Vec<(Deadline, u64)>,
+}
+
+impl DeadlineCounts {
+    /// Counts an entry with this deadline.
+    pub fn add(&mut self, deadline: Deadline) {
+        let at = self.groups.partition_point(|(last, _)| *last < deadline);
+        match self.groups.get_mut(at) {
+            Some((last, count)) if *last == deadline => *count += 1,
+            _ => self.groups.insert(at, (deadline, 1)),
+        }
+        if self.groups.len() <= MAX_GROUPS {
+            return;
+        }
+        // The two neighbours with the fewest entries become one group.
+        let sum = |at: &usize| self.groups[*at].1 + self.groups[*at + 1].1;
+        let fewest = (0..MAX_GROUPS).min_by_key(sum).expect("there are neighbours");
+        let (_, count) = self.groups.remove(fewest);
+        self.groups[fewest].1 += count;
+    }
+
+    /// Returns how many entries were counted.
+    #[cfg(test)]
+    pub fn total(&self) -> u64 {
+        self.groups.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Returns how many entries are expired at `now`, or fewer.
+    pub fn passed(&self, now: ExpiryTime) -> u64 {
+        let passed = self.groups.iter().take_while(|(last, _)| last.has_passed(now));
+        passed.map(|(_, count)| count).sum()
+    }
+
+    /// Returns the greatest deadline, if there is one.
+    pub fn last(&self) -> Option<Deadline> {
+        self.groups.last().map(|(last, _)| *last)
+    }
+
+    /// Appends the counts: the number of groups, and for each the distance from the last deadline
+    /// of the one before, and its entries, all as varints.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        put_varint(out, self.groups.len() as u64);
+        let mut before = 0;
+        for (last, count) in &self.groups {
+            put_varint(out, last.0 - before);
+            put_varint(out, *count);
+            before = last.0;
+        }
+    }
+
+    /// Reads what [`DeadlineCounts::encode`] wrote, for at most `most` entries.
+    pub fn decode(reader: &mut Reader<'_>, most: u64) -> Result<Self> {
+        let (mut groups, mut before, mut total): (Vec<(Deadline, u64)>, u64, u64) =
+            Default::default();
+        for index in 0..reader.length(MAX_GROUPS)? {
+            let (distance, count) = (reader.varint()?, reader.varint()?);
+            let last = before.checked_add(distance).filter(|_| index == 0 || distance > 0);
+            total = total.saturating_add(count);
+            let Some(last) = last.filter(|_| count > 0 && total <= most) else {
+                return Err(Error::corruption("the counts of deadlines contradict each other"));
+            };
+            groups.push((Deadline(last), count));
+            before = last;
+        }
+        Ok(DeadlineCounts { groups })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn counts_of_deadlines_never_say_too_much_and_round_trip() {
+        for step in [0u64, 1, 7, 31] {
+            let mut counts = DeadlineCounts::default();
+            let deadlines: Vec<u64> = (0..500).map(|n| 1000 + n * step * 7919 % 1009).collect();
+            for &deadline in &deadlines {
+                counts.add(Deadline(deadline));
+            }
+            assert_eq!((counts.total(), counts.passed(ExpiryTime(999))), (500, 0));
+            for now in (990..2020).step_by(10) {
+                let passed = deadlines.iter().filter(|it| **it <= now).count() as u64;
+                let counted = counts.passed(ExpiryTime(now));
+                assert!(counted <= passed, "{counted} of {passed}");
+            }
+            let last = *deadlines.iter().max().unwrap();
+            assert_eq!(counts.last(), Some(Deadline(last)));
+            assert_eq!(counts.passed(ExpiryTime(last)), 500);
+            let mut out = Vec::new();
+            counts.encode(&mut out);
+            let decoded = |most| DeadlineCounts::decode(&mut Reader::new(&out), most);
+            assert_eq!(decoded(500).unwrap(), counts);
+            assert!(decoded(499).is_err(), "more than there are entries");
+        }
+        for bad in [&[1, 5, 0][..], &[2, 5, 1, 0, 1], &[17], &[1, 5]] {
+            assert!(DeadlineCounts::decode(&mut Reader::new(bad), 100).is_err(), "{bad:?}");
+        }
+    }
 
     #[test]
     fn an_entry_is_expired_from_its_deadline_on() {

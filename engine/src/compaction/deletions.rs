@@ -13,6 +13,7 @@ use crate::compaction::picker::{Pick, RunningCompactions, span, value_bytes, wid
 use crate::compaction::stale::{self, StaleFacts};
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels};
+use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::View;
 use std::sync::Arc;
 
@@ -112,7 +113,10 @@ pub fn pick(
         // What is moved now is merged later, for which nothing is left once `most_bytes` is 0.
         fits || most_bytes > 0 && pick.is_move(table_bytes)
     };
+    // What has expired is left to compactions in the background.
+    let seen = SeenSeqnos::default();
     let known = StaleFacts {
+        seen: &seen,
         oldest_snapshot: None,
         is_relocated: &|_| false,
         idle: true,

@@ -10,6 +10,7 @@ use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
 use crate::compaction::retain::{Retain, RetainDecision};
 use crate::compaction::segment_output::NewSegments;
+use crate::compaction::stale;
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
@@ -105,6 +106,14 @@ pub fn run(
     let down = pick.output_level.checked_sub(pick.level);
     assert!(down.is_some_and(|down| down <= 1), "I6: entries go down level by level");
     assert!(pick.output_level < LEVELS && !pick.inputs.is_empty(), "nothing to compact");
+    // I6: nobody sees these entries any more, and they hide nothing. A crash before the edit leaves
+    // them, expired; after it, their files, which the next opening removes.
+    if let Some(last) = stale::all_expired(levels, pick, &seen) {
+        let changes = vec![Change::DroppedUntil(last)];
+        install(runtime, keyspace, pick, &[], NewSegments { changes, ..NewSegments::default() })?;
+        let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
+        return Ok(CompactionReport { dropped: entries.sum(), ..Default::default() });
+    }
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
         install(runtime, keyspace, pick, &metas, NewSegments::default())?;

@@ -15,8 +15,8 @@
 //! Invariants: I6 (an entry that was inserted is found until the memtable is dropped; its key is in
 //! the filter before that).
 //!
-//! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::hidden`], and
-//! [`Memtable::inline`] only.
+//! Locks: `inserter`, a leaf lock, taken by insertions, [`Memtable::hidden`],
+//! [`Memtable::expired`] and [`Memtable::inline`] only.
 
 mod arena;
 mod filter;
@@ -30,6 +30,7 @@ pub use iter::MemtableIter;
 
 use crate::base::checksum::key_hash;
 use crate::base::entry::{Payload, Slot};
+use crate::base::expiry::{DeadlineCounts, ExpiryTime};
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::costly_check;
@@ -122,6 +123,8 @@ struct Inserter {
     hidden: BTreeMap<SegmentId, u64>,
     /// The bytes of the entries with inline values.
     inline: InlineBytes,
+    /// The entries that expire, by when.
+    deadlines: DeadlineCounts,
     /// The ends of the arenas.
     nodes: u32,
     towers: u32,
@@ -166,6 +169,7 @@ impl Memtable {
             random: 0x9e37_79b9_7f4a_7c15,
             hidden: BTreeMap::new(),
             inline: InlineBytes::default(),
+            deadlines: DeadlineCounts::default(),
             nodes: 0,
             towers: 0,
             pointers: 0,
@@ -224,6 +228,9 @@ impl Memtable {
             inserter.inline.keys += user_key.len() as u64;
             inserter.inline.values += value.len() as u64;
         }
+        if let Some(deadline) = payload.deadline {
+            inserter.deadlines.add(deadline);
+        }
         let levels = inserter.draw_levels();
         debug_assert!((1..=inserter.before.len()).contains(&levels));
         let number = self.nodes.append(&mut inserter.nodes, 1);
@@ -246,6 +253,11 @@ impl Memtable {
     /// Returns the number of entries that delete their key.
     pub fn tombstones(&self) -> u64 {
         self.tombstones.load(Relaxed)
+    }
+
+    /// Returns how many entries are expired at `now`, or fewer.
+    pub fn expired(&self, now: ExpiryTime) -> u64 {
+        self.inserter.lock().deadlines.passed(now)
     }
 
     /// Calls `found` with the newest entry of `user_key` at or below `seqno` and returns the

@@ -12,6 +12,8 @@
 //!              fingerprint (u64): XXH3-64 over the checksums of all data blocks, in order
 //!              count of segments (varint), then by ascending id, per segment: id, records
 //!              referenced, bytes referenced (varints)
+//!              count of groups of deadlines (varint), then by ascending deadline, per group: its
+//!              last deadline, as the distance from that of the group before, entries (varints)
 //! ```
 //! Validity: there are 1 to 2^48 entries, and no more tombstones and references together than
 //! entries; keys have a possible length and kind; sequence numbers are in order and within 56 bits.
@@ -30,8 +32,9 @@
 
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::compression::Codec;
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, Result};
+use crate::base::expiry::DeadlineCounts;
 use crate::base::key::{
     EntryKind, MAX_KEY_BYTES, MAX_SEQNO, SeqNo, Trailer, internal_key, split_internal,
 };
@@ -76,6 +79,8 @@ pub struct Summary {
     pub fingerprint: u64,
     /// The records that the table references, per segment.
     pub segments: BTreeMap<SegmentId, SegmentUse>,
+    /// The entries that expire, by when.
+    pub deadlines: DeadlineCounts,
 }
 
 impl Summary {
@@ -89,7 +94,11 @@ impl Summary {
         payload: &[u8],
     ) -> Result<()> {
         let kind = trailer.kind()?;
-        if let Slot::Pointer(pointer) = Slot::decode(kind, payload)? {
+        let Payload { deadline, slot } = Payload::decode(kind, payload)?;
+        if let Some(deadline) = deadline {
+            self.deadlines.add(deadline);
+        }
+        if let Slot::Pointer(pointer) = slot {
             let used = self.segments.entry(pointer.segment).or_default();
             used.count += 1;
             used.bytes += u64::from(pointer.length);
@@ -133,10 +142,11 @@ impl Summary {
                 put_varint(out, number);
             }
         }
+        self.deadlines.encode(out);
     }
 
     fn decode(reader: &mut Reader<'_>) -> Result<Self> {
-        let summary = Summary {
+        let mut summary = Summary {
             entries: reader.varint()?,
             tombstones: reader.varint()?,
             key_bytes: reader.varint()?,
@@ -147,7 +157,10 @@ impl Summary {
             max_seqno: reader.varint()?,
             fingerprint: reader.u64()?,
             segments: decode_segments(reader)?,
+            deadlines: DeadlineCounts::default(),
         };
+        let most = summary.entries.saturating_sub(summary.tombstones);
+        summary.deadlines = DeadlineCounts::decode(reader, most)?;
         let references = summary
             .segments
             .values()
@@ -291,7 +304,6 @@ impl TableMeta {
 mod tests {
     use super::super::tests::Rng;
     use super::*;
-    use crate::base::entry::Payload;
     use crate::base::pointer::ValuePointer;
 
     fn summary() -> Summary {

@@ -11,8 +11,8 @@ use crate::script::{LENGTHS, value};
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::{
-    Cursor, Db, Durability, Expiry, Keyspace, KeyspaceOptions, Options, ReadOptions, Separation,
-    Snapshot, Ttl, WriteBatch, WriteOptions,
+    Codec, Cursor, Db, Durability, Expiry, Keyspace, KeyspaceOptions, Options, ReadOptions,
+    Separation, Snapshot, Ttl, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
@@ -529,5 +529,61 @@ fn a_snapshot_sees_what_had_not_expired_through_compaction_and_value_gc() {
         db.gc().unwrap();
         assert!(keys.tables().is_empty(), "{:?}", keys.tables());
         assert_eq!(keys.iter().count(), 0);
+    });
+}
+
+/// Returns the bytes of all tables, segments and relocations. The manifest is bounded, but not by
+/// the size of such a small database.
+fn bytes_on_disk(env: &Env) -> u64 {
+    let mut names = env.fs.list(std::path::Path::new(DIR)).unwrap();
+    names.retain(|name| name.extension().is_some_and(|it| it != "man"));
+    let path = |name: &std::path::PathBuf| std::path::Path::new(DIR).join(name);
+    names.iter().map(|name| env.fs.open(&path(name)).unwrap().len().unwrap()).sum()
+}
+
+/// Puts 1000 values that expire after a minute into a keyspace, and waits for the background.
+fn fill(db: &Db, keys: &Keyspace) {
+    for number in 0..1000 {
+        keys.put_expiring(format!("k{number:03}"), value(number, 900), seconds(60)).unwrap();
+    }
+    db.wait_idle().unwrap();
+}
+
+#[test]
+fn the_space_of_what_has_expired_comes_back_while_nobody_does_anything() {
+    for separation in [Separation::AtWrite, Separation::AtFlush, Separation::Off] {
+        crate::client::simulate(6, 5_000_000, |env, simulation| {
+            let block_codec = Codec::None;
+            let keyspace = KeyspaceOptions { separation, block_codec, ..options().keyspace };
+            let db = crate::client::open(env, Options { keyspace, ..options() });
+            let keys = db.default_keyspace();
+            fill(&db, &keys);
+            let full = bytes_on_disk(env);
+            assert!(full > 800_000, "{separation:?}: {full}");
+            simulation.advance(seconds(60));
+            env.threads.sleep(seconds(60));
+            let left = bytes_on_disk(env);
+            assert!(left < full / 20, "{separation:?}: {left} of {full}, {:?}", keys.tables());
+            assert!(db.check().unwrap().is_clean());
+        });
+    }
+}
+
+#[test]
+fn i06_tables_go_unread_only_if_they_hide_nothing() {
+    crate::client::simulate(7, 5_000_000, |env, simulation| {
+        let (db, keys) = open(env);
+        // In deeper tables there is something older, which must not come into view.
+        for number in 0..400 {
+            keys.put(format!("k{number:03}"), value(number, 20)).unwrap();
+        }
+        db.compact().unwrap();
+        fill(&db, &keys);
+        simulation.advance(seconds(60));
+        env.threads.sleep(seconds(60));
+        assert_eq!(keys.iter().count(), 0);
+        db.compact().unwrap();
+        assert_eq!(keys.iter().count(), 0);
+        assert!(keys.tables().is_empty(), "{:?}", keys.tables());
     });
 }

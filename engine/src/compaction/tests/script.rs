@@ -2,7 +2,8 @@
 //!
 //! - `options trigger=4 base=64M table=4M`: the settings of the keyspace; these are the defaults.
 //! - `L1 5 a-c 10M`: table 5 in L1 with the user keys from `a` to `c`; also `entries`, `deletes`
-//!   and `in=SEGMENT:POINTERS`. The number of a table is its sequence number too.
+//!   `in=SEGMENT:POINTERS` and `expire=DEADLINE:ENTRIES`.
+//!   The number of a table is its sequence number too.
 //! - `score 5 newest=10 stale=50 won=9k`: what is known of the entries of table 5, and the bytes of
 //!   the stale ones.
 //! - `behind L1 c`: the next job of L1 starts behind the key `c`.
@@ -12,8 +13,9 @@
 //!   `early [share:0.5] [snapshot=9]`, `follow L1 5`, `range L1 b-d [in-place]`,
 //!   `reorganize L1 b-d segment=1M [after=c]`: the decision that is asked for.
 
+use crate::base::expiry::{Deadline, ExpiryTime};
 use crate::base::golden::{golden, number, pair};
-use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
+use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer, internal_key};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::cache::memory_fs::MemoryFs;
 use crate::compaction::early::{self, EarlyFacts};
@@ -28,6 +30,7 @@ use crate::table::{SegmentUse, Summary, TableMeta};
 use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::Levels;
 use crate::version::settings::KeyspaceOptions;
+use crate::version::snapshots::SeenSeqnos;
 use std::sync::Arc;
 
 const KEYSPACE: KeyspaceId = KeyspaceId(1);
@@ -137,6 +140,11 @@ fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)
         match pair(word) {
             ("entries", value) => summary.entries = number(value),
             ("deletes", value) => summary.tombstones = number(value),
+            ("expire", value) => {
+                let (deadline, count) = value.split_once(':').expect(line);
+                let deadline = Deadline(number(deadline));
+                (0..number(count)).for_each(|_| summary.deadlines.add(deadline));
+            }
             ("in", value) => {
                 let (segment, count) = value.split_once(':').expect(line);
                 let used = SegmentUse { count: number(count), bytes: 100 * number(count) };
@@ -206,14 +214,28 @@ pub fn range(keys: &str) -> (Option<&[u8]>, Option<&[u8]>) {
 fn stale_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
     let value = |name| words.iter().map(|word| pair(word)).find(|it| it.0 == name).map(|it| it.1);
     let relocated = value("relocated").map(number);
+    let snapshot = value("snapshot").map(pair_at);
+    let seen = SeenSeqnos {
+        snapshots: snapshot.iter().map(|(seqno, _)| *seqno).collect(),
+        times: snapshot.iter().map(|(_, time)| *time).collect(),
+        now: ExpiryTime(value("now").map_or(0, number)),
+        ..SeenSeqnos::default()
+    };
     let known = StaleFacts {
-        oldest_snapshot: value("snapshot").map(number),
+        oldest_snapshot: seen.snapshots.first().copied(),
+        seen: &seen,
         is_relocated: &|segment| Some(segment.0) == relocated,
         idle: value("idle").is_some(),
         level0_bytes: value("level0").map_or(u64::MAX, number),
         is_worth: &|_| true,
     };
     stale::pick(KEYSPACE, &facts.levels, &facts.busy, &known)
+}
+
+/// Parses a snapshot: `7`, or `7@40` for one that judges deadlines at the time 40.
+fn pair_at(snapshot: &str) -> (SeqNo, ExpiryTime) {
+    let (seqno, time) = snapshot.split_once('@').unwrap_or((snapshot, "0"));
+    (number(seqno), ExpiryTime(number(time)))
 }
 
 fn settle_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
