@@ -10,6 +10,8 @@ mod expiry;
 mod extremes;
 mod faults;
 mod full;
+mod histories;
+mod history;
 mod hot;
 mod model;
 mod panics;

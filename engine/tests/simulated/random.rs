@@ -22,10 +22,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A random number generator (splitmix64).
-struct Dice(u64);
+pub struct Dice(pub u64);
 
 impl Dice {
-    fn below(&mut self, end: usize) -> usize {
+    pub fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
@@ -400,19 +400,25 @@ fn run_seeds(seeds: impl Iterator<Item = u64>) {
     assert!(relocated > 0 || count < 10, "value GC had nothing to do: this test shows less");
 }
 
-#[test]
-fn random_seeds() {
+/// Returns the seeds to run: the one of `CLEAVEDB_SEED`, new ones for `CLEAVEDB_SECONDS`, or else
+/// the first `count`.
+pub fn seeds(count: u64) -> Box<dyn Iterator<Item = u64>> {
     let number = |name: &str| Some(std::env::var(name).ok()?.parse::<u64>().expect("a number"));
     if let Some(seed) = number("CLEAVEDB_SEED") {
-        return run_seeds([seed].into_iter());
+        return Box::new([seed].into_iter());
     }
     let Some(seconds) = number("CLEAVEDB_SECONDS") else {
-        return run_seeds(0..25);
+        return Box::new(0..count);
     };
     let begin = std::time::Instant::now();
     let first = begin_seed();
     println!("seeds from {first} on");
-    run_seeds((first..).take_while(|_| begin.elapsed().as_secs() < seconds));
+    Box::new((first..).take_while(move |_| begin.elapsed().as_secs() < seconds))
+}
+
+#[test]
+fn random_seeds() {
+    run_seeds(seeds(25));
 }
 
 /// Returns the first seed of a long run, which differs from run to run.

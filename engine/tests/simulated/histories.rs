@@ -1,0 +1,247 @@
+//! Tests of histories of concurrent clients: transactions, compare-and-set and batches with
+//! requirements, between plain writes, flushes, compactions, value GC, I/O errors and power cuts.
+//! What the clients saw must be strictly serializable, and a crash leaves a prefix of the commits.
+//!
+//! Each run depends on one seed alone. `CLEAVEDB_SEED` repeats a run; `CLEAVEDB_SECONDS` makes new
+//! runs for that time:
+//!
+//! ```text
+//! CLEAVEDB_SECONDS=600 cargo test -p cleavedb --test simulated histories -- --nocapture
+//! ```
+
+use crate::client::{DIR, inline_options, tiny_options};
+use crate::crash::check_all;
+use crate::history::check::check;
+use crate::history::client::{HistoryClient, LISTS, SETS, read_stored};
+use crate::history::record::Record;
+use crate::history::survivors::check_survivors;
+use crate::history::{Access, Attempt, Fate, History, Stored};
+use crate::random::{Dice, seeds};
+use cleavedb::env::Env;
+use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
+use cleavedb::{Db, Durability, Keyspace, Options, Result};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The number of seeds of a usual run.
+const SEEDS: u64 = 15;
+const CLIENTS: u64 = 3;
+const LIVES: u64 = 4;
+
+/// What the runs have done, to be printed, and to show that they did something.
+#[derive(Default)]
+struct Done {
+    committed: AtomicU64,
+    aborted: AtomicU64,
+    unknown: AtomicU64,
+    searches: AtomicU64,
+    relocated: AtomicU64,
+    lives: AtomicU64,
+    lost: AtomicU64,
+}
+
+static DONE: Done = Done {
+    committed: AtomicU64::new(0),
+    aborted: AtomicU64::new(0),
+    unknown: AtomicU64::new(0),
+    searches: AtomicU64::new(0),
+    relocated: AtomicU64::new(0),
+    lives: AtomicU64::new(0),
+    lost: AtomicU64::new(0),
+};
+
+fn add(number: &AtomicU64, count: usize) {
+    number.fetch_add(count as u64, Ordering::Relaxed);
+}
+
+/// The world of a run, over all lives of the process.
+struct HistoryRun {
+    simulation: Simulation,
+    /// The lives since the last one whose beginning was checked, and in the end all of a seed's.
+    history: History,
+    durabilities: Vec<Durability>,
+    made: u64,
+    /// True if the last life was closed, so that nothing of it may be lost.
+    closed: bool,
+}
+
+fn open_all(env: &Env, seed: u64) -> Result<(Db, [Keyspace; 2])> {
+    let options = Options { max_immutable_memtables: 1 + seed as usize % 3, ..tiny_options() };
+    let db = Db::builder(DIR).options(options).env(env.clone()).open()?;
+    let side = db.open_or_create_keyspace_with("side", inline_options())?;
+    let keyspaces = [db.default_keyspace(), side];
+    Ok((db, keyspaces))
+}
+
+/// Returns a client that only reads.
+fn reader(db: &Db, keyspaces: &[Keyspace; 2], record: &Arc<Record>, env: &Env) -> HistoryClient {
+    let (db, keyspaces, threads) = (db.clone(), keyspaces.clone(), env.threads.clone());
+    HistoryClient { db, keyspaces, record: record.clone(), dice: Dice(0), threads }
+}
+
+impl HistoryRun {
+    fn new(simulation: &Simulation) -> HistoryRun {
+        let empty = Stored { lists: vec![Vec::new(); LISTS], sets: vec![BTreeSet::new(); SETS] };
+        HistoryRun {
+            simulation: simulation.clone(),
+            history: History::new(&empty),
+            durabilities: Vec::new(),
+            made: 1,
+            closed: true,
+        }
+    }
+
+    /// Runs one life of the process: recovery, which must show a prefix of what was committed, work
+    /// of several clients, and some kind of end. Returns false if it ended before all was read.
+    fn live(&mut self, env: &Env, power_failed: bool, seed: u64) -> bool {
+        let mut dice = Dice(seed);
+        if dice.below(4) > 0 {
+            self.simulation.crash_at(self.simulation.mutations() + 20 + dice.below(300) as u64);
+        }
+        let Ok((db, keyspaces)) = open_all(env, seed) else {
+            assert!(self.simulation.crashed(), "the database opens unless the power is off");
+            return false;
+        };
+        let record = Arc::new(Record::new(&Stored::default(), self.made));
+        let looking = reader(&db, &keyspaces, &record, env);
+        let Ok(found) = read_stored(&looking) else {
+            assert!(self.simulation.crashed(), "everything reads unless the power is off");
+            return false;
+        };
+        self.check_survivors(&found, power_failed);
+        *record.history.lock().unwrap() = History::new(&found);
+        if dice.below(3) == 0 {
+            let call = [Call::Write, Call::Sync][dice.below(2)];
+            let on = [".seg", ""][dice.below(2)];
+            self.simulation.fail(FaultPlan::new(call).nth(1 + dice.below(150) as u64).on(on));
+        }
+        self.work(env, &looking, seed);
+        self.simulation.clear_faults();
+        let stats = db.stats();
+        add(&DONE.searches, stats.conflict_searches as usize);
+        add(&DONE.relocated, stats.gc.segments_relocated as usize);
+        let begun = record.tick();
+        if let Ok(found) = read_stored(&looking) {
+            record.read("the reads at the end", begun, found.reads());
+        }
+        drop((looking, keyspaces));
+        self.closed = if dice.below(3) == 0 { db.close().is_ok() } else { false };
+        self.made = record.made.load(Ordering::Relaxed);
+        self.history = record.history.lock().unwrap().clone();
+        self.durabilities = std::mem::take(&mut *record.durabilities.lock().unwrap());
+        self.check_history();
+        true
+    }
+
+    fn work(&self, env: &Env, looking: &HistoryClient, seed: u64) {
+        let mut joins = Vec::new();
+        for id in 0..CLIENTS {
+            let mut client = reader(&looking.db, &looking.keyspaces, &looking.record, env);
+            client.dice = Dice(seed ^ (id + 1) << 32);
+            let simulation = self.simulation.clone();
+            let work = move || {
+                let mut failures = 0;
+                for _ in 0..10 + client.dice.below(30) {
+                    failures += usize::from(client.step().is_err());
+                    // After a failed sync, the database may take no more writes in this life.
+                    if simulation.crashed() || failures > 3 {
+                        break;
+                    }
+                }
+            };
+            joins.push(env.threads.spawn("client", Box::new(work)).unwrap());
+        }
+        joins.into_iter().for_each(|join| join.join().unwrap_or_else(|text| panic!("{text}")));
+    }
+
+    fn check_survivors(&self, found: &Stored, power_failed: bool) {
+        let must_survive = |index: usize| {
+            self.closed
+                || match index.checked_sub(1).map(|index| self.durabilities[index]) {
+                    None | Some(Durability::Sync) => true,
+                    Some(Durability::Buffered) => false,
+                    Some(_) => !power_failed,
+                }
+        };
+        let checked = check_survivors(&self.history, found, must_survive);
+        checked.unwrap_or_else(|text| panic!("{text}"));
+        let is_lost = |attempt: &&Attempt| {
+            let Some(Access::Append { list, element }) =
+                attempt.accesses.iter().find(|access| matches!(access, Access::Append { .. }))
+            else {
+                return false;
+            };
+            attempt.fate == Fate::Committed && !found.lists[*list].contains(element)
+        };
+        add(&DONE.lost, self.history.attempts.iter().filter(is_lost).count());
+    }
+
+    fn check_history(&self) {
+        check(&self.history, |_| false).unwrap_or_else(|text| panic!("{text}"));
+        let count = |fate: Fate| {
+            self.history.attempts.iter().filter(|it| it.writes() && it.fate == fate).count()
+        };
+        add(&DONE.committed, count(Fate::Committed));
+        add(&DONE.aborted, count(Fate::Aborted));
+        add(&DONE.unknown, count(Fate::Unknown));
+        add(&DONE.lives, 1);
+    }
+}
+
+/// Runs several lives of a process, with a crash between each two.
+fn run_seed(seed: u64) {
+    let (mut env, simulation) = Env::simulated(seed);
+    // A life takes some tens of thousands of steps; one that reaches this limit hangs.
+    simulation.limit_steps(3_000_000);
+    let mut dice = Dice(seed);
+    let mut run = HistoryRun::new(&simulation);
+    // Until a recovery has shown the contents, the worst of the crashes since the last one counts.
+    let mut power_failed = true;
+    for life in 0..=LIVES {
+        let life_seed = seed.wrapping_mul(1000) + life;
+        let settled = simulation.run(|| run.live(&env, power_failed, life_seed));
+        if !simulation.crashed() {
+            simulation.crash();
+        }
+        let policies = [
+            Survivors::LoseAll,
+            Survivors::KeepAll,
+            Survivors::Prefix,
+            Survivors::TornLast,
+            Survivors::Random,
+        ];
+        let policy = policies[dice.below(policies.len())];
+        power_failed = policy != Survivors::KeepAll || (power_failed && !settled);
+        env = simulation.restart(policy);
+    }
+}
+
+#[test]
+fn i1_i2_i6_histories_are_serializable_over_crashes() {
+    let mut count = 0;
+    for seed in seeds(SEEDS) {
+        let mut failures = Vec::new();
+        check_all(&format!("CLEAVEDB_SEED={seed}"), &mut failures, || run_seed(seed));
+        assert!(failures.is_empty(), "{}", failures.join("\n"));
+        count += 1;
+    }
+    let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
+    let Done { committed, aborted, unknown, searches, relocated, lives, lost } = &DONE;
+    println!(
+        "{count} seeds, {} lives: {} commits, {} conflicts or rollbacks, {} with unknown outcome, \
+         {} appends lost by crashes, {} conflict searches, {} segments relocated",
+        number(lives),
+        number(committed),
+        number(aborted),
+        number(unknown),
+        number(lost),
+        number(searches),
+        number(relocated)
+    );
+    if count >= SEEDS {
+        for number in [committed, aborted, unknown, searches, relocated, lost] {
+            assert!(number.load(Ordering::Relaxed) > 0, "the runs do less than they should");
+        }
+    }
+}
