@@ -24,29 +24,50 @@ impl Drop for CommitWatch {
 }
 
 impl Committer {
-    /// Lets the write stall controller admit, delay or refuse a batch. It is asked once for a
-    /// batch, however often its commit is tried.
+    /// Lets the write stall controller admit, delay or refuse a commit. It is asked once, however
+    /// often the commit is tried.
+    pub fn admit_frame(&self, frame: &CommitFrame<'_>) -> Result<()> {
+        let keyspaces = each_run(frame.targets.iter().map(|target| target.keyspace));
+        let only_deletes = || frame.only_deletes();
+        self.parts.stall_controller.admit(keyspaces, frame.user_bytes, only_deletes)
+    }
+
+    /// Does as [`Committer::admit_frame`] for a batch.
     pub fn admit_batch(&self, batch: &Batch) -> Result<()> {
         let keyspaces = each_run(batch.keyspaces());
         let only_deletes = || batch.only_deletes();
         self.parts.stall_controller.admit(keyspaces, batch.user_bytes(), only_deletes)
     }
 
-    /// Commits a batch that was admitted if its conditions hold. Between the check and the commit
-    /// nobody else writes.
+    /// Commits a frame that was admitted if its conditions hold. Between the check and the commit
+    /// nobody else writes. `own` copies the frame to a batch if it has to wait in the queue.
+    pub fn commit_frame_if(
+        &self,
+        frame: CommitFrame<'_>,
+        conditions: Option<&Conditions>,
+        durability: Durability,
+        own: impl FnOnce() -> Result<Arc<Batch>>,
+    ) -> Result<CommitOutcome> {
+        if self.takes_lead(durability) {
+            return self.lead_alone(frame, conditions, durability);
+        }
+        self.wait_in_queue(own()?, conditions.cloned(), durability)
+    }
+
+    /// Commits a batch as [`Committer::commit_frame_if`] does.
     pub fn commit_batch_if(
         &self,
         batch: &Arc<Batch>,
-        conditions: Option<Conditions>,
+        conditions: Option<&Conditions>,
         durability: Durability,
     ) -> Result<CommitOutcome> {
         if self.takes_lead(durability) {
             let (records, targets) = batch.records();
             let user_bytes = batch.user_bytes();
             let frame = CommitFrame { records: &records, targets: &targets, user_bytes };
-            return self.lead_alone(frame, conditions.as_ref(), durability);
+            return self.lead_alone(frame, conditions, durability);
         }
-        self.wait_in_queue(batch.clone(), conditions, durability)
+        self.wait_in_queue(batch.clone(), conditions.cloned(), durability)
     }
 
     /// Lets the keys of all commits be noted until the watch is dropped.

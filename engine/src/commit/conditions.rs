@@ -19,10 +19,50 @@ use std::sync::Arc;
 /// about a microsecond.
 const MAX_MEMTABLE_SEARCHES: usize = 64;
 
+/// The keys that were read in one keyspace.
+enum ReadKeys {
+    /// A single one, which needs no set.
+    One(Box<[u8]>),
+    Many(FxHashSet<Box<[u8]>>),
+}
+
+impl ReadKeys {
+    fn len(&self) -> usize {
+        match self {
+            ReadKeys::One(_) => 1,
+            ReadKeys::Many(keys) => keys.len(),
+        }
+    }
+
+    fn contains(&self, key: &[u8]) -> bool {
+        match self {
+            ReadKeys::One(one) => **one == *key,
+            ReadKeys::Many(keys) => keys.contains(key),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let (one, many) = match self {
+            ReadKeys::One(one) => (Some(one), None),
+            ReadKeys::Many(keys) => (None, Some(keys)),
+        };
+        one.into_iter().chain(many.into_iter().flatten()).map(|key| &**key)
+    }
+
+    fn add(&mut self, key: &[u8]) {
+        if let ReadKeys::One(one) = self {
+            *self = ReadKeys::Many(FxHashSet::from_iter([std::mem::take(one)]));
+        }
+        if let ReadKeys::Many(keys) = self {
+            keys.insert(key.into());
+        }
+    }
+}
+
 /// What was read in one keyspace.
 pub struct KeyspaceReads {
     keyspace: Arc<KeyspaceState>,
-    keys: FxHashSet<Box<[u8]>>,
+    keys: ReadKeys,
     /// Disjoint, in the keyspace's order.
     ranges: Vec<Bounds>,
 }
@@ -35,18 +75,17 @@ impl KeyspaceReads {
         ranges: Vec<Bounds>,
     ) -> Self {
         let ranges = disjoint(ranges, &keyspace.order);
-        KeyspaceReads { keyspace, keys, ranges }
+        KeyspaceReads { keyspace, keys: ReadKeys::Many(keys), ranges }
     }
 
     /// Makes what stands for the read of one key.
     pub fn of_key(keyspace: Arc<KeyspaceState>, key: &[u8]) -> Self {
-        let keys = FxHashSet::from_iter([key.into()]);
-        KeyspaceReads { keyspace, keys, ranges: Vec::new() }
+        KeyspaceReads { keyspace, keys: ReadKeys::One(key.into()), ranges: Vec::new() }
     }
 
     /// Adds the read of a key.
     pub fn add_key(&mut self, key: &[u8]) {
-        self.keys.insert(key.into());
+        self.keys.add(key);
     }
 
     /// Returns the id of the keyspace that was read.
@@ -174,7 +213,7 @@ impl Conditions {
             let view = reads.keyspace.view();
             reads.keyspace.check()?;
             let search = ChangeSearch::new(view, self.since);
-            for key in &reads.keys {
+            for key in reads.keys.iter() {
                 if search.has_key(key)? {
                     return Ok(Some(reads.written(key)));
                 }

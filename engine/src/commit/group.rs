@@ -99,15 +99,9 @@ impl Committer {
         durability: Durability,
         own: impl FnOnce() -> Result<Batch>,
     ) -> Result<SeqNo> {
-        let keyspaces = each_run(frame.targets.iter().map(|target| target.keyspace));
-        let only_deletes = || frame.only_deletes();
-        self.parts.stall_controller.admit(keyspaces, frame.user_bytes, only_deletes)?;
-        let outcome = if self.takes_lead(durability) {
-            self.lead_alone(frame, None, durability)
-        } else {
-            self.wait_in_queue(Arc::new(own()?), None, durability)
-        };
-        outcome.map(CommitOutcome::seqno)
+        self.admit_frame(&frame)?;
+        let own = || own().map(Arc::new);
+        self.commit_frame_if(frame, None, durability, own).map(CommitOutcome::seqno)
     }
 
     /// Commits a batch.

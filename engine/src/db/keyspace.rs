@@ -1,10 +1,11 @@
 //! A named ordered map inside a database.
 
 use crate::base::error::Result;
-use crate::commit::batch::{Batch, CommitFrame, RecordTarget, StoredValue, check_key, deletion};
+use crate::commit::batch::CommitFrame;
 use crate::db::holders::CoreHandle;
 use crate::db::key_range::{KeyRange, bounds_of};
 use crate::db::options::WriteOptions;
+use crate::db::single_write::SingleWrite;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::KeyspaceState;
 use std::fmt;
@@ -124,23 +125,7 @@ impl Keyspace {
         value: impl AsRef<[u8]>,
         options: &WriteOptions,
     ) -> Result<()> {
-        let (key, value) = (key.as_ref(), value.as_ref());
-        self.core.check_writable()?;
-        check_key(key)?;
-        let deadline = self.deadline(options.expiry);
-        let stored = StoredValue::prepare(&self.state, value)?;
-        let record = stored.record(&self.state, key, value, deadline);
-        let target = RecordTarget { keyspace: &self.state, separated: stored.separated };
-        let user_bytes = (key.len() + value.len()) as u64;
-        let frame = CommitFrame { records: &[record], targets: &[target], user_bytes };
-        let own = || {
-            let mut batch = Batch::default();
-            batch.put(&self.state, key, value, deadline)?;
-            Ok(batch)
-        };
-        let durability = self.core.durability(options)?;
-        let commit = || self.core.committer.commit(frame, durability, own);
-        self.core.time_write(self.state.id, commit).map(|_| ())
+        self.write(key.as_ref(), Some(value.as_ref()), options)
     }
 
     /// Deletes a key. Deleting a key that does not exist succeeds.
@@ -169,22 +154,18 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn delete_with(&self, key: impl AsRef<[u8]>, options: &WriteOptions) -> Result<()> {
-        let key = key.as_ref();
-        self.core.check_writable()?;
         options.check_no_expiry()?;
-        check_key(key)?;
-        let record = deletion(&self.state, key);
-        let target = RecordTarget { keyspace: &self.state, separated: false };
-        let user_bytes = key.len() as u64;
-        let frame = CommitFrame { records: &[record], targets: &[target], user_bytes };
-        let own = || {
-            let mut batch = Batch::default();
-            batch.delete(&self.state, key)?;
-            Ok(batch)
-        };
+        self.write(key.as_ref(), None, options)
+    }
+
+    fn write(&self, key: &[u8], value: Option<&[u8]>, options: &WriteOptions) -> Result<()> {
+        self.core.check_writable()?;
+        let write = SingleWrite::prepare(self, key, value, options)?;
         let durability = self.core.durability(options)?;
-        let commit = || self.core.committer.commit(frame, durability, own);
-        self.core.time_write(self.state.id, commit).map(|_| ())
+        let commit = |frame: CommitFrame<'_>| {
+            self.core.committer.commit(frame, durability, || write.to_batch())
+        };
+        self.core.time_write(self.state.id, || write.with_frame(commit)).map(|_| ())
     }
 
     /// Flushes the memtable to a table and waits for it.

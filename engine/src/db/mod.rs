@@ -27,6 +27,7 @@ pub mod reads;
 pub mod repair;
 pub mod report;
 mod scans;
+mod single_write;
 pub mod snapshot;
 pub mod space;
 pub mod tables;

@@ -4,7 +4,7 @@
 use super::{Exchange, Expected, Versioned};
 use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
-use crate::commit::batch::Batch;
+use crate::commit::batch::{Batch, CommitFrame};
 use crate::commit::conditions::{Conditions, KeyspaceReads};
 use crate::commit::group::Durability;
 use crate::commit::request::CommitOutcome;
@@ -12,6 +12,7 @@ use crate::db::Core;
 use crate::db::batch::{OwnedExpected, Requirement};
 use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
+use crate::db::single_write::SingleWrite;
 use crate::db::snapshot::Snapshot;
 use crate::read::get::{Lookup, get};
 use crate::version::expiry::{Moment, ReadPoint};
@@ -20,33 +21,22 @@ use arc_swap::Guard;
 use std::sync::Arc;
 
 impl Keyspace {
-    /// Returns a batch that puts a value, or deletes the key if it is `None`.
-    pub(super) fn write_of(
-        &self,
-        key: &[u8],
-        value: Option<&[u8]>,
-        options: &WriteOptions,
-    ) -> Result<Arc<Batch>> {
-        let mut batch = Batch::default();
-        match value {
-            Some(value) => batch.put(&self.state, key, value, self.deadline(options.expiry))?,
-            None => batch.delete(&self.state, key)?,
-        }
-        Ok(Arc::new(batch))
-    }
-
     /// Commits a write of `key` and returns its sequence number, or `None` if nothing was written,
     /// because somebody else wrote the key after `since`, or perhaps did.
     pub(super) fn commit_unless_written(
         &self,
         key: &[u8],
         since: SeqNo,
-        batch: &Arc<Batch>,
+        write: &SingleWrite<'_>,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
         let reads = [KeyspaceReads::of_key(self.state.clone(), key)];
-        let conditions = Some(Conditions { since, reads: reads.into() });
-        match self.core.committer.commit_batch_if(batch, conditions, durability)? {
+        let conditions = Conditions { since, reads: reads.into() };
+        let own = || write.to_batch().map(Arc::new);
+        let commit = |frame: CommitFrame<'_>| {
+            self.core.committer.commit_frame_if(frame, Some(&conditions), durability, own)
+        };
+        match write.with_frame(commit)? {
             CommitOutcome::Committed(version) => Ok(Some(version)),
             CommitOutcome::Conflict(_) | CommitOutcome::Unknown => {
                 self.core.counters.conflicts.add(1);
@@ -92,17 +82,17 @@ impl Keyspace {
         options: &WriteOptions,
     ) -> Result<Exchange> {
         self.core.check_writable()?;
-        let batch = self.write_of(key, value, options)?;
+        let write = SingleWrite::prepare(self, key, value, options)?;
         let durability = self.core.durability(options)?;
         let _watch = self.core.committer.watch();
         self.core.time_write(self.state.id, || {
-            self.core.committer.admit_batch(&batch)?;
+            write.with_frame(|frame| self.core.committer.admit_frame(&frame))?;
             loop {
                 let since = match self.compare(key, expected)? {
                     Ok(since) => since,
                     Err(found) => return Ok(Exchange::Mismatch(found)),
                 };
-                let written = self.commit_unless_written(key, since, &batch, durability)?;
+                let written = self.commit_unless_written(key, since, &write, durability)?;
                 if let Some(version) = written {
                     return Ok(Exchange::Done(version));
                 }
@@ -194,8 +184,8 @@ pub(in crate::db) fn write_if(
                 core.committer.admit_batch(&batch)?;
                 continue;
             }
-            let conditions = Some(Conditions { since, reads: reads.clone() });
-            let outcome = core.committer.commit_batch_if(&batch, conditions, durability)?;
+            let conditions = Conditions { since, reads: reads.clone() };
+            let outcome = core.committer.commit_batch_if(&batch, Some(&conditions), durability)?;
             if let CommitOutcome::Committed(_) = outcome {
                 return Ok(());
             }
@@ -261,9 +251,10 @@ mod tests {
             assert!(matches!(&read.found, Lookup::Inline(value, _) if value == b"1"));
             let (since, _watch) = (read.since, db.core.committer.watch());
             drop(read);
-            let batch = keyspace.write_of(b"key", Some(b"3"), &WriteOptions::new()).unwrap();
+            let options = WriteOptions::new();
+            let write = SingleWrite::prepare(&keyspace, b"key", Some(b"3"), &options).unwrap();
             let durability = Durability::Os;
-            let written = keyspace.commit_unless_written(b"key", since, &batch, durability);
+            let written = keyspace.commit_unless_written(b"key", since, &write, durability);
             assert!(written.unwrap().is_none(), "the key was written since");
             assert_eq!(keyspace.get("key").unwrap().unwrap(), "2");
         }

@@ -13,6 +13,7 @@ use crate::base::value::Value;
 use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
 use crate::db::read_options::ReadOptions;
+use crate::db::single_write::SingleWrite;
 use crate::read::get::get;
 use exchange::versioned;
 
@@ -291,12 +292,13 @@ impl Keyspace {
                 if made.is_none() && found.is_none() {
                     return Ok(None);
                 }
-                let batch = self.write_of(key, made.as_ref().map(AsRef::as_ref), options)?;
-                self.core.committer.admit_batch(&batch)?;
+                let value = made.as_ref().map(AsRef::as_ref);
+                let write = SingleWrite::prepare(self, key, value, options)?;
+                write.with_frame(|frame| self.core.committer.admit_frame(&frame))?;
                 let version = found.as_ref().map(|found| found.version);
                 // As long as the version stays the same, what was made of the value stays right.
                 while found.as_ref().map(|found| found.version) == version {
-                    if self.commit_unless_written(key, since, &batch, durability)?.is_some() {
+                    if self.commit_unless_written(key, since, &write, durability)?.is_some() {
                         return Ok(made);
                     }
                     (found, since) = self.read_versioned(key)?;

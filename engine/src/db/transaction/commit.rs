@@ -53,7 +53,7 @@ fn attempt(
     durability: Durability,
 ) -> Result<()> {
     for _ in 0..MAX_ATTEMPTS {
-        match core.committer.commit_batch_if(batch, conditions.clone(), durability)? {
+        match core.committer.commit_batch_if(batch, conditions.as_ref(), durability)? {
             CommitOutcome::Committed(_) => return Ok(()),
             CommitOutcome::Conflict(key) => return Err(conflict(core, key.error())),
             CommitOutcome::Unknown => {
