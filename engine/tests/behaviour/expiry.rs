@@ -116,6 +116,49 @@ fn an_expiry_is_refused_where_it_means_nothing() {
 }
 
 #[test]
+fn a_deadline_can_be_set_and_taken_away_without_the_value() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let options = KeyspaceOptions { default_ttl: Some(2 * HOUR), ..KeyspaceOptions::default() };
+    let keys = db.create_keyspace_with("sessions", options).unwrap();
+    let values = [("small", vec![7; 10]), ("separated", vec![7; 3000])];
+    for (key, value) in &values {
+        keys.put(key, value).unwrap();
+    }
+    for flushed in [false, true] {
+        if flushed {
+            db.flush().unwrap();
+        }
+        for (key, value) in &values {
+            assert!(keys.persist(key).unwrap());
+            assert_eq!(keys.ttl(key).unwrap(), Some(Ttl::Never), "a default counts for puts only");
+            assert!(keys.expire(key, HOUR).unwrap());
+            assert!(about(keys.ttl(key).unwrap(), HOUR));
+            assert!(keys.expire(key, SystemTime::now() + 4 * HOUR).unwrap());
+            assert!(about(keys.ttl(key).unwrap(), 4 * HOUR));
+            assert_eq!(keys.get(key).unwrap().unwrap(), *value);
+        }
+    }
+    keys.put_expiring("gone", "1", UNIX_EPOCH).unwrap();
+    assert!(keys.expire("small", UNIX_EPOCH).unwrap());
+    let synced = WriteOptions::new().durability(Durability::Sync);
+    for key in ["never put", "gone", "small"] {
+        assert!(!keys.expire_with(key, HOUR, &synced).unwrap());
+        assert!(!keys.persist_with(key, &synced).unwrap());
+        assert!(keys.get(key).unwrap().is_none());
+    }
+    let refused = keys.expire_with("separated", HOUR, &synced.expiry(HOUR)).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    assert!(keys.persist_with("separated", &synced.expiry(HOUR)).is_err());
+    drop(keys);
+    db.close().unwrap();
+    let db = common::open(dir.path());
+    let keys = db.keyspace("sessions").unwrap();
+    assert_eq!(keys.keys().count(), 1);
+    assert!(about(keys.ttl("separated").unwrap(), 4 * HOUR));
+}
+
+#[test]
 fn a_checkpoint_and_a_repair_keep_deadlines() {
     let dir = common::dir();
     let db = common::open(&dir.path().join("db"));

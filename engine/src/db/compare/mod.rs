@@ -3,6 +3,7 @@
 //! The key is read first, without any lock. The commit then checks, under the lock of the log, that
 //! nobody wrote the key since (`commit/conditions.rs`); if somebody did, it is read again.
 
+mod deadline;
 mod exchange;
 
 pub(super) use exchange::write_if;
