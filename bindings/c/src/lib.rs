@@ -23,6 +23,7 @@ mod compare;
 mod db;
 mod env;
 mod error;
+mod expiry;
 mod extra;
 mod extra_options;
 mod filter;

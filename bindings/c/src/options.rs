@@ -16,6 +16,7 @@ use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 /// The options of a database as C holds them.
 pub struct DbOptions {
@@ -33,6 +34,7 @@ pub struct KeyspaceChanges {
     pub filter_bits_per_key: Option<u32>,
     pub table_bytes: Option<u64>,
     pub memtable_bytes: Option<u64>,
+    pub default_ttl: Option<Option<Duration>>,
 }
 
 impl KeyspaceChanges {
@@ -62,6 +64,7 @@ impl KeyspaceChanges {
         set(&mut options.filter_bits_per_key, &self.filter_bits_per_key);
         set(&mut options.table_bytes, &self.table_bytes);
         set(&mut options.memtable_bytes, &self.memtable_bytes);
+        set(&mut options.default_ttl, &self.default_ttl);
     }
 }
 

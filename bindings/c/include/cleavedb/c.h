@@ -22,7 +22,8 @@ LEVELDB_EXPORT size_t cleavedb_open_handles(void);
 typedef struct cleavedb_keyspace_t cleavedb_keyspace_t;
 
 /* Opens a keyspace, or creates it. With options (else NULL), what was set in them about
- * separation, compression, filters and sizes becomes its settings, which the database keeps. */
+ * separation, compression, filters, sizes and times becomes its settings, which the database
+ * keeps. */
 LEVELDB_EXPORT cleavedb_keyspace_t* cleavedb_keyspace_open(leveldb_t* db,
                                                            const leveldb_options_t* options,
                                                            const char* name, char** errptr);
@@ -157,6 +158,42 @@ LEVELDB_EXPORT uint64_t cleavedb_transaction_savepoint(cleavedb_transaction_t*, 
  * counts as read. */
 LEVELDB_EXPORT void cleavedb_transaction_rollback_to(cleavedb_transaction_t*, uint64_t savepoint,
                                                      char** errptr);
+
+/* Values that expire: from its deadline on, a key has no value, and the space comes back. Times to
+ * live are in milliseconds from the call on, deadlines in milliseconds since 1970, by the system's
+ * clock. CLEAVEDB_NEVER, for either, has a value stay. leveldb_put and the others give a value the
+ * default of its keyspace. */
+
+#define CLEAVEDB_NEVER UINT64_MAX
+
+LEVELDB_EXPORT void cleavedb_put_expiring(cleavedb_keyspace_t*,
+                                          const leveldb_writeoptions_t* options, const char* key,
+                                          size_t keylen, const char* val, size_t vallen,
+                                          uint64_t ttl_ms, char** errptr);
+LEVELDB_EXPORT void cleavedb_put_expiring_at(cleavedb_keyspace_t*,
+                                             const leveldb_writeoptions_t* options, const char* key,
+                                             size_t keylen, const char* val, size_t vallen,
+                                             uint64_t deadline_ms, char** errptr);
+/* Returns 1 and sets *ttl_ms to the time that the value stays, or to CLEAVEDB_NEVER; returns 0 and
+ * sets it to 0 if the key has no value, and with an error. At a snapshot, the time counts from when
+ * that was taken. */
+LEVELDB_EXPORT uint8_t cleavedb_ttl(cleavedb_keyspace_t*, const leveldb_readoptions_t* options,
+                                    const char* key, size_t keylen, uint64_t* ttl_ms,
+                                    char** errptr);
+/* The next three change when the value that is there expires, by putting it again, and never undo a
+ * write of somebody else. They return 1, or 0 if the key has no value, and with an error. */
+LEVELDB_EXPORT uint8_t cleavedb_expire(cleavedb_keyspace_t*, const leveldb_writeoptions_t* options,
+                                       const char* key, size_t keylen, uint64_t ttl_ms,
+                                       char** errptr);
+LEVELDB_EXPORT uint8_t cleavedb_expire_at(cleavedb_keyspace_t*,
+                                          const leveldb_writeoptions_t* options, const char* key,
+                                          size_t keylen, uint64_t deadline_ms, char** errptr);
+/* Has the value stay. */
+LEVELDB_EXPORT uint8_t cleavedb_persist(cleavedb_keyspace_t*, const leveldb_writeoptions_t* options,
+                                        const char* key, size_t keylen, char** errptr);
+/* The time to live of what is put into a keyspace without another one, at most 1000 years
+ * (CLEAVEDB_NEVER). */
+LEVELDB_EXPORT void cleavedb_options_set_default_ttl(leveldb_options_t*, uint64_t ttl_ms);
 
 /* When a write is acknowledged. */
 enum {

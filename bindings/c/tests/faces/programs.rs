@@ -32,6 +32,11 @@ fn conditional_writes_and_transactions() {
 }
 
 #[test]
+fn values_that_expire() {
+    assert_eq!(compile_and_run("expiry.c", &[]), "ok\n");
+}
+
+#[test]
 fn the_example_of_transactions() {
     let expected = "ada has 100, not 90\nthe second time it is a conflict: yes\ngrace has 20\n";
     assert_eq!(compile_and_run("examples/transactions.c", &[]), expected);

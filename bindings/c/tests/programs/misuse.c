@@ -88,6 +88,13 @@ static void call_all(leveldb_t* db, leveldb_iterator_t* it, leveldb_writebatch_t
   CHECK_ERROR(err, "Invalid argument: ");
   CHECK(cleavedb_get_versioned(ks, r, "k", 1, &len, &size, &err) == NULL);
   CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_put_expiring(ks, w, "k", 1, "v", 1, 5, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  CHECK(cleavedb_ttl(ks, r, "k", 1, &size, &err) == 0 && size == 0);
+  CHECK_ERROR(err, "Invalid argument: ");
+  CHECK(cleavedb_expire(ks, w, "k", 1, 5, &err) == 0);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_options_set_default_ttl(o, 5);
   cleavedb_writebatch_require_absent(batch, ks, "k", 1);
   CHECK(cleavedb_transaction_begin(db, &err) == NULL);
   CHECK_ERROR(err, "Invalid argument: ");

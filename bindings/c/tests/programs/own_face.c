@@ -1,5 +1,5 @@
 /* Every function of cleavedb/c.h does what it says; transactions.c is for the conditional writes
- * and transactions. */
+ * and transactions, expiry.c for values that expire. */
 #include <cleavedb/c.h>
 
 #include "check.h"
