@@ -27,6 +27,7 @@ pub(crate) enum Command {
     Get(cmd::get::Get),
     Del(cmd::del::Del),
     Cas(cmd::cas::Cas),
+    Ttl(cmd::ttl::TtlArgs),
     Scan(cmd::scan::Scan),
     Load(cmd::load::Load),
     Dump(cmd::dump::Dump),

@@ -15,6 +15,7 @@ mod place;
 mod progress;
 mod random;
 mod text;
+mod time;
 
 use args::Cli;
 use clap::Parser;

@@ -21,6 +21,7 @@ pub(crate) mod scan;
 pub(crate) mod shell;
 pub(crate) mod space;
 pub(crate) mod stats;
+pub(crate) mod ttl;
 
 use crate::args::Command;
 use crate::outcome::Outcome;
@@ -32,6 +33,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Get(args) => get::run(&args),
         Command::Del(args) => del::run(&args),
         Command::Cas(args) => cas::run(&args),
+        Command::Ttl(args) => ttl::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Dump(args) => dump::run(&args),

@@ -3,8 +3,9 @@
 use crate::args::{Durable, Hex, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
+use crate::time;
 use clap::Args;
-use cleavedb::{Error, Options, Result, WriteOptions};
+use cleavedb::{Error, Expiry, Options, Result, WriteOptions};
 use std::ffi::OsString;
 use std::io::{self, Read};
 use std::path::Path;
@@ -23,6 +24,11 @@ pub(crate) struct Put {
     #[arg(allow_hyphen_values = true)]
     value: OsString,
 
+    /// Let it expire after this time: 500ms, 10s, 5m, 2h, 7d; or `never` [default: that of the
+    /// keyspace]
+    #[arg(long, value_name = "TIME", value_parser = time::expiry)]
+    ttl: Option<Expiry>,
+
     #[command(flatten)]
     hex: Hex,
 
@@ -35,7 +41,9 @@ pub(crate) fn run(args: &Put) -> Outcome {
     let value = if args.value == "-" { standard_input()? } else { args.hex.bytes(&args.value)? };
     let db = open::to_fill(&args.target.dir, Options::default())?;
     let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
-    keyspace.put_with(key, value, &WriteOptions::new().durability(args.durable.durability))?;
+    let mut options = WriteOptions::new().durability(args.durable.durability);
+    options.expiry = args.ttl;
+    keyspace.put_with(key, value, &options)?;
     drop(keyspace);
     db.close()?;
     Ok(Status::Done)

@@ -1,5 +1,5 @@
-//! One put or deletion on its way to a commit: checked, compressed where it pays, and copied only if
-//! it has to wait for other writers.
+//! One put or deletion on its way to a commit: checked, compressed where it pays, and copied only
+//! if it has to wait for other writers.
 
 use crate::base::error::Result;
 use crate::base::expiry::Deadline;

@@ -18,12 +18,16 @@ pub(super) enum Answer {
 }
 
 const HELP: &str = "\
-put KEY VALUE        store a value; with --if-absent behind it, only if the key has none
+put KEY VALUE        store a value; with --if-absent behind it, only if the key has none; with
+                     --ttl TIME behind it, for this time: 500ms, 10s, 5m, 2h, 7d, never
 get KEY              print a value, or (nil); with --with-version, VERSION<TAB>VALUE
 del KEY              remove a key; with --if VALUE or --if-version N behind it, only if it has that
 cas KEY OLD NEW      store NEW if the value is OLD; with --if-version N in place of OLD, if it has
                      that version. Where nothing is stored for such a reason, print (mismatch)
                      and what get --with-version prints
+ttl KEY              print how long the value stays, in ms, or never, or (nil)
+expire KEY TIME      let the value that is there expire after this time, or print (nil)
+persist KEY          have the value that is there stay, or print (nil)
 scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
      --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
 count [PREFIX]       print how many keys there are
@@ -83,6 +87,7 @@ impl<'a> Session<'a> {
                 self.delete(key)?;
                 out.line("OK")?;
             }
+            _ if self.answer_about_expiry(&verb, arguments, out)? => {}
             ("put" | "cas" | "del", arguments) => {
                 let (key, expected, value) = conditional(&verb, arguments)?;
                 match self.exchange(key, expected, value)? {

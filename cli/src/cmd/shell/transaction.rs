@@ -7,7 +7,7 @@ use cleavedb::{Savepoint, Transaction, Versioned, WriteOptions};
 
 /// A transaction that was begun and has not ended.
 pub(super) struct OpenTransaction {
-    transaction: Transaction,
+    pub(super) transaction: Transaction,
     /// The savepoints with their names. A later one of the same name hides an earlier one.
     savepoints: Vec<(Vec<u8>, Savepoint)>,
 }
