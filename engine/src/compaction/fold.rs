@@ -188,25 +188,29 @@ impl Leftover {
     }
 }
 
-/// Returns true if [`run`] could replace more than [`MAX_SMALL_SEGMENTS`] small segments: those of
-/// the log that replay needs, and all, sorted ones by flushes too, whose values small tables on top
-/// of L0 reference.
+/// Returns true if [`run`] would remove more than [`MAX_SMALL_SEGMENTS`] small segments: those of
+/// the log that replay needs or that small tables on top of L0 reference, and of each keyspace's
+/// sorted ones that these tables reference all but one, which the fold writes anew.
 fn has_many_small(version: &Version, keyspaces: &[Arc<KeyspaceState>], segment_bytes: u64) -> bool {
     let small = small_segments(version, segment_bytes);
     if small.len() <= MAX_SMALL_SEGMENTS {
         return false;
     }
-    let mut named = BTreeSet::new();
+    let (sorted, log): (BTreeSet<_>, BTreeSet<_>) = small.into_iter().partition(|id| {
+        let live = version.segments.get(id);
+        live.is_some_and(|live| live.handle.segment.kind() == SegmentKind::Sorted)
+    });
+    let (mut removed, mut named) = (0, BTreeSet::new());
     for keyspace in keyspaces {
         let view = keyspace.view();
         let tables = small_tables(&view, keyspace.options().table_bytes);
-        named.extend(tables.iter().flat_map(|table| table.meta.summary.segments.keys().copied()));
+        let of_tables = |table: &Arc<TableHandle>| table.meta.summary.segments.clone().into_keys();
+        let segments: BTreeSet<_> = tables.iter().flat_map(of_tables).collect();
+        removed += segments.intersection(&sorted).count().saturating_sub(1);
+        named.extend(segments);
     }
-    let is_log = |id: &SegmentId| {
-        version.segments.get(id).is_some_and(|live| live.handle.segment.kind() == SegmentKind::Log)
-    };
-    let waits = |id: &&SegmentId| named.contains(id) || is_log(id) && **id >= version.head.segment;
-    small.iter().filter(waits).count() > MAX_SMALL_SEGMENTS
+    let waits = |id: &&SegmentId| **id >= version.head.segment || named.contains(id);
+    removed + log.iter().filter(waits).count() > MAX_SMALL_SEGMENTS
 }
 
 /// Makes one table and at most one segment, or a few full ones, from the waiting memtables of

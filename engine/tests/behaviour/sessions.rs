@@ -93,6 +93,28 @@ fn hundreds_with_one_separated_value_each_leave_few_files() {
 /// The modification time and the bytes of a file.
 type Facts = (SystemTime, Vec<u8>);
 
+/// Guards against folds that leave nothing smaller: a fold leaves a small segment for each keyspace,
+/// and with many keyspaces these alone made the next session fold again.
+#[test]
+fn many_keyspaces_are_not_folded_by_each_session() {
+    let dir = common::dir();
+    let names: Vec<String> = (0..12).map(|number| format!("keyspace {number}")).collect();
+    let (mut folds, mut before) = (0, Vec::new());
+    for number in 0..50 {
+        let db = open(dir.path());
+        for name in &names {
+            let keyspace = db.open_or_create_keyspace(name).unwrap();
+            keyspace.put(common::key(number), value(number, 2000)).unwrap();
+        }
+        let tables: Vec<u64> =
+            db.keyspace(&names[0]).unwrap().tables().iter().map(|it| it.id).collect();
+        folds += u32::from(tables != before);
+        before = tables;
+        db.close().unwrap();
+    }
+    assert!((4..=7).contains(&folds), "{folds} of 50 sessions folded");
+}
+
 fn facts(dir: &Path) -> BTreeMap<String, Facts> {
     let mut found = BTreeMap::new();
     for entry in std::fs::read_dir(dir).unwrap() {
