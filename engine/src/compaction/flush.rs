@@ -94,6 +94,8 @@ struct FlushOutput<'a> {
     output: TableOutput<'a>,
     tables: Vec<Arc<TableMeta>>,
     values: SegmentOutput<'a>,
+    /// I3: the places to which the table's pointers were redirected stay until it is installed.
+    redirect: Redirect,
     dropped: u64,
     /// Says up to which deadline entries have expired for good, if any did.
     expiry: Option<Change>,
@@ -159,7 +161,7 @@ fn write<'a>(
     let tables = output.finish()?;
     assert!(tables.len() <= 1, "a flush writes one table");
     let (dropped, expiry) = (retain.dropped(), retain.expiry_change());
-    Ok(FlushOutput { output, tables, values, dropped, expiry })
+    Ok(FlushOutput { output, tables, values, redirect, dropped, expiry })
 }
 
 /// Replaces the memtables by what was written, with one edit.
@@ -170,7 +172,7 @@ fn install(
     log_end: LogPosition,
     written: FlushOutput<'_>,
 ) -> JobResult<FlushReport> {
-    let FlushOutput { output, tables, values, dropped, expiry } = written;
+    let FlushOutput { output, tables, values, redirect, dropped, expiry } = written;
     let segments = values.segments();
     let report = FlushReport {
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
@@ -202,10 +204,39 @@ fn install(
     runtime.set.note_seqno(seqno);
     let flushed = Some((keyspace.id, waiting.clone()));
     runtime.set.apply(plan, &segments.handles, flushed)?;
+    drop(redirect);
     if is_dropped {
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }
     values.keep();
     output.keep();
     Ok(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::entry::Slot;
+    use crate::base::key::EntryKind;
+    use crate::compaction::tests::world::JobWorld;
+
+    /// Guards against a relocation that goes while a table which is not installed yet points to
+    /// its target.
+    #[test]
+    fn i03_the_places_of_pointers_stay_until_the_table_is_installed() {
+        let world = JobWorld::new(1 << 20);
+        let (runtime, set) = (&world.runtime, &world.runtime.set);
+        let trailer = Trailer::new(1, EntryKind::Put);
+        world.keyspace.view().active.table.insert(b"key", trailer, Slot::Inline(b"value"));
+        world.keyspace.rotate_memtable();
+        let waiting = world.keyspace.view().immutables.clone();
+        let begun = set.current().number;
+        let seen = SeenSeqnos { visible: 1, ..SeenSeqnos::default() };
+        let written = write(runtime, &world.keyspace, &waiting, seen, 1 << 20).unwrap();
+        world.apply(vec![Change::Flushed { keyspace: world.keyspace.id, seqno: 0 }]);
+        assert!(set.current().number > begun);
+        assert_eq!(set.oldest_alive(), begun, "the flush may rely on its relocations");
+        drop(written);
+        assert_eq!(set.oldest_alive(), set.current().number);
+    }
 }

@@ -5,7 +5,7 @@ mod redirect;
 mod script;
 mod segments;
 mod split;
-mod world;
+pub(super) mod world;
 
 use script::run_file;
 
