@@ -240,8 +240,9 @@ pub fn run(
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
         .noting(UpdateNotes::Newest);
     let moves = Box::new(move |id| small.contains(&id));
-    let mut values = InOrder::new(runtime, view.clone(), moves, fold.segment_bytes)
-        .separating(Separator::new(keyspace.id, &options));
+    let mut values =
+        InOrder::new(runtime, view.clone(), moves, fold.segment_bytes, IoPriority::Flush)
+            .separating(Separator::new(keyspace.id, &options));
     let mut inputs: Vec<_> =
         waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter())).collect();
     for table in &tables {
@@ -294,6 +295,37 @@ fn replaced(keyspace: KeyspaceId, old: &[Arc<TableHandle>], new: &[Arc<TableMeta
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::entry::Slot;
+    use crate::base::key::{EntryKind, Trailer};
+    use crate::compaction::tests::world::JobWorld;
+    use crate::env::budget::Budget;
+    use crate::version::settings::Separation;
+    use std::time::Duration;
+
+    /// Guards against openings that wait at the user's cap on background writes: a fold that
+    /// separates what was replayed may write the values of whole memtables.
+    #[test]
+    fn a_fold_is_not_held_up_by_the_cap_on_background_writes() {
+        let mut world = JobWorld::new(1 << 20);
+        let (clock, events) =
+            (world.runtime.env.clock.clone(), world.runtime.health.events.clone());
+        world.runtime.budget = Arc::new(Budget::new(clock.clone(), events, Some(1 << 20)));
+        let keyspace = &world.keyspace;
+        let options = keyspace.options().as_ref().clone();
+        keyspace.set_options(KeyspaceOptions { separation: Separation::AtFlush, ..options });
+        let table = keyspace.view().active.table.clone();
+        for number in 1..=80 {
+            let (key, trailer) = (number.to_string(), Trailer::new(number, EntryKind::Put));
+            table.insert(key.as_bytes(), trailer, Slot::Inline(&[7; 100 << 10]));
+        }
+        keyspace.rotate_memtable();
+        let fold = Fold { reason: FoldReason::ManySmall, segment_bytes: 1 << 20 };
+        let seen = SeenSeqnos { visible: 80, ..SeenSeqnos::default() };
+        let begun = clock.now();
+        let report = run(&world.runtime, fold, keyspace, seen, LogPosition::default()).unwrap();
+        assert!(report.values_written >= 8_000_000);
+        assert!(clock.since(begun) < Duration::from_secs(1), "{:?}", clock.since(begun));
+    }
 
     #[test]
     fn a_fold_is_worth_it_for_what_is_mostly_dead() {

@@ -69,7 +69,8 @@ pub fn run(
     let view = keyspace.view();
     let mut rewrite = job::prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
     // The pick bounds the segment.
-    let mut values = InOrder::new(runtime, view, Box::new(|_| true), u64::MAX);
+    let priority = IoPriority::Compaction;
+    let mut values = InOrder::new(runtime, view, Box::new(|_| true), u64::MAX, priority);
     let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
     values.copy(input, retain, redirect, output)?;
     // Its segments are named as soon as the edit is durable, so they are kept before anything else.
@@ -113,12 +114,19 @@ pub struct InOrder<'a> {
 
 impl<'a> InOrder<'a> {
     /// Creates a copier of the values that `view` has in segments for which `moves` returns true;
-    /// other pointers stay. The new segments are split at `split_bytes`.
-    pub fn new(runtime: &'a Runtime, view: Arc<View>, moves: Moves, split_bytes: u64) -> Self {
+    /// other pointers stay. The new segments are split at `split_bytes` and written with this
+    /// priority.
+    pub fn new(
+        runtime: &'a Runtime,
+        view: Arc<View>,
+        moves: Moves,
+        split_bytes: u64,
+        priority: IoPriority,
+    ) -> Self {
         // These reads have counters of their own, because they are not a user's reads.
         let fetcher = Fetcher::new(runtime.env.reader.clone(), Arc::default());
         let (window, wants, bytes, separator) = (Vec::new(), Vec::new(), 0, None);
-        let segments = SegmentOutput::new(runtime, split_bytes, IoPriority::Compaction);
+        let segments = SegmentOutput::new(runtime, split_bytes, priority);
         InOrder { runtime, view, moves, separator, fetcher, window, wants, bytes, segments }
     }
 
