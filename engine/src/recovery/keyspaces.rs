@@ -1,5 +1,6 @@
 //! Opens the keyspaces of a version, and replays the log into their memtables.
 
+use crate::base::compression::Codec;
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, Result};
 use crate::base::key::Trailer;
@@ -75,6 +76,9 @@ pub fn insert(
     let raw;
     let slot = match record.kind {
         RecordKind::Delete => Slot::Delete,
+        // Only separated values are compressed in the log. They stay there, whatever the settings
+        // have become since: inline they could take many times the memory that the writer had.
+        RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),
         RecordKind::Put if options.separates_at_write(record.raw_len as usize) => {
             Slot::Pointer(pointer)
         }

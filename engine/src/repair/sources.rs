@@ -7,6 +7,7 @@
 //! everything in them that is newer than the keyspace's tables. What lies before a gap had been
 //! flushed, or its segment would still be there (I5), and must not come back (I6).
 
+use crate::base::compression::Codec;
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::iter::EntryIter;
@@ -125,6 +126,8 @@ impl KeyspaceSource {
         let raw;
         let slot = match record.kind {
             RecordKind::Delete => Slot::Delete,
+            // As in a replay, a compressed value was separated, and stays where it is.
+            RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),
             RecordKind::Put if self.options.separates_at_write(record.raw_len as usize) => {
                 Slot::Pointer(pointer)
             }

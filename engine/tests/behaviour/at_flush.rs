@@ -195,6 +195,30 @@ fn the_policy_can_change_between_write_and_flush() {
     }
 }
 
+/// Guards against a replay that takes many times the memory that the writer had: a log of values
+/// that compress well would become as many inline ones.
+#[test]
+fn a_replay_leaves_compressed_values_in_the_log_whatever_the_policy_is() {
+    for after in [Separation::AtFlush, Separation::Off] {
+        let dir = common::dir();
+        let settings = KeyspaceOptions { value_codec: Codec::Lz4, ..keyspace(Separation::AtWrite) };
+        let db = open(dir.path(), settings.clone());
+        let default = db.default_keyspace();
+        (0..10).for_each(|number| default.put([number], [number; 20_000]).unwrap());
+        default.set_options(KeyspaceOptions { separation: after, ..settings.clone() }).unwrap();
+        db.sync().unwrap();
+        drop((default, db));
+        let db = open(dir.path(), settings);
+        let default = db.default_keyspace();
+        db.flush().unwrap();
+        assert_eq!(referenced(&db), (0, 10), "{after:?}");
+        (0..10).for_each(|number| {
+            assert_eq!(default.get([number]).unwrap().unwrap(), [number; 20_000]);
+        });
+        assert!(db.check().unwrap().is_clean());
+    }
+}
+
 /// The answers that a user gets from a run of one script.
 fn answers(settings: KeyspaceOptions) -> Vec<(Vec<u8>, Vec<u8>)> {
     let dir = common::dir();
