@@ -258,6 +258,13 @@ impl Batch {
         })
     }
 
+    /// Returns when the value that operation `index` puts expires, `Some(None)` if never; `None` for
+    /// a deletion.
+    pub fn deadline(&self, index: usize) -> Option<Option<Deadline>> {
+        let operation = &self.operations[index];
+        (operation.kind == RecordKind::Put).then_some(operation.deadline)
+    }
+
     /// Iterates over the keyspace of each operation, in order; a keyspace may come many times.
     pub fn keyspaces(&self) -> impl Iterator<Item = &Arc<KeyspaceState>> {
         self.operations.iter().map(|operation| &operation.keyspace)

@@ -2,8 +2,9 @@
 
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
-use crate::base::expiry::Deadline;
+use crate::base::expiry::{Deadline, ExpiryTime};
 use crate::base::key::Trailer;
+use crate::commit::batch::Batch;
 use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
 use crate::db::read_options::ReadOptions;
@@ -73,6 +74,12 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
+/// Returns what is left at `now` until a deadline, zero if it has passed.
+fn ttl(deadline: Option<Deadline>, now: ExpiryTime) -> Ttl {
+    let left = |deadline: Deadline| Duration::from_millis(deadline.0.saturating_sub(now.0));
+    deadline.map_or(Ttl::Never, |deadline| Ttl::Left(left(deadline)))
+}
+
 impl Keyspace {
     /// Puts a value that expires: after a time span, at a time, or never. Then the key has no
     /// value, and the space comes back.
@@ -124,8 +131,9 @@ impl Keyspace {
         self.ttl_with(key, &ReadOptions::default())
     }
 
-    /// Answers as [`Keyspace::ttl`] does, at a snapshot or without filling the cache. At a snapshot
-    /// the time counts from when that was taken.
+    /// Answers as [`Keyspace::ttl`] does, at a snapshot, in a transaction, or without filling the
+    /// cache. At a snapshot the time counts from when that was taken, in a transaction from when
+    /// that began.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("ttl-with"))?;
@@ -138,18 +146,23 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn ttl_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Ttl>> {
-        let (view, point) = self.peek_at(options.snapshot.as_ref())?;
+        let key = key.as_ref();
+        let (view, point) = self.peek_at(options.read_snapshot())?;
+        if let Some(transaction) = &options.transaction {
+            let own = |batch: &Batch, operation| Ok(batch.deadline(operation));
+            if let Some(own) = transaction.read(&self.state, key, own)? {
+                return Ok(own.map(|deadline| ttl(deadline, point.moment.time())));
+            }
+        }
         let see = |_: Trailer, payload: Payload<'_>| {
             let now = point.moment.time();
             if payload.seen_at(|| now) == Slot::Delete {
                 return None;
             }
-            Some(payload.deadline.map_or(Ttl::Never, |deadline| {
-                Ttl::Left(Duration::from_millis(deadline.0 - now.0))
-            }))
+            Some(ttl(payload.deadline, now))
         };
         let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
-        Ok(find(&view, key.as_ref(), point.seqno, fill, hot, see)?.flatten())
+        Ok(find(&view, key, point.seqno, fill, hot, see)?.flatten())
     }
 
     /// Returns the deadline of a value that is put now: what the caller asks for, else by the

@@ -268,7 +268,7 @@ pub struct WriteOptions {
     /// Durability of the write. `None` uses [`Options::durability`].
     pub durability: Option<Durability>,
     /// When what is put expires. `None` uses [`KeyspaceOptions::default_ttl`]. Only single puts
-    /// take it; in a batch each put has its own.
+    /// take it; in a batch and in a transaction each put has its own.
     pub expiry: Option<Expiry>,
 }
 
@@ -307,7 +307,7 @@ impl WriteOptions {
             return Ok(());
         }
         Err(Error::invalid_argument("only a put of one value takes an expiry in its options")
-            .advise("give each put of a batch its own with WriteBatch::put_expiring"))
+            .advise("give each put of a batch or a transaction its own with put_expiring"))
     }
 }
 

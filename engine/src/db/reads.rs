@@ -252,10 +252,12 @@ impl Keyspace {
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Option<Value>>> {
-        match &options.transaction {
-            Some(transaction) => transaction.read(&self.state, key),
-            None => Ok(None),
-        }
+        let Some(transaction) = &options.transaction else {
+            return Ok(None);
+        };
+        transaction.read(&self.state, key, |batch, operation| {
+            Ok(batch.value(operation)?.map(|value| Value::copy_from(&value)))
+        })
     }
 
     /// Returns the view to read and what to see of it, for the duration of one call: no reference

@@ -2,7 +2,9 @@
 //! `simulated/expiry.rs`.
 
 use crate::common;
-use cleavedb::{Durability, ErrorKind, Expiry, KeyspaceOptions, Ttl, WriteBatch, WriteOptions};
+use cleavedb::{
+    Durability, ErrorKind, Expected, Expiry, KeyspaceOptions, Ttl, WriteBatch, WriteOptions,
+};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -112,6 +114,14 @@ fn an_expiry_is_refused_where_it_means_nothing() {
     batch.put(&keys, "b", "1");
     let refused = db.write_with(batch, &options).unwrap_err();
     assert!(refused.to_string().contains("put_expiring"), "{refused}");
+    let refused = keys.compare_and_delete_with("a", Expected::Value(b"1"), &options).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let transaction = db.begin();
+    transaction.put(&keys, "b", "1").unwrap();
+    let refused = transaction.commit_with(&options).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::InvalidArgument);
+    let refused = db.transact_with(&options, |transaction| transaction.put(&keys, "b", "1"));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidArgument);
     assert!(keys.get("a").unwrap().is_some() && keys.get("b").unwrap().is_none());
 }
 
@@ -156,6 +166,33 @@ fn a_deadline_can_be_set_and_taken_away_without_the_value() {
     let keys = db.keyspace("sessions").unwrap();
     assert_eq!(keys.keys().count(), 1);
     assert!(about(keys.ttl("separated").unwrap(), 4 * HOUR));
+}
+
+#[test]
+fn a_transaction_asks_for_its_own_deadlines_and_those_of_its_snapshot() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keys = db.default_keyspace();
+    for key in ["a", "b", "c"] {
+        keys.put_expiring(key, "1", HOUR).unwrap();
+    }
+    let transaction = db.begin();
+    let options = transaction.read_options();
+    transaction.put(&keys, "b", "2").unwrap();
+    transaction.put_expiring(&keys, "d", "2", 2 * HOUR).unwrap();
+    transaction.put_expiring(&keys, "e", "2", UNIX_EPOCH).unwrap();
+    transaction.delete(&keys, "c").unwrap();
+    keys.delete("a").unwrap();
+    let mut without = options.clone();
+    without.snapshot = None;
+    for options in [&options, &without] {
+        assert!(about(keys.ttl_with("a", options).unwrap(), HOUR), "it was there");
+        assert_eq!(keys.ttl_with("b", options).unwrap(), Some(Ttl::Never));
+        assert_eq!(keys.ttl_with("c", options).unwrap(), None);
+        assert!(about(keys.ttl_with("d", options).unwrap(), 2 * HOUR));
+        let passed = keys.ttl_with("e", options).unwrap();
+        assert_eq!(passed, Some(Ttl::Left(Duration::ZERO)), "it sees what it put");
+    }
 }
 
 #[test]

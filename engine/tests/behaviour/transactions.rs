@@ -209,6 +209,34 @@ fn keys_that_were_read_conflict() {
     }
 }
 
+/// Every read that takes options, with those of a transaction, counts as read by it.
+#[test]
+fn each_way_to_read_conflicts() {
+    type Read = fn(&Keyspace, &ReadOptions);
+    let ways: [(&str, Read); 14] = [
+        ("get", |k, o| assert!(k.get_with("b", o).unwrap().is_some())),
+        ("get_pinned", |k, o| assert!(k.get_pinned_with("b", o, |_| ()).unwrap().is_some())),
+        ("contains_key", |k, o| assert!(k.contains_key_with("b", o).unwrap())),
+        ("multi_get", |k, o| assert_eq!(k.multi_get_with(&["b"], o).len(), 1)),
+        ("get_versioned", |k, o| assert!(k.get_versioned_with("b", o).unwrap().is_some())),
+        ("ttl", |k, o| assert!(k.ttl_with("b", o).unwrap().is_some())),
+        ("iter", |k, o| assert!(k.iter_with(o).next().is_some())),
+        ("range", |k, o| assert!(k.range_with("b".., o).next().is_some())),
+        ("prefix", |k, o| assert!(k.prefix_with("b", o).next().is_some())),
+        ("keys", |k, o| assert!(k.keys_with(o).next().is_some())),
+        ("cursor", |k, o| k.cursor_with(o).unwrap().seek("b").unwrap()),
+        ("first_key_value", |k, o| assert!(k.first_key_value_with(o).unwrap().is_some())),
+        ("last_key_value", |k, o| assert!(k.last_key_value_with(o).unwrap().is_some())),
+        ("is_empty", |k, o| assert!(!k.is_empty_with(o).unwrap())),
+    ];
+    for (name, read) in ways {
+        let in_transaction = |t: &Transaction, k: &Keyspace| read(k, &t.read_options());
+        let others = |k: &Keyspace| ["b", "h"].iter().for_each(|key| k.put(key, "x").unwrap());
+        assert!(conflicts(in_transaction, others), "{name}");
+        assert!(!conflicts(in_transaction, |k| k.put("d", "x").unwrap()), "{name}");
+    }
+}
+
 /// What a walk has seen conflicts, with the gaps between keys; what it has not seen does not.
 #[test]
 fn parts_of_ranges_that_were_walked_conflict() {

@@ -222,6 +222,7 @@ impl Keyspace {
         expected: Expected<'_>,
         options: &WriteOptions,
     ) -> Result<Exchange> {
+        options.check_no_expiry()?;
         self.exchange(key.as_ref(), expected, None, options)
     }
 

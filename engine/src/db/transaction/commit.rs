@@ -29,6 +29,7 @@ const MAX_WAIT: Duration = Duration::from_millis(50);
 pub(super) fn commit(transaction: &Transaction, options: &WriteOptions) -> Result<()> {
     let core: &Arc<Core> = &transaction.core;
     core.check_open()?;
+    options.check_no_expiry()?;
     let (batch, reads) = transaction.state.end()?;
     if batch.is_empty() {
         // What was read was so at the moment of the snapshot, with nothing to add to it.
@@ -122,6 +123,7 @@ impl Db {
         options: &WriteOptions,
         mut body: impl FnMut(&Transaction) -> Result<T>,
     ) -> Result<T> {
+        options.check_no_expiry()?;
         let mut wait = FIRST_WAIT;
         for run in 1.. {
             let transaction = self.begin();

@@ -92,19 +92,21 @@ impl TransactionState {
         Ok((std::mem::take(&mut work.batch), work.take_reads()))
     }
 
-    /// Returns the transaction's own value of a key: `Some(None)` if it deleted the key. Returns
-    /// `None` if it did not write the key, and remembers that it was read.
-    pub(crate) fn read(
+    /// Passes the transaction's writes, and the number of the last one on a key, to `see` and
+    /// returns its result. Returns `None` if the transaction did not write the key, and remembers
+    /// that it was read.
+    pub(crate) fn read<R>(
         &self,
         keyspace: &Arc<KeyspaceState>,
         key: &[u8],
-    ) -> Result<Option<Option<Value>>> {
+        see: impl FnOnce(&Batch, usize) -> Result<R>,
+    ) -> Result<Option<R>> {
         let mut work = self.work()?;
-        let own = work.own_value(keyspace.id, key)?;
-        if own.is_none() {
+        let Some(operation) = work.own_operation(keyspace.id, key) else {
             work.note_key(keyspace, key);
-        }
-        Ok(own)
+            return Ok(None);
+        };
+        see(&work.batch, operation).map(Some)
     }
 
     /// Returns the transaction's own writes in a keyspace so far, or `None` if there are none.

@@ -5,7 +5,6 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry::Deadline;
 use crate::base::key::{EntryKind, FIRST_OWN_SEQNO, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
-use crate::base::value::Value;
 use crate::commit::batch::Batch;
 use crate::commit::conditions::KeyspaceReads;
 use crate::memtable::Memtable;
@@ -113,15 +112,11 @@ impl TransactionWork {
         }
     }
 
-    /// Returns the transaction's own value of a key, `Some(None)` if it deleted the key, and `None`
-    /// if it did not write it.
-    pub fn own_value(&self, keyspace: KeyspaceId, key: &[u8]) -> Result<Option<Option<Value>>> {
+    /// Returns the number of the last operation of the transaction on a key, or `None` if it did
+    /// not write it.
+    pub fn own_operation(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<usize> {
         let work = self.keyspaces.iter().find(|work| work.keyspace.id == keyspace);
-        let Some(&operation) = work.and_then(|work| work.last.get(key)) else {
-            return Ok(None);
-        };
-        let value = self.batch.value(operation)?;
-        Ok(Some(value.map(|value| Value::copy_from(&value))))
+        work.and_then(|work| work.last.get(key)).copied()
     }
 
     /// Returns the transaction's own writes in a keyspace so far, or `None` if there are none.
