@@ -40,7 +40,11 @@ impl ExpiryClock {
         let wall = self.clock.wall().as_millis();
         let now = self.monotonic();
         let seen = u64::try_from(wall).unwrap_or(u64::MAX).saturating_sub(now);
-        let lead = self.lead.fetch_max(seen, Ordering::AcqRel).max(seen);
+        let mut lead = self.lead.load(Ordering::Acquire);
+        if lead < seen {
+            // Rarely: threads that read the time at once do not meet on the counter.
+            lead = self.lead.fetch_max(seen, Ordering::AcqRel).max(seen);
+        }
         ExpiryTime(now.saturating_add(lead))
     }
 

@@ -8,6 +8,7 @@ use crate::env::sync::Mutex;
 use crate::version::expiry::ExpiryClock;
 use crate::version::pins::{Pin, PinKind, PinOwner, Pins};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -61,11 +62,39 @@ pub fn is_seen(snapshots: &[SeqNo], older: SeqNo, newer: SeqNo) -> bool {
 }
 
 /// The snapshots that share one sequence number.
+#[derive(Default)]
 struct SnapshotGroup {
-    count: usize,
-    oldest: Duration,
-    /// The time at which the first of them judges deadlines; all others judge later.
-    time: ExpiryTime,
+    /// The time at which each judges deadlines, when it was taken, and how many share both.
+    taken: BTreeMap<(ExpiryTime, Duration), usize>,
+}
+
+impl SnapshotGroup {
+    fn count(&self) -> usize {
+        self.taken.values().sum()
+    }
+
+    /// Returns the earliest time at which one of them judges deadlines.
+    fn time(&self) -> ExpiryTime {
+        self.taken.keys().next().map(|(time, _)| *time).expect("a group is never empty")
+    }
+
+    /// Returns the time when the oldest was taken.
+    fn oldest(&self) -> Option<Duration> {
+        self.taken.keys().map(|(_, taken)| *taken).min()
+    }
+
+    fn add(&mut self, time: ExpiryTime, taken: Duration) {
+        *self.taken.entry((time, taken)).or_default() += 1;
+    }
+
+    fn remove(&mut self, time: ExpiryTime, taken: Duration) {
+        if let Entry::Occupied(mut entry) = self.taken.entry((time, taken)) {
+            *entry.get_mut() -= 1;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+    }
 }
 
 impl Snapshots {
@@ -83,6 +112,21 @@ impl Snapshots {
     /// Returns the newest sequence number that reads may see.
     pub fn visible(&self) -> SeqNo {
         self.visible.load(Ordering::Acquire)
+    }
+
+    /// Returns the visible sequence number and the time at one moment. A number that was read before
+    /// the time might be older than that: a value that was replaced by a newer one in time would
+    /// seem to have expired.
+    pub fn instant(&self) -> (SeqNo, ExpiryTime) {
+        let mut seqno = self.visible();
+        loop {
+            let time = self.expiry.now();
+            let after = self.visible();
+            if after == seqno {
+                return (seqno, time);
+            }
+            seqno = after;
+        }
     }
 
     /// Makes every entry up to `seqno` visible at once (I1); the memtables must hold them already.
@@ -108,15 +152,13 @@ impl Snapshots {
         now: Duration,
     ) -> SnapshotPin {
         let (seqno, time) = if self.process.is_gone() {
-            (self.visible(), self.expiry.now())
+            self.instant()
         } else {
             let mut live = self.live.lock();
             // I6: the time is read under the lock, as the number is, so that times ascend with
             // numbers, and a job that does not list this snapshot has read an earlier time.
-            let (seqno, time) = (self.visible(), self.expiry.now());
-            let group = SnapshotGroup { count: 0, oldest: now, time };
-            let taken = live.entry(seqno).or_insert(group);
-            taken.count += 1;
+            let (seqno, time) = self.instant();
+            live.entry(seqno).or_default().add(time, now);
             (seqno, time)
         };
         let pin = self.pins.register(PinOwner { kind, keyspace, seqno, since: now }, None);
@@ -130,7 +172,7 @@ impl Snapshots {
         let visible = self.visible();
         let live = self.live.lock();
         let snapshots = live.keys().copied().collect();
-        let times: Vec<ExpiryTime> = live.values().map(|group| group.time).collect();
+        let times: Vec<ExpiryTime> = live.values().map(SnapshotGroup::time).collect();
         debug_assert!(times.is_sorted(), "I6: a later snapshot judges deadlines later");
         SeenSeqnos { snapshots, visible, times, now: self.expiry.now() }
     }
@@ -144,8 +186,8 @@ impl Snapshots {
     /// one.
     pub fn summary(&self) -> (usize, Option<Duration>) {
         let live = self.live.lock();
-        let count = live.values().map(|taken| taken.count).sum();
-        (count, live.values().map(|taken| taken.oldest).min())
+        let count = live.values().map(SnapshotGroup::count).sum();
+        (count, live.values().filter_map(SnapshotGroup::oldest).min())
     }
 }
 
@@ -169,9 +211,9 @@ impl Drop for SnapshotPin {
         }
         let mut live = self.snapshots.live.lock();
         debug_assert!(live.contains_key(&self.seqno), "a snapshot is listed until it is dropped");
-        if let Some(taken) = live.get_mut(&self.seqno) {
-            taken.count -= 1;
-            if taken.count == 0 {
+        if let Some(group) = live.get_mut(&self.seqno) {
+            group.remove(self.time, self.taken);
+            if group.taken.is_empty() {
                 live.remove(&self.seqno);
             }
         }
@@ -199,5 +241,23 @@ mod tests {
         assert_eq!(snapshots.list(), [5]);
         drop(b);
         assert_eq!(snapshots.list(), [0u64; 0]);
+    }
+
+    /// A poller that always holds a snapshot, the next before it drops the last, holds nothing
+    /// back: the group's time was that of its first snapshot for ever.
+    #[test]
+    fn i06_a_group_judges_by_the_earliest_time_that_is_left() {
+        let (env, simulation) = crate::env::Env::simulated(1);
+        let snapshots = Arc::new(Snapshots::new(ExpiryClock::new(env.clock)));
+        snapshots.publish(5);
+        let mut last = snapshots.take(Duration::from_secs(1));
+        for round in 2..10 {
+            simulation.advance(Duration::from_secs(1));
+            let next = snapshots.take(Duration::from_secs(round));
+            assert_eq!(snapshots.seen().times, [last.time]);
+            last = next;
+            assert_eq!(snapshots.seen().times, [last.time]);
+            assert_eq!(snapshots.summary(), (1, Some(Duration::from_secs(round))));
+        }
     }
 }

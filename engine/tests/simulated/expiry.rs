@@ -372,6 +372,14 @@ fn pairs(keyspace: &Keyspace, options: &ReadOptions) -> BTreeMap<Vec<u8>, Vec<u8
     let range = keyspace.range_with(.., options);
     let pairs: BTreeMap<_, _> =
         range.map(|it| it.unwrap()).map(|(key, value)| (key.to_vec(), value.to_vec())).collect();
+    // What expires between the two walks may be missing in the second.
+    let back = keyspace.keys_with(options).rev().map(Result::unwrap);
+    let (mut back, fixed) = (back.collect::<Vec<_>>(), options.snapshot.is_some());
+    back.reverse();
+    assert!(back.is_sorted(), "each key comes once, in order");
+    let unexpected = back.iter().find(|key| !pairs.contains_key(*key));
+    assert_eq!(unexpected, None, "it was not there forward");
+    assert!(!fixed || back.len() == pairs.len(), "a snapshot is the same in both directions");
     pairs.into_iter().filter(|(key, _)| key != PROBE.as_bytes()).collect()
 }
 
