@@ -235,6 +235,11 @@ impl KeyspaceOptions {
                 (range.set)(&mut options, allowed);
             }
         }
+        if let Some(ttl) = options.default_ttl.filter(|ttl| *ttl > MAX_TTL) {
+            let (ttl, allowed) = (ttl.as_millis(), MAX_TTL.as_millis());
+            notes.push(format!("default_ttl_ms is taken for {allowed}: it was {ttl}"));
+            options.default_ttl = Some(MAX_TTL);
+        }
         Ok((options, notes))
     }
 
@@ -387,13 +392,14 @@ mod tests {
             memtable_bytes: 0,
             level0_trigger: 0,
             level_base_bytes: u64::MAX,
+            default_ttl: Some(2 * MAX_TTL),
             ..Default::default()
         };
         let (options, notes) = KeyspaceOptions::from_manifest(&odd.to_text()).unwrap();
         options.validate().unwrap();
         assert_eq!((options.block_bytes, options.table_bytes), (256, 4 << 30));
         assert_eq!((options.memtable_bytes, options.level0_trigger), (4 << 10, 1));
-        assert_eq!(notes.len(), RANGES.len());
+        assert_eq!((notes.len(), options.default_ttl), (RANGES.len() + 1, Some(MAX_TTL)));
         assert_eq!(notes[0], "block_bytes is taken for 256: it was 0");
         let usual = KeyspaceOptions::default();
         let (options, notes) = KeyspaceOptions::from_manifest(&usual.to_text()).unwrap();
