@@ -30,7 +30,8 @@ use std::time::Duration;
 pub enum Expiry {
     /// Never, even if the keyspace has a default.
     Never,
-    /// This long after the call.
+    /// This long after the call that names it, also in a batch or a transaction, which is committed
+    /// later. So it is with a keyspace's default.
     After(Duration),
     /// At this time. A value whose time has passed already is absent from the start.
     At(SystemTime),
@@ -147,7 +148,7 @@ impl Keyspace {
     /// ```
     pub fn ttl_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Ttl>> {
         let key = key.as_ref();
-        let (view, point) = self.peek_at(options.read_snapshot())?;
+        let (view, point) = self.peek_fixed(options.read_snapshot())?;
         if let Some(transaction) = &options.transaction {
             let own = |batch: &Batch, operation| Ok(batch.deadline(operation));
             if let Some(own) = transaction.read(&self.state, key, own)? {

@@ -7,7 +7,7 @@ use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Want;
-use crate::read::get::{Lookup, get};
+use crate::read::get::{Lookup, get, get_timed};
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
 use arc_swap::Guard;
@@ -70,7 +70,8 @@ impl Keyspace {
             self.core.end_get_if(own.is_some(), self.state.id, begun);
             return Ok(own);
         }
-        let value = match get(&view, key, point, options.fill_cache, Some(&self.core.hot))? {
+        let (view, found) = self.look_up(view, key, point, options)?;
+        let value = match found {
             Lookup::Nothing => return Ok(None),
             Lookup::Inline(value, _) => Value::from(value),
             Lookup::Pointer(pointer, seqno) => {
@@ -126,7 +127,8 @@ impl Keyspace {
             self.core.end_get_if(own.is_some(), self.state.id, begun);
             return Ok(own.map(|value| read(&value)));
         }
-        let made = match get(&view, key, point, options.fill_cache, Some(&self.core.hot))? {
+        let (view, found) = self.look_up(view, key, point, options)?;
+        let made = match found {
             Lookup::Nothing => return Ok(None),
             Lookup::Inline(value, _) => read(&value),
             Lookup::Pointer(pointer, seqno) => {
@@ -169,7 +171,7 @@ impl Keyspace {
         if let Some(own) = self.own_value(key, options)? {
             return Ok(own.is_some());
         }
-        let found = get(&view, key, point, options.fill_cache, Some(&self.core.hot))?;
+        let (_view, found) = self.look_up(view, key, point, options)?;
         Ok(found != Lookup::Nothing)
     }
 
@@ -208,8 +210,8 @@ impl Keyspace {
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Value>>> {
-        let (view, point) = match self.peek_at(options.read_snapshot()) {
-            Ok((view, point)) => (view, point.fixed()),
+        let (view, point) = match self.peek_fixed(options.read_snapshot()) {
+            Ok(seen) => seen,
             Err(error) => return keys.iter().map(|_| Err(error.clone())).collect(),
         };
         let mut wants = Vec::new();
@@ -288,6 +290,54 @@ impl Keyspace {
         Ok((view, snapshot.point()))
     }
 
+    /// Looks a key up for a point read; returns the view in which it was found, too.
+    ///
+    /// An entry that has expired by the time of the call may have been replaced in time, after its
+    /// number was read. If anything was written since, the key is looked up once more: what is
+    /// found then was there at that time, or had expired by it with nothing in its place.
+    pub(super) fn look_up(
+        &self,
+        view: Guard<Arc<View>>,
+        key: &[u8],
+        point: ReadPoint<'_>,
+        options: &ReadOptions,
+    ) -> Result<(Guard<Arc<View>>, Lookup)> {
+        let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
+        let (found, expired) = get_timed(&view, key, point, fill, hot)?;
+        let (Some(time), Moment::Now(_)) = (expired, point.moment) else {
+            return Ok((view, found));
+        };
+        let (newer, now) = self.peek_at(None)?;
+        if now.seqno == point.seqno && Arc::ptr_eq(&view, &newer) {
+            return Ok((view, found));
+        }
+        let point = ReadPoint { seqno: now.seqno, moment: Moment::At(time) };
+        let found = get(&newer, key, point, fill, hot)?;
+        Ok((newer, found))
+    }
+
+    /// Returns what [`Keyspace::peek_at`] does, with the time fixed, for more than one look-up.
+    ///
+    /// What was seen up to the number, in this view, was so at the time: a value that is always
+    /// replaced before it expires never seems to have expired.
+    pub(super) fn peek_fixed(
+        &self,
+        snapshot: Option<&Snapshot>,
+    ) -> Result<(Guard<Arc<View>>, ReadPoint<'static>)> {
+        loop {
+            let (view, point) = self.peek_at(snapshot)?;
+            if let Moment::At(_) = point.moment {
+                return Ok((view, point.fixed()));
+            }
+            let (seqno, time) = self.core.snapshots.instant();
+            // If the active memtable was sealed since the view was taken, the view may lack writes
+            // up to the number.
+            if Arc::ptr_eq(&view, &self.state.peek()) {
+                return Ok((view, ReadPoint { seqno, moment: Moment::At(time) }));
+            }
+        }
+    }
+
     /// Returns the view of the present.
     pub(super) fn view(&self) -> Result<Arc<View>> {
         self.peek_at(None).map(|(view, _)| Guard::into_inner(view))
@@ -295,8 +345,8 @@ impl Keyspace {
 
     /// Returns what a read with these options sees.
     pub(crate) fn moment(&self, options: &ReadOptions) -> Result<ReadMoment> {
-        let (view, point) = self.peek_at(options.read_snapshot())?;
-        let (view, point) = (Guard::into_inner(view), point.fixed());
+        let (view, point) = self.peek_fixed(options.read_snapshot())?;
+        let view = Guard::into_inner(view);
         let transaction = options.transaction.as_ref();
         let own =
             transaction.map(|transaction| transaction.own_entries(&self.state)).transpose()?;

@@ -3,10 +3,11 @@
 
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
+use crate::base::expiry::ExpiryTime;
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::hot::UpdateTable;
-use crate::version::expiry::{Moment, ReadPoint};
+use crate::version::expiry::ReadPoint;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
 
@@ -60,9 +61,9 @@ fn short_cut<R>(
     Ok(found)
 }
 
-/// Returns what a reader with this moment sees of an entry.
-fn owned(trailer: Trailer, payload: Payload<'_>, moment: Moment<'_>) -> Lookup {
-    match payload.seen_at(|| moment.time()) {
+/// Returns what a reader at this time sees of an entry.
+fn owned(trailer: Trailer, payload: Payload<'_>, now: impl FnOnce() -> ExpiryTime) -> Lookup {
+    match payload.seen_at(now) {
         Slot::Delete => Lookup::Nothing,
         Slot::Inline(value) => Lookup::Inline(value.to_vec(), trailer.seqno()),
         Slot::Pointer(pointer) => Lookup::Pointer(pointer, trailer.seqno()),
@@ -80,8 +81,26 @@ pub fn get(
     fill_cache: bool,
     hot: Option<&UpdateTable>,
 ) -> Result<Lookup> {
-    let see = |trailer: Trailer, payload: Payload<'_>| owned(trailer, payload, point.moment);
-    Ok(find(view, user_key, point.seqno, fill_cache, hot, see)?.unwrap_or(Lookup::Nothing))
+    Ok(get_timed(view, user_key, point, fill_cache, hot)?.0)
+}
+
+/// Does what [`get`] does, and also returns the time by which an entry was found to have expired,
+/// if one was.
+pub fn get_timed(
+    view: &View,
+    user_key: &[u8],
+    point: ReadPoint<'_>,
+    fill_cache: bool,
+    hot: Option<&UpdateTable>,
+) -> Result<(Lookup, Option<ExpiryTime>)> {
+    let see = |trailer: Trailer, payload: Payload<'_>| {
+        let mut time = None;
+        let found = owned(trailer, payload, || *time.insert(point.moment.time()));
+        let expired = time.filter(|_| found == Lookup::Nothing);
+        (found, expired)
+    };
+    let found = find(view, user_key, point.seqno, fill_cache, hot, see)?;
+    Ok(found.unwrap_or((Lookup::Nothing, None)))
 }
 
 /// Calls `see` with the newest entry of `user_key` at or below `seqno`, be it a tombstone or

@@ -15,7 +15,6 @@ use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
 use crate::db::read_options::ReadOptions;
 use crate::db::single_write::SingleWrite;
-use crate::read::get::get;
 use exchange::versioned;
 
 /// A value with its version. Made by [`Keyspace::get_versioned`].
@@ -44,6 +43,9 @@ pub struct Versioned {
 
 /// What must be under a key for a conditional write to happen.
 ///
+/// Deadlines are judged when the key is read, shortly before the write: a value that expires in
+/// between still counts as there.
+///
 /// ```
 /// # let words = cleavedb::open(cleavedb::doc_dir("expected"))?.default_keyspace();
 /// use cleavedb::Expected;
@@ -55,7 +57,7 @@ pub struct Versioned {
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected<'a> {
-    /// Nothing: the key was never written, or it was deleted.
+    /// Nothing: the key was never written, it was deleted, or its value has expired.
     Absent,
     /// The value of this version, as [`Keyspace::get_versioned`] returned it.
     Version(SeqNo),
@@ -139,7 +141,7 @@ impl Keyspace {
         if let Some(own) = self.own_value(key, options)? {
             return Ok(own.map(|value| Versioned { value, version: 0 }));
         }
-        let found = get(&view, key, point, options.fill_cache, Some(&self.core.hot))?;
+        let (view, found) = self.look_up(view, key, point, options)?;
         versioned(&self.core, &view, key, found)
     }
 
@@ -245,6 +247,9 @@ impl Keyspace {
     /// Replaces the value of a key by what `change` makes of it: `None` stands for no value, in
     /// both directions. If somebody else writes the key meanwhile, `change` is called again with
     /// the new value. Returns what `change` returned last.
+    ///
+    /// The new value does not take over the deadline of the old one: it expires as a put would, by
+    /// the expiry of [`Keyspace::update_with`]'s options or the keyspace's default, else never.
     ///
     /// Costs as much as [`Keyspace::compare_and_set`], and nothing is written if there is no value
     /// before nor after.

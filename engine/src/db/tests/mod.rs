@@ -4,6 +4,7 @@
 mod bounded;
 pub(crate) mod by_hand;
 mod dropped;
+mod expired;
 mod head;
 mod look;
 mod numbers;
