@@ -136,7 +136,8 @@ impl WriteBatch {
     /// Requires that what is under a key, in the moment before the batch takes effect, is as
     /// expected. [`crate::Db::write`] fails with [`ErrorKind::Conflict`] otherwise and writes
     /// nothing; nobody else writes between the comparison and the batch. A requirement sees none of
-    /// the batch's own operations.
+    /// the batch's own operations. A value that expires between the comparison and the batch still
+    /// counts as there.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("batch-require"))?;

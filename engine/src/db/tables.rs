@@ -135,7 +135,10 @@ impl Keyspace {
     /// deletes. It is exact for a keyspace that was compacted completely while no snapshot was held
     /// and that was not written to since. Otherwise a key counts once more for each older value
     /// that compaction did not drop yet, and once less for each deletion of a key that was not
-    /// there. Of a table that reaches out of the range, a share of its entries counts, by bytes:
+    /// there. A value that has expired counts until compaction drops it. If it may hide something
+    /// older, compaction first leaves a tombstone in its place; where there was nothing older, a
+    /// key counts once less for that, so the estimate may be far too small while many values
+    /// expire. Of a table that reaches out of the range, a share of its entries counts, by bytes:
     /// each end of the range may be wrong by a block's keys for each sorted run, and by as much as
     /// the size of entries varies within a table. To count exactly, use
     /// `keyspace.range(range).keys().count()`.

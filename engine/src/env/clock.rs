@@ -25,7 +25,8 @@ pub trait Clock: Send + Sync {
     fn left(&self, until: Duration) -> Duration {
         until.saturating_sub(self.now())
     }
-    /// Returns the time since 1970, for people to read.
+    /// Returns the time since 1970, for people to read and for the deadlines of values. It can be
+    /// set, also back.
     fn wall(&self) -> Duration;
 }
 
@@ -46,7 +47,7 @@ impl Clock for OsClock {
     }
 
     fn wall(&self) -> Duration {
-        // A clock set to before 1970 is shown as 1970: only messages depend on it.
+        // A clock set to before 1970 is read as 1970; the expiry clock then runs by `now`.
         SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 }

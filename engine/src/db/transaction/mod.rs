@@ -132,6 +132,11 @@ impl fmt::Debug for TransactionState {
 /// conflicts. Nobody ever waits for a transaction. While it lives it keeps the space of what it
 /// sees, as a snapshot does.
 ///
+/// Expiry is the exception: that a value expires is no write, so it is no conflict. A transaction
+/// judges deadlines by the time when it began, and commits even if a value that it has read has
+/// expired since, and even if somebody else saw that and wrote other keys. Whoever relies on the
+/// absence of what has expired, such as a lease, should write its key: that is a conflict.
+///
 /// All calls take `&self`, so a transaction can be shared; calls of several threads take turns.
 /// One that is dropped without a commit has no effect. Its writes are held in memory, at most
 /// [`MAX_BATCH_BYTES`](crate::MAX_BATCH_BYTES), and once more, uncompressed, for cursors and scans
