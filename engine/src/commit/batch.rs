@@ -258,8 +258,8 @@ impl Batch {
         })
     }
 
-    /// Returns when the value that operation `index` puts expires, `Some(None)` if never; `None` for
-    /// a deletion.
+    /// Returns when the value that operation `index` puts expires, `Some(None)` if never; `None`
+    /// for a deletion.
     pub fn deadline(&self, index: usize) -> Option<Option<Deadline>> {
         let operation = &self.operations[index];
         (operation.kind == RecordKind::Put).then_some(operation.deadline)

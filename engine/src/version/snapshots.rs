@@ -114,9 +114,9 @@ impl Snapshots {
         self.visible.load(Ordering::Acquire)
     }
 
-    /// Returns the visible sequence number and the time at one moment. A number that was read before
-    /// the time might be older than that: a value that was replaced by a newer one in time would
-    /// seem to have expired.
+    /// Returns the visible sequence number and the time at one moment. A number that was read
+    /// before the time might be older than that: a value that was replaced by a newer one in time
+    /// would seem to have expired.
     pub fn instant(&self) -> (SeqNo, ExpiryTime) {
         let mut seqno = self.visible();
         loop {

@@ -93,8 +93,8 @@ fn hundreds_with_one_separated_value_each_leave_few_files() {
 /// The modification time and the bytes of a file.
 type Facts = (SystemTime, Vec<u8>);
 
-/// Guards against folds that leave nothing smaller: a fold leaves a small segment for each keyspace,
-/// and with many keyspaces these alone made the next session fold again.
+/// Guards against folds that leave nothing smaller: a fold leaves a small segment for each
+/// keyspace, and with many keyspaces these alone made the next session fold again.
 #[test]
 fn many_keyspaces_are_not_folded_by_each_session() {
     let dir = common::dir();
