@@ -41,7 +41,6 @@ pub trait Threads: Send + Sync {
         None
     }
     /// Blocks the calling thread for `time`.
-    #[cfg_attr(not(feature = "sim"), expect(dead_code, reason = "simulated programs call it"))]
     fn sleep(&self, time: Duration);
 }
 
