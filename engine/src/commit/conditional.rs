@@ -79,19 +79,20 @@ impl Committer {
     /// Decides under the lock of the log whether a frame may be committed from `first_seqno` on,
     /// and notes its keys then. Returns the outcome that it has if the group is committed.
     ///
-    /// Conditions are checked against all commits before this one, those of its own group included:
-    /// their keys are noted already.
+    /// Conditions are checked against all commits before this one. `group` are the frames of its
+    /// own group that were admitted before; their keys are noted already, but for all of them only
+    /// if they are few.
     pub(super) fn admit(
         &self,
         log: &mut Log,
         frame: &CommitFrame<'_>,
         conditions: Option<&Conditions>,
-        first_seqno: SeqNo,
+        (group, first_seqno): (&[CommitFrame<'_>], SeqNo),
     ) -> Result<CommitOutcome> {
         check_all(frame.targets.iter().map(|target| target.keyspace))?;
         if let Some(conditions) = conditions {
             conditions.check_keyspaces()?;
-            match conditions.check(&log.recent) {
+            match conditions.check(&log.recent, group) {
                 ConditionCheck::Hold => {}
                 ConditionCheck::Written(key) => return Ok(CommitOutcome::Conflict(key)),
                 ConditionCheck::Unknown => return Ok(CommitOutcome::Unknown),

@@ -4,10 +4,11 @@
 //! are serializable in the order of the log (Kung, Robinson 1981: backward validation).
 
 use crate::base::error::{Error, Result};
-use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo};
+use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
+use crate::commit::batch::CommitFrame;
 use crate::commit::recent::RecentKeys;
-use crate::read::changed::ChangeSearch;
+use crate::read::changed::{ChangeSearch, memtables_have};
 use crate::read::visible::Bounds;
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
@@ -111,13 +112,7 @@ impl KeyspaceReads {
         if !self.ranges.is_empty() || self.keys.len() > MAX_MEMTABLE_SEARCHES {
             return ConditionCheck::Unknown;
         }
-        let is_written = |key: &[u8]| {
-            view.memtables().any(|memtable| {
-                let newest = memtable.table.get(key, MAX_SEQNO, |trailer, _| trailer.seqno());
-                newest.is_some_and(|seqno| seqno > since)
-            })
-        };
-        match self.keys.iter().find(|key| is_written(key)) {
+        match self.keys.iter().find(|key| memtables_have(&view, key, since)) {
             Some(key) => ConditionCheck::Written(self.written(key)),
             None => ConditionCheck::Hold,
         }
@@ -170,22 +165,35 @@ impl WrittenKey {
 
 impl Conditions {
     /// Checks the conditions under the lock of the log: against the keys of the last commits, or,
-    /// if these do not reach back far enough, in the memtables. Costs no I/O.
-    pub fn check(&self, recent: &RecentKeys) -> ConditionCheck {
+    /// if these do not reach back far enough, in the memtables and in `group`. These are the frames
+    /// before this commit in its group, which are in no memtable yet. Costs no I/O.
+    pub fn check(&self, recent: &RecentKeys, group: &[CommitFrame<'_>]) -> ConditionCheck {
         match self.check_recent(recent) {
-            ConditionCheck::Unknown => self.check_memtables(),
+            ConditionCheck::Unknown => match self.check_memtables() {
+                ConditionCheck::Hold => self.check_group(group),
+                found => found,
+            },
             known => known,
         }
+    }
+
+    /// Returns the key with the name of its keyspace if it was read.
+    fn touched(&self, id: KeyspaceId, key: &[u8]) -> Option<WrittenKey> {
+        let mut reads = self.reads.iter().filter(|reads| reads.keyspace.id == id);
+        reads.find(|reads| reads.touches(key)).map(|reads| reads.written(key))
     }
 
     fn check_recent(&self, recent: &RecentKeys) -> ConditionCheck {
         let Some(mut written) = recent.after(self.since) else {
             return ConditionCheck::Unknown;
         };
-        let found = written.find_map(|(id, key)| {
-            let mut reads = self.reads.iter().filter(|reads| reads.keyspace.id == id);
-            reads.find(|reads| reads.touches(key)).map(|reads| reads.written(key))
-        });
+        let found = written.find_map(|(id, key)| self.touched(id, key));
+        found.map_or(ConditionCheck::Hold, ConditionCheck::Written)
+    }
+
+    fn check_group(&self, group: &[CommitFrame<'_>]) -> ConditionCheck {
+        let mut records = group.iter().flat_map(|frame| frame.records);
+        let found = records.find_map(|record| self.touched(record.keyspace, record.key));
         found.map_or(ConditionCheck::Hold, ConditionCheck::Written)
     }
 

@@ -185,7 +185,8 @@ impl Committer {
         let mut outcomes = Vec::with_capacity(group.len());
         let (mut admitted, mut durabilities) = (Vec::with_capacity(group.len()), Vec::new());
         for (request, frame) in group.iter().zip(frames) {
-            let outcome = self.admit(log, &frame, request.conditions.as_ref(), next_seqno);
+            let before = (&admitted[..], next_seqno);
+            let outcome = self.admit(log, &frame, request.conditions.as_ref(), before);
             if let Ok(CommitOutcome::Committed(last)) = outcome {
                 next_seqno = last + 1;
                 admitted.push(frame);
@@ -215,7 +216,7 @@ impl Committer {
         let mut log = self.log.lock();
         let outcome = self.guarded(|| {
             let first_seqno = log.next_seqno;
-            let outcome = self.admit(&mut log, &frame, conditions, first_seqno)?;
+            let outcome = self.admit(&mut log, &frame, conditions, (&[], first_seqno))?;
             if matches!(outcome, CommitOutcome::Committed(_)) {
                 let committed = self.commit_group(&mut log, &[frame], durability);
                 committed.inspect_err(|_| log.recent.take_back(first_seqno - 1))?;

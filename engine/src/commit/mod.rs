@@ -16,7 +16,7 @@ mod leader;
 pub mod log;
 pub mod pace;
 mod queue;
-mod recent;
+pub mod recent;
 pub mod replay;
 pub mod request;
 pub mod reserve;

@@ -13,6 +13,15 @@ use crate::version::levels::LEVELS;
 use crate::version::view::View;
 use std::sync::Arc;
 
+/// Returns true if the memtables of `view` have an entry of `key` that was written after `since`.
+pub fn memtables_have(view: &View, key: &[u8], since: SeqNo) -> bool {
+    let mut newer = view.memtables().filter(|memtable| memtable.last_seqno() > since);
+    newer.any(|memtable| {
+        let newest = memtable.table.get(key, MAX_SEQNO, |trailer, _| trailer.seqno());
+        newest.is_some_and(|seqno| seqno > since)
+    })
+}
+
 /// A search for the entries of one view that were written after a sequence number.
 ///
 /// I6: a compaction may have dropped such an entry because a newer one hides it, which is then
@@ -38,13 +47,10 @@ impl ChangeSearch {
     /// Returns true if `key` was written. Costs a point read of each memtable and table that may
     /// hold such an entry, after a look at their filters.
     pub fn has_key(&self, key: &[u8]) -> Result<bool> {
-        let is_newer = |seqno: SeqNo| seqno > self.since;
-        for memtable in self.view.memtables().filter(|memtable| is_newer(memtable.last_seqno())) {
-            let newest = memtable.table.get(key, MAX_SEQNO, |trailer, _| trailer.seqno());
-            if newest.is_some_and(is_newer) {
-                return Ok(true);
-            }
+        if memtables_have(&self.view, key, self.since) {
+            return Ok(true);
         }
+        let is_newer = |seqno: SeqNo| seqno > self.since;
         let levels = &self.view.levels;
         let deeper = (1..LEVELS).filter_map(|level| levels.find(level, key));
         for handle in levels.level(0).iter().chain(deeper).filter(|handle| self.is_newer(handle)) {

@@ -167,8 +167,10 @@ pub(in crate::db) fn write_if(
     let batch = Arc::new(batch);
     let reads: Arc<[KeyspaceReads]> = reads_of(requirements).into();
     let _watch = core.committer.watch();
-    let mut is_admitted = false;
     core.time_write(requirements[0].keyspace.id, || {
+        if !batch.is_empty() {
+            core.committer.admit_batch(&batch)?;
+        }
         loop {
             core.check_open()?;
             // The snapshot keeps all that was visible at one moment, over all keyspaces.
@@ -179,10 +181,6 @@ pub(in crate::db) fn write_if(
             }
             if batch.is_empty() {
                 return Ok(());
-            }
-            if !std::mem::replace(&mut is_admitted, true) {
-                core.committer.admit_batch(&batch)?;
-                continue;
             }
             let conditions = Conditions { since, reads: reads.clone() };
             let outcome = core.committer.commit_batch_if(&batch, Some(&conditions), durability)?;
@@ -228,6 +226,7 @@ fn check_requirement(core: &Core, requirement: &Requirement, point: ReadPoint<'_
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commit::recent::RecentKeys;
     use crate::doc_dir;
 
     /// A view is taken, the memtable is sealed, the key is written to the next one, and the number
@@ -258,5 +257,47 @@ mod tests {
             assert!(written.unwrap().is_none(), "the key was written since");
             assert_eq!(keyspace.get("key").unwrap().unwrap(), "2");
         }
+    }
+
+    /// A large batch and a compare-and-set of a key in it are committed as one group. The batch is
+    /// in no memtable when the compare-and-set is checked, and its keys are more than are noted:
+    /// its put was overwritten as if it had never been.
+    #[test]
+    fn i06_a_condition_is_checked_against_all_of_its_group() {
+        let db = crate::open(doc_dir("compare-in-group")).unwrap();
+        let (keyspace, committer) = (db.default_keyspace(), &db.core.committer);
+        keyspace.put("key", "1").unwrap();
+        let read = keyspace.read_for_commit(b"key", || ()).unwrap();
+        let (since, _watch) = (read.since, committer.watch());
+        drop(read);
+        let mut batch = crate::WriteBatch::new();
+        batch.put(&keyspace, "key", "of the batch");
+        for number in 0..2 * RecentKeys::MAX_KEYS {
+            batch.put(&keyspace, number.to_string(), "");
+        }
+        let wait_for = |queued: usize| {
+            while committer.queued() < queued {
+                std::thread::yield_now();
+            }
+        };
+        let options = WriteOptions::new();
+        let write = SingleWrite::prepare(&keyspace, b"key", Some(b"3"), &options).unwrap();
+        std::thread::scope(|scope| {
+            let held = committer.hold();
+            // One of these two puts leads, and waits for the log; the other one is queued, and both
+            // others behind it.
+            scope.spawn(|| keyspace.put("a", "").unwrap());
+            scope.spawn(|| keyspace.put("b", "").unwrap());
+            wait_for(1);
+            scope.spawn(|| db.write(batch).unwrap());
+            wait_for(2);
+            let written = scope.spawn(|| {
+                keyspace.commit_unless_written(b"key", since, &write, Durability::Os).unwrap()
+            });
+            wait_for(3);
+            drop(held);
+            assert_eq!(written.join().unwrap(), None, "the batch has written the key");
+        });
+        assert_eq!(keyspace.get("key").unwrap().unwrap(), "of the batch");
     }
 }
