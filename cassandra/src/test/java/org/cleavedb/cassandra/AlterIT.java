@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import com.datastax.driver.core.ConsistencyLevel;
+import com.datastax.driver.core.SimpleStatement;
 import com.datastax.driver.core.exceptions.InvalidConfigurationInQueryException;
 import java.io.IOException;
 import java.util.List;
@@ -40,7 +42,10 @@ class AlterIT {
             int rows = 0;
             for (String strategy : strategies) {
                 client.execute("ALTER TABLE alters.moved WITH compaction = " + strategy);
-                client.execute("INSERT INTO alters.moved (id, v) VALUES (?, ?)", ++rows, strategy);
+                // The read below may go to any node.
+                client.session().execute(new SimpleStatement(
+                        "INSERT INTO alters.moved (id, v) VALUES (?, ?)", ++rows, strategy)
+                        .setConsistencyLevel(ConsistencyLevel.ALL));
                 control.flush("alters", "moved");
                 assertEquals(rows, client.execute("SELECT * FROM alters.moved").size(), strategy);
             }
