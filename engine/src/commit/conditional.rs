@@ -1,6 +1,6 @@
 //! Conditional commits: what they rely on is checked under the lock of the log, so that nobody else
-//! writes between the check and the commit. The check looks at the keys of the last commits, which
-//! are in memory.
+//! writes between the check and the commit. The check looks at what is in memory: the keys of the
+//! last commits, else the memtables and the rest of the group.
 
 use crate::base::error::Result;
 use crate::base::key::SeqNo;
@@ -24,8 +24,8 @@ impl Drop for CommitWatch {
 }
 
 impl Committer {
-    /// Lets the write stall controller admit, delay or refuse a commit. It is asked once, however
-    /// often the commit is tried.
+    /// Lets the write stall controller admit, delay or refuse a commit. It is asked once for what
+    /// is written, however often the commit of that is tried.
     pub fn admit_frame(&self, frame: &CommitFrame<'_>) -> Result<()> {
         let keyspaces = each_run(frame.targets.iter().map(|target| target.keyspace));
         let only_deletes = || frame.only_deletes();
@@ -105,7 +105,8 @@ impl Committer {
         if skipped > 0 {
             log.recent.skip_to(first_seqno + skipped as u64 - 1);
         }
-        for (record, seqno) in frame.records.iter().zip(first_seqno..).skip(skipped) {
+        let first_noted = first_seqno + skipped as u64;
+        for (record, seqno) in frame.records[skipped..].iter().zip(first_noted..) {
             log.recent.note(seqno, record.keyspace, record.key);
         }
         Ok(CommitOutcome::Committed(last_seqno))

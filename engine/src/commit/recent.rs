@@ -40,6 +40,12 @@ impl Generation {
         })
     }
 
+    /// Removes all keys but keeps their memory, because others follow soon.
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.bytes.clear();
+    }
+
     /// Removes the keys that were written after `seqno`.
     fn cut(&mut self, seqno: SeqNo) {
         self.keys.truncate(self.keys.partition_point(|key| key.seqno <= seqno));
@@ -69,10 +75,10 @@ impl RecentKeys {
     pub fn note(&mut self, seqno: SeqNo, keyspace: KeyspaceId, key: &[u8]) {
         if self.newer.is_full() {
             std::mem::swap(&mut self.older, &mut self.newer);
-            let forgotten = std::mem::take(&mut self.newer);
-            if let Some(last) = forgotten.keys.last() {
+            if let Some(last) = self.newer.keys.last() {
                 self.complete_after = self.complete_after.max(last.seqno);
             }
+            self.newer.clear();
         }
         debug_assert!(self.newer.keys.last().is_none_or(|last| last.seqno < seqno));
         self.newer.bytes.extend_from_slice(key);
@@ -81,9 +87,8 @@ impl RecentKeys {
 
     /// Forgets everything: the keys up to `seqno` are not noted.
     pub fn skip_to(&mut self, seqno: SeqNo) {
-        if !self.newer.keys.is_empty() || !self.older.keys.is_empty() {
-            (self.older, self.newer) = Default::default();
-        }
+        self.older.clear();
+        self.newer.clear();
         self.complete_after = self.complete_after.max(seqno);
     }
 

@@ -35,9 +35,9 @@ impl Separator {
     }
 
     /// Writes the value of an entry that it takes to `output`, with the entry's deadline, and
-    /// returns the pointer to its record. The value is compressed
-    /// here, where that pays, and not when it is written to the log: so writers don't wait for it,
-    /// and a value that is overwritten before the flush never costs it.
+    /// returns the pointer to its record. The value is compressed here, where that pays, and not
+    /// when it is written to the log: so writers don't wait for it, and a value that is overwritten
+    /// before the flush never costs it.
     pub fn write(
         &self,
         key: &[u8],

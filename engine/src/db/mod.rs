@@ -8,6 +8,7 @@ pub mod batch;
 pub mod builder;
 pub mod check;
 pub mod checkpoint;
+mod commit_checked;
 pub mod compare;
 pub mod cursor;
 pub mod destroy;

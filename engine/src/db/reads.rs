@@ -49,7 +49,8 @@ impl Keyspace {
         self.get_with(key, &ReadOptions::default())
     }
 
-    /// Reads as [`Keyspace::get`] does, at a snapshot or without filling the cache.
+    /// Reads as [`Keyspace::get`] does, at a snapshot, in a transaction, or without filling the
+    /// cache.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("get-with"))?;
@@ -103,7 +104,8 @@ impl Keyspace {
         self.get_pinned_with(key, &ReadOptions::default(), read)
     }
 
-    /// Reads as [`Keyspace::get_pinned`] does, at a snapshot or without filling the cache.
+    /// Reads as [`Keyspace::get_pinned`] does, at a snapshot, in a transaction, or without filling
+    /// the cache.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("get-pinned-with"))?;
@@ -154,7 +156,8 @@ impl Keyspace {
         self.contains_key_with(key, &ReadOptions::default())
     }
 
-    /// Checks as [`Keyspace::contains_key`] does, at a snapshot or without filling the cache.
+    /// Checks as [`Keyspace::contains_key`] does, at a snapshot, in a transaction, or without
+    /// filling the cache.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("contains-key-with"))?;
@@ -192,7 +195,8 @@ impl Keyspace {
         self.multi_get_with(keys, &ReadOptions::default())
     }
 
-    /// Reads as [`Keyspace::multi_get`] does, at a snapshot or without filling the cache.
+    /// Reads as [`Keyspace::multi_get`] does, at a snapshot, in a transaction, or without filling
+    /// the cache.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("multi-get-with"))?;

@@ -50,7 +50,8 @@ impl Snapshot {
         Snapshot { core: OfProcess::new(core.clone()), pin: Arc::new(pin) }
     }
 
-    /// Takes a snapshot for a transaction and registers it under that transaction.
+    /// Takes a snapshot for a transaction, or for a batch with requirements, and registers it as
+    /// that of a transaction.
     pub(super) fn for_transaction(core: &Arc<Core>) -> Self {
         let now = core.env.clock.now();
         let pin = core.snapshots.take_for(PinKind::Transaction, None, now);

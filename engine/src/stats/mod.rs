@@ -145,7 +145,8 @@ pub struct Counters {
     pub files_removed: Counter,
     /// The number of background jobs that failed.
     pub background_errors: Counter,
-    /// The number of transactions and batches refused because others had written what they rely on.
+    /// The number of transactions and batches refused because others had written what they rely on,
+    /// and of compare-and-sets repeated for that reason.
     pub conflicts: Counter,
     /// The number of searches in the tree for what others wrote, because it was not in memory any
     /// more.

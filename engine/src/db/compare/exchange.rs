@@ -10,8 +10,10 @@ use crate::commit::group::Durability;
 use crate::commit::request::CommitOutcome;
 use crate::db::Core;
 use crate::db::batch::{OwnedExpected, Requirement};
+use crate::db::commit_checked::commit_checked;
 use crate::db::keyspace::Keyspace;
 use crate::db::options::WriteOptions;
+use crate::db::read_options::ReadOptions;
 use crate::db::single_write::SingleWrite;
 use crate::db::snapshot::Snapshot;
 use crate::read::get::{Lookup, get};
@@ -38,10 +40,11 @@ impl Keyspace {
         };
         match write.with_frame(commit)? {
             CommitOutcome::Committed(version) => Ok(Some(version)),
-            CommitOutcome::Conflict(_) | CommitOutcome::Unknown => {
+            CommitOutcome::Conflict(_) => {
                 self.core.counters.conflicts.add(1);
                 Ok(None)
             }
+            CommitOutcome::Unknown => Ok(None),
         }
     }
 
@@ -67,7 +70,7 @@ impl Keyspace {
         let snapshots = &self.core.snapshots;
         let (seqno, moment) = (snapshots.visible(), Moment::Now(&snapshots.expiry));
         let point = ReadPoint { seqno, moment };
-        let found = get(&view, key, point, true, Some(&self.core.hot))?;
+        let (view, found) = self.look_up(view, key, point, &ReadOptions::default())?;
         // Whatever is written to the key after what was found has a greater number than that.
         let since = found.seqno().map_or(visible, |found| found.max(visible));
         Ok(ReadForCommit { view, found, since })
@@ -174,7 +177,7 @@ pub(in crate::db) fn write_if(
         loop {
             core.check_open()?;
             // The snapshot keeps all that was visible at one moment, over all keyspaces.
-            let snapshot = Snapshot::take(core);
+            let snapshot = Snapshot::for_transaction(core);
             let since = snapshot.seqno();
             for requirement in requirements {
                 check_requirement(core, requirement, snapshot.point())?;
@@ -182,12 +185,10 @@ pub(in crate::db) fn write_if(
             if batch.is_empty() {
                 return Ok(());
             }
-            let conditions = Conditions { since, reads: reads.clone() };
-            let outcome = core.committer.commit_batch_if(&batch, Some(&conditions), durability)?;
-            if let CommitOutcome::Committed(_) = outcome {
+            let conditions = Some(Conditions { since, reads: reads.clone() });
+            if commit_checked(core, &batch, conditions, durability)?.is_none() {
                 return Ok(());
             }
-            core.counters.conflicts.add(1);
         }
     })
 }
@@ -228,6 +229,7 @@ mod tests {
     use super::*;
     use crate::commit::recent::RecentKeys;
     use crate::doc_dir;
+    use crate::env::Env;
 
     /// A view is taken, the memtable is sealed, the key is written to the next one, and the number
     /// is read: the number covers a write that the view does not hold. An increment was lost.
@@ -257,6 +259,27 @@ mod tests {
             assert!(written.unwrap().is_none(), "the key was written since");
             assert_eq!(keyspace.get("key").unwrap().unwrap(), "2");
         }
+    }
+
+    /// A lease is renewed before it expires, in the next memtable, while it is read to be compared.
+    /// There never was a moment without it.
+    #[test]
+    fn i06_what_is_replaced_before_it_expires_is_compared() {
+        let (env, simulation) = Env::simulated(1);
+        simulation.clone().run(|| {
+            let db = crate::Db::builder(std::path::Path::new("/db")).env(env).open().unwrap();
+            let keys = db.default_keyspace();
+            let seconds = std::time::Duration::from_secs;
+            keys.put_expiring("lease", "1", seconds(10)).unwrap();
+            let renew = || {
+                simulation.advance(seconds(9));
+                keys.state.rotate_memtable();
+                keys.put_expiring("lease", "2", seconds(10)).unwrap();
+                simulation.advance(seconds(2));
+            };
+            let found = keys.read_for_commit(b"lease", renew).unwrap().found;
+            assert!(matches!(found, Lookup::Inline(value, _) if value == b"2"));
+        });
     }
 
     /// A large batch and a compare-and-set of a key in it are committed as one group. The batch is

@@ -1,20 +1,15 @@
 //! The commit of a transaction, and transactions that are run again after a conflict.
 
-use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::error::{ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
-use crate::commit::batch::Batch;
 use crate::commit::conditions::Conditions;
-use crate::commit::group::Durability;
-use crate::commit::request::CommitOutcome;
+use crate::db::commit_checked::commit_checked;
 use crate::db::options::WriteOptions;
 use crate::db::transaction::Transaction;
 use crate::db::{Core, Db};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A commit is tried this often. Each attempt but the first follows a check of what was written
-/// since the one before, and fails only if thousands of operations were committed during the check.
-const MAX_ATTEMPTS: usize = 64;
 /// [`Db::transact`] runs a transaction at most this often.
 const MAX_RUNS: u32 = 100;
 /// The advice with the last conflict.
@@ -42,41 +37,9 @@ pub(super) fn commit(transaction: &Transaction, options: &WriteOptions) -> Resul
     let conditions = (!reads.is_empty()).then(|| Conditions { since, reads: reads.into() });
     core.time_write(keyspace, || {
         core.committer.admit_batch(&batch)?;
-        attempt(core, &Arc::new(batch), conditions, durability)
+        let written = commit_checked(core, &Arc::new(batch), conditions, durability)?;
+        written.map_or(Ok(()), |key| Err(key.error()))
     })
-}
-
-/// Commits the batch once it is known whether the conditions hold.
-fn attempt(
-    core: &Core,
-    batch: &Arc<Batch>,
-    mut conditions: Option<Conditions>,
-    durability: Durability,
-) -> Result<()> {
-    for _ in 0..MAX_ATTEMPTS {
-        match core.committer.commit_batch_if(batch, conditions.as_ref(), durability)? {
-            CommitOutcome::Committed(_) => return Ok(()),
-            CommitOutcome::Conflict(key) => return Err(conflict(core, key.error())),
-            CommitOutcome::Unknown => {
-                let conditions = conditions.as_mut().expect("only conditions can be unknown");
-                core.counters.conflict_searches.add(1);
-                core.check_open()?;
-                if let Some(key) = conditions.check_tree(&core.snapshots)? {
-                    return Err(conflict(core, key.error()));
-                }
-            }
-        }
-    }
-    let error = Error::new(
-        ErrorKind::Conflict,
-        "too much is written for what the transaction has read to be checked",
-    );
-    Err(conflict(core, error.advise("read less in one transaction")))
-}
-
-fn conflict(core: &Core, error: Error) -> Error {
-    core.counters.conflicts.add(1);
-    error
 }
 
 impl Db {

@@ -451,8 +451,9 @@ impl Transaction {
     /// once, and after a crash all of them are there or nothing (I1).
     ///
     /// Costs one write of the log and, depending on the durability, one sync. What others wrote
-    /// since the transaction began is known for the last few thousand operations. If there were
-    /// more, what was read is searched for in what was written since then, before the commit.
+    /// since the transaction began is known for the last few thousand operations, if keys are not
+    /// very long. If there were more, what was read is searched for in what was written since then,
+    /// before the commit.
     ///
     /// Fails with [`ErrorKind::Conflict`] if somebody else wrote what the transaction has read;
     /// nothing was written then. Other failures are those of [`Db::write`].

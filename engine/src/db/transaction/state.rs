@@ -105,10 +105,10 @@ impl TransactionWork {
             work.run = None;
         }
         for operation in 0..len {
-            let (keyspace, key) =
-                (self.batch.keyspace(operation).clone(), self.batch.key(operation));
-            let key = Box::from(key);
-            self.of(&keyspace).last.insert(key, operation);
+            let id = self.batch.keyspace(operation).id;
+            let mut all = self.keyspaces.iter_mut();
+            let work = all.find(|work| work.keyspace.id == id).expect("it was written to");
+            work.last.insert(self.batch.key(operation).into(), operation);
         }
     }
 
@@ -153,8 +153,12 @@ impl TransactionWork {
 
     /// Remembers that a key was read.
     pub fn note_key(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8]) {
-        if !self.reads_too_much && !self.of(keyspace).read_keys.contains(key) {
-            self.of(keyspace).read_keys.insert(key.into());
+        if self.reads_too_much {
+            return;
+        }
+        let read = &mut self.of(keyspace).read_keys;
+        if !read.contains(key) {
+            read.insert(key.into());
             self.charge(key.len() + READ_OVERHEAD_BYTES);
         }
     }
