@@ -4,14 +4,14 @@
 //! The calls that add to a batch have no `errptr`, so the write returns their first error (a key
 //! that is too long, an invalid handle of a keyspace).
 
-use crate::border::{Bytes, CallbackState};
+use crate::border::{Bytes, CallbackState, KeyBounds};
 use crate::guard::quiet;
 use crate::handle::Handle;
 use engine::{
     Error, Expected, Keyspace, MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, Result, WriteBatch,
 };
 use std::ffi::c_char;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A batch as C holds it.
@@ -37,6 +37,15 @@ struct BatchStep {
     key: Range<usize>,
     /// `None` deletes the key.
     value: Option<Range<usize>>,
+    /// The range that is deleted; `None` for a step about `key` alone.
+    range: Option<DeletedRange>,
+}
+
+/// A range from the key of its step on. Each end may be open.
+#[derive(Clone)]
+struct DeletedRange {
+    from_first: bool,
+    until: Option<Range<usize>>,
 }
 
 /// What must be under a key for the batch to be written.
@@ -101,10 +110,16 @@ impl Operations {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(&other.bytes);
         let moved = |range: &Range<usize>| range.start + start..range.end + start;
-        self.list.extend(other.list.iter().map(|operation| BatchStep {
-            keyspace: operation.keyspace.clone(),
-            key: moved(&operation.key),
-            value: operation.value.as_ref().map(moved),
+        self.list.extend(other.list.iter().map(|operation| {
+            BatchStep {
+                keyspace: operation.keyspace.clone(),
+                key: moved(&operation.key),
+                value: operation.value.as_ref().map(moved),
+                range: operation
+                    .range
+                    .as_ref()
+                    .map(|range| DeletedRange { until: range.until.as_ref().map(moved), ..*range }),
+            }
         }));
         self.requirements.extend(other.requirements.iter().map(|requirement| BatchRequirement {
             keyspace: requirement.keyspace.clone(),
@@ -137,9 +152,18 @@ impl Operations {
         for operation in &self.list {
             let keyspace = operation.keyspace.as_ref().unwrap_or(default);
             let key = &self.bytes[operation.key.clone()];
-            match &operation.value {
-                Some(value) => batch.put(keyspace, key, &self.bytes[value.clone()]),
-                None => batch.delete(keyspace, key),
+            match (&operation.value, &operation.range) {
+                (Some(value), _) => batch.put(keyspace, key, &self.bytes[value.clone()]),
+                (None, None) => batch.delete(keyspace, key),
+                (None, Some(range)) => {
+                    let lower = match range.from_first {
+                        true => Bound::Unbounded,
+                        false => Bound::Included(key),
+                    };
+                    let until = range.until.clone().map(|until| &self.bytes[until]);
+                    let upper = until.map_or(Bound::Unbounded, Bound::Excluded);
+                    batch.delete_range(keyspace, (lower, upper))
+                }
             };
         }
         Ok(batch)
@@ -168,7 +192,36 @@ impl BatchHandle {
                 Ok((key, value)) => {
                     let key = operations.keep(key);
                     let value = value.map(|value| operations.keep(value));
-                    operations.list.push(BatchStep { keyspace, key, value });
+                    operations.list.push(BatchStep { keyspace, key, value, range: None });
+                }
+                Err(error) => {
+                    operations.error.get_or_insert(error);
+                }
+            }
+        });
+    }
+
+    /// Adds the deletion of a range. An error is kept for the write.
+    pub fn add_range(&self, keyspace: Keyspace, range: Result<KeyBounds<'_>>) {
+        self.change(|operations| {
+            let key = |bound: Bound<&[u8]>| match bound {
+                Bound::Included(key) | Bound::Excluded(key) => key.len(),
+                Bound::Unbounded => 0,
+            };
+            let range = range.and_then(|range| {
+                operations.check_room(1, key(range.0) + key(range.1))?;
+                Ok(range)
+            });
+            match range {
+                Ok((lower, upper)) => {
+                    let mut keep = |bound: Bound<&[u8]>| match bound {
+                        Bound::Included(key) | Bound::Excluded(key) => Some(operations.keep(key)),
+                        Bound::Unbounded => None,
+                    };
+                    let (lower, until) = (keep(lower), keep(upper));
+                    let range = Some(DeletedRange { from_first: lower.is_none(), until });
+                    let (keyspace, key) = (Some(keyspace), lower.unwrap_or_default());
+                    operations.list.push(BatchStep { keyspace, key, value: None, range });
                 }
                 Err(error) => {
                     operations.error.get_or_insert(error);
@@ -266,6 +319,10 @@ extern "C-unwind" fn leveldb_writebatch_iterate(
     let operations = quiet(Arc::default(), || Ok(batch.pin()?.operations()));
     for operation in &operations.list {
         let key = &operations.bytes[operation.key.clone()];
+        if operation.range.is_some() {
+            // LevelDB's callbacks know no ranges.
+            continue;
+        }
         match (&operation.value, put, deleted) {
             (Some(value), Some(put), _) => {
                 let value = &operations.bytes[value.clone()];

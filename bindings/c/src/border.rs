@@ -71,6 +71,16 @@ pub fn key_range<'a>(
     Ok((start, limit))
 }
 
+/// Returns the keys from `begin` on that are before `end`; a null pointer leaves that end open.
+pub fn half_open_range<'a>(
+    begin: (&'a Bytes, usize),
+    end: (&'a Bytes, usize),
+) -> Result<KeyBounds<'a>> {
+    let begin = begin.0.optional_key(begin.1)?.map_or(Bound::Unbounded, Bound::Included);
+    let end = end.0.optional_key(end.1)?.map_or(Bound::Unbounded, Bound::Excluded);
+    Ok((begin, end))
+}
+
 /// A string from C that ends with a zero byte. May be null.
 #[repr(transparent)]
 #[derive(Clone, Copy)]

@@ -21,6 +21,7 @@ mod cache;
 mod comparator;
 mod compare;
 mod db;
+mod delete_range;
 mod env;
 mod error;
 mod expiry;

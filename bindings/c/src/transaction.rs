@@ -3,7 +3,7 @@
 //! The handle of a transaction outlives its commit, so that every call after it is refused and the
 //! handle is destroyed in any case, as all others are.
 
-use crate::border::{Bytes, ErrPtr, Out};
+use crate::border::{Bytes, ErrPtr, Out, half_open_range};
 use crate::compare::get_versioned;
 use crate::db::{Database, get};
 use crate::extra::KeyspaceHandle;
@@ -195,6 +195,23 @@ extern "C" fn cleavedb_transaction_delete(
         let key = key.key(keylen)?;
         let keyspace = keyspace.pin()?;
         transaction.pin()?.lock()?.transaction()?.delete(keyspace.get()?, key)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_transaction_delete_range(
+    transaction: Handle<TransactionHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    begin: Bytes,
+    beginlen: usize,
+    end: Bytes,
+    endlen: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let keys = half_open_range((&begin, beginlen), (&end, endlen))?;
+        let keyspace = keyspace.pin()?;
+        transaction.pin()?.lock()?.transaction()?.delete_range(keyspace.get()?, keys)
     });
 }
 

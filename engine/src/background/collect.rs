@@ -11,6 +11,7 @@ use crate::gc::log_tail::LogTailAdvice;
 use crate::gc::picker::Mode;
 use crate::gc::relocate::MoveReport;
 use crate::throttle::spare::SpareTime;
+use crate::version::files::TableHandle;
 use crate::version::health::JobKind;
 use crate::version::job::{JobError, JobResult};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -223,6 +224,14 @@ impl Background {
             // What has expired for the oldest snapshot has for all.
             let expired = active.expired(seen.time_of(0));
             if stale::wants_flush_of_expired(active.entries(), expired) {
+                return true;
+            }
+            // The tables that a range tombstone is over can go without being read.
+            let deletes = |table: &TableHandle| {
+                let smallest = table.meta.summary.smallest_key();
+                active.newest_range(smallest, |_| true).is_some()
+            };
+            if active.has_ranges() && levels.tables().any(|(_, table)| deletes(table)) {
                 return true;
             }
             if active.tombstones() == 0 {

@@ -1,7 +1,9 @@
 //! The contract of every iterator over entries: of a memtable, a table, a level or a merge.
 
+use super::bounds::Cut;
 use super::error::Result;
-use super::key::{KeyOrder, Trailer};
+use super::key::{KeyOrder, MAX_SEQNO, Trailer};
+use super::range_tombstone::RangeTombstone;
 
 /// An iterator over entries in the order of [`super::key::KeyOrder::compare_entries`]: user keys
 /// ascending, the newest entry of a key first.
@@ -24,6 +26,39 @@ pub trait EntryIter: Send {
     fn next(&mut self) -> Result<()>;
     /// Moves to the previous entry. Requires: valid.
     fn prev(&mut self) -> Result<()>;
+    /// Moves forward, over the current entry and others that `hidden` hides as it does the current
+    /// one: to the next entry, or to one behind which it need not hide all. Requires: valid.
+    fn next_behind(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        let _ = hidden;
+        self.next()
+    }
+    /// Does as [`EntryIter::next_behind`] backward.
+    fn prev_before(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        let _ = hidden;
+        self.prev()
+    }
+    /// Moves to no entry.
+    fn leave(&mut self);
+    /// Moves to the first entry behind a place.
+    fn seek_cut(&mut self, cut: Cut<'_>) -> Result<()> {
+        match cut {
+            Cut::First => self.seek_to_first()?,
+            Cut::Before(key) => self.seek(key, Trailer::seek(MAX_SEQNO))?,
+            Cut::Behind(key) => self.seek(key, Trailer::LAST)?,
+            Cut::Last => self.leave(),
+        }
+        Ok(())
+    }
+    /// Moves to the last entry before a place.
+    fn seek_before_cut(&mut self, cut: Cut<'_>) -> Result<()> {
+        match cut {
+            Cut::First => self.leave(),
+            Cut::Before(key) => self.seek_before(key, Trailer::seek(MAX_SEQNO))?,
+            Cut::Behind(key) => self.seek_before(key, Trailer::LAST)?,
+            Cut::Last => self.seek_to_last()?,
+        }
+        Ok(())
+    }
     /// Returns the user key of the current entry.
     fn user_key(&self) -> &[u8];
     /// Returns the trailer (sequence number and kind) of the current entry. Its kind is a valid

@@ -4,6 +4,7 @@
 //! integers, file headers, errors.
 
 pub mod blocks;
+pub mod bounds;
 pub mod check;
 pub mod checksum;
 pub mod coding;
@@ -19,5 +20,6 @@ pub mod json;
 pub mod key;
 pub mod memory;
 pub mod pointer;
+pub mod range_tombstone;
 pub mod size;
 pub mod value;

@@ -1,10 +1,11 @@
 //! The operations of a commit: checked, compressed where it pays, and ready for a frame.
 
+use crate::base::bounds::Bounds;
 use crate::base::compression::{Codec, compress, decompress};
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
 use crate::base::key::{MAX_KEY_BYTES, MAX_VALUE_BYTES};
-use crate::segment::{RecordInput, RecordKind};
+use crate::segment::{RecordInput, RecordKind, range_ends};
 use crate::version::view::KeyspaceState;
 use std::borrow::Cow;
 use std::ops::Range;
@@ -47,6 +48,8 @@ pub struct RecordTarget<'a> {
     pub keyspace: &'a Arc<KeyspaceState>,
     /// True if the memtable takes a pointer instead of the value.
     pub separated: bool,
+    /// The range that the record deletes; `None` for a record of one key.
+    pub range: Option<&'a Arc<Bounds>>,
 }
 
 /// One commit, borrowed: the records of its frame and the target of each.
@@ -63,7 +66,7 @@ pub struct CommitFrame<'a> {
 impl CommitFrame<'_> {
     /// Returns true if all records are deletions.
     pub fn only_deletes(&self) -> bool {
-        self.records.iter().all(|record| record.kind == RecordKind::Delete)
+        self.records.iter().all(|record| record.kind != RecordKind::Put)
     }
 }
 
@@ -126,6 +129,8 @@ struct BatchOperation {
     separated: bool,
     key: Range<usize>,
     value: Range<usize>,
+    /// The range that is deleted; `None` for an operation on one key.
+    range: Option<Arc<Bounds>>,
 }
 
 /// Several operations that become visible together or not at all (I1). It owns its bytes.
@@ -159,6 +164,23 @@ impl Batch {
         self.push(keyspace, (RecordKind::Delete, None), &nothing, key, &[])
     }
 
+    /// Adds the deletion of all keys of a range. Nothing is added if the range is empty.
+    pub fn delete_range(&mut self, keyspace: &Arc<KeyspaceState>, range: Bounds) -> Result<()> {
+        for key in [&range.lower, &range.upper].into_iter().flatten() {
+            check_key(key)?;
+        }
+        if range.is_empty(&keyspace.order) {
+            return keyspace.check();
+        }
+        let ends = range_ends(&range);
+        let (codec, raw_len) = (Codec::None, ends.len() as u32);
+        let stored = StoredValue { codec, compressed: None, raw_len, separated: false };
+        let lower = range.lower.clone().unwrap_or_default();
+        self.push(keyspace, (RecordKind::DeleteRange, None), &stored, &lower, &ends)?;
+        self.operations.last_mut().expect("it was added").range = Some(Arc::new(range));
+        Ok(())
+    }
+
     fn push(
         &mut self,
         keyspace: &Arc<KeyspaceState>,
@@ -188,8 +210,9 @@ impl Batch {
             separated: stored.separated,
             key: start..middle,
             value: middle..self.bytes.len(),
+            range: None,
         });
-        debug_assert!(kind == RecordKind::Put || value.is_empty(), "a deletion has no value");
+        debug_assert!(kind != RecordKind::Delete || value.is_empty(), "a deletion has no value");
         debug_assert!(stored.raw_len as usize >= value.len(), "compression made a value longer");
         self.user_bytes += key.len() as u64 + u64::from(stored.raw_len);
         Ok(())
@@ -207,7 +230,7 @@ impl Batch {
 
     /// Returns true if all operations are deletions.
     pub fn only_deletes(&self) -> bool {
-        self.operations.iter().all(|operation| operation.kind == RecordKind::Delete)
+        self.operations.iter().all(|operation| operation.kind != RecordKind::Put)
     }
 
     /// Returns the bytes of keys and values that the batch holds in memory.
@@ -240,6 +263,11 @@ impl Batch {
         &self.bytes[self.operations[index].key.clone()]
     }
 
+    /// Returns the range that operation `index` deletes; `None` if it is about one key.
+    pub fn range(&self, index: usize) -> Option<&Arc<Bounds>> {
+        self.operations[index].range.as_ref()
+    }
+
     /// Returns the keyspace of operation `index`.
     pub fn keyspace(&self, index: usize) -> &Arc<KeyspaceState> {
         &self.operations[index].keyspace
@@ -250,7 +278,7 @@ impl Batch {
         let operation = &self.operations[index];
         let stored = &self.bytes[operation.value.clone()];
         Ok(match (operation.kind, operation.codec) {
-            (RecordKind::Delete, _) => None,
+            (RecordKind::Delete | RecordKind::DeleteRange, _) => None,
             (RecordKind::Put, Codec::None) => Some(Cow::Borrowed(stored)),
             (RecordKind::Put, codec) => {
                 Some(Cow::Owned(decompress(codec, stored, operation.raw_len as usize)?))
@@ -285,6 +313,7 @@ impl Batch {
         let targets = self.operations.iter().map(|operation| RecordTarget {
             keyspace: &operation.keyspace,
             separated: operation.separated,
+            range: operation.range.as_ref(),
         });
         (records, targets.collect())
     }

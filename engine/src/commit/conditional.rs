@@ -10,6 +10,7 @@ use crate::commit::group::{Committer, Durability, check_all, each_run};
 use crate::commit::log::Log;
 use crate::commit::recent::RecentKeys;
 use crate::commit::request::CommitOutcome;
+use crate::segment::RecordKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -107,7 +108,11 @@ impl Committer {
         }
         let first_noted = first_seqno + skipped as u64;
         for (record, seqno) in frame.records[skipped..].iter().zip(first_noted..) {
-            log.recent.note(seqno, record.keyspace, record.key);
+            match record.kind {
+                // The recent keys have no ranges, so whoever began before searches elsewhere.
+                RecordKind::DeleteRange => log.recent.skip_to(seqno),
+                _ => log.recent.note(seqno, record.keyspace, record.key),
+            }
         }
         Ok(CommitOutcome::Committed(last_seqno))
     }

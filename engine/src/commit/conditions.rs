@@ -3,13 +3,13 @@
 //! written in between, then it is as if all of it happened at the moment of the commit, so commits
 //! are serializable in the order of the log (Kung, Robinson 1981: backward validation).
 
+use crate::base::bounds::Bounds;
 use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::commit::batch::CommitFrame;
 use crate::commit::recent::RecentKeys;
 use crate::read::changed::{ChangeSearch, memtables_have};
-use crate::read::visible::Bounds;
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use rustc_hash::FxHashSet;
@@ -183,6 +183,20 @@ impl Conditions {
         reads.find(|reads| reads.touches(key)).map(|reads| reads.written(key))
     }
 
+    /// Returns a key, or the beginning of a range, that was read and lies in a range that is
+    /// deleted.
+    fn touched_by(&self, id: KeyspaceId, range: &Bounds) -> Option<WrittenKey> {
+        let mut reads = self.reads.iter().filter(|reads| reads.keyspace.id == id);
+        reads.find_map(|reads| {
+            let order = &reads.keyspace.order;
+            if let Some(key) = reads.keys.iter().find(|key| range.contains(order, key)) {
+                return Some(reads.written(key));
+            }
+            let read = reads.ranges.iter().find(|read| read.overlaps(range, order))?;
+            Some(reads.written(read.lower.as_deref().unwrap_or_default()))
+        })
+    }
+
     fn check_recent(&self, recent: &RecentKeys) -> ConditionCheck {
         let Some(mut written) = recent.after(self.since) else {
             return ConditionCheck::Unknown;
@@ -194,8 +208,11 @@ impl Conditions {
     /// Looks through all records of the group, which the recent keys do not hold if they are very
     /// many. That takes a small part of the time that the leader needs for these records anyway.
     fn check_group(&self, group: &[CommitFrame<'_>]) -> ConditionCheck {
-        let mut records = group.iter().flat_map(|frame| frame.records);
-        let found = records.find_map(|record| self.touched(record.keyspace, record.key));
+        let records = group.iter().flat_map(|frame| frame.records.iter().zip(frame.targets));
+        let found = records.into_iter().find_map(|(record, target)| match target.range {
+            Some(range) => self.touched_by(record.keyspace, range),
+            None => self.touched(record.keyspace, record.key),
+        });
         found.map_or(ConditionCheck::Hold, ConditionCheck::Written)
     }
 

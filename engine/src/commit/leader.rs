@@ -125,11 +125,11 @@ impl Committer {
             for (record, target) in frame.records.iter().zip(frame.targets) {
                 let pointer = pointers.next().expect("one pointer for each record");
                 let slot = match record.kind {
-                    RecordKind::Delete => Slot::Delete,
+                    RecordKind::Delete | RecordKind::DeleteRange => Slot::Delete,
                     RecordKind::Put if target.separated => Slot::Pointer(*pointer),
                     RecordKind::Put => Slot::Inline(record.value),
                 };
-                if record.kind == RecordKind::Delete {
+                if record.kind != RecordKind::Put {
                     deletes += 1;
                 } else {
                     put_bytes += record.key.len() + record.value.len();
@@ -137,9 +137,13 @@ impl Committer {
                 let view = target.keyspace.peek();
                 debug_assert!(view.active.last_seqno() < seqno, "I6: a number is used twice");
                 view.active.note(at, log_bytes, active, seqno);
-                let payload = Payload { deadline: record.deadline, slot };
-                let trailer = Trailer::new(seqno, payload.kind());
-                view.active.table.insert(record.key, trailer, payload);
+                if let Some(range) = target.range {
+                    view.active.table.insert_range(range.clone(), seqno);
+                } else {
+                    let payload = Payload { deadline: record.deadline, slot };
+                    let trailer = Trailer::new(seqno, payload.kind());
+                    view.active.table.insert(record.key, trailer, payload);
+                }
                 full |= view.active.bytes() >= target.keyspace.options().memtable_bytes;
                 seqno += 1;
             }

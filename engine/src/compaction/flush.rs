@@ -19,6 +19,8 @@
 use crate::base::entry::{Payload, Slot, deadline_of};
 use crate::base::error::{Error, Result};
 use crate::base::key::Trailer;
+use crate::base::pointer::KeyspaceId;
+use crate::base::range_tombstone::RangeTombstone;
 use crate::commit::group::Committer;
 use crate::compaction::job;
 use crate::compaction::output::{TableOutput, UpdateNotes};
@@ -135,11 +137,14 @@ fn write<'a>(
 ) -> JobResult<FlushOutput<'a>> {
     let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
     let mut merged = MergeIter::new(keyspace.order.clone(), inputs.collect());
-    // Older entries may be in any table, so tombstones stay.
-    let mut retain = Retain::new(keyspace.order.clone(), seen, |_| false);
+    // Older entries may be in any table, so tombstones stay. What the memtables hold is newer than
+    // the range tombstones that were flushed before.
+    let ranges = waiting.iter().flat_map(|memtable| memtable.table.ranges());
+    let mut retain = Retain::new(keyspace.order.clone(), seen, |_| false).with_ranges(ranges);
     let options = keyspace.options().clone();
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
         .noting(UpdateNotes::Newest);
+    output.applying(retain.applied_ranges());
     // The settings decide now, whatever they were at the write: a pointer stays a pointer, and an
     // inline value is separated or stays inline.
     let separator = Separator::new(keyspace.id, &options);
@@ -162,6 +167,22 @@ fn write<'a>(
     assert!(tables.len() <= 1, "a flush writes one table");
     let (dropped, expiry) = (retain.dropped(), retain.expiry_change());
     Ok(FlushOutput { output, tables, values, redirect, dropped, expiry })
+}
+
+/// Returns the changes that add the range tombstones of memtables, of which those that hide nothing
+/// in any table go with the same edit.
+pub(super) fn range_changes(
+    keyspace: KeyspaceId,
+    waiting: &[Arc<LoggedMemtable>],
+) -> impl Iterator<Item = Change> {
+    let sets = waiting.iter().flat_map(|memtable| memtable.table.ranges());
+    sets.flat_map(move |set| {
+        let add = |tombstone: &RangeTombstone| Change::AddRange {
+            keyspace,
+            tombstone: tombstone.clone(),
+        };
+        set.iter().map(add).collect::<Vec<_>>()
+    })
 }
 
 /// Replaces the memtables by what was written, with one edit.
@@ -193,6 +214,7 @@ fn install(
             level: 0,
             meta: meta.clone(),
         }));
+        changes.extend(range_changes(keyspace.id, &waiting));
         changes.push(Change::Flushed { keyspace: keyspace.id, seqno });
         changes.extend(expiry);
         let head = next_head(&runtime.set, log_end, &waiting);

@@ -18,7 +18,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::compaction::deletions::{self, LEAST_DEAD_BYTES};
-use crate::compaction::flush::{FlushReport, next_head};
+use crate::compaction::flush::{FlushReport, next_head, range_changes};
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::reorganize::InOrder;
@@ -235,10 +235,13 @@ pub fn run(
     // I6: older entries are in L0 below those tables, or deeper.
     let is_all = tables.len() == view.levels.level(0).len();
     let is_bottom = |key: &[u8]| is_all && !view.levels.may_hold_from(1, key);
-    let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
+    let ranges = waiting.iter().flat_map(|memtable| memtable.table.ranges());
+    let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom)
+        .with_ranges(ranges.chain([view.levels.ranges().clone()]));
     let mut redirect = Redirect::new(&view.version);
     let mut output = TableOutput::new(runtime, keyspace, &options, u64::MAX, IoPriority::Flush)
         .noting(UpdateNotes::Newest);
+    output.applying(retain.applied_ranges());
     let moves = Box::new(move |id| small.contains(&id));
     let mut values =
         InOrder::new(runtime, view.clone(), moves, fold.segment_bytes, IoPriority::Flush)
@@ -263,6 +266,7 @@ pub fn run(
         }
         let mut changes = segments.changes;
         changes.extend(replaced(keyspace.id, &tables, &metas));
+        changes.extend(range_changes(keyspace.id, &waiting));
         changes.extend(waiting.first().map(|newest| {
             let (keyspace, seqno) = (keyspace.id, newest.last_seqno());
             Change::Flushed { keyspace, seqno }

@@ -114,6 +114,12 @@ pub fn run(
         let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
         return Ok(CompactionReport { dropped: entries.sum(), ..Default::default() });
     }
+    // I6: what a range tombstone hides from all goes in the same way; it hides what is below, too.
+    if stale::all_deleted(levels, pick, &seen) {
+        install(runtime, keyspace, pick, &[], NewSegments::default())?;
+        let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
+        return Ok(CompactionReport { dropped: entries.sum(), ..Default::default() });
+    }
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
         install(runtime, keyspace, pick, &metas, NewSegments::default())?;
@@ -156,13 +162,15 @@ pub fn prepare<'a>(
         pick.output_level + 1 >= LEVELS || !levels.may_hold_from(pick.output_level + 1, key)
     };
     let notes = early::notes(&runtime.hot.scores(), pick);
-    let mut retain = Retain::new(keyspace.order.clone(), seen, is_bottom);
+    let mut retain =
+        Retain::new(keyspace.order.clone(), seen, is_bottom).with_ranges([levels.ranges().clone()]);
     if notes == UpdateNotes::Moves {
         retain = retain.with_update_table(&runtime.hot, keyspace.id);
     }
     let options = keyspace.options().clone();
     let (split, priority) = (options.table_bytes, IoPriority::Compaction);
-    let output = TableOutput::new(runtime, keyspace, &options, split, priority).noting(notes);
+    let mut output = TableOutput::new(runtime, keyspace, &options, split, priority).noting(notes);
+    output.applying(retain.applied_ranges());
     let (redirect, input) = (Redirect::new(version), inputs(pick, levels)?);
     Ok(Rewrite { runtime, keyspace, pick, input, retain, redirect, output })
 }

@@ -3,7 +3,7 @@
 
 use crate::base::entry::entry_bytes;
 use crate::base::error::{Error, IoContext, Result};
-use crate::base::key::{KeyOrder, Trailer};
+use crate::base::key::{KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::TableId;
 use crate::table::{TableMeta, TableOwner, TableSettings, TableWriter};
 use crate::throttle::reads::IoPriority;
@@ -37,6 +37,8 @@ pub struct TableOutput<'a> {
     created: Vec<PathBuf>,
     kept: bool,
     notes: UpdateNotes,
+    /// Range tombstones up to this number are applied to the entries.
+    applied_ranges: SeqNo,
 }
 
 /// What the update table is told of the entries that go to tables.
@@ -81,6 +83,7 @@ impl<'a> TableOutput<'a> {
             created: Vec::new(),
             kept: false,
             notes: UpdateNotes::Nothing,
+            applied_ranges: 0,
         }
     }
 
@@ -156,7 +159,8 @@ impl<'a> TableOutput<'a> {
 
     fn close_table(&mut self) -> Result<()> {
         if let Some((writer, path, file)) = self.open.take() {
-            let meta = writer.finish()?;
+            let applied_ranges = self.applied_ranges;
+            let meta = TableMeta { applied_ranges, ..writer.finish()? };
             debug_assert!(meta.bytes >= self.spent, "more was charged than was written");
             let unspent = meta.bytes - std::mem::take(&mut self.spent);
             self.spend(unspent);
@@ -169,6 +173,11 @@ impl<'a> TableOutput<'a> {
             self.done.push(Arc::new(meta));
         }
         Ok(())
+    }
+
+    /// Records with all tables that range tombstones up to this number were applied to them.
+    pub fn applying(&mut self, ranges: SeqNo) {
+        self.applied_ranges = ranges;
     }
 
     /// Closes the last table and makes the names of all tables durable, so that an edit may name

@@ -8,6 +8,10 @@
 //! An entry whose deadline has passed for every reader who sees it is a tombstone from then on. It
 //! keeps its sequence number, and goes like any other tombstone.
 //!
+//! A range tombstone hides older entries of its range and stratum in the same way. The job drops
+//! them and keeps the range tombstone, which may hide others elsewhere; the version knows when it
+//! does not (`version/levels.rs`).
+//!
 //! A newer entry hides an older one wherever it is. Those that the job does not read are known from
 //! the update table (Lin, Chen 2022, section 2.3; the room `hot` says why that is safe).
 
@@ -17,9 +21,11 @@ use crate::base::expiry::Deadline;
 use crate::base::iter::CurrentKey;
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
+use crate::base::range_tombstone::{RangeCover, RangeTombstones};
 use crate::hot::UpdateTable;
 use crate::version::edit::Change;
 use crate::version::snapshots::{SeenSeqnos, stratum};
+use std::sync::Arc;
 
 /// Decides entry by entry, in table order: keys ascending, newest entry first.
 pub struct Retain<'a, B> {
@@ -29,6 +35,8 @@ pub struct Retain<'a, B> {
     seen: SeenSeqnos,
     /// The update table, and the keyspace in it.
     hot: Option<(&'a UpdateTable, KeyspaceId)>,
+    /// The durable range tombstones over the entries.
+    cover: RangeCover,
     /// Returns true if no entry older than this job's inputs can exist for a key.
     is_bottom: B,
     key: CurrentKey,
@@ -55,6 +63,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         debug_assert!(seen.snapshots.is_sorted());
         debug_assert!(seen.times.is_sorted());
         Retain {
+            cover: RangeCover::new(order.clone(), []),
             order,
             seen,
             hot: None,
@@ -73,6 +82,21 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         self
     }
 
+    /// Also drops what these range tombstones hide. They are durable, or become so with the edit
+    /// that installs the job's output.
+    pub fn with_ranges(mut self, ranges: impl IntoIterator<Item = Arc<RangeTombstones>>) -> Self {
+        self.cover = self.cover.with(ranges);
+        self
+    }
+
+    /// Returns the sequence number up to which all range tombstones are applied to what is kept.
+    /// What is older than a snapshot is kept for it, even if a newer range tombstone hides it from
+    /// others.
+    pub fn applied_ranges(&self) -> SeqNo {
+        let oldest = self.seen.snapshots.first().copied().unwrap_or(SeqNo::MAX);
+        self.cover.last_seqno().min(oldest).min(self.seen.visible)
+    }
+
     /// Decides about an entry.
     pub fn judge(
         &mut self,
@@ -83,6 +107,13 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         let same_key = !self.key.enter(&self.order, user_key);
         let stratum = self.stratum_of(trailer.seqno());
         let mut hidden = same_key && self.stratum == Some(stratum);
+        if !hidden && !self.cover.is_empty() {
+            // I6: what is not visible yet hides nothing, since a snapshot that is taken before it
+            // becomes visible is not in the list.
+            let snapshot = self.seen.snapshots.get(stratum);
+            let limit = snapshot.map_or(self.seen.visible, |it| self.seen.visible.min(*it));
+            hidden = self.cover.hides(user_key, trailer.seqno(), limit);
+        }
         if !hidden && self.is_superseded(user_key, trailer.seqno(), stratum) {
             hidden = true;
             self.superseded += 1;

@@ -1,6 +1,6 @@
-//! Picks tables that are worth a compaction for their content, not their size: mostly tombstones,
-//! or mostly pointers that lead through relocations. On a nearly full disk it also picks L0 before
-//! that is due. Pure.
+//! Picks tables that are worth a compaction for their content, not their size: those in which a
+//! range tombstone hides something, mostly tombstones, or mostly pointers that lead through
+//! relocations. On a nearly full disk it also picks L0 before that is due. Pure.
 //!
 //! What has expired counts as a tombstone. A tombstone moves down level by level until no older
 //! entry can be below it, and is dropped there, so the space of deleted keys is freed even if
@@ -11,15 +11,19 @@
 use crate::base::expiry::Deadline;
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::range_tombstone::RangeTombstone;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table};
 use crate::table::Summary;
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
-use crate::version::snapshots::{SeenSeqnos, stratum};
+use crate::version::snapshots::{SeenSeqnos, is_seen, stratum};
 use std::sync::Arc;
 
 /// Tables with fewer entries than this are left until their level is due.
 pub const MIN_ENTRIES: u64 = 64;
+/// With more range tombstones than this in a keyspace, tables are rewritten for them under load,
+/// too. Each costs every reader some nanoseconds and each edit of the keyspace some microseconds.
+const MANY_RANGE_TOMBSTONES: usize = 4096;
 /// Tombstones in a memtable are worth a flush if they may delete this part of what is in tables.
 const LEAST_DELETED_PART: u64 = 8;
 
@@ -64,6 +68,9 @@ pub fn pick(
     busy: &RunningCompactions,
     known: &StaleFacts<'_>,
 ) -> Option<Pick> {
+    if let Some(pick) = pick_deleted(keyspace, levels, busy, known) {
+        return Some(pick);
+    }
     let below = (1..LEVELS).rev().find_map(|level| {
         levels.level(level).iter().find_map(|table| {
             let pick = pick_stale(levels, level, table, known).filter(known.is_worth)?;
@@ -78,6 +85,70 @@ pub fn pick(
         let is_due = known.idle && deletes || in_the_way;
         is_due.then(|| pick_level0(keyspace, levels, busy)).flatten().filter(known.is_worth)
     })
+}
+
+/// Picks a table in which a range tombstone hides something: one that it hides as a whole, at once;
+/// others to be rewritten in place, if there is no other work or range tombstones are many. A table
+/// of L0 is rewritten with all of L0. Afterwards, no range tombstone known now hides anything in
+/// the table, so each is picked once.
+fn pick_deleted(
+    keyspace: KeyspaceId,
+    levels: &Levels,
+    busy: &RunningCompactions,
+    known: &StaleFacts<'_>,
+) -> Option<Pick> {
+    let is_free = |pick: &Pick| busy.is_free(keyspace, levels.order(), pick);
+    let rewrites = known.idle || levels.ranges().len() > MANY_RANGE_TOMBSTONES;
+    let last = levels.ranges().last_seqno();
+    levels.tables().filter(|(_, table)| table.meta.applied_ranges < last).find_map(
+        |(level, table)| {
+            let whole = Pick::in_place(level, vec![table.clone()]);
+            if is_deleted(levels, table, known.seen) {
+                return Some(whole).filter(is_free);
+            }
+            if !rewrites || !loses_some(levels, table, known) {
+                return None;
+            }
+            let pick = match level {
+                0 => pick_level0(keyspace, levels, busy)?,
+                _ => whole,
+            };
+            Some(pick).filter(|pick| (known.is_worth)(pick) && is_free(pick))
+        },
+    )
+}
+
+/// Returns true if one range tombstone hides all entries of `table` from all readers.
+fn is_deleted(levels: &Levels, table: &TableHandle, seen: &SeenSeqnos) -> bool {
+    let ((smallest, largest), summary) = (bounds(table), &table.meta.summary);
+    let hides = |it: &RangeTombstone| {
+        it.seqno > summary.max_seqno
+            && it.seqno <= seen.visible
+            && !is_seen(&seen.snapshots, summary.min_seqno, it.seqno)
+            && it.range.covers(levels.order(), smallest, largest)
+    };
+    levels.ranges().newest_of(smallest, hides).is_some()
+}
+
+/// Returns true if a range tombstone is over a part of `table` that has older entries, and a job
+/// could apply it. While a snapshot lives from before it, what is hidden has to stay.
+fn loses_some(levels: &Levels, table: &TableHandle, known: &StaleFacts<'_>) -> bool {
+    let meta = &table.meta;
+    let hides = |it: &RangeTombstone| {
+        it.seqno > meta.summary.min_seqno
+            && it.seqno > meta.applied_ranges
+            && it.seqno <= known.seen.visible
+            && known.oldest_snapshot.is_none_or(|oldest| oldest >= it.seqno)
+    };
+    levels.ranges().any_of(bounds(table), hides).is_some()
+}
+
+/// Returns true if range tombstones hide all entries of the inputs of `pick` from all readers, so
+/// that they can go without being read. What these entries hide is hidden as well.
+pub fn all_deleted(levels: &Levels, pick: &Pick, seen: &SeenSeqnos) -> bool {
+    !levels.ranges().is_empty()
+        && pick.below.is_empty()
+        && pick.inputs.iter().all(|table| is_deleted(levels, table, seen))
 }
 
 fn pick_stale(

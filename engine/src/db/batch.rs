@@ -111,10 +111,8 @@ impl WriteBatch {
         value: &[u8],
         expiry: Option<Expiry>,
     ) -> &mut Self {
-        let at_home = self.is_at_home(&keyspace.core);
         let deadline = keyspace.deadline(expiry);
-        let added = at_home.and_then(|()| self.inner.put(&keyspace.state, key, value, deadline));
-        self.note(added)
+        self.add(keyspace, |batch| batch.put(&keyspace.state, key, value, deadline))
     }
 
     /// Adds the deletion of a key.
@@ -128,8 +126,16 @@ impl WriteBatch {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn delete(&mut self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> &mut Self {
+        self.add(keyspace, |batch| batch.delete(&keyspace.state, key.as_ref()))
+    }
+
+    pub(super) fn add(
+        &mut self,
+        keyspace: &Keyspace,
+        operation: impl FnOnce(&mut Batch) -> Result<()>,
+    ) -> &mut Self {
         let at_home = self.is_at_home(&keyspace.core);
-        let added = at_home.and_then(|()| self.inner.delete(&keyspace.state, key.as_ref()));
+        let added = at_home.and_then(|()| operation(&mut self.inner));
         self.note(added)
     }
 

@@ -1,5 +1,6 @@
 //! The public cursor.
 
+use crate::base::bounds::Bounds;
 use crate::base::error::Result;
 use crate::base::pointer::KeyspaceId;
 use crate::base::value::Value;
@@ -11,7 +12,6 @@ use crate::db::snapshot::Snapshot;
 use crate::db::transaction::tracker::{Move, RangeTracker};
 use crate::env::fork::OfProcess;
 use crate::read::cursor::{CursorSettings, TreeCursor};
-use crate::read::visible::Bounds;
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use std::fmt;
 use std::sync::Arc;

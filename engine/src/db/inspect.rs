@@ -139,6 +139,7 @@ fn inspect_segment(
         for record in &frame.records {
             let kind = match (record.kind, record.deadline) {
                 (RecordKind::Delete, _) => "delete".to_owned(),
+                (RecordKind::DeleteRange, _) => "delete of a range".to_owned(),
                 (RecordKind::Put, None) => "put".to_owned(),
                 (RecordKind::Put, Some(Deadline(time))) => format!("put until {time}"),
             };

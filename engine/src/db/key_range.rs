@@ -1,8 +1,8 @@
 //! Ranges of keys: the public trait, and the bounds that the engine uses.
 
+use crate::base::bounds::Bounds;
 use crate::base::error::{Error, Result};
 use crate::base::key::KeyOrder;
-use crate::read::visible::Bounds;
 use std::ops::{
     Bound, Range, RangeBounds, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive,
 };

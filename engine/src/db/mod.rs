@@ -11,6 +11,7 @@ pub mod checkpoint;
 mod commit_checked;
 pub mod compare;
 pub mod cursor;
+pub mod delete_range;
 pub mod destroy;
 pub mod expiry;
 pub mod gc;

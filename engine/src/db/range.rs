@@ -1,5 +1,6 @@
 //! Scans as iterators of the standard library.
 
+use crate::base::bounds::Bounds;
 use crate::base::error::{Error, Result};
 use crate::base::value::Value;
 use crate::db::cursor::Cursor;
@@ -8,7 +9,6 @@ use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
 use crate::db::reads::ReadMoment;
 use crate::db::snapshot::Snapshot;
-use crate::read::visible::Bounds;
 use crate::version::pins::Pin;
 use std::fmt;
 

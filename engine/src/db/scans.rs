@@ -1,5 +1,6 @@
 //! The scans of a keyspace: constructors of iterators and cursors, and what is read with them.
 
+use crate::base::bounds::Bounds;
 use crate::base::error::Result;
 use crate::base::value::Value;
 use crate::db::cursor::Cursor;
@@ -7,7 +8,6 @@ use crate::db::key_range::{KeyRange, bounds_of, prefix_bounds};
 use crate::db::keyspace::Keyspace;
 use crate::db::range::{Keys, Range};
 use crate::db::read_options::ReadOptions;
-use crate::read::visible::Bounds;
 
 impl Keyspace {
     /// Scans all pairs in key order, as they are now, from both ends.

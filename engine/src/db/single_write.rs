@@ -44,7 +44,7 @@ impl<'a> SingleWrite<'a> {
             }
             None => (deletion(self.keyspace, self.key), false, 0),
         };
-        let target = RecordTarget { keyspace: self.keyspace, separated };
+        let target = RecordTarget { keyspace: self.keyspace, separated, range: None };
         let user_bytes = (self.key.len() + value_bytes) as u64;
         commit(CommitFrame { records: &[record], targets: &[target], user_bytes })
     }

@@ -1,5 +1,6 @@
 //! Lists the tables of a keyspace, and estimates the bytes and keys of a key range.
 
+use crate::base::bounds::Bounds;
 use crate::base::entry::Slot;
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
@@ -7,7 +8,6 @@ use crate::base::key::{KeyOrder, MAX_SEQNO, Trailer};
 use crate::db::key_range::{KeyRange, bounds_of};
 use crate::db::keyspace::Keyspace;
 use crate::memtable::Memtable;
-use crate::read::visible::Bounds;
 use crate::version::files::TableHandle;
 use crate::version::levels::{Levels, bounds};
 use std::fmt;

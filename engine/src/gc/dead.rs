@@ -88,7 +88,12 @@ mod tests {
 
     fn add_table(id: u64, segments: &[u64]) -> Change {
         let summary = Summary { max_seqno: id, segments: uses(segments), ..Summary::default() };
-        let meta = TableMeta { id: TableId(id), bytes: 1000, summary: Arc::new(summary) };
+        let meta = TableMeta {
+            id: TableId(id),
+            bytes: 1000,
+            summary: Arc::new(summary),
+            applied_ranges: 0,
+        };
         Change::AddTable { keyspace: KEYSPACE, level: 0, meta: Arc::new(meta) }
     }
 

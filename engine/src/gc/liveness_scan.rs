@@ -182,6 +182,7 @@ impl<'a> LivenessWalk<'a> {
         let order = view.levels.order().clone();
         let snapshots = self.scope.snapshots;
         let mut iter = merged(view, ReadMode::FullScan)?;
+        let mut cover = view.ranges();
         let mut placing = Placing::new(entries);
         let mut key = CurrentKey::default();
         // The stratum between two snapshots in which the last live entry of `key` was found.
@@ -196,7 +197,13 @@ impl<'a> LivenessWalk<'a> {
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {
                 let stratum = stratum(snapshots, trailer.seqno());
-                if seen != Some(stratum) {
+                let visible = self.scope.seqno;
+                let reader = snapshots.get(stratum).map_or(visible, |it| visible.min(*it));
+                if cover.hides(key.bytes(), trailer.seqno(), reader) {
+                    // Older ones of the same stratum are hidden, too.
+                    seen = Some(stratum);
+                } else if seen != Some(stratum) {
+                    is_hidden |= cover.hides(key.bytes(), trailer.seqno(), SeqNo::MAX);
                     seen = Some(stratum);
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;
                     self.live(key.bytes(), slot, is_hidden, &mut placing)?;

@@ -75,7 +75,9 @@ impl Overwritten {
         let Some(recent) = self.keyspaces.get(&record.keyspace) else {
             return Ok(false);
         };
-        let newest = recent.newest(record.key, self.seqno)?.filter(|&it| it > record.seqno);
+        let newest = recent.newest(record.key, self.seqno)?;
+        let deleted = recent.view.newest_range(record.key, |it| it <= self.seqno);
+        let newest = newest.max(deleted).filter(|&it| it > record.seqno);
         Ok(newest.is_some_and(|newest| !is_seen(&self.snapshots, record.seqno, newest)))
     }
 }

@@ -5,6 +5,7 @@ use super::{HEAD, Memtable, SearchKey, split};
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, Trailer};
+use crate::base::range_tombstone::RangeTombstone;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Acquire;
 
@@ -86,6 +87,24 @@ impl EntryIter for MemtableIter {
         let target = SearchKey::new(self.user_key(), self.trailer());
         let before = self.table.search(&target, |_, _| {}).0;
         self.stand_on(before)
+    }
+
+    fn next_behind(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        match self.table.may_skip(hidden) {
+            true => self.seek_cut(hidden.range.end()),
+            false => self.next(),
+        }
+    }
+
+    fn prev_before(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        match self.table.may_skip(hidden) {
+            true => self.seek_before_cut(hidden.range.begin()),
+            false => self.prev(),
+        }
+    }
+
+    fn leave(&mut self) {
+        self.at = HEAD;
     }
 
     #[inline]

@@ -22,27 +22,31 @@ mod arena;
 mod filter;
 mod iter;
 mod node;
+mod ranges;
 
 #[cfg(test)]
 mod tests;
 
 pub use iter::MemtableIter;
 
+use crate::base::bounds::Bounds;
 use crate::base::checksum::key_hash;
 use crate::base::entry::{Payload, Slot};
 use crate::base::expiry::{DeadlineCounts, ExpiryTime};
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{SegmentId, ValuePointer};
+use crate::base::range_tombstone::{RangeTombstone, RangeTombstones};
 use crate::costly_check;
 use crate::env::sync::Mutex;
 use arena::Arena;
 use filter::KeyFilter;
 use node::{NODE_LEVELS, Node, SHORT_KEY_BYTES, Words, words_of};
+use ranges::MemtableRanges;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
 
 /// The number of the list's head, which is no entry. As a link it means that no entry follows.
 const HEAD: u32 = 0;
@@ -54,6 +58,10 @@ const MAX_LEVELS: usize = 24;
 
 /// The approximate overhead of an allocation in bytes.
 const ALLOCATION_BYTES: usize = 16;
+
+/// The approximate memory of a range tombstone besides its keys: in the list, the summaries and the
+/// places of its set, and in its own allocations.
+const RANGE_TOMBSTONE_BYTES: usize = 200;
 
 /// A memtable gets a filter once it has this part (one in this many) of the keys that the filter
 /// has room for. A smaller one is searched within the processor's caches, and a database may have
@@ -110,6 +118,9 @@ pub struct Memtable {
     entries: AtomicU64,
     tombstones: AtomicU64,
     used_bytes: AtomicU64,
+    ranges: MemtableRanges,
+    /// The greatest sequence number of an entry.
+    newest_entry: AtomicU64,
     inserter: Mutex<Inserter>,
 }
 
@@ -191,6 +202,8 @@ impl Memtable {
             entries: AtomicU64::new(0),
             tombstones: AtomicU64::new(0),
             used_bytes: AtomicU64::new(0),
+            ranges: MemtableRanges::default(),
+            newest_entry: AtomicU64::new(0),
             inserter: Mutex::new(inserter),
         };
         let mut inserter = table.inserter.lock();
@@ -244,10 +257,53 @@ impl Memtable {
         let bytes = size_of::<Node>() + tower_bytes + payload_bytes + filter_bytes;
         // Only the holder of the lock writes these counters.
         self.used_bytes.store(self.used_bytes.load(Relaxed) + bytes as u64, Relaxed);
+        let newest = self.newest_entry.load(Relaxed).max(trailer.seqno());
+        self.newest_entry.store(newest, Release);
         if matches!(trailer.kind(), Ok(EntryKind::Delete)) {
             self.tombstones.store(self.tombstones.load(Relaxed) + 1, Relaxed);
         }
         self.entries.store(self.entries.load(Relaxed) + 1, Release);
+    }
+
+    /// Adds a range tombstone. It counts as an entry. Requires: none of the same number is here.
+    ///
+    /// Costs a logarithmic number of copies of each, over all insertions.
+    pub fn insert_range(&self, range: Arc<Bounds>, seqno: SeqNo) {
+        let _inserter = self.inserter.lock();
+        let bytes = range.bytes() + RANGE_TOMBSTONE_BYTES;
+        // I6: it is here before its number becomes visible, as entries are.
+        self.ranges.add(&self.order, RangeTombstone { range, seqno });
+        self.used_bytes.store(self.used_bytes.load(Relaxed) + bytes as u64, Relaxed);
+        self.entries.store(self.entries.load(Relaxed) + 1, Release);
+    }
+
+    /// Returns true if there are range tombstones.
+    #[inline]
+    pub fn has_ranges(&self) -> bool {
+        !self.ranges.is_empty()
+    }
+
+    /// Returns the range tombstones in several sets.
+    pub fn ranges(&self) -> Vec<Arc<RangeTombstones>> {
+        self.ranges.sets()
+    }
+
+    /// Returns the newest sequence number of a range tombstone over `key` that the reader sees.
+    #[inline]
+    pub fn newest_range(&self, key: &[u8], sees: impl Fn(SeqNo) -> bool) -> Option<SeqNo> {
+        let mut newest = None;
+        self.ranges.each(|set| {
+            newest = newest.max(set.newest(key, &sees).map(|tombstone| tombstone.seqno));
+        });
+        newest
+    }
+
+    /// Returns true if `hidden` hides all entries in its range, those of later insertions excepted,
+    /// which a reader who sees only what was there before does not see either.
+    fn may_skip(&self, hidden: &RangeTombstone) -> bool {
+        // A user's order may be none, and a search by it could go back.
+        let is_ordered = matches!(self.order, KeyOrder::Bytewise);
+        is_ordered && self.newest_entry.load(Acquire) < hidden.seqno
     }
 
     /// Returns the number of entries that delete their key.

@@ -1,13 +1,13 @@
 //! Finds what was written after a given moment: keys and ranges of keys that have an entry with a
 //! greater sequence number. Only the memtables and tables that have such entries are read.
 
+use crate::base::bounds::Bounds;
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
-use crate::read::visible::Bounds;
 use crate::version::files::TableHandle;
 use crate::version::levels::LEVELS;
 use crate::version::view::View;
@@ -17,6 +17,9 @@ use std::sync::Arc;
 pub fn memtables_have(view: &View, key: &[u8], since: SeqNo) -> bool {
     let mut newer = view.memtables().filter(|memtable| memtable.last_seqno() > since);
     newer.any(|memtable| {
+        if memtable.table.newest_range(key, |it| it > since).is_some() {
+            return true;
+        }
         let newest = memtable.table.get(key, MAX_SEQNO, |trailer, _| trailer.seqno());
         newest.is_some_and(|seqno| seqno > since)
     })
@@ -52,6 +55,9 @@ impl ChangeSearch {
         }
         let is_newer = |seqno: SeqNo| seqno > self.since;
         let levels = &self.view.levels;
+        if levels.ranges().newest(key, is_newer).is_some() {
+            return Ok(true);
+        }
         let deeper = (1..LEVELS).filter_map(|level| levels.find(level, key));
         for handle in levels.level(0).iter().chain(deeper).filter(|handle| self.is_newer(handle)) {
             let newest = |trailer: Trailer, _: &[u8]| trailer.seqno();
@@ -64,8 +70,19 @@ impl ChangeSearch {
 
     /// Returns the first key within `bounds` that was written. Costs a walk over all entries there
     /// of the memtables and tables that have newer entries.
+    ///
+    /// A range tombstone counts as written at the first place within `bounds` that it is over,
+    /// whether or not there was a key.
     pub fn first_key(&self, bounds: &Bounds) -> Result<Option<Vec<u8>>> {
         let order = self.view.levels.order();
+        if let Some(deleted) = self.newer_range(bounds) {
+            let begin = if deleted.is_before(order, bounds.lower.as_deref().unwrap_or_default()) {
+                deleted.lower.as_ref()
+            } else {
+                bounds.lower.as_ref()
+            };
+            return Ok(Some(begin.cloned().unwrap_or_default()));
+        }
         let mut entries = MergeIter::new(order.clone(), self.newer_runs()?);
         match &bounds.lower {
             Some(lower) if bounds.open_lower => entries.seek(lower, Trailer::LAST)?,
@@ -79,6 +96,18 @@ impl ChangeSearch {
             entries.next()?;
         }
         Ok(None)
+    }
+
+    /// Returns the range of a newer range tombstone that overlaps `bounds`. Costs a look at each.
+    fn newer_range(&self, bounds: &Bounds) -> Option<Arc<Bounds>> {
+        let order = self.view.levels.order();
+        let memtables = self.view.memtables().flat_map(|memtable| memtable.table.ranges());
+        let mut sets = memtables.chain([self.view.levels.ranges().clone()]);
+        sets.find_map(|set| {
+            let mut all = set.iter();
+            let found = all.find(|it| it.seqno > self.since && it.range.overlaps(bounds, order))?;
+            Some(found.range.clone())
+        })
     }
 
     /// Returns an iterator over each sorted run, without the memtables and tables in which nothing

@@ -5,6 +5,7 @@
 //! separated values were asked for, it opens a [`Window`]: the iterator runs ahead, and the values
 //! of the entries that it passes are read in parallel while the user works on the first.
 
+use crate::base::bounds::Bounds;
 use crate::base::entry::Slot;
 use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
@@ -14,7 +15,7 @@ use crate::read::fetch::{Fetcher, Want};
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
-use crate::read::visible::{Bounds, VisibleIter};
+use crate::read::visible::VisibleIter;
 use crate::read::window::{MAX_WINDOW_BYTES, Window, WindowEntry, WindowValue};
 use crate::version::expiry::ReadPoint;
 use crate::version::levels::LEVELS;
@@ -121,7 +122,9 @@ impl TreeCursor {
         let own = settings.own.take();
         inputs.extend(own.iter().map(|own| SortedRunIter::Memtable(own.table.iter())));
         let merged = MergeIter::new(order.clone(), inputs);
-        let iter = VisibleIter::new(merged, order, point, settings.bounds.clone());
+        let own_ranges = own.iter().flat_map(|own| own.table.ranges());
+        let cover = view.ranges().with(own_ranges);
+        let iter = VisibleIter::new(merged, order, point, settings.bounds.clone(), cover);
         let iter = match own {
             Some(own) => iter.with_own(own.last),
             None => iter,

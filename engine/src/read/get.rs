@@ -4,7 +4,7 @@
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
 use crate::base::expiry::ExpiryTime;
-use crate::base::key::{SeqNo, Trailer};
+use crate::base::key::{EntryKind, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::hot::UpdateTable;
 use crate::version::expiry::ReadPoint;
@@ -116,6 +116,10 @@ pub fn find<R>(
     hot: Option<&UpdateTable>,
     see: impl Fn(Trailer, Payload<'_>) -> R,
 ) -> Result<Option<R>> {
+    // I6: a range tombstone stands for one of the key, so it ends the search for older entries.
+    if let Some(deleted) = view.newest_range(user_key, |it| it <= seqno) {
+        return find_newer(view, user_key, seqno, deleted, fill_cache, see);
+    }
     for memtable in view.memtables() {
         if let Some(found) = memtable.table.get(user_key, seqno, &see) {
             return Ok(Some(found));
@@ -148,4 +152,39 @@ pub fn find<R>(
         }
     }
     Ok(None)
+}
+
+/// Does what [`find`] does for a key that a range tombstone with the number `deleted` is over: it
+/// searches only where newer entries can be, and finds a tombstone of that number if there is none.
+#[cold]
+fn find_newer<R>(
+    view: &View,
+    user_key: &[u8],
+    seqno: SeqNo,
+    deleted: SeqNo,
+    fill_cache: bool,
+    see: impl Fn(Trailer, Payload<'_>) -> R,
+) -> Result<Option<R>> {
+    let is_newer = |found: SeqNo| found > deleted;
+    let visit = |trailer: Trailer, payload: Payload<'_>| {
+        is_newer(trailer.seqno()).then(|| see(trailer, payload))
+    };
+    let tombstone = Trailer::new(deleted, EntryKind::Delete);
+    for memtable in view.memtables() {
+        if let Some(found) = memtable.table.get(user_key, seqno, visit) {
+            return Ok(Some(found.unwrap_or_else(|| see(tombstone, Slot::Delete.into()))));
+        }
+    }
+    let levels = &view.levels;
+    let below = (1..LEVELS).filter_map(|level| levels.find(level, user_key));
+    let tables = levels.level(0).iter().chain(below);
+    for handle in tables.filter(|handle| is_newer(handle.meta.summary.max_seqno)) {
+        let decoded = |trailer: Trailer, payload: &[u8]| -> Result<Option<R>> {
+            Ok(visit(trailer, Payload::decode(trailer.kind()?, payload)?))
+        };
+        if let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)? {
+            return Ok(Some(found?.unwrap_or_else(|| see(tombstone, Slot::Delete.into()))));
+        }
+    }
+    Ok(Some(see(tombstone, Slot::Delete.into())))
 }

@@ -8,6 +8,7 @@ use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::Trailer;
 use crate::base::pointer::TableId;
+use crate::base::range_tombstone::RangeTombstone;
 use crate::memtable::MemtableIter;
 use crate::read::level_iter::LevelIter;
 use crate::table::TableIter;
@@ -73,6 +74,18 @@ impl EntryIter for SortedRunIter {
     #[inline]
     fn prev(&mut self) -> Result<()> {
         of_each!(self, iter => iter.prev())
+    }
+
+    fn next_behind(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        of_each!(self, iter => iter.next_behind(hidden))
+    }
+
+    fn prev_before(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        of_each!(self, iter => iter.prev_before(hidden))
+    }
+
+    fn leave(&mut self) {
+        of_each!(self, iter => iter.leave())
     }
 
     #[inline]

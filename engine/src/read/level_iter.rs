@@ -5,6 +5,7 @@ use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
+use crate::base::range_tombstone::RangeTombstone;
 use crate::table::Table;
 use crate::table::TableIter;
 use crate::version::files::TableHandle;
@@ -98,6 +99,12 @@ impl LevelIter {
     }
 }
 
+/// Returns true if `hidden` hides all entries of a table.
+fn hides_all(hidden: &RangeTombstone, order: &KeyOrder, table: &TableHandle) -> bool {
+    let (smallest, largest) = bounds(table);
+    table.meta.summary.max_seqno < hidden.seqno && hidden.range.covers(order, smallest, largest)
+}
+
 impl EntryIter for LevelIter {
     #[inline]
     fn valid(&self) -> bool {
@@ -148,6 +155,61 @@ impl EntryIter for LevelIter {
     fn prev(&mut self) -> Result<()> {
         self.iter().prev()?;
         self.skip_backward()
+    }
+
+    /// Tables that are hidden as a whole are passed over without being opened.
+    fn next_behind(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        self.iter().next_behind(hidden)?;
+        let Some((index, iter)) = &self.open else { return Ok(()) };
+        if iter.valid() {
+            return Ok(());
+        }
+        let mut next = index + 1;
+        while self.tables.get(next).is_some_and(|table| hides_all(hidden, &self.order, table)) {
+            next += 1;
+        }
+        if self.open(Some(next))? {
+            let begins_within = {
+                let table = &self.tables[next];
+                table.meta.summary.max_seqno < hidden.seqno
+                    && !hidden.range.is_behind(&self.order, bounds(table).0)
+            };
+            match self.order {
+                KeyOrder::Bytewise if begins_within => self.iter().seek_cut(hidden.range.end())?,
+                _ => self.iter().seek_to_first()?,
+            }
+        }
+        self.skip_forward()
+    }
+
+    fn prev_before(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        self.iter().prev_before(hidden)?;
+        let Some((index, iter)) = &self.open else { return Ok(()) };
+        if iter.valid() {
+            return Ok(());
+        }
+        let mut before = *index;
+        while before > 0 && hides_all(hidden, &self.order, &self.tables[before - 1]) {
+            before -= 1;
+        }
+        if self.open(before.checked_sub(1))? {
+            let ends_within = {
+                let table = &self.tables[before - 1];
+                table.meta.summary.max_seqno < hidden.seqno
+                    && !hidden.range.is_before(&self.order, bounds(table).1)
+            };
+            match self.order {
+                KeyOrder::Bytewise if ends_within => {
+                    self.iter().seek_before_cut(hidden.range.begin())?
+                }
+                _ => self.iter().seek_to_last()?,
+            }
+        }
+        self.skip_backward()
+    }
+
+    fn leave(&mut self) {
+        self.open = None;
     }
 
     #[inline]

@@ -7,6 +7,7 @@ use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
+use crate::base::range_tombstone::RangeTombstone;
 use crate::read::input::SortedRunIter;
 use std::cmp::Ordering;
 
@@ -140,7 +141,13 @@ impl MergeIter {
         Ok(())
     }
 
-    fn step(&mut self, direction: MergeDirection) -> Result<()> {
+    /// Moves the input with the current entry by `each`, a step in this direction.
+    #[inline]
+    fn step(
+        &mut self,
+        direction: MergeDirection,
+        each: impl FnOnce(&mut SortedRunIter) -> Result<()>,
+    ) -> Result<()> {
         if self.direction != direction {
             let turned = self.turn(direction);
             if turned.is_err() {
@@ -155,10 +162,7 @@ impl MergeIter {
             return Ok(());
         };
         let turned = self.second.is_none();
-        let moved = match direction {
-            MergeDirection::Forward => self.inputs[current].next(),
-            MergeDirection::Backward => self.inputs[current].prev(),
-        };
+        let moved = each(&mut self.inputs[current]);
         if moved.is_err() {
             (self.current, self.second) = (None, None);
             return moved;
@@ -210,11 +214,24 @@ impl EntryIter for MergeIter {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.step(MergeDirection::Forward)
+        self.step(MergeDirection::Forward, |input| input.next())
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.step(MergeDirection::Backward)
+        self.step(MergeDirection::Backward, |input| input.prev())
+    }
+
+    /// Only the input with the current entry moves; the others do when their turn comes.
+    fn next_behind(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        self.step(MergeDirection::Forward, |input| input.next_behind(hidden))
+    }
+
+    fn prev_before(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        self.step(MergeDirection::Backward, |input| input.prev_before(hidden))
+    }
+
+    fn leave(&mut self) {
+        (self.current, self.second) = (None, None);
     }
 
     #[inline]

@@ -1,48 +1,15 @@
 //! The entries that a reader at one sequence number sees in a walk over entries: the newest entry
-//! of each key within bounds, without tombstones and without what has expired.
+//! of each key within bounds, without tombstones, without what a range tombstone hides and without
+//! what has expired.
 
+use crate::base::bounds::Bounds;
 use crate::base::entry::deadline_of;
 use crate::base::error::Result;
 use crate::base::expiry::ExpiryTime;
 use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, FIRST_OWN_SEQNO, KeyOrder, MAX_SEQNO, SeqNo, Trailer};
+use crate::base::range_tombstone::{RangeCover, RangeTombstone};
 use crate::version::expiry::ReadPoint;
-use std::cmp::Ordering;
-
-/// A range of keys.
-#[derive(Debug, Clone, Default)]
-pub struct Bounds {
-    /// The lower end; `None` if the range has none.
-    pub lower: Option<Vec<u8>>,
-    /// The upper end; `None` if the range has none.
-    pub upper: Option<Vec<u8>>,
-    /// True if `lower` itself is excluded; else it is included.
-    pub open_lower: bool,
-    /// True if `upper` itself is included; else it is excluded. Both flags are needed because in a
-    /// user's order there may be no key right after another key that could be given as the end
-    /// instead.
-    pub closed_upper: bool,
-}
-
-impl Bounds {
-    /// Returns true if `key` is before the range.
-    pub fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        self.lower.as_ref().is_some_and(|lower| match order.compare(key, lower) {
-            Ordering::Less => true,
-            Ordering::Equal => self.open_lower,
-            Ordering::Greater => false,
-        })
-    }
-
-    /// Returns true if `key` is behind the range.
-    pub fn is_behind(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        self.upper.as_ref().is_some_and(|upper| match order.compare(key, upper) {
-            Ordering::Less => false,
-            Ordering::Equal => !self.closed_upper,
-            Ordering::Greater => true,
-        })
-    }
-}
 
 /// Walks user keys with their newest visible entry.
 ///
@@ -57,11 +24,20 @@ pub struct VisibleIter<I> {
     /// a reader without one.
     own_seqno: SeqNo,
     time: ExpiryTime,
+    /// The range tombstones over the entries of `inner`.
+    cover: RangeCover,
     bounds: Bounds,
     state: VisibleState,
     key: Vec<u8>,
     trailer: Trailer,
     payload: Vec<u8>,
+}
+
+/// Returns true if a reader at `reader`, whose own entries go up to `own`, sees what was written at
+/// `seqno`.
+#[inline]
+fn sees(reader: SeqNo, own: SeqNo, seqno: SeqNo) -> bool {
+    seqno <= reader || (FIRST_OWN_SEQNO..=own).contains(&seqno)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -73,7 +49,14 @@ enum VisibleState {
 
 impl<I: EntryIter> VisibleIter<I> {
     /// Creates an iterator over what a reader at `point` sees of `inner` within `bounds`.
-    pub fn new(inner: I, order: KeyOrder, point: ReadPoint<'_>, bounds: Bounds) -> Self {
+    /// `cover` has the range tombstones over these entries.
+    pub fn new(
+        inner: I,
+        order: KeyOrder,
+        point: ReadPoint<'_>,
+        bounds: Bounds,
+        cover: RangeCover,
+    ) -> Self {
         let (seqno, time) = (point.seqno, point.moment.time());
         VisibleIter {
             inner,
@@ -81,6 +64,7 @@ impl<I: EntryIter> VisibleIter<I> {
             seqno,
             own_seqno: 0,
             time,
+            cover,
             bounds,
             state: VisibleState::Invalid,
             key: Vec::new(),
@@ -100,7 +84,36 @@ impl<I: EntryIter> VisibleIter<I> {
     /// Returns true if the reader sees what was written at `seqno`.
     #[inline]
     fn sees(&self, seqno: SeqNo) -> bool {
-        seqno <= self.seqno || (FIRST_OWN_SEQNO..=self.own_seqno).contains(&seqno)
+        sees(self.seqno, self.own_seqno, seqno)
+    }
+
+    /// Returns the range tombstone that hides the inner iterator's current entry from the reader.
+    #[inline]
+    fn hidden(&mut self) -> Option<&RangeTombstone> {
+        if self.cover.is_empty() {
+            return None;
+        }
+        let (seqno, own_seqno) = (self.seqno, self.own_seqno);
+        let entry = self.inner.trailer().seqno();
+        let newest = self.cover.at(self.inner.user_key(), |it| sees(seqno, own_seqno, it));
+        newest.filter(|newest| entry < newest.seqno)
+    }
+
+    /// Moves the inner iterator over an entry that a range tombstone hides, and over others that it
+    /// hides in the same sorted run. Returns false if none hides it.
+    #[inline]
+    fn pass_hidden(&mut self, forward: bool) -> Result<bool> {
+        if self.cover.is_empty() {
+            return Ok(false);
+        }
+        let Some(hidden) = self.hidden().cloned() else {
+            return Ok(false);
+        };
+        match forward {
+            true => self.inner.next_behind(&hidden)?,
+            false => self.inner.prev_before(&hidden)?,
+        }
+        Ok(true)
     }
 
     /// Returns the trailer that sorts before all entries of a key that the reader sees.
@@ -228,10 +241,13 @@ impl<I: EntryIter> VisibleIter<I> {
     fn settle_forward(&mut self, mut skip: bool) -> Result<()> {
         self.state = VisibleState::Invalid;
         while self.inner.valid() {
-            let key = self.inner.user_key();
-            if self.bounds.is_behind(&self.order, key) {
+            if self.bounds.is_behind(&self.order, self.inner.user_key()) {
                 return Ok(());
             }
+            if self.pass_hidden(true)? {
+                continue;
+            }
+            let key = self.inner.user_key();
             let hidden = skip && self.order.compare(key, &self.key).is_eq();
             let trailer = self.inner.trailer();
             if !hidden && self.sees(trailer.seqno()) {
@@ -256,6 +272,9 @@ impl<I: EntryIter> VisibleIter<I> {
             if self.bounds.is_before(&self.order, self.inner.user_key()) {
                 return Ok(());
             }
+            if self.pass_hidden(false)? {
+                continue;
+            }
             if self.collect_newest()? {
                 self.state = VisibleState::Backward;
                 return Ok(());
@@ -273,7 +292,8 @@ impl<I: EntryIter> VisibleIter<I> {
         let mut found = false;
         loop {
             let trailer = self.inner.trailer();
-            if self.sees(trailer.seqno()) {
+            // What a range tombstone hides is older than what was met and not hidden.
+            if self.sees(trailer.seqno()) && self.hidden().is_none() {
                 // Oldest first: the last one taken is the newest visible entry.
                 found = !self.is_absent()?;
                 if found {
@@ -313,6 +333,7 @@ mod tests {
             let words: Vec<&str> = line.split(' ').collect();
             match words[..] {
                 ["entries", ref entries @ ..] => entries.iter().for_each(|it| insert(&table, it)),
+                ["deleted", ref deleted @ ..] => deleted.iter().for_each(|it| delete(&table, it)),
                 ["at", seqno, ref rest @ ..] => {
                     let (bounds, steps): (Vec<&str>, _) =
                         rest.iter().partition(|word| word.starts_with(['[', '(']));
@@ -321,7 +342,8 @@ mod tests {
                     let seqno = seqno.parse().expect(line);
                     let moment = Moment::At(ExpiryTime(time.parse().expect(line)));
                     let (point, order) = (ReadPoint { seqno, moment }, KeyOrder::Bytewise);
-                    let iter = VisibleIter::new(table.iter(), order, point, bounds);
+                    let cover = RangeCover::new(order.clone(), table.ranges());
+                    let iter = VisibleIter::new(table.iter(), order, point, bounds, cover);
                     text += &if steps.is_empty() { walks(iter) } else { stepped(iter, &steps) };
                 }
                 _ => panic!("{line}"),
@@ -339,6 +361,11 @@ mod tests {
         };
         let payload = Payload { deadline: deadline.parse().ok().map(Deadline), slot };
         table.insert(&entry.as_bytes()[..1], Trailer::new(seqno, payload.kind()), payload);
+    }
+
+    fn delete(table: &Arc<Memtable>, word: &str) {
+        let (bounds, seqno) = word.split_at(word.find([')', ']']).expect(word) + 1);
+        table.insert_range(range(bounds).into(), seqno.parse().expect(word));
     }
 
     fn range(word: &str) -> Bounds {

@@ -75,7 +75,7 @@ pub fn insert(
     let options = state.options().clone();
     let raw;
     let slot = match record.kind {
-        RecordKind::Delete => Slot::Delete,
+        RecordKind::Delete | RecordKind::DeleteRange => Slot::Delete,
         // Only separated values are compressed in the log. They stay there, whatever the settings
         // have become since: inline they could take many times the memory that the writer had.
         RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),
@@ -90,7 +90,11 @@ pub fn insert(
     let payload = Payload { deadline: record.deadline, slot };
     let view = state.view();
     view.active.note(replayed.at, replayed.log_bytes, replayed.segment, record.seqno);
-    view.active.table.insert(record.key, Trailer::new(record.seqno, payload.kind()), payload);
+    if record.kind == RecordKind::DeleteRange {
+        view.active.table.insert_range(Arc::new(record.deleted_range()?), record.seqno);
+    } else {
+        view.active.table.insert(record.key, Trailer::new(record.seqno, payload.kind()), payload);
+    }
     if view.active.bytes() >= options.memtable_bytes {
         state.rotate_memtable();
     }

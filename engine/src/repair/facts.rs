@@ -16,6 +16,7 @@ use crate::base::expiry::Deadline;
 use crate::base::header::{HEADER_BYTES, Header};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::range_tombstone::RangeTombstone;
 use crate::env::Env;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::leftovers::MAX_UNKNOWN_IDS;
@@ -58,6 +59,8 @@ pub struct RepairFacts {
     /// Freed segments in which nothing was live, so that no relocation file lists them.
     pub given_up: BTreeSet<SegmentId>,
     pub last_seqno: SeqNo,
+    /// The range tombstones of each keyspace that were flushed.
+    pub ranges: BTreeMap<KeyspaceId, Vec<RangeTombstone>>,
     /// The greatest deadline by which an entry was dropped because it had expired.
     pub dropped_until: Deadline,
     lengths: BTreeMap<SegmentId, u64>,
@@ -182,6 +185,11 @@ impl RepairFacts {
                 }
                 Change::AddRelocation { meta } => {
                     self.given_up.insert(meta.segment);
+                }
+                // One that was removed hid nothing in the tables of the version, but may do so in
+                // others that are found.
+                Change::AddRange { keyspace, tombstone } => {
+                    self.ranges.entry(*keyspace).or_default().push(tombstone.clone());
                 }
                 Change::LastSeqno(seqno) => self.last_seqno = self.last_seqno.max(*seqno),
                 Change::DroppedUntil(deadline) => {

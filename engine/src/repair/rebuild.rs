@@ -4,8 +4,9 @@
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::{MAX_SEQNO, Trailer};
+use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, MAX_ID, SegmentId, TableId};
+use crate::base::range_tombstone::{RangeCover, RangeTombstones};
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::read::input::SortedRunIter;
@@ -250,6 +251,9 @@ fn write_tables(
         inputs.push(SortedRunIter::Table(table.table()?.full_scan()));
     }
     let mut merged = MergeIter::new(source.order.clone(), inputs);
+    let flushed = rebuild.facts.ranges.get(&keyspace).cloned().unwrap_or_default();
+    let flushed = Arc::new(RangeTombstones::of(source.order.clone(), flushed));
+    let mut cover = RangeCover::new(source.order.clone(), source.loose.ranges()).with([flushed]);
     let owner = TableOwner { id: keyspace, name: rebuild.facts.keyspaces[&keyspace].name.clone() };
     let mut tables = Tables { rebuild, source, owner, next: first, open: None, done: Vec::new() };
     let mut last: Option<Vec<u8>> = None;
@@ -259,6 +263,9 @@ fn write_tables(
         let is_older = last.as_ref().is_some_and(|last| source.order.compare(last, key).is_eq());
         if !is_older {
             last = Some(key.to_vec());
+        }
+        // What a range tombstone hides from the newest entry on is deleted.
+        if !is_older && !cover.hides(key, trailer.seqno(), SeqNo::MAX) {
             match readable(rebuild, keyspace, &merged) {
                 Ok(Some(payload)) => {
                     tables.add(key, trailer, &payload)?;

@@ -125,6 +125,11 @@ impl KeyspaceSource {
         let pointer = ValuePointer { segment, offset: record.offset, length: record.length };
         let raw;
         let slot = match record.kind {
+            RecordKind::DeleteRange => {
+                let range = Arc::new(record.deleted_range()?);
+                self.loose.insert_range(range, record.seqno);
+                return Ok(true);
+            }
             RecordKind::Delete => Slot::Delete,
             // As in a replay, a compressed value was separated, and stays where it is.
             RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),
@@ -152,7 +157,7 @@ pub fn describe_table(
     let file = env.fs.open(&path).doing("open", &path)?;
     let properties = Properties::read(&*file, &path, context.database, id)?;
     let bytes = file.len().doing("measure", &path)?;
-    let meta = TableMeta { id, bytes, summary: properties.summary.clone() };
+    let meta = TableMeta { id, bytes, summary: properties.summary.clone(), applied_ranges: 0 };
     Ok((properties, meta))
 }
 

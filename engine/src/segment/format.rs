@@ -26,8 +26,8 @@
 //!
 //! record
 //!        0      4  checksum32 of all bytes behind it, seeded by (epoch, offset of the record)
-//!        4      1  low nibble: 0 delete, 1 put, 2 put with a deadline; high nibble: codec of the
-//!                  stored value
+//!        4      1  low nibble: 0 delete, 1 put, 2 put with a deadline, 3 delete of a range; high
+//!                  nibble: codec of the stored value
 //!        5 varint  keyspace
 //!          varint  sequence number
 //!          varint  length of the key, at most 64 KiB
@@ -37,6 +37,9 @@
 //!               …  key
 //!               …  stored value
 //! ```
+//!
+//! The delete of a range has the lower key as its key. Its value is a byte of bits and the upper
+//! key: 1, there is a lower key; 2, it is excluded; 4, there is an upper key; 8, it is included.
 //!
 //! A put is stored in the same way whether the tree keeps its value inline or points to it.
 //!

@@ -5,6 +5,7 @@
 //! is bounded. A read by pointer takes the extent from the pointer; a read of a frame takes it from
 //! the fields, bounded by the limits and by the frame, and then verifies the checksum.
 
+use crate::base::bounds::Bounds;
 use crate::base::checksum::{checksum32, checksum32_of_two, seed};
 use crate::base::coding::{Reader, put_varint, varint_len};
 use crate::base::compression::{Codec, decompress};
@@ -29,6 +30,9 @@ pub enum RecordKind {
     Delete,
     /// The key gets a value, with or without a deadline.
     Put,
+    /// All keys of a range are deleted. The record's value is the kind of both ends, one byte as in
+    /// [`Bounds::ends`], and the upper key; its key is the lower one.
+    DeleteRange,
 }
 
 /// The persistent number of a deletion.
@@ -37,6 +41,8 @@ const DELETE: u8 = 0;
 const PUT: u8 = 1;
 /// The persistent number of a put with a deadline.
 const PUT_EXPIRING: u8 = 2;
+/// The persistent number of the deletion of a range.
+const DELETE_RANGE: u8 = 3;
 
 /// A record to write.
 #[derive(Debug, Clone, Copy)]
@@ -70,6 +76,13 @@ impl<'a> RecordInput<'a> {
         RecordInput { kind: RecordKind::Delete, ..Self::put(keyspace, key, b"") }
     }
 
+    /// Returns the deletion of a range. `ends` is what [`range_ends`] returns for it.
+    #[cfg(test)]
+    pub fn delete_range(keyspace: KeyspaceId, range: &'a Bounds, ends: &'a [u8]) -> Self {
+        let key = range.lower.as_deref().unwrap_or_default();
+        RecordInput { kind: RecordKind::DeleteRange, ..Self::put(keyspace, key, ends) }
+    }
+
     /// Returns the length of the record in bytes under this sequence number.
     #[inline]
     pub fn record_bytes(&self, seqno: SeqNo) -> usize {
@@ -96,8 +109,12 @@ impl<'a> RecordInput<'a> {
         assert!(self.key.len() <= MAX_KEY_BYTES, "a key over the limit");
         assert!(self.value.len().max(self.raw_len as usize) <= MAX_VALUE_BYTES, "value too long");
         assert!(self.codec != Codec::None || self.raw_len as usize == self.value.len());
-        let is_bare = self.value.is_empty() && self.deadline.is_none();
-        assert!(self.kind == RecordKind::Put || is_bare, "a delete with a value or a deadline");
+        let is_bare = match self.kind {
+            RecordKind::Put => true,
+            RecordKind::Delete => self.value.is_empty() && self.deadline.is_none(),
+            RecordKind::DeleteRange => self.codec == Codec::None && self.deadline.is_none(),
+        };
+        assert!(is_bare, "a delete with a value or a deadline");
     }
 
     /// Returns the persistent number of the operation.
@@ -105,6 +122,7 @@ impl<'a> RecordInput<'a> {
     fn number(&self) -> u8 {
         match (self.kind, self.deadline) {
             (RecordKind::Delete, _) => DELETE,
+            (RecordKind::DeleteRange, _) => DELETE_RANGE,
             (RecordKind::Put, None) => PUT,
             (RecordKind::Put, Some(_)) => PUT_EXPIRING,
         }
@@ -151,6 +169,12 @@ impl<'a> RecordInput<'a> {
     }
 }
 
+/// Returns the value of the record that deletes `range`.
+pub fn range_ends(range: &Bounds) -> Vec<u8> {
+    let upper = range.upper.as_deref().unwrap_or_default();
+    [&[range.ends()], upper].concat()
+}
+
 /// A verified record that borrows the buffer it was read into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordView<'a> {
@@ -182,9 +206,10 @@ fn nibbles(byte: u8) -> Result<(RecordKind, bool, Codec)> {
         DELETE => (RecordKind::Delete, false),
         PUT => (RecordKind::Put, false),
         PUT_EXPIRING => (RecordKind::Put, true),
+        DELETE_RANGE => (RecordKind::DeleteRange, false),
         other => {
             return Err(Error::unsupported(format!(
-                "record kind {other} is unknown to this build, which knows 0 to {PUT_EXPIRING}"
+                "record kind {other} is unknown to this build, which knows 0 to {DELETE_RANGE}"
             )));
         }
     };
@@ -246,7 +271,21 @@ impl<'a> RecordView<'a> {
             offset,
             length,
         };
+        if kind == RecordKind::DeleteRange {
+            view.deleted_range()?;
+        }
         Ok((view, rest))
+    }
+
+    /// Returns the range that the record deletes. Requires: it is a deletion of a range.
+    pub fn deleted_range(&self) -> Result<Bounds> {
+        debug_assert_eq!(self.kind, RecordKind::DeleteRange);
+        match self.value.split_first() {
+            Some((ends, upper)) if self.codec == Codec::None => {
+                Bounds::from_ends(*ends, self.key, upper)
+            }
+            _ => Err(Error::corruption("the deletion of a range has impossible fields")),
+        }
     }
 }
 
@@ -293,6 +332,13 @@ mod tests {
         (compressed.codec, compressed.raw_len) = (Codec::Lz4, 1 << 20);
         let mut expiring = RecordInput::put(KeyspaceId(1), b"key", b"value");
         expiring.deadline = Some(Deadline(1_767_225_600_000));
+        let range = Bounds {
+            lower: Some(b"a".to_vec()),
+            upper: Some(b"b".to_vec()),
+            open_lower: true,
+            closed_upper: false,
+        };
+        let (ends, all) = (range_ends(&range), Bounds::default());
         let squeezed_expiring = RecordInput { deadline: Some(Deadline(u64::MAX)), ..compressed };
         for input in [
             RecordInput::put(KeyspaceId(0), b"", b""),
@@ -301,6 +347,8 @@ mod tests {
             compressed,
             expiring,
             squeezed_expiring,
+            RecordInput::delete_range(KeyspaceId(3), &range, &ends),
+            RecordInput::delete_range(KeyspaceId(3), &all, &[0]),
         ] {
             let mut out = b"before".to_vec();
             input.encode(&mut out, 5, 1000, MAX_SEQNO);
@@ -313,6 +361,10 @@ mod tests {
             assert_eq!((view.key, view.value), (input.key, input.value));
             assert_eq!((view.seqno, view.offset), (MAX_SEQNO, 1000));
             assert_eq!(view.deadline, input.deadline);
+            if view.kind == RecordKind::DeleteRange {
+                let expected = if input.key.is_empty() { &all } else { &range };
+                assert_eq!(view.deleted_range().unwrap(), *expected);
+            }
             assert_eq!(view.length as usize, bytes.len());
             assert!(RecordView::decode_exact(bytes, 5, 1001).is_err(), "another offset");
             assert!(RecordView::decode_exact(bytes, 6, 1000).is_err(), "another epoch");

@@ -4,6 +4,7 @@
 use crate::base::entry::entry_bytes;
 use crate::base::error::Result;
 use crate::base::iter::{CurrentKey, EntryIter};
+use crate::base::key::SeqNo;
 use crate::hot::TableScores;
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
@@ -18,10 +19,12 @@ pub fn scores(view: &View) -> Result<TableScores> {
     let mut scores: TableScores =
         view.levels.tables().map(|(_, table)| (table.meta.id, Default::default())).collect();
     let mut iter = merged(view, ReadMode::FullScan)?;
+    let mut cover = view.ranges();
     let mut key = CurrentKey::default();
     iter.seek_to_first()?;
     while iter.valid() {
-        let is_stale = !key.enter(&order, iter.user_key());
+        let is_stale = !key.enter(&order, iter.user_key())
+            || cover.hides(iter.user_key(), iter.trailer().seqno(), SeqNo::MAX);
         if let Some(score) = iter.table_id().and_then(|table| scores.get_mut(&table)) {
             if is_stale {
                 score.stale_entries += 1;

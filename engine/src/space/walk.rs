@@ -42,6 +42,7 @@ pub(super) fn walk(
     assert!(snapshots.is_sorted(), "I6: strata of snapshots are looked up by bisection");
     let order = view.levels.order().clone();
     let mut iter = merged(view, ReadMode::FullScan)?;
+    let mut cover = view.ranges();
     let mut key = CurrentKey::default();
     // The stratum of the entry of `key` that was seen last.
     let mut last: Option<usize> = None;
@@ -55,7 +56,12 @@ pub(super) fn walk(
         }
         let trailer = iter.trailer();
         let stratum = stratum(snapshots, trailer.seqno());
-        if trailer.seqno() <= seqno && last != Some(stratum) {
+        let limit = snapshots.get(stratum).map_or(seqno, |snapshot| seqno.min(*snapshot));
+        if cover.hides(key.bytes(), trailer.seqno(), limit) {
+            // Nobody sees it; nobody but snapshots sees what is older.
+            (last, is_newest) = (Some(stratum), false);
+        } else if trailer.seqno() <= seqno && last != Some(stratum) {
+            is_hidden |= cover.hides(key.bytes(), trailer.seqno(), SeqNo::MAX);
             last = Some(stratum);
             let stored = match Slot::decode(trailer.kind()?, iter.payload())? {
                 Slot::Delete => None,

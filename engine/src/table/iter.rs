@@ -9,8 +9,9 @@ use super::read_ahead::ReadAhead;
 use super::reader::Table;
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::Trailer;
+use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
+use crate::base::range_tombstone::RangeTombstone;
 use std::sync::Arc;
 
 /// An iterator that stands on an entry of a table or on none.
@@ -62,11 +63,6 @@ impl TableIter {
         self.block.reset(block);
         self.number = Some(number);
         Ok(())
-    }
-
-    /// Makes the iterator invalid. The loaded block is kept for a seek that needs it.
-    fn leave(&mut self) {
-        self.block.leave();
     }
 
     /// Adds the place of the loaded block to an error, and makes the iterator invalid on error.
@@ -170,6 +166,42 @@ impl EntryIter for TableIter {
             return self.placed(stepped);
         }
         if self.block.valid() { Ok(()) } else { self.prev_block() }
+    }
+
+    fn next_behind(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        let (summary, order) = (&self.table.meta.summary, &self.table.order);
+        if summary.max_seqno >= hidden.seqno {
+            return self.next();
+        }
+        if !hidden.range.is_behind(order, summary.largest_key()) {
+            self.leave();
+            return Ok(());
+        }
+        // A user's order may be none, and a search by it could go back.
+        match order {
+            KeyOrder::Bytewise => self.seek_cut(hidden.range.end()),
+            KeyOrder::Custom(_) => self.next(),
+        }
+    }
+
+    fn prev_before(&mut self, hidden: &RangeTombstone) -> Result<()> {
+        let (summary, order) = (&self.table.meta.summary, &self.table.order);
+        if summary.max_seqno >= hidden.seqno {
+            return self.prev();
+        }
+        if !hidden.range.is_before(order, summary.smallest_key()) {
+            self.leave();
+            return Ok(());
+        }
+        match order {
+            KeyOrder::Bytewise => self.seek_before_cut(hidden.range.begin()),
+            KeyOrder::Custom(_) => self.prev(),
+        }
+    }
+
+    /// The loaded block is kept for a seek that needs it.
+    fn leave(&mut self) {
+        self.block.leave();
     }
 
     #[inline]

@@ -282,6 +282,9 @@ pub struct TableMeta {
     pub bytes: u64,
     /// The content of the table in numbers.
     pub summary: Arc<Summary>,
+    /// Range tombstones up to this sequence number hide nothing that is in the table. The manifest
+    /// keeps the number apart from the rest of the description.
+    pub applied_ranges: SeqNo,
 }
 
 impl TableMeta {
@@ -296,7 +299,7 @@ impl TableMeta {
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let id = TableId::decode(reader)?;
         let bytes = reader.varint()?;
-        Ok(TableMeta { id, bytes, summary: Arc::new(Summary::decode(reader)?) })
+        Ok(TableMeta { id, bytes, summary: Arc::new(Summary::decode(reader)?), applied_ranges: 0 })
     }
 }
 
@@ -348,7 +351,9 @@ mod tests {
     #[test]
     fn metas_and_properties_round_trip() {
         let summary = Arc::new(summary());
-        let meta = TableMeta { id: TableId(300), bytes: 1 << 40, summary: summary.clone() };
+        let summary_of = summary.clone();
+        let meta =
+            TableMeta { id: TableId(300), bytes: 1 << 40, summary: summary_of, applied_ranges: 0 };
         let mut out = Vec::new();
         meta.encode(&mut out);
         out.push(77);
@@ -403,7 +408,8 @@ mod tests {
     fn i07_no_bytes_make_it_panic() {
         let mut rng = Rng::new(3);
         let mut good = Vec::new();
-        TableMeta { id: TableId(1), bytes: 5, summary: Arc::new(summary()) }.encode(&mut good);
+        let summary = Arc::new(summary());
+        TableMeta { id: TableId(1), bytes: 5, summary, applied_ranges: 0 }.encode(&mut good);
         for _ in 0..20_000 {
             let mut bytes = good.clone();
             for _ in 0..1 + rng.below(5) {

@@ -120,7 +120,7 @@ impl TableMeta {
     pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<TableMeta> {
         let summary = Properties::read(file, path, database, id)?.summary;
         let bytes = file.len().doing("get the length of", path)?;
-        Ok(TableMeta { id, bytes, summary })
+        Ok(TableMeta { id, bytes, summary, applied_ranges: 0 })
     }
 }
 

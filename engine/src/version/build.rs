@@ -5,10 +5,12 @@ use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::range_tombstone::RangeTombstone;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{RelocationHandle, SegmentHandle, TableContext, TableHandle};
 use crate::version::levels::Levels;
 use crate::version::{Holes, KeyspaceVersion, LiveSegment, Version};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Returns the order of a keyspace's keys for its recorded comparator name.
@@ -29,6 +31,10 @@ pub(super) struct Removed {
     segments: Vec<Arc<SegmentHandle>>,
     relocations: Vec<Arc<RelocationHandle>>,
 }
+
+/// The range tombstones that an edit adds to each keyspace, and the numbers of those that it
+/// removes.
+type RangeChanges = BTreeMap<KeyspaceId, (Vec<RangeTombstone>, Vec<SeqNo>)>;
 
 impl Removed {
     /// Marks the files as named by no version any more.
@@ -66,8 +72,15 @@ impl VersionBuilder<'_> {
         segments: &[Arc<SegmentHandle>],
     ) -> Result<Removed> {
         let mut removed = Removed::default();
+        let mut ranges = RangeChanges::default();
         for change in &edit.changes {
             match change {
+                Change::AddRange { keyspace, tombstone } => {
+                    ranges.entry(*keyspace).or_default().0.push(tombstone.clone());
+                }
+                Change::RemoveRange { keyspace, seqno } => {
+                    ranges.entry(*keyspace).or_default().1.push(*seqno);
+                }
                 Change::AddTable { .. } | Change::RemoveTable { .. } => {
                     self.change_table(version, change, &mut removed)?;
                 }
@@ -87,6 +100,10 @@ impl VersionBuilder<'_> {
                 Change::NextFile(_) | Change::LastSeqno(_) => {}
                 _ => self.change_keyspace(version, change, &mut removed)?,
             }
+        }
+        // The set of a keyspace is made anew once for all changes of an edit.
+        for (keyspace, (added, removed)) in ranges {
+            edit_levels(version, keyspace)?.change_ranges(added, &removed)?;
         }
         Ok(removed)
     }
@@ -267,6 +284,8 @@ pub fn state_of(version: &Version, next_file: u64, last_seqno: SeqNo) -> Edit {
         for (level, table) in keyspace.levels.tables() {
             changes.push(Change::AddTable { keyspace: id, level, meta: table.meta.clone() });
         }
+        let add = |it: &RangeTombstone| Change::AddRange { keyspace: id, tombstone: it.clone() };
+        changes.extend(keyspace.levels.ranges().iter().map(add));
     }
     changes.push(Change::Head(version.head));
     if version.dropped_until > Deadline::default() {

@@ -21,15 +21,23 @@
 //! | 14 | relocation removed | freed segment |
 //! | 15 | holes of a segment, in place of its former ones | segment, holes |
 //! | 16 | expired entries dropped | greatest deadline among them |
+//! | 17 | range tombstone added | keyspace, seqno, ends, lower key, upper key |
+//! | 18 | range tombstone removed | keyspace, seqno |
+//! | 19 | table added to which range tombstones were applied | seqno of the last, then as 4 |
+//!
+//! The ends of a range tombstone are a number of bits: 1, there is a lower key; 2, it is excluded;
+//! 4, there is an upper key; 8, it is included.
 //!
 //! Holes are encoded as varints: their count, then for each hole the gap from the end of the
 //! previous one and the length, both in units of 4 KiB.
 
+use crate::base::bounds::Bounds;
 use crate::base::coding::{Reader, put_bytes, put_varint};
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
 use crate::base::key::{MAX_SEQNO, SeqNo};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId, read_id};
+use crate::base::range_tombstone::RangeTombstone;
 use crate::relocation::RelocationMeta;
 use crate::segment::SegmentKind;
 use crate::table::TableMeta;
@@ -136,6 +144,20 @@ pub enum Change {
     },
     /// Records that entries with deadlines up to this one were dropped because they had expired.
     DroppedUntil(Deadline),
+    /// Adds a range tombstone that was flushed.
+    AddRange {
+        /// The keyspace of the range.
+        keyspace: KeyspaceId,
+        /// The range and its sequence number.
+        tombstone: RangeTombstone,
+    },
+    /// Removes a range tombstone that hides nothing in any table.
+    RemoveRange {
+        /// The keyspace of the range.
+        keyspace: KeyspaceId,
+        /// The sequence number, by which it is known.
+        seqno: SeqNo,
+    },
 }
 
 /// A list of changes that take effect together.
@@ -192,7 +214,11 @@ impl Change {
             }
             Change::DropKeyspace { id } => put_numbers(out, 3, &[id.0]),
             Change::AddTable { keyspace, level, meta } => {
-                put_numbers(out, 4, &[keyspace.0, *level as u64]);
+                if meta.applied_ranges > 0 {
+                    put_numbers(out, 19, &[meta.applied_ranges, keyspace.0, *level as u64]);
+                } else {
+                    put_numbers(out, 4, &[keyspace.0, *level as u64]);
+                }
                 meta.encode(out);
             }
             Change::RemoveTable { keyspace, level, id } => {
@@ -217,6 +243,11 @@ impl Change {
                 put_holes(out, holes);
             }
             Change::DroppedUntil(deadline) => put_numbers(out, 16, &[deadline.0]),
+            Change::AddRange { keyspace, tombstone } => {
+                put_numbers(out, 17, &[keyspace.0, tombstone.seqno]);
+                put_range(out, &tombstone.range);
+            }
+            Change::RemoveRange { keyspace, seqno } => put_numbers(out, 18, &[keyspace.0, *seqno]),
         }
     }
 
@@ -226,11 +257,13 @@ impl Change {
             return Self::decode_keyspace(tag, reader);
         }
         Ok(match tag {
-            4 => Change::AddTable {
-                keyspace: KeyspaceId::decode(reader)?,
-                level: reader.length(usize::MAX)?,
-                meta: Arc::new(TableMeta::decode(reader)?),
-            },
+            4 | 19 => {
+                let applied_ranges = if tag == 19 { seqno(reader)? } else { 0 };
+                let keyspace = KeyspaceId::decode(reader)?;
+                let level = reader.length(usize::MAX)?;
+                let meta = TableMeta { applied_ranges, ..TableMeta::decode(reader)? };
+                Change::AddTable { keyspace, level, meta: Arc::new(meta) }
+            }
             5 => Change::RemoveTable {
                 keyspace: KeyspaceId::decode(reader)?,
                 level: reader.length(usize::MAX)?,
@@ -257,6 +290,14 @@ impl Change {
                 Change::Holes { segment, holes: holes(reader)? }
             }
             16 => Change::DroppedUntil(Deadline::decode(reader)?),
+            17 => {
+                let (keyspace, seqno) = (KeyspaceId::decode(reader)?, seqno(reader)?);
+                let range = Arc::new(decode_range(reader)?);
+                Change::AddRange { keyspace, tombstone: RangeTombstone { range, seqno } }
+            }
+            18 => {
+                Change::RemoveRange { keyspace: KeyspaceId::decode(reader)?, seqno: seqno(reader)? }
+            }
             _ => return Err(Error::corruption(format!("edit tag {tag} does not exist"))),
         })
     }
@@ -282,6 +323,16 @@ fn put_numbers(out: &mut Vec<u8>, tag: u8, numbers: &[u64]) {
     for &number in numbers {
         put_varint(out, number);
     }
+}
+
+fn put_range(out: &mut Vec<u8>, range: &Bounds) {
+    out.push(range.ends());
+    put_bytes(out, range.lower.as_deref().unwrap_or_default());
+    put_bytes(out, range.upper.as_deref().unwrap_or_default());
+}
+
+fn decode_range(reader: &mut Reader<'_>) -> Result<Bounds> {
+    Bounds::from_ends(reader.u8()?, reader.bytes()?, reader.bytes()?)
 }
 
 fn put_holes(out: &mut Vec<u8>, holes: &[(u64, u64)]) {
@@ -362,6 +413,23 @@ mod tests {
             },
             Change::Holes { segment: SegmentId(9), holes: Holes::default() },
             Change::DroppedUntil(Deadline(1_767_225_600_000)),
+            Change::AddRange {
+                keyspace: KeyspaceId(2),
+                tombstone: RangeTombstone {
+                    range: Arc::new(Bounds {
+                        lower: Some(b"a".to_vec()),
+                        upper: Some(Vec::new()),
+                        open_lower: true,
+                        closed_upper: true,
+                    }),
+                    seqno: 77,
+                },
+            },
+            Change::AddRange {
+                keyspace: KeyspaceId(2),
+                tombstone: RangeTombstone { range: Arc::default(), seqno: 78 },
+            },
+            Change::RemoveRange { keyspace: KeyspaceId(2), seqno: 77 },
         ]);
         let bytes = edit.encode();
         assert_eq!(Edit::decode(&bytes).unwrap(), edit);
@@ -370,7 +438,9 @@ mod tests {
                 assert!(shorter.changes.len() < edit.changes.len());
             }
         }
-        assert!(Edit::decode(&[17]).is_err());
+        assert!(Edit::decode(&[20]).is_err());
+        assert!(Edit::decode(&[17, 1, 5, 16, 0, 0]).is_err(), "an end that does not exist");
+        assert!(Edit::decode(&[17, 1, 5, 2, 0, 0]).is_err(), "a key that is not there is excluded");
         assert!(Edit::decode(&[15, 9, 1, 0, 0]).is_err(), "a hole of no bytes");
         assert!(Edit::decode(&[0]).is_err());
     }

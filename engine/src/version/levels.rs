@@ -1,10 +1,19 @@
 //! The tables of a keyspace by level: in L0 tables overlap and the newest comes first; L1 and below
-//! are each a sorted run of disjoint tables.
+//! are each a sorted run of disjoint tables. Beside them are the range tombstones that were flushed
+//! and may still hide something in a table.
+//!
+//! I6: a range tombstone stays for as long as a table may hold an entry that it hides. Such a table
+//! overlaps its range, has an older entry, and was not written by a job that applied the range
+//! tombstone. No other can come: flushes add newer entries only, and compactions get theirs from
+//! tables that are here until then.
 
 use super::files::TableHandle;
+use crate::base::bounds::Bounds;
 use crate::base::error::{Error, Result};
-use crate::base::key::KeyOrder;
+use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::TableId;
+use crate::base::range_tombstone::{RangeTombstone, RangeTombstones};
+use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +27,8 @@ pub const LEVELS: usize = 7;
 pub struct Levels {
     order: KeyOrder,
     levels: [Vec<Arc<TableHandle>>; LEVELS],
+    /// The range tombstones that may hide something in these tables.
+    ranges: Arc<RangeTombstones>,
 }
 
 /// Returns the least and the greatest user key of a table, both inclusive.
@@ -28,7 +39,8 @@ pub fn bounds(table: &TableHandle) -> (&[u8], &[u8]) {
 impl Levels {
     /// Creates levels without tables.
     pub fn new(order: KeyOrder) -> Self {
-        Levels { order, levels: Default::default() }
+        let ranges = Arc::new(RangeTombstones::new(order.clone()));
+        Levels { order, levels: Default::default(), ranges }
     }
 
     /// Creates levels with these tables, for tests of deciders.
@@ -110,6 +122,65 @@ impl Levels {
         // I7: a damaged manifest may say that a table ends before it begins, so a range may be
         // reversed. Opening that table tells.
         tables.get(begin..end).unwrap_or_default()
+    }
+
+    /// Returns the tables of a level below L0 that may hold a key of `range`. Costs two bisections.
+    pub fn meeting(&self, level: usize, range: &Bounds) -> &[Arc<TableHandle>] {
+        debug_assert!(level > 0, "tables of L0 are in the order of their age");
+        let tables = &self.levels[level];
+        let begin = tables.partition_point(|table| range.is_before(&self.order, bounds(table).1));
+        let end = tables.partition_point(|table| !range.is_behind(&self.order, bounds(table).0));
+        // I7: as above.
+        tables.get(begin..end).unwrap_or_default()
+    }
+
+    /// Returns the range tombstones that may hide something in these tables.
+    pub fn ranges(&self) -> &Arc<RangeTombstones> {
+        &self.ranges
+    }
+
+    /// Returns the tables that may hold an entry which `tombstone` hides.
+    pub fn hidden_in<'a>(
+        &'a self,
+        tombstone: &'a RangeTombstone,
+    ) -> impl Iterator<Item = (usize, &'a Arc<TableHandle>)> {
+        let range = &*tombstone.range;
+        let above = self.levels[0].iter().filter(|table| {
+            let (smallest, largest) = bounds(table);
+            range.meets(&self.order, smallest, largest)
+        });
+        let below = (1..LEVELS)
+            .flat_map(|level| self.meeting(level, range).iter().map(move |table| (level, table)));
+        let may_hide = |(_, table): &(usize, &Arc<TableHandle>)| {
+            let meta = &table.meta;
+            meta.summary.min_seqno < tombstone.seqno && meta.applied_ranges < tombstone.seqno
+        };
+        above.map(|table| (0, table)).chain(below).filter(may_hide)
+    }
+
+    /// Returns the sequence numbers of the range tombstones that hide nothing in these tables.
+    /// Costs some bisections for each range tombstone.
+    pub(super) fn idle_ranges(&self) -> Vec<SeqNo> {
+        let is_idle = |it: &&RangeTombstone| self.hidden_in(it).next().is_none();
+        self.ranges.iter().filter(is_idle).map(|it| it.seqno).collect()
+    }
+
+    /// Adds range tombstones, and removes those with the sequence numbers in `removed`. It is an
+    /// error if one of these is not here.
+    pub(super) fn change_ranges(
+        &mut self,
+        added: Vec<RangeTombstone>,
+        removed: &[SeqNo],
+    ) -> Result<()> {
+        let mut list: Vec<_> = self.ranges.iter().cloned().chain(added).collect();
+        let removed: FxHashSet<SeqNo> = removed.iter().copied().collect();
+        let before = list.len();
+        list.retain(|it| !removed.contains(&it.seqno));
+        if before - list.len() != removed.len() {
+            return Err(Error::corruption("an edit removes a range tombstone that is not there"));
+        }
+        self.ranges = Arc::new(RangeTombstones::of(self.order.clone(), list));
+        Ok(())
     }
 
     /// Returns true if a table at `level` or below, which must be below L0, may hold `user_key`.

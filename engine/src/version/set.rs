@@ -17,7 +17,7 @@ use crate::version::manifest::{AppendError, ManifestWriter};
 use crate::version::references;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use arc_swap::ArcSwap;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -268,6 +268,12 @@ impl VersionSet {
         }
         let builder = VersionBuilder { tables: &self.tables, comparator_of: &*self.comparator_of };
         let (mut version, removed) = builder.apply_tracking(&base, &edit, segments)?;
+        // I6: a range tombstone goes with the edit that takes the last entry it may hide.
+        let idle = Edit::new(idle_ranges(&version, &edit));
+        if !idle.is_empty() {
+            builder.apply_to(&mut version, &idle)?;
+            edit.changes.extend(idle.changes);
+        }
         (version.number, version.mark) = (base.number + 1, Arc::default());
         check_levels(&version, &edit)?;
         references::check_edit(&version, &edit)?;
@@ -382,6 +388,24 @@ impl VersionSet {
             let _ = self.unlink(path);
         }
     }
+}
+
+/// Returns the changes that remove the range tombstones which hide nothing any more, in the
+/// keyspaces whose tables or range tombstones `edit` has changed.
+fn idle_ranges(version: &Version, edit: &Edit) -> Vec<Change> {
+    let mut touched = BTreeSet::new();
+    for change in &edit.changes {
+        if let Change::RemoveTable { keyspace, .. } | Change::AddRange { keyspace, .. } = change {
+            touched.insert(*keyspace);
+        }
+    }
+    let mut changes = Vec::new();
+    for keyspace in touched {
+        let Some(state) = version.keyspace(keyspace) else { continue };
+        let idle = state.levels.idle_ranges().into_iter();
+        changes.extend(idle.map(|seqno| Change::RemoveRange { keyspace, seqno }));
+    }
+    changes
 }
 
 /// I6: checks the order of tables in the levels that the edit touched.

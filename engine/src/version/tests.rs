@@ -117,7 +117,8 @@ fn add_table(id: u64, segments: &[u64]) -> Change {
         segments,
         ..Summary::default()
     };
-    let meta = TableMeta { id: TableId(id), bytes: 1000, summary: Arc::new(summary) };
+    let meta =
+        TableMeta { id: TableId(id), bytes: 1000, summary: Arc::new(summary), applied_ranges: 0 };
     Change::AddTable { keyspace: KEYSPACE, level: 0, meta: Arc::new(meta) }
 }
 
@@ -386,7 +387,12 @@ fn i07_a_reversed_range_of_keys_overlaps_no_table() {
         let key = |user_key: &[u8]| internal_key(user_key, Trailer::new(id, EntryKind::Delete));
         let (smallest, largest) = (key(low), key(high));
         let summary = Summary { entries: 2, smallest, largest, ..Summary::default() };
-        let meta = TableMeta { id: TableId(id), bytes: 1000, summary: Arc::new(summary) };
+        let meta = TableMeta {
+            id: TableId(id),
+            bytes: 1000,
+            summary: Arc::new(summary),
+            applied_ranges: 0,
+        };
         Change::AddTable { keyspace: KEYSPACE, level: 1, meta: Arc::new(meta) }
     };
     let place = VersionDir::new();

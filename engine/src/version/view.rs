@@ -8,6 +8,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
+use crate::base::range_tombstone::RangeCover;
 use crate::env::sync::Mutex;
 use crate::memtable::Memtable;
 use crate::version::files::SegmentHandle;
@@ -133,6 +134,29 @@ impl View {
     /// Iterates over all memtables, newest first.
     pub fn memtables(&self) -> impl Iterator<Item = &Arc<LoggedMemtable>> {
         std::iter::once(&self.active).chain(&self.immutables)
+    }
+
+    /// Returns the sets of range tombstones of all memtables and of the tables.
+    pub fn ranges(&self) -> RangeCover {
+        let memtables = self.memtables().filter(|memtable| memtable.table.has_ranges());
+        let sets = memtables.flat_map(|memtable| memtable.table.ranges());
+        RangeCover::new(self.levels.order().clone(), sets.chain([self.levels.ranges().clone()]))
+    }
+
+    /// Returns the newest sequence number of a range tombstone over `key` that the reader sees.
+    ///
+    /// Costs a look at each memtable if there are none, else a search in each that has some.
+    #[inline]
+    pub fn newest_range(&self, key: &[u8], sees: impl Fn(SeqNo) -> bool) -> Option<SeqNo> {
+        let mut newest = None;
+        for memtable in self.memtables().filter(|memtable| memtable.table.has_ranges()) {
+            newest = newest.max(memtable.table.newest_range(key, &sees));
+        }
+        let below = self.levels.ranges();
+        if below.is_empty() {
+            return newest;
+        }
+        newest.max(below.newest(key, sees).map(|tombstone| tombstone.seqno))
     }
 
     /// Resolves a pointer of this view. The version holds the segments that tables point to, or

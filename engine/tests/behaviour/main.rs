@@ -13,6 +13,7 @@ mod compression;
 mod concurrency;
 mod corruption;
 mod cursors;
+mod delete_range;
 mod durability;
 mod events;
 mod expiry;

@@ -8,7 +8,7 @@ use cleavedb::{
     Snapshot, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
-use std::ops::Bound;
+use std::ops::{Bound, RangeBounds};
 use std::path::{Path, PathBuf};
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -143,11 +143,42 @@ impl World {
         self.now.get_mut(keyspace.name()).unwrap().remove(&key);
     }
 
+    /// Returns a random range of keys, short ones mostly.
+    fn some_keys(&mut self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+        let low = self.key();
+        let mut high = low.clone();
+        high.push(b'~');
+        if self.rng.once_in(4) {
+            high = self.key();
+        }
+        let (low, high) = (low.clone().min(high.clone()), high.max(low));
+        // A range without an end is rare, because it deletes half of the keyspace.
+        let end = |world: &mut World, key| match world.rng.below(40) {
+            0 => Bound::Unbounded,
+            1..20 => Bound::Included(key),
+            _ => Bound::Excluded(key),
+        };
+        (end(self, low), end(self, high))
+    }
+
+    fn delete_range(&mut self) {
+        let keyspace = self.keyspace();
+        let (range, how) = (self.some_keys(), self.durability());
+        keyspace.delete_range_with(range.clone(), &how).unwrap();
+        forget(self.now.get_mut(keyspace.name()).unwrap(), &range);
+    }
+
     fn batch(&mut self) {
         let mut batch = WriteBatch::new();
         for _ in 0..self.rng.below(30) {
             let keyspace = self.keyspace();
             let key = self.key();
+            if self.rng.once_in(40) {
+                let range = self.some_keys();
+                batch.delete_range(&keyspace, range.clone());
+                forget(self.now.get_mut(keyspace.name()).unwrap(), &range);
+                continue;
+            }
             let map = self.now.get_mut(keyspace.name()).unwrap();
             if self.rng.once_in(4) {
                 batch.delete(&keyspace, &key);
@@ -341,7 +372,8 @@ impl World {
 
     fn step(&mut self) {
         match self.rng.below(1000) {
-            0..400 => self.put(),
+            0..388 => self.put(),
+            388..400 => self.delete_range(),
             400..500 => self.delete(),
             500..600 => self.batch(),
             600..900 => self.read(),
@@ -387,6 +419,10 @@ impl World {
 
 fn clone_pair((key, value): (&Vec<u8>, &Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
     (key.clone(), value.clone())
+}
+
+fn forget(map: &mut Map, range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) {
+    map.retain(|key, _| !range.contains(key));
 }
 
 fn check(cursor: &mut Cursor, map: &Map, at: &Option<Vec<u8>>, ask: bool) {

@@ -89,6 +89,11 @@ fn reads_see_the_snapshot_and_the_own_writes() {
             if step % 50 == 20 {
                 db.flush().unwrap();
             }
+            if step % 25 == 15 {
+                let range = key(rng.below(40))..key(rng.below(40));
+                keyspace.delete_range(range.clone()).unwrap();
+                model.retain(|key, _| !range.contains(key));
+            }
         }
         let transaction = db.begin();
         let mut savepoints = vec![(transaction.savepoint().unwrap(), model.clone())];
@@ -103,7 +108,15 @@ fn reads_see_the_snapshot_and_the_own_writes() {
                     model.remove(&key);
                 }
             });
+            if step % 7 == 5 {
+                let range = key(rng.below(40))..=key(rng.below(40));
+                transaction.delete_range(&keyspace, range.clone()).unwrap();
+                model.retain(|key, _| !range.contains(key));
+            }
             keyspace.put(key(rng.below(40)), "of others").unwrap();
+            if step % 10 == 3 {
+                keyspace.delete_range(key(rng.below(40))..key(rng.below(40))).unwrap();
+            }
             match rng.below(12) {
                 0 => savepoints.push((transaction.savepoint().unwrap(), model.clone())),
                 1 => {

@@ -226,11 +226,36 @@ impl Client {
             let Some(life) = self.model.life(name) else {
                 return Ok(());
             };
-            writes.push(Write { life, key: key.clone(), value: value.clone() });
+            writes.push(Write { life, key: key.clone(), value: value.clone(), until: None });
         }
+        self.commit(writes, durability, |client, options| client.write_now(&operations, options))
+    }
+
+    /// Deletes the keys from `low` on that are before `high`.
+    pub fn delete_range(
+        &mut self,
+        name: &str,
+        (low, high): (&str, &str),
+        durability: Durability,
+    ) -> Step {
+        let Some(life) = self.model.life(name) else {
+            return Ok(());
+        };
+        let (key, until) = (low.as_bytes().to_vec(), Some(high.as_bytes().to_vec()));
+        self.commit(vec![Write { life, key, value: None, until }], durability, |client, options| {
+            client.db().keyspace(name)?.delete_range_with(low..high, options)
+        })
+    }
+
+    /// Makes a commit of these writes, and records its outcome.
+    fn commit(
+        &mut self,
+        writes: Vec<Write>,
+        durability: Durability,
+        write: impl FnOnce(&Client, &WriteOptions) -> Result<(), Error>,
+    ) -> Step {
         self.model.begin_commit(writes);
-        let options = WriteOptions::new().durability(durability);
-        let written = self.write_now(&operations, &options);
+        let written = write(self, &WriteOptions::new().durability(durability));
         match self.outcome("write", written) {
             Ok(Some(())) => self.model.acknowledge(durability),
             Ok(None) => self.model.fail_commit(),

@@ -19,7 +19,10 @@ pub type Life = usize;
 pub struct Write {
     pub life: Life,
     pub key: Vec<u8>,
+    /// The value that is put; `None` for a deletion.
     pub value: Option<Vec<u8>>,
+    /// The excluded end of the range from `key` on that is deleted; `None` if it is `key` alone.
+    pub until: Option<Vec<u8>>,
 }
 
 #[derive(Clone, Debug)]
@@ -206,10 +209,11 @@ impl Model {
 fn apply(state: &mut BTreeMap<Life, Contents>, commit: &Commit) {
     for write in &commit.writes {
         let contents = state.entry(write.life).or_default();
-        match &write.value {
-            Some(value) => contents.insert(write.key.clone(), value.clone()),
-            None => contents.remove(&write.key),
-        };
+        match (&write.value, &write.until) {
+            (Some(value), _) => drop(contents.insert(write.key.clone(), value.clone())),
+            (None, None) => drop(contents.remove(&write.key)),
+            (None, Some(until)) => contents.retain(|key, _| *key < write.key || key >= until),
+        }
     }
 }
 

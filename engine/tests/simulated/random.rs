@@ -100,7 +100,12 @@ impl Writer {
         for _ in 0..dice.below(4) {
             let at = dice.below(2);
             let key = [self.prefix(), format!("{:02}", dice.below(20)).into_bytes()].concat();
-            if dice.below(4) == 0 {
+            if dice.below(12) == 0 {
+                let until = dice.below(24);
+                let until = [self.prefix(), format!("{until:02}").into_bytes()].concat();
+                batch.delete_range(&keyspaces[at], &key..&until);
+                state[at].retain(|found, _| *found < key || *found >= until);
+            } else if dice.below(4) == 0 {
                 batch.delete(&keyspaces[at], &key);
                 state[at].remove(&key);
             } else {

@@ -55,6 +55,16 @@ fn batches(client: &mut Client, other: &'static str, numbers: std::ops::Range<us
     Ok(())
 }
 
+/// Deletes ranges, over what is in tables, in memtables and in segments of all kinds, and puts some
+/// of the keys again.
+fn ranges(client: &mut Client, other: &'static str, number: usize) -> Step {
+    client.delete_range("default", ("k03", "k07"), durability(number))?;
+    puts(client, number..number + 3)?;
+    client.delete_range(other, ("k", "k11"), durability(number + 1))?;
+    client.delete_range("default", ("k05", "k12"), durability(number + 2))?;
+    puts(client, number + 3..number + 5)
+}
+
 /// Puts keys so long that a few tables make the manifest grow until it is rewritten.
 fn long_keys(client: &mut Client) -> Step {
     for number in 0..3 {
@@ -73,7 +83,9 @@ fn long_keys(client: &mut Client) -> Step {
 fn under_a_snapshot(client: &mut Client) -> Step {
     let wanted = client.model.now().remove("default").unwrap_or_default();
     let snapshot = client.db().snapshot();
-    puts(client, 200..216)?;
+    puts(client, 200..208)?;
+    client.delete_range("default", ("k04", "k15"), Durability::Os)?;
+    puts(client, 208..216)?;
     client.call("compact", Db::compact)?;
     client.collect()?;
     let options = ReadOptions::new().snapshot(&snapshot);
@@ -125,6 +137,8 @@ pub fn run(client: &mut Client) -> Step {
     batches(client, "side", 34..44)?;
     client.check_live()?;
     client.settle("sync", Db::sync)?;
+    ranges(client, "side", 44)?;
+    client.check_live()?;
     under_a_snapshot(client)?;
     client.call("wait", Db::wait_idle)?;
     client.keyspace("passing", client.options.keyspace.clone())?;
@@ -154,6 +168,7 @@ pub fn run(client: &mut Client) -> Step {
     // The memtable was filled with inline values, and some of them are separated by its flush.
     client.keyspace("side", at_flush_options())?;
     batches(client, "side", 120..124)?;
+    ranges(client, "side", 124)?;
     gather_and_collect(client, 100..112)?;
     client.call("reorganize", |db| db.default_keyspace().reorganize("k05".."k17"))?;
     collect(client)?;
@@ -192,6 +207,7 @@ pub fn sessions(client: &mut Client) -> Step {
         match number {
             5 => client.check_live()?,
             3 | 8 => batches(client, "side", number..number + 1)?,
+            9 => client.delete_range("default", ("k10", "k20"), Durability::Os)?,
             _ => puts(client, number..number + 1)?,
         }
         if number == 2 {
@@ -229,6 +245,7 @@ pub fn run_faulty(client: &mut Client) -> Step {
     client.check_live()?;
     client.checkpoint("copy")?;
     puts(client, 60..66)?;
+    ranges(client, "side", 66)?;
     collect(client)?;
     long_keys(client)?;
     client.check_live()?;

@@ -60,6 +60,16 @@ LEVELDB_EXPORT void cleavedb_writebatch_put(leveldb_writebatch_t*, cleavedb_keys
 LEVELDB_EXPORT void cleavedb_writebatch_delete(leveldb_writebatch_t*, cleavedb_keyspace_t*,
                                                const char* key, size_t klen);
 
+/* Deletes all keys from begin on that are before end, with one write however many there are. A null
+ * pointer leaves that end of the range open. leveldb_writebatch_iterate passes over ranges. */
+LEVELDB_EXPORT void cleavedb_delete_range(cleavedb_keyspace_t*,
+                                          const leveldb_writeoptions_t* options, const char* begin,
+                                          size_t beginlen, const char* end, size_t endlen,
+                                          char** errptr);
+LEVELDB_EXPORT void cleavedb_writebatch_delete_range(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                                     const char* begin, size_t beginlen,
+                                                     const char* end, size_t endlen);
+
 /* Conditional writes. A version is the number of the write that made a value; no other write of
  * the database ever has the same, and it is never 0. */
 
@@ -152,6 +162,11 @@ LEVELDB_EXPORT void cleavedb_transaction_put(cleavedb_transaction_t*, cleavedb_k
                                              size_t vallen, char** errptr);
 LEVELDB_EXPORT void cleavedb_transaction_delete(cleavedb_transaction_t*, cleavedb_keyspace_t*,
                                                 const char* key, size_t keylen, char** errptr);
+/* Deletes the keys that are in the range at the commit. Reads nothing. */
+LEVELDB_EXPORT void cleavedb_transaction_delete_range(cleavedb_transaction_t*, cleavedb_keyspace_t*,
+                                                      const char* begin, size_t beginlen,
+                                                      const char* end, size_t endlen,
+                                                      char** errptr);
 /* Marks this point and returns its number, which is not 0. */
 LEVELDB_EXPORT uint64_t cleavedb_transaction_savepoint(cleavedb_transaction_t*, char** errptr);
 /* Takes back the writes since that point, which stays; later points end. What was read still

@@ -37,6 +37,18 @@ fn values_that_expire() {
 }
 
 #[test]
+fn ranges_that_are_deleted() {
+    assert_eq!(compile_and_run("delete_range.c", &[]), "ok\n");
+}
+
+#[test]
+fn the_example_of_ranges() {
+    let expected = "240 measurements\n72 measurements from day 7 on\n\
+                    48 measurements and a summary\n0 are left\n";
+    assert_eq!(compile_and_run("examples/delete_range.c", &[]), expected);
+}
+
+#[test]
 fn the_example_of_transactions() {
     let expected = "ada has 100, not 90\nthe second time it is a conflict: yes\ngrace has 20\n";
     assert_eq!(compile_and_run("examples/transactions.c", &[]), expected);

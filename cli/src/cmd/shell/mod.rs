@@ -15,6 +15,7 @@
 //! The first byte of a value `(nil)`, `(mismatch)…` or `ERR …` is escaped, too, so that it differs
 //! from an answer.
 
+mod delete_range;
 mod expiry;
 mod run;
 mod transaction;

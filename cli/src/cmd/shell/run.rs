@@ -1,5 +1,6 @@
 //! Runs each command of the shell.
 
+use super::delete_range;
 use super::transaction::OpenTransaction;
 use super::words;
 use crate::cmd::scan::ScanWalk;
@@ -28,6 +29,8 @@ cas KEY OLD NEW      store NEW if the value is OLD; with --if-version N in place
 ttl KEY              print how long the value stays, in ms, or never, or (nil)
 expire KEY TIME      let the value that is there expire after this time, or print (nil)
 persist KEY          have the value that is there stay, or print (nil)
+delrange OPTIONS     remove all keys from one key on and before another, or one of the two;
+     --from KEY --to KEY, or --prefix KEY, or --all
 scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
      --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
 count [PREFIX]       print how many keys there are
@@ -97,6 +100,10 @@ impl<'a> Session<'a> {
                     }
                 }
             }
+            ("delrange", arguments) => match self.delete_range(arguments)? {
+                true => out.line("OK")?,
+                false => return Err(delete_range::misunderstood().into()),
+            },
             ("scan", options) => self.scan(&parse_scan(options)?, out)?,
             ("count", [] | [_]) => {
                 let prefix = arguments.first().cloned();

@@ -153,7 +153,7 @@ fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)
             _ => panic!("{word}"),
         }
     }
-    let meta = TableMeta { id: TableId(id), bytes, summary: Arc::new(summary) };
+    let meta = TableMeta { id: TableId(id), bytes, summary: Arc::new(summary), applied_ranges: 0 };
     Some((level, TableHandle::new(Arc::new(meta), KeyOrder::Bytewise, context.clone())))
 }
 

@@ -157,6 +157,7 @@ impl Db {
                 levels: (0..LEVELS).map(level).collect(),
                 table_entries: sum(|summary| summary.entries),
                 tombstones: sum(|summary| summary.tombstones),
+                range_tombstones: view.levels.ranges().len() as u64,
                 memtable_bytes: view.memtables().map(|memtable| memtable.bytes()).sum(),
                 immutable_memtables: view.immutables.len() as u64,
             });

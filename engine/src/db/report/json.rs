@@ -72,11 +72,12 @@ fn keyspace_json(keyspace: &KeyspaceStats) -> String {
         format!("{{\"tables\":{tables},\"bytes\":{bytes},\"score\":{score:.3}}}")
     });
     format!(
-        "{{\"name\":{},\"table_entries\":{},\"tombstones\":{},\"memtable_bytes\":{},\
-         \"immutable_memtables\":{},\"levels\":[{}]}}",
+        "{{\"name\":{},\"table_entries\":{},\"tombstones\":{},\"range_tombstones\":{},\
+         \"memtable_bytes\":{},\"immutable_memtables\":{},\"levels\":[{}]}}",
         quoted(&keyspace.name),
         keyspace.table_entries,
         keyspace.tombstones,
+        keyspace.range_tombstones,
         keyspace.memtable_bytes,
         keyspace.immutable_memtables,
         joined(levels)

@@ -34,6 +34,8 @@ pub struct KeyspaceStats {
     pub table_entries: u64,
     /// Tombstones in tables.
     pub tombstones: u64,
+    /// Range tombstones that may hide something in tables. Those in memtables do not count.
+    pub range_tombstones: u64,
     /// Bytes of memory that the memtables take.
     pub memtable_bytes: u64,
     /// Number of memtables that wait for their flush.

@@ -17,10 +17,12 @@ impl fmt::Display for Stats {
         for keyspace in &self.keyspaces {
             writeln!(
                 f,
-                "keyspace {}: {} entries in tables ({} tombstones), memtables {} ({} waiting)",
+                "keyspace {}: {} entries in tables ({} tombstones, {} of ranges), memtables {} \
+                 ({} waiting)",
                 keyspace.name,
                 keyspace.table_entries,
                 keyspace.tombstones,
+                keyspace.range_tombstones,
                 sized(keyspace.memtable_bytes),
                 keyspace.immutable_memtables
             )?;

@@ -111,6 +111,12 @@ fn i04_what_is_not_durable_hides_nothing() {
     put(&db, "a", 2);
     assert!(!hides(&overwritten(&db, first), id, "a", first));
     assert!(is_hidden(&db, first, id, "a", first), "once synced it does");
+    put(&db, "b", 1);
+    let second = db.core.snapshots.visible();
+    db.core.committer.sync().unwrap();
+    db.default_keyspace().delete_range("b".."c").unwrap();
+    assert!(!hides(&overwritten(&db, second), id, "b", second), "a range is no other");
+    assert!(is_hidden(&db, second, id, "b", second));
 }
 
 /// I4: what counts as durable follows each sync of the log.

@@ -8,6 +8,7 @@ mod commit;
 mod state;
 pub(crate) mod tracker;
 
+use crate::base::bounds::Bounds;
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
 use crate::base::value::Value;
@@ -363,6 +364,12 @@ impl Transaction {
         self.core.check_writable()?;
         self.check_home(&keyspace.core)?;
         self.state.work()?.write(&keyspace.state, key, value)
+    }
+
+    pub(super) fn delete_bounds(&self, keyspace: &Keyspace, range: Bounds) -> Result<()> {
+        self.core.check_writable()?;
+        self.check_home(&keyspace.core)?;
+        self.state.work()?.delete_range(&keyspace.state, range)
     }
 
     fn check_home(&self, core: &Arc<Core>) -> Result<()> {

@@ -1,5 +1,6 @@
 //! What a transaction remembers until it ends: its own writes, and what it has read.
 
+use crate::base::bounds::Bounds;
 use crate::base::entry::Slot;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry::Deadline;
@@ -9,7 +10,6 @@ use crate::commit::batch::Batch;
 use crate::commit::conditions::KeyspaceReads;
 use crate::memtable::Memtable;
 use crate::read::cursor::OwnEntries;
-use crate::read::visible::Bounds;
 use crate::version::view::KeyspaceState;
 use rustc_hash::{FxHashMap, FxHashSet};
 use std::sync::Arc;
@@ -32,6 +32,8 @@ struct KeyspaceWork {
     keyspace: Arc<KeyspaceState>,
     /// The last operation on each key that was written.
     last: FxHashMap<Box<[u8]>, usize>,
+    /// The ranges that were deleted; each has the number behind its operation's as sequence number.
+    deleted: Memtable,
     run: Option<OwnRun>,
     read_keys: FxHashSet<Box<[u8]>>,
     /// Each is the part of the keyspace that one walk has seen since its last seek.
@@ -43,6 +45,7 @@ impl KeyspaceWork {
         KeyspaceWork {
             keyspace: keyspace.clone(),
             last: FxHashMap::default(),
+            deleted: Memtable::new(keyspace.order.clone()),
             run: None,
             read_keys: FxHashSet::default(),
             read_ranges: Vec::new(),
@@ -97,26 +100,44 @@ impl TransactionWork {
         Ok(())
     }
 
+    /// Adds the deletion of all keys of a range.
+    pub fn delete_range(&mut self, keyspace: &Arc<KeyspaceState>, range: Bounds) -> Result<()> {
+        let before = self.batch.len();
+        self.batch.delete_range(keyspace, range)?;
+        if self.batch.len() > before {
+            let range = self.batch.range(before).expect("it was added").clone();
+            self.of(keyspace).deleted.insert_range(range, before as u64 + 1);
+        }
+        Ok(())
+    }
+
     /// Takes back all operations from number `len` on.
     pub fn take_back(&mut self, len: usize) {
         self.batch.truncate(len);
         for work in &mut self.keyspaces {
             work.last.clear();
+            work.deleted = Memtable::new(work.keyspace.order.clone());
             work.run = None;
         }
         for operation in 0..len {
             let id = self.batch.keyspace(operation).id;
             let mut all = self.keyspaces.iter_mut();
             let work = all.find(|work| work.keyspace.id == id).expect("it was written to");
-            work.last.insert(self.batch.key(operation).into(), operation);
+            match self.batch.range(operation) {
+                Some(range) => work.deleted.insert_range(range.clone(), operation as u64 + 1),
+                None => {
+                    work.last.insert(self.batch.key(operation).into(), operation);
+                }
+            }
         }
     }
 
     /// Returns the number of the last operation of the transaction on a key, or `None` if it did
     /// not write it.
     pub fn own_operation(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<usize> {
-        let work = self.keyspaces.iter().find(|work| work.keyspace.id == keyspace);
-        work.and_then(|work| work.last.get(key)).copied()
+        let work = self.keyspaces.iter().find(|work| work.keyspace.id == keyspace)?;
+        let deleted = work.deleted.newest_range(key, |_| true);
+        work.last.get(key).copied().max(deleted.map(|behind| behind as usize - 1))
     }
 
     /// Returns the transaction's own writes in a keyspace so far, or `None` if there are none.
@@ -125,7 +146,7 @@ impl TransactionWork {
         else {
             return Ok(None);
         };
-        if work.last.is_empty() {
+        if work.last.is_empty() && !work.deleted.has_ranges() {
             return Ok(None);
         }
         let run = work.run.get_or_insert_with(|| OwnRun {
@@ -135,6 +156,10 @@ impl TransactionWork {
         let is_here = |&operation: &usize| self.batch.keyspace(operation).id == keyspace.id;
         for operation in (run.next..self.batch.len()).filter(is_here) {
             let (key, seqno) = (self.batch.key(operation), FIRST_OWN_SEQNO + operation as u64);
+            if let Some(range) = self.batch.range(operation) {
+                run.table.insert_range(range.clone(), seqno);
+                continue;
+            }
             match self.batch.value(operation)? {
                 Some(value) => {
                     let trailer = Trailer::new(seqno, EntryKind::Put);

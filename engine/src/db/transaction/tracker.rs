@@ -1,9 +1,9 @@
 //! Remembers which part of a keyspace a cursor of a transaction has seen: from the key it was
 //! positioned at to the last one it stood on, with all keys in between that do not exist.
 
+use crate::base::bounds::Bounds;
 use crate::db::key_range::intersection;
 use crate::db::transaction::TransactionState;
-use crate::read::visible::Bounds;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 

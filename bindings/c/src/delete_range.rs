@@ -1,0 +1,45 @@
+//! The deletion of ranges of keys, see `include/cleavedb/c.h`.
+
+use crate::batch::BatchHandle;
+use crate::border::{Bytes, ErrPtr, half_open_range};
+use crate::extra::KeyspaceHandle;
+use crate::guard::{quiet, telling};
+use crate::handle::Handle;
+use crate::options::{WriteSettings, write_options};
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_delete_range(
+    keyspace: Handle<KeyspaceHandle>,
+    options: Handle<WriteSettings>,
+    begin: Bytes,
+    beginlen: usize,
+    end: Bytes,
+    endlen: usize,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        let options = write_options(options)?;
+        let keys = half_open_range((&begin, beginlen), (&end, endlen))?;
+        keyspace.pin()?.get()?.delete_range_with(keys, &options)
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_writebatch_delete_range(
+    batch: Handle<BatchHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    begin: Bytes,
+    beginlen: usize,
+    end: Bytes,
+    endlen: usize,
+) {
+    quiet((), || {
+        let batch = batch.pin()?;
+        let keys = half_open_range((&begin, beginlen), (&end, endlen));
+        match keyspace.pin().and_then(|keyspace| keyspace.get().cloned()) {
+            Ok(keyspace) => batch.add_range(keyspace, keys),
+            Err(error) => batch.refuse(error),
+        }
+        Ok(())
+    });
+}
