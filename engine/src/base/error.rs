@@ -71,8 +71,9 @@ pub enum ErrorKind {
     /// A limit that cannot be raised is reached, such as the last sequence number, or the memory
     /// for the keys that a transaction has read. The error says what to do.
     LimitReached,
-    /// Somebody else wrote what a transaction had read, or what a batch requires is not so. Nothing
-    /// was written. Read again and try again; [`Db::transact`](crate::Db::transact) does.
+    /// Somebody else wrote what a transaction had read, or it has expired, or what a batch requires
+    /// is not so. Nothing was written. Read again and try again;
+    /// [`Db::transact`](crate::Db::transact) does.
     Conflict,
     /// The engine has a defect: it panicked, or one of its invariants is broken. Please report it
     /// with the message. To go on, close the database and open it again.

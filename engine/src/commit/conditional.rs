@@ -80,6 +80,9 @@ impl Committer {
     /// Decides under the lock of the log whether a frame may be committed from `first_seqno` on,
     /// and notes its keys then. Returns the outcome that it has if the group is committed.
     ///
+    /// The time is read under the lock, so whoever has seen a value expire, and was committed
+    /// before, has seen it at an earlier time.
+    ///
     /// Conditions are checked against all commits before this one. `group` are the frames of its
     /// own group that were admitted before; their keys are noted already, but for all of them only
     /// if they are few.
@@ -93,6 +96,12 @@ impl Committer {
         check_all(frame.targets.iter().map(|target| target.keyspace))?;
         if let Some(conditions) = conditions {
             conditions.check_keyspaces()?;
+            // I6: what others have seen expire is not relied on, nor put again.
+            let expiry = &self.parts.runtime.snapshots.expiry;
+            let expired = conditions.until.as_ref().and_then(|until| until.expired(expiry.now()));
+            if let Some(key) = expired {
+                return Ok(CommitOutcome::Conflict(key));
+            }
             match conditions.check(&log.recent, group) {
                 ConditionCheck::Hold => {}
                 ConditionCheck::Written(key) => return Ok(CommitOutcome::Conflict(key)),

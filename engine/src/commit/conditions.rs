@@ -8,6 +8,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::commit::batch::CommitFrame;
+use crate::commit::read_until::ReadUntil;
 use crate::commit::recent::RecentKeys;
 use crate::read::changed::{ChangeSearch, memtables_have};
 use crate::version::snapshots::Snapshots;
@@ -118,8 +119,9 @@ impl KeyspaceReads {
         }
     }
 
-    fn written(&self, key: &[u8]) -> WrittenKey {
-        WrittenKey { keyspace: self.keyspace.name.clone(), key: key.into() }
+    fn written(&self, key: &[u8]) -> ChangedKey {
+        let keyspace = self.keyspace.name.clone();
+        ChangedKey { keyspace, key: key.into(), has_expired: false }
     }
 
     fn touches(&self, key: &[u8]) -> bool {
@@ -134,6 +136,9 @@ pub struct Conditions {
     pub since: SeqNo,
     /// What was read; a keyspace may come several times.
     pub reads: Arc<[KeyspaceReads]>,
+    /// The value that expires first of those that were read, if any of them does. It must not have
+    /// expired at the commit.
+    pub until: Option<ReadUntil>,
 }
 
 /// The answer to whether the conditions of a commit hold.
@@ -141,25 +146,30 @@ pub enum ConditionCheck {
     /// Nothing that was read was written since.
     Hold,
     /// This key was written, in the keyspace of that name.
-    Written(WrittenKey),
+    Written(ChangedKey),
     /// The keys that were written since are not all in memory.
     Unknown,
 }
 
-/// A key that was read and then written by somebody else.
+/// A key that was read, and is not as it was: somebody else wrote it, or its value has expired.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct WrittenKey {
+pub struct ChangedKey {
     /// The name of the keyspace.
     pub keyspace: String,
     /// The key.
     pub key: Box<[u8]>,
+    /// True if its value has expired, false if it was written.
+    pub has_expired: bool,
 }
 
-impl WrittenKey {
+impl ChangedKey {
     /// Returns the error for a transaction that read the key.
     pub fn error(&self) -> Error {
-        Error::conflict(&self.keyspace, &self.key, "was written since the transaction read it")
-            .advise("run the transaction again")
+        let change = match self.has_expired {
+            false => "was written since the transaction read it",
+            true => "has expired since the transaction read it",
+        };
+        Error::conflict(&self.keyspace, &self.key, change).advise("run the transaction again")
     }
 }
 
@@ -178,14 +188,14 @@ impl Conditions {
     }
 
     /// Returns the key with the name of its keyspace if it was read.
-    fn touched(&self, id: KeyspaceId, key: &[u8]) -> Option<WrittenKey> {
+    fn touched(&self, id: KeyspaceId, key: &[u8]) -> Option<ChangedKey> {
         let mut reads = self.reads.iter().filter(|reads| reads.keyspace.id == id);
         reads.find(|reads| reads.touches(key)).map(|reads| reads.written(key))
     }
 
     /// Returns a key, or the beginning of a range, that was read and lies in a range that is
     /// deleted.
-    fn touched_by(&self, id: KeyspaceId, range: &Bounds) -> Option<WrittenKey> {
+    fn touched_by(&self, id: KeyspaceId, range: &Bounds) -> Option<ChangedKey> {
         let mut reads = self.reads.iter().filter(|reads| reads.keyspace.id == id);
         reads.find_map(|reads| {
             let order = &reads.keyspace.order;
@@ -233,7 +243,7 @@ impl Conditions {
     ///
     /// Costs a search for each key that was read, and a walk over each range, in the memtables and
     /// tables that were written since. No lock is held.
-    pub fn check_tree(&mut self, snapshots: &Snapshots) -> Result<Option<WrittenKey>> {
+    pub fn check_tree(&mut self, snapshots: &Snapshots) -> Result<Option<ChangedKey>> {
         // I6: the number is read first. A view that is taken later has all up to it.
         let visible = snapshots.visible();
         for reads in &*self.reads {
@@ -371,7 +381,7 @@ mod tests {
             KeyspaceReads::new(keyspace(1, "one"), keys(&["x", "k"]), Vec::new()),
             KeyspaceReads::new(keyspace(2, "two"), keys(&[]), vec![bounds("(c-d]")]),
         ];
-        let conditions = Conditions { since: 10, reads: reads.into() };
+        let conditions = Conditions { since: 10, reads: reads.into(), until: None };
         let mut recent = RecentKeys::starting_after(9);
         let mut written = |seqno, id, key: &str| {
             recent.note(seqno, KeyspaceId(id), key.as_bytes());

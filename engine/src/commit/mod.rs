@@ -16,6 +16,7 @@ mod leader;
 pub mod log;
 pub mod pace;
 mod queue;
+pub mod read_until;
 pub mod recent;
 pub mod replay;
 pub mod request;

@@ -3,7 +3,7 @@
 use crate::base::error::Result;
 use crate::base::key::SeqNo;
 use crate::commit::batch::Batch;
-use crate::commit::conditions::{Conditions, WrittenKey};
+use crate::commit::conditions::{ChangedKey, Conditions};
 use crate::commit::group::Durability;
 use crate::env::sync::{Condvar, Mutex};
 use std::sync::Arc;
@@ -13,8 +13,9 @@ use std::sync::Arc;
 pub enum CommitOutcome {
     /// All of it is visible; the last operation has this sequence number.
     Committed(SeqNo),
-    /// Nothing was written, because somebody else wrote what the commit relies on.
-    Conflict(WrittenKey),
+    /// Nothing was written, because something that the commit relies on was written by
+    /// somebody else, or has expired.
+    Conflict(ChangedKey),
     /// Nothing was written, because it is not known any more what others wrote.
     Unknown,
 }

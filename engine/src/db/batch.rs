@@ -142,8 +142,7 @@ impl WriteBatch {
     /// Requires that what is under a key, in the moment before the batch takes effect, is as
     /// expected. [`crate::Db::write`] fails with [`ErrorKind::Conflict`] otherwise and writes
     /// nothing; nobody else writes between the comparison and the batch. A requirement sees none of
-    /// the batch's own operations. A value that expires between the comparison and the batch still
-    /// counts as there.
+    /// the batch's own operations. A value that has expired in that moment is absent.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("batch-require"))?;

@@ -2,7 +2,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::commit::batch::Batch;
-use crate::commit::conditions::{Conditions, WrittenKey};
+use crate::commit::conditions::{ChangedKey, Conditions};
 use crate::commit::group::Durability;
 use crate::commit::request::CommitOutcome;
 use crate::db::Core;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 const MAX_ATTEMPTS: usize = 64;
 
 /// Commits a batch that was admitted, once it is known whether its conditions hold. Returns a key
-/// that somebody else wrote since it was read; nothing was written then. Requires: the snapshot at
-/// which the conditions begin lives.
+/// that is not as it was read any more; nothing was written then. Requires: the snapshot at which
+/// the conditions begin lives.
 pub(super) fn commit_checked(
     core: &Core,
     batch: &Arc<Batch>,
     mut conditions: Option<Conditions>,
     durability: Durability,
-) -> Result<Option<WrittenKey>> {
+) -> Result<Option<ChangedKey>> {
     let conflicts = &core.counters.conflicts;
     for _ in 0..MAX_ATTEMPTS {
         match core.committer.commit_batch_if(batch, conditions.as_ref(), durability)? {

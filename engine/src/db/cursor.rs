@@ -115,7 +115,8 @@ impl Cursor {
     /// Lets the tracker know where a move led, one that failed included.
     fn track(&mut self, by: Move<'_>, moved: Result<()>) -> Result<()> {
         if let Some(tracker) = &mut self.tracker {
-            tracker.moved(by, self.inner.valid().then(|| self.inner.key()));
+            let at = self.inner.valid().then(|| (self.inner.key(), self.inner.deadline()));
+            tracker.moved(by, at);
         }
         moved
     }

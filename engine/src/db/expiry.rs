@@ -160,10 +160,14 @@ impl Keyspace {
             if payload.seen_at(|| now) == Slot::Delete {
                 return None;
             }
-            Some(ttl(payload.deadline, now))
+            Some((ttl(payload.deadline, now), payload.deadline))
         };
         let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
-        Ok(find(&view, key, point.seqno, fill, hot, see)?.flatten())
+        let found = find(&view, key, point.seqno, fill, hot, see)?.flatten();
+        if let (Some(transaction), Some((_, Some(deadline)))) = (&options.transaction, found) {
+            transaction.note_deadline(&self.state, key, deadline);
+        }
+        Ok(found.map(|(ttl, _)| ttl))
     }
 
     /// Returns the deadline of a value that is put now: what the caller asks for, else by the

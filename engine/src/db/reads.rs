@@ -7,7 +7,7 @@ use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
 use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Want;
-use crate::read::get::{Lookup, get, get_timed};
+use crate::read::get::{Lookup, TimedLookup, get_timed};
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
 use arc_swap::Guard;
@@ -227,7 +227,10 @@ impl Keyspace {
                 Ok(Some(own)) => Ok(own),
                 Err(error) => Err(error),
                 Ok(None) => {
-                    match get(&view, key, point, options.fill_cache, Some(&self.core.hot)) {
+                    let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
+                    let seen = get_timed(&view, key, point, fill, hot);
+                    let seen = seen.inspect(|seen| self.note_deadline(key, seen, options));
+                    match seen.map(|seen| seen.found) {
                         Err(error) => Err(error),
                         Ok(Lookup::Nothing) => Ok(None),
                         Ok(Lookup::Inline(value, _)) => Ok(Some(Value::from(value))),
@@ -306,18 +309,38 @@ impl Keyspace {
         point: ReadPoint<'_>,
         options: &ReadOptions,
     ) -> Result<(Guard<Arc<View>>, Lookup)> {
+        let (view, seen) = self.look_up_timed(view, key, point, options)?;
+        self.note_deadline(key, &seen, options);
+        Ok((view, seen.found))
+    }
+
+    /// Looks a key up as [`Keyspace::look_up`] does, for a reader that remembers deadlines itself.
+    pub(super) fn look_up_timed(
+        &self,
+        view: Guard<Arc<View>>,
+        key: &[u8],
+        point: ReadPoint<'_>,
+        options: &ReadOptions,
+    ) -> Result<(Guard<Arc<View>>, TimedLookup)> {
         let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
-        let (found, expired) = get_timed(&view, key, point, fill, hot)?;
-        let (Some(time), Moment::Now(_)) = (expired, point.moment) else {
-            return Ok((view, found));
+        let seen = get_timed(&view, key, point, fill, hot)?;
+        let (Some(time), Moment::Now(_)) = (seen.expired, point.moment) else {
+            return Ok((view, seen));
         };
         let (newer, now) = self.peek_at(None)?;
         if now.seqno == point.seqno && Arc::ptr_eq(&view, &newer) {
-            return Ok((view, found));
+            return Ok((view, seen));
         }
         let point = ReadPoint { seqno: now.seqno, moment: Moment::At(time) };
-        let found = get(&newer, key, point, fill, hot)?;
-        Ok((newer, found))
+        let seen = get_timed(&newer, key, point, fill, hot)?;
+        Ok((newer, seen))
+    }
+
+    /// Lets the reading transaction remember when what was found expires.
+    fn note_deadline(&self, key: &[u8], seen: &TimedLookup, options: &ReadOptions) {
+        if let (Some(transaction), Some(deadline)) = (&options.transaction, seen.deadline) {
+            transaction.note_deadline(&self.state, key, deadline);
+        }
     }
 
     /// Returns what [`Keyspace::peek_at`] does, with the time fixed, for more than one look-up.

@@ -6,8 +6,9 @@
 //! of the entries that it passes are read in parallel while the user works on the first.
 
 use crate::base::bounds::Bounds;
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot, deadline_of};
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Deadline;
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::value::Value;
 use crate::memtable::Memtable;
@@ -186,6 +187,15 @@ impl TreeCursor {
         }
     }
 
+    /// Returns when the current entry expires, if it does. Requires: [`TreeCursor::valid`].
+    pub fn deadline(&self) -> Option<Deadline> {
+        match self.window.front() {
+            Some(item) => item.deadline,
+            // What can't be decoded was an error already when the iterator came here.
+            None => deadline_of(self.iter.trailer().kind().ok()?, self.iter.payload()).ok()?,
+        }
+    }
+
     /// Moves to the next key; does nothing without a current entry.
     pub fn next(&mut self) -> Result<()> {
         self.step(Direction::Forward)
@@ -287,7 +297,7 @@ impl TreeCursor {
     fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<(WindowEntry, u64)> {
         let trailer = self.iter.trailer();
         let key = self.iter.user_key().to_vec();
-        let slot = Slot::decode(trailer.kind()?, self.iter.payload())?;
+        let Payload { deadline, slot } = Payload::decode(trailer.kind()?, self.iter.payload())?;
         let (value, bytes) = match slot {
             Slot::Delete => unreachable!("tombstones are hidden"),
             Slot::Inline(value) => {
@@ -299,7 +309,7 @@ impl TreeCursor {
                 (WindowValue::Fetched { batch, index }, u64::from(pointer.length))
             }
         };
-        Ok((WindowEntry { key, value }, bytes))
+        Ok((WindowEntry { key, value, deadline }, bytes))
     }
 
     /// Returns the value of the current entry. An error concerns this entry only: the walk can go

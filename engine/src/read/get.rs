@@ -3,7 +3,7 @@
 
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
-use crate::base::expiry::ExpiryTime;
+use crate::base::expiry::{Deadline, ExpiryTime};
 use crate::base::key::{EntryKind, SeqNo, Trailer};
 use crate::base::pointer::ValuePointer;
 use crate::hot::UpdateTable;
@@ -30,6 +30,16 @@ impl Lookup {
             Lookup::Inline(_, seqno) | Lookup::Pointer(_, seqno) => Some(*seqno),
         }
     }
+}
+
+/// The result of a point read, and what time has to do with it.
+pub struct TimedLookup {
+    /// What was found.
+    pub found: Lookup,
+    /// The time by which an entry was found to have expired, if one was.
+    pub expired: Option<ExpiryTime>,
+    /// When the value that was found expires, if it does.
+    pub deadline: Option<Deadline>,
 }
 
 /// Goes straight to the table that holds the newest entry of a key, if the update table knows it
@@ -81,26 +91,28 @@ pub fn get(
     fill_cache: bool,
     hot: Option<&UpdateTable>,
 ) -> Result<Lookup> {
-    Ok(get_timed(view, user_key, point, fill_cache, hot)?.0)
+    Ok(get_timed(view, user_key, point, fill_cache, hot)?.found)
 }
 
-/// Does what [`get`] does, and also returns the time by which an entry was found to have expired,
-/// if one was.
+/// Does what [`get`] does, and also returns what time has to do with it.
 pub fn get_timed(
     view: &View,
     user_key: &[u8],
     point: ReadPoint<'_>,
     fill_cache: bool,
     hot: Option<&UpdateTable>,
-) -> Result<(Lookup, Option<ExpiryTime>)> {
+) -> Result<TimedLookup> {
     let see = |trailer: Trailer, payload: Payload<'_>| {
         let mut time = None;
         let found = owned(trailer, payload, || *time.insert(point.moment.time()));
-        let expired = time.filter(|_| found == Lookup::Nothing);
-        (found, expired)
+        let (expired, deadline) = match found {
+            Lookup::Nothing => (time, None),
+            _ => (None, payload.deadline),
+        };
+        TimedLookup { found, expired, deadline }
     };
     let found = find(view, user_key, point.seqno, fill_cache, hot, see)?;
-    Ok(found.unwrap_or((Lookup::Nothing, None)))
+    Ok(found.unwrap_or(TimedLookup { found: Lookup::Nothing, expired: None, deadline: None }))
 }
 
 /// Calls `see` with the newest entry of `user_key` at or below `seqno`, be it a tombstone or

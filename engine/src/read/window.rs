@@ -2,6 +2,7 @@
 //! being fetched (WiscKey, section 3.3.1).
 
 use crate::base::error::{Error, Result};
+use crate::base::expiry::Deadline;
 use crate::base::value::Value;
 use crate::read::fetch::Fetching;
 use std::collections::VecDeque;
@@ -21,6 +22,8 @@ pub struct WindowEntry {
     pub key: Vec<u8>,
     /// The entry's value, or where it will come from.
     pub value: WindowValue,
+    /// When it expires, if it does.
+    pub deadline: Option<Deadline>,
 }
 
 /// The value of a [`WindowEntry`].
@@ -177,7 +180,8 @@ mod tests {
                     text += &format!("{what} {step}: {ahead} ahead, {wanted} more\n");
                 }
                 let ready = || WindowValue::Ready(Ok(Value::copy_from(b"value")));
-                let entries = (0..wanted).map(|_| WindowEntry { key: vec![], value: ready() });
+                let entry = |_| WindowEntry { key: vec![], value: ready(), deadline: None };
+                let entries = (0..wanted).map(entry);
                 window.items.extend(entries);
                 let asked = if what == "read" { window.value().map(drop) } else { Ok(()) };
                 if let Err(error) = asked.and_then(|()| window.pop()) {

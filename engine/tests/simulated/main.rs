@@ -6,6 +6,7 @@ mod client;
 mod collect;
 mod crash;
 mod dropping;
+mod expired_reads;
 mod expiry;
 mod extremes;
 mod faults;

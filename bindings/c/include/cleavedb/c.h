@@ -136,7 +136,8 @@ typedef struct cleavedb_transaction_t cleavedb_transaction_t;
 
 LEVELDB_EXPORT cleavedb_transaction_t* cleavedb_transaction_begin(leveldb_t* db, char** errptr);
 /* Makes all writes take effect, or nothing. If somebody else has written what the transaction has
- * read, keys or parts of ranges, the message begins with "Conflict: ": begin anew, read again. */
+ * read, keys or parts of ranges, or a value that it has read has expired, the message begins with
+ * "Conflict: ": begin anew, read again. */
 LEVELDB_EXPORT void cleavedb_transaction_commit(cleavedb_transaction_t*,
                                                 const leveldb_writeoptions_t* options,
                                                 char** errptr);

@@ -112,6 +112,23 @@ mod tests {
     use crate::doc_dir;
     use std::time::Duration;
 
+    /// `persist` made a value stay that had expired while it was read, and was gone for others.
+    #[test]
+    fn what_has_expired_gets_no_other_deadline() {
+        let (env, simulation) = crate::env::Env::simulated(3);
+        simulation.clone().run(|| {
+            let db = crate::Db::builder(std::path::Path::new("/db")).env(env).open().unwrap();
+            let keys = db.default_keyspace();
+            let life = Duration::from_secs(10);
+            for expiry in [Expiry::Never, Expiry::After(life)] {
+                keys.put_expiring("key", "1", life).unwrap();
+                let gone = || simulation.advance(life);
+                assert!(!keys.put_again(b"key", expiry, &WriteOptions::new(), gone).unwrap());
+                assert!(keys.get("key").unwrap().is_none());
+            }
+        });
+    }
+
     /// Somebody else's write between the read and the put was undone, or what was deleted came
     /// back.
     #[test]

@@ -7,6 +7,7 @@ use crate::base::key::SeqNo;
 use crate::commit::batch::{Batch, CommitFrame};
 use crate::commit::conditions::{Conditions, KeyspaceReads};
 use crate::commit::group::Durability;
+use crate::commit::read_until::ReadUntil;
 use crate::commit::request::CommitOutcome;
 use crate::db::Core;
 use crate::db::batch::{OwnedExpected, Requirement};
@@ -16,7 +17,7 @@ use crate::db::options::WriteOptions;
 use crate::db::read_options::ReadOptions;
 use crate::db::single_write::SingleWrite;
 use crate::db::snapshot::Snapshot;
-use crate::read::get::{Lookup, get};
+use crate::read::get::{Lookup, TimedLookup, get_timed};
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
 use arc_swap::Guard;
@@ -24,16 +25,17 @@ use std::sync::Arc;
 
 impl Keyspace {
     /// Commits a write of `key` and returns its sequence number, or `None` if nothing was written,
-    /// because somebody else wrote the key after `since`, or perhaps did.
-    pub(super) fn commit_unless_written(
+    /// because what was read may not hold any more: somebody else wrote the key, or perhaps did, or
+    /// its value has expired.
+    pub(super) fn commit_unless_changed(
         &self,
         key: &[u8],
-        since: SeqNo,
+        HoldsWhile { since, until }: HoldsWhile,
         write: &SingleWrite<'_>,
         durability: Durability,
     ) -> Result<Option<SeqNo>> {
         let reads = [KeyspaceReads::of_key(self.state.clone(), key)];
-        let conditions = Conditions { since, reads: reads.into() };
+        let conditions = Conditions { since, reads: reads.into(), until };
         let own = || write.to_batch().map(Arc::new);
         let commit = |frame: CommitFrame<'_>| {
             self.core.committer.commit_frame_if(frame, Some(&conditions), durability, own)
@@ -48,10 +50,10 @@ impl Keyspace {
         }
     }
 
-    /// Returns what is under a key, and the sequence number up to which that is so.
-    pub(super) fn read_versioned(&self, key: &[u8]) -> Result<(Option<Versioned>, SeqNo)> {
+    /// Returns what is under a key, and while that is so.
+    pub(super) fn read_versioned(&self, key: &[u8]) -> Result<(Option<Versioned>, HoldsWhile)> {
         let read = self.read_for_commit(key, || ())?;
-        Ok((versioned(&self.core, &read.view, key, read.found)?, read.since))
+        Ok((versioned(&self.core, &read.view, key, read.found)?, read.holds))
     }
 
     /// Looks a key up for a commit that relies on what is found. `between` runs after the view is
@@ -70,10 +72,14 @@ impl Keyspace {
         let snapshots = &self.core.snapshots;
         let (seqno, moment) = (snapshots.visible(), Moment::Now(&snapshots.expiry));
         let point = ReadPoint { seqno, moment };
-        let (view, found) = self.look_up(view, key, point, &ReadOptions::default())?;
+        let (view, seen) = self.look_up_timed(view, key, point, &ReadOptions::default())?;
+        let (found, mut until) = (seen.found, None);
         // Whatever is written to the key after what was found has a greater number than that.
         let since = found.seqno().map_or(visible, |found| found.max(visible));
-        Ok(ReadForCommit { view, found, since })
+        if let Some(deadline) = seen.deadline {
+            ReadUntil::note(&mut until, &self.state, key, deadline);
+        }
+        Ok(ReadForCommit { view, found, holds: HoldsWhile { since, until } })
     }
 
     /// Puts a value, or deletes the key if it is `None`, if what is there is as expected.
@@ -91,11 +97,11 @@ impl Keyspace {
         self.core.time_write(self.state.id, || {
             write.with_frame(|frame| self.core.committer.admit_frame(&frame))?;
             loop {
-                let since = match self.compare(key, expected)? {
-                    Ok(since) => since,
+                let holds = match self.compare(key, expected)? {
+                    Ok(holds) => holds,
                     Err(found) => return Ok(Exchange::Mismatch(found)),
                 };
-                let written = self.commit_unless_written(key, since, &write, durability)?;
+                let written = self.commit_unless_changed(key, holds, &write, durability)?;
                 if let Some(version) = written {
                     return Ok(Exchange::Done(version));
                 }
@@ -103,14 +109,14 @@ impl Keyspace {
         })
     }
 
-    /// Returns the sequence number up to which the key was as expected, or else what was found.
+    /// Returns while the key is as expected, or else what was found.
     fn compare(
         &self,
         key: &[u8],
         expected: Expected<'_>,
-    ) -> Result<std::result::Result<SeqNo, Option<Versioned>>> {
-        let ReadForCommit { view, found, since } = self.read_for_commit(key, || ())?;
-        Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(since), Err))
+    ) -> Result<std::result::Result<HoldsWhile, Option<Versioned>>> {
+        let ReadForCommit { view, found, holds } = self.read_for_commit(key, || ())?;
+        Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(holds), Err))
     }
 }
 
@@ -118,8 +124,15 @@ impl Keyspace {
 struct ReadForCommit {
     view: Guard<Arc<View>>,
     found: Lookup,
+    holds: HoldsWhile,
+}
+
+/// While what was read under a key holds.
+pub(super) struct HoldsWhile {
     /// The key was not written after what was found, up to this sequence number.
     since: SeqNo,
+    /// When the value expires, if it does.
+    until: Option<ReadUntil>,
 }
 
 /// Reads the value of what was found under a key.
@@ -179,16 +192,18 @@ pub(in crate::db) fn write_if(
             // The snapshot keeps all that was visible at one moment, over all keyspaces.
             let snapshot = Snapshot::for_transaction(core);
             let since = snapshot.seqno();
+            let mut until = None;
             for requirement in requirements {
-                check_requirement(core, requirement, snapshot.point())?;
+                check_requirement(core, requirement, snapshot.point(), &mut until)?;
             }
             if batch.is_empty() {
                 return Ok(());
             }
-            let conditions = Some(Conditions { since, reads: reads.clone() });
+            let conditions = Some(Conditions { since, reads: reads.clone(), until });
             if commit_checked(core, &batch, conditions, durability)?.is_none() {
                 return Ok(());
             }
+            // What was read has changed since: whether it is as required shows the next read.
         }
     })
 }
@@ -205,12 +220,21 @@ fn reads_of(requirements: &[Requirement]) -> Vec<KeyspaceReads> {
     all
 }
 
-/// Returns an error unless a requirement is met at `point`, at which a snapshot lives.
-fn check_requirement(core: &Core, requirement: &Requirement, point: ReadPoint<'_>) -> Result<()> {
+/// Returns an error unless a requirement is met at `point`, at which a snapshot lives. Notes in
+/// `until` when the value expires that was compared.
+fn check_requirement(
+    core: &Core,
+    requirement: &Requirement,
+    point: ReadPoint<'_>,
+    until: &mut Option<ReadUntil>,
+) -> Result<()> {
     let Requirement { keyspace, key, expected } = requirement;
     let view = keyspace.view();
     keyspace.check()?;
-    let found = get(&view, key, point, true, Some(&core.hot))?;
+    let TimedLookup { found, deadline, .. } = get_timed(&view, key, point, true, Some(&core.hot))?;
+    if let Some(deadline) = deadline {
+        ReadUntil::note(until, keyspace, key, deadline);
+    }
     let expected = match expected {
         OwnedExpected::Absent => Expected::Absent,
         OwnedExpected::Version(version) => Expected::Version(*version),
@@ -250,12 +274,11 @@ mod tests {
                 })
                 .unwrap();
             assert!(matches!(&read.found, Lookup::Inline(value, _) if value == b"1"));
-            let (since, _watch) = (read.since, db.core.committer.watch());
-            drop(read);
+            let (holds, _watch) = (read.holds, db.core.committer.watch());
             let options = WriteOptions::new();
             let write = SingleWrite::prepare(&keyspace, b"key", Some(b"3"), &options).unwrap();
             let durability = Durability::Os;
-            let written = keyspace.commit_unless_written(b"key", since, &write, durability);
+            let written = keyspace.commit_unless_changed(b"key", holds, &write, durability);
             assert!(written.unwrap().is_none(), "the key was written since");
             assert_eq!(keyspace.get("key").unwrap().unwrap(), "2");
         }
@@ -282,6 +305,30 @@ mod tests {
         });
     }
 
+    /// A value expires after it was compared, and others see that: what is put in its place must
+    /// not be put as if it were there.
+    #[test]
+    fn a_comparison_does_not_outlive_the_value() {
+        let (env, simulation) = Env::simulated(2);
+        simulation.clone().run(|| {
+            let db = crate::Db::builder(std::path::Path::new("/db")).env(env).open().unwrap();
+            let keys = db.default_keyspace();
+            let life = std::time::Duration::from_secs(10);
+            let options = WriteOptions::new();
+            for late in [false, true] {
+                keys.put_expiring("lease", "1", life).unwrap();
+                let _watch = db.core.committer.watch();
+                let holds = keys.compare(b"lease", Expected::Value(b"1")).unwrap().unwrap();
+                simulation.advance(if late { life } else { life / 2 });
+                let write = SingleWrite::prepare(&keys, b"lease", Some(b"2"), &options).unwrap();
+                let written = keys.commit_unless_changed(b"lease", holds, &write, Durability::Os);
+                assert_eq!(written.unwrap().is_none(), late);
+            }
+            let again = keys.compare_and_set("lease", Expected::Value(b"1"), "2").unwrap();
+            assert_eq!(again, Exchange::Mismatch(None));
+        });
+    }
+
     /// A large batch and a compare-and-set of a key in it are committed as one group. The batch is
     /// in no memtable when the compare-and-set is checked, and its keys are more than are noted:
     /// its put was overwritten as if it had never been.
@@ -301,8 +348,7 @@ mod tests {
         let (keyspace, committer) = (db.default_keyspace(), &db.core.committer);
         keyspace.put("key", "1").unwrap();
         let read = keyspace.read_for_commit(b"key", || ()).unwrap();
-        let (since, _watch) = (read.since, committer.watch());
-        drop(read);
+        let (holds, _watch) = (read.holds, committer.watch());
         let mut batch = crate::WriteBatch::new();
         write_key(&mut batch, &keyspace);
         for number in 0..2 * RecentKeys::MAX_KEYS {
@@ -325,7 +371,7 @@ mod tests {
             scope.spawn(|| db.write(batch).unwrap());
             wait_for(2);
             let written = scope.spawn(|| {
-                keyspace.commit_unless_written(b"key", since, &write, Durability::Os).unwrap()
+                keyspace.commit_unless_changed(b"key", holds, &write, Durability::Os).unwrap()
             });
             wait_for(3);
             drop(held);

@@ -293,7 +293,7 @@ impl Keyspace {
         let durability = self.core.durability(options)?;
         let _watch = self.core.committer.watch();
         self.core.time_write(self.state.id, || {
-            let (mut found, mut since) = self.read_versioned(key)?;
+            let (mut found, mut holds) = self.read_versioned(key)?;
             loop {
                 let made = change(found.as_ref().map(|found| &found.value[..]));
                 if made.is_none() && found.is_none() {
@@ -305,10 +305,10 @@ impl Keyspace {
                 let version = found.as_ref().map(|found| found.version);
                 // As long as the version stays the same, what was made of the value stays right.
                 while found.as_ref().map(|found| found.version) == version {
-                    if self.commit_unless_written(key, since, &write, durability)?.is_some() {
+                    if self.commit_unless_changed(key, holds, &write, durability)?.is_some() {
                         return Ok(made);
                     }
-                    (found, since) = self.read_versioned(key)?;
+                    (found, holds) = self.read_versioned(key)?;
                 }
             }
         })

@@ -2,7 +2,6 @@
 
 use crate::base::error::{ErrorKind, Result};
 use crate::base::pointer::KeyspaceId;
-use crate::commit::conditions::Conditions;
 use crate::db::commit_checked::commit_checked;
 use crate::db::options::WriteOptions;
 use crate::db::transaction::Transaction;
@@ -25,7 +24,7 @@ pub(super) fn commit(transaction: &Transaction, options: &WriteOptions) -> Resul
     let core: &Arc<Core> = &transaction.core;
     core.check_open()?;
     options.check_no_expiry()?;
-    let (batch, reads) = transaction.state.end()?;
+    let (batch, conditions) = transaction.state.end()?;
     if batch.is_empty() {
         // What was read was so at the moment of the snapshot, with nothing to add to it.
         return Ok(());
@@ -33,8 +32,6 @@ pub(super) fn commit(transaction: &Transaction, options: &WriteOptions) -> Resul
     core.check_writable()?;
     let durability = core.durability(options)?;
     let keyspace = batch.keyspaces().next().map_or(KeyspaceId(0), |keyspace| keyspace.id);
-    let since = transaction.state.snapshot.seqno();
-    let conditions = (!reads.is_empty()).then(|| Conditions { since, reads: reads.into() });
     core.time_write(keyspace, || {
         core.committer.admit_batch(&batch)?;
         let written = commit_checked(core, &Arc::new(batch), conditions, durability)?;

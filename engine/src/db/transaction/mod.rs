@@ -14,7 +14,7 @@ use crate::base::expiry::Deadline;
 use crate::base::value::Value;
 use crate::commit::batch::Batch;
 use crate::commit::conditional::CommitWatch;
-use crate::commit::conditions::KeyspaceReads;
+use crate::commit::conditions::Conditions;
 use crate::db::expiry::Expiry;
 use crate::db::key_range::KeyRange;
 use crate::db::keyspace::Keyspace;
@@ -82,15 +82,19 @@ impl TransactionState {
         })
     }
 
-    /// Ends the transaction; returns its writes, and what it has read.
-    fn end(&self) -> Result<(Batch, Vec<KeyspaceReads>)> {
+    /// Ends the transaction; returns its writes, and what it has read, unless that is nothing.
+    fn end(&self) -> Result<(Batch, Option<Conditions>)> {
         let LockedWork(mut inner) = self.work()?;
         inner.ended = true;
         let mut work = std::mem::take(&mut inner.work);
         if !work.batch.is_empty() {
             work.check_reads()?;
         }
-        Ok((std::mem::take(&mut work.batch), work.take_reads()))
+        let (since, until) = (self.snapshot.seqno(), work.until.take());
+        let (batch, reads) = (std::mem::take(&mut work.batch), work.take_reads());
+        debug_assert!(until.is_none() || !reads.is_empty(), "what expires was read");
+        let conditions = Conditions { since, reads: reads.into(), until };
+        Ok((batch, (!conditions.reads.is_empty()).then_some(conditions)))
     }
 
     /// Passes the transaction's writes, and the number of the last one on a key, to `see` and
@@ -108,6 +112,18 @@ impl TransactionState {
             return Ok(None);
         };
         see(&work.batch, operation).map(Some)
+    }
+
+    /// Remembers that a value was read that expires at `deadline`.
+    pub(crate) fn note_deadline(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+        deadline: Deadline,
+    ) {
+        if let Some(mut work) = self.unless_ended() {
+            work.note_deadline(keyspace, key, deadline);
+        }
     }
 
     /// Returns the transaction's own writes in a keyspace so far, or `None` if there are none.
@@ -133,10 +149,10 @@ impl fmt::Debug for TransactionState {
 /// conflicts. Nobody ever waits for a transaction. While it lives it keeps the space of what it
 /// sees, as a snapshot does.
 ///
-/// Expiry is the exception: that a value expires is no write, so it is no conflict. A transaction
-/// judges deadlines by the time when it began, and commits even if a value that it has read has
-/// expired since, and even if somebody else saw that and wrote other keys. Whoever relies on the
-/// absence of what has expired, such as a lease, should write its key: that is a conflict.
+/// A transaction judges deadlines by the time when it began. A value that it has read and that has
+/// expired by the commit is a conflict too, as others may know already that it is gone. So a
+/// transaction that takes longer than what it reads has left to live is refused in the end, and
+/// when [`Db::transact`] runs it again, the value is absent.
 ///
 /// All calls take `&self`, so a transaction can be shared; calls of several threads take turns.
 /// One that is dropped without a commit has no effect. Its writes are held in memory, at most
@@ -462,8 +478,9 @@ impl Transaction {
     /// very long. If there were more, what was read is searched for in what was written since then,
     /// before the commit.
     ///
-    /// Fails with [`ErrorKind::Conflict`] if somebody else wrote what the transaction has read;
-    /// nothing was written then. Other failures are those of [`Db::write`].
+    /// Fails with [`ErrorKind::Conflict`] if somebody else wrote what the transaction has read, or
+    /// if a value that it has read has expired; nothing was written then. Other failures are those
+    /// of [`Db::write`].
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("commit"))?;

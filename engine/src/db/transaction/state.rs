@@ -8,6 +8,7 @@ use crate::base::key::{EntryKind, FIRST_OWN_SEQNO, KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
 use crate::commit::batch::Batch;
 use crate::commit::conditions::KeyspaceReads;
+use crate::commit::read_until::ReadUntil;
 use crate::memtable::Memtable;
 use crate::read::cursor::OwnEntries;
 use crate::version::view::KeyspaceState;
@@ -58,6 +59,8 @@ impl KeyspaceWork {
 pub(super) struct TransactionWork {
     pub batch: Batch,
     keyspaces: Vec<KeyspaceWork>,
+    /// The value that expires first of those that were read.
+    pub until: Option<ReadUntil>,
     read_bytes: usize,
     /// True once what was read is not remembered any more, because it was too much.
     reads_too_much: bool,
@@ -186,6 +189,11 @@ impl TransactionWork {
             read.insert(key.into());
             self.charge(key.len() + READ_OVERHEAD_BYTES);
         }
+    }
+
+    /// Remembers that a value was read that expires at `deadline`.
+    pub fn note_deadline(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], deadline: Deadline) {
+        ReadUntil::note(&mut self.until, keyspace, key, deadline);
     }
 
     /// Remembers that a walk has seen `range`; returns the number under which it is extended.

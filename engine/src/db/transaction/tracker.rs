@@ -2,6 +2,7 @@
 //! positioned at to the last one it stood on, with all keys in between that do not exist.
 
 use crate::base::bounds::Bounds;
+use crate::base::expiry::Deadline;
 use crate::db::key_range::intersection;
 use crate::db::transaction::TransactionState;
 use crate::version::view::KeyspaceState;
@@ -39,11 +40,16 @@ impl RangeTracker {
         RangeTracker { transaction, keyspace, bounds, range: None }
     }
 
-    /// Notes that the cursor moved and now stands on the key `at`, or on none.
-    pub(crate) fn moved(&mut self, moved: Move<'_>, at: Option<&[u8]>) {
+    /// Notes that the cursor moved and now stands on the key `at`, with the deadline of its value,
+    /// or on none.
+    pub(crate) fn moved(&mut self, moved: Move<'_>, at: Option<(&[u8], Option<Deadline>)>) {
         let Some(mut work) = self.transaction.unless_ended() else {
             return;
         };
+        if let Some((key, Some(deadline))) = at {
+            work.note_deadline(&self.keyspace, key, deadline);
+        }
+        let at = at.map(|(key, _)| key);
         match (moved, self.range) {
             (Move::Seek(_) | Move::SeekBack(_), _) => {
                 let seen = intersection(
