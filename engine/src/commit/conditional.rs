@@ -11,6 +11,7 @@ use crate::commit::log::Log;
 use crate::commit::recent::RecentKeys;
 use crate::commit::request::CommitOutcome;
 use crate::segment::RecordKind;
+use crate::env::planted::PlantedFault;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -102,7 +103,8 @@ impl Committer {
             if let Some(key) = expired {
                 return Ok(CommitOutcome::Conflict(key));
             }
-            match conditions.check(&log.recent, group) {
+            let planted = self.parts.runtime.env.planted;
+            match conditions.check(&log.recent, group, planted) {
                 ConditionCheck::Hold => {}
                 ConditionCheck::Written(key) => return Ok(CommitOutcome::Conflict(key)),
                 ConditionCheck::Unknown => return Ok(CommitOutcome::Unknown),
@@ -112,7 +114,7 @@ impl Committer {
         let is_watched = self.watches.load(Ordering::Relaxed) > 0;
         let noted = if is_watched { frame.records.len().min(RecentKeys::MAX_KEYS) } else { 0 };
         let skipped = frame.records.len() - noted;
-        if skipped > 0 {
+        if skipped > 0 && !self.parts.runtime.env.planted.is(PlantedFault::SkippedForgotten) {
             log.recent.skip_to(first_seqno + skipped as u64 - 1);
         }
         let first_noted = first_seqno + skipped as u64;

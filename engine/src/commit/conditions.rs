@@ -10,6 +10,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::commit::batch::CommitFrame;
 use crate::commit::read_until::ReadUntil;
 use crate::commit::recent::RecentKeys;
+use crate::env::planted::{Planted, PlantedFault};
 use crate::read::changed::{ChangeSearch, memtables_have};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
@@ -98,12 +99,13 @@ impl KeyspaceReads {
     /// Searches the memtables for a key that was read and written after `since`. Returns
     /// [`ConditionCheck::Unknown`] if something that was written since may be in a table already,
     /// or if the search would take long.
-    fn check_memtables(&self, since: SeqNo) -> ConditionCheck {
+    fn check_memtables(&self, since: SeqNo, planted: Planted) -> ConditionCheck {
         let view = self.keyspace.peek();
         let flushed = view.version.keyspace(self.keyspace.id).map(|keyspace| keyspace.flushed);
         // I6: a version that names a flushed table and a view without its memtables are published
         // at one moment, so an entry that is in no memtable of this view is not after `flushed`.
-        if flushed.is_none_or(|flushed| flushed > since) {
+        let may_be_in_table = flushed.is_none_or(|flushed| flushed > since);
+        if may_be_in_table && !planted.is(PlantedFault::TablesForgotten) {
             return ConditionCheck::Unknown;
         }
         let mut written = view.memtables().filter(|memtable| memtable.last_seqno() > since);
@@ -177,9 +179,17 @@ impl Conditions {
     /// Checks the conditions under the lock of the log: against the keys of the last commits, or,
     /// if these do not reach back far enough, in the memtables and in `group`. These are the frames
     /// before this commit in its group, which are in no memtable yet. Costs no I/O.
-    pub fn check(&self, recent: &RecentKeys, group: &[CommitFrame<'_>]) -> ConditionCheck {
+    pub fn check(
+        &self,
+        recent: &RecentKeys,
+        group: &[CommitFrame<'_>],
+        planted: Planted,
+    ) -> ConditionCheck {
         match self.check_recent(recent) {
-            ConditionCheck::Unknown => match self.check_memtables() {
+            ConditionCheck::Unknown => match self.check_memtables(planted) {
+                ConditionCheck::Hold if planted.is(PlantedFault::GroupForgotten) => {
+                    ConditionCheck::Hold
+                }
                 ConditionCheck::Hold => self.check_group(group),
                 found => found,
             },
@@ -226,10 +236,10 @@ impl Conditions {
         found.map_or(ConditionCheck::Hold, ConditionCheck::Written)
     }
 
-    fn check_memtables(&self) -> ConditionCheck {
+    fn check_memtables(&self, planted: Planted) -> ConditionCheck {
         let mut unknown = false;
         for reads in &*self.reads {
-            match reads.check_memtables(self.since) {
+            match reads.check_memtables(self.since, planted) {
                 ConditionCheck::Hold => {}
                 ConditionCheck::Unknown => unknown = true,
                 written => return written,
@@ -263,6 +273,12 @@ impl Conditions {
         }
         self.since = visible;
         Ok(None)
+    }
+
+    /// Forgets all ranges, for a planted fault.
+    pub fn forget_ranges(&mut self) {
+        let reads = Arc::get_mut(&mut self.reads).into_iter().flatten();
+        reads.for_each(|reads| reads.ranges.clear());
     }
 
     /// Returns an error if a keyspace that was read was dropped.

@@ -19,6 +19,7 @@ mod links;
 mod locks;
 mod mapped;
 mod os;
+pub mod planted;
 mod pool;
 pub mod random;
 #[cfg(feature = "sim")]
@@ -37,6 +38,7 @@ use fork::Process;
 use fs::Fs;
 #[doc(hidden)]
 pub use os::doc_dir;
+use planted::Planted;
 use random::Random;
 use std::sync::Arc;
 use threads::Threads;
@@ -54,6 +56,8 @@ pub struct Env {
     pub random: Arc<dyn Random>,
     /// The reader that keeps many reads in flight at once.
     pub reader: Arc<dyn BatchReader>,
+    /// The fault that a test has planted in the engine.
+    pub planted: Planted,
 }
 
 /// The settings for using the operating system.
@@ -82,6 +86,7 @@ impl Env {
             threads: Arc::new(threads::OsThreads),
             random: Arc::new(random::OsRandom::default()),
             reader: os_reader(settings),
+            planted: Planted::default(),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of histories of concurrent clients: transactions, compare-and-set and batches with
 //! requirements, between plain writes, flushes, compactions, value GC, I/O errors and power cuts.
 //! What the clients saw must be strictly serializable, and a crash leaves a prefix of the commits.
+//! With faults planted in the engine, the same runs must find that it is not so.
 //!
 //! Each run depends on one seed alone. `CLEAVEDB_SEED` repeats a run; `CLEAVEDB_SECONDS` makes new
 //! runs for that time:
@@ -18,6 +19,7 @@ use crate::history::survivors::check_survivors;
 use crate::history::{Access, Attempt, Fate, History, Stored};
 use crate::random::{Dice, seeds};
 use cleavedb::env::Env;
+use cleavedb::env::planted::{Planted, PlantedFault};
 use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
 use cleavedb::{Db, Durability, Keyspace, Options, Result};
 use std::collections::BTreeSet;
@@ -28,6 +30,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const SEEDS: u64 = 15;
 const CLIENTS: u64 = 3;
 const LIVES: u64 = 4;
+/// A planted fault must be found with this many seeds.
+const MOST_SEEDS: u64 = 400;
 
 /// What the runs have done, to be printed, and to show that they did something.
 #[derive(Default)]
@@ -40,16 +44,6 @@ struct Done {
     lives: AtomicU64,
     lost: AtomicU64,
 }
-
-static DONE: Done = Done {
-    committed: AtomicU64::new(0),
-    aborted: AtomicU64::new(0),
-    unknown: AtomicU64::new(0),
-    searches: AtomicU64::new(0),
-    relocated: AtomicU64::new(0),
-    lives: AtomicU64::new(0),
-    lost: AtomicU64::new(0),
-};
 
 fn add(number: &AtomicU64, count: usize) {
     number.fetch_add(count as u64, Ordering::Relaxed);
@@ -64,6 +58,9 @@ struct HistoryRun {
     made: u64,
     /// True if the last life was closed, so that nothing of it may be lost.
     closed: bool,
+    done: Arc<Done>,
+    /// What a checker has found first.
+    anomaly: Option<String>,
 }
 
 fn open_all(env: &Env, seed: u64) -> Result<(Db, [Keyspace; 2])> {
@@ -81,7 +78,7 @@ fn reader(db: &Db, keyspaces: &[Keyspace; 2], record: &Arc<Record>, env: &Env) -
 }
 
 impl HistoryRun {
-    fn new(simulation: &Simulation) -> HistoryRun {
+    fn new(simulation: &Simulation, done: &Arc<Done>) -> HistoryRun {
         let empty = Stored { lists: vec![Vec::new(); LISTS], sets: vec![BTreeSet::new(); SETS] };
         HistoryRun {
             simulation: simulation.clone(),
@@ -89,6 +86,8 @@ impl HistoryRun {
             durabilities: Vec::new(),
             made: 1,
             closed: true,
+            done: done.clone(),
+            anomaly: None,
         }
     }
 
@@ -119,8 +118,8 @@ impl HistoryRun {
         self.work(env, &looking, seed);
         self.simulation.clear_faults();
         let stats = db.stats();
-        add(&DONE.searches, stats.conflict_searches as usize);
-        add(&DONE.relocated, stats.gc.segments_relocated as usize);
+        add(&self.done.searches, stats.conflict_searches as usize);
+        add(&self.done.relocated, stats.gc.segments_relocated as usize);
         let begun = record.tick();
         if let Ok(found) = read_stored(&looking) {
             record.read("the reads at the end", begun, found.reads());
@@ -155,7 +154,7 @@ impl HistoryRun {
         joins.into_iter().for_each(|join| join.join().unwrap_or_else(|text| panic!("{text}")));
     }
 
-    fn check_survivors(&self, found: &Stored, power_failed: bool) {
+    fn check_survivors(&mut self, found: &Stored, power_failed: bool) {
         let must_survive = |index: usize| {
             self.closed
                 || match index.checked_sub(1).map(|index| self.durabilities[index]) {
@@ -165,7 +164,7 @@ impl HistoryRun {
                 }
         };
         let checked = check_survivors(&self.history, found, must_survive);
-        checked.unwrap_or_else(|text| panic!("{text}"));
+        self.anomaly = std::mem::take(&mut self.anomaly).or(checked.err());
         let is_lost = |attempt: &&Attempt| {
             let Some(Access::Append { list, element }) =
                 attempt.accesses.iter().find(|access| matches!(access, Access::Append { .. }))
@@ -174,32 +173,35 @@ impl HistoryRun {
             };
             attempt.fate == Fate::Committed && !found.lists[*list].contains(element)
         };
-        add(&DONE.lost, self.history.attempts.iter().filter(is_lost).count());
+        add(&self.done.lost, self.history.attempts.iter().filter(is_lost).count());
     }
 
-    fn check_history(&self) {
-        check(&self.history, |_| false).unwrap_or_else(|text| panic!("{text}"));
+    fn check_history(&mut self) {
+        let checked = check(&self.history, |_| false);
+        self.anomaly = std::mem::take(&mut self.anomaly).or(checked.err());
         let count = |fate: Fate| {
             self.history.attempts.iter().filter(|it| it.writes() && it.fate == fate).count()
         };
-        add(&DONE.committed, count(Fate::Committed));
-        add(&DONE.aborted, count(Fate::Aborted));
-        add(&DONE.unknown, count(Fate::Unknown));
-        add(&DONE.lives, 1);
+        add(&self.done.committed, count(Fate::Committed));
+        add(&self.done.aborted, count(Fate::Aborted));
+        add(&self.done.unknown, count(Fate::Unknown));
+        add(&self.done.lives, 1);
     }
 }
 
-/// Runs several lives of a process, with a crash between each two.
-fn run_seed(seed: u64) {
+/// Runs several lives of a process, with a crash between each two, until a checker finds something.
+/// Returns what it has found.
+fn run_seed(seed: u64, planted: Planted, done: &Arc<Done>) -> Option<String> {
     let (mut env, simulation) = Env::simulated(seed);
     // A life takes some tens of thousands of steps; one that reaches this limit hangs.
     simulation.limit_steps(3_000_000);
     let mut dice = Dice(seed);
-    let mut run = HistoryRun::new(&simulation);
+    let mut run = HistoryRun::new(&simulation, done);
     // Until a recovery has shown the contents, the worst of the crashes since the last one counts.
     let mut power_failed = true;
     for life in 0..=LIVES {
         let life_seed = seed.wrapping_mul(1000) + life;
+        env.planted = planted;
         let settled = simulation.run(|| run.live(&env, power_failed, life_seed));
         if !simulation.crashed() {
             simulation.crash();
@@ -214,20 +216,27 @@ fn run_seed(seed: u64) {
         let policy = policies[dice.below(policies.len())];
         power_failed = policy != Survivors::KeepAll || (power_failed && !settled);
         env = simulation.restart(policy);
+        if run.anomaly.is_some() {
+            break;
+        }
     }
+    run.anomaly
 }
 
 #[test]
 fn i1_i2_i6_histories_are_serializable_over_crashes() {
-    let mut count = 0;
+    let (mut count, done) = (0, Arc::new(Done::default()));
     for seed in seeds(SEEDS) {
         let mut failures = Vec::new();
-        check_all(&format!("CLEAVEDB_SEED={seed}"), &mut failures, || run_seed(seed));
+        check_all(&format!("CLEAVEDB_SEED={seed}"), &mut failures, || {
+            let anomaly = run_seed(seed, Planted::default(), &done);
+            assert!(anomaly.is_none(), "{}", anomaly.unwrap_or_default());
+        });
         assert!(failures.is_empty(), "{}", failures.join("\n"));
         count += 1;
     }
     let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
-    let Done { committed, aborted, unknown, searches, relocated, lives, lost } = &DONE;
+    let Done { committed, aborted, unknown, searches, relocated, lives, lost } = &*done;
     println!(
         "{count} seeds, {} lives: {} commits, {} conflicts or rollbacks, {} with unknown outcome, \
          {} appends lost by crashes, {} conflict searches, {} segments relocated",
@@ -244,4 +253,42 @@ fn i1_i2_i6_histories_are_serializable_over_crashes() {
             assert!(number.load(Ordering::Relaxed) > 0, "the runs do less than they should");
         }
     }
+}
+
+/// Runs seeds with a fault in the engine until a checker finds an anomaly, which it has to.
+fn find(fault: PlantedFault) {
+    let done = Arc::new(Done::default());
+    for seed in 0..MOST_SEEDS {
+        if let Some(anomaly) = run_seed(seed, Planted::fault(fault), &done) {
+            let (first, commits) = (anomaly.lines().next(), done.committed.load(Ordering::Relaxed));
+            println!("{fault:?}: found at seed {seed}, in {commits} commits: {}", first.unwrap());
+            return;
+        }
+    }
+    panic!("{fault:?}: no checker finds it with {MOST_SEEDS} seeds");
+}
+
+#[test]
+fn ranges_that_are_forgotten_are_noticed() {
+    find(PlantedFault::RangesForgotten);
+}
+
+#[test]
+fn a_snapshot_that_is_taken_late_is_noticed() {
+    find(PlantedFault::SnapshotLate);
+}
+
+#[test]
+fn tables_that_are_forgotten_are_noticed() {
+    find(PlantedFault::TablesForgotten);
+}
+
+#[test]
+fn recent_keys_that_are_skipped_and_forgotten_are_noticed() {
+    find(PlantedFault::SkippedForgotten);
+}
+
+#[test]
+fn a_group_that_is_forgotten_is_noticed() {
+    find(PlantedFault::GroupForgotten);
 }

@@ -6,6 +6,7 @@ use crate::db::commit_checked::commit_checked;
 use crate::db::options::WriteOptions;
 use crate::db::transaction::Transaction;
 use crate::db::{Core, Db};
+use crate::env::planted::PlantedFault;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub(super) fn commit(transaction: &Transaction, options: &WriteOptions) -> Resul
     let core: &Arc<Core> = &transaction.core;
     core.check_open()?;
     options.check_no_expiry()?;
-    let (batch, conditions) = transaction.state.end()?;
+    let (batch, mut conditions) = transaction.state.end()?;
     if batch.is_empty() {
         // What was read was so at the moment of the snapshot, with nothing to add to it.
         return Ok(());
@@ -32,6 +33,14 @@ pub(super) fn commit(transaction: &Transaction, options: &WriteOptions) -> Resul
     core.check_writable()?;
     let durability = core.durability(options)?;
     let keyspace = batch.keyspaces().next().map_or(KeyspaceId(0), |keyspace| keyspace.id);
+    if let Some(conditions) = &mut conditions {
+        if core.env.planted.is(PlantedFault::RangesForgotten) {
+            conditions.forget_ranges();
+        }
+        if core.env.planted.is(PlantedFault::SnapshotLate) {
+            conditions.since = core.snapshots.visible();
+        }
+    }
     core.time_write(keyspace, || {
         core.committer.admit_batch(&batch)?;
         let written = commit_checked(core, &Arc::new(batch), conditions, durability)?;

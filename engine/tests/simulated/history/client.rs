@@ -17,6 +17,8 @@ use std::time::Duration;
 /// List and set number `n` are in keyspace number `n % 2`. The values of the second are inline.
 pub const LISTS: usize = 6;
 pub const SETS: usize = 2;
+/// The engine notes at most this many keys of recent commits.
+const NOTED_KEYS: usize = 4096;
 
 fn list_key(list: usize) -> String {
     format!("list{list}")
@@ -177,8 +179,10 @@ impl HistoryClient {
                 self.threads.sleep(Duration::from_micros(self.dice.below(400) as u64));
             }
         }
-        if self.dice.below(15) == 0 {
-            self.storm()?;
+        match self.dice.below(30) {
+            0 | 1 => self.storm()?,
+            2 => self.flood()?,
+            _ => {}
         }
         let (durability, options) = self.durability();
         let is_read =
@@ -207,6 +211,20 @@ impl HistoryClient {
             self.db.write(batch)?;
         }
         Ok(())
+    }
+
+    /// Inserts elements with a batch of so many keys that the first are not noted at all.
+    fn flood(&mut self) -> Result<()> {
+        let (begun, mut batch, mut writes) = (self.record.tick(), WriteBatch::new(), Vec::new());
+        for _ in 0..4 {
+            self.insert(&mut batch, &mut writes);
+        }
+        for number in 0..NOTED_KEYS {
+            batch.put(self.of(number), format!("fill{:03}", number % 999), "x");
+        }
+        let (durability, options) = self.durability();
+        let result = self.db.write_with(batch, &options).map(|()| true);
+        self.record.wrote("a flood", (begun, writes), durability, result)
     }
 
     fn update(&mut self) -> Result<()> {
@@ -294,7 +312,20 @@ impl HistoryClient {
         }
         let (durability, options) = self.durability();
         let result = self.db.write_with(batch, &options).map(|()| true);
-        self.record.wrote("a plain batch", (begun, writes), durability, result)
+        self.record.wrote("a plain batch", (begun, writes), durability, result)?;
+        if self.dice.below(2) == 0 {
+            return self.look_at_all();
+        }
+        Ok(())
+    }
+
+    /// Reads everything at one moment: who has not seen the last batch by then is in time only
+    /// before this moment.
+    fn look_at_all(&self) -> Result<()> {
+        let begun = self.record.tick();
+        let found = read_stored(self)?;
+        self.record.read("a look at everything", begun, found.reads());
+        Ok(())
     }
 
     /// Reads outside of transactions: at a snapshot, or with one call.
@@ -353,7 +384,9 @@ impl HistoryClient {
             6..8 => self.update(),
             8..10 => self.compare_and_set(),
             10..12 => self.batch(),
-            12..14 => self.plain_batch(),
+            12 => self.plain_batch(),
+            13 if self.dice.below(3) == 0 => self.flood(),
+            13 => self.plain_batch(),
             14..17 => self.plain_reads(),
             _ => self.churn(),
         }
