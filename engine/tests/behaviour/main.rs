@@ -32,6 +32,7 @@ mod public;
 #[cfg(target_os = "linux")]
 mod punch;
 mod readonly;
+mod registers;
 mod reopen;
 mod sessions;
 mod snapshots;
