@@ -100,10 +100,12 @@ impl Committer {
             // I6: what others have seen expire is not relied on, nor put again.
             let expiry = &self.parts.runtime.snapshots.expiry;
             let expired = conditions.until.as_ref().and_then(|until| until.expired(expiry.now()));
-            if let Some(key) = expired {
+            let planted = self.parts.runtime.env.planted;
+            if let Some(key) = expired
+                && !planted.is(PlantedFault::ExpiryForgotten)
+            {
                 return Ok(CommitOutcome::Conflict(key));
             }
-            let planted = self.parts.runtime.env.planted;
             match conditions.check(&log.recent, group, planted) {
                 ConditionCheck::Hold => {}
                 ConditionCheck::Written(key) => return Ok(CommitOutcome::Conflict(key)),

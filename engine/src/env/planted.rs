@@ -14,6 +14,8 @@ pub enum PlantedFault {
     SkippedForgotten,
     /// Nothing is compared with the commits before in the same group.
     GroupForgotten,
+    /// What was read counts as there although it has expired.
+    ExpiryForgotten,
 }
 
 /// The fault that was planted, if any.

@@ -16,13 +16,13 @@ use crate::history::check::check;
 use crate::history::client::{HistoryClient, LISTS, SETS, read_stored};
 use crate::history::record::Record;
 use crate::history::survivors::check_survivors;
-use crate::history::{Access, Attempt, Fate, History, Stored};
+use crate::history::{Access, Attempt, Element, Fate, History, Stored};
 use crate::random::{Dice, seeds};
 use cleavedb::env::Env;
 use cleavedb::env::planted::{Planted, PlantedFault};
 use cleavedb::env::sim::{Call, FaultPlan, Simulation, Survivors};
 use cleavedb::{Db, Durability, Keyspace, Options, Result};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,6 +43,8 @@ struct Done {
     relocated: AtomicU64,
     lives: AtomicU64,
     lost: AtomicU64,
+    expiring: AtomicU64,
+    persisted: AtomicU64,
 }
 
 fn add(number: &AtomicU64, count: usize) {
@@ -59,6 +61,8 @@ struct HistoryRun {
     /// True if the last life was closed, so that nothing of it may be lost.
     closed: bool,
     done: Arc<Done>,
+    /// The elements that may expire, with their sets.
+    expiring: BTreeMap<Element, usize>,
     /// What a checker has found first.
     anomaly: Option<String>,
 }
@@ -72,9 +76,15 @@ fn open_all(env: &Env, seed: u64) -> Result<(Db, [Keyspace; 2])> {
 }
 
 /// Returns a client that only reads.
-fn reader(db: &Db, keyspaces: &[Keyspace; 2], record: &Arc<Record>, env: &Env) -> HistoryClient {
+fn reader(
+    (db, keyspaces): (&Db, &[Keyspace; 2]),
+    record: &Arc<Record>,
+    env: &Env,
+    simulation: &Simulation,
+) -> HistoryClient {
     let (db, keyspaces, threads) = (db.clone(), keyspaces.clone(), env.threads.clone());
-    HistoryClient { db, keyspaces, record: record.clone(), dice: Dice(0), threads }
+    let (record, simulation) = (record.clone(), simulation.clone());
+    HistoryClient { db, keyspaces, record, dice: Dice(0), threads, simulation }
 }
 
 impl HistoryRun {
@@ -87,6 +97,7 @@ impl HistoryRun {
             made: 1,
             closed: true,
             done: done.clone(),
+            expiring: BTreeMap::new(),
             anomaly: None,
         }
     }
@@ -103,13 +114,20 @@ impl HistoryRun {
             return false;
         };
         let record = Arc::new(Record::new(&Stored::default(), self.made));
-        let looking = reader(&db, &keyspaces, &record, env);
+        let looking = reader((&db, &keyspaces), &record, env, &self.simulation);
         let Ok(found) = read_stored(&looking) else {
             assert!(self.simulation.crashed(), "everything reads unless the power is off");
             return false;
         };
         self.check_survivors(&found, power_failed);
         *record.history.lock().unwrap() = History::new(&found);
+        record.history.lock().unwrap().uncertain = self.history.uncertain.clone();
+        for (element, set) in std::mem::take(&mut self.expiring) {
+            if found.sets[set].contains(&element) {
+                record.expect_expiry(0, set, element);
+            }
+        }
+        record.claimed.lock().unwrap().extend(&self.history.uncertain);
         if dice.below(3) == 0 {
             let call = [Call::Write, Call::Sync][dice.below(2)];
             let on = [".seg", ""][dice.below(2)];
@@ -128,6 +146,7 @@ impl HistoryRun {
         self.closed = if dice.below(3) == 0 { db.close().is_ok() } else { false };
         self.made = record.made.load(Ordering::Relaxed);
         self.history = record.history.lock().unwrap().clone();
+        self.expiring = std::mem::take(&mut *record.expiring.lock().unwrap());
         self.durabilities = std::mem::take(&mut *record.durabilities.lock().unwrap());
         self.check_history();
         true
@@ -136,7 +155,8 @@ impl HistoryRun {
     fn work(&self, env: &Env, looking: &HistoryClient, seed: u64) {
         let mut joins = Vec::new();
         for id in 0..CLIENTS {
-            let mut client = reader(&looking.db, &looking.keyspaces, &looking.record, env);
+            let whole = (&looking.db, &looking.keyspaces);
+            let mut client = reader(whole, &looking.record, env, &self.simulation);
             client.dice = Dice(seed ^ (id + 1) << 32);
             let simulation = self.simulation.clone();
             let work = move || {
@@ -185,6 +205,10 @@ impl HistoryRun {
         add(&self.done.committed, count(Fate::Committed));
         add(&self.done.aborted, count(Fate::Aborted));
         add(&self.done.unknown, count(Fate::Unknown));
+        let expiries = || self.history.attempts.iter().filter(|it| it.is_expiry());
+        let persisted = expiries().filter(|it| it.fate == Fate::Aborted).count();
+        add(&self.done.expiring, expiries().count() - persisted);
+        add(&self.done.persisted, persisted);
         add(&self.done.lives, 1);
     }
 }
@@ -236,20 +260,25 @@ fn i1_i2_i6_histories_are_serializable_over_crashes() {
         count += 1;
     }
     let number = |number: &AtomicU64| number.load(Ordering::Relaxed);
-    let Done { committed, aborted, unknown, searches, relocated, lives, lost } = &*done;
+    let Done { committed, aborted, unknown, searches, relocated, lives, lost, .. } = &*done;
     println!(
         "{count} seeds, {} lives: {} commits, {} conflicts or rollbacks, {} with unknown outcome, \
-         {} appends lost by crashes, {} conflict searches, {} segments relocated",
+         {} appends lost by crashes, {} elements with deadlines, {} persisted, {} conflict \
+         searches, {} segments relocated",
         number(lives),
         number(committed),
         number(aborted),
         number(unknown),
         number(lost),
+        number(&done.expiring),
+        number(&done.persisted),
         number(searches),
         number(relocated)
     );
     if count >= SEEDS {
-        for number in [committed, aborted, unknown, searches, relocated, lost] {
+        let expiry = [&done.expiring, &done.persisted];
+        for number in [committed, aborted, unknown, searches, relocated, lost, expiry[0], expiry[1]]
+        {
             assert!(number.load(Ordering::Relaxed) > 0, "the runs do less than they should");
         }
     }
@@ -291,4 +320,9 @@ fn recent_keys_that_are_skipped_and_forgotten_are_noticed() {
 #[test]
 fn a_group_that_is_forgotten_is_noticed() {
     find(PlantedFault::GroupForgotten);
+}
+
+#[test]
+fn expiry_that_is_forgotten_is_noticed() {
+    find(PlantedFault::ExpiryForgotten);
 }

@@ -30,7 +30,9 @@ impl Writers {
                 let (map, at) = match access {
                     Access::Append { list, element } => (&mut writers.appended, (*list, *element)),
                     Access::Insert { set, element } => (&mut writers.inserted, (*set, *element)),
-                    Access::Remove { set, element } if attempt.fate != Fate::Aborted => {
+                    Access::Remove { set, element } | Access::Expire { set, element }
+                        if attempt.fate != Fate::Aborted =>
+                    {
                         (&mut writers.removed, (*set, *element))
                     }
                     _ => continue,
@@ -263,7 +265,9 @@ impl Checker<'_> {
         (from, to): (Element, Element),
         elements: &BTreeSet<Element>,
     ) -> Result<(), String> {
-        for element in elements {
+        let is_certain = |element: &Element| !self.history.uncertain.contains(element);
+        let attempts = &self.history.attempts;
+        for element in elements.iter().filter(|element| is_certain(element)) {
             let writer = self.writers.inserted.get(&(set, *element)).copied();
             let writer = self.check_writer(writer, reader, *element)?;
             self.graph.add(writer, reader, EdgeKind::Wr);
@@ -273,11 +277,24 @@ impl Checker<'_> {
                 self.graph.add(reader, remover, EdgeKind::Rw);
             }
         }
-        for (at, &writer) in self.writers.inserted.range((set, from)..=(set, to)) {
-            let remover = self.writers.removed.get(at);
-            let removed = remover.is_some_and(|&remover| self.happened[remover]);
-            if self.happened[writer] && !removed && !elements.contains(&at.1) {
-                self.graph.add(reader, writer, EdgeKind::Rw);
+        let inserted = self.writers.inserted.range((set, from)..=(set, to));
+        for (at, &writer) in inserted.filter(|((_, element), _)| is_certain(element)) {
+            if !self.happened[writer] || elements.contains(&at.1) {
+                continue;
+            }
+            let remover = self.writers.removed.get(at).filter(|&&remover| self.happened[remover]);
+            match remover {
+                None => self.graph.add(reader, writer, EdgeKind::Rw),
+                // It was there before, so its time had come. Who only reads may have looked while a
+                // commit that came before was still being written.
+                Some(&expiry)
+                    if attempts[expiry].is_expiry()
+                        && attempts[writer].ended < attempts[reader].begun
+                        && attempts[reader].writes() =>
+                {
+                    self.graph.add(expiry, reader, EdgeKind::Wr);
+                }
+                Some(_) => {}
             }
         }
         Ok(())
@@ -340,7 +357,7 @@ impl OwnWrites {
             }
             Access::Insert { set, element } => drop(self.inserted.insert((*set, *element))),
             Access::Remove { set, element } => drop(self.removed.insert((*set, *element))),
-            Access::Read { .. } | Access::Scan { .. } => {}
+            Access::Read { .. } | Access::Scan { .. } | Access::Expire { .. } => {}
         }
     }
 

@@ -4,6 +4,7 @@ use crate::history::record::Record;
 use crate::history::{Access, Attempt, Element, Fate, Stored};
 use crate::random::Dice;
 use crate::script::{LENGTHS, durability, value};
+use cleavedb::env::sim::Simulation;
 use cleavedb::env::threads::Threads;
 use cleavedb::{
     Db, Durability, Exchange, Expected, Keyspace, ReadOptions, Result, Transaction, Versioned,
@@ -45,6 +46,7 @@ pub struct HistoryClient {
     pub record: Arc<Record>,
     pub dice: Dice,
     pub threads: Arc<dyn Threads>,
+    pub simulation: Simulation,
 }
 
 impl HistoryClient {
@@ -178,6 +180,9 @@ impl HistoryClient {
             if self.dice.below(3) == 0 {
                 self.threads.sleep(Duration::from_micros(self.dice.below(400) as u64));
             }
+            if self.dice.below(8) == 0 {
+                self.let_time_pass();
+            }
         }
         match self.dice.below(30) {
             0 | 1 => self.storm()?,
@@ -310,9 +315,26 @@ impl HistoryClient {
         for _ in 0..1 + self.dice.below(3) {
             self.insert(&mut batch, &mut writes);
         }
+        let companions = writes[1..].iter().filter_map(|write| match write {
+            Access::Insert { set, element } => Some((*set, *element)),
+            _ => None,
+        });
+        let companions: Vec<_> = companions.collect();
+        if self.dice.below(2) == 0 {
+            // By the other elements it is known whether the batch has happened.
+            let (set, element) = (self.dice.below(SETS), self.element());
+            let (filling, life) = (self.filling(), self.life());
+            batch.put_expiring(self.of(set), set_key(element), filling, life);
+            writes.push(Access::Insert { set, element });
+            self.record.expect_expiry(begun, set, element);
+        }
         let (durability, options) = self.durability();
         let result = self.db.write_with(batch, &options).map(|()| true);
+        let is_written = result.is_ok();
         self.record.wrote("a plain batch", (begun, writes), durability, result)?;
+        if is_written {
+            self.record.companions.lock().unwrap().extend(companions);
+        }
         if self.dice.below(2) == 0 {
             return self.look_at_all();
         }
@@ -358,8 +380,88 @@ impl HistoryClient {
         Ok(())
     }
 
+    /// Returns how long a value is to live.
+    fn life(&mut self) -> Duration {
+        Duration::from_millis(1 + self.dice.below(2000) as u64)
+    }
+
+    fn let_time_pass(&mut self) {
+        self.simulation.advance(Duration::from_millis(self.dice.below(800) as u64));
+    }
+
+    /// Takes an element that may expire for a lease: appends to one list while it is there, and
+    /// after that to another one, unless the first has changed.
+    fn lease(&mut self) -> Result<()> {
+        let begun = self.record.tick();
+        let expiring = self.record.expiring.lock().unwrap().clone();
+        // One of the youngest, as the others are gone.
+        let mut youngest: Vec<_> = expiring.into_iter().collect();
+        youngest.sort_by_key(|(element, _)| std::cmp::Reverse(*element as u32));
+        let number = self.dice.below(2).min(youngest.len().saturating_sub(1));
+        let Some(&(element, set)) = youngest.get(number) else { return Ok(()) };
+        let (held, free) = (element as usize % LISTS, (element as usize + 1) % LISTS);
+        let transaction = self.db.begin();
+        let options = transaction.read_options();
+        let part = Part { from: element, to: element, limit: 1, forward: self.dice.below(2) == 0 };
+        let mut accesses = vec![self.scan(set, &options, part)?];
+        let is_held = matches!(&accesses[0], Access::Scan { elements, .. } if !elements.is_empty());
+        if is_held {
+            self.let_time_pass();
+            self.threads.sleep(Duration::from_micros(self.dice.below(4000) as u64));
+            self.append(&transaction, held, &mut accesses)?;
+        } else {
+            let elements = self.read_list(held, &options)?;
+            accesses.push(Access::Read { list: held, elements });
+            self.append(&transaction, free, &mut accesses)?;
+        }
+        let (durability, options) = self.durability();
+        let result = transaction.commit_with(&options).map(|()| true);
+        self.record.wrote("a lease", (begun, accesses), durability, result)
+    }
+
+    /// Lets an element stay that may expire.
+    fn persist(&mut self) -> Result<()> {
+        let begun = self.record.tick();
+        let mut expiring = self.record.expiring.lock().unwrap();
+        let number = self.dice.below(expiring.len().max(1));
+        let Some((element, set)) = expiring.iter().nth(number).map(|(a, b)| (*a, *b)) else {
+            return Ok(());
+        };
+        expiring.remove(&element);
+        drop(expiring);
+        // What a crash leaves must not depend on whether this is lost.
+        let options = WriteOptions::new().durability(Durability::Sync);
+        let result = self.of(set).persist_with(set_key(element), &options);
+        self.record.gave_deadline("a persist", begun, (set, element), (result, true))
+    }
+
+    /// Lets an element expire that would stay.
+    fn expire(&mut self) -> Result<()> {
+        let begun = self.record.tick();
+        let mut companions = self.record.companions.lock().unwrap();
+        let number = self.dice.below(companions.len().max(1));
+        let Some((set, element)) = (!companions.is_empty()).then(|| companions.remove(number))
+        else {
+            return Ok(());
+        };
+        drop(companions);
+        if !self.record.claimed.lock().unwrap().insert(element) {
+            return Ok(());
+        }
+        self.record.expect_expiry(begun, set, element);
+        let (options, life) = (WriteOptions::new().durability(Durability::Sync), self.life());
+        let result = self.of(set).expire_with(set_key(element), life, &options);
+        self.record.gave_deadline("an expire", begun, (set, element), (result, false))
+    }
+
     fn churn(&mut self) -> Result<()> {
-        match self.dice.below(12) {
+        match self.dice.below(16) {
+            12 => self.persist(),
+            13 => self.expire(),
+            14 | 15 => {
+                self.let_time_pass();
+                Ok(())
+            }
             0 => self.db.flush(),
             1 => self.db.compact(),
             2 => self.db.gc().map(|_| ()),
@@ -387,7 +489,8 @@ impl HistoryClient {
             12 => self.plain_batch(),
             13 if self.dice.below(3) == 0 => self.flood(),
             13 => self.plain_batch(),
-            14..17 => self.plain_reads(),
+            14 | 15 => self.plain_reads(),
+            16 => self.lease(),
             _ => self.churn(),
         }
     }

@@ -2,9 +2,9 @@
 //!
 //! A *list* is only ever appended to, and each element is appended once. A read of a list therefore
 //! shows all versions of it in their order, and from whom each came. A *set* stands for a range of
-//! keys: elements are inserted once, perhaps removed once, and read by scans of a part of it. So
-//! the dependencies between transactions can be read from the history alone, without knowledge of
-//! the store (Kingsbury, Alvaro 2020: Elle).
+//! keys: elements are inserted once, perhaps removed once or left to expire, and read by scans of a
+//! part of it. So the dependencies between transactions can be read from the history alone, without
+//! knowledge of the store (Kingsbury, Alvaro 2020: Elle).
 
 pub mod check;
 pub mod client;
@@ -31,6 +31,9 @@ pub enum Access {
     Insert { set: usize, element: Element },
     /// An element was removed from a set.
     Remove { set: usize, element: Element },
+    /// An element of a set expired. Nobody does that; it is an attempt of its own, at any time
+    /// after the element got its deadline.
+    Expire { set: usize, element: Element },
 }
 
 /// What became of a transaction.
@@ -60,8 +63,15 @@ pub struct Attempt {
 impl Attempt {
     /// Returns true if it wrote something.
     pub fn writes(&self) -> bool {
-        let reads = |access: &Access| matches!(access, Access::Read { .. } | Access::Scan { .. });
-        !self.accesses.iter().all(reads)
+        let is_write = |access: &Access| {
+            matches!(access, Access::Append { .. } | Access::Insert { .. } | Access::Remove { .. })
+        };
+        self.accesses.iter().any(is_write)
+    }
+
+    /// Returns true if it stands for what time does.
+    pub fn is_expiry(&self) -> bool {
+        self.accesses.iter().any(|access| matches!(access, Access::Expire { .. }))
     }
 }
 
@@ -102,13 +112,16 @@ impl Stored {
 #[derive(Debug, Clone)]
 pub struct History {
     pub attempts: Vec<Attempt>,
+    /// Elements of which it is not known whether they have a deadline, so that nothing can be said
+    /// about whether they are there.
+    pub uncertain: BTreeSet<Element>,
 }
 
 impl History {
     pub fn new(initial: &Stored) -> History {
         let (what, accesses) = ("what was there".to_owned(), initial.writes());
         let first = Attempt { what, accesses, fate: Fate::Committed, begun: 0, ended: 0 };
-        History { attempts: vec![first] }
+        History { attempts: vec![first], uncertain: BTreeSet::new() }
     }
 
     /// Returns the attempt number `index` as text.
@@ -136,5 +149,6 @@ fn brief(access: &Access) -> String {
         }
         Access::Insert { set, element } => format!("insert {element} into set {set}"),
         Access::Remove { set, element } => format!("remove {element} from set {set}"),
+        Access::Expire { set, element } => format!("{element} of set {set} expires"),
     }
 }

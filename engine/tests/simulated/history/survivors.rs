@@ -28,9 +28,11 @@ pub fn check_survivors(
         let text = witness(history, &path);
         return Err(format!("a commit is lost, and a later one is not:\n{text}"));
     }
-    let of_survivors = |(index, _): &(usize, &Attempt)| *index == 0 || whole(*index);
+    let of_survivors =
+        |(index, it): &(usize, &Attempt)| *index == 0 || whole(*index) || it.is_expiry();
     let attempts = history.attempts.iter().enumerate().filter(of_survivors);
-    let mut left = History { attempts: attempts.map(|(_, attempt)| attempt.clone()).collect() };
+    let attempts = attempts.map(|(_, attempt)| attempt.clone()).collect();
+    let mut left = History { attempts, uncertain: history.uncertain.clone() };
     left.attempts.push(Attempt {
         what: "what was found after the crash".to_owned(),
         accesses: found.reads(),
@@ -46,7 +48,8 @@ fn survived(history: &History, found: &Stored) -> Result<BTreeSet<usize>, String
     let mut removers: BTreeMap<(usize, Element), usize> = BTreeMap::new();
     for (index, attempt) in history.attempts.iter().enumerate() {
         for access in &attempt.accesses {
-            if let (Access::Remove { set, element }, true) = (access, attempt.fate != Fate::Aborted)
+            if let Access::Remove { set, element } | Access::Expire { set, element } = access
+                && attempt.fate != Fate::Aborted
             {
                 removers.insert((*set, *element), index);
             }
@@ -54,9 +57,11 @@ fn survived(history: &History, found: &Stored) -> Result<BTreeSet<usize>, String
     }
     let lists: Vec<BTreeSet<Element>> =
         found.lists.iter().map(|list| list.iter().copied().collect()).collect();
-    // An element that somebody removed shows nothing when it is not there.
+    // An element that somebody removed, or that may have expired, shows nothing when it is not
+    // there.
     let shows = |access: &Access| match access {
         Access::Append { list, element } => Some(lists[*list].contains(element)),
+        Access::Insert { element, .. } if history.uncertain.contains(element) => None,
         Access::Insert { set, element } if found.sets[*set].contains(element) => Some(true),
         Access::Insert { set, element } if !removers.contains_key(&(*set, *element)) => Some(false),
         _ => None,

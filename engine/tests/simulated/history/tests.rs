@@ -9,6 +9,7 @@ use crate::history::{Access, Attempt, Element, Fate, History, Stored};
 /// Reads a history. Each line is an attempt: the times of its begin and end, its fate if it was not
 /// committed, and its accesses. `r0=1,2` is a read of list 0, `a0=3` an append to it; `s0=1,2` is a
 /// scan of the whole of set 0, `s0[5-9]=7` of a part, `i0=3` an insertion and `d0=3` a removal.
+/// `e0=3` says that the element may expire, once it was begun.
 fn history(initial: &Stored, text: &str) -> History {
     let mut history = History::new(initial);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
@@ -17,6 +18,7 @@ fn history(initial: &Stored, text: &str) -> History {
         let (fate, ended) = match ended {
             "abort" => (Fate::Aborted, u64::MAX),
             "?" => (Fate::Unknown, u64::MAX),
+            "" => (Fate::Committed, u64::MAX),
             ended => (Fate::Committed, ended.parse().expect(line)),
         };
         let accesses = words.map(access).collect();
@@ -43,6 +45,7 @@ fn access(word: &str) -> Access {
         "a" => Access::Append { list: place, element: elements[0] },
         "i" => Access::Insert { set: place, element: elements[0] },
         "d" => Access::Remove { set: place, element: elements[0] },
+        "e" => Access::Expire { set: place, element: elements[0] },
         "s" => {
             let (elements, (from, to)) = (elements.into_iter().collect(), range);
             Access::Scan { set: place, from, to, elements }
@@ -93,6 +96,24 @@ fn good_histories_pass() {
         "1-5 s0[0-4]= i0=7
          2-6 s0[8-9]= i0=3
          8-9 s0=3,7",
+        // Who saw an element is before its expiry, who did not is after it, or before it was there.
+        "1-2 i0=5
+         1- e0=5
+         3-4 r0= s0=5 a0=1
+         5-6 s0= r0=1 a1=2",
+        "1-2 i0=5
+         1- e0=5
+         3-8 s0=5 a0=1
+         4-9 s0= a1=2",
+        "1-9 i0=5
+         1- e0=5
+         2-3 s0= a1=1
+         4-5 s0=5",
+        // A reader may look while the first one, which relied on the element, is being written.
+        "1-2 i0=5
+         1- e0=5
+         3-8 s0=5 r0= a0=1
+         4-7 s0= r0=",
     ] {
         assert_eq!(verdict(text), "ok", "{text}");
     }
@@ -154,6 +175,17 @@ fn anomalies_are_found_and_named() {
              3-8 s0=4 a0=1
              3-9 r0= d0=4 a1=1",
         ),
+        // One relies on an element after another one has relied on its absence.
+        (
+            "G2",
+            "1-2 i0=5
+             1- e0=5
+             3-9 s0=5 r0= a0=1
+             4-8 s0= r0= a1=2",
+        ),
+        // What had expired is there again, and what was persisted is gone.
+        ("G-single with real time", "1-2 i0=5\n 1- e0=5\n 3-4 s0= a1=2\n 5-6 s0=5"),
+        ("G-single with real time", "1-2 i0=5\n 1-abort e0=5\n 3-4 s0= a1=2"),
         // A stale read, and an append that nobody sees any more.
         ("G-single with real time", "1-2 r0= a0=1\n 3-4 r0=\n 5-6 r0=1"),
         ("G-single with real time", "1-2 r0= a0=1\n 3-4 r0="),
@@ -202,6 +234,16 @@ fn survivors(text: &str, lists: [&[Element]; 2], sets: [&[Element]; 2], durable:
         Ok(()) => "ok".to_owned(),
         Err(text) => text.split([',', '\n']).next().unwrap().to_owned(),
     }
+}
+
+/// An element that may have expired says nothing about its commit by its absence.
+#[test]
+fn what_has_expired_is_not_lost() {
+    let text = "1-2 r0=100 a0=1 i0=1\n 1- e0=1\n 3-4 i1=2";
+    assert_eq!(survivors(text, [&[100, 1], &[]], [&[], &[2]], 4), "ok");
+    assert_eq!(survivors(text, [&[100, 1], &[]], [&[1], &[2]], 4), "ok");
+    let lost = survivors(text, [&[100], &[]], [&[], &[2]], 4);
+    assert_eq!(lost, "an acknowledged commit is lost:");
 }
 
 #[test]
