@@ -50,6 +50,12 @@ impl<'a> From<Slot<'a>> for Payload<'a> {
 }
 
 impl<'a> Payload<'a> {
+    /// What is left of an entry that has expired for everybody who sees it, to hide what is older:
+    /// it has expired at any time, whatever the clock says. It is no tombstone, because a tombstone
+    /// counts as the deletion of something, and what expires has mostly nothing below it.
+    pub const EXPIRED: Payload<'static> =
+        Payload { deadline: Some(Deadline(0)), slot: Slot::Inline(b"") };
+
     /// Returns the entry kind of this payload.
     pub fn kind(&self) -> EntryKind {
         match (self.slot, self.deadline) {

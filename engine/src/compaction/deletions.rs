@@ -4,9 +4,9 @@
 //! A tombstone deletes at most one put: the next older version of its key. So tombstones that are
 //! at least half as many as the puts that they meet delete half of them, unless they delete what
 //! does not exist; then merging them takes time for nothing, which is why one closing reads at most
-//! [`MAX_READ_BYTES`]. So it is with tombstones that compaction made of expired entries, which are
-//! counted with the others although many hide nothing. What it leaves is merged by a later session
-//! that is idle for a while.
+//! [`MAX_READ_BYTES`]. What compaction left of expired entries is no tombstone and counts with the
+//! puts, because most of it hides nothing. What a closing leaves is merged by a later session that
+//! is idle for a while.
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;

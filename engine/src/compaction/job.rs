@@ -1,9 +1,10 @@
 //! Runs a picked compaction: merges the inputs, drops entries that no reader sees, writes the
 //! outputs, and installs them with one edit.
 
+use crate::base::entry::Payload;
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::{EntryKind, Trailer};
+use crate::base::key::Trailer;
 use crate::compaction::early;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::picker::Pick;
@@ -55,6 +56,8 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     mut add: impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
 ) -> JobResult {
     let mut until_check = CLOSING_CHECK_ENTRIES;
+    let mut expired = Vec::new();
+    Payload::EXPIRED.encode(&mut expired);
     input.seek_to_first()?;
     while input.valid() {
         let (key, trailer, payload) = (input.user_key(), input.trailer(), input.payload());
@@ -65,7 +68,8 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
                 }
             }
             RetainDecision::Expired => {
-                add(key, Trailer::new(trailer.seqno(), EntryKind::Delete), &[])?
+                let kind = Payload::EXPIRED.kind();
+                add(key, Trailer::new(trailer.seqno(), kind), &expired)?
             }
             RetainDecision::Drop => {}
         }

@@ -5,8 +5,10 @@
 //! no reader sees the others. A tombstone in the lowest stratum hides older entries only; if no
 //! older entry can exist below, it hides nothing and is dropped.
 //!
-//! An entry whose deadline has passed for every reader who sees it is a tombstone from then on. It
-//! keeps its sequence number, and goes like any other tombstone.
+//! An entry whose deadline has passed for every reader who sees it goes like a tombstone. As long
+//! as it may hide something, [`Payload::EXPIRED`] is left of it, with the same sequence number.
+//!
+//! [`Payload::EXPIRED`]: crate::base::entry::Payload::EXPIRED
 //!
 //! A range tombstone hides older entries of its range and stratum in the same way. The job drops
 //! them and keeps the range tombstone, which may hide others elsewhere; the version knows when it
@@ -51,7 +53,7 @@ pub struct Retain<'a, B> {
 pub enum RetainDecision {
     /// The entry is kept.
     Keep,
-    /// The entry is kept as a tombstone with the same sequence number, because it has expired.
+    /// Of the entry is kept that it has expired, with the same sequence number.
     Expired,
     /// The entry is dropped.
     Drop,
@@ -296,7 +298,8 @@ mod tests {
 
     /// Judges entries such as `a9~50`, a put with the deadline 50. Snapshots are written `7@40`: a
     /// sequence number and a time; other readers judge at `now`. Returns what is left, where `a9x`
-    /// is what has become a tombstone, and the greatest deadline by which something went.
+    /// is what keeps nothing but that it has expired, and the greatest deadline by which something
+    /// went.
     fn expired(snapshots: &str, now: u64, bottom: bool, entries: &str) -> String {
         let snapshots: Vec<(SeqNo, ExpiryTime)> = snapshots
             .split_whitespace()

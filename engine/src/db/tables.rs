@@ -1,7 +1,7 @@
 //! Lists the tables of a keyspace, and estimates the bytes and keys of a key range.
 
 use crate::base::bounds::Bounds;
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, MAX_SEQNO, Trailer};
@@ -118,8 +118,8 @@ impl Keyspace {
             total += size_within(&view.levels, table, &range)?;
         }
         for memtable in view.memtables() {
-            walk(&memtable.table, &self.state.order, &range, |key, slot| {
-                total += match slot {
+            walk(&memtable.table, &self.state.order, &range, |key, payload| {
+                total += match payload.slot {
                     Slot::Pointer(pointer) => u64::from(pointer.length),
                     Slot::Inline(value) => (key.len() + value.len()) as u64,
                     Slot::Delete => key.len() as u64,
@@ -131,17 +131,15 @@ impl Keyspace {
 
     /// Returns about how many keys in a range have a value; `..` covers the whole keyspace.
     ///
-    /// The estimate is the number of entries less two for each tombstone: itself, and what it
-    /// deletes. It is exact for a keyspace that was compacted completely while no snapshot was held
-    /// and that was not written to since. Otherwise a key counts once more for each older value
-    /// that compaction did not drop yet, and once less for each deletion of a key that was not
-    /// there. A value that has expired counts until compaction drops it. If it may hide something
-    /// older, compaction first leaves a tombstone in its place; where there was nothing older, a
-    /// key counts once less for that, so the estimate may be far too small while many values
-    /// expire. Of a table that reaches out of the range, a share of its entries counts, by bytes:
-    /// each end of the range may be wrong by a block's keys for each sorted run, and by as much as
-    /// the size of entries varies within a table. To count exactly, use
-    /// `keyspace.range(range).keys().count()`.
+    /// The estimate is the number of entries that have not expired, less two for each tombstone:
+    /// itself, and what it deletes. It is exact for a keyspace that was compacted completely while
+    /// no snapshot was held and that was not written to since. Otherwise a key counts once more for
+    /// each older value that compaction did not drop yet, and once less for each deletion of a key
+    /// that was not there. How many have expired is known in groups only, so a few of those whose
+    /// time has just come may still count. Of a table that reaches out of the range, a share of its
+    /// entries counts, by bytes: each end of the range may be wrong by a block's keys for each
+    /// sorted run, and by as much as the size of entries varies within a table. To count exactly,
+    /// use `keyspace.range(range).keys().count()`.
     ///
     /// Costs as much as [`Keyspace::approximate_size`].
     ///
@@ -160,15 +158,18 @@ impl Keyspace {
         let range = bounds_of(&range);
         let view = self.view()?;
         let (mut values, mut deletions) = (0, 0);
+        let now = self.core.snapshots.expiry.now();
         for (_, table) in view.levels.tables() {
             let inside = bytes_within(&view.levels, table, &range)?;
             let summary = &table.meta.summary;
-            values += share(summary.entries - summary.tombstones, inside, table);
+            // I7: the counts of deadlines are bounded by the others when they are decoded.
+            let absent = summary.tombstones + summary.deadlines.passed(now);
+            values += share(summary.entries.saturating_sub(absent), inside, table);
             deletions += share(summary.tombstones, inside, table);
         }
         for memtable in view.memtables() {
             let mut last: Option<Vec<u8>> = None;
-            walk(&memtable.table, &self.state.order, &range, |key, slot| {
+            walk(&memtable.table, &self.state.order, &range, |key, payload| {
                 // The newest entry of a key comes first; older ones are hidden.
                 if last.as_deref() == Some(key) {
                     return;
@@ -176,9 +177,11 @@ impl Keyspace {
                 let last = last.get_or_insert_default();
                 last.clear();
                 last.extend_from_slice(key);
-                match slot {
+                match payload.slot {
                     Slot::Delete => deletions += 1,
-                    Slot::Inline(_) | Slot::Pointer(_) => values += 1,
+                    Slot::Inline(_) | Slot::Pointer(_) => {
+                        values += u64::from(payload.seen_at(|| now) != Slot::Delete);
+                    }
                 }
             })?;
         }
@@ -191,7 +194,7 @@ fn walk(
     memtable: &Arc<Memtable>,
     order: &KeyOrder,
     range: &Bounds,
-    mut visit: impl FnMut(&[u8], Slot<'_>),
+    mut visit: impl FnMut(&[u8], Payload<'_>),
 ) -> Result<()> {
     let mut entries = memtable.iter();
     match &range.lower {
@@ -200,8 +203,8 @@ fn walk(
     }
     while entries.valid() && !range.is_behind(order, entries.user_key()) {
         if !range.is_before(order, entries.user_key()) {
-            let slot = Slot::decode(entries.trailer().kind()?, entries.payload())?;
-            visit(entries.user_key(), slot);
+            let payload = Payload::decode(entries.trailer().kind()?, entries.payload())?;
+            visit(entries.user_key(), payload);
         }
         entries.next()?;
     }

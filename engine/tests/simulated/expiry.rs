@@ -595,3 +595,37 @@ fn i06_tables_go_unread_only_if_they_hide_nothing() {
         assert!(keys.tables().is_empty(), "{:?}", keys.tables());
     });
 }
+
+/// Each value that had expired counted as the deletion of another key, although it hid nothing: of
+/// 400 keys beside 100 expired ones, 300 were left in the estimate.
+#[test]
+fn what_has_expired_does_not_count_as_a_deletion() {
+    crate::client::simulate(8, 5_000_000, |env, simulation| {
+        let (db, keys) = open(env);
+        for number in 0..400 {
+            keys.put(format!("k{number:03}"), value(number, 20)).unwrap();
+        }
+        db.compact().unwrap();
+        let flushed = keys.tables().len();
+        for number in 0..100 {
+            keys.put_expiring(format!("k{number:03}x"), value(number, 20), seconds(60)).unwrap();
+        }
+        assert_eq!(keys.approximate_len(..).unwrap(), 500);
+        simulation.advance(seconds(60));
+        assert_eq!(keys.approximate_len(..).unwrap(), 400, "in the memtable");
+        db.flush().unwrap();
+        let (tables, len) = (keys.tables(), keys.approximate_len(..).unwrap());
+        assert!(tables.len() > flushed, "it was merged already");
+        assert_eq!(len, 400, "{tables:?}");
+        // What they left says so whatever the clock says, and hides what is older.
+        for number in 300..400 {
+            keys.put_expiring(format!("k{number:03}"), value(number, 20), seconds(60)).unwrap();
+        }
+        simulation.advance(seconds(60));
+        db.flush().unwrap();
+        assert_eq!(keys.keys().count(), 300);
+        db.compact().unwrap();
+        assert_eq!((keys.keys().count(), keys.approximate_len(..).unwrap()), (300, 300));
+        assert!(db.check().unwrap().is_clean());
+    });
+}
