@@ -95,6 +95,15 @@ int main(int argc, char** argv) {
   err = NULL;
   leveldb_writebatch_destroy(batch);
 
+  /* A hold of an hour on grace's account, put together with a note that stays. */
+  batch = leveldb_writebatch_create();
+  cleavedb_writebatch_require_absent(batch, accounts, "hold grace", 10);
+  cleavedb_writebatch_put_expiring(batch, accounts, "hold grace", 10, "ada", 3, 3600 * 1000);
+  cleavedb_writebatch_put(batch, accounts, "last hold", 9, "grace", 5);
+  leveldb_write(db, writing, batch, &err);
+  expect_success(err);
+  leveldb_writebatch_destroy(batch);
+
   /* What is written depends on what was read: a transaction. */
   transfer(db, accounts, "ada", "grace", 20);
   leveldb_readoptions_t* reading = leveldb_readoptions_create();

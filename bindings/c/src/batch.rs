@@ -8,7 +8,7 @@ use crate::border::{Bytes, CallbackState, KeyBounds};
 use crate::guard::quiet;
 use crate::handle::Handle;
 use engine::{
-    Error, Expected, Keyspace, MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, Result, WriteBatch,
+    Error, Expected, Expiry, Keyspace, MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS, Result, WriteBatch,
 };
 use std::ffi::c_char;
 use std::ops::{Bound, Range};
@@ -37,6 +37,8 @@ struct BatchStep {
     key: Range<usize>,
     /// `None` deletes the key.
     value: Option<Range<usize>>,
+    /// When the value expires; `None` leaves that to the keyspace.
+    expiry: Option<Expiry>,
     /// The range that is deleted; `None` for a step about `key` alone.
     range: Option<DeletedRange>,
 }
@@ -115,6 +117,7 @@ impl Operations {
                 keyspace: operation.keyspace.clone(),
                 key: moved(&operation.key),
                 value: operation.value.as_ref().map(moved),
+                expiry: operation.expiry,
                 range: operation
                     .range
                     .as_ref()
@@ -152,8 +155,12 @@ impl Operations {
         for operation in &self.list {
             let keyspace = operation.keyspace.as_ref().unwrap_or(default);
             let key = &self.bytes[operation.key.clone()];
-            match (&operation.value, &operation.range) {
-                (Some(value), _) => batch.put(keyspace, key, &self.bytes[value.clone()]),
+            let value = operation.value.as_ref().map(|value| &self.bytes[value.clone()]);
+            match (value, &operation.range) {
+                (Some(value), _) => match operation.expiry {
+                    Some(expiry) => batch.put_expiring(keyspace, key, value, expiry),
+                    None => batch.put(keyspace, key, value),
+                },
                 (None, None) => batch.delete(keyspace, key),
                 (None, Some(range)) => {
                     let lower = match range.from_first {
@@ -176,12 +183,14 @@ impl BatchHandle {
         self.operations.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Adds a put, or a deletion if there is no value. An error is kept for the write.
+    /// Adds a put, perhaps with an expiry, or a deletion if there is no value. An error is kept for
+    /// the write.
     pub fn add(
         &self,
         keyspace: Option<Keyspace>,
         key: Result<&[u8]>,
         value: Result<Option<&[u8]>>,
+        expiry: Option<Expiry>,
     ) {
         self.change(|operations| {
             match key.and_then(|key| {
@@ -192,7 +201,7 @@ impl BatchHandle {
                 Ok((key, value)) => {
                     let key = operations.keep(key);
                     let value = value.map(|value| operations.keep(value));
-                    operations.list.push(BatchStep { keyspace, key, value, range: None });
+                    operations.list.push(BatchStep { keyspace, key, value, expiry, range: None });
                 }
                 Err(error) => {
                     operations.error.get_or_insert(error);
@@ -221,7 +230,8 @@ impl BatchHandle {
                     let (lower, until) = (keep(lower), keep(upper));
                     let range = Some(DeletedRange { from_first: lower.is_none(), until });
                     let (keyspace, key) = (Some(keyspace), lower.unwrap_or_default());
-                    operations.list.push(BatchStep { keyspace, key, value: None, range });
+                    let step = BatchStep { keyspace, key, value: None, expiry: None, range };
+                    operations.list.push(step);
                 }
                 Err(error) => {
                     operations.error.get_or_insert(error);
@@ -290,7 +300,7 @@ extern "C" fn leveldb_writebatch_put(
     vlen: usize,
 ) {
     quiet((), || {
-        batch.pin()?.add(None, key.key(klen), val.value(vlen).map(Some));
+        batch.pin()?.add(None, key.key(klen), val.value(vlen).map(Some), None);
         Ok(())
     });
 }
@@ -298,7 +308,7 @@ extern "C" fn leveldb_writebatch_put(
 #[unsafe(no_mangle)]
 extern "C" fn leveldb_writebatch_delete(batch: Handle<BatchHandle>, key: Bytes, klen: usize) {
     quiet((), || {
-        batch.pin()?.add(None, key.key(klen), Ok(None));
+        batch.pin()?.add(None, key.key(klen), Ok(None), None);
         Ok(())
     });
 }

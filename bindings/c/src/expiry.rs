@@ -1,10 +1,12 @@
 //! Values that expire, see `include/cleavedb/c.h`.
 
+use crate::batch::BatchHandle;
 use crate::border::{Bytes, ErrPtr, Out};
-use crate::extra::KeyspaceHandle;
+use crate::extra::{KeyspaceHandle, add};
 use crate::guard::telling;
 use crate::handle::Handle;
 use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, set, write_options};
+use crate::transaction::TransactionHandle;
 use engine::{Expiry, Result, Ttl};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -76,6 +78,78 @@ extern "C" fn cleavedb_put_expiring_at(
 ) {
     telling(errptr, (), || {
         put(keyspace, options, (key.key(keylen), val.value(vallen)), at(deadline_ms))
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_writebatch_put_expiring(
+    batch: Handle<BatchHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    key: Bytes,
+    klen: usize,
+    val: Bytes,
+    vlen: usize,
+    ttl_ms: u64,
+) {
+    let (key, value) = (key.key(klen), val.value(vlen).map(Some));
+    add(batch, keyspace, key, value, Some(after(ttl_ms)));
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_writebatch_put_expiring_at(
+    batch: Handle<BatchHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    key: Bytes,
+    klen: usize,
+    val: Bytes,
+    vlen: usize,
+    deadline_ms: u64,
+) {
+    let (key, value) = (key.key(klen), val.value(vlen).map(Some));
+    add(batch, keyspace, key, value, Some(at(deadline_ms)));
+}
+
+/// Puts a value with an expiry in a transaction. `value` is the key and the value.
+fn put_in(
+    transaction: Handle<TransactionHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    value: (Result<&[u8]>, Result<&[u8]>),
+    expiry: Expiry,
+) -> Result<()> {
+    let (key, value) = (value.0?, value.1?);
+    let keyspace = keyspace.pin()?;
+    transaction.pin()?.put_expiring(keyspace.get()?, key, value, expiry)
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_transaction_put_expiring(
+    transaction: Handle<TransactionHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    key: Bytes,
+    keylen: usize,
+    val: Bytes,
+    vallen: usize,
+    ttl_ms: u64,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        put_in(transaction, keyspace, (key.key(keylen), val.value(vallen)), after(ttl_ms))
+    });
+}
+
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_transaction_put_expiring_at(
+    transaction: Handle<TransactionHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    key: Bytes,
+    keylen: usize,
+    val: Bytes,
+    vallen: usize,
+    deadline_ms: u64,
+    errptr: ErrPtr,
+) {
+    telling(errptr, (), || {
+        put_in(transaction, keyspace, (key.key(keylen), val.value(vallen)), at(deadline_ms))
     });
 }
 

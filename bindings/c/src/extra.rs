@@ -9,7 +9,7 @@ use crate::guard::{quiet, telling};
 use crate::handle::{Handle, open_handles};
 use crate::iter::{self, Iter};
 use crate::options::{DbOptions, ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Error, Keyspace, OfProcess, Result, Value};
+use engine::{Error, Expiry, Keyspace, OfProcess, Result, Value};
 use std::ffi::{c_char, c_int};
 use std::ptr;
 
@@ -188,16 +188,18 @@ extern "C" fn cleavedb_iter_seek_for_prev(iter: Handle<Iter>, key: Bytes, klen: 
     iter::seek_for_prev(iter, key, klen);
 }
 
-fn add(
+/// Adds an operation to a batch. An error is kept for the write.
+pub fn add(
     batch: Handle<BatchHandle>,
     keyspace: Handle<KeyspaceHandle>,
     key: Result<&[u8]>,
     value: Result<Option<&[u8]>>,
+    expiry: Option<Expiry>,
 ) {
     quiet((), || {
         let batch = batch.pin()?;
         match keyspace.pin().and_then(|keyspace| keyspace.get().cloned()) {
-            Ok(keyspace) => batch.add(Some(keyspace), key, value),
+            Ok(keyspace) => batch.add(Some(keyspace), key, value, expiry),
             Err(error) => batch.refuse(error),
         }
         Ok(())
@@ -213,7 +215,7 @@ extern "C" fn cleavedb_writebatch_put(
     val: Bytes,
     vlen: usize,
 ) {
-    add(batch, keyspace, key.key(klen), val.value(vlen).map(Some));
+    add(batch, keyspace, key.key(klen), val.value(vlen).map(Some), None);
 }
 
 #[unsafe(no_mangle)]
@@ -223,7 +225,7 @@ extern "C" fn cleavedb_writebatch_delete(
     key: Bytes,
     klen: usize,
 ) {
-    add(batch, keyspace, key.key(klen), Ok(None));
+    add(batch, keyspace, key.key(klen), Ok(None), None);
 }
 
 /// Syncs the log, so that all that was committed survives a power cut.

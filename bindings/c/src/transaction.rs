@@ -11,7 +11,7 @@ use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use crate::iter::{self, Iter};
 use crate::options::{ReadSettings, WriteSettings, read_options, write_options};
-use engine::{Error, OfProcess, ReadOptions, Result, Savepoint, Transaction};
+use engine::{Error, Expiry, Keyspace, OfProcess, ReadOptions, Result, Savepoint, Transaction};
 use std::collections::BTreeMap;
 use std::ffi::c_char;
 use std::ptr;
@@ -60,6 +60,17 @@ fn ended() -> Error {
 }
 
 impl TransactionHandle {
+    /// Puts a value that expires.
+    pub fn put_expiring(
+        &self,
+        keyspace: &Keyspace,
+        key: &[u8],
+        value: &[u8],
+        expiry: Expiry,
+    ) -> Result<()> {
+        self.lock()?.transaction()?.put_expiring(keyspace, key, value, expiry)
+    }
+
     fn lock(&self) -> Result<MutexGuard<'_, HeldTransaction>> {
         Ok(self.state.get()?.lock().unwrap_or_else(PoisonError::into_inner))
     }

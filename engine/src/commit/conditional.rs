@@ -10,8 +10,8 @@ use crate::commit::group::{Committer, Durability, check_all, each_run};
 use crate::commit::log::Log;
 use crate::commit::recent::RecentKeys;
 use crate::commit::request::CommitOutcome;
-use crate::segment::RecordKind;
 use crate::env::planted::PlantedFault;
+use crate::segment::RecordKind;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 

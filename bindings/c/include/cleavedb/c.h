@@ -190,6 +190,24 @@ LEVELDB_EXPORT void cleavedb_put_expiring_at(cleavedb_keyspace_t*,
                                              const leveldb_writeoptions_t* options, const char* key,
                                              size_t keylen, const char* val, size_t vallen,
                                              uint64_t deadline_ms, char** errptr);
+/* In a batch, times to live count from leveldb_write on, in a transaction from the put.
+ * leveldb_writebatch_iterate shows these puts as it does others. */
+LEVELDB_EXPORT void cleavedb_writebatch_put_expiring(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                                     const char* key, size_t klen, const char* val,
+                                                     size_t vlen, uint64_t ttl_ms);
+LEVELDB_EXPORT void cleavedb_writebatch_put_expiring_at(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                                        const char* key, size_t klen,
+                                                        const char* val, size_t vlen,
+                                                        uint64_t deadline_ms);
+LEVELDB_EXPORT void cleavedb_transaction_put_expiring(cleavedb_transaction_t*, cleavedb_keyspace_t*,
+                                                      const char* key, size_t keylen,
+                                                      const char* val, size_t vallen,
+                                                      uint64_t ttl_ms, char** errptr);
+LEVELDB_EXPORT void cleavedb_transaction_put_expiring_at(cleavedb_transaction_t*,
+                                                         cleavedb_keyspace_t*, const char* key,
+                                                         size_t keylen, const char* val,
+                                                         size_t vallen, uint64_t deadline_ms,
+                                                         char** errptr);
 /* Returns 1 and sets *ttl_ms to the time that the value stays, or to CLEAVEDB_NEVER; returns 0 and
  * sets it to 0 if the key has no value, and with an error. At a snapshot, the time counts from when
  * that was taken. */

@@ -88,6 +88,50 @@ static void changes(void) {
   CHECK_ERROR(err, "Invalid argument: ");
 }
 
+/* Several puts at once, each with a deadline of its own. */
+static void at_once(leveldb_t* db) {
+  uint64_t now = (uint64_t)time(NULL) * 1000;
+  leveldb_writebatch_t* batch = leveldb_writebatch_create();
+  cleavedb_writebatch_put_expiring(batch, sessions, "b1", 2, "1", 1, HOUR);
+  cleavedb_writebatch_put_expiring_at(batch, sessions, "b2", 2, "2", 1, now + 2 * HOUR);
+  cleavedb_writebatch_put_expiring(batch, sessions, "b3", 2, "3", 1, CLEAVEDB_NEVER);
+  cleavedb_writebatch_put_expiring(batch, sessions, "b4", 2, "4", 1, 0);
+  cleavedb_writebatch_put(batch, sessions, "b5", 2, "5", 1);
+  leveldb_writebatch_t* all = leveldb_writebatch_create();
+  leveldb_writebatch_append(all, batch);
+  leveldb_write(db, writing, all, &err);
+  CHECK_OK(err);
+  stays("b1", HOUR);
+  stays("b2", 2 * HOUR);
+  stays("b3", CLEAVEDB_NEVER);
+  is_absent("b4");
+  stays("b5", 3 * HOUR);
+  has("b1", "1");
+  cleavedb_writebatch_put_expiring(batch, sessions, NULL, 2, "1", 1, HOUR);
+  leveldb_write(db, writing, batch, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  leveldb_writebatch_destroy(batch);
+  leveldb_writebatch_destroy(all);
+
+  cleavedb_transaction_t* transaction = cleavedb_transaction_begin(db, &err);
+  cleavedb_transaction_put_expiring(transaction, sessions, "t1", 2, "1", 1, HOUR, &err);
+  cleavedb_transaction_put_expiring_at(transaction, sessions, "t2", 2, "2", 1, CLEAVEDB_NEVER,
+                                       &err);
+  cleavedb_transaction_put_expiring_at(transaction, sessions, "t3", 2, "3", 1, now - HOUR, &err);
+  CHECK_OK(err);
+  cleavedb_transaction_put_expiring(transaction, sessions, NULL, 2, "1", 1, HOUR, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  is_absent("t1");
+  cleavedb_transaction_commit(transaction, writing, &err);
+  CHECK_OK(err);
+  stays("t1", HOUR);
+  stays("t2", CLEAVEDB_NEVER);
+  is_absent("t3");
+  cleavedb_transaction_put_expiring(transaction, sessions, "t4", 2, "4", 1, HOUR, &err);
+  CHECK_ERROR(err, "Invalid argument: ");
+  cleavedb_transaction_destroy(transaction);
+}
+
 int main(int argc, char** argv) {
   (void)argc;
   leveldb_options_t* options = leveldb_options_create();
@@ -101,6 +145,7 @@ int main(int argc, char** argv) {
   CHECK_OK(err);
   deadlines();
   changes();
+  at_once(db);
 
   /* A default of never takes the default away, for what is put from then on. */
   cleavedb_put(sessions, writing, "before", 6, "1", 1, &err);

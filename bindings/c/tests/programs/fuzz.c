@@ -13,8 +13,8 @@ static unsigned long long seed;
 static void* slots[SLOTS];
 static char* err;
 static char junk[256];
-/* Puts and commits that succeeded, and values that an iterator showed. */
-static long written, seen, committed;
+/* Puts and commits that succeeded, values that an iterator showed, and times to live. */
+static long written, seen, committed, lived;
 
 static unsigned below_n(unsigned n) { return next_random(&seed) % n; }
 static void* any(void) {
@@ -36,6 +36,16 @@ static void keep(int kind, void* made) {
   if (made != NULL) leveldb_close(*slot), *slot = made;
 }
 
+/* Mostly a long time; at once, never, or any number. */
+static uint64_t a_time(void) {
+  switch (below_n(12)) {
+    case 0: return 0;
+    case 1: return CLEAVEDB_NEVER;
+    case 2: return (uint64_t)next_random(&seed) << below_n(40);
+    case 3: return below_n(20);
+    default: return 3600000;
+  }
+}
 /* Mostly honest lengths: a wrong one below the limit can't be told from a right one. */
 static const char* key(size_t* len) {
   static char key[8];
@@ -125,7 +135,7 @@ static void use(void) {
   size_t klen, vlen, len = 0;
   const char *k = key(&klen), *v = value(&vlen);
   uint64_t size = 0;
-  switch (below_n(38)) {
+  switch (below_n(47)) {
     case 0: case 1: case 2:
       leveldb_put(of(DB), of(WRITING), k, klen, v, vlen, &err);
       written += err == NULL;
@@ -198,6 +208,35 @@ static void use(void) {
       cleavedb_transaction_rollback_to(of(TRANSACTION), point - below_n(2), &err);
       break;
     }
+    case 37:
+      cleavedb_put_expiring(of(KEYSPACE), of(WRITING), k, klen, v, vlen, a_time(), &err);
+      break;
+    case 38:
+      cleavedb_put_expiring_at(of(KEYSPACE), of(WRITING), k, klen, v, vlen, a_time(), &err);
+      break;
+    case 39:
+      lived += cleavedb_ttl(of(KEYSPACE), of(READING), k, klen, below_n(9) ? &size : NULL, &err);
+      break;
+    case 40: cleavedb_expire(of(KEYSPACE), of(WRITING), k, klen, a_time(), &err); break;
+    case 41: cleavedb_expire_at(of(KEYSPACE), of(WRITING), k, klen, a_time(), &err); break;
+    case 42: cleavedb_persist(of(KEYSPACE), of(WRITING), k, klen, &err); break;
+    case 43:
+      if (below_n(2)) {
+        cleavedb_writebatch_put_expiring(of(BATCH), of(KEYSPACE), k, klen, v, vlen, a_time());
+      } else {
+        cleavedb_writebatch_put_expiring_at(of(BATCH), of(KEYSPACE), k, klen, v, vlen, a_time());
+      }
+      break;
+    case 44:
+      if (below_n(2)) {
+        cleavedb_transaction_put_expiring(of(TRANSACTION), of(KEYSPACE), k, klen, v, vlen,
+                                          a_time(), &err);
+      } else {
+        cleavedb_transaction_put_expiring_at(of(TRANSACTION), of(KEYSPACE), k, klen, v, vlen,
+                                             a_time(), &err);
+      }
+      break;
+    case 45: cleavedb_options_set_default_ttl(of(OPTIONS), a_time()); break;
     default: {
       char* found = NULL;
       cleavedb_multi_get(of(KEYSPACE), of(READING), 1, &k, &klen, &found, &len, &err);
@@ -236,7 +275,7 @@ int main(int argc, char** argv) {
     err = NULL;
   }
   /* Most of it was meant well, or this would be a test of refusals only. */
-  CHECK(written > calls / 300 && seen > 0 && committed > 0);
+  CHECK(written > calls / 300 && seen > 0 && committed > 0 && lived > 0);
   for (int n = 0; n < SLOTS; n++) {
     leveldb_close(slots[n]);
     for (int more = 0; more < 100; more++) destroy(slots[n]);
