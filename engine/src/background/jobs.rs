@@ -7,12 +7,13 @@ use crate::base::pointer::KeyspaceId;
 use crate::base::size::sized;
 use crate::compaction::job::CompactionReport;
 use crate::compaction::picker::scores;
-use crate::compaction::{deletions, flush, job, reorganize};
+use crate::compaction::{deletions, flush, job, reorganize, stale};
 use crate::events::Event;
 use crate::throttle::reads::{Pressure, level0_presses};
 use crate::version::health::JobKind;
 use crate::version::job::JobResult;
 use crate::version::runtime::Runtime;
+use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -120,8 +121,8 @@ impl Background {
 
     fn compact(&self, runtime: &Runtime, chosen: &ChosenCompaction) -> JobResult<CompactionReport> {
         let ChosenCompaction { keyspace, levels, pick, reason } = chosen;
-        self.check_fits(chosen)?;
         let seen = runtime.snapshots.seen();
+        self.check_fits(chosen, &seen)?;
         let run = match reason {
             CompactionReason::Reorganization => reorganize::run,
             _ => job::run,
@@ -159,8 +160,13 @@ impl Background {
 
     /// Refuses a compaction whose output, with the values that it rewrites, may not fit on the disk
     /// (I9): half a compaction would fill the disk for nothing.
-    fn check_fits(&self, chosen: &ChosenCompaction) -> Result<()> {
-        let ChosenCompaction { keyspace, pick, reason, .. } = chosen;
+    fn check_fits(&self, chosen: &ChosenCompaction, seen: &SeenSeqnos) -> Result<()> {
+        let ChosenCompaction { keyspace, levels, pick, reason } = chosen;
+        let is_rewritten = *reason == CompactionReason::Reorganization;
+        if !is_rewritten && stale::all_expired(levels, pick, seen).is_some() {
+            // What goes without being read needs no room.
+            return Ok(());
+        }
         let values = match reason {
             CompactionReason::Reorganization => pick.value_bytes(),
             _ => 0,

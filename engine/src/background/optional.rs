@@ -41,7 +41,12 @@ impl Background {
         let is_idle = state.idle_at == Some(self.runtime.snapshots.visible());
         self.find_compaction(resting, JobKind::OptionalCompaction, |keyspace, view| {
             let table_bytes = keyspace.options().table_bytes;
-            let fits = |pick: &Pick| pick.is_move(table_bytes) || pick.bytes() <= most_bytes();
+            // I9: what goes without being read needs no room, and makes some.
+            let fits = |pick: &Pick| {
+                pick.is_move(table_bytes)
+                    || stale::all_expired(&view.levels, pick, &seen).is_some()
+                    || pick.bytes() <= most_bytes()
+            };
             let known = StaleFacts {
                 oldest_snapshot: snapshots.first().copied(),
                 seen: &seen,

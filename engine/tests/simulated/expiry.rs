@@ -629,3 +629,26 @@ fn what_has_expired_does_not_count_as_a_deletion() {
         assert!(db.check().unwrap().is_clean());
     });
 }
+
+/// On a full disk, tables in which all had expired stayed, because merging them did not fit.
+/// Dropping them needs no space.
+#[test]
+fn i09_tables_that_have_expired_go_while_the_disk_is_full() {
+    crate::client::simulate(9, 5_000_000, |env, simulation| {
+        // The tables are larger than what is left of the disk.
+        let (separation, block_codec, table_bytes) = (Separation::Off, Codec::None, 256 << 10);
+        let tables = KeyspaceOptions { separation, block_codec, table_bytes, ..options().keyspace };
+        let db = crate::client::open(env, Options { keyspace: tables, ..options() });
+        let keys = db.default_keyspace();
+        fill(&db, &keys);
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        assert!(!keys.tables().is_empty());
+        simulation.set_capacity(Some(simulation.used() + 64_000));
+        simulation.advance(seconds(60));
+        env.threads.sleep(seconds(60));
+        assert!(keys.tables().is_empty(), "{:?}", keys.tables());
+        simulation.set_capacity(None);
+        assert!(db.check().unwrap().is_clean());
+    });
+}
