@@ -64,31 +64,56 @@ pub fn is_seen(snapshots: &[SeqNo], older: SeqNo, newer: SeqNo) -> bool {
 /// The snapshots that share one sequence number.
 #[derive(Default)]
 struct SnapshotGroup {
-    /// The time at which each judges deadlines, when it was taken, and how many share both.
-    taken: BTreeMap<(ExpiryTime, Duration), usize>,
+    /// Those that were taken together; mostly there are no others, and then a scan allocates
+    /// nothing for its snapshot.
+    first: Option<(TakenAt, usize)>,
+    /// How many of the others were taken when.
+    others: BTreeMap<TakenAt, usize>,
 }
 
+/// The time at which a snapshot judges deadlines, and the time when it was taken.
+type TakenAt = (ExpiryTime, Duration);
+
 impl SnapshotGroup {
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
+    }
+
     fn count(&self) -> usize {
-        self.taken.values().sum()
+        self.first.map_or(0, |(_, count)| count) + self.others.values().sum::<usize>()
     }
 
     /// Returns the earliest time at which one of them judges deadlines.
     fn time(&self) -> ExpiryTime {
-        self.taken.keys().next().map(|(time, _)| *time).expect("a group is never empty")
+        let first = self.first.map(|((time, _), _)| time);
+        let other = self.others.keys().next().map(|(time, _)| *time);
+        first.into_iter().chain(other).min().expect("a group is never empty")
     }
 
     /// Returns the time when the oldest was taken.
     fn oldest(&self) -> Option<Duration> {
-        self.taken.keys().map(|(_, taken)| *taken).min()
+        let first = self.first.map(|((_, taken), _)| taken);
+        first.into_iter().chain(self.others.keys().map(|(_, taken)| *taken)).min()
     }
 
-    fn add(&mut self, time: ExpiryTime, taken: Duration) {
-        *self.taken.entry((time, taken)).or_default() += 1;
+    fn add(&mut self, at: TakenAt) {
+        match &mut self.first {
+            Some((first, count)) if *first == at => *count += 1,
+            Some(_) => *self.others.entry(at).or_default() += 1,
+            none => *none = Some((at, 1)),
+        }
     }
 
-    fn remove(&mut self, time: ExpiryTime, taken: Duration) {
-        if let Entry::Occupied(mut entry) = self.taken.entry((time, taken)) {
+    fn remove(&mut self, at: TakenAt) {
+        // Equal ones may be in both, after the first was removed and another one came.
+        if let Some((first, count)) = &mut self.first
+            && *first == at
+        {
+            *count -= 1;
+            if *count == 0 {
+                self.first = None;
+            }
+        } else if let Entry::Occupied(mut entry) = self.others.entry(at) {
             *entry.get_mut() -= 1;
             if *entry.get() == 0 {
                 entry.remove();
@@ -158,7 +183,7 @@ impl Snapshots {
             // I6: the time is read under the lock, as the number is, so that times ascend with
             // numbers, and a job that does not list this snapshot has read an earlier time.
             let (seqno, time) = self.instant();
-            live.entry(seqno).or_default().add(time, now);
+            live.entry(seqno).or_default().add((time, now));
             (seqno, time)
         };
         let pin = self.pins.register(PinOwner { kind, keyspace, seqno, since: now }, None);
@@ -212,8 +237,8 @@ impl Drop for SnapshotPin {
         let mut live = self.snapshots.live.lock();
         debug_assert!(live.contains_key(&self.seqno), "a snapshot is listed until it is dropped");
         if let Some(group) = live.get_mut(&self.seqno) {
-            group.remove(self.time, self.taken);
-            if group.taken.is_empty() {
+            group.remove((self.time, self.taken));
+            if group.is_empty() {
                 live.remove(&self.seqno);
             }
         }
