@@ -33,6 +33,8 @@ struct KeyspaceWork {
     keyspace: Arc<KeyspaceState>,
     /// The last operation on each key that was written.
     last: FxHashMap<Box<[u8]>, usize>,
+    /// Each operation that follows another one on the same key, with that one, in their order.
+    replaced: Vec<(usize, usize)>,
     /// The ranges that were deleted; each has the number behind its operation's as sequence number.
     deleted: Memtable,
     run: Option<OwnRun>,
@@ -46,6 +48,7 @@ impl KeyspaceWork {
         KeyspaceWork {
             keyspace: keyspace.clone(),
             last: FxHashMap::default(),
+            replaced: Vec::new(),
             deleted: Memtable::new(keyspace.order.clone()),
             run: None,
             read_keys: FxHashSet::default(),
@@ -99,7 +102,12 @@ impl TransactionWork {
             None => self.batch.delete(keyspace, key)?,
         }
         let operation = self.batch.len() - 1;
-        self.of(keyspace).last.insert(key.into(), operation);
+        let work = self.of(keyspace);
+        if let Some(last) = work.last.get_mut(key) {
+            work.replaced.push((operation, std::mem::replace(last, operation)));
+        } else {
+            work.last.insert(key.into(), operation);
+        }
         Ok(())
     }
 
@@ -116,22 +124,41 @@ impl TransactionWork {
 
     /// Takes back all operations from number `len` on.
     pub fn take_back(&mut self, len: usize) {
-        self.batch.truncate(len);
-        for work in &mut self.keyspaces {
-            work.last.clear();
-            work.deleted = Memtable::new(work.keyspace.order.clone());
-            work.run = None;
+        let mut fewer_ranges = false;
+        for operation in (len..self.batch.len()).rev() {
+            if self.batch.range(operation).is_some() {
+                fewer_ranges = true;
+                continue;
+            }
+            let (id, key) = (self.batch.keyspace(operation).id, self.batch.key(operation));
+            let mut all = self.keyspaces.iter_mut();
+            let work = all.find(|work| work.keyspace.id == id).expect("it was written to");
+            match work.replaced.pop_if(|(by, _)| *by == operation) {
+                Some((_, before)) => drop(work.last.insert(key.into(), before)),
+                None => drop(work.last.remove(key)),
+            }
         }
-        for operation in 0..len {
+        for work in &mut self.keyspaces {
+            // The next operations get the numbers of those that are taken back.
+            work.run.take_if(|run| run.next > len);
+        }
+        self.batch.truncate(len);
+        if fewer_ranges {
+            self.gather_ranges();
+        }
+    }
+
+    /// Gathers the deleted ranges anew from all operations.
+    fn gather_ranges(&mut self) {
+        for work in &mut self.keyspaces {
+            work.deleted = Memtable::new(work.keyspace.order.clone());
+        }
+        for operation in 0..self.batch.len() {
+            let Some(range) = self.batch.range(operation) else { continue };
             let id = self.batch.keyspace(operation).id;
             let mut all = self.keyspaces.iter_mut();
             let work = all.find(|work| work.keyspace.id == id).expect("it was written to");
-            match self.batch.range(operation) {
-                Some(range) => work.deleted.insert_range(range.clone(), operation as u64 + 1),
-                None => {
-                    work.last.insert(self.batch.key(operation).into(), operation);
-                }
-            }
+            work.deleted.insert_range(range.clone(), operation as u64 + 1);
         }
     }
 
