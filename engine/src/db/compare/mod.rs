@@ -294,6 +294,7 @@ impl Keyspace {
         let _watch = self.core.committer.watch();
         self.core.time_write(self.state.id, || {
             let (mut found, mut holds) = self.read_versioned(key)?;
+            let mut admitted = None;
             loop {
                 let made = change(found.as_ref().map(|found| &found.value[..]));
                 if made.is_none() && found.is_none() {
@@ -301,7 +302,12 @@ impl Keyspace {
                 }
                 let value = made.as_ref().map(AsRef::as_ref);
                 let write = SingleWrite::prepare(self, key, value, options)?;
-                write.with_frame(|frame| self.core.committer.admit_frame(&frame))?;
+                // What is no larger than what was admitted need not wait once more.
+                let size = value.map(<[u8]>::len);
+                if admitted.is_none_or(|admitted| size > admitted) {
+                    write.with_frame(|frame| self.core.committer.admit_frame(&frame))?;
+                    admitted = Some(size);
+                }
                 let version = found.as_ref().map(|found| found.version);
                 // As long as the version stays the same, what was made of the value stays right.
                 while found.as_ref().map(|found| found.version) == version {
