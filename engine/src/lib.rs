@@ -212,6 +212,7 @@ pub use commit::group::Durability;
 pub use db::Db;
 pub use db::batch::WriteBatch;
 pub use db::builder::{Builder, open};
+pub use db::changes::{ChangeBatch, Changed, Changes, ChangesOf, ChangesOptions, KeyChange};
 pub use db::check::{CheckReport, Finding};
 pub use db::compare::{Exchange, Expected, Versioned};
 pub use db::cursor::Cursor;

@@ -1,7 +1,7 @@
 //! Error messages in LevelDB's form: a prefix for the kind, then the engine's own text with file,
 //! offset and advice. Programs test the prefix; `docs/from-leveldb.md` has the table. LevelDB has
-//! no conflicts: these have a prefix of ours, which only transactions and requirements of batches
-//! of `cleavedb/c.h` lead to.
+//! no conflicts and no change feed: these have prefixes of ours, which only transactions,
+//! requirements of batches and changes of `cleavedb/c.h` lead to.
 
 use engine::{Error, ErrorKind};
 
@@ -17,6 +17,7 @@ pub fn message(error: &Error) -> String {
         | ErrorKind::KeyspaceDropped => "Invalid argument: ",
         ErrorKind::Unsupported => "Not implemented: ",
         ErrorKind::Conflict => "Conflict: ",
+        ErrorKind::ChangesGone => "Gone: ",
         _ => "IO error: ",
     };
     format!("{prefix}{error}")
@@ -45,6 +46,7 @@ mod tests {
             (ErrorKind::KeyspaceDropped, "Invalid argument: x"),
             (ErrorKind::Unsupported, "Not implemented: x"),
             (ErrorKind::Conflict, "Conflict: x"),
+            (ErrorKind::ChangesGone, "Gone: x"),
         ] {
             assert_eq!(message(&Error::new(kind, "x")), text);
         }

@@ -75,6 +75,10 @@ pub enum ErrorKind {
     /// is not so. Nothing was written. Read again and try again;
     /// [`Db::transact`](crate::Db::transact) does.
     Conflict,
+    /// The log no longer has the changes behind the number that a consumer of the change feed has
+    /// seen. Copy what there is at a snapshot, and go on from the number of that; a consumer that
+    /// pins the log does not get here. [`Db::changes`](crate::Db::changes) has the steps.
+    ChangesGone,
     /// The engine has a defect: it panicked, or one of its invariants is broken. Please report it
     /// with the message. To go on, close the database and open it again.
     Internal,

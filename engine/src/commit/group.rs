@@ -13,6 +13,7 @@ use crate::commit::conditions::Conditions;
 use crate::commit::log::{Log, LogShared};
 use crate::commit::queue::{CommitQueue, strongest};
 use crate::commit::request::{CommitOutcome, Request, RequestOutcome};
+use crate::commit::signal::CommitSignal;
 use crate::commit::stall::WriteStallController;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::version::LogPosition;
@@ -72,13 +73,16 @@ pub struct Committer {
     queue: CommitQueue<Arc<Request>>,
     /// The number of [`CommitWatch`](crate::commit::conditional::CommitWatch)es.
     pub(super) watches: AtomicUsize,
+    /// Given at the next commit to those who wait for one.
+    pub signal: CommitSignal,
 }
 
 impl Committer {
     /// Creates a committer that continues at `log`.
     pub fn new(parts: CommitParts, log: Log) -> Self {
         let (queue, watches) = (CommitQueue::default(), AtomicUsize::new(0));
-        Committer { parts, log: Mutex::new(log), queue, watches }
+        let signal = CommitSignal::default();
+        Committer { parts, log: Mutex::new(log), queue, watches, signal }
     }
 
     /// Returns the shared part of the log.
@@ -243,6 +247,15 @@ impl Committer {
     #[cfg(test)]
     pub(crate) fn queued(&self) -> usize {
         self.queue.queued()
+    }
+
+    /// Has the signal given at the next commit that is visible behind `seqno`. Returns false if
+    /// there is one already. Waits for a leader at work.
+    pub fn signal_after(&self, seqno: SeqNo) -> bool {
+        let mut log = self.log.lock();
+        let is_latest = self.parts.runtime.snapshots.visible() <= seqno;
+        log.is_awaited |= is_latest;
+        is_latest
     }
 
     /// Holds up all commits until the guard is dropped.

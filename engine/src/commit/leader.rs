@@ -54,6 +54,9 @@ impl Committer {
             // All segments before the active one were synced when they ended.
             parts.log.note_durable(log.next_seqno - 1);
         }
+        if std::mem::take(&mut log.is_awaited) {
+            self.signal.give();
+        }
         Ok(log.next_seqno - 1)
     }
 
@@ -156,6 +159,8 @@ impl Committer {
         parts.stall_controller.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
         debug_assert!(pointers.next().is_none(), "each pointer belongs to a record");
         debug_assert_eq!(seqno, log.next_seqno, "each sequence number belongs to a record");
+        // Who finds the number visible finds the frames too.
+        writer.note_committed();
         parts.runtime.snapshots.publish(seqno - 1);
         self.rotate_memtables(log, frames, full);
     }

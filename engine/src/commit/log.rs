@@ -62,6 +62,8 @@ pub struct Log {
     pub next_spare: Option<u64>,
     /// The keys of the last commits, for conditional ones.
     pub recent: RecentKeys,
+    /// True if somebody waits for the next commit.
+    pub is_awaited: bool,
     /// Set by a clean close. The manifest then has the end of the log, so nothing may be appended.
     pub closed: bool,
 }
@@ -80,6 +82,7 @@ impl Log {
             segment_limit: 0,
             next_spare: None,
             recent: RecentKeys::starting_after(last_seqno),
+            is_awaited: false,
             closed: false,
         }
     }

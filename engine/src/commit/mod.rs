@@ -11,6 +11,7 @@
 pub mod batch;
 pub mod conditional;
 pub mod conditions;
+pub mod feed;
 pub mod group;
 mod leader;
 pub mod log;
@@ -21,6 +22,7 @@ pub mod recent;
 pub mod replay;
 pub mod request;
 pub mod reserve;
+pub mod signal;
 pub mod stall;
 pub mod stall_events;
 #[cfg(test)]

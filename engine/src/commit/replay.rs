@@ -46,6 +46,9 @@ pub struct TornTail {
 pub struct ReplayReport {
     /// The newest sequence number in the log behind the head; 0 if there is none.
     pub last_seqno: SeqNo,
+    /// The newest sequence number before the last segment that was begun: the one before that was
+    /// synced first.
+    pub settled_seqno: SeqNo,
     /// The last segment that was begun, and the offset where its last good frame ends.
     pub last: Option<(SegmentId, u64)>,
     /// Segments whose length the manifest lacks, with that length in bytes.
@@ -75,6 +78,7 @@ pub fn replay(
     let mut report = ReplayReport::default();
     let begun = find_begun(env, version, &mut report)?;
     let mut expected: Option<SeqNo> = None;
+    report.settled_seqno = begun.last().map_or(0, |last| last.head.first_seqno.saturating_sub(1));
     for (index, segment) in begun.iter().enumerate() {
         let length = known_length(segment, begun.get(index + 1))?;
         if segment.live.sealed.is_none()

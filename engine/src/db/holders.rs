@@ -27,6 +27,8 @@ pub struct Holders {
     pub snapshots: usize,
     /// Transactions that were begun and have not ended.
     pub transactions: usize,
+    /// Consumers of the change feed, and pins of the log for them.
+    pub changes: usize,
 }
 
 /// A counted handle of a user on the database.
@@ -87,6 +89,7 @@ impl Db {
                 PinKind::Iterator => holders.scans += 1,
                 PinKind::Snapshot => holders.snapshots += 1,
                 PinKind::Transaction => holders.transactions += 1,
+                PinKind::Changes => holders.changes += 1,
             }
         }
         // A scan has a handle of its keyspace, which is not the user's and so is not counted.

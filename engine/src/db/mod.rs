@@ -6,6 +6,7 @@
 
 pub mod batch;
 pub mod builder;
+pub mod changes;
 pub mod check;
 pub mod checkpoint;
 mod commit_checked;
@@ -77,6 +78,8 @@ pub(crate) struct Core {
     pub(crate) recovered: RecoveryReport,
     /// Ends, in bytes, of the segments whose length the manifest did not have when it was opened.
     pub(crate) log_ends: BTreeMap<SegmentId, u64>,
+    /// The newest number that the opening found and knows to be on stable storage.
+    pub(crate) settled_seqno: SeqNo,
     /// The keyspaces by name. They change under `ddl` only.
     keyspaces: ArcSwap<BTreeMap<String, Arc<KeyspaceState>>>,
     /// Serializes creating and dropping keyspaces.
@@ -133,10 +136,12 @@ impl Core {
         if self.closed.swap(true, Ordering::AcqRel) {
             return Ok(());
         }
+        self.committer.signal.give();
         self.background.stop();
         let outcome = if self.options.read_only { Ok(()) } else { self.seal_log() };
         let outcome = outcome.and_then(|()| self.tidy_at_closing());
         self.set.close();
+        self.set.log_pins().close();
         // Removes files whose last reader is gone. Those still held become orphans that the next
         // opening removes.
         let purged = self.set.purge().map(|_| ());

@@ -2,6 +2,7 @@
 
 use crate::background::{Background, BackgroundSettings};
 use crate::base::error::{IoContext, Result};
+use crate::base::key::SeqNo;
 use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogSettings, LogShared};
 use crate::commit::reserve::Reserve;
@@ -168,6 +169,7 @@ impl Opening {
             gc_automatic: self.options.gc.automatic,
             early_compaction: self.options.early_compaction,
         };
+        let settled_seqno = settled_seqno(&recovered, self.options.read_only);
         let background = Background::new(runtime.clone(), committer.clone(), collector, settings);
         Core {
             fetcher: Fetcher::new(self.env.reader.clone(), runtime.counters.clone()),
@@ -177,6 +179,7 @@ impl Opening {
             committer,
             background: Arc::new(background),
             comparators: self.comparators,
+            settled_seqno,
             recovered: recovered.report,
             log_ends: recovered.replay.sealed.into_iter().collect(),
             keyspaces: ArcSwap::from_pointee(recovered.keyspaces),
@@ -234,6 +237,14 @@ impl Opening {
         controller.log_bytes.store(recovered.replay.bytes, Ordering::Relaxed);
         controller
     }
+}
+
+/// Returns the newest number of which the opening knows that it is on stable storage. An opening
+/// that writes has settled what it found. One that does not may have read the end of the log from
+/// the page cache: no sync reached the last segment of a session that did not close it.
+fn settled_seqno(recovered: &Recovered, read_only: bool) -> SeqNo {
+    let is_settled = !read_only || recovered.replay.sealed.is_empty();
+    if is_settled { recovered.last_seqno } else { recovered.replay.settled_seqno }
 }
 
 impl Db {

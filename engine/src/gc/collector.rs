@@ -144,7 +144,8 @@ impl Collector {
 
     /// Returns the reason why this segment can't be freed now, if there is one.
     pub fn fault(&self, segment: SegmentId) -> Option<SegmentFault> {
-        self.quarantine.lock().fault(segment, self.parts.runtime.env.clock.now())
+        let now = self.parts.runtime.env.clock.now();
+        self.quarantine.lock().fault(segment, now).or_else(|| self.is_followed(segment))
     }
 
     /// Returns true if it cannot be determined what is live. I4: nothing is freed by a guess.
@@ -328,8 +329,17 @@ impl Collector {
         let now = self.parts.runtime.env.clock.now();
         let quarantine = self.unexpired_quarantine();
         for segment in &mut facts.segments {
-            segment.fault = quarantine.fault(segment.id, now);
+            let fault = quarantine.fault(segment.id, now);
+            segment.fault = fault.or_else(|| self.is_followed(segment.id));
         }
+    }
+
+    /// Returns the reason why a log segment is not freed if a consumer of the change feed keeps it:
+    /// to move what is live in it would cost space instead.
+    fn is_followed(&self, segment: SegmentId) -> Option<SegmentFault> {
+        let set = &self.parts.runtime.set;
+        let is_kept = set.log_pins().is_kept(segment) && set.current().is_log(segment);
+        is_kept.then_some(SegmentFault::Followed)
     }
 
     /// Returns what users wrote since the opening.

@@ -77,6 +77,9 @@ impl fmt::Display for Reason {
             Reason::SegmentFault(SegmentFault::Uncountable) => {
                 f.write_str("what is live in it is unknown: keys are damaged")
             }
+            Reason::SegmentFault(SegmentFault::Followed) => {
+                f.write_str("kept for a consumer of the change feed")
+            }
             Reason::NotCounted => f.write_str("not counted yet: the next liveness scan will"),
             Reason::TooLive { live_percent, won, moved } => {
                 write!(f, "live {live_percent} %: moving {} would win {}", sized(moved), sized(won))

@@ -69,6 +69,8 @@ pub enum SegmentFault {
     Failing,
     /// Damage in the tree makes it impossible to determine what is live in it.
     Uncountable,
+    /// A consumer of the change feed keeps it.
+    Followed,
 }
 
 /// The runs of dead bytes of a segment.

@@ -65,6 +65,16 @@ impl FrameHeader {
         Ok(header)
     }
 
+    /// Returns the sequence number of the last record. The fields must be plausible.
+    pub fn last_seqno(&self) -> SeqNo {
+        self.first_seqno + u64::from(self.count) - 1
+    }
+
+    /// Returns the length in bytes of the whole frame.
+    pub fn frame_bytes(&self) -> u64 {
+        FRAME_HEADER_BYTES as u64 + u64::from(self.body_bytes)
+    }
+
     /// Returns true if a frame can have these fields when `left` bytes follow its header.
     pub fn is_plausible(&self, left: u64) -> bool {
         let records_fit = u64::from(self.count) * MIN_RECORD_BYTES as u64 <= self.body_bytes.into();

@@ -6,7 +6,8 @@
 //! Data flow: a commit group becomes frames in the [`SegmentWriter`], which returns a value pointer
 //! for each record; a reader resolves a pointer with [`Segment::read_value`]; recovery and checks
 //! walk whole segments with [`scan()`]; value GC and compaction jobs copy live records, and flushes
-//! write new ones, with a [`SortedWriter`].
+//! write new ones, with a [`SortedWriter`]. A change feed follows the log with a [`FrameReader`]
+//! while it is written.
 //!
 //! Invariants: **I1** a frame is accepted whole or not at all (`scan.rs`). **I2** a torn tail is
 //! distinguished from corruption (`scan.rs`). **I3** a pointer yields its value or an error that
@@ -23,6 +24,7 @@
 
 mod format;
 mod frame;
+mod frames;
 mod reader;
 mod record;
 mod scan;
@@ -34,6 +36,7 @@ mod writer;
 mod tests;
 
 pub use format::{HEAD_BYTES, SegmentHead, SegmentIdentity, SegmentKind};
+pub use frames::FrameReader;
 pub use reader::{FileSource, Segment};
 pub use record::{MIN_RECORD_BYTES, RecordInput, RecordKind, RecordView, range_ends};
 pub use scan::{Frame, ScanMode, ScanStart, ScanTail, read_head, scan};

@@ -7,8 +7,9 @@
 //!
 //! Locks: none for bytes in the file, else the leaf lock of `tail.rs`.
 
-use super::format::{HEAD_BYTES, SegmentIdentity, SegmentKind};
+use super::format::{HEAD_BYTES, SegmentHead, SegmentIdentity, SegmentKind};
 use super::record::{MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView};
+use super::scan::read_head;
 use super::tail::{BytesLocation, LiveTail};
 use crate::base::compression::{Codec, decompress};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
@@ -95,6 +96,40 @@ impl Segment {
     /// Returns how many bytes are in the file if the segment is being written; else `None`.
     pub fn written(&self) -> Option<u64> {
         self.tail.as_ref().map(LiveTail::written)
+    }
+
+    /// Returns the offset where the commits that readers see end, if this process wrote the
+    /// segment; else `None`.
+    pub fn committed(&self) -> Option<u64> {
+        self.tail.as_ref().map(LiveTail::committed)
+    }
+
+    /// Reads the head; returns `None` if the segment was never begun.
+    pub fn read_head(&self) -> Result<Option<SegmentHead>> {
+        let SegmentIdentity { database, id, .. } = self.identity;
+        read_head(&*self.source.file()?, &self.path, database, id)
+    }
+
+    /// Fills `room` with the bytes at `offset`, buffered or not.
+    pub(super) fn read_exact(&self, room: &mut [u8], offset: u64) -> Result<()> {
+        let len = room.len();
+        let place = self.tail.as_ref().map_or(BytesLocation::File, |tail| tail.find(offset, len));
+        let missing = match place {
+            BytesLocation::File => len,
+            BytesLocation::Memory { bytes, missing } => {
+                room[missing..].copy_from_slice(&bytes[missing..]);
+                missing
+            }
+            BytesLocation::Nowhere => {
+                let error = Error::corruption("the end of the log was cut off");
+                return Err(error.in_file(&self.path).at(offset));
+            }
+        };
+        if missing == 0 {
+            return Ok(());
+        }
+        let file = self.source.file()?;
+        file.read_exact_at(&mut room[..missing], offset).doing("read the segment", &self.path)
     }
 
     /// Returns the path of the segment's file.

@@ -128,7 +128,7 @@ pub fn scan(
     }
     let is_log = head.kind == SegmentKind::Log;
     let mut next_seqno = start.seqno.filter(|_| is_log);
-    let mut window = ScanBuffer::new(file, path, limit);
+    let mut window = ScanBuffer::new(ScannedFile { file, path }, limit);
     let mut offset = start.offset;
     while offset < limit {
         let reason = match window.frame(head, offset)? {
@@ -180,7 +180,7 @@ fn written_bytes(file: &dyn File, path: &Path, from: u64, end: u64) -> Result<u6
     Ok(0)
 }
 
-fn place(error: Error, path: &Path, offset: u64) -> Error {
+pub(super) fn place(error: Error, path: &Path, offset: u64) -> Error {
     let error = error.in_file(path).at(offset);
     if error.kind() == ErrorKind::Corruption { error.advise(RESTORE) } else { error }
 }
@@ -192,10 +192,34 @@ fn rotten(path: &Path, offset: u64, witness: u64) -> Error {
     place(Error::corruption(what), path, offset)
 }
 
-/// A part of a file in memory, moved forward along the file.
-struct ScanBuffer<'f> {
+/// Where the bytes of a scan come from.
+pub(super) trait ScanSource {
+    /// Fills `room` with the bytes at `offset`.
+    fn read_exact(&self, room: &mut [u8], offset: u64) -> Result<()>;
+
+    /// Returns the path of the file, for errors.
+    fn path(&self) -> &Path;
+}
+
+/// A file that nobody writes to.
+struct ScannedFile<'f> {
     file: &'f dyn File,
     path: &'f Path,
+}
+
+impl ScanSource for ScannedFile<'_> {
+    fn read_exact(&self, room: &mut [u8], offset: u64) -> Result<()> {
+        self.file.read_exact_at(room, offset).doing("read the segment", self.path)
+    }
+
+    fn path(&self) -> &Path {
+        self.path
+    }
+}
+
+/// A part of a file in memory, moved forward along the file.
+pub(super) struct ScanBuffer<S> {
+    source: S,
     /// The offset where the file ends as far as the scan is concerned.
     limit: u64,
     /// The file offset of the first byte of `buffer`.
@@ -204,9 +228,20 @@ struct ScanBuffer<'f> {
     filled: usize,
 }
 
-impl<'f> ScanBuffer<'f> {
-    fn new(file: &'f dyn File, path: &'f Path, limit: u64) -> Self {
-        ScanBuffer { file, path, limit, start: 0, buffer: Vec::new(), filled: 0 }
+impl<S: ScanSource> ScanBuffer<S> {
+    pub(super) fn new(source: S, limit: u64) -> Self {
+        ScanBuffer { source, limit, start: 0, buffer: Vec::new(), filled: 0 }
+    }
+
+    /// Moves the limit. What lies before it must not change any more.
+    pub(super) fn set_limit(&mut self, limit: u64) {
+        debug_assert!(limit >= self.limit, "what was read stays");
+        self.limit = limit;
+    }
+
+    /// Returns the source.
+    pub(super) fn source(&self) -> &S {
+        &self.source
     }
 
     /// Returns the `len` bytes at `offset`, which must lie before the limit.
@@ -239,13 +274,17 @@ impl<'f> ScanBuffer<'f> {
         }
         let room = &mut self.buffer[self.filled..wanted];
         let from = offset + self.filled as u64;
-        self.file.read_exact_at(room, from).doing("read the segment", self.path)?;
+        self.source.read_exact(room, from)?;
         self.filled = wanted;
         Ok(())
     }
 
-    /// Returns the frame at `offset`, or as the inner error why there is none.
-    fn frame(&mut self, head: &SegmentHead, offset: u64) -> Result<Result<Frame<'_>>> {
+    /// Returns the header of the frame at `offset`, or as the inner error why there is none.
+    pub(super) fn header(
+        &mut self,
+        head: &SegmentHead,
+        offset: u64,
+    ) -> Result<Result<FrameHeader>> {
         let left = self.limit - offset;
         let Some(left) = left.checked_sub(FRAME_HEADER_BYTES as u64) else {
             return Ok(Err(Error::corruption("the file ends in a frame header")));
@@ -253,7 +292,12 @@ impl<'f> ScanBuffer<'f> {
         let bytes = self.bytes(offset, FRAME_HEADER_BYTES)?.first_chunk();
         let bytes = bytes.expect("as many bytes as were asked for");
         // I7: verify the checksum, then the bounds, and only then allocate memory for the body.
-        let header = match FrameHeader::decode(bytes, head.epoch, offset, left) {
+        Ok(FrameHeader::decode(bytes, head.epoch, offset, left))
+    }
+
+    /// Returns the frame at `offset`, or as the inner error why there is none.
+    pub(super) fn frame(&mut self, head: &SegmentHead, offset: u64) -> Result<Result<Frame<'_>>> {
+        let header = match self.header(head, offset)? {
             Ok(header) => header,
             Err(reason) => return Ok(Err(reason)),
         };
@@ -307,7 +351,7 @@ impl<'f> ScanBuffer<'f> {
             }
             patience = patience.checked_sub(body_bytes.into()).ok_or_else(|| {
                 let what = "the end of the log is too strange to be a torn write";
-                place(Error::corruption(what), self.path, bad)
+                place(Error::corruption(what), self.source.path(), bad)
             })?;
             at = offset + 1;
         }

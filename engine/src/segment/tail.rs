@@ -33,6 +33,9 @@ pub(super) struct LiveTail {
     whole: AtomicU64,
     /// Everything before this offset is on stable storage.
     durable: AtomicU64,
+    /// The frames before this offset are commits that readers see. Behind it there may be frames of
+    /// a commit that is going to fail.
+    committed: AtomicU64,
     buffers: Mutex<Buffers>,
     sync_failure: Mutex<Option<Error>>,
     /// True once `sync_failure` holds an error, so that a check does not wait for a sync.
@@ -74,6 +77,7 @@ impl LiveTail {
             written: AtomicU64::new(written),
             whole: AtomicU64::new(written),
             durable: AtomicU64::new(0),
+            committed: AtomicU64::new(written),
             buffers: Mutex::new(Buffers {
                 start: written,
                 writing: Arc::default(),
@@ -95,6 +99,16 @@ impl LiveTail {
 
     pub(super) fn durable(&self) -> u64 {
         self.durable.load(Ordering::Acquire)
+    }
+
+    pub(super) fn committed(&self) -> u64 {
+        self.committed.load(Ordering::Acquire)
+    }
+
+    /// Records that the frames before `end` are commits.
+    pub(super) fn set_committed(&self, end: u64) {
+        debug_assert!(end >= self.committed(), "what was committed stays so");
+        self.committed.store(end, Ordering::Release);
     }
 
     /// Lets `fill` append to the buffer.

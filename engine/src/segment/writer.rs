@@ -343,6 +343,14 @@ impl SegmentWriter {
         Ok(())
     }
 
+    /// Records that all appended frames are commits that readers see, so that a [`FrameReader`]
+    /// finds them too.
+    ///
+    /// [`FrameReader`]: super::FrameReader
+    pub fn note_committed(&self) {
+        self.syncer.tail().set_committed(self.end);
+    }
+
     /// Discards, after a failed write, the frames at and behind offset `len`, a former
     /// [`SegmentWriter::len`], so that a repeated [`SegmentWriter::write_out`] saves only the
     /// frames before it.

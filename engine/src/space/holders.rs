@@ -3,9 +3,10 @@
 //! the oldest, so that the bytes add up; it is freed when the last of them goes.
 
 use crate::base::key::SeqNo;
-use crate::base::pointer::KeyspaceId;
+use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::space::files::FileFacts;
 use crate::space::report::HolderSpace;
+use crate::version::files::names::FileName;
 use crate::version::pins::{Holder, PinKind};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,6 +17,7 @@ fn word(kind: PinKind) -> &'static str {
         PinKind::Transaction => "transaction",
         PinKind::Cursor => "cursor",
         PinKind::Iterator => "iterator",
+        PinKind::Changes => "changes",
     }
 }
 
@@ -27,6 +29,7 @@ pub(super) type OldVersions = BTreeMap<SeqNo, (u64, u64)>;
 pub(super) fn account(
     holders: &[Holder],
     files: &[&FileFacts],
+    is_kept_by: &dyn Fn(u64, SegmentId) -> bool,
     versions: &OldVersions,
     name_of: &dyn Fn(KeyspaceId) -> String,
     now: Duration,
@@ -44,8 +47,9 @@ pub(super) fn account(
     };
     let mut all: Vec<HolderSpace> = holders.iter().map(new).collect();
     for (holder, space) in holders.iter().zip(&mut all) {
-        // A cursor's sequence number is its snapshot's, or pins nothing.
-        if holder.owner.kind != PinKind::Cursor
+        // A cursor's sequence number is its snapshot's, or pins nothing; a consumer of changes
+        // keeps segments and no versions.
+        if !matches!(holder.owner.kind, PinKind::Cursor | PinKind::Changes)
             && let Some((count, bytes)) = versions.remove(&space.seqno)
         {
             (space.versions, space.version_bytes) = (count, bytes);
@@ -62,7 +66,10 @@ pub(super) fn account(
         file_bytes: 0,
     };
     for file in files {
-        let keeps = |holder: &Holder| holder.versions.iter().any(|v| v.names(file.named));
+        let keeps = |holder: &Holder| match (holder.owner.kind, file.named) {
+            (PinKind::Changes, FileName::Segment(id)) => is_kept_by(holder.id, id),
+            _ => holder.versions.iter().any(|v| v.names(file.named)),
+        };
         let space = match holders.iter().position(keeps) {
             Some(index) => &mut all[index],
             None => &mut others,
@@ -87,10 +94,8 @@ pub(super) fn account(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::pointer::SegmentId;
     use crate::env::fs::Measure;
     use crate::space::files::Standing;
-    use crate::version::files::names::FileName;
     use crate::version::pins::{PinOwner, Pins};
     use crate::version::{LiveSegment, Version, files};
     use std::path::PathBuf;
@@ -136,13 +141,15 @@ mod tests {
             pins.register(owner(PinKind::Cursor, Some(5), 80, 30), Some(&new)),
             pins.register(owner(PinKind::Snapshot, None, 70, 20), None),
             pins.register(owner(PinKind::Iterator, Some(6), 60, 10), Some(&old)),
+            pins.register(owner(PinKind::Changes, None, 75, 5), None),
         ];
-        let files = [file(1), file(2), file(3), file(4)];
+        let is_kept_by = |pin, segment| pin == 3 && segment == SegmentId(5);
+        let files = [file(1), file(2), file(3), file(4), file(5)];
         let files: Vec<&FileFacts> = files.iter().collect();
         let versions = OldVersions::from([(60, (2, 200)), (70, (1, 10)), (75, (1, 1))]);
         let name_of = |id: KeyspaceId| format!("keyspace-{id}");
         let now = Duration::from_secs(40);
-        let all = account(&pins.holders(), &files, &versions, &name_of, now);
+        let all = account(&pins.holders(), &files, &is_kept_by, &versions, &name_of, now);
         let told: Vec<_> = all
             .iter()
             .map(|h| (h.kind, h.age.as_secs(), h.versions, h.version_bytes, h.files, h.file_bytes))
@@ -150,12 +157,13 @@ mod tests {
         assert_eq!(
             told,
             [
+                ("changes", 35, 0, 0, 1, 4096),
                 ("iterator", 30, 2, 200, 2, 8192),
                 ("snapshot", 20, 1, 10, 0, 0),
                 ("cursor", 10, 0, 0, 1, 4096),
                 ("reader", 0, 1, 1, 1, 4096),
             ]
         );
-        assert_eq!(all[0].keyspace.as_deref(), Some("keyspace-6"));
+        assert_eq!(all[1].keyspace.as_deref(), Some("keyspace-6"));
     }
 }

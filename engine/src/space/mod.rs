@@ -112,7 +112,10 @@ impl SpaceSources<'_> {
         let read: Vec<&FileFacts> = files.iter().filter(|file| read.contains(&file.path)).collect();
         let holders = self.runtime.snapshots.pins.holders();
         let now = self.runtime.env.clock.now();
-        let holders = holders::account(&holders, &read, &walked.old_versions, &names, now);
+        let log_pins = self.runtime.set.log_pins();
+        let is_kept_by = |pin, segment| log_pins.is_kept_by(pin, segment);
+        let holders =
+            holders::account(&holders, &read, &is_kept_by, &walked.old_versions, &names, now);
         let mut warnings = drift::find(drift::Books {
             version: &version,
             files: &by_path,

@@ -37,6 +37,11 @@ pub(super) struct Removed {
 type RangeChanges = BTreeMap<KeyspaceId, (Vec<RangeTombstone>, Vec<SeqNo>)>;
 
 impl Removed {
+    /// Returns the ids of the segments.
+    pub(super) fn segments(&self) -> impl Iterator<Item = SegmentId> {
+        self.segments.iter().map(|segment| segment.id())
+    }
+
     /// Marks the files as named by no version any more.
     pub(super) fn mark_obsolete(&self) {
         self.tables.iter().for_each(|table| table.mark_obsolete());

@@ -20,6 +20,7 @@ pub mod garbage;
 pub mod health;
 pub mod job;
 pub mod levels;
+pub mod log_pins;
 pub mod manifest;
 pub mod manifest_reader;
 pub mod owner;
@@ -39,6 +40,7 @@ use crate::base::expiry::Deadline;
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::base::size::FILE_BLOCK_BYTES;
+use crate::segment::SegmentKind;
 use alive::AliveMark;
 use files::names::FileName;
 use files::{RelocationHandle, SegmentHandle};
@@ -131,6 +133,12 @@ impl Version {
     /// Returns the state of a keyspace; `None` if it was dropped.
     pub fn keyspace(&self, id: KeyspaceId) -> Option<&Arc<KeyspaceVersion>> {
         self.keyspaces.get(&id)
+    }
+
+    /// Returns true if this segment is a part of the log.
+    pub fn is_log(&self, id: SegmentId) -> bool {
+        let live = self.segments.get(&id);
+        live.is_some_and(|live| live.handle.segment.kind() == SegmentKind::Log)
     }
 
     /// Returns the ids of all tables.

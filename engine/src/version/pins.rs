@@ -29,6 +29,8 @@ pub enum PinKind {
     Cursor,
     /// A range iterator over one keyspace, with the snapshot and the cursors it is made of.
     Iterator,
+    /// A consumer of the change feed, or a pin of the log for one.
+    Changes,
 }
 
 /// The description of a holder and the time when it was created.
@@ -46,6 +48,8 @@ pub struct PinOwner {
 
 /// One holder with the versions it keeps, as [`Pins::holders`] lists it.
 pub struct Holder {
+    /// The id of its pin.
+    pub id: u64,
     /// The description of the holder.
     pub owner: PinOwner,
     /// The versions whose files the holder keeps.
@@ -89,13 +93,14 @@ impl Pins {
 
     /// Returns all holders, the oldest first.
     pub fn holders(&self) -> Vec<Holder> {
-        let holder = |held: &HeldVersions| Holder {
+        let holder = |(&id, held): (&u64, &HeldVersions)| Holder {
+            id,
             owner: held.owner,
             versions: held.versions.iter().filter_map(Weak::upgrade).collect(),
         };
         // Collected in the order of ids, so that the stable sort keeps holders of equal age in that
         // order.
-        let mut all: Vec<Holder> = self.state.lock().held.values().map(holder).collect();
+        let mut all: Vec<Holder> = self.state.lock().held.iter().map(holder).collect();
         all.sort_by_key(|holder| holder.owner.since);
         all
     }
@@ -108,6 +113,21 @@ pub struct Pin {
 }
 
 impl Pin {
+    /// Returns the id of the pin, or `None` in a child of its process, where nothing is pinned.
+    pub fn id(&self) -> Option<u64> {
+        (!self.pins.process.is_gone()).then_some(self.id)
+    }
+
+    /// Records that the pin's owner has come to this sequence number.
+    pub fn move_to(&self, seqno: SeqNo) {
+        if self.pins.process.is_gone() {
+            return;
+        }
+        let mut state = self.pins.state.lock();
+        let held = state.held.get_mut(&self.id).expect("a pin is registered until it is dropped");
+        held.owner.seqno = seqno;
+    }
+
     /// Records that the pin's owner also keeps the files of `version`.
     pub fn keeps(&self, version: &Arc<Version>) {
         if self.pins.process.is_gone() {

@@ -13,6 +13,7 @@ use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, TableContext, names};
 use crate::version::health::Health;
+use crate::version::log_pins::LogPins;
 use crate::version::manifest::{AppendError, ManifestWriter};
 use crate::version::references;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
@@ -64,6 +65,7 @@ pub struct VersionSet {
     /// Held while files get second hard links, and while a file without one is punched (I5). Taken
     /// before all other locks.
     hard_links: Mutex<()>,
+    log_pins: Arc<LogPins>,
 }
 
 /// The destination of edits.
@@ -116,7 +118,13 @@ impl VersionSet {
             manifest_bytes: AtomicU64::new(0),
             unnamed_bytes: AtomicU64::new(0),
             hard_links: Mutex::new(()),
+            log_pins: Arc::default(),
         }
+    }
+
+    /// Returns the pins of the log.
+    pub fn log_pins(&self) -> &Arc<LogPins> {
+        &self.log_pins
     }
 
     /// Takes the lock for a checkpoint: no file is punched while it is held.
@@ -287,6 +295,9 @@ impl VersionSet {
         debug_assert!(version.head >= base.head, "the head of the log only moves forward");
         let version = Arc::new(version);
         self.alive.note(version.number, &version.mark);
+        // I5: before readers get the next version, so that a consumer of the change feed finds each
+        // segment in one of the two.
+        self.log_pins.take_over(&base, removed.segments());
         self.current.store(version.clone());
         self.publish(&version, flushed);
         // I5: the edit is durable; each file is unlinked after its last reader is gone.

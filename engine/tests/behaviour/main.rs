@@ -4,6 +4,7 @@
 mod at_flush;
 mod basics;
 mod batches;
+mod changes;
 mod checkpoint;
 mod common;
 mod compaction;

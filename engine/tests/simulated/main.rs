@@ -2,6 +2,7 @@
 //! run depends on its seed alone.
 
 mod ceiling;
+mod changes;
 mod client;
 mod collect;
 mod crash;

@@ -32,6 +32,7 @@ use crate::gc::facts::PunchCost;
 use crate::gc::punch::cost::Costs;
 use crate::gc::punch::runs::{PunchRange, dead_runs, total, union};
 use crate::gc::relocate::VictimRecords;
+use crate::segment::SegmentKind;
 use crate::stats::GcCounters;
 use crate::throttle::reads::IoPriority;
 use crate::version::Version;
@@ -224,6 +225,13 @@ impl Puncher {
             pending.not_before = context.env.clock.now() + LOOK_AGAIN / 100;
             return Ok(false);
         };
+        // I5: a consumer of the change feed may have found the segment without these holes. One
+        // that comes from now on finds them.
+        let is_log = handle.segment.kind() == SegmentKind::Log;
+        if is_log && context.set.log_pins().is_kept(id) {
+            pending.not_before = context.env.clock.now() + LOOK_AGAIN;
+            return Ok(false);
+        }
         // I5: a checkpoint from before the edit may see what is dead here.
         if file.links().doing("count the names of", path)? > 1 {
             pending.not_before = context.env.clock.now() + LOOK_AGAIN;
