@@ -26,6 +26,7 @@
 
 use crate::batch::BatchHandle;
 use crate::cache::Cache;
+use crate::changes::ChangesHandle;
 use crate::comparator::ComparatorHandle;
 use crate::db::Database;
 use crate::env::Environment;
@@ -94,6 +95,7 @@ kinds! {
     KeyspaceHandle: "the keyspace",
     SnapshotHandle: "the snapshot",
     TransactionHandle: "the transaction",
+    ChangesHandle: "the changes",
     Iter: "the iterator",
     BatchHandle: "the batch",
     DbOptions: "the options",

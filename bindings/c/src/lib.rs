@@ -18,6 +18,7 @@ compile_error!("handles need pointers of 64 bits");
 mod batch;
 mod border;
 mod cache;
+mod changes;
 mod comparator;
 mod compare;
 mod db;

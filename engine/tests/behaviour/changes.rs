@@ -10,7 +10,7 @@ use cleavedb::{
 use common::rng::Rng;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 const POLICIES: [Separation; 3] = [Separation::AtWrite, Separation::AtFlush, Separation::Off];
 /// Longer than any test waits for what happens at once.
@@ -240,8 +240,9 @@ fn what_is_gone_is_told_with_the_first_number_that_is_there() {
         let dir = common::dir();
         let db = open(dir.path(), separation);
         let keyspace = db.default_keyspace();
+        keyspace.put("first", "").unwrap();
         let mut behind = db.changes(0).unwrap();
-        behind.next_batch().unwrap();
+        behind.next_batch().unwrap().unwrap();
         put_many(&keyspace, 1..30);
         db.flush().unwrap();
         db.gc().unwrap();
@@ -257,12 +258,16 @@ fn what_is_gone_is_told_with_the_first_number_that_is_there() {
         assert!(told.contains(&expected), "{told}");
         assert!(told.contains("snapshot"), "{told}");
         // The consumer keeps the segment that it is in, and no more.
+        let mut next = 2;
         let told = loop {
             match behind.next_batch() {
-                Ok(Some(batch)) => assert!(batch.last_seqno() < 1450),
+                Ok(Some(batch)) => assert_eq!(batch.first_seqno(), next),
                 other => break gone(other),
             }
+            next += 1;
         };
+        assert!(next > 3 && next <= oldest, "{next} of {oldest}");
+        assert!(told.contains(&format!("behind number {} are gone", next - 1)), "{told}");
         assert!(told.contains(&format!("begin with {}", oldest + 1)), "{told}");
         assert_eq!(gone(behind.next_batch()), told, "it stays where it is");
         let rest = drain(&mut db.changes(oldest).unwrap());
@@ -398,8 +403,10 @@ fn who_waits_is_woken_by_the_commit() {
     const ROUNDS: u64 = 3000;
     let wait = |changes: &mut Changes, keyspace: &str, round: u64| {
         loop {
-            // A wake-up that is lost ends in `None`.
+            // Without a wake-up the wait takes its time, and finds the batch nevertheless.
+            let begun = Instant::now();
             let batch = changes.wait_batch(LONG).unwrap().expect("it was committed");
+            assert!(begun.elapsed() < LONG, "a wake-up was lost");
             let change = batch.iter().next().unwrap();
             if change.keyspace == Some(keyspace) {
                 assert_eq!(change.key, round.to_be_bytes());

@@ -279,6 +279,43 @@ fn run_seed(seed: u64) {
     });
 }
 
+/// Two threads that wait for each other's commits, one of them for what is durable, each with
+/// plenty of time, of which none passes.
+#[test]
+fn a_commit_wakes_who_waits() {
+    const LONG: Duration = Duration::from_secs(3600);
+    for seed in 0..20 {
+        let (env, simulation) = Env::simulated(seed);
+        simulation.limit_steps(1_000_000);
+        simulation.run(|| {
+            let (db, keyspaces) = open(&env, seed).unwrap();
+            let begun = env.clock.now();
+            let play = |db: Db, keyspace: Keyspace, turn: u8| {
+                let options = ChangesOptions::new().visible(turn == 0);
+                let mut changes = db.changes_with(0, &options).unwrap();
+                move || {
+                    for round in 0..40_u8 {
+                        if round % 2 == turn {
+                            keyspace.put([round], "").unwrap();
+                        }
+                        let batch = changes.wait_batch(LONG).unwrap().expect("it is committed");
+                        assert_eq!(batch.get(0).unwrap().key, [round]);
+                    }
+                }
+            };
+            let joins: Vec<_> = (0..2)
+                .map(|turn| {
+                    let work = play(db.clone(), keyspaces[0].clone(), turn);
+                    env.threads.spawn("player", Box::new(work)).unwrap()
+                })
+                .collect();
+            joins.into_iter().for_each(|join| join.join().unwrap_or_else(|text| panic!("{text}")));
+            assert!(env.clock.now() - begun < LONG, "seed {seed}: a wake-up was lost");
+            db.close().unwrap();
+        });
+    }
+}
+
 #[test]
 fn i01_i02_copies_elsewhere_are_what_snapshots_show_and_never_ahead() {
     let mut failures = Vec::new();

@@ -229,6 +229,57 @@ LEVELDB_EXPORT uint8_t cleavedb_persist(cleavedb_keyspace_t*, const leveldb_writ
  * (CLEAVEDB_NEVER). */
 LEVELDB_EXPORT void cleavedb_options_set_default_ttl(leveldb_options_t*, uint64_t ttl_ms);
 
+/* The change feed: what was committed, batch by batch, in the order of commits, and more as it is
+ * committed. A consumer stands on one batch at a time; each batch comes whole. Two threads must not
+ * use one consumer at once. It holds the database open until that is closed; later calls fail, and
+ * the handle must still be destroyed. */
+
+typedef struct cleavedb_changes_t cleavedb_changes_t;
+
+/* Flags; their sum is passed. */
+enum {
+  /* Keeps the log that was not handed out yet for as long as the consumer lives. The space is
+   * taken beyond the ceiling, and holds no writer up. */
+  cleavedb_changes_pin = 1,
+  /* Hands out what a power cut may still take. Without it, only what is durable is handed out, and
+   * the log is synced if more was committed: a consumer elsewhere is never ahead. */
+  cleavedb_changes_visible = 2
+};
+
+/* Begins behind the sequence number `since`, the last that was seen; 0 begins with the oldest that
+ * the log has. The message begins with "Gone: " if the log no longer has what follows, or if the
+ * number is greater than that of any commit: copy what there is at a snapshot, and go on from
+ * there. */
+LEVELDB_EXPORT cleavedb_changes_t* cleavedb_changes_create(leveldb_t* db, uint64_t since,
+                                                           uint32_t flags, char** errptr);
+LEVELDB_EXPORT void cleavedb_changes_destroy(cleavedb_changes_t*);
+/* Moves to the next batch and returns how many changes it has. Returns 0 if there is none within
+ * this time, and with an error; after an error the next call tries again. Its keys and values stay
+ * until the next call of this or of cleavedb_changes_skip_to. */
+LEVELDB_EXPORT size_t cleavedb_changes_next(cleavedb_changes_t*, uint64_t timeout_ms,
+                                            char** errptr);
+/* The number of the last change that was handed out: what to pass as `since` the next time. */
+LEVELDB_EXPORT uint64_t cleavedb_changes_position(cleavedb_changes_t*);
+/* Goes on behind this number, without handing out what is before. */
+LEVELDB_EXPORT void cleavedb_changes_skip_to(cleavedb_changes_t*, uint64_t seqno, char** errptr);
+
+/* The changes of the batch, by their index from 0 on. */
+
+/* The sequence number: the version of the value. */
+LEVELDB_EXPORT uint64_t cleavedb_change_seqno(cleavedb_changes_t*, size_t index);
+/* The name of the keyspace, without a zero byte at its end; NULL if the keyspace was dropped. */
+LEVELDB_EXPORT const char* cleavedb_change_keyspace(cleavedb_changes_t*, size_t index, size_t* len);
+/* The id of the keyspace; none is used twice. */
+LEVELDB_EXPORT uint64_t cleavedb_change_keyspace_id(cleavedb_changes_t*, size_t index);
+LEVELDB_EXPORT const char* cleavedb_change_key(cleavedb_changes_t*, size_t index, size_t* len);
+/* What was done to the key. Others may come; 0 is one that is not known here. */
+enum { cleavedb_change_put = 1, cleavedb_change_deleted = 2 };
+LEVELDB_EXPORT int cleavedb_change_kind(cleavedb_changes_t*, size_t index);
+/* The value of a put, and its deadline or CLEAVEDB_NEVER; NULL for others. deadline_ms may be
+ * NULL. */
+LEVELDB_EXPORT const char* cleavedb_change_value(cleavedb_changes_t*, size_t index, size_t* len,
+                                                 uint64_t* deadline_ms);
+
 /* When a write is acknowledged. */
 enum {
   cleavedb_durability_default = 0,  /* as the options of the database say */

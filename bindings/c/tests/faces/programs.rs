@@ -49,6 +49,19 @@ fn the_example_of_ranges() {
 }
 
 #[test]
+fn the_change_feed() {
+    assert_eq!(compile_and_run("changes.c", &[]), "ok\n");
+}
+
+#[test]
+fn the_example_of_changes() {
+    let expected = "1 put default/ada = Lovelace\n2 put default/grace = Hopper\n\
+                    3 put default/grace = Murray Hopper\n4 deleted default/ada\n\
+                    the next session goes on behind 4\n5 put default/alan = Turing\n";
+    assert_eq!(compile_and_run("examples/changes.c", &[]), expected);
+}
+
+#[test]
 fn the_example_of_transactions() {
     let expected = "ada has 100, not 90\nthe second time it is a conflict: yes\ngrace has 20\n";
     assert_eq!(compile_and_run("examples/transactions.c", &[]), expected);
