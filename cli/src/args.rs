@@ -29,6 +29,7 @@ pub(crate) enum Command {
     Cas(cmd::cas::Cas),
     Ttl(cmd::ttl::TtlArgs),
     Scan(cmd::scan::Scan),
+    Changes(cmd::changes::ChangesArgs),
     Load(cmd::load::Load),
     Dump(cmd::dump::Dump),
     Stats(cmd::stats::StatsArgs),

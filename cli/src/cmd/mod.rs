@@ -2,6 +2,7 @@
 
 pub(crate) mod bench;
 pub(crate) mod cas;
+pub(crate) mod changes;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod compact;
@@ -35,6 +36,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Cas(args) => cas::run(&args),
         Command::Ttl(args) => ttl::run(&args),
         Command::Scan(args) => scan::run(&args),
+        Command::Changes(args) => changes::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Stats(args) => stats::run(&args),

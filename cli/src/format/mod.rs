@@ -7,6 +7,7 @@
 //! csv    read only: a header, then rows
 //! ```
 
+pub(crate) mod changes;
 mod csv_rows;
 mod lines;
 pub(crate) mod read;

@@ -274,3 +274,16 @@ fn compare_and_set_needs_keys_that_are_there() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("load all keys first"));
     }
 }
+
+#[test]
+fn the_change_feed_is_followed_beside_a_workload() {
+    let dir = Dir::new("bench-follow");
+    for how in ["visible", "durable"] {
+        let reports =
+            bench(&dir, &format!("fillrandom,readseq --num 3000 --batch 3 --follow {how}"));
+        assert_eq!(reports[0]["feed"]["changes"], 3000, "{}", reports[0]);
+        assert_eq!(reports[0]["feed"]["bytes"], reports[0]["bytes"]);
+        assert!(reports[0]["feed"]["seconds_after"].as_f64().unwrap() >= 0.0);
+        assert_eq!(reports[1]["feed"]["changes"], 0);
+    }
+}

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const COMMANDS: [&str; 9] =
-    ["put", "cas", "ttl", "space", "hot", "check", "reorganize", "completions", "man"];
+const COMMANDS: [&str; 10] =
+    ["put", "cas", "ttl", "changes", "space", "hot", "check", "reorganize", "completions", "man"];
 
 #[test]
 fn every_shell_gets_a_script_that_knows_the_commands() {

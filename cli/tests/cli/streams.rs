@@ -119,3 +119,22 @@ fn the_shell_answers_before_it_reads_on() {
     assert_eq!(child.wait().unwrap().code(), Some(2), "a command failed");
     ok(&dir, &["put", "DB", "a", "1"], b"");
 }
+
+#[test]
+fn changes_are_followed_over_sessions() {
+    let dir = Dir::new("follow");
+    ok(&dir, &["put", "DB", "a", "1"], b"");
+    let mut command = cleave(&dir, &["changes", "DB", "--follow"]);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().expect("it follows").unwrap();
+    assert_eq!((next(), next()), ("1\tput\tdefault\ta\t1".into(), "1\tcommit\t1".into()));
+    // A session may meet the look of the follower, which holds the database open for a moment.
+    let put = || run(&dir, &["put", "DB", "b", "2"], b"").status.success();
+    while !put() {
+        std::thread::yield_now();
+    }
+    assert_eq!((next(), next()), ("2\tput\tdefault\tb\t2".into(), "2\tcommit\t1".into()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+}

@@ -3,6 +3,7 @@
 use super::BenchPlan;
 use super::collect::{BenchGc, collect};
 use super::conditional::{check_counters, sum_of_counters};
+use super::follow::{BenchFeed, follow};
 use super::keys::{KeyCount, count_stored};
 use super::mix::Mix;
 use super::report::BenchReport;
@@ -109,7 +110,7 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     let shared = BenchShared::new(keys, workload.ops(load), load.num, stop_at, true);
     let counts = workload == Workload::Increment;
     let counted = if counts { sum_of_counters(plan)? } else { 0 };
-    let (done, gc) = run_beside_gc(plan, workload, &shared, turn)?;
+    let (done, gc, feed) = run_beside_feed(plan, workload, &shared, turn)?;
     let Done { mut tally, seconds, beside } = done;
     drop(shared);
     if counts {
@@ -122,7 +123,7 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     let settle_seconds = load.settle.then(|| settling.elapsed().as_secs_f64());
     let sides = tally.sides.take();
     let threads = load.threads;
-    Ok(BenchReport { workload, threads, tally, seconds, beside, sides, gc, settle_seconds })
+    Ok(BenchReport { workload, threads, tally, seconds, beside, sides, gc, feed, settle_seconds })
 }
 
 /// What a workload did, and what the threads did that read beside it.
@@ -130,6 +131,27 @@ struct Done {
     tally: WorkerTally,
     seconds: f64,
     beside: Option<WorkerTally>,
+}
+
+/// Runs `workload`, and a consumer of the change feed beside it if that was asked for.
+fn run_beside_feed(
+    plan: &BenchPlan<'_>,
+    workload: Workload,
+    shared: &BenchShared,
+    turn: u64,
+) -> Result<(Done, Option<BenchGc>, Option<BenchFeed>)> {
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let over = |_: &Error| shared.over.store(true, Ordering::Relaxed);
+        let is_over = &is_over;
+        let start = |how| scope.spawn(move || follow(plan, how, is_over).inspect_err(over));
+        let following = plan.load.follow.map(start);
+        let done = run_beside_gc(plan, workload, shared, turn);
+        is_over.store(true, Ordering::Relaxed);
+        let feed = following.map(|thread| thread.join().expect("a consumer does not panic"));
+        let (done, gc) = done?;
+        Ok((done, gc, feed.transpose()?))
+    })
 }
 
 /// Runs `workload`, and value GC beside it if that was asked for.

@@ -7,6 +7,7 @@
 
 mod collect;
 mod conditional;
+mod follow;
 mod keys;
 mod measure;
 mod mix;

@@ -1,6 +1,7 @@
 //! Prints the figures of a workload, for people and for programs.
 
 use super::collect::BenchGc;
+use super::follow::BenchFeed;
 use super::tally::WorkerTally;
 use super::workload::Workload;
 use crate::text::{human_count, per_second};
@@ -17,6 +18,8 @@ pub(super) struct BenchReport {
     pub(super) sides: Option<Box<[WorkerTally; 2]>>,
     /// What value GC did beside it, if it was asked for.
     pub(super) gc: Option<BenchGc>,
+    /// What a consumer of the change feed did beside it, if it was asked for.
+    pub(super) feed: Option<BenchFeed>,
     pub(super) settle_seconds: Option<f64>,
 }
 
@@ -32,11 +35,12 @@ impl BenchReport {
             None => String::new(),
         };
         let gc = self.gc.as_ref().map_or(String::new(), |gc| gc.to_json(self.seconds));
+        let feed = self.feed.as_ref().map_or(String::new(), |feed| feed.to_json(self.seconds));
         let parts: String = self.parts().map(|(name, part)| self.part_json(name, part)).collect();
         format!(
             "{{\"workload\":\"{}\",\"threads\":{},\"ops\":{},\"seconds\":{:.6},\
              \"ops_per_second\":{:.1},\"bytes\":{},\"mb_per_second\":{:.3},{},\
-             \"found\":{}{settle}{parts}{gc}}}",
+             \"found\":{}{settle}{parts}{gc}{feed}}}",
             self.workload.name(),
             self.threads,
             self.tally.ops,
@@ -89,6 +93,9 @@ impl BenchReport {
         }
         if let Some(gc) = &self.gc {
             line += &gc.to_text(self.seconds);
+        }
+        if let Some(feed) = &self.feed {
+            line += &feed.to_text(self.seconds);
         }
         line
     }

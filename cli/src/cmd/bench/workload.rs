@@ -1,5 +1,6 @@
 //! The workloads of `cleave bench`, and their load: keys, values, threads and time.
 
+use super::follow::Follow;
 use crate::text::parse_size;
 use clap::{Args, ValueEnum};
 
@@ -144,6 +145,10 @@ pub(super) struct LoadArgs {
     /// Beside each workload, free the space of dead values once, as `cleave gc` does
     #[arg(long)]
     pub(super) collect: bool,
+
+    /// Beside each workload, follow the change feed, and verify what it hands out
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub(super) follow: Option<Follow>,
 
     /// Writes per batch
     #[arg(long, value_name = "N", default_value_t = 1,

@@ -1,8 +1,9 @@
 //! `cleave shell`: runs one command a line, from a person or from another program.
 //!
 //! Every command gets an answer, and the answer is flushed before the next line is read, so a
-//! program can write a line and wait. Answers are single lines, except for `scan`, `keyspaces` and
-//! `help`, whose last line marks the end: `(N pairs)`, `(N keyspaces)`, `OK`.
+//! program can write a line and wait. Answers are single lines, except for `scan`, `changes`,
+//! `keyspaces` and `help`, whose last line marks the end: `(N pairs)`, `(N commits)`, `(N
+//! keyspaces)`, `OK`.
 //!
 //! ```text
 //! OK        done
@@ -15,6 +16,7 @@
 //! The first byte of a value `(nil)`, `(mismatch)…` or `ERR …` is escaped, too, so that it differs
 //! from an answer.
 
+mod changes;
 mod delete_range;
 mod expiry;
 mod run;

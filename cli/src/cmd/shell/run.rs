@@ -34,6 +34,9 @@ delrange OPTIONS     remove all keys from one key on and before another, or one 
 scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
      --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
 count [PREFIX]       print how many keys there are
+changes [NUMBER]     print what was committed behind this number, as far as the log has it: lines
+                     NUMBER<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE, or del; behind each commit
+                     NUMBER<TAB>commit<TAB>N, then (N commits)
 begin                begin a transaction: what follows reads at one moment and its own writes
 commit               make these writes take effect at once, unless others wrote what was read
 rollback             give the transaction up; rollback to NAME takes back what followed NAME
@@ -90,6 +93,7 @@ impl<'a> Session<'a> {
                 self.delete(key)?;
                 out.line("OK")?;
             }
+            _ if self.answer_about_changes(&verb, arguments, out)? => {}
             _ if self.answer_about_expiry(&verb, arguments, out)? => {}
             ("put" | "cas" | "del", arguments) => {
                 let (key, expected, value) = conditional(&verb, arguments)?;
@@ -245,7 +249,7 @@ fn parse_scan(options: &[Vec<u8>]) -> Result<ScanWalk> {
     Ok(walk)
 }
 
-fn number(word: &[u8], what: &str) -> Result<u64> {
+pub(super) fn number(word: &[u8], what: &str) -> Result<u64> {
     let parsed = std::str::from_utf8(word).ok().and_then(|text| text.parse().ok());
     parsed.ok_or_else(|| Error::invalid_argument(format!("{what} must be a whole number")))
 }
