@@ -10,6 +10,7 @@ use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO};
 use crate::base::pointer::{RelocationId, SegmentId, TableId};
 use crate::db::Db;
+use crate::db::changes::ChangesOptions;
 use crate::db::inspect::inspect_with;
 use crate::db::options::{Options, WriteOptions};
 use crate::env::Env;
@@ -357,6 +358,9 @@ fn live(files: &[(PathBuf, Vec<u8>)]) {
                 keyspace.iter().take_while(|item| item.is_ok()).for_each(drop);
                 keyspace.put("new", "value")?;
             }
+            let mut changes = db.changes_with(0, &ChangesOptions::new().pin(true))?;
+            while changes.next_batch().is_ok_and(|batch| batch.is_some()) {}
+            drop(changes);
             db.check()?;
             db.close()
         };

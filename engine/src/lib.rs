@@ -109,6 +109,22 @@
 //! # Ok::<(), cleavedb::Error>(())
 //! ```
 //!
+//! # Changes
+//!
+//! [`Db::changes`] hands out what was committed behind a sequence number, in the order of commits,
+//! each batch whole, and goes on as more is committed: for a copy elsewhere, an index or a cache.
+//!
+//! ```
+//! # let dir = cleavedb::doc_dir("crate-changes");
+//! # let db = cleavedb::open(&dir)?;
+//! # let users = db.default_keyspace();
+//! let mut changes = db.changes(db.visible_seqno())?;
+//! users.put("ada", "Lovelace")?;
+//! let batch = changes.next_batch()?.unwrap();
+//! assert_eq!(batch.get(0).unwrap().key, b"ada");
+//! # Ok::<(), cleavedb::Error>(())
+//! ```
+//!
 //! # Durability
 //!
 //! [`Durability`] says what a write has survived once it returns. By default, [`Durability::Os`],

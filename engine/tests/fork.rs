@@ -7,7 +7,8 @@
 use cleavedb::env::batch_read::ReadRequest;
 use cleavedb::env::{Env, OsSettings};
 use cleavedb::{
-    Comparator, Db, Error, ErrorKind, Keyspace, Options, ParallelReads, ReadOptions, WriteBatch,
+    ChangesOptions, Comparator, Db, Error, ErrorKind, Keyspace, Options, ParallelReads,
+    ReadOptions, WriteBatch,
 };
 use std::cmp::Ordering;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,6 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 /// Runs `body` on `given` in a forked child and waits for it; in this process, `given` is returned
 /// as it was. Panics if the child did, or if it hung: a signal ends it after a minute.
@@ -100,6 +102,7 @@ fn every_call_is_refused(db: &Db) {
     refused(db.wait_idle());
     refused(db.check());
     refused(db.space());
+    refused(db.changes(0));
     refused(db.checkpoint(db.path().with_extension("of-child")));
     // Calls that can't fail wait for nobody and say nothing of the parent's database.
     let read = ReadOptions::new().snapshot(&db.snapshot());
@@ -135,8 +138,11 @@ fn a_child_is_refused_and_leaves_its_parent_alone() {
         range.next().unwrap().unwrap();
         let mut batch = WriteBatch::new();
         batch.put(&keyspace, "batch", "of the parent");
-        let given = (db, keyspace, snapshot, cursor, range, batch);
-        let given = in_child(given, |(db, keyspace, snapshot, mut cursor, mut range, batch)| {
+        let mut changes = db.changes_with(0, &ChangesOptions::new().pin(true)).unwrap();
+        changes.next_batch().unwrap().unwrap();
+        let given = (db, keyspace, snapshot, cursor, range, batch, changes);
+        let given = in_child(given, |given| {
+            let (db, keyspace, snapshot, mut cursor, mut range, batch, mut changes) = given;
             every_call_is_refused(&db);
             refused(keyspace.prefix("a").keys().next().unwrap());
             refused(cursor.next());
@@ -148,10 +154,13 @@ fn a_child_is_refused_and_leaves_its_parent_alone() {
             refused(cursor.seek_for_prev("b"));
             refused(range.next().unwrap());
             assert!(range.next().is_none());
+            refused(changes.next_batch());
+            refused(changes.wait_batch(Duration::from_secs(600)));
+            refused(changes.skip_to(2));
             let (clone, again) = (db.clone(), snapshot.clone());
-            drop((db, keyspace, snapshot, cursor, range, batch, clone, again));
+            drop((db, keyspace, snapshot, cursor, range, batch, changes, clone, again));
         });
-        let (db, keyspace, snapshot, mut cursor, mut range, batch) = given;
+        let (db, keyspace, snapshot, mut cursor, mut range, batch, mut changes) = given;
         // The parent's is as it was: the lock is held, and every handle goes on.
         let error = Db::builder(dir.path()).open().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Locked);
@@ -163,7 +172,8 @@ fn a_child_is_refused_and_leaves_its_parent_alone() {
         keyspace.put("f", vec![8; 5000]).unwrap();
         let before = ReadOptions::new().snapshot(&snapshot);
         assert!(keyspace.get_with("batch", &before).unwrap().is_none());
-        drop((keyspace, snapshot, cursor, range));
+        assert_eq!(std::iter::from_fn(|| changes.next_batch().unwrap()).count(), 6);
+        drop((keyspace, snapshot, cursor, range, changes));
         db.close().unwrap();
         let db = open(dir.path());
         assert_eq!(db.recovery().torn_bytes, 0);

@@ -77,8 +77,14 @@ impl FeedSource<'_> {
         if !self.has_commits(live) {
             return Ok(None);
         }
-        let head = live.handle.segment.read_head()?;
-        Ok(head.map(|head| BegunSegment { live: live.clone(), head }))
+        let segment = &live.handle.segment;
+        let Some(head) = segment.read_head()? else { return Ok(None) };
+        // I7: the head is from a file.
+        if head.identity() != segment.identity() {
+            let what = "the segment's head is not that of the segment in the manifest";
+            return Err(Error::corruption(what).in_file(segment.path()).at(0));
+        }
+        Ok(Some(BegunSegment { live: live.clone(), head }))
     }
 
     /// Finds the segment of the first commit that ends behind `since`, or with `None` of the first
@@ -276,7 +282,7 @@ impl LogFeed {
         match source.find(since)? {
             Found::Start(begun) => {
                 if since.is_none() {
-                    self.position = begun.head.first_seqno - 1;
+                    self.position = begun.head.first_seqno.saturating_sub(1);
                 }
                 self.move_pin(begun.head.id);
                 self.reader = Some(FollowedSegment::at(begun));

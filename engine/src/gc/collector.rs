@@ -35,6 +35,7 @@ use crate::gc::relocate::MoveReport;
 use crate::gc::settings::GcOptions;
 use crate::gc::survey::{Knowledge, survey};
 use crate::gc::tidy::Tidy;
+use crate::segment::SegmentKind;
 use crate::throttle::ceiling::{PaceFacts, SpacePace, pace};
 use crate::throttle::reads::{Pressure, space_presses};
 use crate::version::job::JobResult;
@@ -145,7 +146,10 @@ impl Collector {
     /// Returns the reason why this segment can't be freed now, if there is one.
     pub fn fault(&self, segment: SegmentId) -> Option<SegmentFault> {
         let now = self.parts.runtime.env.clock.now();
-        self.quarantine.lock().fault(segment, now).or_else(|| self.is_followed(segment))
+        let fault = self.quarantine.lock().fault(segment, now);
+        let set = &self.parts.runtime.set;
+        let is_kept = || set.log_pins().is_kept(segment) && set.current().is_log(segment);
+        fault.or_else(|| is_kept().then_some(SegmentFault::Followed))
     }
 
     /// Returns true if it cannot be determined what is live. I4: nothing is freed by a guess.
@@ -324,22 +328,19 @@ impl Collector {
         self.bounds().settled
     }
 
-    /// Marks the segments that can't be freed, so that the picker leaves them out.
+    /// Marks the segments that can't be freed, so that the picker leaves them out. Those that a
+    /// consumer of the change feed keeps are among them: to move what is live in one would cost
+    /// space, as the file stays.
     fn mark_faults(&self, facts: &mut SpaceFacts) {
         let now = self.parts.runtime.env.clock.now();
+        let floor = self.parts.runtime.set.log_pins().floor();
         let quarantine = self.unexpired_quarantine();
         for segment in &mut facts.segments {
             let fault = quarantine.fault(segment.id, now);
-            segment.fault = fault.or_else(|| self.is_followed(segment.id));
+            let is_log = segment.kind == SegmentKind::Log;
+            let is_kept = is_log && floor.is_some_and(|floor| floor <= segment.id);
+            segment.fault = fault.or(is_kept.then_some(SegmentFault::Followed));
         }
-    }
-
-    /// Returns the reason why a log segment is not freed if a consumer of the change feed keeps it:
-    /// to move what is live in it would cost space instead.
-    fn is_followed(&self, segment: SegmentId) -> Option<SegmentFault> {
-        let set = &self.parts.runtime.set;
-        let is_kept = set.log_pins().is_kept(segment) && set.current().is_log(segment);
-        is_kept.then_some(SegmentFault::Followed)
     }
 
     /// Returns what users wrote since the opening.

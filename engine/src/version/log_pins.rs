@@ -58,9 +58,14 @@ impl LogPins {
         LogPin { pin, pins: self.clone() }
     }
 
+    /// Returns the first segment of the log that is kept for a consumer; `None` if none is.
+    pub fn floor(&self) -> Option<SegmentId> {
+        self.state.lock().floor()
+    }
+
     /// Returns true if this segment, a part of the log, is kept for a consumer.
     pub fn is_kept(&self, segment: SegmentId) -> bool {
-        self.state.lock().floor().is_some_and(|floor| floor <= segment)
+        self.floor().is_some_and(|floor| floor <= segment)
     }
 
     /// Takes over the segments that an edit is about to remove from `version` and that are pinned.
