@@ -58,15 +58,16 @@ impl Index {
     fn follow(&mut self, db: &Db) -> Result<()> {
         let options = ChangesOptions::new().pin(true);
         let mut changes = match db.changes_with(self.seen, &options) {
-            Err(error) if error.kind() == ErrorKind::ChangesGone => {
-                println!("{error}");
+            // An index that has seen nothing begins with what the log has, which may not be all.
+            Ok(changes) if changes.position() == self.seen => changes,
+            Err(error) if error.kind() != ErrorKind::ChangesGone => return Err(error),
+            _ => {
                 // The log is kept from here on, so that nothing is missed while the index is built.
                 let mut changes = db.changes_with(db.visible_seqno(), &options)?;
                 self.rebuild(db)?;
                 changes.skip_to(self.seen)?;
                 changes
             }
-            other => other?,
         };
         while let Some(batch) = changes.wait_batch(Duration::from_millis(200))? {
             self.apply(&batch);

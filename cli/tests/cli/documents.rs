@@ -81,13 +81,15 @@ fn every_field_of_json_is_described() {
     let dir = Dir::new("json-fields");
     let document = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/json.md");
     let document = fs::read_to_string(document).unwrap();
-    let bench = "bench DB --json fillseq,ycsba --num 100 --settle --readers 1 --collect";
+    let bench = "bench DB --json fillseq,ycsba --num 100 --settle --readers 1 --collect \
+                 --follow visible";
     ok(&dir, &bench.split(' ').collect::<Vec<_>>(), b"");
     ok(&dir, &["compact", "DB"], b"");
     let outputs = [
         ("bench", run(&dir, &bench.split(' ').collect::<Vec<_>>(), b"").stdout),
         ("stats", ok(&dir, &["stats", "DB", "--json"], b"")),
         ("space", ok(&dir, &["space", "DB", "--json"], b"")),
+        ("changes", ok(&dir, &["changes", "DB", "--json"], b"")),
         ("hot", ok(&dir, &["hot", "DB", "--json"], b"")),
         ("check", damaged_check(&dir)),
     ];

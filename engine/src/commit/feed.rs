@@ -182,14 +182,16 @@ impl LogFeed {
         if seqno > visible {
             return Err(ahead(seqno, visible));
         }
-        if seqno < visible {
+        // What comes next is in the newest segment that has commits, or behind it, as long as that
+        // number is still the newest one afterwards.
+        let segments = source.segments(SegmentId(0));
+        let newest = segments.iter().rev().find(|(_, live)| source.has_commits(live));
+        let newest = newest.map_or(SegmentId(0), |(id, _)| *id);
+        if seqno < source.runtime.snapshots.visible() {
             self.find(source, Some(seqno))?;
         } else {
-            // What comes next is in the newest segment that has commits, or behind it.
             self.reader = None;
-            let segments = source.segments(SegmentId(0));
-            let newest = segments.iter().rev().find(|(_, live)| source.has_commits(live));
-            self.move_pin(newest.map_or(SegmentId(0), |(id, _)| *id));
+            self.move_pin(newest);
         }
         self.position = seqno;
         Ok(())

@@ -249,7 +249,7 @@ impl fmt::Debug for Changes {
 impl Db {
     /// Hands out what was committed behind the sequence number `since`: whole batches, in the order
     /// of commits, and further ones as they are committed. 0 begins with the oldest that the log
-    /// has.
+    /// has, which is everything only if [`Changes::position`] is 0 then.
     ///
     /// The numbers are those of [`Snapshot::seqno`], [`Keyspace::get_versioned`] and
     /// [`Db::visible_seqno`], and go on from session to session. If `since` is the number of a
