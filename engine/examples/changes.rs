@@ -4,6 +4,7 @@
 
 use cleavedb::{ChangeBatch, Changed, ChangesOptions, Db, ErrorKind, ReadOptions, Result, SeqNo};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeBounds;
 use std::thread;
 use std::time::Duration;
 
@@ -35,6 +36,11 @@ impl Index {
             match change.what {
                 Changed::Put { value, .. } => self.put(change.key, value),
                 Changed::Delete => self.remove(change.key),
+                Changed::DeleteRange { lower, upper } => {
+                    let is_deleted =
+                        |key: &[u8]| RangeBounds::<[u8]>::contains(&(lower, upper), key);
+                    self.keys.values_mut().for_each(|keys| keys.retain(|key| !is_deleted(key)));
+                }
                 other => panic!("{other:?} came with a newer version of the engine"),
             }
         }

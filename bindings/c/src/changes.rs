@@ -7,6 +7,7 @@ use crate::guard::{quiet, telling};
 use crate::handle::Handle;
 use engine::{ChangeBatch, Changed, Changes, ChangesOptions, Error, KeyChange, OfProcess, Result};
 use std::ffi::c_char;
+use std::ops::Bound;
 use std::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
@@ -154,12 +155,14 @@ extern "C" fn cleavedb_change_key(
     with(changes, index, ptr::null(), |change| Some(lend(change.key, len)))
 }
 
-/// Returns what the change did: 1 for a put, 2 for a deletion, 0 for what this library can't tell.
+/// Returns what the change did: 1 for a put, 2 for a deletion, 3 for that of a range, 0 for what
+/// this library can't tell.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_change_kind(changes: Handle<ChangesHandle>, index: usize) -> i32 {
     with(changes, index, 0, |change| match change.what {
         Changed::Put { .. } => Some(1),
         Changed::Delete => Some(2),
+        Changed::DeleteRange { .. } => Some(3),
         _ => None,
     })
 }
@@ -180,5 +183,30 @@ extern "C" fn cleavedb_change_value(
             Some(lend(value, len))
         }
         _ => None,
+    })
+}
+
+/// Returns one end of a deleted range, and at `included` whether it belongs to the range; null if
+/// the range has no such end, or if the change is another one.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_change_range_end(
+    changes: Handle<ChangesHandle>,
+    index: usize,
+    is_upper: u8,
+    len: Out<usize>,
+    included: Out<u8>,
+) -> *const c_char {
+    len.set(0);
+    included.set(0);
+    with(changes, index, ptr::null(), |change| {
+        let Changed::DeleteRange { lower, upper } = change.what else { return None };
+        match if is_upper == 0 { lower } else { upper } {
+            Bound::Included(key) => {
+                included.set(1);
+                Some(lend(key, len))
+            }
+            Bound::Excluded(key) => Some(lend(key, len)),
+            Bound::Unbounded => None,
+        }
     })
 }

@@ -3,6 +3,8 @@
 //! ```text
 //! text   SEQNO<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE[<TAB>DEADLINE_MS]
 //!        SEQNO<TAB>del<TAB>KEYSPACE<TAB>KEY
+//!        SEQNO<TAB>delrange<TAB>KEYSPACE<TAB>LOWER<TAB>UPPER     [ ( before the lower, ] ) before
+//!                                the upper end say whether it belongs to the range; - is no end
 //!        SEQNO<TAB>commit<TAB>N          behind the N changes of each commit
 //! json   one object per commit: {"first_seqno":N,"last_seqno":N,"changes":[…]}
 //! ```
@@ -13,6 +15,7 @@ use crate::format::json_bytes;
 use crate::text;
 use cleavedb::{ChangeBatch, Changed, Error, ErrorKind, KeyChange, Result};
 use std::fmt::Write;
+use std::ops::Bound;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Returns the lines of a batch, each with its newline.
@@ -33,6 +36,10 @@ pub(crate) fn lines(batch: &ChangeBatch) -> Result<String> {
                     push(&mut out, format_args!("\t{}", millis(deadline)));
                 }
                 out.push('\n');
+            }
+            Changed::DeleteRange { lower, upper } => {
+                let (lower, upper) = (end(lower, "[", "("), end(upper, "]", ")"));
+                push(&mut out, format_args!("{seqno}\tdelrange\t{keyspace}\t{lower}\t{upper}\n"));
             }
             Changed::Delete => push(&mut out, format_args!("{seqno}\tdel\t{keyspace}\t{key}\n")),
             _ => return Err(unknown(&change)),
@@ -68,12 +75,36 @@ pub(crate) fn json(batch: &ChangeBatch) -> Result<String> {
                     format_args!("\"kind\":\"put\",\"value\":{value},\"deadline_ms\":{deadline}}}"),
                 );
             }
+            Changed::DeleteRange { lower, upper } => {
+                let (lower, upper) = (json_end(lower), json_end(upper));
+                push(
+                    &mut out,
+                    format_args!("\"kind\":\"delrange\",\"lower\":{lower},\"upper\":{upper}}}"),
+                );
+            }
             Changed::Delete => out.push_str("\"kind\":\"del\"}"),
             _ => return Err(unknown(&change)),
         }
     }
     out.push_str("]}\n");
     Ok(out)
+}
+
+/// Returns an end of a range with the bracket that says whether it belongs to the range, or `-`.
+fn end(end: Bound<&[u8]>, closed: &str, open: &str) -> String {
+    match end {
+        Bound::Included(key) => format!("{closed}{}", text::escape(key)),
+        Bound::Excluded(key) => format!("{open}{}", text::escape(key)),
+        Bound::Unbounded => "-".into(),
+    }
+}
+
+fn json_end(end: Bound<&[u8]>) -> String {
+    match end {
+        Bound::Included(key) => format!("{{\"key\":{},\"included\":true}}", json_bytes(key)),
+        Bound::Excluded(key) => format!("{{\"key\":{},\"included\":false}}", json_bytes(key)),
+        Bound::Unbounded => "null".into(),
+    }
 }
 
 /// Returns a deadline in milliseconds since 1970.

@@ -9,6 +9,7 @@ use cleavedb::{
 };
 use common::rng::Rng;
 use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::Path;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
@@ -232,6 +233,28 @@ fn write(db: &Db, keyspaces: &[Keyspace; 2], rng: &mut Rng) {
         }
     }
     db.write(batch).unwrap();
+}
+
+#[test]
+fn deleted_ranges_are_changes_with_both_ends() {
+    let dir = common::dir();
+    let db = open(dir.path(), Separation::AtWrite);
+    let keyspace = db.default_keyspace();
+    keyspace.delete_range("b".."d").unwrap();
+    keyspace.delete_range(..="d").unwrap();
+    keyspace.delete_range((Bound::Excluded("a"), Bound::Unbounded)).unwrap();
+    let batches = drain(&mut db.changes(0).unwrap());
+    let found: Vec<_> = batches.iter().map(|batch| batch.get(0).unwrap()).collect();
+    let (a, b, d) = (&b"a"[..], &b"b"[..], &b"d"[..]);
+    let expected = [
+        (b, Bound::Included(b), Bound::Excluded(d)),
+        (&b""[..], Bound::Unbounded, Bound::Included(d)),
+        (a, Bound::Excluded(a), Bound::Unbounded),
+    ];
+    for (change, (key, lower, upper)) in found.iter().zip(expected) {
+        assert_eq!((change.key, change.what), (key, Changed::DeleteRange { lower, upper }));
+    }
+    assert_eq!(found.len(), 3);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use cleavedb::{
     KeyspaceOptions, Options, ReadOptions, Result, Separation, SeqNo, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
+use std::ops::RangeBounds;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -43,6 +44,10 @@ impl Copy {
             match change.what {
                 Changed::Put { value, .. } => drop(self.contents.insert(key, value.to_vec())),
                 Changed::Delete => drop(self.contents.remove(&key)),
+                Changed::DeleteRange { lower, upper } => {
+                    let is_in = |of: &[u8]| RangeBounds::<[u8]>::contains(&(lower, upper), of);
+                    self.contents.retain(|(name, of), _| *name != key.0 || !is_in(of));
+                }
                 other => panic!("{other:?} is not known here"),
             }
         }
@@ -87,7 +92,14 @@ fn write(db: &Db, keyspaces: &[Keyspace; 2], dice: &mut Dice) -> Result<()> {
     for _ in 0..=dice.below(3) {
         let keyspace = &keyspaces[dice.below(2)];
         let key = format!("key{:02}", dice.below(KEYS));
-        if dice.below(4) == 0 {
+        if dice.below(20) == 0 {
+            let end = format!("key{:02}", dice.below(KEYS));
+            if key < end {
+                batch.delete_range(keyspace, key..end);
+            } else {
+                batch.delete_range(keyspace, end..=key);
+            }
+        } else if dice.below(4) == 0 {
             batch.delete(keyspace, key);
         } else {
             let length = [9, 150, 250, 2000][dice.below(4)];

@@ -273,12 +273,21 @@ LEVELDB_EXPORT const char* cleavedb_change_keyspace(cleavedb_changes_t*, size_t 
 LEVELDB_EXPORT uint64_t cleavedb_change_keyspace_id(cleavedb_changes_t*, size_t index);
 LEVELDB_EXPORT const char* cleavedb_change_key(cleavedb_changes_t*, size_t index, size_t* len);
 /* What was done to the key. Others may come; 0 is one that is not known here. */
-enum { cleavedb_change_put = 1, cleavedb_change_deleted = 2 };
+enum {
+  cleavedb_change_put = 1,
+  cleavedb_change_deleted = 2,
+  cleavedb_change_deleted_range = 3 /* its key is the lower end */
+};
 LEVELDB_EXPORT int cleavedb_change_kind(cleavedb_changes_t*, size_t index);
 /* The value of a put, and its deadline or CLEAVEDB_NEVER; NULL for others. deadline_ms may be
  * NULL. */
 LEVELDB_EXPORT const char* cleavedb_change_value(cleavedb_changes_t*, size_t index, size_t* len,
                                                  uint64_t* deadline_ms);
+/* The lower end of a deleted range, or if is_upper is not 0 the upper one, and 1 at *included if it
+ * belongs to the range; NULL if there is no such end, and for other changes. */
+LEVELDB_EXPORT const char* cleavedb_change_range_end(cleavedb_changes_t*, size_t index,
+                                                     uint8_t is_upper, size_t* len,
+                                                     uint8_t* included);
 
 /* When a write is acknowledged. */
 enum {

@@ -97,11 +97,26 @@ int main(int argc, char** argv) {
   CHECK(cleavedb_changes_next(again, 0, &err) == 1);
   has(again, 0, 6, "default", "e", "5", CLEAVEDB_NEVER);
 
+  /* A range: its ends. */
+  cleavedb_changes_skip_to(again, 6, &err);
+  cleavedb_keyspace_t* keys = cleavedb_keyspace_open(db, NULL, "default", &err);
+  cleavedb_delete_range(keys, writing, "d", 1, NULL, 0, &err);
+  cleavedb_keyspace_close(keys);
+  CHECK_OK(err);
+  CHECK(cleavedb_changes_next(again, 0, &err) == 1);
+  CHECK(cleavedb_change_kind(again, 0) == cleavedb_change_deleted_range);
+  size_t len = 9;
+  uint8_t included = 9;
+  const char* end = cleavedb_change_range_end(again, 0, 0, &len, &included);
+  CHECK(len == 1 && *end == 'd' && included == 1);
+  CHECK(cleavedb_change_range_end(again, 0, 1, &len, &included) == NULL);
+  CHECK(len == 0 && included == 0);
+
   /* Misuse. */
   CHECK(cleavedb_changes_create(db, 0, 4, &err) == NULL);
   CHECK_ERROR(err, "Invalid argument: there are no flags 4 for changes");
-  CHECK(cleavedb_changes_create(db, 7, 0, &err) == NULL);
-  CHECK_ERROR(err, "Gone: number 7 is ahead of the database");
+  CHECK(cleavedb_changes_create(db, 8, 0, &err) == NULL);
+  CHECK_ERROR(err, "Gone: number 8 is ahead of the database");
   cleavedb_changes_skip_to(again, 99, &err);
   CHECK_ERROR(err, "Gone: ");
   CHECK(cleavedb_changes_next(NULL, 0, &err) == 0);
