@@ -299,3 +299,57 @@ fn i06_the_fold_of_short_sessions_keeps_ranges_deleted() {
         }
     }
 }
+
+/// Prints how long the deletion of ten million keys takes, and scans across it, while it is in the
+/// memtable, after the flush, and once tables are gone:
+///
+/// ```text
+/// cargo test --release -p cleavedb --test behaviour -- --ignored --nocapture ten_million
+/// ```
+#[test]
+#[ignore = "measures, and writes 400 MB to the directory for temporary files"]
+fn measure_the_deletion_of_ten_million_keys() {
+    const KEYS: u64 = 10_000_000;
+    let dir = common::dir_on_disk();
+    let db = cleavedb::open(dir.path()).unwrap();
+    let keyspace = db.default_keyspace();
+    for start in (0..KEYS).step_by(1000) {
+        let mut batch = WriteBatch::new();
+        for number in start..start + 1000 {
+            // Prime to the number of keys, so that all come in an order like a random one.
+            let key = number * 7_368_787 % KEYS;
+            batch.put(&keyspace, key.to_be_bytes(), key.to_le_bytes());
+        }
+        db.write(batch).unwrap();
+    }
+    db.wait_idle().unwrap();
+    let snapshot = db.snapshot();
+    let timed = |what: &str, work: &dyn Fn()| {
+        let begun = std::time::Instant::now();
+        work();
+        println!("{what:45} {:>9.3} ms", begun.elapsed().as_secs_f64() * 1e3);
+    };
+    let across = || {
+        for range in [keyspace.iter().count(), keyspace.iter().rev().count()] {
+            assert_eq!(range, 20);
+        }
+    };
+    let get = || assert!(keyspace.get((KEYS / 2).to_be_bytes()).unwrap().is_none());
+    timed("delete_range", &|| {
+        keyspace.delete_range(10u64.to_be_bytes()..(KEYS - 10).to_be_bytes()).unwrap();
+    });
+    timed("two scans across, range in the memtable", &across);
+    timed("again", &across);
+    db.flush().unwrap();
+    timed("two scans across, range flushed", &across);
+    timed("again", &across);
+    timed("get of a deleted key", &get);
+    drop(snapshot);
+    timed("until all tables are gone or rewritten", &|| {
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+    });
+    timed("two scans across what is left", &across);
+    let stats = db.stats();
+    println!("{} entries are left in tables", stats.keyspaces[0].table_entries);
+}
