@@ -163,7 +163,11 @@ impl Background {
     fn check_fits(&self, chosen: &ChosenCompaction, seen: &SeenSeqnos) -> Result<()> {
         let ChosenCompaction { keyspace, levels, pick, reason } = chosen;
         let is_rewritten = *reason == CompactionReason::Reorganization;
-        if !is_rewritten && stale::all_expired(levels, pick, seen).is_some() {
+        let goes_unread = || {
+            stale::all_expired(levels, pick, seen).is_some()
+                || stale::all_deleted(levels, pick, seen)
+        };
+        if !is_rewritten && goes_unread() {
             // What goes without being read needs no room.
             return Ok(());
         }

@@ -45,6 +45,7 @@ impl Background {
             let fits = |pick: &Pick| {
                 pick.is_move(table_bytes)
                     || stale::all_expired(&view.levels, pick, &seen).is_some()
+                    || stale::all_deleted(&view.levels, pick, &seen)
                     || pick.bytes() <= most_bytes()
             };
             let known = StaleFacts {

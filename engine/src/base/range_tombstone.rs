@@ -8,6 +8,7 @@
 
 use super::bounds::{Bounds, Cut};
 use super::key::{KeyOrder, SeqNo};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// The deletion of all keys of a range.
@@ -19,11 +20,12 @@ pub struct RangeTombstone {
     pub seqno: SeqNo,
 }
 
-/// The greatest end and the newest sequence number of a part of the set.
+/// The greatest end, and the sequence numbers, of a part of the set.
 #[derive(Debug, Clone, Copy)]
 struct PartSummary {
     /// The number of the range tombstone that ends last.
     last_end: usize,
+    oldest: SeqNo,
     newest: SeqNo,
 }
 
@@ -51,14 +53,14 @@ impl RangeTombstones {
 
     /// Creates a set. Costs a sort.
     pub fn of(order: KeyOrder, mut list: Vec<RangeTombstone>) -> Self {
-        list.sort_by(|a, b| {
+        sort(&mut list, &order, |a, b| {
             a.range.begin().compare(b.range.begin(), &order).then(a.seqno.cmp(&b.seqno))
         });
-        let parts = vec![PartSummary { last_end: 0, newest: 0 }; list.len()];
+        let parts = vec![PartSummary { last_end: 0, oldest: 0, newest: 0 }; list.len()];
         let mut cuts: Vec<_> = (0..list.len()).flat_map(|n| [(n, false), (n, true)]).collect();
         let mut set = RangeTombstones { order, list, parts, cuts: Vec::new() };
         set.summarize(0, set.list.len());
-        cuts.sort_by(|a, b| set.cut(*a).compare(set.cut(*b), &set.order));
+        sort(&mut cuts, &set.order, |a, b| set.cut(*a).compare(set.cut(*b), &set.order));
         RangeTombstones { cuts, ..set }
     }
 
@@ -75,13 +77,15 @@ impl RangeTombstones {
             return None;
         }
         let root = low.midpoint(high);
-        let mut summary = PartSummary { last_end: root, newest: self.list[root].seqno };
+        let seqno = self.list[root].seqno;
+        let mut summary = PartSummary { last_end: root, oldest: seqno, newest: seqno };
         for part in [self.summarize(low, root), self.summarize(root + 1, high)] {
             let Some(part) = part else { continue };
             let end = |number: usize| self.list[number].range.end();
             if end(part.last_end).compare(end(summary.last_end), &self.order).is_gt() {
                 summary.last_end = part.last_end;
             }
+            summary.oldest = summary.oldest.min(part.oldest);
             summary.newest = summary.newest.max(part.newest);
         }
         self.parts[root] = summary;
@@ -114,64 +118,81 @@ impl RangeTombstones {
         self.parts.get(root).map_or(0, |all| all.newest)
     }
 
-    /// Returns the newest of those over `key` whose sequence numbers the reader sees.
+    /// Returns the newest of those over `key` whose sequence numbers the reader sees. Requires: of
+    /// a set, a reader sees all up to some number.
     ///
     /// Costs a logarithmic number of comparisons, and more only where many that are over the key
     /// come in an unfavourable order.
     pub fn newest(&self, key: &[u8], sees: impl Fn(SeqNo) -> bool) -> Option<&RangeTombstone> {
-        self.newest_of(key, |tombstone| sees(tombstone.seqno))
+        let mut best: Option<&RangeTombstone> = None;
+        let is_useless = |part: &PartSummary, best: &Option<&RangeTombstone>| {
+            !sees(part.oldest) || best.is_some_and(|best| best.seqno >= part.newest)
+        };
+        self.search((0, self.list.len()), key, &mut best, &is_useless, &mut |it, best| {
+            if sees(it.seqno) && best.is_none_or(|best| best.seqno < it.seqno) {
+                *best = Some(it);
+            }
+        });
+        best
     }
 
-    /// Returns the newest of those over `key` that are wanted, at the same cost.
-    pub fn newest_of(
+    /// Returns one of those over `key` that is wanted. Costs a look at all that are over the key.
+    pub fn any_over(
         &self,
         key: &[u8],
         wants: impl Fn(&RangeTombstone) -> bool,
     ) -> Option<&RangeTombstone> {
-        let mut best = None;
-        self.search((0, self.list.len()), key, &wants, &mut best);
-        best.map(|number| &self.list[number])
+        let mut found: Option<&RangeTombstone> = None;
+        let is_useless = |_: &PartSummary, found: &Option<&RangeTombstone>| found.is_some();
+        self.search((0, self.list.len()), key, &mut found, &is_useless, &mut |it, found| {
+            if found.is_none() && wants(it) {
+                *found = Some(it);
+            }
+        });
+        found
     }
 
-    /// Returns one that is wanted and may be over a key from `smallest` to `largest`, both
-    /// inclusive.
-    pub fn any_of(
-        &self,
+    /// Calls `visit` with each that may be over a key from `smallest` to `largest`, both inclusive.
+    pub fn each_over<'a>(
+        &'a self,
         (smallest, largest): (&[u8], &[u8]),
-        wants: impl Fn(&RangeTombstone) -> bool,
-    ) -> Option<&RangeTombstone> {
+        mut visit: impl FnMut(&'a RangeTombstone),
+    ) {
         let begins_behind =
             |it: &RangeTombstone, key: &[u8]| !it.range.begin().is_before(&self.order, key);
         let first = self.list.partition_point(|it| !begins_behind(it, smallest));
-        let mut within = self.list[first..].iter().take_while(|it| !begins_behind(it, largest));
-        within.find(|it| wants(it)).or_else(|| self.newest_of(smallest, wants))
+        let all = &self.list[first..];
+        all.iter().take_while(|it| !begins_behind(it, largest)).for_each(&mut visit);
+        let all = |_: &PartSummary, _: &()| false;
+        self.search((0, self.list.len()), smallest, &mut (), &all, &mut |it, ()| visit(it));
     }
 
-    fn search(
-        &self,
+    /// Calls `visit` with those over `key`, but for the parts that are useless for the result.
+    fn search<'a, R>(
+        &'a self,
         (low, high): (usize, usize),
         key: &[u8],
-        wants: &impl Fn(&RangeTombstone) -> bool,
-        best: &mut Option<usize>,
+        result: &mut R,
+        is_useless: &impl Fn(&PartSummary, &R) -> bool,
+        visit: &mut impl FnMut(&'a RangeTombstone, &mut R),
     ) {
         if low >= high {
             return;
         }
         let root = low.midpoint(high);
-        let PartSummary { last_end, newest } = self.parts[root];
-        let is_older = best.is_some_and(|best| self.list[best].seqno >= newest);
-        if is_older || self.list[last_end].range.is_behind(&self.order, key) {
+        let part = &self.parts[root];
+        let ends_before = self.list[part.last_end].range.is_behind(&self.order, key);
+        if ends_before || is_useless(part, result) {
             return;
         }
         let here = &self.list[root];
         if !here.range.is_before(&self.order, key) {
-            let is_newer = best.is_none_or(|best| self.list[best].seqno < here.seqno);
-            if is_newer && wants(here) && !here.range.is_behind(&self.order, key) {
-                *best = Some(root);
+            if !here.range.is_behind(&self.order, key) {
+                visit(here, result);
             }
-            self.search((root + 1, high), key, wants, best);
+            self.search((root + 1, high), key, result, is_useless, visit);
         }
-        self.search((low, root), key, wants, best);
+        self.search((low, root), key, result, is_useless, visit);
     }
 
     /// Returns the places around `key` between which no range tombstone begins or ends.
@@ -179,6 +200,31 @@ impl RangeTombstones {
         let next = self.cuts.partition_point(|&cut| self.cut(cut).is_before(&self.order, key));
         let low = next.checked_sub(1).map_or(Cut::First, |before| self.cut(self.cuts[before]));
         (low, self.cuts.get(next).map_or(Cut::Last, |&cut| self.cut(cut)))
+    }
+}
+
+/// Sorts `list`. A user's order may be none, with which the library's sort may panic; then the
+/// result is in some order, too.
+fn sort<T: Clone>(list: &mut Vec<T>, order: &KeyOrder, compare: impl Fn(&T, &T) -> Ordering) {
+    if matches!(order, KeyOrder::Bytewise) {
+        list.sort_by(compare);
+        return;
+    }
+    let mut length = 1;
+    while length < list.len() {
+        let mut merged = Vec::with_capacity(list.len());
+        for pair in list.chunks(2 * length) {
+            let (mut a, mut b) = pair.split_at(length.min(pair.len()));
+            while let ([first, ..], [second, ..]) = (a, b) {
+                let from = if compare(second, first).is_lt() { &mut b } else { &mut a };
+                merged.push(from[0].clone());
+                *from = &from[1..];
+            }
+            merged.extend_from_slice(a);
+            merged.extend_from_slice(b);
+        }
+        *list = merged;
+        length *= 2;
     }
 }
 

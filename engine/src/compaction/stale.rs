@@ -24,6 +24,8 @@ pub const MIN_ENTRIES: u64 = 64;
 /// With more range tombstones than this in a keyspace, tables are rewritten for them under load,
 /// too. Each costs every reader some nanoseconds and each edit of the keyspace some microseconds.
 const MANY_RANGE_TOMBSTONES: usize = 4096;
+/// As many range tombstones within a table are worth rewriting it while there is no other work.
+const MANY_IN_TABLE: usize = 32;
 /// Tombstones in a memtable are worth a flush if they may delete this part of what is in tables.
 const LEAST_DELETED_PART: u64 = 8;
 
@@ -87,10 +89,10 @@ pub fn pick(
     })
 }
 
-/// Picks a table in which a range tombstone hides something: one that it hides as a whole, at once;
-/// others to be rewritten in place, if there is no other work or range tombstones are many. A table
-/// of L0 is rewritten with all of L0. Afterwards, no range tombstone known now hides anything in
-/// the table, so each is picked once.
+/// Picks tables in which range tombstones hide something: those of one level that they hide as a
+/// whole, at once; another to be rewritten in place, if there is no other work or range tombstones
+/// are many. A table of L0 is rewritten with all of L0. Afterwards, no range tombstone known now
+/// hides anything in the table, so each is picked once.
 fn pick_deleted(
     keyspace: KeyspaceId,
     levels: &Levels,
@@ -98,24 +100,33 @@ fn pick_deleted(
     known: &StaleFacts<'_>,
 ) -> Option<Pick> {
     let is_free = |pick: &Pick| busy.is_free(keyspace, levels.order(), pick);
-    let rewrites = known.idle || levels.ranges().len() > MANY_RANGE_TOMBSTONES;
+    let is_many = levels.ranges().len() > MANY_RANGE_TOMBSTONES;
     let last = levels.ranges().last_seqno();
-    levels.tables().filter(|(_, table)| table.meta.applied_ranges < last).find_map(
-        |(level, table)| {
-            let whole = Pick::in_place(level, vec![table.clone()]);
-            if is_deleted(levels, table, known.seen) {
-                return Some(whole).filter(is_free);
-            }
-            if !rewrites || !loses_some(levels, table, known) {
-                return None;
-            }
-            let pick = match level {
-                0 => pick_level0(keyspace, levels, busy)?,
-                _ => whole,
-            };
-            Some(pick).filter(|pick| (known.is_worth)(pick) && is_free(pick))
-        },
-    )
+    let may_hide = |table: &&Arc<TableHandle>| table.meta.applied_ranges < last;
+    let whole = (0..LEVELS).find_map(|level| {
+        let deleted = |table: &&Arc<TableHandle>| is_deleted(levels, table, known.seen);
+        let mut tables = levels.level(level).iter().filter(may_hide);
+        let first = tables.find(deleted)?;
+        // Neighbours go with one edit. What is between them stays, so they must be neighbours.
+        let more = levels.level(level).iter().skip_while(|table| table.meta.id != first.meta.id);
+        let run: Vec<_> = more.take_while(deleted).cloned().collect();
+        let alone = || Pick::in_place(level, vec![first.clone()]);
+        let run = Some(Pick::in_place(level, run)).filter(|_| level > 0).filter(is_free);
+        run.or_else(|| Some(alone()).filter(is_free))
+    });
+    if whole.is_some() || !known.idle && !is_many {
+        return whole;
+    }
+    levels.tables().filter(|(_, table)| may_hide(table)).find_map(|(level, table)| {
+        if !loses_some(levels, table, known, is_many) {
+            return None;
+        }
+        let pick = match level {
+            0 => pick_level0(keyspace, levels, busy)?,
+            _ => Pick::in_place(level, vec![table.clone()]),
+        };
+        Some(pick).filter(|pick| (known.is_worth)(pick) && is_free(pick))
+    })
 }
 
 /// Returns true if one range tombstone hides all entries of `table` from all readers.
@@ -127,20 +138,27 @@ fn is_deleted(levels: &Levels, table: &TableHandle, seen: &SeenSeqnos) -> bool {
             && !is_seen(&seen.snapshots, summary.min_seqno, it.seqno)
             && it.range.covers(levels.order(), smallest, largest)
     };
-    levels.ranges().newest_of(smallest, hides).is_some()
+    levels.ranges().any_over(smallest, hides).is_some()
 }
 
-/// Returns true if a range tombstone is over a part of `table` that has older entries, and a job
-/// could apply it. While a snapshot lives from before it, what is hidden has to stay.
-fn loses_some(levels: &Levels, table: &TableHandle, known: &StaleFacts<'_>) -> bool {
-    let meta = &table.meta;
-    let hides = |it: &RangeTombstone| {
-        it.seqno > meta.summary.min_seqno
+/// Returns true if range tombstones are over parts of `table` that have older entries, a job could
+/// apply them, and it is worth it: one of them goes on beyond the table, so that it is over a
+/// notable part, or they are many. Unless they are many in all, small ones wait for the next
+/// compaction of the table. While a snapshot lives from before one, what it hides has to stay.
+fn loses_some(levels: &Levels, table: &TableHandle, known: &StaleFacts<'_>, is_many: bool) -> bool {
+    let (order, meta, (smallest, largest)) = (levels.order(), &table.meta, bounds(table));
+    let (mut small, mut is_worth) = (0, false);
+    levels.ranges().each_over((smallest, largest), |it| {
+        let applies = it.seqno > meta.summary.min_seqno
             && it.seqno > meta.applied_ranges
             && it.seqno <= known.seen.visible
-            && known.oldest_snapshot.is_none_or(|oldest| oldest >= it.seqno)
-    };
-    levels.ranges().any_of(bounds(table), hides).is_some()
+            && known.oldest_snapshot.is_none_or(|oldest| oldest >= it.seqno);
+        if applies {
+            small += 1;
+            is_worth |= it.range.contains(order, smallest) || it.range.contains(order, largest);
+        }
+    });
+    is_worth || small >= if is_many { 1 } else { MANY_IN_TABLE }
 }
 
 /// Returns true if range tombstones hide all entries of the inputs of `pick` from all readers, so

@@ -14,11 +14,13 @@ impl Keyspace {
     /// are none can be deleted, too.
     ///
     /// Costs one write of the log, however many keys there are, and, depending on the durability,
-    /// one sync. No key is read. What is deleted needs space until compaction drops it: tables that
-    /// lie in the range as a whole go without being read soon after the next flush, together with
-    /// their separated values, others when they are compacted or the database is idle. Until then
-    /// scans pass over the range without reading what is deleted, as far as it was not in the
-    /// memtable at the deletion.
+    /// one sync. No key is read. What is deleted needs space until compactions drop it. After the
+    /// next flush, those that have nothing more urgent to do drop the tables that lie in the range
+    /// as a whole without reading them, together with their separated values; an idle database
+    /// flushes by itself for that. Tables at the ends of a range are rewritten when the database is
+    /// idle, those in which ranges are small when they are compacted anyway. Until then scans pass
+    /// over the range without reading what is deleted, as far as it was not in the memtable at the
+    /// deletion.
     ///
     /// Fails as [`Keyspace::put`] does.
     ///

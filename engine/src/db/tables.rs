@@ -95,8 +95,8 @@ impl Keyspace {
     /// Tables inside the range count exactly. Of a table that reaches out of the range, the blocks
     /// that the index places inside count, and the same share of the values it refers to. So each
     /// end of the range may be wrong by a block for each sorted run, and by as much as the values
-    /// of a table differ in size over its keys. Overwritten and deleted entries count until
-    /// compaction drops them. Compressed data counts as stored.
+    /// of a table differ in size over its keys. Overwritten and deleted entries, those of deleted
+    /// ranges included, count until compaction drops them. Compressed data counts as stored.
     ///
     /// Costs no I/O except for opening tables that were not read before, and a walk over the
     /// range's entries in memtables.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub fn memtables_have(view: &View, key: &[u8], since: SeqNo) -> bool {
     let mut newer = view.memtables().filter(|memtable| memtable.last_seqno() > since);
     newer.any(|memtable| {
-        if memtable.table.newest_range(key, |it| it > since).is_some() {
+        if memtable.table.newest_range(key, |_| true).is_some_and(|it| it > since) {
             return true;
         }
         let newest = memtable.table.get(key, MAX_SEQNO, |trailer, _| trailer.seqno());
@@ -55,7 +55,7 @@ impl ChangeSearch {
         }
         let is_newer = |seqno: SeqNo| seqno > self.since;
         let levels = &self.view.levels;
-        if levels.ranges().newest(key, is_newer).is_some() {
+        if levels.ranges().newest(key, |_| true).is_some_and(|it| is_newer(it.seqno)) {
             return Ok(true);
         }
         let deeper = (1..LEVELS).filter_map(|level| levels.find(level, key));

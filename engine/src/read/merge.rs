@@ -141,13 +141,9 @@ impl MergeIter {
         Ok(())
     }
 
-    /// Moves the input with the current entry by `each`, a step in this direction.
-    #[inline]
-    fn step(
-        &mut self,
-        direction: MergeDirection,
-        each: impl FnOnce(&mut SortedRunIter) -> Result<()>,
-    ) -> Result<()> {
+    /// Moves the input with the current entry by a step in this direction, or over what `hidden`
+    /// hides in it.
+    fn step(&mut self, direction: MergeDirection, hidden: Option<&RangeTombstone>) -> Result<()> {
         if self.direction != direction {
             let turned = self.turn(direction);
             if turned.is_err() {
@@ -162,7 +158,13 @@ impl MergeIter {
             return Ok(());
         };
         let turned = self.second.is_none();
-        let moved = each(&mut self.inputs[current]);
+        let input = &mut self.inputs[current];
+        let moved = match (direction, hidden) {
+            (MergeDirection::Forward, None) => input.next(),
+            (MergeDirection::Backward, None) => input.prev(),
+            (MergeDirection::Forward, Some(hidden)) => input.next_behind(hidden),
+            (MergeDirection::Backward, Some(hidden)) => input.prev_before(hidden),
+        };
         if moved.is_err() {
             (self.current, self.second) = (None, None);
             return moved;
@@ -214,20 +216,20 @@ impl EntryIter for MergeIter {
     }
 
     fn next(&mut self) -> Result<()> {
-        self.step(MergeDirection::Forward, |input| input.next())
+        self.step(MergeDirection::Forward, None)
     }
 
     fn prev(&mut self) -> Result<()> {
-        self.step(MergeDirection::Backward, |input| input.prev())
+        self.step(MergeDirection::Backward, None)
     }
 
     /// Only the input with the current entry moves; the others do when their turn comes.
     fn next_behind(&mut self, hidden: &RangeTombstone) -> Result<()> {
-        self.step(MergeDirection::Forward, |input| input.next_behind(hidden))
+        self.step(MergeDirection::Forward, Some(hidden))
     }
 
     fn prev_before(&mut self, hidden: &RangeTombstone) -> Result<()> {
-        self.step(MergeDirection::Backward, |input| input.prev_before(hidden))
+        self.step(MergeDirection::Backward, Some(hidden))
     }
 
     fn leave(&mut self) {

@@ -99,11 +99,16 @@ impl<I: EntryIter> VisibleIter<I> {
         newest.filter(|newest| entry < newest.seqno)
     }
 
-    /// Moves the inner iterator over an entry that a range tombstone hides, and over others that it
-    /// hides in the same sorted run. Returns false if none hides it.
-    #[inline]
+    /// Moves the inner iterator over an entry within bounds that a range tombstone hides, and over
+    /// others that it hides in the same sorted run. Returns false if none hides it.
+    #[cold]
     fn pass_hidden(&mut self, forward: bool) -> Result<bool> {
-        if self.cover.is_empty() {
+        let key = self.inner.user_key();
+        let is_outside = match forward {
+            true => self.bounds.is_behind(&self.order, key),
+            false => self.bounds.is_before(&self.order, key),
+        };
+        if is_outside {
             return Ok(false);
         }
         let Some(hidden) = self.hidden().cloned() else {
@@ -241,13 +246,13 @@ impl<I: EntryIter> VisibleIter<I> {
     fn settle_forward(&mut self, mut skip: bool) -> Result<()> {
         self.state = VisibleState::Invalid;
         while self.inner.valid() {
-            if self.bounds.is_behind(&self.order, self.inner.user_key()) {
-                return Ok(());
-            }
-            if self.pass_hidden(true)? {
+            if !self.cover.is_empty() && self.pass_hidden(true)? {
                 continue;
             }
             let key = self.inner.user_key();
+            if self.bounds.is_behind(&self.order, key) {
+                return Ok(());
+            }
             let hidden = skip && self.order.compare(key, &self.key).is_eq();
             let trailer = self.inner.trailer();
             if !hidden && self.sees(trailer.seqno()) {
@@ -269,11 +274,11 @@ impl<I: EntryIter> VisibleIter<I> {
     fn settle_backward(&mut self) -> Result<()> {
         self.state = VisibleState::Invalid;
         while self.inner.valid() {
+            if !self.cover.is_empty() && self.pass_hidden(false)? {
+                continue;
+            }
             if self.bounds.is_before(&self.order, self.inner.user_key()) {
                 return Ok(());
-            }
-            if self.pass_hidden(false)? {
-                continue;
             }
             if self.collect_newest()? {
                 self.state = VisibleState::Backward;

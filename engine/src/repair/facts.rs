@@ -186,8 +186,8 @@ impl RepairFacts {
                 Change::AddRelocation { meta } => {
                     self.given_up.insert(meta.segment);
                 }
-                // One that was removed hid nothing in the tables of the version, but may do so in
-                // others that are found.
+                // One that was removed since hid nothing in the tables of its version, but may do
+                // so in others that are found; it does no harm.
                 Change::AddRange { keyspace, tombstone } => {
                     self.ranges.entry(*keyspace).or_default().push(tombstone.clone());
                 }

@@ -119,17 +119,19 @@ impl KeyspaceSource {
 
     /// Adds a record of the log, unless a table has it. Returns true if it was added.
     pub fn add_record(&self, segment: SegmentId, record: &RecordView<'_>) -> Result<bool> {
+        if record.kind == RecordKind::DeleteRange {
+            // Tables have no range tombstones, and the edit with one may be lost. It hides only
+            // what is older, so it does no harm if it was applied before.
+            self.loose.insert_range(Arc::new(record.deleted_range()?), record.seqno);
+            return Ok(record.seqno > self.flushed);
+        }
         if record.seqno <= self.flushed {
             return Ok(false);
         }
         let pointer = ValuePointer { segment, offset: record.offset, length: record.length };
         let raw;
         let slot = match record.kind {
-            RecordKind::DeleteRange => {
-                let range = Arc::new(record.deleted_range()?);
-                self.loose.insert_range(range, record.seqno);
-                return Ok(true);
-            }
+            RecordKind::DeleteRange => unreachable!("it was taken before"),
             RecordKind::Delete => Slot::Delete,
             // As in a replay, a compressed value was separated, and stays where it is.
             RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),

@@ -76,6 +76,8 @@ pub(super) fn walk(
                     resolved => Some(StoredPlace::Record(resolved.place(pointer)?.1)),
                 },
             };
+            // A range tombstone stands for a newer entry of the key.
+            is_newest &= !cover.hides(key.bytes(), trailer.seqno(), seqno);
             // Below the newest entry, only what a snapshot sees is visible.
             let only_by = if is_newest { None } else { snapshots.get(stratum).copied() };
             is_newest = false;

@@ -158,10 +158,25 @@ impl Levels {
         above.map(|table| (0, table)).chain(below).filter(may_hide)
     }
 
-    /// Returns the sequence numbers of the range tombstones that hide nothing in these tables.
-    /// Costs some bisections for each range tombstone.
-    pub(super) fn idle_ranges(&self) -> Vec<SeqNo> {
-        let is_idle = |it: &&RangeTombstone| self.hidden_in(it).next().is_none();
+    /// Returns the sequence numbers of the range tombstones that hide nothing in these tables: of
+    /// those in `added`, and of those over the keys of the tables that are gone now. Only these can
+    /// have become idle. Costs some bisections for each.
+    pub(super) fn idle_ranges(
+        &self,
+        added: &FxHashSet<SeqNo>,
+        gone: &[Arc<TableHandle>],
+    ) -> Vec<SeqNo> {
+        let mut asked: FxHashSet<SeqNo> = added.clone();
+        for table in gone {
+            self.ranges.each_over(bounds(table), |it| {
+                asked.insert(it.seqno);
+            });
+        }
+        if asked.is_empty() {
+            return Vec::new();
+        }
+        let is_idle =
+            |it: &&RangeTombstone| asked.contains(&it.seqno) && self.hidden_in(it).next().is_none();
         self.ranges.iter().filter(is_idle).map(|it| it.seqno).collect()
     }
 

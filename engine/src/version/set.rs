@@ -3,7 +3,7 @@
 
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{KeyOrder, SeqNo};
-use crate::base::pointer::{KeyspaceId, MAX_ID};
+use crate::base::pointer::{KeyspaceId, MAX_ID, TableId};
 use crate::costly_check;
 use crate::env::Env;
 use crate::env::sync::{Mutex, MutexGuard};
@@ -18,7 +18,8 @@ use crate::version::manifest::{AppendError, ManifestWriter};
 use crate::version::references;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use arc_swap::ArcSwap;
-use std::collections::{BTreeMap, BTreeSet};
+use rustc_hash::FxHashSet;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -277,7 +278,7 @@ impl VersionSet {
         let builder = VersionBuilder { tables: &self.tables, comparator_of: &*self.comparator_of };
         let (mut version, removed) = builder.apply_tracking(&base, &edit, segments)?;
         // I6: a range tombstone goes with the edit that takes the last entry it may hide.
-        let idle = Edit::new(idle_ranges(&version, &edit));
+        let idle = Edit::new(idle_ranges(&base, &version, &edit));
         if !idle.is_empty() {
             builder.apply_to(&mut version, &idle)?;
             edit.changes.extend(idle.changes);
@@ -401,19 +402,31 @@ impl VersionSet {
     }
 }
 
-/// Returns the changes that remove the range tombstones which hide nothing any more, in the
-/// keyspaces whose tables or range tombstones `edit` has changed.
-fn idle_ranges(version: &Version, edit: &Edit) -> Vec<Change> {
-    let mut touched = BTreeSet::new();
+/// Returns the changes that remove the range tombstones which hide nothing any more after `edit`,
+/// which has led from `base` to `version`.
+fn idle_ranges(base: &Version, version: &Version, edit: &Edit) -> Vec<Change> {
+    let mut touched: BTreeMap<KeyspaceId, (FxHashSet<SeqNo>, Vec<TableId>)> = BTreeMap::new();
     for change in &edit.changes {
-        if let Change::RemoveTable { keyspace, .. } | Change::AddRange { keyspace, .. } = change {
-            touched.insert(*keyspace);
+        match change {
+            Change::AddRange { keyspace, tombstone } => {
+                touched.entry(*keyspace).or_default().0.insert(tombstone.seqno);
+            }
+            Change::RemoveTable { keyspace, id, .. } => {
+                touched.entry(*keyspace).or_default().1.push(*id);
+            }
+            _ => {}
         }
     }
     let mut changes = Vec::new();
-    for keyspace in touched {
+    for (keyspace, (added, removed)) in touched {
         let Some(state) = version.keyspace(keyspace) else { continue };
-        let idle = state.levels.idle_ranges().into_iter();
+        if state.levels.ranges().is_empty() {
+            continue;
+        }
+        let before = base.keyspace(keyspace).into_iter().flat_map(|it| it.levels.tables());
+        let gone = before.filter(|(_, table)| removed.contains(&table.meta.id));
+        let gone: Vec<_> = gone.map(|(_, table)| table.clone()).collect();
+        let idle = state.levels.idle_ranges(&added, &gone).into_iter();
         changes.extend(idle.map(|seqno| Change::RemoveRange { keyspace, seqno }));
     }
     changes

@@ -254,9 +254,15 @@ fn ranges_follow_the_comparator() {
     assert_eq!(keys(&open().keyspace("sized").unwrap()), ["c", "aa", "aaa"]);
 }
 
-/// A repair with the manifest that is there deletes what was deleted, in tables and in the log.
+/// A repair keeps deleted what was deleted, in tables and in the log: with the manifest, and
+/// without, as long as the log has the deletions.
 #[test]
 fn a_repair_keeps_ranges_deleted() {
+    repairs(false);
+    repairs(true);
+}
+
+fn repairs(loses_manifest: bool) {
     let dir = common::dir();
     let (db, keyspace) = filled(dir.path(), policies()[0].clone());
     db.compact().unwrap();
@@ -268,6 +274,11 @@ fn a_repair_keeps_ranges_deleted() {
     drop(snapshot);
     db.close().unwrap();
     std::fs::remove_file(dir.path().join("CURRENT")).unwrap();
+    for manifest in common::files(dir.path(), "").iter().filter(|_| loses_manifest) {
+        if manifest.file_name().unwrap().to_string_lossy().starts_with("MANIFEST") {
+            std::fs::remove_file(manifest).unwrap();
+        }
+    }
     let report = Db::repair(dir.path()).unwrap();
     assert!(!report.was_healthy && report.lost_keys == 0, "{report:?}");
     let db = common::open(dir.path());
@@ -352,4 +363,59 @@ fn measure_the_deletion_of_ten_million_keys() {
     timed("two scans across what is left", &across);
     let stats = db.stats();
     println!("{} entries are left in tables", stats.keyspaces[0].table_entries);
+}
+
+/// What only a snapshot sees behind a range tombstone is pinned, not live.
+#[test]
+fn the_space_report_knows_what_only_a_snapshot_sees() {
+    for options in policies() {
+        let dir = common::dir();
+        let (db, keyspace) = filled(dir.path(), options);
+        let snapshot = db.snapshot();
+        keyspace.delete_range(common::key(500)..).unwrap();
+        for flushed in [false, true] {
+            let space = &db.space().unwrap().keyspaces[0];
+            assert_eq!((space.entries, space.pinned_entries), (500, 1500), "{flushed}");
+            db.flush().unwrap();
+        }
+        drop(snapshot);
+        let space = &db.space().unwrap().keyspaces[0];
+        assert_eq!((space.entries, space.pinned_entries), (500, 0));
+    }
+}
+
+/// A comparator that is no order: no key is even equal to itself. Nothing is promised of the
+/// answers.
+struct NoOrder;
+
+impl Comparator for NoOrder {
+    fn name(&self) -> &str {
+        "none"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        let sum = |key: &[u8]| key.iter().map(|byte| u32::from(*byte)).sum::<u32>();
+        [Ordering::Less, Ordering::Greater, Ordering::Equal][(sum(a) * 7 + sum(b)) as usize % 3]
+    }
+}
+
+/// I7: range deletes in a keyspace whose comparator is no order neither panic nor hang.
+#[test]
+fn i07_a_comparator_that_is_no_order_does_no_harm() {
+    let dir = common::dir();
+    let open = || Db::builder(dir.path()).comparator("odd", Arc::new(NoOrder)).open();
+    let db = open().unwrap();
+    let odd = db.create_keyspace("odd").unwrap();
+    for number in 0..200 {
+        // Errors are allowed: tables may turn out to be in no order.
+        drop(odd.put(common::key(number), "value"));
+        drop(odd.delete_range(common::key(number * 3 % 200)..common::key(number * 5 % 200 + 1)));
+        drop(odd.get(common::key(number)));
+    }
+    drop(odd.iter().take(1000).collect::<Vec<_>>());
+    drop(odd.iter().rev().take(1000).collect::<Vec<_>>());
+    drop(db.flush());
+    drop(odd.iter().take(1000).collect::<Vec<_>>());
+    drop((db, odd));
+    drop(open());
 }

@@ -6,6 +6,7 @@ mod changes;
 mod client;
 mod collect;
 mod crash;
+mod delete_range;
 mod dropping;
 mod expired_reads;
 mod expiry;

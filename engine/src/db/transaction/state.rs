@@ -35,8 +35,9 @@ struct KeyspaceWork {
     last: FxHashMap<Box<[u8]>, usize>,
     /// Each operation that follows another one on the same key, with that one, in their order.
     replaced: Vec<(usize, usize)>,
-    /// The ranges that were deleted; each has the number behind its operation's as sequence number.
-    deleted: Memtable,
+    /// The ranges that were deleted, if any were; each has the number behind its operation's as
+    /// sequence number.
+    deleted: Option<Memtable>,
     run: Option<OwnRun>,
     read_keys: FxHashSet<Box<[u8]>>,
     /// Each is the part of the keyspace that one walk has seen since its last seek.
@@ -49,11 +50,20 @@ impl KeyspaceWork {
             keyspace: keyspace.clone(),
             last: FxHashMap::default(),
             replaced: Vec::new(),
-            deleted: Memtable::new(keyspace.order.clone()),
+            deleted: None,
             run: None,
             read_keys: FxHashSet::default(),
             read_ranges: Vec::new(),
         }
+    }
+}
+
+impl KeyspaceWork {
+    /// Remembers that operation `number` deletes a range.
+    fn note_deleted(&mut self, range: Arc<Bounds>, number: usize) {
+        let order = &self.keyspace.order;
+        let deleted = self.deleted.get_or_insert_with(|| Memtable::new(order.clone()));
+        deleted.insert_range(range, number as u64 + 1);
     }
 }
 
@@ -117,7 +127,7 @@ impl TransactionWork {
         self.batch.delete_range(keyspace, range)?;
         if self.batch.len() > before {
             let range = self.batch.range(before).expect("it was added").clone();
-            self.of(keyspace).deleted.insert_range(range, before as u64 + 1);
+            self.of(keyspace).note_deleted(range, before);
         }
         Ok(())
     }
@@ -151,14 +161,14 @@ impl TransactionWork {
     /// Gathers the deleted ranges anew from all operations.
     fn gather_ranges(&mut self) {
         for work in &mut self.keyspaces {
-            work.deleted = Memtable::new(work.keyspace.order.clone());
+            work.deleted = None;
         }
         for operation in 0..self.batch.len() {
             let Some(range) = self.batch.range(operation) else { continue };
             let id = self.batch.keyspace(operation).id;
             let mut all = self.keyspaces.iter_mut();
             let work = all.find(|work| work.keyspace.id == id).expect("it was written to");
-            work.deleted.insert_range(range.clone(), operation as u64 + 1);
+            work.note_deleted(range.clone(), operation);
         }
     }
 
@@ -166,7 +176,7 @@ impl TransactionWork {
     /// not write it.
     pub fn own_operation(&self, keyspace: KeyspaceId, key: &[u8]) -> Option<usize> {
         let work = self.keyspaces.iter().find(|work| work.keyspace.id == keyspace)?;
-        let deleted = work.deleted.newest_range(key, |_| true);
+        let deleted = work.deleted.as_ref().and_then(|it| it.newest_range(key, |_| true));
         work.last.get(key).copied().max(deleted.map(|behind| behind as usize - 1))
     }
 
@@ -176,7 +186,7 @@ impl TransactionWork {
         else {
             return Ok(None);
         };
-        if work.last.is_empty() && !work.deleted.has_ranges() {
+        if work.last.is_empty() && work.deleted.is_none() {
             return Ok(None);
         }
         let run = work.run.get_or_insert_with(|| OwnRun {
