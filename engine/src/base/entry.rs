@@ -56,6 +56,11 @@ impl<'a> Payload<'a> {
     pub const EXPIRED: Payload<'static> =
         Payload { deadline: Some(Deadline(0)), slot: Slot::Inline(b"") };
 
+    /// Returns true for [`Payload::EXPIRED`], and for what a user has put with its deadline.
+    pub fn is_expired_for_all(&self) -> bool {
+        self.deadline == Payload::EXPIRED.deadline
+    }
+
     /// Returns the entry kind of this payload.
     pub fn kind(&self) -> EntryKind {
         match (self.slot, self.deadline) {

@@ -115,7 +115,8 @@ pub fn pick(
         // What is moved now is merged later, for which nothing is left once `most_bytes` is 0.
         fits || most_bytes > 0 && pick.is_move(table_bytes)
     };
-    // What has expired is left to compactions in the background.
+    // What expires later is left to compactions in the background. What is left of entries that
+    // expired before counts as tombstones.
     let seen = SeenSeqnos::default();
     let known = StaleFacts {
         seen: &seen,

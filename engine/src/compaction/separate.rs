@@ -30,8 +30,13 @@ impl Separator {
 
     /// Returns true if the value of the entry is inline and large enough for a segment.
     pub fn takes(&self, trailer: Trailer, payload: &[u8]) -> Result<bool> {
-        let slot = Slot::decode(trailer.kind()?, payload)?;
-        Ok(matches!(slot, Slot::Inline(value) if self.options.separates_at_flush(value.len())))
+        let payload = Payload::decode(trailer.kind()?, payload)?;
+        Ok(match payload.slot {
+            Slot::Inline(value) => {
+                self.options.separates_at_flush(value.len()) && !payload.is_expired_for_all()
+            }
+            Slot::Pointer(_) | Slot::Delete => false,
+        })
     }
 
     /// Writes the value of an entry that it takes to `output`, with the entry's deadline, and

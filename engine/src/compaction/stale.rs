@@ -84,8 +84,10 @@ pub fn pick(
         let deletes = summaries().any(|summary| is_mostly_dead(summary, known.seen));
         let bytes = levels.bytes(0);
         let in_the_way = bytes > 0 && bytes >= known.level0_bytes;
+        let pick = pick_level0(keyspace, levels, busy)?;
+        let deletes = deletes || all_expired(levels, &pick, known.seen).is_some();
         let is_due = known.idle && deletes || in_the_way;
-        is_due.then(|| pick_level0(keyspace, levels, busy)).flatten().filter(known.is_worth)
+        Some(pick).filter(|pick| is_due && (known.is_worth)(pick))
     })
 }
 
@@ -178,12 +180,14 @@ fn pick_stale(
     let summary = &table.meta.summary;
     assert!(level > 0, "a table of L0 is only compacted with all others of L0");
     let in_place = || Pick::in_place(level, vec![table.clone()]);
-    if is_mostly_dead(summary, known.seen) {
+    let is_mostly_dead = is_mostly_dead(summary, known.seen);
+    if is_mostly_dead || has_all_expired(summary, known.seen) {
         let (low, high) = bounds(table);
         let older_below =
             (level + 1..LEVELS).any(|below| !levels.overlapping(below, low, high).is_empty());
         if older_below {
-            return pick_table(levels, level, table);
+            // A table with few entries goes down with its level: it may be over very many keys.
+            return is_mostly_dead.then(|| pick_table(levels, level, table)).flatten();
         }
         let seen = known.oldest_snapshot.is_some_and(|oldest| oldest < summary.max_seqno);
         return (!seen).then(in_place);
@@ -194,14 +198,18 @@ fn pick_stale(
 }
 
 /// Returns true if at least half of the entries are tombstones, or have expired for all who see
-/// them. Of a table with few entries all must have expired, because then it goes without being
-/// read.
+/// them, and there are not few of them.
 fn is_mostly_dead(summary: &Summary, seen: &SeenSeqnos) -> bool {
     let time = seen.time_of(stratum(&seen.snapshots, summary.min_seqno));
-    let expired = summary.deadlines.passed(time);
-    let dead = summary.tombstones.saturating_add(expired);
-    expired == summary.entries
-        || summary.entries >= MIN_ENTRIES && dead >= summary.entries.div_ceil(2)
+    let dead = summary.tombstones.saturating_add(summary.deadlines.passed(time));
+    summary.entries >= MIN_ENTRIES && dead >= summary.entries.div_ceil(2)
+}
+
+/// Returns true if all entries have expired for all who see them. If they hide nothing, the table
+/// goes without being read.
+fn has_all_expired(summary: &Summary, seen: &SeenSeqnos) -> bool {
+    let time = seen.time_of(stratum(&seen.snapshots, summary.min_seqno));
+    summary.deadlines.passed(time) == summary.entries
 }
 
 /// Returns the greatest deadline of the inputs of `pick`, if all of their entries have expired for
@@ -210,11 +218,7 @@ fn is_mostly_dead(summary: &Summary, seen: &SeenSeqnos) -> bool {
 pub fn all_expired(levels: &Levels, pick: &Pick, seen: &SeenSeqnos) -> Option<Deadline> {
     // L0 may hide itself, so it goes as a whole.
     let is_whole = pick.level > 0 || pick.inputs.len() == levels.level(0).len();
-    let has_expired = |table: &Arc<TableHandle>| {
-        let summary = &table.meta.summary;
-        let time = seen.time_of(stratum(&seen.snapshots, summary.min_seqno));
-        summary.deadlines.passed(time) == summary.entries
-    };
+    let has_expired = |table: &Arc<TableHandle>| has_all_expired(&table.meta.summary, seen);
     let hides = |table: &Arc<TableHandle>| {
         let (low, high) = bounds(table);
         (pick.level + 1..LEVELS).any(|level| !levels.overlapping(level, low, high).is_empty())

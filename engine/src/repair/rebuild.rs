@@ -290,8 +290,11 @@ fn readable(
     entry: &MergeIter,
 ) -> Result<Option<Vec<u8>>> {
     let trailer = entry.trailer();
-    let Payload { deadline, slot } = Payload::decode(trailer.kind()?, entry.payload())?;
+    let payload = Payload::decode(trailer.kind()?, entry.payload())?;
+    let Payload { deadline, slot } = payload;
     let slot = match slot {
+        // Nothing older is left that it could hide.
+        _ if payload.is_expired_for_all() => return Ok(None),
         Slot::Delete => return Ok(None),
         Slot::Pointer(pointer) => {
             let (key, seqno) = (entry.user_key(), trailer.seqno());

@@ -4,7 +4,7 @@
 //! strata; the newest of each stratum is what the snapshot above it sees (`compaction/retain.rs`
 //! keeps the same ones). Entries above the sequence number of the walk are later and do not count.
 
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
 use crate::base::iter::{CurrentKey, EntryIter};
 use crate::base::key::SeqNo;
@@ -63,7 +63,9 @@ pub(super) fn walk(
         } else if trailer.seqno() <= seqno && last != Some(stratum) {
             is_hidden |= cover.hides(key.bytes(), trailer.seqno(), SeqNo::MAX);
             last = Some(stratum);
-            let stored = match Slot::decode(trailer.kind()?, iter.payload())? {
+            let payload = Payload::decode(trailer.kind()?, iter.payload())?;
+            let stored = match payload.slot {
+                _ if payload.is_expired_for_all() => None,
                 Slot::Delete => None,
                 Slot::Inline(value) => {
                     Some(StoredPlace::Inline((key.bytes().len() + value.len()) as u64))

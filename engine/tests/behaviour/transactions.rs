@@ -436,17 +436,19 @@ fn what_is_remembered_of_reads_is_bounded() {
     let dir = common::dir();
     let db = common::open(dir.path());
     let keyspace = db.default_keyspace();
+    keyspace.put_expiring("lease", "1", std::time::Duration::from_secs(3600)).unwrap();
     for writes in [false, true] {
         let transaction = db.begin();
         if writes {
             transaction.put(&keyspace, "own", "1").unwrap();
         }
+        assert!(transaction.get(&keyspace, "lease").unwrap().is_some());
         let mut key = vec![0; 60 << 10];
         for number in 0u64..1200 {
             key[..8].copy_from_slice(&number.to_be_bytes());
             assert!(!transaction.contains_key(&keyspace, &key).unwrap());
         }
-        assert_eq!(transaction.range(&keyspace, ..).count(), usize::from(writes));
+        assert_eq!(transaction.range(&keyspace, ..).count(), 1 + usize::from(writes));
         let outcome = transaction.commit();
         if writes {
             // What was read is not all known, so there is no commit.

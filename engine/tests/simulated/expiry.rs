@@ -15,6 +15,7 @@ use cleavedb::{
     Separation, Snapshot, Ttl, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
 /// A random number generator (splitmix64).
@@ -593,6 +594,36 @@ fn i06_tables_go_unread_only_if_they_hide_nothing() {
         db.compact().unwrap();
         assert_eq!(keys.iter().count(), 0);
         assert!(keys.tables().is_empty(), "{:?}", keys.tables());
+    });
+}
+
+/// What is left of few expired entries goes down with its level. It may be over very many keys,
+/// which would be rewritten for it. It is no live key to a report, nor to a repair.
+#[test]
+fn few_expired_entries_rewrite_nothing() {
+    crate::client::simulate(10, 5_000_000, |env, simulation| {
+        let (db, keys) = open(env);
+        for number in 0..400 {
+            keys.put(format!("k{number:03}"), value(number, 20)).unwrap();
+        }
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        for number in 0..10 {
+            keys.put_expiring(format!("k{:03}", number * 40), "1", seconds(30)).unwrap();
+        }
+        simulation.advance(seconds(30));
+        db.flush().unwrap();
+        let read = db.stats().compaction_bytes_read;
+        env.threads.sleep(seconds(600));
+        assert_eq!(db.stats().compaction_bytes_read, read, "{:?}", keys.tables());
+        assert_eq!(keys.keys().count(), 390);
+        let space = &db.space().unwrap().keyspaces[0];
+        assert_eq!(space.entries, 390);
+        drop(keys);
+        db.close().unwrap();
+        env.fs.remove(&Path::new(DIR).join("CURRENT")).unwrap();
+        let report = Db::builder(DIR).env(env.clone()).repair().unwrap();
+        assert_eq!(report.keys, 390, "{report:?}");
     });
 }
 

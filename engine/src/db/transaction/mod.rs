@@ -423,8 +423,9 @@ impl Transaction {
     /// read since then still counts as read. Cursors and scans made before go on seeing what they
     /// saw.
     ///
-    /// Costs time in measure to the writes that are taken back; if a cursor or scan has seen them,
-    /// the next one costs time in measure to those that are left. Fails with
+    /// Costs time in measure to the writes that are taken back, and to all deleted ranges if one of
+    /// them is; if a cursor or scan has seen the writes, the next one costs time in measure to those
+    /// that are left. Fails with
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the savepoint is of
     /// another transaction, or ended when the transaction went back to an earlier one.
     ///

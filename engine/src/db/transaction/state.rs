@@ -71,6 +71,8 @@ impl KeyspaceWork {
 #[derive(Default)]
 pub(super) struct TransactionWork {
     pub batch: Batch,
+    /// The numbers of the operations that delete ranges.
+    range_operations: Vec<usize>,
     keyspaces: Vec<KeyspaceWork>,
     /// The value that expires first of those that were read.
     pub until: Option<ReadUntil>,
@@ -128,6 +130,7 @@ impl TransactionWork {
         if self.batch.len() > before {
             let range = self.batch.range(before).expect("it was added").clone();
             self.of(keyspace).note_deleted(range, before);
+            self.range_operations.push(before);
         }
         Ok(())
     }
@@ -136,7 +139,7 @@ impl TransactionWork {
     pub fn take_back(&mut self, len: usize) {
         let mut fewer_ranges = false;
         for operation in (len..self.batch.len()).rev() {
-            if self.batch.range(operation).is_some() {
+            if self.range_operations.pop_if(|last| *last == operation).is_some() {
                 fewer_ranges = true;
                 continue;
             }
@@ -158,13 +161,13 @@ impl TransactionWork {
         }
     }
 
-    /// Gathers the deleted ranges anew from all operations.
+    /// Gathers the deleted ranges anew.
     fn gather_ranges(&mut self) {
         for work in &mut self.keyspaces {
             work.deleted = None;
         }
-        for operation in 0..self.batch.len() {
-            let Some(range) = self.batch.range(operation) else { continue };
+        for &operation in &self.range_operations {
+            let range = self.batch.range(operation).expect("it deletes a range");
             let id = self.batch.keyspace(operation).id;
             let mut all = self.keyspaces.iter_mut();
             let work = all.find(|work| work.keyspace.id == id).expect("it was written to");
@@ -230,7 +233,9 @@ impl TransactionWork {
 
     /// Remembers that a value was read that expires at `deadline`.
     pub fn note_deadline(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8], deadline: Deadline) {
-        ReadUntil::note(&mut self.until, keyspace, key, deadline);
+        if !self.reads_too_much {
+            ReadUntil::note(&mut self.until, keyspace, key, deadline);
+        }
     }
 
     /// Remembers that a walk has seen `range`; returns the number under which it is extended.
@@ -273,6 +278,7 @@ impl TransactionWork {
             for work in &mut self.keyspaces {
                 (work.read_keys, work.read_ranges) = Default::default();
             }
+            self.until = None;
         }
     }
 
