@@ -29,7 +29,8 @@ pub(crate) struct ChangesArgs {
     since: SeqNo,
 
     /// Go on with what later sessions commit: look again twice a second, while nobody has the
-    /// database open
+    /// database open. A look holds the database until all it finds is printed: programs that want
+    /// to open it meanwhile must try again
     #[arg(long)]
     follow: bool,
 
@@ -50,9 +51,11 @@ pub(crate) fn run(args: &ChangesArgs) -> Outcome {
         match print(args, &mut since, is_first, &mut out) {
             // Somebody writes, whose session ends some time.
             Err(Stop::Error(error)) if args.follow && error.kind() == ErrorKind::Locked => {}
-            printed => printed?,
+            printed => {
+                printed?;
+                is_first = false;
+            }
         }
-        is_first = false;
         if !args.follow || out.is_closed() {
             out.finish()?;
             return Ok(Status::Done);

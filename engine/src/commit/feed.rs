@@ -25,10 +25,10 @@ use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
 use crate::segment::{Frame, FrameReader, HEAD_BYTES, SegmentHead, SegmentKind};
+use crate::version::LiveSegment;
 use crate::version::files::SegmentHandle;
 use crate::version::log_pins::LogPin;
 use crate::version::runtime::Runtime;
-use crate::version::{LiveSegment, Version};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -96,8 +96,12 @@ impl FeedSource<'_> {
         for live in all.values().rev() {
             let Some(begun) = self.begun(live)? else { continue };
             // Nothing behind a hole is looked for: where the next frame begins, is not known.
-            let follows = first.as_ref().is_none_or(|later| is_followed(&begun, later, &all, self));
-            if !follows || !live.holes.is_empty() {
+            if !live.holes.is_empty() {
+                break;
+            }
+            if let Some(later) = &first
+                && !is_followed(&begun, later, self.end(live))?
+            {
                 break;
             }
             let is_found = since.is_some_and(|since| begun.head.first_seqno <= since + 1);
@@ -114,20 +118,19 @@ impl FeedSource<'_> {
     }
 }
 
-/// Returns true if no commit is missing between two segments. Segments without commits may lie
-/// between them.
-fn is_followed(
-    earlier: &BegunSegment,
-    later: &BegunSegment,
-    all: &BTreeMap<SegmentId, LiveSegment>,
-    source: &FeedSource<'_>,
-) -> bool {
-    let (from, Some(to)) = (earlier.head.id, later.head.previous) else {
-        return false;
-    };
-    // A segment that was begun and got no commit is named as the previous one.
-    let is_empty = |live: &LiveSegment| to > from && !source.has_commits(live);
-    to == from || all.get(&to).is_some_and(is_empty)
+/// Returns true if no commit is missing between two segments. The commits of `earlier` end at
+/// offset
+/// `end`.
+fn is_followed(earlier: &BegunSegment, later: &BegunSegment, end: u64) -> Result<bool> {
+    if later.head.previous == Some(earlier.head.id) {
+        return Ok(true);
+    }
+    // What lay between them got no commit, or is gone with some. That is rare, and the numbers
+    // tell.
+    let segment = earlier.live.handle.segment.clone();
+    let mut frames = FrameReader::new(segment, earlier.head.clone());
+    frames.skip(end, later.head.first_seqno.saturating_sub(2))?;
+    Ok(frames.next_first(end)?.is_some())
 }
 
 /// The result of a search for a commit.
@@ -281,6 +284,8 @@ impl LogFeed {
 
     /// Finds the segment of the first commit behind `since`, or of the first of the log.
     fn find(&mut self, source: FeedSource<'_>, since: Option<SeqNo>) -> Result<()> {
+        // The number is read first: a commit that comes during the search is behind it.
+        let visible = source.runtime.snapshots.visible();
         match source.find(since)? {
             Found::Start(begun) => {
                 if since.is_none() {
@@ -292,7 +297,7 @@ impl LogFeed {
             }
             // A log without a commit begins with the next one.
             Found::Nothing if since.is_none() => {
-                self.position = source.runtime.snapshots.visible();
+                self.position = visible;
                 Ok(())
             }
             Found::Nothing => Err(gone(since.unwrap_or(0), None)),
@@ -345,12 +350,13 @@ fn explain(
     position: SeqNo,
     error: Error,
 ) -> Error {
-    let is_holed = |version: &Version| {
-        let live = version.segments.get(&handle.id());
-        let ends =
-            |live: &LiveSegment| live.holes.last().is_some_and(|(at, len)| at + len > offset);
-        live.is_some_and(ends)
-    };
-    let is_gone = error.kind() == ErrorKind::Corruption && is_holed(&source.runtime.set.current());
+    // The version comes first, as in a search for segments.
+    let version = source.runtime.set.current();
+    let kept = source.runtime.set.log_pins().kept_from(handle.id());
+    let live = version.segments.get(&handle.id()).or_else(|| kept.get(&handle.id()));
+    // A segment that left, and that nobody keeps, may have been punched before.
+    let is_holed =
+        live.is_none_or(|live| live.holes.last().is_some_and(|(at, len)| at + len > offset));
+    let is_gone = error.kind() == ErrorKind::Corruption && is_holed;
     if is_gone { gone_from(source, position) } else { error }
 }

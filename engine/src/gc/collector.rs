@@ -341,6 +341,7 @@ impl Collector {
             let is_kept = is_log && floor.is_some_and(|floor| floor <= segment.id);
             segment.fault = fault.or(is_kept.then_some(SegmentFault::Followed));
         }
+        facts.sum_followed();
     }
 
     /// Returns what users wrote since the opening.

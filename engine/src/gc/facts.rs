@@ -18,14 +18,24 @@ pub struct SpaceFacts {
     /// Bytes of keys and inline values in memtables, which a flush writes to new files before the
     /// log that holds them can go.
     pub unflushed_bytes: u64,
+    /// Garbage in segments that are kept for a consumer of the change feed. It is beyond the bounds
+    /// of space, as nothing frees it.
+    pub followed_bytes: u64,
     /// The facts of each segment.
     pub segments: Vec<SegmentFacts>,
 }
 
 impl SpaceFacts {
-    /// Returns the allocated bytes of all files.
+    /// Sums up the garbage of the segments that a consumer keeps, once these are marked.
+    pub fn sum_followed(&mut self) {
+        let followed = self.segments.iter().filter(|it| it.fault == Some(SegmentFault::Followed));
+        self.followed_bytes = followed.map(SegmentFacts::garbage).sum();
+    }
+
+    /// Returns the allocated bytes of all files, as far as the bounds of space are about them.
     pub fn allocated(&self) -> u64 {
-        self.segment_bytes + self.table_bytes + self.other_bytes
+        let all = self.segment_bytes + self.table_bytes + self.other_bytes;
+        all.saturating_sub(self.followed_bytes)
     }
 }
 

@@ -3,7 +3,7 @@
 //! decides when a flush is worth it.
 
 use crate::gc::bounds::SpaceMarks;
-use crate::gc::facts::{Gain, How, SegmentFacts, SpaceFacts};
+use crate::gc::facts::{Gain, How, SegmentFacts, SegmentFault, SpaceFacts};
 use crate::gc::picker::{Mode, Policy};
 use crate::segment::SegmentKind;
 
@@ -79,7 +79,11 @@ impl LogTail {
     /// Sums up the segments of the tail.
     pub fn of(facts: &SpaceFacts) -> Self {
         let mut tail = LogTail::default();
-        let is_tail = |s: &&SegmentFacts| s.kind == SegmentKind::Log && !s.is_collectable();
+        // What a consumer of the change feed keeps stays after a flush, too.
+        let is_tail = |s: &&SegmentFacts| {
+            let is_followed = s.fault == Some(SegmentFault::Followed);
+            s.kind == SegmentKind::Log && !s.is_collectable() && !is_followed
+        };
         for segment in facts.segments.iter().filter(is_tail) {
             let part = if segment.sealed { CLOSED } else { ACTIVE };
             tail.written[part] += segment.written;

@@ -78,6 +78,7 @@ impl FrameReader {
     pub fn pass(&mut self, end: u64) {
         debug_assert!(end > self.offset, "frames are passed one by one");
         self.offset = end;
+        self.buffer.let_go();
     }
 
     /// Returns the first number of the next frame, if it ends at or before offset `end`. Only its

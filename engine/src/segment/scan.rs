@@ -255,6 +255,13 @@ impl<S: ScanSource> ScanBuffer<S> {
         Ok(&self.buffer[from..from + len])
     }
 
+    /// Frees the buffer if a long frame made it long.
+    pub(super) fn let_go(&mut self) {
+        if self.buffer.len() > KEPT_BYTES {
+            (self.buffer, self.filled) = (Vec::new(), 0);
+        }
+    }
+
     /// Moves the start to `offset` and reads at least `len` bytes, or a whole piece if the file has
     /// it.
     fn move_to(&mut self, offset: u64, len: usize) -> Result<()> {

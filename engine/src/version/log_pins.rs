@@ -37,6 +37,16 @@ impl LogPinState {
         self.floors.values().min().copied()
     }
 
+    fn keep(&mut self, version: &Version, segments: impl Iterator<Item = SegmentId>) {
+        for id in segments {
+            if let Some(live) = version.segments.get(&id)
+                && live.handle.segment.kind() == SegmentKind::Log
+            {
+                self.kept.insert(id, live.clone());
+            }
+        }
+    }
+
     /// Takes out what no pin keeps any more; the caller drops it outside of the lock.
     fn take_free(&mut self) -> BTreeMap<SegmentId, LiveSegment> {
         let Some(floor) = self.floor() else {
@@ -69,20 +79,19 @@ impl LogPins {
     }
 
     /// Takes over the segments that an edit is about to remove from `version` and that are pinned.
-    /// Called before readers get the next version, so that a segment that is missing there is found
-    /// here.
-    pub(super) fn take_over(&self, version: &Version, removed: impl Iterator<Item = SegmentId>) {
+    /// `publish` gives readers the next version meanwhile, so that a segment that is missing there
+    /// is found here, and a pin that is registered later finds no older version.
+    pub(super) fn take_over(
+        &self,
+        version: &Version,
+        removed: impl Iterator<Item = SegmentId>,
+        publish: impl FnOnce(),
+    ) {
         let mut state = self.state.lock();
-        let Some(floor) = state.floor().filter(|_| !state.is_closed) else {
-            return;
-        };
-        for id in removed.filter(|id| *id >= floor) {
-            if let Some(live) = version.segments.get(&id)
-                && live.handle.segment.kind() == SegmentKind::Log
-            {
-                state.kept.insert(id, live.clone());
-            }
+        if let Some(floor) = state.floor().filter(|_| !state.is_closed) {
+            state.keep(version, removed.filter(|id| *id >= floor));
         }
+        publish();
     }
 
     /// Returns the segments from `from` on that are kept and that the version read before this call
@@ -169,7 +178,7 @@ mod tests {
 
     /// Removes all segments of a version, as an edit does.
     fn remove(log: &LogPins, version: Version) {
-        log.take_over(&version, version.segments.keys().copied());
+        log.take_over(&version, version.segments.keys().copied(), || ());
         version.segments.values().for_each(|live| live.handle.mark_obsolete());
     }
 

@@ -298,8 +298,8 @@ impl VersionSet {
         self.alive.note(version.number, &version.mark);
         // I5: before readers get the next version, so that a consumer of the change feed finds each
         // segment in one of the two.
-        self.log_pins.take_over(&base, removed.segments());
-        self.current.store(version.clone());
+        let publish = || self.current.store(version.clone());
+        self.log_pins.take_over(&base, removed.segments(), publish);
         self.publish(&version, flushed);
         // I5: the edit is durable; each file is unlinked after its last reader is gone.
         removed.mark_obsolete();

@@ -464,10 +464,12 @@ fn closing_ends_the_wait() {
             let ended = changes.wait_batch(LONG).map(|_| ());
             (ended, changes.next_batch().map(|_| ()), changes.skip_to(0))
         });
-        // Whether it waits already makes no difference.
-        std::thread::yield_now();
+        // It waits by now; if it did not, that would make no difference.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        let begun = std::time::Instant::now();
         db.close().unwrap();
         let (ended, next, skipped) = waiting.join().unwrap();
+        assert!(begun.elapsed() < LONG / 2, "closing did not end the wait");
         for outcome in [ended, next, skipped] {
             assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Closed);
         }

@@ -22,8 +22,9 @@ use std::time::Duration;
 /// A consumer of the change feed: committed batches in the order of commits, each whole, and more
 /// as they are committed. [`Db::changes`] makes one.
 ///
-/// Each consumer has a buffer of 1 MiB, and reads the log in order, so that many can follow one
-/// database. Writers do nothing for consumers, except that a commit wakes those that wait.
+/// Each consumer has a buffer of 1 MiB (up to 16 MiB after batches of that size), and reads the log
+/// in order, so that many can follow one database. Writers do nothing for consumers, except that a
+/// commit wakes those that wait.
 ///
 /// It holds the database open, like a cursor. Once that was closed, it fails with
 /// [`ErrorKind::Closed`](crate::ErrorKind::Closed). After any other error it stands where it stood:
@@ -201,9 +202,9 @@ impl Changes {
         if seqno > self.feed.position() {
             self.feed.skip_to(source(&core), seqno)?;
             self.pin.move_to(seqno);
-            self.vouch(&core)?;
         }
-        Ok(())
+        // I2: also if nothing moves, as the sync of the call before may have failed.
+        self.vouch(&core)
     }
 
     /// Makes durable what the consumer says it has, if it wants only what is: a copy made at a

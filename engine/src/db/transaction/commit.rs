@@ -13,8 +13,8 @@ use std::time::Duration;
 /// [`Db::transact`] runs a transaction at most this often.
 const MAX_RUNS: u32 = 100;
 /// The advice with the last conflict.
-const GIVES_UP: &str = "it was run 100 times: make the transaction shorter, let fewer threads write \
-                        what it reads, or read at a snapshot what may expire meanwhile";
+const GIVES_UP: &str = "it was run 100 times: make the transaction shorter, let fewer threads \
+                        write what it reads, or read at a snapshot what may expire meanwhile";
 /// The longest wait after the first conflict; it doubles up to [`MAX_WAIT`].
 const FIRST_WAIT: Duration = Duration::from_micros(50);
 /// The longest wait between two runs.

@@ -424,8 +424,8 @@ impl Transaction {
     /// saw.
     ///
     /// Costs time in measure to the writes that are taken back, and to all deleted ranges if one of
-    /// them is; if a cursor or scan has seen the writes, the next one costs time in measure to those
-    /// that are left. Fails with
+    /// them is; if a cursor or scan has seen the writes, the next one costs time in measure to
+    /// those that are left. Fails with
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if the savepoint is of
     /// another transaction, or ended when the transaction went back to an earlier one.
     ///

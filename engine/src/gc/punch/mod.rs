@@ -100,6 +100,11 @@ impl Puncher {
         // there.
         let plan = |version: &Version| {
             found = find(version, victims, cost.least_run());
+            // A consumer of the change feed that began since they were picked looks for no commit
+            // behind a hole, be it punched or not.
+            let is_log =
+                |id: SegmentId| version.segments[&id].handle.segment.kind() == SegmentKind::Log;
+            found.retain(|(id, _)| !(is_log(*id) && context.set.log_pins().is_kept(*id)));
             let change = |(id, runs): &(SegmentId, Vec<PunchRange>)| {
                 let holes = union(&version.segments[id].holes, runs);
                 Change::Holes { segment: *id, holes }
@@ -230,7 +235,7 @@ impl Puncher {
         let is_log = handle.segment.kind() == SegmentKind::Log;
         if is_log && context.set.log_pins().is_kept(id) {
             pending.not_before = context.env.clock.now() + LOOK_AGAIN;
-            return Ok(false);
+            return Ok(true);
         }
         // I5: a checkpoint from before the edit may see what is dead here.
         if file.links().doing("count the names of", path)? > 1 {

@@ -61,6 +61,7 @@ fn store(chance: &Chance) -> SpaceFacts {
         table_bytes: chance.below(64 << 20),
         other_bytes: chance.below(1 << 20),
         live_bytes: segments.iter().map(|segment| segment.live).sum(),
+        followed_bytes: 0,
         unflushed_bytes: if chance.one_in(2) { 0 } else { chance.below(64 << 20) },
         segments,
     }
@@ -209,4 +210,29 @@ fn what_can_be_won_reaches_the_low_mark_or_everything_is_taken() {
             assert_eq!(plan.moved(), 0, "nothing is moved while the ceiling holds");
         }
     });
+}
+
+/// Garbage in a part of the log that a consumer of the change feed keeps is beyond the bounds: no
+/// flush is advised for it, nothing is due, and writers wait for nothing.
+#[test]
+fn what_a_consumer_keeps_makes_nothing_due() {
+    let chance = Chance(AtomicU64::new(5));
+    let mut was_due = false;
+    for _ in 0..200 {
+        let mut facts = SpaceFacts { table_bytes: 0, other_bytes: 0, ..store(&chance) };
+        facts.segments.iter_mut().for_each(|segment| {
+            (segment.kind, segment.fault) = (SegmentKind::Log, None);
+        });
+        let policy = Policy { mode: Mode::Busy, ..policy(&chance) };
+        let plan = pick(&facts, &policy);
+        was_due |= plan.advice.is_some() || plan.winnable > 0;
+        for segment in &mut facts.segments {
+            segment.fault = Some(SegmentFault::Followed);
+        }
+        facts.sum_followed();
+        assert!(facts.allocated() <= facts.live_bytes);
+        let plan = pick(&facts, &policy);
+        assert_eq!((plan.advice, plan.winnable, plan.after_look), (None, 0, 0), "{facts:?}");
+    }
+    assert!(was_due, "this test shows nothing");
 }
