@@ -30,7 +30,7 @@ impl Keyspace {
     ///     words.put(key, "")?;
     /// }
     /// words.delete_range("b".."d")?;
-    /// assert_eq!(words.iter().keys().collect::<Result<Vec<_>, _>>()?, ["a", "d"]);
+    /// assert_eq!(words.iter().keys().collect::<Result<Vec<_>, _>>()?, [b"a", b"d"]);
     /// words.delete_range(..)?;
     /// assert_eq!(words.iter().count(), 0);
     /// # Ok::<(), cleavedb::Error>(())
@@ -62,7 +62,7 @@ impl Keyspace {
     ///     words.put(key, "")?;
     /// }
     /// words.delete_prefix("user/")?;
-    /// assert_eq!(words.iter().keys().collect::<Result<Vec<_>, _>>()?, ["zoo"]);
+    /// assert_eq!(words.iter().keys().collect::<Result<Vec<_>, _>>()?, [b"zoo"]);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn delete_prefix(&self, prefix: impl AsRef<[u8]>) -> Result<()> {
@@ -96,7 +96,7 @@ impl WriteBatch {
     /// let mut batch = WriteBatch::new();
     /// batch.delete_range(&words, ..).put(&words, "new", "");
     /// db.write(batch)?;
-    /// assert_eq!(words.iter().keys().collect::<Result<Vec<_>, _>>()?, ["new"]);
+    /// assert_eq!(words.iter().keys().collect::<Result<Vec<_>, _>>()?, [b"new"]);
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn delete_range(&mut self, keyspace: &Keyspace, range: impl KeyRange) -> &mut Self {
