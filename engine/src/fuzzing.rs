@@ -426,8 +426,14 @@ fn store() -> &'static [(PathBuf, Vec<u8>)] {
                     db.flush().expect("a flush");
                 }
             }
+            // One range tombstone is flushed, beside tables that it hides something in, and one is
+            // in the log.
+            inline.delete_range("key11".."key13").expect("a deletion");
+            let snapshot = db.snapshot();
             db.gc().expect("a collection");
             inline.delete("key3").expect("a deletion");
+            inline.delete_range("key5"..="key6").expect("a deletion");
+            drop(snapshot);
             db.close().expect("it closes");
         });
         let files = simulation.files().into_iter().filter(|path| !path.ends_with("LOCK"));

@@ -259,6 +259,9 @@ impl Change {
         Ok(match tag {
             4 | 19 => {
                 let applied_ranges = if tag == 19 { seqno(reader)? } else { 0 };
+                if tag == 19 && applied_ranges == 0 {
+                    return Err(Error::corruption("a table has range tombstones up to number 0"));
+                }
                 let keyspace = KeyspaceId::decode(reader)?;
                 let level = reader.length(usize::MAX)?;
                 let meta = TableMeta { applied_ranges, ..TableMeta::decode(reader)? };
@@ -439,6 +442,7 @@ mod tests {
             }
         }
         assert!(Edit::decode(&[20]).is_err());
+        assert!(Edit::decode(&[19, 0, 1, 0]).is_err(), "a number that no range tombstone has");
         assert!(Edit::decode(&[17, 1, 5, 16, 0, 0]).is_err(), "an end that does not exist");
         assert!(Edit::decode(&[17, 1, 5, 2, 0, 0]).is_err(), "a key that is not there is excluded");
         assert!(Edit::decode(&[15, 9, 1, 0, 0]).is_err(), "a hole of no bytes");
