@@ -260,6 +260,7 @@ pub use space::report::{
 };
 pub use stats::{GcStats, Latencies, LatencyStats, StallReason};
 pub use table::FilterPolicy;
+pub use version::compaction_filter::{CompactionFilter, FilterDecision, FilteredEntry};
 pub use version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions, Separation};
 
 #[doc(hidden)]

@@ -5,10 +5,11 @@
 //! C ──► guard.rs (no panic crosses) ──► border.rs (pointers → slices, strings, errors)
 //!         ──► handle.rs (numbers → objects, checked) ──► the engine
 //! ```
-//! C never holds a pointer to an object of this library. A handle is a number with a generation, so
-//! a handle that is null, closed twice, used after its close or of another kind is detected and
-//! refused. `unsafe` is used where C must be trusted (`border.rs`, and the callbacks in
-//! `comparator.rs` and `filter.rs`) and where handles are looked up without a lock (`handle.rs`).
+//! C never holds a pointer to an object of this library, but for the entry that a compaction filter
+//! is asked about, during that call. A handle is a number with a generation, so a handle that is
+//! null, closed twice, used after its close or of another kind is detected and refused. `unsafe` is
+//! used where C must be trusted (`border.rs`, and the callbacks in `comparator.rs`, `filter.rs` and
+//! `compaction_filter.rs`) and where handles are looked up without a lock (`handle.rs`).
 
 #![expect(unsafe_code, reason = "the border to C; where it stands is said above")]
 
@@ -19,6 +20,7 @@ mod batch;
 mod border;
 mod cache;
 mod changes;
+mod compaction_filter;
 mod comparator;
 mod compare;
 mod db;

@@ -2,6 +2,7 @@
 //! here. LevelDB's numbers are clamped to the engine's bounds, as LevelDB clamps them to its own.
 
 use crate::cache::Cache;
+use crate::compaction_filter::CCompactionFilter;
 use crate::comparator::{BYTEWISE, CComparator, ComparatorHandle};
 use crate::env::Environment;
 use crate::filter::{CFilter, FilterHandle};
@@ -12,6 +13,7 @@ use engine::{
     Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, ErrorKind, Keyspace,
     KeyspaceOptions, Options, ReadOptions, Result, Separation, Snapshot, WriteOptions,
 };
+use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,6 +76,8 @@ pub struct Settings {
     pub keyspace: KeyspaceChanges,
     comparator: Option<Arc<CComparator>>,
     filter: Option<Arc<CFilter>>,
+    /// The compaction filters, by keyspace.
+    pub compaction_filters: BTreeMap<String, Arc<CCompactionFilter>>,
     /// The first error of a setter, which opening returns.
     error: Option<Error>,
 }
@@ -82,7 +86,14 @@ impl DbOptions {
     fn new() -> Self {
         let options = Options { create_if_missing: false, ..Options::default() };
         let keyspace = KeyspaceChanges::default();
-        let settings = Settings { options, keyspace, comparator: None, filter: None, error: None };
+        let settings = Settings {
+            options,
+            keyspace,
+            comparator: None,
+            filter: None,
+            compaction_filters: BTreeMap::new(),
+            error: None,
+        };
         DbOptions { settings: Mutex::new(settings) }
     }
 
@@ -113,6 +124,9 @@ impl DbOptions {
         }
         if let Some(filter) = &settings.filter {
             builder = builder.filter_policy(filter.clone());
+        }
+        for (keyspace, filter) in &settings.compaction_filters {
+            builder = builder.compaction_filter(keyspace, filter.clone());
         }
         Ok(builder)
     }

@@ -4,8 +4,9 @@
 use crate::base::entry::Payload;
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::Trailer;
+use crate::base::key::{SeqNo, Trailer};
 use crate::compaction::early;
+use crate::compaction::filtering::{FilterReport, Filtered, Filtering};
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
@@ -42,6 +43,8 @@ pub struct CompactionReport {
     pub superseded: u64,
     /// True if the tables were moved without being read.
     pub moved: bool,
+    /// What the keyspace's filter decided.
+    pub filter: FilterReport,
 }
 
 /// The number of entries between two checks whether the database is closing.
@@ -53,6 +56,18 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
     input: &mut MergeIter,
     retain: &mut Retain<'_, B>,
     redirect: &mut Redirect,
+    add: impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
+) -> JobResult {
+    copy_filtered(runtime, input, retain, redirect, None, add)
+}
+
+/// Does as [`copy`], but asks a filter about values that no snapshot sees.
+fn copy_filtered<B: FnMut(&[u8]) -> bool>(
+    runtime: &Runtime,
+    input: &mut MergeIter,
+    retain: &mut Retain<'_, B>,
+    redirect: &mut Redirect,
+    mut filtering: Option<&mut Filtering<'_>>,
     mut add: impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
 ) -> JobResult {
     let mut until_check = CLOSING_CHECK_ENTRIES;
@@ -64,7 +79,17 @@ pub fn copy<B: FnMut(&[u8]) -> bool>(
         match retain.judge(key, trailer, payload)? {
             RetainDecision::Keep => {
                 if let Redirected::Stays(payload) = redirect.entry(trailer, payload)? {
-                    add(key, trailer, payload)?;
+                    let filtered = match &mut filtering {
+                        Some(it) if retain.may_change() => {
+                            it.ask(key, trailer, payload, || retain.needs_tombstone(key))?
+                        }
+                        _ => Filtered::Stays,
+                    };
+                    match filtered {
+                        Filtered::Stays => add(key, trailer, payload)?,
+                        Filtered::Becomes(trailer, payload) => add(key, trailer, payload)?,
+                        Filtered::Goes => {}
+                    }
                 }
             }
             RetainDecision::Expired => {
@@ -114,24 +139,33 @@ pub fn run(
     // them, expired; after it, their files, which the next opening removes.
     if let Some(last) = stale::all_expired(levels, pick, &seen) {
         let changes = vec![Change::DroppedUntil(last)];
-        install(runtime, keyspace, pick, &[], NewSegments { changes, ..NewSegments::default() })?;
+        let segments = NewSegments { changes, ..NewSegments::default() };
+        install(runtime, keyspace, pick, &[], segments, None)?;
         let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
         return Ok(CompactionReport { dropped: entries.sum(), ..Default::default() });
     }
     // I6: what a range tombstone hides from all goes in the same way; it hides what is below, too.
     if stale::all_deleted(levels, pick, &seen) {
-        install(runtime, keyspace, pick, &[], NewSegments::default())?;
+        install(runtime, keyspace, pick, &[], NewSegments::default(), None)?;
         let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
         return Ok(CompactionReport { dropped: entries.sum(), ..Default::default() });
     }
     if pick.is_move(keyspace.options().table_bytes) {
         let metas: Vec<_> = pick.inputs.iter().map(|table| table.meta.clone()).collect();
-        install(runtime, keyspace, pick, &metas, NewSegments::default())?;
+        install(runtime, keyspace, pick, &metas, NewSegments::default(), None)?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
-    let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &runtime.set.current())?;
-    rewrite.copy()?;
-    rewrite.install(NewSegments::default(), || ())
+    // The view's version resolves pointers, also those of values that the filter asks for.
+    let view = keyspace.view();
+    let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
+    let Some(mut filtering) = Filtering::new(runtime, keyspace, &view, pick.output_level) else {
+        rewrite.copy(None)?;
+        return rewrite.install(NewSegments::default(), || ());
+    };
+    rewrite.copy(Some(&mut filtering))?;
+    rewrite.filter = filtering.report;
+    let segments = filtering.finish()?;
+    rewrite.install(segments, || filtering.keep())
 }
 
 /// A compaction that rewrites tables: what it reads, what it keeps of that, and where that goes.
@@ -147,6 +181,7 @@ pub struct Rewrite<'a, B> {
     pub redirect: Redirect,
     /// The new tables.
     pub output: TableOutput<'a>,
+    filter: FilterReport,
 }
 
 /// Prepares the rewriting of the inputs of `pick`, which was made for the tables `levels` of
@@ -176,14 +211,16 @@ pub fn prepare<'a>(
     let mut output = TableOutput::new(runtime, keyspace, &options, split, priority).noting(notes);
     output.applying(retain.applied_ranges());
     let (redirect, input) = (Redirect::new(version), inputs(pick, levels)?);
-    Ok(Rewrite { runtime, keyspace, pick, input, retain, redirect, output })
+    let filter = FilterReport::default();
+    Ok(Rewrite { runtime, keyspace, pick, input, retain, redirect, output, filter })
 }
 
 impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
-    /// Writes the entries that must be kept; separated values stay where they are.
-    fn copy(&mut self) -> JobResult {
+    /// Writes the entries that must be kept, and that the filter keeps; separated values stay where
+    /// they are unless it changes them.
+    fn copy(&mut self, filtering: Option<&mut Filtering<'_>>) -> JobResult {
         let Rewrite { runtime, input, retain, redirect, output, .. } = self;
-        copy(runtime, input, retain, redirect, |key, trailer, payload| {
+        copy_filtered(runtime, input, retain, redirect, filtering, |key, trailer, payload| {
             output.add(key, trailer, payload)
         })
     }
@@ -197,7 +234,8 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
     ) -> JobResult<CompactionReport> {
         let (tables, values_written) = (self.output.finish()?, segments.bytes);
         segments.changes.extend(self.retain.expiry_change());
-        install(self.runtime, self.keyspace, self.pick, &tables, segments)?;
+        let changed_from = self.filter.oldest;
+        install(self.runtime, self.keyspace, self.pick, &tables, segments, changed_from)?;
         keep();
         self.output.keep();
         Ok(CompactionReport {
@@ -207,17 +245,20 @@ impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
             dropped: self.retain.dropped() + self.redirect.dropped(),
             superseded: self.retain.superseded(),
             moved: false,
+            filter: self.filter,
         })
     }
 }
 
-/// Replaces the inputs of `pick` by `tables` with one edit, which adds the new segments first.
-pub fn install(
+/// Replaces the inputs of `pick` by `tables` with one edit, which adds the new segments first. A
+/// filter changed entries from the number `changed_from` on, if any.
+fn install(
     runtime: &Runtime,
     keyspace: &KeyspaceState,
     pick: &Pick,
     tables: &[Arc<TableMeta>],
     segments: NewSegments,
+    changed_from: Option<SeqNo>,
 ) -> JobResult {
     let mut is_dropped = false;
     let plan = |version: &Version| {
@@ -243,7 +284,8 @@ pub fn install(
         }));
         Ok(Edit::new(changes))
     };
-    runtime.set.apply(plan, &segments.handles, None)?;
+    let filtered = changed_from.map(|oldest| (keyspace.id, oldest, &*runtime.snapshots));
+    runtime.set.apply_filtered(plan, &segments.handles, None, filtered)?;
     if is_dropped {
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }

@@ -8,6 +8,7 @@
 
 pub mod deletions;
 pub mod early;
+pub mod filtering;
 pub mod flush;
 pub mod fold;
 pub mod job;

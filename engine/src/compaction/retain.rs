@@ -46,6 +46,8 @@ pub struct Retain<'a, B> {
     dropped: u64,
     superseded: u64,
     dropped_until: Option<Deadline>,
+    /// True if a filter may change the entry that was judged last.
+    may_change: bool,
 }
 
 /// The decision about an entry.
@@ -75,6 +77,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
             dropped: 0,
             superseded: 0,
             dropped_until: None,
+            may_change: false,
         }
     }
 
@@ -126,11 +129,27 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         let is_tombstone = expired || kind == EntryKind::Delete;
         let needless = hidden || is_tombstone && stratum == 0 && (self.is_bottom)(user_key);
         self.dropped += u64::from(needless);
+        // I6: nobody who reads at a snapshot sees it, and everybody else does, unless a newer one
+        // hides it.
+        let is_newest =
+            stratum == self.seen.snapshots.len() && trailer.seqno() <= self.seen.visible;
+        self.may_change = is_newest && !needless && !is_tombstone;
         Ok(match (needless, expired) {
             (true, _) => RetainDecision::Drop,
             (false, true) => RetainDecision::Expired,
             (false, false) => RetainDecision::Keep,
         })
+    }
+
+    /// Returns true if the entry that was judged last is a value that no snapshot sees.
+    pub fn may_change(&self) -> bool {
+        self.may_change
+    }
+
+    /// I6: returns true if a tombstone in the place of the entry that was judged last would hide
+    /// something older.
+    pub fn needs_tombstone(&mut self, user_key: &[u8]) -> bool {
+        self.stratum != Some(0) || !(self.is_bottom)(user_key)
     }
 
     /// I6: returns true if the entry has expired for every reader who sees it, now or later.

@@ -39,6 +39,11 @@ impl Separator {
         })
     }
 
+    /// Returns true if a value of `bytes` bytes that a compaction makes goes to a segment.
+    pub fn separates(&self, bytes: usize) -> bool {
+        self.options.separates_at_write(bytes) || self.options.separates_at_flush(bytes)
+    }
+
     /// Writes the value of an entry that it takes to `output`, with the entry's deadline, and
     /// returns the pointer to its record. The value is compressed here, where that pays, and not
     /// when it is written to the log: so writers don't wait for it, and a value that is overwritten

@@ -9,6 +9,7 @@ use crate::env::Env;
 use crate::events::{EventListener, Events};
 use crate::recovery::comparators::Comparators;
 use crate::table::FilterPolicy;
+use crate::version::compaction_filter::{CompactionFilter, CompactionFilters};
 use crate::version::settings::KeyspaceOptions;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -31,6 +32,7 @@ pub struct Builder {
     env: Option<Env>,
     comparators: Comparators,
     filter_policy: Option<Arc<dyn FilterPolicy>>,
+    compaction_filters: CompactionFilters,
     listener: Option<Arc<dyn EventListener>>,
     beside_others: bool,
 }
@@ -43,6 +45,7 @@ impl Builder {
             env: None,
             comparators: Comparators::default(),
             filter_policy: None,
+            compaction_filters: CompactionFilters::new(),
             listener: None,
             beside_others: false,
         }
@@ -76,6 +79,7 @@ impl Builder {
         self.options.error_if_exists = false;
         self.options.read_only = false;
         self.options.gc.automatic = false;
+        self.compaction_filters.clear();
         self
     }
 
@@ -162,6 +166,17 @@ impl Builder {
         self
     }
 
+    /// Has the compactions of a keyspace ask `filter` which entries stay, go, or get another value.
+    /// The filter is not recorded: it must be given at each opening that shall filter.
+    /// [`CompactionFilter`] says what is asked when, and has an example.
+    ///
+    /// Costs a call for each entry that is compacted, and a read for each separated value that the
+    /// filter asks for.
+    pub fn compaction_filter(mut self, keyspace: &str, filter: Arc<dyn CompactionFilter>) -> Self {
+        self.compaction_filters.insert(keyspace.to_owned(), filter);
+        self
+    }
+
     /// Sets a listener that is called for flushes, compactions, write stalls, errors in the
     /// background, and more. See [`EventListener`] for an example.
     ///
@@ -225,10 +240,17 @@ impl Builder {
     pub fn open(self) -> Result<Db> {
         self.options.validate()?;
         let env = self.env_to_use();
-        let Builder { dir, options, comparators, filter_policy, listener, beside_others, .. } =
-            self;
-        let events = Arc::new(Events::new(listener));
-        Opening { env, dir, options, comparators, filter_policy, events, beside_others }.run()
+        Opening {
+            env,
+            dir: self.dir,
+            options: self.options,
+            comparators: self.comparators,
+            filter_policy: self.filter_policy,
+            compaction_filters: self.compaction_filters,
+            events: Arc::new(Events::new(self.listener)),
+            beside_others: self.beside_others,
+        }
+        .run()
     }
 }
 

@@ -23,6 +23,7 @@ use crate::recovery::create;
 use crate::recovery::place::{self, PlaceRules};
 use crate::recovery::{Recovered, Recovery, RecoveryReport};
 use crate::table::FilterPolicy;
+use crate::version::compaction_filter::CompactionFilters;
 use crate::version::files::{TableContext, TableLimits, names};
 use crate::version::manifest::{Current, read_current};
 use crate::version::runtime::Runtime;
@@ -38,6 +39,7 @@ pub(super) struct Opening {
     pub(super) options: Options,
     pub(super) comparators: Comparators,
     pub(super) filter_policy: Option<Arc<dyn FilterPolicy>>,
+    pub(super) compaction_filters: CompactionFilters,
     pub(super) events: Arc<Events>,
     pub(super) beside_others: bool,
 }
@@ -138,7 +140,8 @@ impl Opening {
         let Recovered { set, health, .. } = &recovered;
         // Only flushes fill the update table, so it stays empty where nobody writes.
         let hot = UpdateTable::new(self.options.update_table_bytes);
-        let runtime = Runtime::new(self.env.clone(), set.clone(), health.clone(), cap, hot);
+        let runtime = Runtime::new(self.env.clone(), set.clone(), health.clone(), cap, hot)
+            .with_filters(self.compaction_filters.clone());
         runtime.snapshots.publish(recovered.last_seqno);
         let writable = !self.options.read_only;
         let compaction_threads = self.options.compaction_threads;

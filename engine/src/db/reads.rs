@@ -294,6 +294,9 @@ impl Keyspace {
             snapshot.seqno() <= snapshots.visible(),
             "I6: what a snapshot saw stays visible"
         );
+        // I6: if a compaction filter has changed since what the snapshot sees, it goes on with the
+        // view from before.
+        let view = snapshot.view_before(&view).map_or(view, Guard::from_inner);
         Ok((view, snapshot.point()))
     }
 

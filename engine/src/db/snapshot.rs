@@ -7,6 +7,7 @@ use crate::env::fork::OfProcess;
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::pins::{Pin, PinKind, PinOwner};
 use crate::version::snapshots::SnapshotPin;
+use crate::version::view::View;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -101,6 +102,12 @@ impl Snapshot {
     /// taken, so that each read of it returns the same.
     pub(super) fn point(&self) -> ReadPoint<'static> {
         ReadPoint { seqno: self.pin.seqno, moment: Moment::At(self.pin.time) }
+    }
+
+    /// Returns the view to read instead of `view`, if a compaction filter has changed since what
+    /// the snapshot sees.
+    pub(super) fn view_before(&self, view: &View) -> Option<Arc<View>> {
+        self.pin.view_before(view)
     }
 
     pub(crate) fn belongs_to(&self, core: &Arc<Core>) -> bool {

@@ -386,6 +386,7 @@ mod tests {
             levels: Arc::new(Levels::new(KeyOrder::Bytewise)),
             active: memtable.clone(),
             immutables: Vec::new(),
+            installation: 0,
         };
         let fetcher = Fetcher::new(Env::simulated(1).0.reader, counters.clone());
         let bounds = Bounds::default();

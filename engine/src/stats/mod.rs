@@ -129,6 +129,12 @@ pub struct Counters {
     /// The number of those that compactions dropped because a newer one was known to be in a table
     /// that they did not read.
     pub superseded_entries_dropped: Counter,
+    /// The number of entries that compaction filters were asked about.
+    pub entries_filtered: Counter,
+    /// The number of those that they dropped.
+    pub filtered_entries_dropped: Counter,
+    /// The number of those whose value they changed.
+    pub filtered_entries_changed: Counter,
     /// The number of point reads.
     pub gets: Counter,
     /// The number of point reads that found a value.

@@ -56,6 +56,7 @@ impl EntriesView {
                 active: Arc::new(LoggedMemtable::new(levels.order().clone())),
                 immutables: memtables.map(|memtable| Arc::new(memtable.unpinned())).collect(),
                 levels,
+                installation: view.installation,
             },
         }
     }

@@ -6,16 +6,19 @@
 //! unlinked only after the last version, memtable or view that names it was dropped (I5).
 //!
 //! Locks, in the order they are taken: the set's `manifest`, held while an edit is written, since
-//! edits are serial; its `keyspaces`; a keyspace's `view_update`. None is held during the I/O of a
-//! reader. Leaves, under which no other lock is taken: those of [`pins`], of the purge queue and of
-//! the versions alive. (`hard_links` of the set comes before all of them.)
+//! edits are serial; its `keyspaces`; the list of live snapshots, while a view is published in
+//! which a compaction filter has changed something; a keyspace's `view_update`. None is held during
+//! the I/O of a reader. Leaves, under which no other lock is taken: those of [`pins`], of the purge
+//! queue and of the versions alive. (`hard_links` of the set comes before all of them.)
 
 mod alive;
 pub mod build;
+pub mod compaction_filter;
 pub mod edit;
 pub mod entries;
 pub mod expiry;
 pub mod files;
+mod filtered;
 pub mod garbage;
 pub mod health;
 pub mod job;

@@ -6,6 +6,7 @@ use crate::env::budget::Budget;
 use crate::events::Event;
 use crate::hot::UpdateTable;
 use crate::stats::Counters;
+use crate::version::compaction_filter::CompactionFilters;
 use crate::version::expiry::ExpiryClock;
 use crate::version::health::Health;
 use crate::version::job::{JobError, JobResult};
@@ -32,6 +33,8 @@ pub struct Runtime {
     pub budget: Arc<Budget>,
     /// The newest entries of keys that were flushed lately.
     pub hot: Arc<UpdateTable>,
+    /// The user's compaction filters.
+    pub filters: Arc<CompactionFilters>,
     /// Set when the database closes, so that jobs end early.
     closing: Arc<AtomicBool>,
 }
@@ -51,8 +54,13 @@ impl Runtime {
         // What was dropped because it had expired must not become live again (I6).
         expiry.pass(set.current().dropped_until);
         let (snapshots, counters) = (Arc::new(Snapshots::new(expiry)), Arc::default());
-        let closing = Arc::default();
-        Runtime { env, set, health, snapshots, counters, budget, hot: Arc::new(hot), closing }
+        let (hot, filters, closing) = (Arc::new(hot), Arc::default(), Arc::default());
+        Runtime { env, set, health, snapshots, counters, budget, hot, filters, closing }
+    }
+
+    /// Has compactions ask these filters.
+    pub fn with_filters(self, filters: CompactionFilters) -> Self {
+        Runtime { filters: Arc::new(filters), ..self }
     }
 
     /// Returns how many bytes can still be written to the disk of the database, or `None` if that

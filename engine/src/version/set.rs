@@ -16,6 +16,7 @@ use crate::version::health::Health;
 use crate::version::log_pins::LogPins;
 use crate::version::manifest::{AppendError, ManifestWriter};
 use crate::version::references;
+use crate::version::snapshots::Snapshots;
 use crate::version::view::{KeyspaceState, LoggedMemtable};
 use arc_swap::ArcSwap;
 use rustc_hash::FxHashSet;
@@ -26,6 +27,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The memtables of a keyspace that an edit made durable in tables.
 pub type Flushed = (KeyspaceId, Vec<Arc<LoggedMemtable>>);
+
+/// The keyspace in which an edit installs entries that a compaction filter has changed, the least
+/// sequence number of those, and the snapshots that may see what they were.
+pub type FilteredFrom<'a> = (KeyspaceId, SeqNo, &'a Snapshots);
 
 /// Returns the order of a keyspace's keys for a comparator's name, while the database is open.
 pub type KnownComparators = Box<dyn Fn(&str) -> Result<KeyOrder> + Send + Sync>;
@@ -268,6 +273,17 @@ impl VersionSet {
         segments: &[Arc<SegmentHandle>],
         flushed: Option<Flushed>,
     ) -> Result<Arc<Version>> {
+        self.apply_filtered(plan, segments, flushed, None)
+    }
+
+    /// Does as [`VersionSet::apply`] for an edit that may install what a compaction filter changed.
+    pub fn apply_filtered(
+        &self,
+        plan: impl FnOnce(&Version) -> Result<Edit>,
+        segments: &[Arc<SegmentHandle>],
+        flushed: Option<Flushed>,
+        filtered: Option<FilteredFrom<'_>>,
+    ) -> Result<Arc<Version>> {
         let mut manifest = self.manifest.lock();
         self.health.check()?;
         let base = self.current.load_full();
@@ -300,7 +316,7 @@ impl VersionSet {
         // segment in one of the two.
         let publish = || self.current.store(version.clone());
         self.log_pins.take_over(&base, removed.segments(), publish);
-        self.publish(&version, flushed);
+        self.publish(&version, flushed, filtered);
         // I5: the edit is durable; each file is unlinked after its last reader is gone.
         removed.mark_obsolete();
         if matches!(&*manifest, Manifest::Begun(writer) if writer.is_outgrown()) {
@@ -347,11 +363,23 @@ impl VersionSet {
     }
 
     /// Makes a new version visible to the readers of each keyspace.
-    fn publish(&self, version: &Arc<Version>, flushed: Option<Flushed>) {
+    fn publish(
+        &self,
+        version: &Arc<Version>,
+        flushed: Option<Flushed>,
+        filtered: Option<FilteredFrom<'_>>,
+    ) {
         let (id, memtables) = flushed.unwrap_or_default();
         for keyspace in self.keyspaces.lock().values() {
             let gone = if keyspace.id == id { memtables.as_slice() } else { &[] };
-            keyspace.install(version, gone);
+            match filtered {
+                Some((id, oldest, snapshots)) if id == keyspace.id => {
+                    snapshots.publish_filtered(keyspace, oldest, |number| {
+                        keyspace.install(version, gone, Some(number));
+                    });
+                }
+                _ => keyspace.install(version, gone, None),
+            }
         }
     }
 

@@ -6,7 +6,9 @@ use crate::base::pointer::KeyspaceId;
 use crate::env::fork::Process;
 use crate::env::sync::Mutex;
 use crate::version::expiry::ExpiryClock;
+use crate::version::filtered::KeptViews;
 use crate::version::pins::{Pin, PinKind, PinOwner, Pins};
+use crate::version::view::{KeyspaceState, View};
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -18,6 +20,10 @@ pub struct Snapshots {
     /// Every entry at or below this sequence number is visible. Only the commit leader writes it.
     visible: AtomicU64,
     live: Mutex<BTreeMap<SeqNo, SnapshotGroup>>,
+    /// The number of installations of what compaction filters changed. It grows under the lock of
+    /// `live`.
+    installations: AtomicU64,
+    kept_views: KeptViews,
     process: Process,
     /// The registry of holders of snapshots and files, by kind and age.
     pub pins: Arc<Pins>,
@@ -71,8 +77,9 @@ struct SnapshotGroup {
     others: BTreeMap<TakenAt, usize>,
 }
 
-/// The time at which a snapshot judges deadlines, and the time when it was taken.
-type TakenAt = (ExpiryTime, Duration);
+/// The time at which a snapshot judges deadlines, the time when it was taken, and the number of
+/// installations of filtered entries before it.
+type TakenAt = (ExpiryTime, Duration, u64);
 
 impl SnapshotGroup {
     fn is_empty(&self) -> bool {
@@ -85,15 +92,22 @@ impl SnapshotGroup {
 
     /// Returns the earliest time at which one of them judges deadlines.
     fn time(&self) -> ExpiryTime {
-        let first = self.first.map(|((time, _), _)| time);
-        let other = self.others.keys().next().map(|(time, _)| *time);
+        let first = self.first.map(|((time, ..), _)| time);
+        let other = self.others.keys().next().map(|(time, ..)| *time);
         first.into_iter().chain(other).min().expect("a group is never empty")
     }
 
     /// Returns the time when the oldest was taken.
     fn oldest(&self) -> Option<Duration> {
-        let first = self.first.map(|((_, taken), _)| taken);
-        first.into_iter().chain(self.others.keys().map(|(_, taken)| *taken)).min()
+        let first = self.first.map(|((_, taken, _), _)| taken);
+        first.into_iter().chain(self.others.keys().map(|(_, taken, _)| *taken)).min()
+    }
+
+    /// Returns the number of installations before the first of them.
+    fn installations(&self) -> u64 {
+        let first = self.first.map(|((.., before), _)| before);
+        let others = self.others.keys().map(|(.., before)| *before);
+        first.into_iter().chain(others).min().expect("a group is never empty")
     }
 
     fn add(&mut self, at: TakenAt) {
@@ -128,6 +142,8 @@ impl Snapshots {
         Snapshots {
             visible: AtomicU64::new(0),
             live: Mutex::default(),
+            installations: AtomicU64::new(0),
+            kept_views: KeptViews::default(),
             process: Process::default(),
             pins: Arc::default(),
             expiry,
@@ -176,18 +192,20 @@ impl Snapshots {
         keyspace: Option<KeyspaceId>,
         now: Duration,
     ) -> SnapshotPin {
-        let (seqno, time) = if self.process.is_gone() {
-            self.instant()
+        let (seqno, time, installations) = if self.process.is_gone() {
+            let (seqno, time) = self.instant();
+            (seqno, time, u64::MAX)
         } else {
             let mut live = self.live.lock();
             // I6: the time is read under the lock, as the number is, so that times ascend with
             // numbers, and a job that does not list this snapshot has read an earlier time.
             let (seqno, time) = self.instant();
-            live.entry(seqno).or_default().add((time, now));
-            (seqno, time)
+            let installations = self.installations.load(Ordering::Relaxed);
+            live.entry(seqno).or_default().add((time, now, installations));
+            (seqno, time, installations)
         };
         let pin = self.pins.register(PinOwner { kind, keyspace, seqno, since: now }, None);
-        SnapshotPin { seqno, time, taken: now, pin, snapshots: self.clone() }
+        SnapshotPin { seqno, time, taken: now, installations, pin, snapshots: self.clone() }
     }
 
     /// Returns what readers can see, for a job that drops what none of them does.
@@ -200,6 +218,36 @@ impl Snapshots {
         let times: Vec<ExpiryTime> = live.values().map(SnapshotGroup::time).collect();
         debug_assert!(times.is_sorted(), "I6: a later snapshot judges deadlines later");
         SeenSeqnos { snapshots, visible, times, now: self.expiry.now() }
+    }
+
+    /// Publishes a view of `keyspace` in which a compaction has changed entries from `oldest` on,
+    /// which are all newer than the snapshots that lived when it began. `publish` makes the view
+    /// current whose installation has the number that it is given.
+    ///
+    /// I6: no snapshot is taken meanwhile. Those that live and see a changed entry read the view
+    /// from before; those that are taken later never see that.
+    pub fn publish_filtered(
+        &self,
+        keyspace: &KeyspaceState,
+        oldest: SeqNo,
+        publish: impl FnOnce(u64),
+    ) {
+        let live = self.live.lock();
+        let number = self.installations.load(Ordering::Relaxed) + 1;
+        if live.range(oldest..).next().is_some() {
+            self.kept_views.keep(keyspace.id, number, oldest, keyspace.view());
+        }
+        publish(number);
+        self.installations.store(number, Ordering::Relaxed);
+    }
+
+    /// Forgets the kept views that no live snapshot needs, and returns them.
+    fn forget_views(&self, live: &BTreeMap<SeqNo, SnapshotGroup>) -> Option<impl Sized + use<>> {
+        if self.kept_views.is_empty() {
+            return None;
+        }
+        let left = live.iter().map(|(seqno, group)| (*seqno, group.installations()));
+        Some(self.kept_views.retain(&left.collect::<Vec<_>>()))
     }
 
     /// Returns the pinned sequence numbers in ascending order.
@@ -224,9 +272,24 @@ pub struct SnapshotPin {
     pub time: ExpiryTime,
     /// The time when it was taken, by the clock of the environment.
     pub taken: Duration,
+    /// The number of installations of filtered entries before it.
+    installations: u64,
     /// Its entry in the registry of holders.
     pub pin: Pin,
     snapshots: Arc<Snapshots>,
+}
+
+impl SnapshotPin {
+    /// Returns the view to read instead of the current one, `view`, if a compaction has changed
+    /// since what this snapshot sees. Costs nothing else than a comparison if none has changed
+    /// anything in the keyspace.
+    #[inline]
+    pub fn view_before(&self, view: &View) -> Option<Arc<View>> {
+        if view.installation <= self.installations {
+            return None;
+        }
+        self.snapshots.kept_views.of(view.keyspace, self.seqno, self.installations)
+    }
 }
 
 impl Drop for SnapshotPin {
@@ -237,11 +300,15 @@ impl Drop for SnapshotPin {
         let mut live = self.snapshots.live.lock();
         debug_assert!(live.contains_key(&self.seqno), "a snapshot is listed until it is dropped");
         if let Some(group) = live.get_mut(&self.seqno) {
-            group.remove((self.time, self.taken));
+            group.remove((self.time, self.taken, self.installations));
             if group.is_empty() {
                 live.remove(&self.seqno);
             }
         }
+        let unused = self.snapshots.forget_views(&live);
+        drop(live);
+        // This may drop the last reference to files, so no lock is held.
+        drop(unused);
     }
 }
 

@@ -167,6 +167,7 @@ fn place_all(
         levels: version.keyspace(KEYSPACE).unwrap().levels.clone(),
         active: Arc::new(LoggedMemtable::new(KeyOrder::Bytewise)),
         immutables: Vec::new(),
+        installation: 0,
     };
     let entries = EntriesView::of(&view);
     let mut placing = Placing::new(&entries);

@@ -128,6 +128,8 @@ pub struct View {
     pub active: Arc<LoggedMemtable>,
     /// The immutable memtables, which wait for their flush, newest first.
     pub immutables: Vec<Arc<LoggedMemtable>>,
+    /// The number of the last installation of entries that a compaction filter changed.
+    pub installation: u64,
 }
 
 impl View {
@@ -206,7 +208,8 @@ impl KeyspaceState {
         };
         let active = LoggedMemtable::with_room(order.clone(), options.memtable_bytes);
         let active = Arc::new(active);
-        let view = View { keyspace: id, version, levels, active, immutables: Vec::new() };
+        let immutables = Vec::new();
+        let view = View { keyspace: id, version, levels, active, immutables, installation: 0 };
         KeyspaceState {
             id,
             name,
@@ -267,13 +270,21 @@ impl KeyspaceState {
             levels: old.levels.clone(),
             active: Arc::new(active),
             immutables,
+            installation: old.installation,
         }));
         true
     }
 
     /// Publishes a new version to readers and at the same moment drops the memtables in `flushed`,
     /// whose entries it has in tables. If `version` lacks this keyspace, the keyspace ends.
-    pub fn install(&self, version: &Arc<Version>, flushed: &[Arc<LoggedMemtable>]) {
+    /// `installation` is the number of the installation if the version has entries that a
+    /// compaction filter has changed.
+    pub fn install(
+        &self,
+        version: &Arc<Version>,
+        flushed: &[Arc<LoggedMemtable>],
+        installation: Option<u64>,
+    ) {
         let _view_update = self.view_update.lock();
         let old = self.view.load_full();
         let is_flushed = |memtable: &Arc<LoggedMemtable>| {
@@ -296,6 +307,7 @@ impl KeyspaceState {
             levels: keyspace.levels.clone(),
             active: old.active.clone(),
             immutables,
+            installation: installation.unwrap_or(old.installation),
         }));
     }
 
@@ -310,6 +322,7 @@ impl KeyspaceState {
             levels: Arc::new(Levels::new(self.order.clone())),
             active: Arc::new(LoggedMemtable::new(self.order.clone())),
             immutables: Vec::new(),
+            installation: 0,
         }));
     }
 }

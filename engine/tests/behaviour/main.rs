@@ -18,6 +18,7 @@ mod delete_range;
 mod durability;
 mod events;
 mod expiry;
+mod filters;
 mod foreign;
 mod gc;
 mod keyspaces;

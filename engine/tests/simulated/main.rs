@@ -12,6 +12,7 @@ mod expired_reads;
 mod expiry;
 mod extremes;
 mod faults;
+mod filters;
 mod full;
 mod histories;
 mod history;

@@ -229,6 +229,37 @@ LEVELDB_EXPORT uint8_t cleavedb_persist(cleavedb_keyspace_t*, const leveldb_writ
  * (CLEAVEDB_NEVER). */
 LEVELDB_EXPORT void cleavedb_options_set_default_ttl(leveldb_options_t*, uint64_t ttl_ms);
 
+/* Compaction filters: a function that compactions of a keyspace ask about each value that they
+ * would keep, if no snapshot, transaction or iterator sees it. It returns one of these. Readers see
+ * the entry as it was written until a compaction has asked; leveldb_compact_range over everything
+ * does. A change is no write: the key keeps its version and its time to live, and the change feed
+ * does not tell it. Several threads call the function at once, and none holds a lock of the
+ * database. It must decide by the entry alone, must keep what it has changed, and must not throw.
+ * It is not recorded: set it in the options of each opening. */
+typedef struct cleavedb_filtered_entry_t cleavedb_filtered_entry_t;
+enum {
+  cleavedb_filter_keep = 0,
+  cleavedb_filter_drop = 1,
+  cleavedb_filter_change = 2 /* to the memory from malloc in *val, of *vallen bytes */
+};
+/* The destructor, which may be NULL, runs once the options are destroyed or have another filter for
+ * the keyspace, and no database uses this one any more. */
+LEVELDB_EXPORT void cleavedb_options_set_compaction_filter(
+    leveldb_options_t*, const char* keyspace, void* state, void (*destructor)(void*),
+    int (*filter)(void*, const cleavedb_filtered_entry_t*, char** val, size_t* vallen),
+    const char* (*name)(void*));
+/* What a filter may ask, during its call. The memory is the entry's. */
+LEVELDB_EXPORT const char* cleavedb_filtered_entry_key(const cleavedb_filtered_entry_t*,
+                                                       size_t* keylen);
+/* Reads the value if it is separated. NULL if that fails: the compaction fails then, whatever the
+ * filter returns. */
+LEVELDB_EXPORT const char* cleavedb_filtered_entry_value(const cleavedb_filtered_entry_t*,
+                                                         size_t* vallen);
+/* The version of the key, as cleavedb_get_versioned returns it. */
+LEVELDB_EXPORT uint64_t cleavedb_filtered_entry_version(const cleavedb_filtered_entry_t*);
+/* When the value expires, in milliseconds since 1970, or CLEAVEDB_NEVER. */
+LEVELDB_EXPORT uint64_t cleavedb_filtered_entry_expires_at(const cleavedb_filtered_entry_t*);
+
 /* The change feed: what was committed, batch by batch, in the order of commits, and more as it is
  * committed. A consumer stands on one batch at a time; each batch comes whole. Two threads must not
  * use one consumer at once. It holds the database open until that is closed; later calls fail, and

@@ -37,6 +37,11 @@ fn values_that_expire() {
 }
 
 #[test]
+fn compaction_filters() {
+    assert_eq!(compile_and_run("filters.c", &[]), "ok\n");
+}
+
+#[test]
 fn ranges_that_are_deleted() {
     assert_eq!(compile_and_run("delete_range.c", &[]), "ok\n");
 }

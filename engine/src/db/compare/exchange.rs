@@ -194,7 +194,7 @@ pub(in crate::db) fn write_if(
             let since = snapshot.seqno();
             let mut until = None;
             for requirement in requirements {
-                check_requirement(core, requirement, snapshot.point(), &mut until)?;
+                check_requirement(core, requirement, &snapshot, &mut until)?;
             }
             if batch.is_empty() {
                 return Ok(());
@@ -220,17 +220,18 @@ fn reads_of(requirements: &[Requirement]) -> Vec<KeyspaceReads> {
     all
 }
 
-/// Returns an error unless a requirement is met at `point`, at which a snapshot lives. Notes in
+/// Returns an error unless a requirement is met at a snapshot. Notes in
 /// `until` when the value expires that was compared.
 fn check_requirement(
     core: &Core,
     requirement: &Requirement,
-    point: ReadPoint<'_>,
+    snapshot: &Snapshot,
     until: &mut Option<ReadUntil>,
 ) -> Result<()> {
     let Requirement { keyspace, key, expected } = requirement;
     let view = keyspace.view();
     keyspace.check()?;
+    let (view, point) = (snapshot.view_before(&view).unwrap_or(view), snapshot.point());
     let TimedLookup { found, deadline, .. } = get_timed(&view, key, point, true, Some(&core.hot))?;
     if let Some(deadline) = deadline {
         ReadUntil::note(until, keyspace, key, deadline);

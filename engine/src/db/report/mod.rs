@@ -228,6 +228,12 @@ stats! {
         superseded_entries_dropped,
         /// Compactions of tables because much of them was stale.
         early_compactions,
+        /// Entries that compaction filters were asked about.
+        entries_filtered,
+        /// Those that they dropped.
+        filtered_entries_dropped,
+        /// Those whose value they changed.
+        filtered_entries_changed,
         /// Tables and relocations opened, which means that their indexes, filters and directories
         /// were read.
         table_opens,

@@ -106,6 +106,11 @@ impl Stats {
         for (name, latency) in self.latencies.all().filter(|(_, it)| it.count() > 0) {
             writeln!(f, "latency of {}: {latency}", name.replace('_', " "))?;
         }
+        if self.entries_filtered > 0 {
+            let (asked, dropped) = (self.entries_filtered, self.filtered_entries_dropped);
+            let changed = self.filtered_entries_changed;
+            writeln!(f, "compaction filters: {asked} asked, {dropped} dropped, {changed} changed")?;
+        }
         self.stalls.iter().try_for_each(|stall| writeln!(f, "{stall}"))?;
         if let Some(error) = &self.background_error {
             writeln!(f, "background work waits: {error}")?;
