@@ -128,7 +128,7 @@ fn is_followed(earlier: &BegunSegment, later: &BegunSegment, end: u64) -> Result
     // What lay between them got no commit, or is gone with some. That is rare, and the numbers
     // tell.
     let segment = earlier.live.handle.segment.clone();
-    let mut frames = FrameReader::new(segment, earlier.head.clone());
+    let mut frames = FrameReader::new(segment, earlier.head);
     frames.skip(end, later.head.first_seqno.saturating_sub(2))?;
     Ok(frames.next_first(end)?.is_some())
 }

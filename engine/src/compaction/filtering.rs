@@ -10,7 +10,7 @@
 //! edit, and is garbage like that of any dropped entry.
 
 use crate::base::entry::{Payload, Slot};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{EntryKind, MAX_VALUE_BYTES, SeqNo, Trailer};
 use crate::compaction::segment_output::{NewSegments, SegmentOutput};
 use crate::compaction::separate::Separator;
@@ -66,19 +66,19 @@ pub struct Filtering<'a> {
 }
 
 impl<'a> Filtering<'a> {
-    /// Prepares a compaction of `keyspace` to `level`, if the keyspace has a filter.
+    /// Prepares a compaction of `keyspace`, which has a filter, to `level`.
     pub fn new(
         runtime: &'a Runtime,
         keyspace: &KeyspaceState,
-        view: &Arc<View>,
+        view: Arc<View>,
         level: usize,
-    ) -> Option<Self> {
-        let filter = runtime.filters.get(&keyspace.name)?.clone();
-        Some(Filtering {
+    ) -> Self {
+        let filter = runtime.filters[&keyspace.name].clone();
+        Filtering {
             runtime,
             what: format!("compaction filter {:?} of {:?}", filter.name(), keyspace.name),
             filter,
-            view: view.clone(),
+            view,
             // These reads have counters of their own, because they are not a user's reads.
             fetcher: Fetcher::new(runtime.env.reader.clone(), Arc::default()),
             level,
@@ -86,7 +86,7 @@ impl<'a> Filtering<'a> {
             values: SegmentOutput::new(runtime, SEGMENT_BYTES, IoPriority::Compaction),
             payload: Vec::new(),
             report: FilterReport::default(),
-        })
+        }
     }
 
     /// Asks about an entry, whose pointer must be direct.
@@ -104,8 +104,12 @@ impl<'a> Filtering<'a> {
         // read-only, as one in a comparator does.
         let decision: Result<FilterDecision> =
             self.runtime.health.guard(&self.what, || self.filter.filter(&entry));
-        if let Some(error) = entry.failed_read() {
-            return Err(error.into());
+        match entry.failed_read() {
+            // As without a filter, a damaged value stops no compaction, which copies pointers. It
+            // stays, whatever the filter made of the error.
+            Some(error) if error.kind() == ErrorKind::Corruption => return Ok(Filtered::Stays),
+            Some(error) => return Err(error.into()),
+            None => {}
         }
         let (decision, deadline) = (decision?, entry.payload().deadline);
         self.report.asked += 1;
@@ -139,14 +143,10 @@ impl<'a> Filtering<'a> {
         Ok(Filtered::Becomes(Trailer::new(seqno, new.kind()), &self.payload))
     }
 
-    /// Writes out and syncs the segments with the changed values, and returns them.
-    pub fn finish(&mut self) -> Result<NewSegments> {
+    /// Writes out and syncs the segments with the changed values, and returns them with their
+    /// files, which are kept if the edit that names them takes effect. Lets go of the view.
+    pub fn finish(mut self) -> Result<(NewSegments, SegmentOutput<'a>)> {
         self.values.finish()?;
-        Ok(self.values.segments())
-    }
-
-    /// Keeps the segments, because the edit that names them took effect.
-    pub fn keep(self) {
-        self.values.keep();
+        Ok((self.values.segments(), self.values))
     }
 }

@@ -155,17 +155,23 @@ pub fn run(
         install(runtime, keyspace, pick, &metas, NewSegments::default(), None)?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
-    // The view's version resolves pointers, also those of values that the filter asks for.
-    let view = keyspace.view();
-    let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
-    let Some(mut filtering) = Filtering::new(runtime, keyspace, &view, pick.output_level) else {
+    if !runtime.filters.contains_key(&keyspace.name) {
+        let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &runtime.set.current())?;
         rewrite.copy(None)?;
         return rewrite.install(NewSegments::default(), || ());
-    };
+    }
+    // The view's version resolves pointers, also those of values that the filter asks for. It keeps
+    // the segments from being removed meanwhile.
+    let view = keyspace.view();
+    if let Err(dropped) = keyspace.check() {
+        return Err(JobError::Obsolete(dropped));
+    }
+    let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
+    let mut filtering = Filtering::new(runtime, keyspace, view, pick.output_level);
     rewrite.copy(Some(&mut filtering))?;
     rewrite.filter = filtering.report;
-    let segments = filtering.finish()?;
-    rewrite.install(segments, || filtering.keep())
+    let (segments, values) = filtering.finish()?;
+    rewrite.install(segments, || values.keep())
 }
 
 /// A compaction that rewrites tables: what it reads, what it keeps of that, and where that goes.

@@ -79,7 +79,8 @@ impl Runtime {
     /// Returns a runtime whose jobs go on while the database closes, for those that belong to
     /// closing.
     pub fn for_closing(&self) -> Self {
-        Runtime { closing: Arc::default(), ..self.clone() }
+        // Closing asks no filter, so that it takes no longer than it must.
+        Runtime { closing: Arc::default(), filters: Arc::default(), ..self.clone() }
     }
 
     /// Makes running jobs end early.
