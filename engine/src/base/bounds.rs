@@ -20,27 +20,30 @@ pub struct Bounds {
 }
 
 impl Bounds {
+    /// Returns the range between two places.
+    pub fn between(begin: Cut<'_>, end: Cut<'_>) -> Bounds {
+        Bounds {
+            lower: begin.key().map(<[u8]>::to_vec),
+            upper: end.key().map(<[u8]>::to_vec),
+            open_lower: matches!(begin, Cut::Behind(_)),
+            closed_upper: matches!(end, Cut::Behind(_)),
+        }
+    }
+
     /// Returns true if `key` is before the range.
+    #[inline]
     pub fn is_before(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        self.lower.as_ref().is_some_and(|lower| match order.compare(key, lower) {
-            Ordering::Less => true,
-            Ordering::Equal => self.open_lower,
-            Ordering::Greater => false,
-        })
+        !self.begin().is_before(order, key)
     }
 
     /// Returns true if `key` is behind the range.
+    #[inline]
     pub fn is_behind(&self, order: &KeyOrder, key: &[u8]) -> bool {
-        self.upper.as_ref().is_some_and(|upper| match order.compare(key, upper) {
-            Ordering::Less => false,
-            Ordering::Equal => !self.closed_upper,
-            Ordering::Greater => true,
-        })
+        self.end().is_before(order, key)
     }
-}
 
-impl Bounds {
     /// Returns the place where the range begins.
+    #[inline]
     pub fn begin(&self) -> Cut<'_> {
         match &self.lower {
             None => Cut::First,
@@ -50,6 +53,7 @@ impl Bounds {
     }
 
     /// Returns the place where the range ends.
+    #[inline]
     pub fn end(&self) -> Cut<'_> {
         match &self.upper {
             None => Cut::Last,
@@ -144,7 +148,25 @@ pub enum Cut<'a> {
     Last,
 }
 
-impl Cut<'_> {
+impl<'a> Cut<'a> {
+    /// Returns the key that the place is right beside; `None` at both ends of the keyspace.
+    pub fn key(self) -> Option<&'a [u8]> {
+        match self {
+            Cut::Before(key) | Cut::Behind(key) => Some(key),
+            Cut::First | Cut::Last => None,
+        }
+    }
+
+    /// Returns the later one of two places in a keyspace's order.
+    pub fn later(self, other: Cut<'a>, order: &KeyOrder) -> Cut<'a> {
+        if self.compare(other, order).is_lt() { other } else { self }
+    }
+
+    /// Returns the earlier one of two places in a keyspace's order.
+    pub fn earlier(self, other: Cut<'a>, order: &KeyOrder) -> Cut<'a> {
+        if self.compare(other, order).is_gt() { other } else { self }
+    }
+
     /// Compares two places in a keyspace's order.
     pub fn compare(self, other: Cut<'_>, order: &KeyOrder) -> Ordering {
         use Cut::{Before, Behind, First, Last};
@@ -160,12 +182,29 @@ impl Cut<'_> {
     }
 
     /// Returns true if the place is before `key`.
+    #[inline]
     pub fn is_before(self, order: &KeyOrder, key: &[u8]) -> bool {
         match self {
             Cut::First => true,
             Cut::Before(cut) => order.compare(cut, key).is_le(),
             Cut::Behind(cut) => order.compare(cut, key).is_lt(),
             Cut::Last => false,
+        }
+    }
+}
+
+#[cfg(test)]
+impl Bounds {
+    /// Parses a range like `[b-d)`; `(` and `)` exclude the key beside them, and where none is, the
+    /// range has no end.
+    pub fn parse(text: &str) -> Bounds {
+        let (lower, upper) = text[1..text.len() - 1].split_once('-').expect(text);
+        let key = |key: &str| Some(key.as_bytes().to_vec()).filter(|key| !key.is_empty());
+        Bounds {
+            lower: key(lower),
+            upper: key(upper),
+            open_lower: text.starts_with('('),
+            closed_upper: text.ends_with(']'),
         }
     }
 }

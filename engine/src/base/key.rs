@@ -135,6 +135,31 @@ impl KeyOrder {
         self.compare(a.0, b.0).then_with(|| b.1.cmp(&a.1))
     }
 
+    /// Sorts `list` by `compare`, which goes by this order. A user's comparator may be no order,
+    /// with which the library's sort may panic; then the result is in some order, too.
+    pub fn sort<T: Clone>(&self, list: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
+        if matches!(self, KeyOrder::Bytewise) {
+            list.sort_by(compare);
+            return;
+        }
+        let mut length = 1;
+        while length < list.len() {
+            let mut merged = Vec::with_capacity(list.len());
+            for pair in list.chunks(2 * length) {
+                let (mut a, mut b) = pair.split_at(length.min(pair.len()));
+                while let ([first, ..], [second, ..]) = (a, b) {
+                    let from = if compare(second, first).is_lt() { &mut b } else { &mut a };
+                    merged.push(from[0].clone());
+                    *from = &from[1..];
+                }
+                merged.extend_from_slice(a);
+                merged.extend_from_slice(b);
+            }
+            *list = merged;
+            length *= 2;
+        }
+    }
+
     /// Compares two internal keys as tables store them. Both must be at least [`Trailer::BYTES`]
     /// long; every decoder checks that.
     #[inline]

@@ -8,7 +8,6 @@
 
 use super::bounds::{Bounds, Cut};
 use super::key::{KeyOrder, SeqNo};
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// The deletion of all keys of a range.
@@ -53,14 +52,14 @@ impl RangeTombstones {
 
     /// Creates a set. Costs a sort.
     pub fn of(order: KeyOrder, mut list: Vec<RangeTombstone>) -> Self {
-        sort(&mut list, &order, |a, b| {
+        order.sort(&mut list, |a, b| {
             a.range.begin().compare(b.range.begin(), &order).then(a.seqno.cmp(&b.seqno))
         });
         let parts = vec![PartSummary { last_end: 0, oldest: 0, newest: 0 }; list.len()];
         let mut cuts: Vec<_> = (0..list.len()).flat_map(|n| [(n, false), (n, true)]).collect();
         let mut set = RangeTombstones { order, list, parts, cuts: Vec::new() };
         set.summarize(0, set.list.len());
-        sort(&mut cuts, &set.order, |a, b| set.cut(*a).compare(set.cut(*b), &set.order));
+        set.order.sort(&mut cuts, |a, b| set.cut(*a).compare(set.cut(*b), &set.order));
         RangeTombstones { cuts, ..set }
     }
 
@@ -203,31 +202,6 @@ impl RangeTombstones {
     }
 }
 
-/// Sorts `list`. A user's order may be none, with which the library's sort may panic; then the
-/// result is in some order, too.
-fn sort<T: Clone>(list: &mut Vec<T>, order: &KeyOrder, compare: impl Fn(&T, &T) -> Ordering) {
-    if matches!(order, KeyOrder::Bytewise) {
-        list.sort_by(compare);
-        return;
-    }
-    let mut length = 1;
-    while length < list.len() {
-        let mut merged = Vec::with_capacity(list.len());
-        for pair in list.chunks(2 * length) {
-            let (mut a, mut b) = pair.split_at(length.min(pair.len()));
-            while let ([first, ..], [second, ..]) = (a, b) {
-                let from = if compare(second, first).is_lt() { &mut b } else { &mut a };
-                merged.push(from[0].clone());
-                *from = &from[1..];
-            }
-            merged.extend_from_slice(a);
-            merged.extend_from_slice(b);
-        }
-        *list = merged;
-        length *= 2;
-    }
-}
-
 /// The range tombstones of several sets, for a walk over keys. It remembers the answer for the keys
 /// around the last one.
 pub struct RangeCover {
@@ -249,6 +223,11 @@ impl RangeCover {
     pub fn with(mut self, sets: impl IntoIterator<Item = Arc<RangeTombstones>>) -> Self {
         self.sets.extend(sets.into_iter().filter(|set| !set.is_empty()));
         self
+    }
+
+    /// Iterates over all range tombstones.
+    pub fn iter(&self) -> impl Iterator<Item = &RangeTombstone> {
+        self.sets.iter().flat_map(|set| set.iter())
     }
 
     /// Returns true if there is no range tombstone.
@@ -287,15 +266,9 @@ impl RangeCover {
         let (mut low, mut high) = (Cut::First, Cut::Last);
         for set in &self.sets {
             let (begin, end) = set.around(key);
-            if begin.compare(low, &self.order).is_gt() {
-                low = begin;
-            }
-            if end.compare(high, &self.order).is_lt() {
-                high = end;
-            }
+            (low, high) = (low.later(begin, &self.order), high.earlier(end, &self.order));
         }
-        let around = between(low, high);
-        (around, self.newest(key, sees).cloned())
+        (Bounds::between(low, high), self.newest(key, sees).cloned())
     }
 
     /// Returns the newest range tombstone over `key` that the reader sees.
@@ -316,20 +289,6 @@ impl RangeCover {
             return self.newest(key, |it| it <= limit).is_some_and(|it| it.seqno > seqno);
         }
         newest > seqno
-    }
-}
-
-/// Returns the range between two places.
-fn between(low: Cut<'_>, high: Cut<'_>) -> Bounds {
-    let key = |cut| match cut {
-        Cut::Before(key) | Cut::Behind(key) => Some(<[u8]>::to_vec(key)),
-        Cut::First | Cut::Last => None,
-    };
-    Bounds {
-        lower: key(low),
-        upper: key(high),
-        open_lower: matches!(low, Cut::Behind(_)),
-        closed_upper: matches!(high, Cut::Behind(_)),
     }
 }
 

@@ -15,7 +15,6 @@ use crate::read::changed::{ChangeSearch, memtables_have};
 use crate::version::snapshots::Snapshots;
 use crate::version::view::KeyspaceState;
 use rustc_hash::FxHashSet;
-use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// At most this many keys are searched for in the memtables under the lock of the log; each takes
@@ -295,12 +294,13 @@ fn contains(ranges: &[Bounds], order: &KeyOrder, key: &[u8]) -> bool {
 
 /// Returns ranges that hold the same keys, disjoint and in order.
 fn disjoint(mut ranges: Vec<Bounds>, order: &KeyOrder) -> Vec<Bounds> {
-    ranges.sort_by(|a, b| compare_lower(a, b, order));
+    order.sort(&mut ranges, |a, b| a.begin().compare(b.begin(), order));
     let mut merged: Vec<Bounds> = Vec::new();
     for range in ranges {
         match merged.last_mut() {
-            Some(last) if overlaps(last, &range, order) => {
-                if reaches_further(&range, last, order) {
+            // It begins before the end of the last one, or right there.
+            Some(last) if range.begin().compare(last.end(), order).is_le() => {
+                if range.end().compare(last.end(), order).is_gt() {
                     (last.upper, last.closed_upper) = (range.upper, range.closed_upper);
                 }
             }
@@ -310,50 +310,9 @@ fn disjoint(mut ranges: Vec<Bounds>, order: &KeyOrder) -> Vec<Bounds> {
     merged
 }
 
-fn compare_lower(a: &Bounds, b: &Bounds, order: &KeyOrder) -> Ordering {
-    match (&a.lower, &b.lower) {
-        (None, None) => Ordering::Equal,
-        (None, Some(_)) => Ordering::Less,
-        (Some(_), None) => Ordering::Greater,
-        (Some(x), Some(y)) => order.compare(x, y).then(a.open_lower.cmp(&b.open_lower)),
-    }
-}
-
-/// Returns true if `next`, which begins at or behind the beginning of `last`, begins before its end
-/// or right there.
-fn overlaps(last: &Bounds, next: &Bounds, order: &KeyOrder) -> bool {
-    match (&last.upper, &next.lower) {
-        (None, _) | (_, None) => true,
-        (Some(upper), Some(lower)) => match order.compare(lower, upper) {
-            Ordering::Less => true,
-            Ordering::Equal => last.closed_upper || !next.open_lower,
-            Ordering::Greater => false,
-        },
-    }
-}
-
-fn reaches_further(a: &Bounds, b: &Bounds, order: &KeyOrder) -> bool {
-    match (&a.upper, &b.upper) {
-        (_, None) => false,
-        (None, Some(_)) => true,
-        (Some(x), Some(y)) => order.compare(x, y).then(a.closed_upper.cmp(&b.closed_upper)).is_gt(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn bounds(text: &str) -> Bounds {
-        let (lower, upper) = text[1..text.len() - 1].split_once('-').expect(text);
-        let key = |key: &str| Some(key.as_bytes().to_vec()).filter(|key| !key.is_empty());
-        Bounds {
-            lower: key(lower),
-            upper: key(upper),
-            open_lower: text.starts_with('('),
-            closed_upper: text.ends_with(']'),
-        }
-    }
 
     /// All sets of up to three ranges with ends from `b` to `d`, open, closed or absent, hold the
     /// same keys before and after they are made disjoint.
@@ -363,14 +322,11 @@ mod tests {
         let mut all = Vec::new();
         for lower in ["(-", "(b-", "[b-", "(c-", "[c-"] {
             for upper in [")", "b]", "c)", "c]", "d)", "d]"] {
-                all.push(bounds(&format!("{lower}{upper}")));
+                all.push(Bounds::parse(&format!("{lower}{upper}")));
             }
         }
         let keys = ["a", "b", "bb", "c", "cc", "d", "e"];
-        let holds = |range: &Bounds, key: &str| {
-            let key = key.as_bytes();
-            !range.is_before(&order, key) && !range.is_behind(&order, key)
-        };
+        let holds = |range: &Bounds, key: &str| range.contains(&order, key.as_bytes());
         for (a, b, c) in (0..all.len().pow(3)).map(|number| {
             let count = all.len();
             (&all[number % count], &all[number / count % count], &all[number / count / count])
@@ -395,7 +351,7 @@ mod tests {
         let keys = |keys: &[&str]| keys.iter().map(|key| Box::from(key.as_bytes())).collect();
         let reads = [
             KeyspaceReads::new(keyspace(1, "one"), keys(&["x", "k"]), Vec::new()),
-            KeyspaceReads::new(keyspace(2, "two"), keys(&[]), vec![bounds("(c-d]")]),
+            KeyspaceReads::new(keyspace(2, "two"), keys(&[]), vec![Bounds::parse("(c-d]")]),
         ];
         let conditions = Conditions { since: 10, reads: reads.into(), until: None };
         let mut recent = RecentKeys::starting_after(9);

@@ -118,30 +118,8 @@ pub(crate) fn prefix_bounds(prefix: &[u8], order: &KeyOrder) -> Result<Bounds> {
 
 /// Returns the intersection of two bounds.
 pub(crate) fn intersection(a: Bounds, b: Bounds, order: &KeyOrder) -> Bounds {
-    let lower = match (&a.lower, &b.lower) {
-        (None, _) => &b,
-        (_, None) => &a,
-        (Some(x), Some(y)) => match order.compare(x, y) {
-            std::cmp::Ordering::Less => &b,
-            std::cmp::Ordering::Equal if b.open_lower => &b,
-            _ => &a,
-        },
-    };
-    let upper = match (&a.upper, &b.upper) {
-        (None, _) => &b,
-        (_, None) => &a,
-        (Some(x), Some(y)) => match order.compare(x, y) {
-            std::cmp::Ordering::Greater => &b,
-            std::cmp::Ordering::Equal if !b.closed_upper => &b,
-            _ => &a,
-        },
-    };
-    Bounds {
-        lower: lower.lower.clone(),
-        open_lower: lower.open_lower,
-        upper: upper.upper.clone(),
-        closed_upper: upper.closed_upper,
-    }
+    let (begin, end) = (a.begin().later(b.begin(), order), a.end().earlier(b.end(), order));
+    Bounds::between(begin, end)
 }
 
 #[cfg(test)]

@@ -200,15 +200,10 @@ fn walk(
     mut visit: impl FnMut(&[u8], Payload<'_>),
 ) -> Result<()> {
     let mut entries = memtable.iter();
-    match &range.lower {
-        Some(lower) => entries.seek(lower, Trailer::seek(MAX_SEQNO))?,
-        None => entries.seek_to_first()?,
-    }
+    entries.seek_cut(range.begin())?;
     while entries.valid() && !range.is_behind(order, entries.user_key()) {
-        if !range.is_before(order, entries.user_key()) {
-            let payload = Payload::decode(entries.trailer().kind()?, entries.payload())?;
-            visit(entries.user_key(), payload);
-        }
+        let payload = Payload::decode(entries.trailer().kind()?, entries.payload())?;
+        visit(entries.user_key(), payload);
         entries.next()?;
     }
     Ok(())

@@ -5,6 +5,7 @@ use crate::base::bounds::Bounds;
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
 use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
+use crate::base::range_tombstone::RangeTombstone;
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
@@ -75,20 +76,14 @@ impl ChangeSearch {
     /// whether or not there was a key.
     pub fn first_key(&self, bounds: &Bounds) -> Result<Option<Vec<u8>>> {
         let order = self.view.levels.order();
-        if let Some(deleted) = self.newer_range(bounds) {
-            let begin = if deleted.is_before(order, bounds.lower.as_deref().unwrap_or_default()) {
-                deleted.lower.as_ref()
-            } else {
-                bounds.lower.as_ref()
-            };
-            return Ok(Some(begin.cloned().unwrap_or_default()));
+        let is_newer =
+            |it: &&RangeTombstone| it.seqno > self.since && it.range.overlaps(bounds, order);
+        if let Some(deleted) = self.view.ranges().iter().find(is_newer) {
+            let begin = deleted.range.begin().later(bounds.begin(), order);
+            return Ok(Some(begin.key().unwrap_or_default().to_vec()));
         }
         let mut entries = MergeIter::new(order.clone(), self.newer_runs()?);
-        match &bounds.lower {
-            Some(lower) if bounds.open_lower => entries.seek(lower, Trailer::LAST)?,
-            Some(lower) => entries.seek(lower, Trailer::seek(MAX_SEQNO))?,
-            None => entries.seek_to_first()?,
-        }
+        entries.seek_cut(bounds.begin())?;
         while entries.valid() && !bounds.is_behind(order, entries.user_key()) {
             if entries.trailer().seqno() > self.since {
                 return Ok(Some(entries.user_key().to_vec()));
@@ -96,18 +91,6 @@ impl ChangeSearch {
             entries.next()?;
         }
         Ok(None)
-    }
-
-    /// Returns the range of a newer range tombstone that overlaps `bounds`. Costs a look at each.
-    fn newer_range(&self, bounds: &Bounds) -> Option<Arc<Bounds>> {
-        let order = self.view.levels.order();
-        let memtables = self.view.memtables().flat_map(|memtable| memtable.table.ranges());
-        let mut sets = memtables.chain([self.view.levels.ranges().clone()]);
-        sets.find_map(|set| {
-            let mut all = set.iter();
-            let found = all.find(|it| it.seqno > self.since && it.range.overlaps(bounds, order))?;
-            Some(found.range.clone())
-        })
     }
 
     /// Returns an iterator over each sorted run, without the memtables and tables in which nothing

@@ -165,13 +165,7 @@ impl<I: EntryIter> VisibleIter<I> {
     /// Moves to the last key.
     pub fn seek_to_last(&mut self) -> Result<()> {
         self.state = VisibleState::Invalid;
-        match self.bounds.upper.clone() {
-            Some(upper) if self.bounds.closed_upper => {
-                self.inner.seek_before(&upper, Trailer::LAST)?;
-            }
-            Some(upper) => self.inner.seek_before(&upper, Trailer::seek(MAX_SEQNO))?,
-            None => self.inner.seek_to_last()?,
-        }
+        self.inner.seek_before_cut(self.bounds.end())?;
         self.settle_backward()
     }
 
@@ -342,7 +336,8 @@ mod tests {
                 ["at", seqno, ref rest @ ..] => {
                     let (bounds, steps): (Vec<&str>, _) =
                         rest.iter().partition(|word| word.starts_with(['[', '(']));
-                    let bounds = bounds.first().map_or(Bounds::default(), |word| range(word));
+                    let bounds =
+                        bounds.first().map_or(Bounds::default(), |word| Bounds::parse(word));
                     let (seqno, time) = seqno.split_once('@').unwrap_or((seqno, "0"));
                     let seqno = seqno.parse().expect(line);
                     let moment = Moment::At(ExpiryTime(time.parse().expect(line)));
@@ -370,18 +365,7 @@ mod tests {
 
     fn delete(table: &Arc<Memtable>, word: &str) {
         let (bounds, seqno) = word.split_at(word.find([')', ']']).expect(word) + 1);
-        table.insert_range(range(bounds).into(), seqno.parse().expect(word));
-    }
-
-    fn range(word: &str) -> Bounds {
-        let (lower, upper) = word[1..word.len() - 1].split_once('-').expect(word);
-        let key = |key: &str| Some(key.as_bytes().to_vec()).filter(|key| !key.is_empty());
-        Bounds {
-            lower: key(lower),
-            upper: key(upper),
-            open_lower: word.starts_with('('),
-            closed_upper: word.ends_with(']'),
-        }
+        table.insert_range(Bounds::parse(bounds).into(), seqno.parse().expect(word));
     }
 
     fn here(iter: &VisibleIter<MemtableIter>) -> String {

@@ -147,7 +147,7 @@ impl TransactionWork {
             let mut all = self.keyspaces.iter_mut();
             let work = all.find(|work| work.keyspace.id == id).expect("it was written to");
             match work.replaced.pop_if(|(by, _)| *by == operation) {
-                Some((_, before)) => drop(work.last.insert(key.into(), before)),
+                Some((_, before)) => *work.last.get_mut(key).expect("it was written to") = before,
                 None => drop(work.last.remove(key)),
             }
         }
@@ -295,8 +295,7 @@ impl TransactionWork {
 
 /// Returns the approximate memory that a range takes.
 fn range_bytes(range: &Bounds) -> usize {
-    let len = |end: &Option<Vec<u8>>| end.as_ref().map_or(0, Vec::len) + READ_OVERHEAD_BYTES;
-    len(&range.lower) + len(&range.upper)
+    range.bytes() + 2 * READ_OVERHEAD_BYTES
 }
 
 /// Extends a range forward or backward to the key `at`, or to the end of `bounds` if it is `None`.
