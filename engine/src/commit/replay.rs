@@ -6,15 +6,19 @@
 //!
 //! Each file is opened twice, first for its head and then for its frames, and only one at a time.
 
+use crate::base::compression::Codec;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, InFile, IoContext, Result};
-use crate::base::key::SeqNo;
-use crate::base::pointer::SegmentId;
+use crate::base::key::{SeqNo, Trailer};
+use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::env::Env;
+use crate::memtable::Memtable;
 use crate::segment::{
-    HEAD_BYTES, RecordView, ScanMode, ScanStart, ScanTail, SegmentHead, SegmentKind, read_head,
-    scan,
+    HEAD_BYTES, RecordKind, RecordView, ScanMode, ScanStart, ScanTail, SegmentHead, SegmentKind,
+    read_head, scan,
 };
 use crate::version::files::SegmentHandle;
+use crate::version::settings::KeyspaceOptions;
 use crate::version::{LiveSegment, LogPosition, Version};
 use std::sync::Arc;
 
@@ -67,6 +71,37 @@ pub struct ReplayReport {
 struct Begun {
     live: LiveSegment,
     head: SegmentHead,
+}
+
+/// Inserts a record of the log, at `pointer`, into a memtable of a keyspace with these settings, as
+/// the writer did.
+pub fn insert_record(
+    memtable: &Memtable,
+    record: &RecordView<'_>,
+    pointer: ValuePointer,
+    options: &KeyspaceOptions,
+) -> Result<()> {
+    let raw;
+    let slot = match record.kind {
+        RecordKind::DeleteRange => {
+            memtable.insert_range(Arc::new(record.deleted_range()?), record.seqno);
+            return Ok(());
+        }
+        RecordKind::Delete => Slot::Delete,
+        // Only separated values are compressed in the log. They stay there, whatever the settings
+        // have become since: inline they could take many times the memory that the writer had.
+        RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),
+        RecordKind::Put if options.separates_at_write(record.raw_len as usize) => {
+            Slot::Pointer(pointer)
+        }
+        RecordKind::Put => {
+            raw = record.raw_value()?;
+            Slot::Inline(&raw)
+        }
+    };
+    let payload = Payload { deadline: record.deadline, slot };
+    memtable.insert(record.key, Trailer::new(record.seqno, payload.kind()), payload);
+    Ok(())
 }
 
 /// Calls `each` with every record behind the head of `version`, in commit order.

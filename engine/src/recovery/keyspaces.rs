@@ -1,14 +1,10 @@
 //! Opens the keyspaces of a version, and replays the log into their memtables.
 
-use crate::base::compression::Codec;
-use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, Result};
-use crate::base::key::Trailer;
 use crate::base::pointer::{KeyspaceId, ValuePointer};
-use crate::commit::replay::Replayed;
+use crate::commit::replay::{Replayed, insert_record};
 use crate::recovery::comparators::Comparators;
 use crate::recovery::manifest::Manifested;
-use crate::segment::RecordKind;
 use crate::version::Version;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::KeyspaceState;
@@ -73,28 +69,9 @@ pub fn insert(
         length: record.length,
     };
     let options = state.options().clone();
-    let raw;
-    let slot = match record.kind {
-        RecordKind::Delete | RecordKind::DeleteRange => Slot::Delete,
-        // Only separated values are compressed in the log. They stay there, whatever the settings
-        // have become since: inline they could take many times the memory that the writer had.
-        RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),
-        RecordKind::Put if options.separates_at_write(record.raw_len as usize) => {
-            Slot::Pointer(pointer)
-        }
-        RecordKind::Put => {
-            raw = record.raw_value()?;
-            Slot::Inline(&raw)
-        }
-    };
-    let payload = Payload { deadline: record.deadline, slot };
     let view = state.view();
     view.active.note(replayed.at, replayed.log_bytes, replayed.segment, record.seqno);
-    if record.kind == RecordKind::DeleteRange {
-        view.active.table.insert_range(Arc::new(record.deleted_range()?), record.seqno);
-    } else {
-        view.active.table.insert(record.key, Trailer::new(record.seqno, payload.kind()), payload);
-    }
+    insert_record(&view.active.table, record, pointer, &options)?;
     if view.active.bytes() >= options.memtable_bytes {
         state.rotate_memtable();
     }

@@ -7,12 +7,12 @@
 //! everything in them that is newer than the keyspace's tables. What lies before a gap had been
 //! flushed, or its segment would still be there (I5), and must not come back (I6).
 
-use crate::base::compression::Codec;
-use crate::base::entry::{Payload, Slot};
+use crate::base::entry::Payload;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::{KeyOrder, SeqNo, Trailer};
+use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::{SegmentId, TableId, ValuePointer};
+use crate::commit::replay::insert_record;
 use crate::env::Env;
 use crate::memtable::Memtable;
 use crate::repair::RepairReport;
@@ -119,33 +119,14 @@ impl KeyspaceSource {
 
     /// Adds a record of the log, unless a table has it. Returns true if it was added.
     pub fn add_record(&self, segment: SegmentId, record: &RecordView<'_>) -> Result<bool> {
-        if record.kind == RecordKind::DeleteRange {
-            // Tables have no range tombstones, and the edit with one may be lost. It hides only
-            // what is older, so it does no harm if it was applied before.
-            self.loose.insert_range(Arc::new(record.deleted_range()?), record.seqno);
-            return Ok(record.seqno > self.flushed);
+        let is_new = record.seqno > self.flushed;
+        // Tables have no range tombstones, and the edit with one may be lost. It hides only what is
+        // older, so it does no harm if it was applied before.
+        if is_new || record.kind == RecordKind::DeleteRange {
+            let pointer = ValuePointer { segment, offset: record.offset, length: record.length };
+            insert_record(&self.loose, record, pointer, &self.options)?;
         }
-        if record.seqno <= self.flushed {
-            return Ok(false);
-        }
-        let pointer = ValuePointer { segment, offset: record.offset, length: record.length };
-        let raw;
-        let slot = match record.kind {
-            RecordKind::DeleteRange => unreachable!("it was taken before"),
-            RecordKind::Delete => Slot::Delete,
-            // As in a replay, a compressed value was separated, and stays where it is.
-            RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),
-            RecordKind::Put if self.options.separates_at_write(record.raw_len as usize) => {
-                Slot::Pointer(pointer)
-            }
-            RecordKind::Put => {
-                raw = record.raw_value()?;
-                Slot::Inline(&raw)
-            }
-        };
-        let payload = Payload { deadline: record.deadline, slot };
-        self.loose.insert(record.key, Trailer::new(record.seqno, payload.kind()), payload);
-        Ok(true)
+        Ok(is_new)
     }
 }
 
