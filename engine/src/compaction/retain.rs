@@ -26,7 +26,7 @@ use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::{RangeCover, RangeTombstones};
 use crate::hot::UpdateTable;
 use crate::version::edit::Change;
-use crate::version::snapshots::{SeenSeqnos, stratum};
+use crate::version::snapshots::{SeenSeqnos, oldest_reader, stratum};
 use std::sync::Arc;
 
 /// Decides entry by entry, in table order: keys ascending, newest entry first.
@@ -115,9 +115,8 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         if !hidden && !self.cover.is_empty() {
             // I6: what is not visible yet hides nothing, since a snapshot that is taken before it
             // becomes visible is not in the list.
-            let snapshot = self.seen.snapshots.get(stratum);
-            let limit = snapshot.map_or(self.seen.visible, |it| self.seen.visible.min(*it));
-            hidden = self.cover.hides(user_key, trailer.seqno(), limit);
+            let reader = oldest_reader(&self.seen.snapshots, stratum, self.seen.visible);
+            hidden = self.cover.hides(user_key, trailer.seqno(), reader);
         }
         if !hidden && self.is_superseded(user_key, trailer.seqno(), stratum) {
             hidden = true;

@@ -27,7 +27,7 @@ use crate::segment::MIN_RECORD_BYTES;
 use crate::version::entries::EntriesView;
 use crate::version::job::JobResult;
 use crate::version::placing::Placing;
-use crate::version::snapshots::stratum;
+use crate::version::snapshots::{oldest_reader, stratum};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -197,8 +197,7 @@ impl<'a> LivenessWalk<'a> {
             let trailer = iter.trailer();
             if trailer.seqno() <= self.scope.seqno {
                 let stratum = stratum(snapshots, trailer.seqno());
-                let visible = self.scope.seqno;
-                let reader = snapshots.get(stratum).map_or(visible, |it| visible.min(*it));
+                let reader = oldest_reader(snapshots, stratum, self.scope.seqno);
                 if cover.hides(key.bytes(), trailer.seqno(), reader) {
                     // Older ones of the same stratum are hidden, too.
                     seen = Some(stratum);

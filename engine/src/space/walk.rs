@@ -12,7 +12,7 @@ use crate::base::pointer::ValuePointer;
 use crate::read::cursor::merged;
 use crate::read::level_iter::ReadMode;
 use crate::version::resolve::Resolved;
-use crate::version::snapshots::stratum;
+use crate::version::snapshots::{oldest_reader, stratum};
 use crate::version::view::View;
 
 /// The place of an entry's bytes.
@@ -56,8 +56,8 @@ pub(super) fn walk(
         }
         let trailer = iter.trailer();
         let stratum = stratum(snapshots, trailer.seqno());
-        let limit = snapshots.get(stratum).map_or(seqno, |snapshot| seqno.min(*snapshot));
-        if cover.hides(key.bytes(), trailer.seqno(), limit) {
+        let reader = oldest_reader(snapshots, stratum, seqno);
+        if cover.hides(key.bytes(), trailer.seqno(), reader) {
             // Nobody sees it; nobody but snapshots sees what is older.
             (last, is_newest) = (Some(stratum), false);
         } else if trailer.seqno() <= seqno && last != Some(stratum) {

@@ -61,6 +61,14 @@ pub fn stratum(snapshots: &[SeqNo], seqno: SeqNo) -> usize {
     snapshots.partition_point(|&snapshot| snapshot < seqno)
 }
 
+/// Returns the number up to which the oldest reader of a stratum sees: that of the snapshot above
+/// it, and at most `visible`, which is the number of other readers. I6: a range tombstone hides an
+/// entry of the stratum from all of them if it is newer than that and not after this number.
+#[inline]
+pub fn oldest_reader(snapshots: &[SeqNo], stratum: usize, visible: SeqNo) -> SeqNo {
+    snapshots.get(stratum).map_or(visible, |snapshot| visible.min(*snapshot))
+}
+
 /// Returns true if one of `snapshots`, in ascending order, sees what was written at `older`,
 /// because it does not see `newer`. An entry hides none that is newer, so the answer is then false.
 pub fn is_seen(snapshots: &[SeqNo], older: SeqNo, newer: SeqNo) -> bool {
