@@ -166,11 +166,7 @@ impl Background {
     fn check_fits(&self, chosen: &ChosenCompaction, seen: &SeenSeqnos) -> Result<()> {
         let ChosenCompaction { keyspace, levels, pick, reason } = chosen;
         let is_rewritten = *reason == CompactionReason::Reorganization;
-        let goes_unread = || {
-            stale::all_expired(levels, pick, seen).is_some()
-                || stale::all_deleted(levels, pick, seen)
-        };
-        if !is_rewritten && goes_unread() {
+        if !is_rewritten && stale::unread(levels, pick, seen).is_some() {
             // What goes without being read needs no room.
             return Ok(());
         }

@@ -44,8 +44,7 @@ impl Background {
             // I9: what goes without being read needs no room, and makes some.
             let fits = |pick: &Pick| {
                 pick.is_move(table_bytes)
-                    || stale::all_expired(&view.levels, pick, &seen).is_some()
-                    || stale::all_deleted(&view.levels, pick, &seen)
+                    || stale::unread(&view.levels, pick, &seen).is_some()
                     || pick.bytes() <= most_bytes()
             };
             let known = StaleFacts {

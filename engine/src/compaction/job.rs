@@ -135,18 +135,11 @@ pub fn run(
     let down = pick.output_level.checked_sub(pick.level);
     assert!(down.is_some_and(|down| down <= 1), "I6: entries go down level by level");
     assert!(pick.output_level < LEVELS && !pick.inputs.is_empty(), "nothing to compact");
-    // I6: nobody sees these entries any more, and they hide nothing. A crash before the edit leaves
-    // them, expired; after it, their files, which the next opening removes.
-    if let Some(last) = stale::all_expired(levels, pick, &seen) {
-        let changes = vec![Change::DroppedUntil(last)];
+    // I6: a crash before the edit leaves what nobody sees; after it, its files, which the next
+    // opening removes.
+    if let Some(changes) = stale::unread(levels, pick, &seen) {
         let segments = NewSegments { changes, ..NewSegments::default() };
         install(runtime, keyspace, pick, &[], segments, None)?;
-        let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
-        return Ok(CompactionReport { dropped: entries.sum(), ..Default::default() });
-    }
-    // I6: what a range tombstone hides from all goes in the same way; it hides what is below, too.
-    if stale::all_deleted(levels, pick, &seen) {
-        install(runtime, keyspace, pick, &[], NewSegments::default(), None)?;
         let entries = pick.inputs.iter().map(|table| table.meta.summary.entries);
         return Ok(CompactionReport { dropped: entries.sum(), ..Default::default() });
     }

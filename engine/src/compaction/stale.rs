@@ -14,6 +14,7 @@ use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::base::range_tombstone::RangeTombstone;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, pick_table};
 use crate::table::Summary;
+use crate::version::edit::Change;
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
 use crate::version::snapshots::{SeenSeqnos, is_seen, stratum};
@@ -165,7 +166,7 @@ fn loses_some(levels: &Levels, table: &TableHandle, known: &StaleFacts<'_>, is_m
 
 /// Returns true if range tombstones hide all entries of the inputs of `pick` from all readers, so
 /// that they can go without being read. What these entries hide is hidden as well.
-pub fn all_deleted(levels: &Levels, pick: &Pick, seen: &SeenSeqnos) -> bool {
+fn all_deleted(levels: &Levels, pick: &Pick, seen: &SeenSeqnos) -> bool {
     !levels.ranges().is_empty()
         && pick.below.is_empty()
         && pick.inputs.iter().all(|table| is_deleted(levels, table, seen))
@@ -212,10 +213,20 @@ fn has_all_expired(summary: &Summary, seen: &SeenSeqnos) -> bool {
     summary.deadlines.passed(time) == summary.entries
 }
 
+/// Returns what the edit that drops the inputs of `pick` has to record, if they can go without
+/// being read: nobody sees their entries any more, and what these hide is hidden as well, or not
+/// there.
+pub fn unread(levels: &Levels, pick: &Pick, seen: &SeenSeqnos) -> Option<Vec<Change>> {
+    match all_expired(levels, pick, seen) {
+        Some(last) => Some(vec![Change::DroppedUntil(last)]),
+        None => all_deleted(levels, pick, seen).then(Vec::new),
+    }
+}
+
 /// Returns the greatest deadline of the inputs of `pick`, if all of their entries have expired for
 /// all who see them, and nothing older is below that they hide. Then they can go without being
 /// read.
-pub fn all_expired(levels: &Levels, pick: &Pick, seen: &SeenSeqnos) -> Option<Deadline> {
+fn all_expired(levels: &Levels, pick: &Pick, seen: &SeenSeqnos) -> Option<Deadline> {
     // L0 may hide itself, so it goes as a whole.
     let is_whole = pick.level > 0 || pick.inputs.len() == levels.level(0).len();
     let has_expired = |table: &Arc<TableHandle>| has_all_expired(&table.meta.summary, seen);

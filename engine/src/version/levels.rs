@@ -52,6 +52,13 @@ impl Levels {
         levels
     }
 
+    /// Adds range tombstones, for tests of deciders.
+    #[cfg(test)]
+    pub fn with_ranges(mut self, ranges: Vec<RangeTombstone>) -> Self {
+        self.change_ranges(ranges, &[]).unwrap();
+        self
+    }
+
     /// Returns the order of the keys.
     pub fn order(&self) -> &KeyOrder {
         &self.order

@@ -3,7 +3,9 @@
 //! - `options trigger=4 base=64M table=4M`: the settings of the keyspace; these are the defaults.
 //! - `L1 5 a-c 10M`: table 5 in L1 with the user keys from `a` to `c`; also `entries`, `deletes`
 //!   `in=SEGMENT:POINTERS` and `expire=DEADLINE:ENTRIES`.
-//!   The number of a table is its sequence number too.
+//!   The number of a table is its sequence number too. `since=5` gives it an entry of that number,
+//!   too, and `applied=7` says up to which number range tombstones were applied to it.
+//! - `deleted [b-d)8`: a range tombstone with the number 8.
 //! - `score 5 newest=10 stale=50 won=9k`: what is known of the entries of table 5, and the bytes of
 //!   the stale ones.
 //! - `behind L1 c`: the next job of L1 starts behind the key `c`.
@@ -13,10 +15,12 @@
 //!   `early [share:0.5] [snapshot=9]`, `follow L1 5`, `range L1 b-d [in-place]`,
 //!   `reorganize L1 b-d segment=1M [after=c]`: the decision that is asked for.
 
+use crate::base::bounds::Bounds;
 use crate::base::expiry::{Deadline, ExpiryTime};
 use crate::base::golden::{golden, number, pair};
 use crate::base::key::{EntryKind, KeyOrder, SeqNo, Trailer, internal_key};
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use crate::base::range_tombstone::RangeTombstone;
 use crate::cache::memory_fs::MemoryFs;
 use crate::compaction::early::{self, EarlyFacts};
 use crate::compaction::picker::{
@@ -53,7 +57,7 @@ fn run(lines: &[&str]) -> String {
     let context = context();
     let tables = lines.iter().filter_map(|line| table(line, &context));
     let mut facts = PickerFacts {
-        levels: Levels::of(KeyOrder::Bytewise, tables),
+        levels: Levels::of(KeyOrder::Bytewise, tables).with_ranges(deleted(lines)),
         options: KeyspaceOptions::default(),
         busy: RunningCompactions::default(),
         cursors: CompactionCursors::default(),
@@ -76,6 +80,7 @@ fn run(lines: &[&str]) -> String {
                 }
                 facts.scores.insert(TableId(number(id)), score);
             }
+            ["deleted", ..] => {}
             ["behind", at, key] => facts.cursors[level(at)] = Some(key.into()),
             ["running", "L0"] => {
                 let pick = pick_level0(KEYSPACE, &facts.levels, &facts.busy).expect(line);
@@ -136,8 +141,11 @@ fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)
         max_seqno: id,
         ..Summary::default()
     };
+    let mut applied_ranges = 0;
     for word in words {
         match pair(word) {
+            ("since", value) => summary.min_seqno = number(value),
+            ("applied", value) => applied_ranges = number(value),
             ("entries", value) => summary.entries = number(value),
             ("deletes", value) => summary.tombstones = number(value),
             ("expire", value) => {
@@ -153,8 +161,18 @@ fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)
             _ => panic!("{word}"),
         }
     }
-    let meta = TableMeta { id: TableId(id), bytes, summary: Arc::new(summary), applied_ranges: 0 };
+    let meta = TableMeta { id: TableId(id), bytes, summary: Arc::new(summary), applied_ranges };
     Some((level, TableHandle::new(Arc::new(meta), KeyOrder::Bytewise, context.clone())))
+}
+
+/// Parses the range tombstones.
+fn deleted(lines: &[&str]) -> Vec<RangeTombstone> {
+    let words = lines.iter().filter_map(|line| line.strip_prefix("deleted "));
+    let parse = |word: &str| {
+        let (range, seqno) = word.split_at(word.find([')', ']']).expect(word) + 1);
+        RangeTombstone { range: Bounds::parse(range).into(), seqno: number(seqno) }
+    };
+    words.flat_map(str::split_whitespace).map(parse).collect()
 }
 
 fn decide(facts: &PickerFacts, words: &[&str]) -> String {
@@ -219,7 +237,7 @@ fn stale_pick(facts: &PickerFacts, words: &[&str]) -> Option<Pick> {
         snapshots: snapshot.iter().map(|(seqno, _)| *seqno).collect(),
         times: snapshot.iter().map(|(_, time)| *time).collect(),
         now: ExpiryTime(value("now").map_or(0, number)),
-        ..SeenSeqnos::default()
+        visible: value("visible").map_or(0, number),
     };
     let known = StaleFacts {
         oldest_snapshot: seen.snapshots.first().copied(),
