@@ -2,8 +2,8 @@
 
 use crate::batch::BatchHandle;
 use crate::border::{Bytes, ErrPtr, Out, copy_bytes};
-use crate::extra::KeyspaceHandle;
-use crate::guard::{quiet, telling};
+use crate::extra::{KeyspaceHandle, add_to};
+use crate::guard::telling;
 use crate::handle::Handle;
 use crate::options::{ReadSettings, WriteSettings, read_options, write_options};
 use engine::{Exchange, Expected, Keyspace, ReadOptions, Result, Versioned};
@@ -215,14 +215,7 @@ fn require(
     key: Result<&[u8]>,
     expected: Result<Expected<'_>>,
 ) {
-    quiet((), || {
-        let batch = batch.pin()?;
-        match keyspace.pin().and_then(|keyspace| keyspace.get().cloned()) {
-            Ok(keyspace) => batch.require(keyspace, key, expected),
-            Err(error) => batch.refuse(error),
-        }
-        Ok(())
-    });
+    add_to(batch, keyspace, |batch, keyspace| batch.require(keyspace, key, expected));
 }
 
 #[unsafe(no_mangle)]

@@ -2,8 +2,8 @@
 
 use crate::batch::BatchHandle;
 use crate::border::{Bytes, ErrPtr, half_open_range};
-use crate::extra::KeyspaceHandle;
-use crate::guard::{quiet, telling};
+use crate::extra::{KeyspaceHandle, add_to};
+use crate::guard::telling;
 use crate::handle::Handle;
 use crate::options::{WriteSettings, write_options};
 
@@ -33,13 +33,7 @@ extern "C" fn cleavedb_writebatch_delete_range(
     end: Bytes,
     endlen: usize,
 ) {
-    quiet((), || {
-        let batch = batch.pin()?;
-        let keys = half_open_range((&begin, beginlen), (&end, endlen));
-        match keyspace.pin().and_then(|keyspace| keyspace.get().cloned()) {
-            Ok(keyspace) => batch.add_range(keyspace, keys),
-            Err(error) => batch.refuse(error),
-        }
-        Ok(())
+    add_to(batch, keyspace, |batch, keyspace| {
+        batch.add_range(keyspace, half_open_range((&begin, beginlen), (&end, endlen)));
     });
 }

@@ -188,6 +188,23 @@ extern "C" fn cleavedb_iter_seek_for_prev(iter: Handle<Iter>, key: Bytes, klen: 
     iter::seek_for_prev(iter, key, klen);
 }
 
+/// Calls `add` with a batch and a keyspace. An invalid handle of the keyspace is kept for the
+/// write.
+pub fn add_to(
+    batch: Handle<BatchHandle>,
+    keyspace: Handle<KeyspaceHandle>,
+    add: impl FnOnce(&BatchHandle, Keyspace),
+) {
+    quiet((), || {
+        let batch = batch.pin()?;
+        match keyspace.pin().and_then(|keyspace| keyspace.get().cloned()) {
+            Ok(keyspace) => add(&batch, keyspace),
+            Err(error) => batch.refuse(error),
+        }
+        Ok(())
+    });
+}
+
 /// Adds an operation to a batch. An error is kept for the write.
 pub fn add(
     batch: Handle<BatchHandle>,
@@ -196,14 +213,7 @@ pub fn add(
     value: Result<Option<&[u8]>>,
     expiry: Option<Expiry>,
 ) {
-    quiet((), || {
-        let batch = batch.pin()?;
-        match keyspace.pin().and_then(|keyspace| keyspace.get().cloned()) {
-            Ok(keyspace) => batch.add(Some(keyspace), key, value, expiry),
-            Err(error) => batch.refuse(error),
-        }
-        Ok(())
-    });
+    add_to(batch, keyspace, |batch, keyspace| batch.add(Some(keyspace), key, value, expiry));
 }
 
 #[unsafe(no_mangle)]

@@ -56,7 +56,7 @@ pub(crate) fn run(args: &ChangesArgs) -> Outcome {
                 is_first = false;
             }
         }
-        if !args.follow || out.is_closed() {
+        if !args.follow {
             out.finish()?;
             return Ok(Status::Done);
         }
