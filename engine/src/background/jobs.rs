@@ -170,10 +170,7 @@ impl Background {
             // What goes without being read needs no room.
             return Ok(());
         }
-        let values = match reason {
-            CompactionReason::Reorganization => pick.value_bytes(),
-            _ => 0,
-        };
+        let values = if is_rewritten { pick.value_bytes() } else { 0 };
         let bytes = pick.bytes().saturating_add(values);
         let room = self.committer.room_for_job();
         if bytes <= room || pick.is_move(keyspace.options().table_bytes) {

@@ -94,6 +94,21 @@ pub(crate) fn bounds_of(range: &impl KeyRange) -> Bounds {
     }
 }
 
+/// Returns both ends of a range as the standard library has them.
+pub(crate) fn ends_of(range: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
+    let lower = match range.lower.as_deref() {
+        None => Bound::Unbounded,
+        Some(key) if range.open_lower => Bound::Excluded(key),
+        Some(key) => Bound::Included(key),
+    };
+    let upper = match range.upper.as_deref() {
+        None => Bound::Unbounded,
+        Some(key) if range.closed_upper => Bound::Included(key),
+        Some(key) => Bound::Excluded(key),
+    };
+    (lower, upper)
+}
+
 /// Returns the bounds of all keys that begin with `prefix`; fails unless keys are in byte order.
 pub(crate) fn prefix_bounds(prefix: &[u8], order: &KeyOrder) -> Result<Bounds> {
     if !matches!(order, KeyOrder::Bytewise) {

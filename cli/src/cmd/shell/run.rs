@@ -35,7 +35,8 @@ scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
      --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
 count [PREFIX]       print how many keys there are
 changes [NUMBER]     print what was committed behind this number, as far as the log has it: lines
-                     NUMBER<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE, or del; behind each commit
+                     NUMBER<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE, or del, or delrange with
+                     the ends [KEY or (KEY and ]KEY or )KEY, - for none; behind each commit
                      NUMBER<TAB>commit<TAB>N, then (N commits)
 begin                begin a transaction: what follows reads at one moment and its own writes
 commit               make these writes take effect at once, unless others wrote what was read

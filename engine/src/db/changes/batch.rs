@@ -6,6 +6,7 @@ use crate::base::error::Result;
 use crate::base::expiry::Deadline;
 use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
+use crate::db::key_range::ends_of;
 use crate::env::clock::SystemTime;
 use crate::segment::{Frame, RecordKind, RecordView};
 use crate::version::Version;
@@ -152,7 +153,6 @@ impl ChangeBatch {
         names: &mut KeyspaceNames,
         version: &Version,
     ) -> Result<ChangeBatch> {
-        let size = |record: &RecordView<'_>| record.key.len() + record.raw_len as usize;
         // The sum is bounded by what the frame's records say, and these were verified (I7); but
         // compressed values are larger than the frame.
         let stored = |record: &RecordView<'_>| record.key.len() + record.value.len();
@@ -174,7 +174,7 @@ impl ChangeBatch {
                 let raw_len = record.raw_len as usize;
                 bytes.extend_from_slice(&decompress(record.codec, record.value, raw_len)?);
             }
-            debug_assert_eq!(bytes.len() - start, size(record), "all of the record is copied");
+            debug_assert_eq!(bytes.len() - middle, record.raw_len as usize, "all of it is copied");
             records.push(StoredChange {
                 keyspace: record.keyspace,
                 name,
@@ -247,21 +247,6 @@ impl ChangeBatch {
             what,
         })
     }
-}
-
-/// Returns both ends of a range as the standard library has them.
-fn ends_of(range: &Bounds) -> (Bound<&[u8]>, Bound<&[u8]>) {
-    let lower = match range.lower.as_deref() {
-        None => Bound::Unbounded,
-        Some(key) if range.open_lower => Bound::Excluded(key),
-        Some(key) => Bound::Included(key),
-    };
-    let upper = match range.upper.as_deref() {
-        None => Bound::Unbounded,
-        Some(key) if range.closed_upper => Bound::Included(key),
-        Some(key) => Bound::Excluded(key),
-    };
-    (lower, upper)
 }
 
 /// Returns the time of a deadline; one beyond all times of the system is the end of the year 9999.
