@@ -73,6 +73,21 @@ fn the_example_of_transactions() {
 }
 
 #[test]
+fn the_example_of_expiry() {
+    let expected = "ada: 30 minutes\nbob: 5 minutes\noperator: stays\nbob: 60 minutes\n\
+                    ada: stays\neve: none\ngrace: 1 minutes\neve logs in: yes\n";
+    assert_eq!(compile_and_run("examples/expiry.c", &[]), expected);
+}
+
+#[test]
+fn the_example_of_compaction_filters() {
+    let expected = "written: 300 letters, 0 in the new form\n\
+                    beside a snapshot: 300 letters, 0 in the new form\n\
+                    compacted: 200 letters, 200 in the new form\n";
+    assert_eq!(compile_and_run("examples/compaction_filter.c", &[]), expected);
+}
+
+#[test]
 fn misuse_is_refused() {
     assert_eq!(compile_and_run("misuse.c", &[]), "ok\n");
 }
