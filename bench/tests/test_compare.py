@@ -1,0 +1,63 @@
+"""Tests of the comparison with peers, without an engine."""
+
+import argparse
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(BENCH))
+sys.path.insert(0, str(BENCH / "compare"))
+
+import compare  # noqa: E402: it is found by the line above
+
+# A program that prints what its arguments ask for, as `cleave bench` and the peers do.
+FAKE = """#!/usr/bin/env python3
+import json, sys
+print("no object")
+for name in sys.argv[NAMES].split(","):
+    rate = 10 if "--shared" in sys.argv else len(name)
+    print(json.dumps({"workload": name, "ops_per_second": rate}))
+print(json.dumps({"stats": {}}))
+"""
+
+
+def program(folder, name, names):
+    """A fake program whose argument number `names` lists the workloads."""
+    path = Path(folder) / name
+    path.write_text(FAKE.replace("NAMES", str(names)))
+    path.chmod(0o755)
+    return path
+
+
+class Comparison(unittest.TestCase):
+    def given(self, folder):
+        return argparse.Namespace(
+            dir=Path(folder), num=50, value_size=100, threads=[1, 8], seconds=1, repeats=3
+        )
+
+    def test_every_engine_runs_every_workload_it_has(self):
+        with tempfile.TemporaryDirectory() as folder:
+            engines = [
+                compare.Cleave(program(folder, "cleave", 3)),
+                compare.Peer("rocksdb", program(folder, "rocksdb", 2)),
+                compare.Peer("badger", program(folder, "badger", 2)),
+            ]
+            rates = compare.compare(engines, self.given(folder))
+        self.assertEqual(len(rates), 2 * 8)
+        self.assertEqual(rates[8, "cas"], dict.fromkeys(["cleavedb", "rocksdb", "badger"], [3] * 3))
+        self.assertEqual(rates[1, "transactions-shared"]["cleavedb"], [10] * 3)
+        self.assertNotIn("badger", rates[1, "merge of counters"])
+        text = compare.table(rates, ["cleavedb", "rocksdb", "badger"])
+        self.assertIn("| 1 | merge of counters | 5 (5–5) | 5 (5–5) | – | 1 |", text)
+
+    def test_a_run_that_fails_ends_the_comparison(self):
+        with tempfile.TemporaryDirectory() as folder:
+            broken = program(folder, "rocksdb", 99)
+            with self.assertRaisesRegex(SystemExit, "rocksdb .* failed"):
+                compare.Peer("rocksdb", broken).measure("store", ["load"], 1, 1, self.given(folder))
+
+
+if __name__ == "__main__":
+    unittest.main()
