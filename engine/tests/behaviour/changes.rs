@@ -415,6 +415,47 @@ fn i05_holes_are_never_handed_out_and_never_punched_under_a_pin() {
     }
 }
 
+/// A segment that was punched and has left the version afterwards, while a consumer stands in it:
+/// its holes are in no version any more, and were taken for damage.
+#[cfg(target_os = "linux")]
+#[test]
+fn what_was_punched_and_moved_away_is_gone_and_not_damaged() {
+    let dir = common::dir();
+    let gc = GcOptions { automatic: false, ..GcOptions::default() };
+    let (segment_bytes, max_replay_bytes) = (8 << 20, 64 << 20);
+    let keyspace = common::separating(Some(64));
+    let options = Options { gc, keyspace, segment_bytes, max_replay_bytes, ..common::tiny() };
+    let db = common::open_with(dir.path(), options);
+    let keyspace = db.default_keyspace();
+    let put = |number: usize, version| {
+        let key = common::key(number);
+        keyspace.put(&key, common::value(&key, version, 256 << 10)).unwrap();
+    };
+    (0..64).for_each(|number| put(number, 1));
+    let mut changes = db.changes(0).unwrap();
+    (0..3).for_each(|_| drop(changes.next_batch().unwrap().unwrap()));
+    (0..64).filter(|number| number % 4 != 0).for_each(|number| put(number, 2));
+    db.flush().unwrap();
+    let report = db.gc().unwrap();
+    assert!(report.segments_punched > 0, "{report:?}");
+    while db.stats().gc.segments_punched < report.segments_punched {
+        db.wait_idle().unwrap();
+    }
+    // The rest dies, and with it every segment that is not being written.
+    (0..64).for_each(|number| put(number, 3));
+    db.compact().unwrap();
+    db.gc().unwrap();
+    db.wait_idle().unwrap();
+    assert!(db.changes(0).unwrap().position() > 64, "the segments of the first puts have left");
+    let told = loop {
+        match changes.next_batch() {
+            Ok(Some(batch)) => assert!(batch.last_seqno() < 64),
+            other => break gone(other),
+        }
+    };
+    assert!(told.contains("begin with"), "{told}");
+}
+
 #[test]
 fn who_waits_is_woken_by_the_commit() {
     let dir = common::dir();

@@ -336,6 +336,83 @@ fn a_commit_wakes_who_waits() {
     }
 }
 
+/// What a consumer says it has, by a number that was not durable, failed to become so. The second
+/// try was taken for done already.
+#[test]
+fn i02_a_skip_that_failed_is_not_done_when_it_is_tried_again() {
+    let (env, simulation) = Env::simulated(1);
+    simulation.run(|| {
+        let (db, keyspaces) = open(&env, 0).unwrap();
+        let mut changes = db.changes(0).unwrap();
+        keyspaces[0].put("key", "value").unwrap();
+        simulation.fail(FaultPlan::new(Call::Sync).on(".seg"));
+        let number = db.visible_seqno();
+        for _ in 0..2 {
+            changes.skip_to(number).expect_err("nobody knows whether it is durable");
+        }
+    });
+}
+
+/// A feed from the beginning that begins while the first commit is made hands it out. It was passed
+/// over if it came between the search for a segment and the look at the newest number.
+#[test]
+fn a_commit_while_a_feed_begins_is_handed_out() {
+    let mut positions = [0; 2];
+    for seed in 0..200 {
+        let (env, simulation) = Env::simulated(seed);
+        simulation.run(|| {
+            let (db, [keyspace, _]) = open(&env, seed).unwrap();
+            let writer = move || keyspace.put("key", "value").unwrap();
+            let writer = env.threads.spawn("writer", Box::new(writer)).unwrap();
+            let mut changes = db.changes(0).unwrap();
+            positions[usize::from(db.visible_seqno() > 0)] += 1;
+            writer.join().unwrap();
+            let batch = changes.next_batch().unwrap();
+            assert_eq!(batch.map(|batch| batch.last_seqno()), Some(1), "seed {seed}");
+            db.close().unwrap();
+        });
+    }
+    assert!(positions.iter().all(|count| *count > 0), "both orders are met: {positions:?}");
+}
+
+/// Segments that got no commit, because their first write failed, may be gone without anything
+/// being missing: a feed from the beginning still hands out everything.
+#[test]
+fn what_a_failed_write_leaves_between_segments_is_no_gap() {
+    let mut failed = 0;
+    for nth in 1..60 {
+        let (env, simulation) = Env::simulated(nth);
+        simulation.run(|| {
+            let (db, [keyspace, _]) = open(&env, 0).unwrap();
+            let keeps = db.changes_with(0, &ChangesOptions::new().pin(true)).unwrap();
+            let plan = FaultPlan::new(Call::Write).nth(nth).on(".seg");
+            simulation.fail(plan.error(std::io::ErrorKind::StorageFull));
+            let mut put = 0;
+            for number in 0..60_u8 {
+                match keyspace.put([number], [number; 200]) {
+                    Ok(()) => put += 1,
+                    Err(error) => {
+                        assert_eq!(error.kind(), ErrorKind::DiskFull, "{error}");
+                        failed += 1;
+                    }
+                }
+            }
+            db.flush().unwrap();
+            db.wait_idle().unwrap();
+            let mut changes = db.changes(0).unwrap();
+            assert_eq!(changes.position(), 0, "write {nth}: the log has everything");
+            for number in 1..=put {
+                let batch = changes.next_batch().unwrap().expect("it was committed");
+                assert_eq!(batch.last_seqno(), number, "write {nth}");
+            }
+            assert!(changes.next_batch().unwrap().is_none());
+            drop((keeps, keyspace));
+            db.close().unwrap();
+        });
+    }
+    assert!(failed > 20, "{failed} puts have failed");
+}
+
 #[test]
 fn i01_i02_copies_elsewhere_are_what_snapshots_show_and_never_ahead() {
     let mut failures = Vec::new();
