@@ -13,13 +13,14 @@ from harness.collection import gc_cost, reorganize
 from harness.figures import ENGINE, Setting
 from harness.gcload import gc_load
 from harness.hot import GEOMETRIES, HOT
-from harness.space import space, space_drop
+from harness.space import space, space_drop, space_expiry
 
 HERE = Path(__file__).resolve().parent
 FIGURES = {
     **ENGINE,
     "space": space,
     "space-drop": space_drop,
+    "space-expiry": space_expiry,
     "gc-cost": gc_cost,
     "reorganize": reorganize,
     "gc-load": gc_load,

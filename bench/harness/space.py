@@ -17,6 +17,7 @@ from harness.figures import MIB, column, ratio
 
 BLOCK = 512
 LEFT_OVER = 0.02
+EXPIRED_LEFT = 0.05
 # The time in which an idle store comes to its settled bound.
 SETTLED_SECONDS = 60
 # Device bytes per user byte at a ceiling of 2.0 and at a narrow one, by the distribution of the
@@ -232,4 +233,41 @@ def space_drop(setting):
         record.table(list(rows[0]), rows),
         record.verdict("left after idling, share of the peak", column(rows)("left / peak"),
                        LEFT_OVER),
+    ]
+
+
+def space_expiry(setting):
+    """Space after everything has expired, the store open and idle."""
+    groups = {}
+    for _ in range(setting.repeats):
+        for separation in ["at_write", "off"]:
+            case = setting.cases[0]
+            num = case.keys(setting.data_bytes)
+            store = setting.fresh("space-expiry")
+            sampler = Sampler(store)
+            # The last value expires this long after the result, and then the idling begins.
+            ttl = setting.idle_seconds
+            flags = {"ttl": ttl, "idle": ttl + setting.idle_seconds, "separation": separation}
+            setting.run(setting.cleave.fill(store, num, case.value_size, **flags), sample=sampler)
+            peak, idle = sampler.peak() or 0, sampler.since_report()
+            below = sampler.seconds_until(EXPIRED_LEFT * peak)
+            groups.setdefault((separation,), []).append({
+                "peak MiB": peak / MIB,
+                "left MiB": idle[-1].bytes / MIB if idle else None,
+                "left / peak": ratio(idle[-1].bytes, peak) if idle else None,
+                "s until below 5 %, from the last deadline": below and below - ttl,
+            })
+    return [
+        f"{num:,} keys, values of {case.value_size} B, written at random by one thread, each for "
+        f"{ttl} s; the store is left open and idle for {setting.idle_seconds} s from the last "
+        "deadline on. Space is allocated blocks, every 200 ms.",
+        record.medians(["separation"], groups),
+        "\n".join(
+            record.verdict(
+                f"{separation}: left after idling, share of the peak",
+                column(rows)("left / peak"),
+                EXPIRED_LEFT,
+            )
+            for (separation,), rows in groups.items()
+        ),
     ]

@@ -59,7 +59,11 @@ def run(store, workload, words):
         "workload": workload, "ops": ops, "seconds": seconds, "ops_per_second": ops / seconds,
         "bytes": ops * value_size, "found": ops, **latencies, **more,
     }), flush=True)
-    time.sleep(flag(words, "--idle", 0))
+    ttl = flag(words, "--ttl", 0)
+    time.sleep(ttl)
+    if ttl:
+        log.write_bytes(b"what is left")
+    time.sleep(flag(words, "--idle", 0) - ttl)
     return ops * value_size
 
 

@@ -137,6 +137,12 @@ class Figures(unittest.TestCase):
         text = self.figure("space-drop", "--case", "1k-zipf")
         self.assertIn("left after idling, share of the peak", text)
 
+    def test_space_expiry(self):
+        text = self.figure("space-expiry", "--case", "1k-zipf")
+        for separation in ["at_write", "off"]:
+            line = f"{separation}: left after idling, share of the peak: 0\\.00\\d+ .*: met"
+            self.assertRegex(text, line)
+
     def test_gc_cost(self):
         text = self.figure("gc-cost", "--case", "4k-zipf")
         self.assertIn("4k-zipf: rate of overwrites kept: 1 (goal ≥ 0.750): met", text)

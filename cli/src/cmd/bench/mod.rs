@@ -96,6 +96,10 @@ struct StoreArgs {
     #[arg(long, value_name = "CODEC", value_parser = parse_codec)]
     value_codec: Option<Codec>,
 
+    /// What is written expires after this many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    ttl: Option<u64>,
+
     /// Ceiling of the store's space, as a multiple of its live bytes
     #[arg(long, value_name = "RATIO")]
     max_space_amplification: Option<f64>,
@@ -228,6 +232,7 @@ fn keyspace(db: &Db, args: &Bench) -> Result<Keyspace> {
         None => {}
     }
     options.separation = store.separation.unwrap_or(options.separation);
+    options.default_ttl = store.ttl.map(Duration::from_secs).or(options.default_ttl);
     options.block_codec = store.block_codec.unwrap_or(options.block_codec);
     options.value_codec = store.value_codec.unwrap_or(options.value_codec);
     keyspace.set_options(options)?;
