@@ -13,6 +13,7 @@ from harness.collection import gc_cost, reorganize
 from harness.figures import ENGINE, Setting
 from harness.gcload import gc_load
 from harness.hot import GEOMETRIES, HOT
+from harness.pinned import pinned_tree
 from harness.space import space, space_drop, space_expiry
 
 HERE = Path(__file__).resolve().parent
@@ -24,10 +25,13 @@ FIGURES = {
     "gc-cost": gc_cost,
     "reorganize": reorganize,
     "gc-load": gc_load,
+    "pinned-tree": pinned_tree,
     **HOT,
 }
 # These take nothing of what overwriting takes.
 LOADS = ["gc-load", *HOT]
+# These overwrite nothing.
+READS = ["pinned-tree"]
 SUFFIXES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -71,13 +75,14 @@ def command_line(given):
     """The command as others would repeat it, without the paths of this machine."""
     words = [f"python3 bench/figures.py {given.figure} --dir DIR --memory {given.memory >> 20}M"]
     words.append(f"--repeats {given.repeats}")
-    if given.figure in ENGINE or given.figure == "all":
+    if given.figure in [*ENGINE, *READS, "all"]:
         words.append(f"--num {given.num} --ops {given.ops}")
+    if given.figure in [*ENGINE, "all"]:
         words.append(f"--max-replay {given.max_replay >> 20}M")
     if given.figure in LOADS:
         words.append(f"--data {given.data >> 20}M")
         words += [f"--geometry {name}" for name in given.geometry or []]
-    elif given.figure not in ENGINE:
+    elif given.figure not in [*ENGINE, *READS]:
         words.append(f"--data {given.data >> 20}M --total {given.total:g} --idle {given.idle}")
         words += [f"--{name} {bound:g}" for name, bound in bounds(given).items()]
         words += [f"--case {name}" for name in given.case or []]

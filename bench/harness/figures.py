@@ -262,10 +262,10 @@ def memory(setting):
     return sections
 
 
-def prepared(setting, name, value_size, num):
+def prepared(setting, name, value_size, num, **flags):
     """A store with all keys in it, at rest."""
     store = setting.fresh(name)
-    setting.run(setting.cleave.fill(store, num, value_size))
+    setting.run(setting.cleave.fill(store, num, value_size, **flags))
     setting.run(setting.cleave.settle(store), cold=False)
     return store
 

@@ -4,7 +4,7 @@
 use crate::cmd;
 use crate::text;
 use clap::{Args, Parser, Subcommand};
-use cleavedb::{DEFAULT_KEYSPACE, Durability, Error};
+use cleavedb::{DEFAULT_KEYSPACE, Durability, Error, Options};
 use std::ffi::OsStr;
 use std::path::PathBuf;
 
@@ -57,6 +57,22 @@ pub(crate) struct Target {
     /// The keyspace
     #[arg(short, long, value_name = "NAME", default_value = DEFAULT_KEYSPACE)]
     pub(crate) keyspace: String,
+}
+
+/// The option `--pin-tree`.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct PinTree {
+    /// Keep the tree in memory, in at most this much, and load it at first
+    #[arg(long, value_name = "SIZE", value_parser = text::parse_size, default_value = "0",
+          hide_default_value = true)]
+    pub(crate) pin_tree: usize,
+}
+
+impl PinTree {
+    /// Returns `options` with the bound that was given.
+    pub(crate) fn apply(self, options: Options) -> Options {
+        Options { pin_tree: self.pin_tree as u64, ..options }
+    }
 }
 
 /// The option `--hex`.

@@ -1,12 +1,20 @@
 //! Opens databases and keyspaces for all commands, so that every command treats a path alike.
 
 use crate::place::{self, PathKind};
-use cleavedb::{Db, ErrorKind, GcOptions, Keyspace, Options, Result};
+use crate::progress::Progress;
+use crate::text::human_bytes;
+use cleavedb::{Db, ErrorKind, Event, EventListener, GcOptions, Keyspace, Options, Result};
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Opens an existing database without changing anything in it.
 pub(crate) fn read_only(path: &Path) -> Result<Db> {
-    existing(path, Options { read_only: true, ..Options::default() })
+    read_only_with(path, Options::default())
+}
+
+/// Opens an existing database with these options, and without changing anything in it.
+pub(crate) fn read_only_with(path: &Path, options: Options) -> Result<Db> {
+    existing(path, Options { read_only: true, ..options })
 }
 
 /// Opens an existing database for writing.
@@ -18,7 +26,7 @@ fn existing(path: &Path, options: Options) -> Result<Db> {
     match place::look(path)? {
         PathKind::Database => {
             let gc = last_gc_options(path);
-            Db::builder(path).options(Options { create_if_missing: false, gc, ..options }).open()
+            open(path, Options { create_if_missing: false, gc, ..options })
         }
         place => Err(place.refuse(path)),
     }
@@ -39,7 +47,48 @@ pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
         place @ (PathKind::File | PathKind::Foreign(_)) => Err(place.refuse(path)),
         PathKind::Database if options.gc == GcOptions::default() => existing(path, options),
         // The engine recognizes what a crash while it created a database may have left.
-        _ => Db::builder(path).options(Options { create_if_missing: true, ..options }).open(),
+        _ => open(path, Options { create_if_missing: true, ..options }),
+    }
+}
+
+/// Opens a database, and shows how much of the tree is loaded if it is to be kept in memory.
+fn open(path: &Path, options: Options) -> Result<Db> {
+    let is_pinned = options.pin_tree > 0;
+    let builder = Db::builder(path).options(options);
+    if is_pinned { builder.event_listener(Arc::new(Loading::new())).open() } else { builder.open() }
+}
+
+/// Shows the progress of an opening that loads the tree, and says what it left out.
+struct Loading(Mutex<Option<Progress>>);
+
+impl Loading {
+    fn new() -> Self {
+        Loading(Mutex::new(Some(Progress::new("bytes of tables", true))))
+    }
+}
+
+impl EventListener for Loading {
+    fn on_event(&self, event: &Event) {
+        let mut progress = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match event {
+            Event::TreeLoading { done_bytes, all_bytes, .. } => {
+                let share = *done_bytes as f64 / (*all_bytes).max(1) as f64;
+                progress.iter_mut().for_each(|it| it.show(*done_bytes, Some(share)));
+            }
+            Event::TreeLoaded { left_out, missing_bytes, .. } => {
+                *progress = None;
+                if *left_out > 0 && *missing_bytes > 0 {
+                    let missing = human_bytes(*missing_bytes);
+                    eprintln!(
+                        "{left_out} tables do not fit in memory; about {missing} more is needed"
+                    );
+                }
+            }
+            Event::TableNotPinned { table, error, .. } => {
+                eprintln!("{} stays on disk: {error}", table.display());
+            }
+            _ => {}
+        }
     }
 }
 

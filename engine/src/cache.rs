@@ -1,5 +1,5 @@
 //! Floor 2: the caches of the read path: decoded blocks of tables and relocations, open files, and
-//! open tables (`tables.rs`, `eviction.rs`).
+//! open tables (`tables.rs`, `eviction.rs`); and the account of tables that are pinned (`tree.rs`).
 //!
 //! Place in the data's way: `table/reader.rs` and `relocation/reader.rs` look a block up in
 //! [`BlockCache`] before they read it, and get the file to read from [`OpenFiles`]. All caches
@@ -18,8 +18,10 @@ mod eviction;
 #[cfg(test)]
 pub(crate) mod memory_fs;
 mod tables;
+mod tree;
 
 pub use tables::{CachedTable, MemoryCharge, TableCache, TableRef, TableSlot};
+pub use tree::{TreeCharge, TreeMemory};
 
 use crate::base::checksum::key_hash;
 use crate::base::error::{IoContext, Result};

@@ -115,6 +115,14 @@ extern "C" fn cleavedb_options_set_update_table_bytes(options: Handle<DbOptions>
     });
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_pin_tree(options: Handle<DbOptions>, bytes: u64) {
+    set(options, |settings| {
+        settings.options.pin_tree = bytes;
+        Ok(())
+    });
+}
+
 /// Converts a number of `cleavedb_early_compaction_…` in the header. The opening refuses an amount
 /// that is out of range.
 fn stale_trigger(trigger: c_int, amount: f64) -> Result<StaleTrigger> {

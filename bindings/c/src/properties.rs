@@ -41,7 +41,7 @@ fn tables(db: &Database) -> Result<String> {
 
 fn memory(stats: &Stats) -> u64 {
     let memtables: u64 = stats.keyspaces.iter().map(|keyspace| keyspace.memtable_bytes).sum();
-    memtables + stats.cache_bytes + stats.index_and_filter_bytes
+    memtables + stats.cache_bytes + stats.index_and_filter_bytes + stats.pinned_tree_bytes
 }
 
 /// Returns the property of this name, or `None` if there is no such property.

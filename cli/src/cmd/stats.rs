@@ -1,9 +1,11 @@
 //! `cleave stats`: shows what a database holds and where its bytes are.
 
+use crate::args::PinTree;
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use clap::Args;
+use cleavedb::Options;
 use std::path::PathBuf;
 
 /// Print the statistics of a database: levels, segments, bytes
@@ -16,10 +18,13 @@ pub(crate) struct StatsArgs {
     /// Print one JSON object
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    pin_tree: PinTree,
 }
 
 pub(crate) fn run(args: &StatsArgs) -> Outcome {
-    let stats = open::read_only(&args.dir)?.stats();
+    let stats = open::read_only_with(&args.dir, args.pin_tree.apply(Options::default()))?.stats();
     let mut out = Output::new();
     if args.json {
         out.line(stats.to_json())?;

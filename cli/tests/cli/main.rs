@@ -6,6 +6,7 @@ mod demo;
 mod documents;
 #[cfg(unix)]
 mod kill;
+mod pin_tree;
 #[cfg(unix)]
 mod space;
 mod streams;

@@ -1,4 +1,5 @@
-//! Chooses the next job: flushes first, then files to unlink, compactions, and dead segments. Jobs
+//! Chooses the next job: flushes first, then files to unlink, compactions of full levels, tables to
+//! load into memory, other compactions, and dead segments. Jobs
 //! that rest after a failure are passed over.
 
 use super::{Background, BackgroundState, Role};
@@ -7,6 +8,7 @@ use crate::compaction::picker::{self, CompactionCursors, Pick};
 use crate::gc::dead;
 use crate::version::health::JobKind;
 use crate::version::levels::{Levels, bounds};
+use crate::version::pinning::TableToPin;
 use crate::version::view::{KeyspaceState, View};
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ pub(super) enum BackgroundWork {
     Compact(Claimed),
     DropDead,
     Purge,
+    Pin(TableToPin),
 }
 
 impl BackgroundWork {
@@ -28,6 +31,7 @@ impl BackgroundWork {
             BackgroundWork::Compact(claimed) => claimed.chosen.kind(),
             BackgroundWork::DropDead => JobKind::DeadSegments,
             BackgroundWork::Purge => JobKind::Purge,
+            BackgroundWork::Pin(_) => JobKind::PinTables,
         }
     }
 }
@@ -116,9 +120,18 @@ impl Background {
         if may_run(JobKind::Purge) && !set.tables().purge.is_empty() {
             return Some(BackgroundWork::Purge);
         }
-        let chosen = self.find_full_level(&resting, state);
-        let chosen = chosen.or_else(|| self.find_optional(&resting, state));
-        if let Some(claimed) = chosen.and_then(|chosen| state.claim(chosen)) {
+        let full = self.find_full_level(&resting, state);
+        if let Some(claimed) = full.and_then(|chosen| state.claim(chosen)) {
+            return Some(BackgroundWork::Compact(claimed));
+        }
+        // What a full level merges away soon is not worth loading, but nothing else is as short.
+        if may_run(JobKind::PinTables)
+            && let Some(work) = self.claim_pinning(state)
+        {
+            return Some(work);
+        }
+        let optional = self.find_optional(&resting, state);
+        if let Some(claimed) = optional.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }
         let is_due = may_run(JobKind::DeadSegments) && !dead::pick(&set.current()).is_empty();
@@ -188,6 +201,10 @@ impl Background {
             }
             BackgroundWork::Compact(Claimed { chosen, claim }) => {
                 state.busy.release(*claim, &chosen.pick);
+            }
+            BackgroundWork::Pin(_) => {
+                assert!(state.pinning, "a table is no longer being pinned twice");
+                state.pinning = false;
             }
             BackgroundWork::Spare | BackgroundWork::DropDead | BackgroundWork::Purge => {}
         }

@@ -37,6 +37,10 @@ impl Background {
             }
             BackgroundWork::DropDead => Ok(self.drop_dead()?),
             BackgroundWork::Purge => Ok(self.purge()?),
+            BackgroundWork::Pin(table) => {
+                self.pin(table);
+                Ok(())
+            }
         }
     }
 
@@ -64,6 +68,7 @@ impl Background {
     pub fn forget(&self, keyspace: KeyspaceId) {
         let mut state = self.state.lock();
         state.compaction_cursors.remove(&keyspace);
+        self.runtime.set.tables().tree.forget(keyspace);
         let jobs = [
             JobKind::Flush(keyspace),
             JobKind::Compaction(keyspace),

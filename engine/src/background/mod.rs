@@ -19,6 +19,7 @@ mod foreground;
 mod jobs;
 mod log_sync;
 mod optional;
+mod pinning;
 mod wait;
 
 use crate::base::error::Error;
@@ -51,6 +52,8 @@ struct BackgroundState {
     died: Option<Error>,
     sync_due: Option<Duration>,
     closing: bool,
+    /// True while a table is loaded into memory.
+    pinning: bool,
     /// True if space is low.
     is_low: bool,
     /// The newest commit if nothing was written after it for a while, and space is not low. The

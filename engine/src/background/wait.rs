@@ -78,6 +78,7 @@ impl Background {
         set.keyspaces().iter().any(waits)
             || self.find_full_level(&[], state).is_some()
             || self.find_optional(&[], state).is_some()
+            || self.find_unpinned(state).is_some()
             || collects && self.collector.is_due(Mode::Busy).unwrap_or(false)
             || !rests && self.collector.owes_holes()
             || !set.tables().purge.is_empty()

@@ -269,6 +269,23 @@ impl<T: CachedTable> TableSlot<T> {
     }
 }
 
+impl<T: CachedTable> TableSlot<T> {
+    /// Puts `table` in the place of what the slot holds, for as long as the slot lives. It does not
+    /// count towards the cache's bound, and makes room for no other table. Its owner charges its
+    /// memory elsewhere (`tree.rs`).
+    pub fn hold(&self, table: T) {
+        let table = Arc::new(table);
+        self.cache.opened.add(1);
+        // Readers that open the file meanwhile share this table.
+        *self.last.lock() = Arc::downgrade(&table);
+        let mut queue = self.cache.queue.lock();
+        let _entry = queue.remove(self.content.place.swap(0, Ordering::Relaxed));
+        let _before = self.content.table.swap(Some(table));
+        // What the slot held before is dropped after the lock is released.
+        drop(queue);
+    }
+}
+
 impl<T: CachedTable> Drop for TableSlot<T> {
     fn drop(&mut self) {
         // In a child another thread of the parent may hold the queue for ever.
@@ -395,6 +412,23 @@ mod tests {
         assert_eq!(counts(&cache), (200, 3, 0), "there is room for another");
         slots.clear();
         assert_eq!(counts(&cache).0, 0);
+        assert!(cache.queue.lock().entries.is_empty());
+    }
+
+    #[test]
+    fn a_table_that_is_held_is_never_evicted_and_takes_no_room_of_others() {
+        let (cache, mut slots) = cache(100, 3);
+        let before = Arc::clone(&read(&slots[0], 100));
+        slots[0].hold(Sized(90, None));
+        assert_eq!(counts(&cache), (100, 2, 0), "its reader has the one before");
+        drop(before);
+        for _ in 0..3 {
+            slots[1..].iter().for_each(|slot| drop(read(slot, 100)));
+            assert_eq!(read(&slots[0], 1).0.as_ref().unwrap().0, 90);
+        }
+        assert_eq!(counts(&cache).0, 100, "the whole bound is for the others");
+        slots.remove(0);
+        slots.clear();
         assert!(cache.queue.lock().entries.is_empty());
     }
 

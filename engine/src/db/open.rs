@@ -126,6 +126,7 @@ impl Opening {
             open_files: self.options.max_open_files,
             cache_bytes: self.options.cache_bytes,
             index_and_filter_bytes: self.options.index_and_filter_capacity(),
+            tree_bytes: self.options.pin_tree,
         };
         let (fs, dir) = (self.env.fs.clone(), self.dir.clone());
         let context = TableContext::new(fs, dir, current.database, limits);
@@ -150,6 +151,9 @@ impl Opening {
             core.tidy_after_recovery()?;
             core.committer.seal_held_back();
             core.background.move_head();
+        }
+        core.set.tables().tree.load(&core.runtime);
+        if writable {
             core.background.start(compaction_threads).doing("start threads for", &core.dir)?;
         }
         Ok(core)

@@ -38,6 +38,14 @@ pub struct Options {
     /// about a hundred times as much as a block. Statistics count these in
     /// [`Stats::table_evictions`](crate::Stats::table_evictions).
     pub max_index_and_filter_bytes: Option<u64>,
+    /// Bytes of memory in which the tree is kept as a whole: all blocks of all tables, with their
+    /// indexes and filters. The opening loads them, upper levels first, and takes as long as
+    /// reading the tree does; what flushes and compactions write later is loaded in the background. Walks
+    /// over keys, and reads of values that are not separated, then read nothing from disk. Tables
+    /// that do not fit are read as before, through the block cache;
+    /// [`Stats::pinned_tree_missing_bytes`](crate::Stats::pinned_tree_missing_bytes) and
+    /// [`Event::TreeLoaded`](crate::Event::TreeLoaded) say how much more they need. Default 0: off.
+    pub pin_tree: u64,
     /// The most bytes of log that recovery may have to replay. Default 512 MiB, about a second;
     /// from 64 KiB to 1 TiB. Smaller values open faster after a crash and flush more often.
     pub max_replay_bytes: u64,
@@ -110,6 +118,7 @@ impl Default for Options {
             durability: Durability::Os,
             cache_bytes: 64 << 20,
             max_index_and_filter_bytes: None,
+            pin_tree: 0,
             max_replay_bytes: 512 << 20,
             segment_bytes: 64 << 20,
             write_buffer_bytes: 1 << 20,
@@ -177,6 +186,7 @@ impl Options {
         check_durability(self.durability)?;
         within("cache_bytes", self.cache_bytes, 0, 1 << 44)?;
         within("max_index_and_filter_bytes", self.index_and_filter_capacity(), 0, 1 << 44)?;
+        within("pin_tree", self.pin_tree, 0, 1 << 44)?;
         within("max_replay_bytes", self.max_replay_bytes, 64 << 10, 1 << 40)?;
         within("segment_bytes", self.segment_bytes, 4 << 10, 4 << 30)?;
         within("write_buffer_bytes", self.write_buffer_bytes as u64, 1 << 10, 1 << 30)?;
@@ -221,7 +231,7 @@ impl Options {
             "{OPTIONS_HEAD} Changes here have no effect, except that\n\
              # the command cleave uses the settings of gc.\n\
              durability = {}\ncache_bytes = {}\nmax_index_and_filter_bytes = {}\n\
-             max_replay_bytes = {}\nsegment_bytes = {}\n\
+             pin_tree = {}\nmax_replay_bytes = {}\nsegment_bytes = {}\n\
              write_buffer_bytes = {}\nmapped_appends = {}\nmax_open_files = {}\n\
              compaction_threads = {}\nmax_immutable_memtables = {}\n\
              level0_slowdown = {}\nlevel0_stop = {}\n\
@@ -230,6 +240,7 @@ impl Options {
             self.durability,
             self.cache_bytes,
             self.index_and_filter_capacity(),
+            self.pin_tree,
             self.max_replay_bytes,
             self.segment_bytes,
             self.write_buffer_bytes,

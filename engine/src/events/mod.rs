@@ -71,6 +71,20 @@ pub enum Event {
         moved: bool,
         took: Duration,
     },
+    /// The opening loads the tree into memory ([`Options::pin_tree`](crate::Options::pin_tree)).
+    /// It is through with `done_bytes` of the `all_bytes` of all tables, of which those that fit
+    /// take `pinned_bytes` in memory. Emitted after about each sixteenth.
+    #[non_exhaustive]
+    TreeLoading { done_bytes: u64, all_bytes: u64, pinned_bytes: u64 },
+    /// The opening has loaded `tables` into memory, where they take `bytes`. Those that it
+    /// `left_out` do not fit or could not be read; about `missing_bytes` more would hold the
+    /// former.
+    #[non_exhaustive]
+    TreeLoaded { tables: u64, bytes: u64, left_out: u64, missing_bytes: u64, took: Duration },
+    /// A table could not be loaded into memory, and is not tried again. A read that needs the same
+    /// part of it gets such an error.
+    #[non_exhaustive]
+    TableNotPinned { table: PathBuf, error: Error },
     /// A liveness scan of value GC ended.
     #[non_exhaustive]
     LivenessScanEnded { entries: u64, took: Duration },

@@ -25,7 +25,30 @@ pub(super) fn emit(event: &Event) {
         Event::SlowOperation { operation, keyspace, took } => warn!(
             target: "cleavedb", operation = operation.name(), keyspace, ?took, "slow operation"
         ),
+        Event::TreeLoading { .. } | Event::TreeLoaded { .. } | Event::TableNotPinned { .. } => {
+            emit_pinning(event);
+        }
         work => emit_work(work),
+    }
+}
+
+/// Emits the events of loading the tree into memory.
+fn emit_pinning(event: &Event) {
+    match event {
+        Event::TreeLoading { done_bytes, all_bytes, pinned_bytes } => {
+            debug!(target: "cleavedb", done_bytes, all_bytes, pinned_bytes, "loading the tree");
+        }
+        Event::TreeLoaded { tables, bytes, left_out: 0, took, .. } => {
+            info!(target: "cleavedb", tables, bytes, ?took, "tree loaded");
+        }
+        Event::TreeLoaded { tables, bytes, left_out, missing_bytes, took } => warn!(
+            target: "cleavedb", tables, bytes, left_out, missing_bytes, ?took,
+            "tree loaded in part"
+        ),
+        Event::TableNotPinned { table, error } => {
+            warn!(target: "cleavedb", table = %table.display(), %error, "table not loaded");
+        }
+        _ => {}
     }
 }
 

@@ -35,7 +35,7 @@ const SKIPPED_SEQNOS: u64 = 1 << 20;
 /// What a repair keeps open and in memory. It reads each block once, so it caches none.
 /// Indexes and filters stay for tables that it comes back to.
 const LIMITS: TableLimits =
-    TableLimits { open_files: 64, cache_bytes: 0, index_and_filter_bytes: 64 << 20 };
+    TableLimits { open_files: 64, cache_bytes: 0, index_and_filter_bytes: 64 << 20, tree_bytes: 0 };
 
 /// A repair under way.
 pub struct Rebuild<'a> {

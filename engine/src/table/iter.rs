@@ -4,6 +4,7 @@
 //! keeps its table alive, and with it the memory of index and filter. It holds one block, and reads
 //! ahead (`read_ahead.rs`) once it moves from block to block.
 
+use super::block::Block;
 use super::block_iter::BlockIter;
 use super::read_ahead::ReadAhead;
 use super::reader::Table;
@@ -55,14 +56,21 @@ impl TableIter {
             return Ok(());
         }
         self.number = None;
-        let handle = self.table.handle(number)?;
-        let block = match self.table.cached(handle, self.fill_cache)? {
+        let block = match self.table.pinned.get(number) {
             Some(block) => block,
-            None => self.ahead.load(&self.table, number, handle, self.fill_cache)?,
+            None => self.through_cache(number)?,
         };
         self.block.reset(block);
         self.number = Some(number);
         Ok(())
+    }
+
+    fn through_cache(&mut self, number: usize) -> Result<Block> {
+        let handle = self.table.handle(number)?;
+        match self.table.cached(handle, self.fill_cache)? {
+            Some(block) => Ok(block),
+            None => self.ahead.load(&self.table, number, handle, self.fill_cache),
+        }
     }
 
     /// Adds the place of the loaded block to an error, and makes the iterator invalid on error.
@@ -75,8 +83,8 @@ impl TableIter {
 
     #[cold]
     fn name(&self, error: Error) -> Error {
-        match self.number.and_then(|number| self.table.handle(number).ok()) {
-            Some(handle) => self.table.at(error, handle),
+        match self.number {
+            Some(number) => self.table.in_block(error, number),
             None => error.in_file(self.table.path()),
         }
     }

@@ -22,6 +22,7 @@
 //! | `writer.rs` | writes sorted entries to a file |
 //! | `tail.rs`, `reader.rs` | open a table; read one key |
 //! | `iter.rs`, `read_ahead.rs` | read many keys |
+//! | `pinned.rs` | loads a whole table into memory |
 //! | `verify.rs` | verifies the whole table |
 //! | `stats.rs` | counts what reading costs |
 
@@ -31,6 +32,7 @@ mod filter;
 mod format;
 mod index;
 mod iter;
+mod pinned;
 mod policy;
 mod properties;
 mod read_ahead;
@@ -43,6 +45,7 @@ mod verify;
 mod writer;
 
 pub use iter::TableIter;
+pub use pinned::Pinning;
 pub use policy::FilterPolicy;
 pub use properties::{Properties, SegmentUse, Summary, TableMeta, TableOwner};
 pub use reader::Table;

@@ -6,14 +6,15 @@
 //!
 //! Invariants: I7 (bytes are verified before they are parsed or cached). Errors name the file and
 //! the offset of the block. Index and filter stay in memory as long as the table is open, which the
-//! table cache decides. The file is opened through [`OpenFiles`] at each read, and may be closed in
-//! between.
+//! table cache decides; so do all blocks of a table that is pinned (`pinned.rs`). The file is
+//! opened through [`OpenFiles`] at each read, and may be closed in between.
 
 use super::block::Block;
 use super::block_iter::BlockIter;
 use super::filter::Filter;
 use super::format::{BlockHandle, unseal, unseal_slice};
 use super::index::Index;
+use super::pinned::PinnedBlocks;
 use super::policy::{FilterPolicy, PolicyFilter};
 use super::properties::TableMeta;
 use super::stats::TableStats;
@@ -50,6 +51,8 @@ pub struct Table {
     pub(super) data_end: u64,
     /// The memory that the table is charged while it lives.
     charge: Option<MemoryCharge>,
+    /// All blocks by number if the table is pinned, else none.
+    pub(super) pinned: PinnedBlocks,
 }
 
 impl Table {
@@ -88,6 +91,7 @@ impl Table {
             filter_policy: properties.filter_policy,
             data_end,
             charge: None,
+            pinned: PinnedBlocks::default(),
         })
     }
 
@@ -167,15 +171,23 @@ impl Table {
         let Some(number) = self.block_for(user_key, trailer)? else {
             return Ok(None);
         };
-        let handle = self.handle(number)?;
-        let block = match self.cached(handle, fill_cache)? {
+        let block = match self.pinned.get(number) {
             Some(block) => block,
-            None => self.load(handle, fill_cache)?,
+            None => self.block(number, fill_cache)?,
         };
         let mut entry = BlockIter::new(block);
-        entry.seek(&self.order, user_key, trailer).map_err(|error| self.at(error, handle))?;
+        entry.seek(&self.order, user_key, trailer).map_err(|error| self.in_block(error, number))?;
         let hit = entry.valid() && self.order.compare(entry.user_key(), user_key).is_eq();
         Ok(hit.then_some(entry))
+    }
+
+    /// Returns a block through the cache.
+    fn block(&self, number: usize, fill_cache: bool) -> Result<Block> {
+        let handle = self.handle(number)?;
+        match self.cached(handle, fill_cache)? {
+            Some(block) => Ok(block),
+            None => self.load(handle, fill_cache),
+        }
     }
 
     /// Returns the number of the block in which a search starts; see [`Index::block_for`].
@@ -200,6 +212,15 @@ impl Table {
     /// Adds the place of a block to an error.
     pub(super) fn at(&self, error: Error, handle: BlockHandle) -> Error {
         error.in_file(&self.path).at(handle.offset)
+    }
+
+    /// Adds the place of block `number` to an error.
+    #[cold]
+    pub(super) fn in_block(&self, error: Error, number: usize) -> Error {
+        match self.handle(number) {
+            Ok(handle) => self.at(error, handle),
+            Err(_) => error.in_file(&self.path),
+        }
     }
 
     fn key(&self, handle: BlockHandle) -> BlockKey {

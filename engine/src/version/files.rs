@@ -11,6 +11,7 @@ use crate::env::sync::Mutex;
 use crate::relocation::{RelocationMeta, RelocationTable};
 use crate::segment::{FileSource, Segment, SegmentIdentity, SegmentKind};
 use crate::table::{FilterPolicy, Table, TableMeta, TableStats};
+use crate::version::pinning::{PinMark, PinnedTree};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -213,6 +214,8 @@ pub struct TableContext {
     pub cache: Arc<BlockCache>,
     /// The cache of open tables and relocations.
     pub open_tables: Arc<TableCache>,
+    /// The tables that are in memory as a whole.
+    pub tree: PinnedTree,
     /// Counters of table reads.
     pub stats: Arc<TableStats>,
     /// The queue for obsolete files.
@@ -230,13 +233,19 @@ pub struct TableLimits {
     pub cache_bytes: u64,
     /// Bytes of indexes, filters and directories of open tables and relocations.
     pub index_and_filter_bytes: u64,
+    /// Bytes of pinned tables; with 0 none is pinned.
+    pub tree_bytes: u64,
 }
 
 impl TableLimits {
     /// A few files and no cached block, for stores of tests.
     #[cfg(any(test, fuzzing))]
-    pub const TESTS: TableLimits =
-        TableLimits { open_files: 9, cache_bytes: 0, index_and_filter_bytes: u64::MAX };
+    pub const TESTS: TableLimits = TableLimits {
+        open_files: 9,
+        cache_bytes: 0,
+        index_and_filter_bytes: u64::MAX,
+        tree_bytes: 0,
+    };
 }
 
 impl TableContext {
@@ -248,6 +257,7 @@ impl TableContext {
             files: Arc::new(OpenFiles::new(fs, limits.open_files)),
             cache: Arc::new(BlockCache::new(limits.cache_bytes)),
             open_tables: Arc::new(TableCache::new(limits.index_and_filter_bytes)),
+            tree: PinnedTree::new(limits.tree_bytes),
             stats: Arc::default(),
             purge: Arc::default(),
             filter_policy: None,
@@ -263,6 +273,7 @@ pub struct TableHandle {
     order: KeyOrder,
     context: Arc<TableContext>,
     slot: TableSlot<Table>,
+    pub(super) pin_mark: PinMark,
     ending: FileLifetime,
 }
 
@@ -272,7 +283,7 @@ impl TableHandle {
         let path = names::table(&context.dir, meta.id);
         let ending = FileLifetime::new(path, context.purge.clone());
         let slot = TableSlot::new(context.open_tables.clone());
-        TableHandle { meta, order, context, slot, ending }
+        TableHandle { meta, order, context, slot, pin_mark: PinMark::default(), ending }
     }
 
     /// Returns the open table. Costs no I/O if the table cache holds it, else its head, index and
@@ -282,7 +293,8 @@ impl TableHandle {
         self.slot.get(|| self.open())
     }
 
-    fn open(&self) -> Result<Table> {
+    /// Opens the table anew.
+    pub(super) fn open(&self) -> Result<Table> {
         let table = Table::open(
             self.context.files.clone(),
             self.path().to_path_buf(),
@@ -293,6 +305,11 @@ impl TableHandle {
             self.context.stats.clone(),
         )?;
         Ok(table.with_policy(self.context.filter_policy.as_ref()))
+    }
+
+    /// Has readers use `table` from now on, which this handle has opened.
+    pub(super) fn hold(&self, table: Table) {
+        self.slot.hold(table);
     }
 
     /// Returns the path of the file.

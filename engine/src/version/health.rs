@@ -26,6 +26,8 @@ pub enum JobKind {
     SpareSegment,
     /// Dropping segments in which nothing is live.
     DeadSegments,
+    /// Loading tables into memory.
+    PinTables,
     /// Unlinking obsolete files.
     Purge,
     /// Value GC.

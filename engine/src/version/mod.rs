@@ -8,8 +8,9 @@
 //! Locks, in the order they are taken: the set's `manifest`, held while an edit is written, since
 //! edits are serial; its `keyspaces`; the list of live snapshots, while a view is published in
 //! which a compaction filter has changed something; a keyspace's `view_update`. None is held during
-//! the I/O of a reader. Leaves, under which no other lock is taken: those of [`pins`], of the purge
-//! queue and of the versions alive. (`hard_links` of the set comes before all of them.)
+//! the I/O of a reader. Leaves, under which no other lock is taken: those of [`pins`], of
+//! [`pinning`], of the purge queue and of the versions alive. (`hard_links` of the set comes before
+//! all of them.)
 
 mod alive;
 pub mod build;
@@ -27,6 +28,7 @@ pub mod log_pins;
 pub mod manifest;
 pub mod manifest_reader;
 pub mod owner;
+pub mod pinning;
 pub mod pins;
 pub mod placing;
 pub mod references;

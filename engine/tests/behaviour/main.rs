@@ -29,6 +29,7 @@ mod locks;
 mod model;
 mod multi_get;
 mod options;
+mod pinned_tree;
 mod planted;
 mod public;
 #[cfg(target_os = "linux")]

@@ -10,12 +10,13 @@ use std::time::Duration;
 /// The name of a setting, and a function that sets it to a value out of its range.
 type Wrong<T> = (&'static str, fn(&mut T));
 
-const WRONG: [Wrong<Options>; 26] = [
+const WRONG: [Wrong<Options>; 27] = [
     ("durability", |options| options.durability = Durability::SyncEvery(Duration::MAX)),
     ("cache_bytes", |options| options.cache_bytes = u64::MAX),
     ("max_index_and_filter_bytes", |options| {
         options.max_index_and_filter_bytes = Some(u64::MAX);
     }),
+    ("pin_tree", |options| options.pin_tree = u64::MAX),
     ("max_replay_bytes", |options| options.max_replay_bytes = u64::MAX),
     ("segment_bytes", |options| options.segment_bytes = u64::MAX),
     ("write_buffer_bytes", |options| options.write_buffer_bytes = 0),

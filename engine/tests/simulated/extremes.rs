@@ -18,7 +18,7 @@ const STEPS: u64 = 1_000_000;
 type Contents = BTreeMap<Vec<u8>, Vec<u8>>;
 
 /// The number of fields that can be set.
-const FIELDS: u64 = 27;
+const FIELDS: u64 = 28;
 
 struct Dice<'a>(&'a Env);
 
@@ -91,6 +91,7 @@ impl Dice<'_> {
             23 => options.max_index_and_filter_bytes = Some(value),
             24 => options.gc.settled_space_amplification = self.ratio(),
             25 => options.gc.space_allowance_bytes = value,
+            26 => options.pin_tree = value,
             _ => options.gc.automatic = false,
         }
     }

@@ -19,6 +19,7 @@ mod history;
 mod hot;
 mod model;
 mod panics;
+mod pinned_tree;
 mod punch;
 mod random;
 mod refused;

@@ -231,7 +231,9 @@ fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
         max_space_amplification: [1.05, 1.1, 1.5][seed as usize % 3],
         ..tiny_options().gc
     };
-    let options = Options { gc, ..tiny_options() };
+    // Off, too small for most tables, about as large as the tree, and more than enough.
+    let pin_tree = [0, 3 << 10, 24 << 10, 1 << 20][(seed / 13) as usize % 4];
+    let options = Options { gc, pin_tree, ..tiny_options() };
     let db = Db::builder(DIR).options(options).env(env.clone()).open()?;
     let keyspaces =
         [db.default_keyspace(), db.open_or_create_keyspace_with("side", inline_options())?];

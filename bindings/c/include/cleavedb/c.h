@@ -365,6 +365,9 @@ LEVELDB_EXPORT void cleavedb_options_set_space_allowance_bytes(leveldb_options_t
 LEVELDB_EXPORT void cleavedb_options_set_automatic_gc(leveldb_options_t*, uint8_t);
 /* Memory for the update table, which knows the newest entries of keys flushed lately (0: off). */
 LEVELDB_EXPORT void cleavedb_options_set_update_table_bytes(leveldb_options_t*, uint64_t bytes);
+/* Memory in which the tree is kept as a whole; the opening loads it (0: off). Walks over keys then
+   read nothing from disk. cleavedb_stats_json says what does not fit. */
+LEVELDB_EXPORT void cleavedb_options_set_pin_tree(leveldb_options_t*, uint64_t bytes);
 /* With an update table: how many entries of a table must be stale, because newer tables supersede
  * them, before it is compacted early (a share of 0.5). */
 enum {

@@ -18,7 +18,7 @@ mod worker;
 mod workload;
 mod zipf;
 
-use crate::args::{Durable, Target};
+use crate::args::{Durable, PinTree, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
@@ -63,6 +63,9 @@ struct StoreArgs {
     /// Size of the block cache, in MiB
     #[arg(long, value_name = "MIB")]
     cache_mb: Option<u64>,
+
+    #[command(flatten)]
+    pin_tree: PinTree,
 
     /// Size of a memtable, in MiB
     #[arg(long, value_name = "MIB")]
@@ -155,7 +158,7 @@ impl StoreArgs {
         gc.space_allowance_bytes =
             self.space_allowance_mb.map_or(gc.space_allowance_bytes, |mib| mib << 20);
         gc.discardable_ratio = self.discardable_ratio.unwrap_or(gc.discardable_ratio);
-        options
+        self.pin_tree.apply(options)
     }
 }
 

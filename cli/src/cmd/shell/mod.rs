@@ -23,7 +23,7 @@ mod run;
 mod transaction;
 mod words;
 
-use crate::args::{Durable, Target};
+use crate::args::{Durable, PinTree, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
@@ -45,10 +45,13 @@ pub(crate) struct Shell {
 
     #[command(flatten)]
     durable: Durable,
+
+    #[command(flatten)]
+    pin_tree: PinTree,
 }
 
 pub(crate) fn run(args: &Shell) -> Outcome {
-    let db = open::to_fill(&args.target.dir, Options::default())?;
+    let db = open::to_fill(&args.target.dir, args.pin_tree.apply(Options::default()))?;
     let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
     let options = WriteOptions::new().durability(args.durable.durability);
     let interactive = io::stdin().is_terminal() && Output::is_terminal();

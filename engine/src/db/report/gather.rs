@@ -33,6 +33,7 @@ impl Db {
         let tables = core.set.tables().stats.counts();
         let cache = core.set.tables().cache.stats();
         let open_tables = core.set.tables().open_tables.stats();
+        let tree = core.set.tables().tree.stats(&core.set.current());
         let (snapshots, oldest) = core.snapshots.summary();
         let now = core.env.clock.now();
         let reserve = &core.committer.stall_controller().reserve;
@@ -55,6 +56,13 @@ impl Db {
             replay_bytes: core.committer.stall_controller().backlog(),
             index_and_filter_bytes: open_tables.held_bytes,
             index_and_filter_capacity_bytes: open_tables.capacity_bytes,
+            pinned_tree_bytes: tree.bytes,
+            pinned_tree_capacity_bytes: tree.bound,
+            pinned_tables: tree.pinned,
+            unpinned_tables: tree.left_out,
+            unreadable_unpinned_tables: tree.unreadable,
+            pinned_tree_missing_bytes: tree.missing_bytes,
+            pinned_tree_refusals: tree.refused,
             update_table_keys: update_table.keys,
             update_table_bytes: update_table.bytes,
             update_table_capacity_bytes: update_table.capacity_bytes,

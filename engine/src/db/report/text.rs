@@ -83,6 +83,7 @@ impl Stats {
             self.snapshots,
             self.oldest_snapshot.as_secs_f64()
         )?;
+        self.fmt_pinned_tree(f)?;
         writeln!(
             f,
             "update table: {} keys in {} of {}; {} of {} reads took the short cut; {} superseded \
@@ -95,6 +96,26 @@ impl Stats {
             self.superseded_entries_dropped,
             self.early_compactions
         )
+    }
+
+    /// Prints how much of the tree is pinned, if any of it may be.
+    fn fmt_pinned_tree(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.pinned_tree_capacity_bytes == 0 {
+            return Ok(());
+        }
+        let (used, bound) = (self.pinned_tree_bytes, self.pinned_tree_capacity_bytes);
+        let (pinned, left) = (self.pinned_tables, self.unpinned_tables);
+        write!(f, "tree in memory: {pinned} tables, {} of {}", sized(used), sized(bound))?;
+        if left > 0 && self.pinned_tree_missing_bytes > 0 {
+            let missing = sized(self.pinned_tree_missing_bytes);
+            write!(f, "; {left} do not fit, about {missing} more would be needed")?;
+        } else if left > 0 {
+            write!(f, "; {left} are yet to be loaded")?;
+        }
+        if self.unreadable_unpinned_tables > 0 {
+            write!(f, "; {} could not be read", self.unreadable_unpinned_tables)?;
+        }
+        writeln!(f)
     }
 
     /// Prints what only some databases have to report.
