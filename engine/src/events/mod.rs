@@ -76,13 +76,14 @@ pub enum Event {
     /// take `pinned_bytes` in memory. Emitted after about each sixteenth.
     #[non_exhaustive]
     TreeLoading { done_bytes: u64, all_bytes: u64, pinned_bytes: u64 },
-    /// The opening has loaded `tables` into memory, where they take `bytes`. Those that it
-    /// `left_out` do not fit or could not be read; about `missing_bytes` more would hold the
-    /// former.
+    /// The opening has loaded `tables` into memory, where they take `bytes`. Those that it has
+    /// `left_out` do not fit; about `missing_bytes` more would hold them. Those that could not be
+    /// read are told of by [`Event::TableNotPinned`].
     #[non_exhaustive]
     TreeLoaded { tables: u64, bytes: u64, left_out: u64, missing_bytes: u64, took: Duration },
-    /// A table could not be loaded into memory, and is not tried again. A read that needs the same
-    /// part of it gets such an error.
+    /// A table could not be loaded into memory, and is not tried again before the next opening.
+    /// If it is damaged, a read that needs the same part of it gets such an error; if its file
+    /// could not be opened or read for another reason, reads go on trying.
     #[non_exhaustive]
     TableNotPinned { table: PathBuf, error: Error },
     /// A liveness scan of value GC ended.

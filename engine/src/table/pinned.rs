@@ -75,7 +75,8 @@ impl Table {
             let block = ahead.load(&self, number, handle, false)?;
             let bytes = block.bytes() as u64;
             let loaded = charge.bytes() - fixed + bytes;
-            let expected = fixed + scaled(loaded, count, number + 1);
+            let expected =
+                fixed + scaled(loaded, self.data_end, handle.offset + u64::from(handle.len));
             // A table that will not fit is given up early, so that little is read for nothing.
             let is_hopeless = (number + 1) % LOOK_EVERY == 0 && expected / 8 * 7 > charge.most();
             if is_hopeless || !charge.grow(bytes) {
@@ -96,8 +97,9 @@ impl Table {
     }
 }
 
-/// Returns `part`, which `done` of `count` blocks take, for all of them.
-fn scaled(part: u64, count: usize, done: usize) -> u64 {
-    let whole = u128::from(part) * count as u128 / done.max(1) as u128;
+/// Returns the bytes that a whole table takes, of which the first `done` of `all` bytes of the file
+/// take `part`. (Blocks are no measure: one with a large value may be a thousand times the others.)
+fn scaled(part: u64, all: u64, done: u64) -> u64 {
+    let whole = u128::from(part) * u128::from(all) / u128::from(done.max(1));
     u64::try_from(whole).unwrap_or(u64::MAX)
 }

@@ -321,6 +321,11 @@ impl TableHandle {
     pub(super) fn mark_obsolete(&self) {
         self.ending.mark();
     }
+
+    /// Returns true if no version names the table any more.
+    pub(super) fn is_obsolete(&self) -> bool {
+        self.ending.obsolete.load(Ordering::Acquire)
+    }
 }
 
 /// The relocation of a freed segment. It is opened when it is used, like a table; a relocation

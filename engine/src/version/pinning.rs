@@ -177,8 +177,9 @@ impl PinnedTree {
             return None;
         }
         let (growth, room) = (self.growth.lock(), self.memory.room());
-        let wanted = all_tables(version).filter(|table| is_wanted(table, &growth, room));
-        wanted.min_by_key(|table| table.level)
+        let is_wanted =
+            |table: &TableToPin| !table.handle.is_obsolete() && is_wanted(table, &growth, room);
+        all_tables(version).filter(is_wanted).min_by_key(|table| table.level)
     }
 
     /// Pins all tables that fit, upper levels first. Called by the opening, before anybody reads.
@@ -206,19 +207,22 @@ impl PinnedTree {
                 runtime.emit(progress);
             }
         }
-        let PinnedTreeStats { bytes, pinned, left_out, unreadable, missing_bytes, .. } =
-            self.stats(&version);
-        let left_out = left_out + unreadable;
+        // What was passed over early may fit by what was learned later. A read-only database has no
+        // job that would look again.
+        while let Some(table) = self.pick(&version) {
+            self.pin(runtime, &table, |_| true);
+        }
+        let PinnedTreeStats { bytes, pinned, left_out, missing_bytes, .. } = self.stats(&version);
         let took = runtime.env.clock.since(begun);
         runtime.emit(Event::TreeLoaded { tables: pinned, bytes, left_out, missing_bytes, took });
     }
 
     /// Pins a table if it fits, in the background: it shares the budget of background I/O, and ends
-    /// when the database closes.
+    /// when the database closes, or when the table has left the tree.
     pub fn pin_beside_others(&self, runtime: &Runtime, table: &TableToPin) {
         self.pin(runtime, table, |bytes| {
             runtime.budget.spend(IoPriority::Compaction, bytes);
-            !runtime.is_closing()
+            !runtime.is_closing() && !table.handle.is_obsolete()
         });
     }
 

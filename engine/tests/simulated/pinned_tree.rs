@@ -346,6 +346,71 @@ fn what_left_the_tree_is_charged_until_its_last_reader_is_gone() {
     });
 }
 
+/// A table whose first blocks are much larger than the others was taken for one that is a hundred
+/// times as large, and so were all others of its keyspace.
+#[test]
+fn a_table_that_begins_with_large_values_fits() {
+    simulate(19, STEPS, |env, _| {
+        let keyspace = KeyspaceOptions {
+            memtable_bytes: 8 << 20,
+            table_bytes: 8 << 20,
+            level0_trigger: 9,
+            block_codec: Codec::None,
+            ..inline_options()
+        };
+        let roomy =
+            |bound| Options { max_replay_bytes: 64 << 20, ..options(bound, keyspace.clone()) };
+        let db = open(env, roomy(0));
+        for number in 0..40 {
+            db.default_keyspace().put(key(number), vec![7; 8000]).unwrap();
+        }
+        for number in 0..8000 {
+            db.default_keyspace().put(format!("small{number:05}"), value(number, 20)).unwrap();
+        }
+        db.flush().unwrap();
+        db.close().unwrap();
+        for read_only in [true, false] {
+            let db = open(env, Options { read_only, ..roomy(2 << 20) });
+            let stats = db.stats();
+            assert_eq!((stats.pinned_tables, stats.pinned_tree_refusals), (1, 0), "{stats}");
+            db.close().unwrap();
+        }
+    });
+}
+
+/// What was replaced while it was being loaded is not loaded to its end.
+#[test]
+fn a_table_that_leaves_the_tree_is_no_longer_loaded() {
+    simulate(20, STEPS, |env, _| {
+        let keyspace = KeyspaceOptions {
+            memtable_bytes: 8 << 20,
+            table_bytes: 8 << 20,
+            level0_trigger: 9,
+            block_codec: Codec::None,
+            ..inline_options()
+        };
+        let slow = Options {
+            max_replay_bytes: 64 << 20,
+            background_bytes_per_second: Some(1 << 20),
+            ..options(64 << 20, keyspace)
+        };
+        let db = open(env, slow);
+        let value = vec![7; 60_000];
+        (0..100).for_each(|number| db.default_keyspace().put(key(number), &value).unwrap());
+        db.flush().unwrap();
+        env.threads.sleep(Duration::from_millis(1000));
+        assert_eq!(db.stats().pinned_tables, 0, "it is being loaded");
+        let begun = env.clock.now();
+        db.default_keyspace().delete_range(..).unwrap();
+        db.compact().unwrap();
+        db.wait_idle().unwrap();
+        assert_eq!(db.stats().pinned_tree_bytes, 0, "{}", db.stats());
+        let took = env.clock.since(begun);
+        assert!(took.as_millis() < 3000, "{took:?}");
+        db.close().unwrap();
+    });
+}
+
 /// The background loads what jobs wrote at a pace that its budget allows; closing does not wait for
 /// it.
 #[test]

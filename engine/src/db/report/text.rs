@@ -110,7 +110,7 @@ impl Stats {
             let missing = sized(self.pinned_tree_missing_bytes);
             write!(f, "; {left} do not fit, about {missing} more would be needed")?;
         } else if left > 0 {
-            write!(f, "; {left} are yet to be loaded")?;
+            write!(f, "; {left} are not loaded")?;
         }
         if self.unreadable_unpinned_tables > 0 {
             write!(f, "; {} could not be read", self.unreadable_unpinned_tables)?;
