@@ -17,9 +17,7 @@ from harness import record  # noqa: E402: it is found by the line above
 # What runs on a loaded store, by the names that the peers have for it.
 LOADED = ["overwrite", "cas", "batchget", "transactions", "transactions-shared"]
 # What runs on a thousand counters, in a store of their own.
-COUNTERS = [(" of counters", ["overwrite", "increment", "merge"], 1000)]
-# Engines that have no such thing.
-ABSENT = {("badger", "merge")}
+COUNTERS = [(" of counters", ["overwrite", "increment"], 1000)]
 
 
 def run(command):
@@ -40,8 +38,7 @@ class Peer:
 
     def measure(self, store, workloads, num, threads, given):
         """Runs workloads, `load` among them."""
-        named = [name for name in workloads if (self.name, name) not in ABSENT]
-        words = [self.program, store, ",".join(named), num, given.value_size, threads]
+        words = [self.program, store, ",".join(workloads), num, given.value_size, threads]
         return run([*words, given.seconds])
 
 

@@ -5,7 +5,6 @@
 
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
-#include <rocksdb/merge_operator.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/transaction.h>
@@ -72,21 +71,6 @@ std::string Value(uint64_t number, uint64_t draw, size_t size) {
   return value;
 }
 
-// Adds 64-bit numbers.
-class Adder : public AssociativeMergeOperator {
- public:
-  bool Merge(const Slice&, const Slice* existing, const Slice& operand, std::string* result,
-             Logger*) const override {
-    uint64_t sum = 0, more = 0;
-    if (existing != nullptr) std::memcpy(&sum, existing->data(), 8);
-    std::memcpy(&more, operand.data(), 8);
-    sum += more;
-    result->assign(reinterpret_cast<const char*>(&sum), 8);
-    return true;
-  }
-  const char* Name() const override { return "compare.Adder"; }
-};
-
 struct Bench {
   OptimisticTransactionDB* db;
   ColumnFamilyHandle* counters;
@@ -140,12 +124,6 @@ class Worker {
       Check(transaction_->Put(bench_.counters, key, value));
       if (Committed()) return;
     }
-  }
-
-  void Merge() {
-    uint64_t one = 1;
-    Slice operand(reinterpret_cast<const char*>(&one), 8);
-    Check(bench_.db->Merge(write_, bench_.counters, Key(Draw(true)), operand));
   }
 
   void Group(bool in_transaction, bool shared) {
@@ -222,11 +200,10 @@ uint64_t Sum(Bench& bench) {
 void Run(Bench& bench, const std::string& workload) {
   using Step = std::function<void(Worker&)>;
   Step step;
-  bool counts = workload == "increment" || workload == "merge";
+  bool counts = workload == "increment";
   if (workload == "overwrite") step = [](Worker& it) { it.Put(); };
   else if (workload == "cas") step = [](Worker& it) { it.CompareAndSet(); };
   else if (workload == "increment") step = [](Worker& it) { it.Increment(); };
-  else if (workload == "merge") step = [](Worker& it) { it.Merge(); };
   else if (workload == "batchget") step = [](Worker& it) { it.Group(false, false); };
   else if (workload == "transactions") step = [](Worker& it) { it.Group(true, false); };
   else if (workload == "transactions-shared") step = [](Worker& it) { it.Group(true, true); };
@@ -271,12 +248,10 @@ int main(int argc, char** argv) {
   table.block_cache = NewLRUCache(256 << 20);
   table.filter_policy.reset(NewBloomFilterPolicy(10));
   options.table_factory.reset(NewBlockBasedTableFactory(table));
-  ColumnFamilyOptions counters(options);
-  counters.merge_operator = std::make_shared<Adder>();
   std::vector<ColumnFamilyHandle*> handles;
   Bench bench{};
   Check(OptimisticTransactionDB::Open(
-      options, argv[1], {{kDefaultColumnFamilyName, options}, {"counters", counters}}, &handles,
+      options, argv[1], {{kDefaultColumnFamilyName, options}, {"counters", options}}, &handles,
       &bench.db));
   bench.counters = handles[1];
   bench.num = std::strtoull(argv[3], nullptr, 10);

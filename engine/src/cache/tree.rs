@@ -2,7 +2,8 @@
 //!
 //! Place in the data's way: `version/pinning.rs` chooses which tables are pinned, and
 //! `table/pinned.rs` loads them. Each pinned table has a [`TreeCharge`] and gives it back when it
-//! is freed, which can be long after its file left the tree, if a cursor of that time is still open.
+//! is freed, which can be long after its file left the tree, if a cursor of that time is still
+//! open.
 //!
 //! Invariant: all charges together never exceed the bound, not even while a table is loaded.
 

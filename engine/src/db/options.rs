@@ -40,9 +40,9 @@ pub struct Options {
     pub max_index_and_filter_bytes: Option<u64>,
     /// Bytes of memory in which the tree is kept as a whole: all blocks of all tables, with their
     /// indexes and filters. The opening loads them, upper levels first, and takes as long as
-    /// reading the tree does; what flushes and compactions write later is loaded in the background. Walks
-    /// over keys, and reads of values that are not separated, then read nothing from disk. Tables
-    /// that do not fit are read as before, through the block cache;
+    /// reading the tree does; what flushes and compactions write later is loaded in the background.
+    /// Walks over keys, and reads of values that are not separated, then read nothing from disk.
+    /// Tables that do not fit are read as before, through the block cache;
     /// [`Stats::pinned_tree_missing_bytes`](crate::Stats::pinned_tree_missing_bytes) and
     /// [`Event::TreeLoaded`](crate::Event::TreeLoaded) say how much more they need. Default 0: off.
     pub pin_tree: u64,

@@ -88,6 +88,11 @@ fn the_example_of_compaction_filters() {
 }
 
 #[test]
+fn the_example_of_the_tree_in_memory() {
+    assert_eq!(compile_and_run("examples/pinned_tree.c", &[]), "pinned: yes\n5000 words\n");
+}
+
+#[test]
 fn misuse_is_refused() {
     assert_eq!(compile_and_run("misuse.c", &[]), "ok\n");
 }

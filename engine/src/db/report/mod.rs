@@ -213,8 +213,8 @@ stats! {
         /// Bytes that they may take, but for those that readers hold.
         index_and_filter_capacity_bytes,
         /// Bytes of memory that pinned tables take
-        /// ([`Options::pin_tree`](crate::Options::pin_tree)), those included that only their readers
-        /// still hold. They count neither as cached blocks nor among indexes and filters.
+        /// ([`Options::pin_tree`](crate::Options::pin_tree)), those included that only their
+        /// readers still hold. They count neither as cached blocks nor among indexes and filters.
         pinned_tree_bytes,
         /// Bytes that they may take; 0 if the tree is not pinned.
         pinned_tree_capacity_bytes,
@@ -222,8 +222,8 @@ stats! {
         pinned_tables,
         /// Tables that are not, because they do not fit or are yet to be loaded.
         unpinned_tables,
-        /// Tables that are not, because they could not be read. A read of the same block fails, too,
-        /// if it is damaged.
+        /// Tables that are not, because they could not be read. A read of the same block fails,
+        /// too, if it is damaged.
         unreadable_unpinned_tables,
         /// About how many bytes the capacity lacks for the tables that are not pinned.
         pinned_tree_missing_bytes,
