@@ -1,6 +1,6 @@
 //! Chooses the next job: flushes first, then files to unlink, compactions of full levels, tables to
-//! load into memory, other compactions, and dead segments. Jobs
-//! that rest after a failure are passed over.
+//! load into memory, other compactions, and dead segments. Jobs that rest after a failure are
+//! passed over.
 
 use super::{Background, BackgroundState, Role};
 use crate::base::pointer::KeyspaceId;
@@ -121,6 +121,7 @@ impl Background {
             return Some(BackgroundWork::Purge);
         }
         let full = self.find_full_level(&resting, state);
+        let is_full = full.is_some();
         if let Some(claimed) = full.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }
@@ -130,7 +131,8 @@ impl Background {
         {
             return Some(work);
         }
-        let optional = self.find_optional(&resting, state);
+        // None begins while a full level only waits for a job to end: it would hold the level up.
+        let optional = (!is_full).then(|| self.find_optional(&resting, state)).flatten();
         if let Some(claimed) = optional.and_then(|chosen| state.claim(chosen)) {
             return Some(BackgroundWork::Compact(claimed));
         }
