@@ -267,9 +267,7 @@ impl<T: CachedTable> TableSlot<T> {
         *last = Arc::downgrade(&table);
         Ok(table)
     }
-}
 
-impl<T: CachedTable> TableSlot<T> {
     /// Puts `table` in the place of what the slot holds, for as long as the slot lives. It does not
     /// count towards the cache's bound, and makes room for no other table. Its owner charges its
     /// memory elsewhere (`tree.rs`).

@@ -15,25 +15,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct TreeMemory {
     bound: u64,
     used: AtomicU64,
-    /// The number of charges that are alive.
-    charges: AtomicU64,
-}
-
-/// What a [`TreeMemory`] holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TreeMemoryStats {
-    /// The bytes that pinned tables take, those included that only their readers hold.
-    pub bytes: u64,
-    /// The bytes that they may take.
-    pub bound: u64,
-    /// The number of those tables, with those that are being loaded.
-    pub tables: u64,
 }
 
 impl TreeMemory {
     /// Makes an account of which nothing is used. With a bound of 0 no table is ever pinned.
     pub fn new(bound: u64) -> Self {
-        TreeMemory { bound, used: AtomicU64::new(0), charges: AtomicU64::new(0) }
+        TreeMemory { bound, used: AtomicU64::new(0) }
     }
 
     /// Returns true if no table is ever pinned.
@@ -41,23 +28,23 @@ impl TreeMemory {
         self.bound == 0
     }
 
-    /// Returns the bytes that are left of the bound.
-    pub fn room(&self) -> u64 {
-        self.bound - self.used.load(Ordering::Relaxed)
+    /// Returns the bytes that pinned tables may take.
+    pub fn bound(&self) -> u64 {
+        self.bound
     }
 
-    /// Returns what is held now.
-    pub fn stats(&self) -> TreeMemoryStats {
-        TreeMemoryStats {
-            bytes: self.used.load(Ordering::Relaxed),
-            bound: self.bound,
-            tables: self.charges.load(Ordering::Relaxed),
-        }
+    /// Returns the bytes that pinned tables take, those included that only their readers hold.
+    pub fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    /// Returns the bytes that are left of the bound.
+    pub fn room(&self) -> u64 {
+        self.bound - self.used()
     }
 
     /// Begins the charge of a table, with nothing in it yet.
     pub fn charge(self: &Arc<Self>) -> TreeCharge {
-        self.charges.fetch_add(1, Ordering::Relaxed);
         TreeCharge { memory: self.clone(), bytes: 0 }
     }
 }
@@ -97,7 +84,6 @@ impl Drop for TreeCharge {
     fn drop(&mut self) {
         let before = self.memory.used.fetch_sub(self.bytes, Ordering::Relaxed);
         debug_assert!(before >= self.bytes, "{} of {before} bytes are given back", self.bytes);
-        self.memory.charges.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -114,8 +100,8 @@ mod tests {
         assert!(!two.grow(u64::MAX));
         drop(one);
         assert_eq!((memory.room(), two.most()), (60, 100));
-        assert_eq!(memory.stats(), TreeMemoryStats { bytes: 40, bound: 100, tables: 1 });
+        assert_eq!((memory.used(), memory.bound()), (40, 100));
         drop(two);
-        assert_eq!(memory.stats(), TreeMemoryStats { bytes: 0, bound: 100, tables: 0 });
+        assert_eq!((memory.used(), memory.bound()), (0, 100));
     }
 }

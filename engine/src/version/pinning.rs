@@ -202,7 +202,7 @@ impl PinnedTree {
             let sixteenths = u128::from(done_bytes) * 16 / u128::from(all_bytes.max(1));
             if sixteenths > reported {
                 reported = sixteenths;
-                let pinned_bytes = self.memory.stats().bytes;
+                let pinned_bytes = self.memory.used();
                 let progress = Event::TreeLoading { done_bytes, all_bytes, pinned_bytes };
                 runtime.emit(progress);
             }
@@ -270,11 +270,11 @@ impl PinnedTree {
         if self.is_off() {
             return PinnedTreeStats::default();
         }
-        let memory = self.memory.stats();
+        let memory = &self.memory;
         let growth = self.growth.lock();
         let mut stats = PinnedTreeStats {
-            bytes: memory.bytes,
-            bound: memory.bound,
+            bytes: memory.used(),
+            bound: memory.bound(),
             refused: self.refused.get(),
             ..PinnedTreeStats::default()
         };
@@ -294,7 +294,7 @@ impl PinnedTree {
                 }
             }
         }
-        stats.missing_bytes = needed.saturating_sub(memory.bound - memory.bytes);
+        stats.missing_bytes = needed.saturating_sub(stats.bound - stats.bytes);
         stats
     }
 }
