@@ -360,21 +360,39 @@ fn a_pin_holds_no_writer_up() {
     }
 }
 
+/// Opens a database whose values are long, so that value GC punches rather than moves them; it does
+/// so only when it is asked.
+#[cfg(target_os = "linux")]
+fn open_punching(dir: &Path) -> Db {
+    let gc = GcOptions { automatic: false, ..GcOptions::default() };
+    let (segment_bytes, max_replay_bytes) = (8 << 20, 64 << 20);
+    let keyspace = common::separating(Some(64));
+    let options = Options { gc, keyspace, segment_bytes, max_replay_bytes, ..common::tiny() };
+    common::open_with(dir, options)
+}
+
+#[cfg(target_os = "linux")]
+fn put_long(db: &Db, number: usize, version: u64) {
+    let key = common::key(number);
+    db.default_keyspace().put(&key, common::value(&key, version, 256 << 10)).unwrap();
+}
+
+/// Waits until the holes of a collection, of which there are some, were punched.
+#[cfg(target_os = "linux")]
+fn await_punches(db: &Db, report: &cleavedb::GcReport) {
+    assert!(report.segments_punched > 0, "{report:?}");
+    while db.stats().gc.segments_punched < report.segments_punched {
+        db.wait_idle().unwrap();
+    }
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn i05_holes_are_never_handed_out_and_never_punched_under_a_pin() {
     for is_pinned in [false, true] {
         let dir = common::dir();
-        let gc = GcOptions { automatic: false, ..GcOptions::default() };
-        let (segment_bytes, max_replay_bytes) = (8 << 20, 64 << 20);
-        let keyspace = common::separating(Some(64));
-        let options = Options { gc, keyspace, segment_bytes, max_replay_bytes, ..common::tiny() };
-        let db = common::open_with(dir.path(), options);
-        let keyspace = db.default_keyspace();
-        let put = |number: usize, version| {
-            let key = common::key(number);
-            keyspace.put(&key, common::value(&key, version, 256 << 10)).unwrap();
-        };
+        let db = open_punching(dir.path());
+        let put = |number, version| put_long(&db, number, version);
         (0..64).for_each(|number| put(number, 1));
         let mut changes = db.changes_with(0, &ChangesOptions::new().pin(is_pinned)).unwrap();
         (0..3).for_each(|_| drop(changes.next_batch().unwrap().unwrap()));
@@ -389,10 +407,7 @@ fn i05_holes_are_never_handed_out_and_never_punched_under_a_pin() {
             assert!(db.gc().unwrap().segments_punched > 0);
             continue;
         }
-        assert!(report.segments_punched > 0, "{report:?}");
-        while db.stats().gc.segments_punched < report.segments_punched {
-            db.wait_idle().unwrap();
-        }
+        await_punches(&db, &report);
         let mut numbers = Vec::new();
         let told = loop {
             match changes.next_batch() {
@@ -421,26 +436,15 @@ fn i05_holes_are_never_handed_out_and_never_punched_under_a_pin() {
 #[test]
 fn what_was_punched_and_moved_away_is_gone_and_not_damaged() {
     let dir = common::dir();
-    let gc = GcOptions { automatic: false, ..GcOptions::default() };
-    let (segment_bytes, max_replay_bytes) = (8 << 20, 64 << 20);
-    let keyspace = common::separating(Some(64));
-    let options = Options { gc, keyspace, segment_bytes, max_replay_bytes, ..common::tiny() };
-    let db = common::open_with(dir.path(), options);
-    let keyspace = db.default_keyspace();
-    let put = |number: usize, version| {
-        let key = common::key(number);
-        keyspace.put(&key, common::value(&key, version, 256 << 10)).unwrap();
-    };
+    let db = open_punching(dir.path());
+    let put = |number, version| put_long(&db, number, version);
     (0..64).for_each(|number| put(number, 1));
     let mut changes = db.changes(0).unwrap();
     (0..3).for_each(|_| drop(changes.next_batch().unwrap().unwrap()));
     (0..64).filter(|number| number % 4 != 0).for_each(|number| put(number, 2));
     db.flush().unwrap();
     let report = db.gc().unwrap();
-    assert!(report.segments_punched > 0, "{report:?}");
-    while db.stats().gc.segments_punched < report.segments_punched {
-        db.wait_idle().unwrap();
-    }
+    await_punches(&db, &report);
     // The rest dies, and with it every segment that is not being written.
     (0..64).for_each(|number| put(number, 3));
     db.compact().unwrap();

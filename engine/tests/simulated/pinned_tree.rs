@@ -30,6 +30,26 @@ fn options(pin_tree: u64, keyspace: KeyspaceOptions) -> Options {
     }
 }
 
+/// Returns options with which a flush makes one table, however much was put before, and nothing
+/// merges it with others.
+fn one_table_options(pin_tree: u64) -> Options {
+    let keyspace = KeyspaceOptions {
+        memtable_bytes: 8 << 20,
+        table_bytes: 8 << 20,
+        level0_trigger: 9,
+        block_codec: Codec::None,
+        ..inline_options()
+    };
+    Options { max_replay_bytes: 64 << 20, ..options(pin_tree, keyspace) }
+}
+
+/// Puts 6 MB with these options, and flushes them.
+fn flush_large_table(db: &Db) {
+    let value = vec![7; 60_000];
+    (0..100).for_each(|number| db.default_keyspace().put(key(number), &value).unwrap());
+    db.flush().unwrap();
+}
+
 /// Fills and closes a database with many tables, on several levels and in two keyspaces.
 fn fill(env: &Env, keyspace: &KeyspaceOptions, len: usize) {
     let db = open(env, options(0, keyspace.clone()));
@@ -351,16 +371,7 @@ fn what_left_the_tree_is_charged_until_its_last_reader_is_gone() {
 #[test]
 fn a_table_that_begins_with_large_values_fits() {
     simulate(19, STEPS, |env, _| {
-        let keyspace = KeyspaceOptions {
-            memtable_bytes: 8 << 20,
-            table_bytes: 8 << 20,
-            level0_trigger: 9,
-            block_codec: Codec::None,
-            ..inline_options()
-        };
-        let roomy =
-            |bound| Options { max_replay_bytes: 64 << 20, ..options(bound, keyspace.clone()) };
-        let db = open(env, roomy(0));
+        let db = open(env, one_table_options(0));
         for number in 0..40 {
             db.default_keyspace().put(key(number), vec![7; 8000]).unwrap();
         }
@@ -370,7 +381,7 @@ fn a_table_that_begins_with_large_values_fits() {
         db.flush().unwrap();
         db.close().unwrap();
         for read_only in [true, false] {
-            let db = open(env, Options { read_only, ..roomy(2 << 20) });
+            let db = open(env, Options { read_only, ..one_table_options(2 << 20) });
             let stats = db.stats();
             assert_eq!((stats.pinned_tables, stats.pinned_tree_refusals), (1, 0), "{stats}");
             db.close().unwrap();
@@ -382,22 +393,10 @@ fn a_table_that_begins_with_large_values_fits() {
 #[test]
 fn a_table_that_leaves_the_tree_is_no_longer_loaded() {
     simulate(20, STEPS, |env, _| {
-        let keyspace = KeyspaceOptions {
-            memtable_bytes: 8 << 20,
-            table_bytes: 8 << 20,
-            level0_trigger: 9,
-            block_codec: Codec::None,
-            ..inline_options()
-        };
-        let slow = Options {
-            max_replay_bytes: 64 << 20,
-            background_bytes_per_second: Some(1 << 20),
-            ..options(64 << 20, keyspace)
-        };
+        let slow =
+            Options { background_bytes_per_second: Some(1 << 20), ..one_table_options(64 << 20) };
         let db = open(env, slow);
-        let value = vec![7; 60_000];
-        (0..100).for_each(|number| db.default_keyspace().put(key(number), &value).unwrap());
-        db.flush().unwrap();
+        flush_large_table(&db);
         env.threads.sleep(Duration::from_millis(1000));
         assert_eq!(db.stats().pinned_tables, 0, "it is being loaded");
         let begun = env.clock.now();
@@ -416,22 +415,10 @@ fn a_table_that_leaves_the_tree_is_no_longer_loaded() {
 #[test]
 fn closing_ends_a_load_at_once() {
     simulate(18, STEPS, |env, _| {
-        let keyspace = KeyspaceOptions {
-            memtable_bytes: 8 << 20,
-            table_bytes: 8 << 20,
-            level0_trigger: 9,
-            block_codec: Codec::None,
-            ..inline_options()
-        };
-        let slow = Options {
-            max_replay_bytes: 64 << 20,
-            background_bytes_per_second: Some(1 << 20),
-            ..options(64 << 20, keyspace)
-        };
+        let slow =
+            Options { background_bytes_per_second: Some(1 << 20), ..one_table_options(64 << 20) };
         let db = open(env, slow.clone());
-        let value = vec![7; 60_000];
-        (0..100).for_each(|number| db.default_keyspace().put(key(number), &value).unwrap());
-        db.flush().unwrap();
+        flush_large_table(&db);
         env.threads.sleep(Duration::from_millis(1500));
         let stats = db.stats();
         assert_eq!((stats.pinned_tables, stats.unpinned_tables), (0, 1), "it is being loaded");
