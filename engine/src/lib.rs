@@ -235,6 +235,9 @@ pub use db::cursor::Cursor;
 pub use db::expiry::{Expiry, Ttl};
 pub use db::gc::GcReport;
 pub use db::holders::Holders;
+pub use db::ingest::{
+    IngestOptions, IngestReport, Ingestion, SortedFileOptions, SortedFileReport, SortedFileWriter,
+};
 pub use db::inspect::inspect;
 #[cfg(feature = "sim")]
 #[doc(hidden)]

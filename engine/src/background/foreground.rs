@@ -3,14 +3,14 @@
 use super::choice::{BackgroundWork, ChosenCompaction, CompactionReason};
 use super::{Background, BackgroundState, RECHECK_INTERVAL};
 use crate::base::error::Result;
-use crate::compaction::picker::Pick;
+use crate::compaction::picker::{KeySpan, Pick};
 use crate::env::sync::MutexGuard;
 use crate::version::levels::Levels;
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 
 /// A running job on a user's thread; `stop` waits until it is dropped.
-pub(super) struct ForegroundJob<'a>(&'a Background);
+pub struct ForegroundJob<'a>(&'a Background);
 
 impl Drop for ForegroundJob<'_> {
     fn drop(&mut self) {
@@ -19,6 +19,21 @@ impl Drop for ForegroundJob<'_> {
         state.foreground_jobs -= 1;
         drop(state);
         self.0.changed.notify_all();
+    }
+}
+
+/// Keys with which no compaction begins.
+pub struct SpanClaim<'a> {
+    background: &'a Background,
+    claim: u64,
+    /// The level of the outputs of each job that was running, with the keys of its tables.
+    pub running: Vec<(usize, KeySpan)>,
+}
+
+impl Drop for SpanClaim<'_> {
+    fn drop(&mut self) {
+        self.background.state.lock().busy.release_span(self.claim);
+        self.background.changed.notify_all();
     }
 }
 
@@ -53,6 +68,22 @@ impl Background {
         drop(running);
         self.committer.stall_controller().notify();
         Ok(outcome?)
+    }
+
+    /// Counts a job on the caller's thread until the result is dropped: closing waits for it. Fails
+    /// once the database closes.
+    pub fn begin_job(&self) -> Result<ForegroundJob<'_>> {
+        let state = self.state.lock();
+        self.check_running(&state)?;
+        Ok(self.begin_foreground(state))
+    }
+
+    /// Keeps compactions with the keys from `span.0` to `span.1` from being begun until the result
+    /// is dropped.
+    pub fn claim_span(&self, keyspace: &KeyspaceState, span: (&[u8], &[u8])) -> SpanClaim<'_> {
+        let mut state = self.state.lock();
+        let (claim, running) = state.busy.claim_span(keyspace.id, &keyspace.order, span);
+        SpanClaim { background: self, claim, running }
     }
 
     /// Counts a job on the caller's thread until the result is dropped.

@@ -35,6 +35,7 @@ use crate::hot::StaleTrigger;
 use crate::version::runtime::Runtime;
 pub use choice::CompactionReason;
 use failures::Failures;
+pub use foreground::SpanClaim;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

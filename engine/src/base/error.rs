@@ -113,6 +113,13 @@ struct Inner {
     source: Option<Arc<dyn std::error::Error + Send + Sync>>,
 }
 
+/// Returns a key as errors show it: in quotes, and cut off if it is long.
+pub fn shown_key(key: &[u8]) -> String {
+    let shown = key[..key.len().min(SHOWN_KEY_BYTES)].escape_ascii();
+    let rest = if key.len() > SHOWN_KEY_BYTES { "…" } else { "" };
+    format!("\"{shown}{rest}\"")
+}
+
 impl Error {
     fn build(kind: ErrorKind, message: String) -> Self {
         Error(Arc::new(Inner {
@@ -193,9 +200,7 @@ impl Error {
 
     /// Makes an [`ErrorKind::Conflict`] error about `key` in the keyspace called `keyspace`.
     pub fn conflict(keyspace: &str, key: &[u8], what: &str) -> Self {
-        let shown = key[..key.len().min(SHOWN_KEY_BYTES)].escape_ascii();
-        let rest = if key.len() > SHOWN_KEY_BYTES { "…" } else { "" };
-        let message = format!("the key \"{shown}{rest}\" in keyspace {keyspace:?} {what}");
+        let message = format!("the key {} in keyspace {keyspace:?} {what}", shown_key(key));
         Self::build(ErrorKind::Conflict, message)
     }
 

@@ -206,6 +206,13 @@ impl Trailer {
         self.0 >> 8
     }
 
+    /// Returns the trailer of an entry that is stored with the number 0 and was ingested at
+    /// `seqno`; 0 changes nothing.
+    #[inline]
+    pub fn ingested(self, seqno: SeqNo) -> Trailer {
+        if seqno == 0 { self } else { Trailer(seqno << 8 | self.0 & 0xff) }
+    }
+
     /// Returns the kind, or a corruption error if no such kind exists.
     #[inline]
     pub fn kind(self) -> Result<EntryKind> {

@@ -278,7 +278,7 @@ impl Batch {
         let operation = &self.operations[index];
         let stored = &self.bytes[operation.value.clone()];
         Ok(match (operation.kind, operation.codec) {
-            (RecordKind::Delete | RecordKind::DeleteRange, _) => None,
+            (RecordKind::Delete | RecordKind::DeleteRange | RecordKind::Ingest, _) => None,
             (RecordKind::Put, Codec::None) => Some(Cow::Borrowed(stored)),
             (RecordKind::Put, codec) => {
                 Some(Cow::Owned(decompress(codec, stored, operation.raw_len as usize)?))

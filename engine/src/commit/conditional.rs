@@ -123,7 +123,7 @@ impl Committer {
         for (record, seqno) in frame.records[skipped..].iter().zip(first_noted..) {
             match record.kind {
                 // The recent keys have no ranges, so whoever began before searches elsewhere.
-                RecordKind::DeleteRange => log.recent.skip_to(seqno),
+                RecordKind::DeleteRange | RecordKind::Ingest => log.recent.skip_to(seqno),
                 _ => log.recent.note(seqno, record.keyspace, record.key),
             }
         }

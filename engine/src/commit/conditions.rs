@@ -102,7 +102,13 @@ impl KeyspaceReads {
         let view = self.keyspace.peek();
         let flushed = view.version.keyspace(self.keyspace.id).map(|keyspace| keyspace.flushed);
         // I6: a version that names a flushed table and a view without its memtables are published
-        // at one moment, so an entry that is in no memtable of this view is not after `flushed`.
+        // at one moment, so an entry that is in no memtable of this view is not after `flushed`,
+        // or was ingested.
+        let ingested = match planted.is(PlantedFault::IngestForgotten) {
+            true => 0,
+            false => view.levels.ingested(),
+        };
+        let flushed = flushed.map(|flushed| flushed.max(ingested));
         let may_be_in_table = flushed.is_none_or(|flushed| flushed > since);
         if may_be_in_table && !planted.is(PlantedFault::TablesForgotten) {
             return ConditionCheck::Unknown;

@@ -239,7 +239,7 @@ impl Committer {
     /// memtables may hold a part of a batch. I1: the sequence numbers of that group are never
     /// published, and no memtable is flushed any more. The next opening finds whole frames in the
     /// log: all that was acknowledged, and perhaps batches of the group that panicked.
-    fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub(super) fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         self.parts.runtime.health.guard("a commit", work)
     }
 

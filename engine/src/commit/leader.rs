@@ -61,7 +61,7 @@ impl Committer {
     }
 
     /// I9: after a write failed for lack of space, the GC thread checks when there is space again.
-    fn failed(&self, log: &mut Log, error: Error) -> Error {
+    pub(super) fn failed(&self, log: &mut Log, error: Error) -> Error {
         if error.kind() == ErrorKind::DiskFull && self.check_disk(log) {
             (self.parts.wake)();
         }
@@ -70,7 +70,7 @@ impl Committer {
 
     /// Appends the frames to the log. After an error the writer takes no more frames, and the next
     /// segment's head records the end of the last good one.
-    fn append(
+    pub(super) fn append(
         &self,
         log: &mut Log,
         frames: &[CommitFrame<'_>],
@@ -128,7 +128,9 @@ impl Committer {
             for (record, target) in frame.records.iter().zip(frame.targets) {
                 let pointer = pointers.next().expect("one pointer for each record");
                 let slot = match record.kind {
-                    RecordKind::Delete | RecordKind::DeleteRange => Slot::Delete,
+                    RecordKind::Delete | RecordKind::DeleteRange | RecordKind::Ingest => {
+                        Slot::Delete
+                    }
                     RecordKind::Put if target.separated => Slot::Pointer(*pointer),
                     RecordKind::Put => Slot::Inline(record.value),
                 };
@@ -166,7 +168,7 @@ impl Committer {
     }
 
     /// Seals memtables that are full, or whose oldest entry holds the head of the log back.
-    fn rotate_memtables(&self, log: &mut Log, frames: &[CommitFrame<'_>], full: bool) {
+    pub(super) fn rotate_memtables(&self, log: &mut Log, frames: &[CommitFrame<'_>], full: bool) {
         let parts = &self.parts;
         parts.log.look_ahead(log);
         let mut wake = parts.log.wants_spare();

@@ -13,6 +13,7 @@ pub mod conditional;
 pub mod conditions;
 pub mod feed;
 pub mod group;
+pub mod ingest;
 mod leader;
 pub mod log;
 pub mod pace;

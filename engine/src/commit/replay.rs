@@ -84,9 +84,12 @@ pub fn insert_record(
     let raw;
     let slot = match record.kind {
         RecordKind::DeleteRange => {
-            memtable.insert_range(Arc::new(record.deleted_range()?), record.seqno);
+            memtable.insert_range(Arc::new(record.range()?), record.seqno);
             return Ok(());
         }
+        // What was ingested is in tables, or nowhere if a crash came between this record and the
+        // edit that adds them.
+        RecordKind::Ingest => return Ok(()),
         RecordKind::Delete => Slot::Delete,
         // Only separated values are compressed in the log. They stay there, whatever the settings
         // have become since: inline they could take many times the memory that the writer had.

@@ -5,6 +5,7 @@
 //! waiting (I9).
 
 use crate::base::error::{Error, Result};
+use crate::base::pointer::KeyspaceId;
 use crate::commit::pace::PaceMaker;
 use crate::commit::reserve::Reserve;
 use crate::commit::stall_events::OpenStalls;
@@ -16,7 +17,7 @@ use crate::throttle::tree::{self, StallFacts, StallLimits, Verdict};
 use crate::version::health::Health;
 use crate::version::view::{KeyspaceState, View};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Asks the rules whether a write goes on, is delayed, waits or is refused, and has it wait.
@@ -35,8 +36,29 @@ pub struct WriteStallController {
     pub reserve: Reserve,
     /// The stalls that were reported as begun.
     open_stalls: OpenStalls,
+    /// The keyspaces whose writers wait for an ingest, and their number.
+    gates: (AtomicUsize, Mutex<Vec<KeyspaceId>>),
     closed: Mutex<bool>,
     changed: Condvar,
+}
+
+/// While one of these lives, nobody is admitted to write to its keyspace.
+pub struct IngestGate<'a> {
+    controller: &'a WriteStallController,
+    keyspace: KeyspaceId,
+}
+
+impl Drop for IngestGate<'_> {
+    fn drop(&mut self) {
+        let (count, closed) = &self.controller.gates;
+        let mut closed = closed.lock();
+        if let Some(index) = closed.iter().position(|id| *id == self.keyspace) {
+            closed.swap_remove(index);
+        }
+        count.store(closed.len(), Ordering::SeqCst);
+        drop(closed);
+        self.controller.notify();
+    }
 }
 
 impl WriteStallController {
@@ -59,6 +81,7 @@ impl WriteStallController {
             space: PaceMaker::default(),
             reserve,
             open_stalls: OpenStalls::default(),
+            gates: (AtomicUsize::new(0), Mutex::new(Vec::new())),
             closed: Mutex::new(false),
             changed: Condvar::new(),
         }
@@ -112,6 +135,9 @@ impl WriteStallController {
     #[inline]
     fn admit_to(&self, keyspace: &KeyspaceState) -> Result<()> {
         self.health.check()?;
+        if self.gates.0.load(Ordering::SeqCst) > 0 {
+            self.pass_gates(keyspace)?;
+        }
         match self.judge(&keyspace.peek()) {
             Verdict::Go => self.end_stalls(&tree::REASONS),
             Verdict::Delay(time) => self.delay(time),
@@ -123,7 +149,7 @@ impl WriteStallController {
     fn judge(&self, view: &View) -> Verdict {
         self.limits.judge(StallFacts {
             immutables: view.immutables.len(),
-            level0: view.levels.level(0).len(),
+            level0: view.levels.level0_runs(),
             backlog: self.backlog(),
         })
     }
@@ -149,6 +175,36 @@ impl WriteStallController {
         let guard = self.closed.lock();
         drop(self.changed.wait_timeout(guard, time));
         self.counters.stall(StallReason::Level0Slow, self.clock.since(begun));
+    }
+
+    /// Admits nobody to write to `keyspace` until the result is dropped. Writers that were admitted
+    /// before may still be on the way to their commit.
+    pub fn close_gate(&self, keyspace: KeyspaceId) -> IngestGate<'_> {
+        let (count, closed) = &self.gates;
+        let mut closed = closed.lock();
+        closed.push(keyspace);
+        count.store(closed.len(), Ordering::SeqCst);
+        IngestGate { controller: self, keyspace }
+    }
+
+    /// Waits until no ingest keeps writers from `keyspace`.
+    #[cold]
+    fn pass_gates(&self, keyspace: &KeyspaceState) -> Result<()> {
+        let is_gated = || self.gates.1.lock().contains(&keyspace.id);
+        while is_gated() {
+            let begun = self.clock.now();
+            self.health.check()?;
+            keyspace.check()?;
+            self.begin_stall(StallReason::Ingest);
+            let closed = self.closed.lock();
+            if *closed {
+                return Err(Error::closed("the database was closed"));
+            }
+            drop(self.changed.wait_timeout(closed, tree::LOOK_AGAIN));
+            self.counters.stall(StallReason::Ingest, self.clock.since(begun));
+        }
+        self.end_stalls(&[StallReason::Ingest]);
+        Ok(())
     }
 
     fn wait(&self, keyspace: &KeyspaceState) -> Result<()> {

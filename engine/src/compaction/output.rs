@@ -195,6 +195,12 @@ impl<'a> TableOutput<'a> {
         Ok(std::mem::take(&mut self.done))
     }
 
+    /// Leaves the tables as orphans for the next opening, because the database was closed: another
+    /// process may own the directory by now.
+    pub fn leave(mut self) {
+        (self.open, self.kept) = (None, true);
+    }
+
     /// Keeps the tables, because the edit that names them took effect. That edit ends a job, so the
     /// scores of all tables are summed up.
     pub fn keep(mut self) {

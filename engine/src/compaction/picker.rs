@@ -95,11 +95,14 @@ pub fn widened(
     (first, last)
 }
 
+/// The least and the greatest of some user keys.
+pub type KeySpan = (Vec<u8>, Vec<u8>);
+
 /// The levels and keys that a running job owns.
 struct Claim {
     keyspace: KeyspaceId,
     levels: (usize, usize),
-    span: (Vec<u8>, Vec<u8>),
+    span: KeySpan,
 }
 
 /// The running compactions and what they own.
@@ -126,6 +129,33 @@ impl RunningCompactions {
         let levels = (pick.level, pick.output_level);
         self.claims.insert(self.next, Claim { keyspace, levels, span });
         Some(self.next)
+    }
+
+    /// Registers the keys from `low` to `high` in all levels as taken, so that no job with some of
+    /// them begins. Returns the claim, and of each running job with some of them the level of its
+    /// outputs with its span.
+    pub fn claim_span(
+        &mut self,
+        keyspace: KeyspaceId,
+        order: &KeyOrder,
+        (low, high): (&[u8], &[u8]),
+    ) -> (u64, Vec<(usize, KeySpan)>) {
+        let claims = self.claims.values().filter(|claim| claim.keyspace == keyspace);
+        let meets = |claim: &&Claim| {
+            order.compare(&claim.span.0, high).is_le() && order.compare(&claim.span.1, low).is_ge()
+        };
+        let running = claims.filter(meets).map(|claim| (claim.levels.1, claim.span.clone()));
+        let running = running.collect();
+        self.next += 1;
+        let span = (low.to_vec(), high.to_vec());
+        self.claims.insert(self.next, Claim { keyspace, levels: (0, LEVELS - 1), span });
+        (self.next, running)
+    }
+
+    /// Removes a claim of [`RunningCompactions::claim_span`].
+    pub fn release_span(&mut self, claim: u64) {
+        let ended = self.claims.remove(&claim);
+        assert!(ended.is_some(), "the claim {claim} ends twice");
     }
 
     /// Removes a job that is over.

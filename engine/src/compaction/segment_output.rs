@@ -166,6 +166,11 @@ impl<'a> SegmentOutput<'a> {
         segments
     }
 
+    /// Leaves the segments as orphans for the next opening, because the database was closed.
+    pub fn leave(mut self) {
+        (self.open, self.kept) = (None, true);
+    }
+
     /// Keeps the segments, because the edit that names them took effect.
     pub fn keep(mut self) {
         assert!(self.open.is_none(), "a segment that is not synced cannot be named");

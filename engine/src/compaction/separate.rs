@@ -9,7 +9,8 @@
 use crate::base::compression::{Codec, compress};
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
-use crate::base::key::Trailer;
+use crate::base::expiry::Deadline;
+use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, ValuePointer};
 use crate::compaction::segment_output::SegmentOutput;
 use crate::segment::{RecordInput, RecordKind};
@@ -57,6 +58,18 @@ impl Separator {
     ) -> JobResult<ValuePointer> {
         let Payload { deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
         let Slot::Inline(value) = slot else { unreachable!("only inline values are taken") };
+        self.write_value(key, value, deadline, trailer.seqno(), output)
+    }
+
+    /// Writes a value of `key` to `output`, and returns the pointer to its record.
+    pub fn write_value(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        deadline: Option<Deadline>,
+        seqno: SeqNo,
+        output: &mut SegmentOutput<'_>,
+    ) -> JobResult<ValuePointer> {
         let options = &self.options;
         let worth_trying = value.len() >= options.value_compression_min_bytes;
         let compressed = worth_trying.then(|| compress(options.value_codec, value)).flatten();
@@ -73,6 +86,6 @@ impl Separator {
             key,
             value: stored,
         };
-        output.add(&record, trailer.seqno())
+        output.add(&record, seqno)
     }
 }

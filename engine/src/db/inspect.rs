@@ -140,6 +140,7 @@ fn inspect_segment(
             let kind = match (record.kind, record.deadline) {
                 (RecordKind::Delete, _) => "delete".to_owned(),
                 (RecordKind::DeleteRange, _) => "delete of a range".to_owned(),
+                (RecordKind::Ingest, _) => "ingest of a range".to_owned(),
                 (RecordKind::Put, None) => "put".to_owned(),
                 (RecordKind::Put, Some(Deadline(time))) => format!("put until {time}"),
             };

@@ -17,6 +17,7 @@ pub mod destroy;
 pub mod expiry;
 pub mod gc;
 pub mod holders;
+pub mod ingest;
 pub mod inspect;
 pub mod key_range;
 pub mod keyspace;

@@ -1,7 +1,7 @@
 //! Faults that a test plants in the engine, to see that its checks find them. Only a build for the
 //! simulation can have one; in all others [`Planted::is`] is constantly false.
 
-/// A fault in how conditional commits are checked.
+/// A fault in how conditional commits are checked, or in how an ingest is committed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PlantedFault {
     /// Ranges that a transaction has walked are forgotten.
@@ -16,6 +16,10 @@ pub enum PlantedFault {
     GroupForgotten,
     /// What was read counts as there although it has expired.
     ExpiryForgotten,
+    /// The check of conditional commits forgets what was ingested.
+    IngestForgotten,
+    /// The log is not synced before the edit of an ingest.
+    IngestUnsynced,
 }
 
 /// The fault that was planted, if any.

@@ -86,6 +86,17 @@ pub enum Event {
     /// could not be opened or read for another reason, reads go on trying.
     #[non_exhaustive]
     TableNotPinned { table: PathBuf, error: Error },
+    /// An ingest took effect; its tables are in `level` or deeper. `took` is the time since all of
+    /// its files were written.
+    #[non_exhaustive]
+    Ingested {
+        keyspace: String,
+        entries: u64,
+        tables: u64,
+        bytes_written: u64,
+        level: usize,
+        took: Duration,
+    },
     /// A liveness scan of value GC ended.
     #[non_exhaustive]
     LivenessScanEnded { entries: u64, took: Duration },

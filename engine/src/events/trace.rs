@@ -68,6 +68,9 @@ fn emit_work(event: &Event) {
                 "compaction ended"
             );
         }
+        Event::Ingested { keyspace, entries, tables, bytes_written, level, took } => info!(
+            target: "cleavedb", keyspace, entries, tables, bytes_written, level, ?took, "ingested"
+        ),
         Event::LivenessScanEnded { entries, took } => {
             info!(target: "cleavedb", entries, ?took, "liveness scan ended");
         }

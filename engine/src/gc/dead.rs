@@ -93,6 +93,7 @@ mod tests {
             bytes: 1000,
             summary: Arc::new(summary),
             applied_ranges: 0,
+            ingested_at: 0,
         };
         Change::AddTable { keyspace: KEYSPACE, level: 0, meta: Arc::new(meta) }
     }

@@ -75,6 +75,11 @@ impl Overwritten {
         let Some(recent) = self.keyspaces.get(&record.keyspace) else {
             return Ok(false);
         };
+        // I6: the number of an ingested record is not in it, so whatever is found may be its own
+        // entry, or an older one.
+        if record.seqno == 0 {
+            return Ok(false);
+        }
         let newest = recent.newest(record.key, self.seqno)?;
         let deleted = recent.view.newest_range(record.key, |it| it <= self.seqno);
         let newest = newest.max(deleted).filter(|&it| it > record.seqno);

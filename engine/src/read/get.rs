@@ -60,7 +60,10 @@ fn short_cut<R>(
         return Ok(None);
     }
     hot.lookups.add(1);
-    let newest = hot.newest(view.keyspace, user_key).filter(|newest| newest.seqno <= seqno);
+    // I6: it knows nothing of what was ingested, which may be newer.
+    let ingested = view.levels.ingested();
+    let newest = hot.newest(view.keyspace, user_key);
+    let newest = newest.filter(|newest| newest.seqno <= seqno && newest.seqno > ingested);
     let Some(newest) = newest else { return Ok(None) };
     let Some(handle) = view.levels.holder(newest.table, user_key) else { return Ok(None) };
     let is_it = |trailer: Trailer, payload: &[u8]| {

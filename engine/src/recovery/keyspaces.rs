@@ -5,6 +5,7 @@ use crate::base::pointer::{KeyspaceId, ValuePointer};
 use crate::commit::replay::{Replayed, insert_record};
 use crate::recovery::comparators::Comparators;
 use crate::recovery::manifest::Manifested;
+use crate::segment::RecordKind;
 use crate::version::Version;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::KeyspaceState;
@@ -60,7 +61,7 @@ pub fn insert(
     else {
         return Ok(());
     };
-    if record.seqno <= known.flushed {
+    if record.seqno <= known.flushed || record.kind == RecordKind::Ingest {
         return Ok(());
     }
     let pointer = ValuePointer {

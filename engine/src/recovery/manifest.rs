@@ -43,6 +43,7 @@ pub fn read_version(
         for change in &edit.changes {
             match change {
                 Change::NextFile(id) => next_file = next_file.max(*id),
+                Change::AddTable { meta, .. } => last_seqno = last_seqno.max(meta.ingested_at),
                 Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => {
                     last_seqno = last_seqno.max(*seqno);
                 }

@@ -4,6 +4,8 @@
 //! - Every readable edit of the newest manifest that has any: keyspaces added and dropped.
 //! - The edits before the first unreadable one: a keyspace whose id was given out by then, and of
 //!   which they have no trace, was dropped.
+//! - The edits that added ingested tables: the number of the ingest. Without it, what was ingested
+//!   gets the number 0, as if it had been there before every commit.
 //! - The properties of tables: id, name and comparator of the keyspace that a table belongs to.
 //! - Records of the log: ids of keyspaces.
 //!
@@ -15,7 +17,7 @@ use crate::base::error::{Error, IoContext, Result};
 use crate::base::expiry::Deadline;
 use crate::base::header::{HEADER_BYTES, Header};
 use crate::base::key::SeqNo;
-use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::base::range_tombstone::RangeTombstone;
 use crate::env::Env;
 use crate::recovery::comparators::Comparators;
@@ -61,6 +63,8 @@ pub struct RepairFacts {
     pub last_seqno: SeqNo,
     /// The range tombstones of each keyspace that were flushed.
     pub ranges: BTreeMap<KeyspaceId, Vec<RangeTombstone>>,
+    /// The numbers at which tables were ingested.
+    pub ingested: BTreeMap<TableId, SeqNo>,
     /// The greatest deadline by which an entry was dropped because it had expired.
     pub dropped_until: Deadline,
     lengths: BTreeMap<SegmentId, u64>,
@@ -190,6 +194,9 @@ impl RepairFacts {
                 // so in others that are found; it does no harm.
                 Change::AddRange { keyspace, tombstone } => {
                     self.ranges.entry(*keyspace).or_default().push(tombstone.clone());
+                }
+                Change::AddTable { meta, .. } if meta.ingested_at > 0 => {
+                    self.ingested.insert(meta.id, meta.ingested_at);
                 }
                 Change::LastSeqno(seqno) => self.last_seqno = self.last_seqno.max(*seqno),
                 Change::DroppedUntil(deadline) => {

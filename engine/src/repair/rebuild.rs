@@ -176,6 +176,9 @@ impl<'a> Rebuild<'a> {
         meta: TableMeta,
         report: &mut RepairReport,
     ) -> Result<()> {
+        // I7: a table of this id with numbers of its own is not the one that was ingested.
+        let at = self.facts.ingested.get(&meta.id).copied().unwrap_or_default();
+        let meta = meta.clone().ingested(at).unwrap_or(meta);
         self.last_seqno = self.last_seqno.max(meta.summary.max_seqno);
         if self.facts.is_dropped(properties.owner.id) {
             return Ok(());

@@ -140,7 +140,13 @@ pub fn describe_table(
     let file = env.fs.open(&path).doing("open", &path)?;
     let properties = Properties::read(&*file, &path, context.database, id)?;
     let bytes = file.len().doing("measure", &path)?;
-    let meta = TableMeta { id, bytes, summary: properties.summary.clone(), applied_ranges: 0 };
+    let meta = TableMeta {
+        id,
+        bytes,
+        summary: properties.summary.clone(),
+        applied_ranges: 0,
+        ingested_at: 0,
+    };
     Ok((properties, meta))
 }
 

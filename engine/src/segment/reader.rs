@@ -239,8 +239,11 @@ impl Segment {
         seqno: SeqNo,
     ) -> Result<ValueLayout> {
         let record = self.decode(bytes, pointer)?;
-        let found = (record.kind, record.keyspace, record.key, record.seqno);
-        if found == (RecordKind::Put, keyspace, key, seqno) {
+        let found = (record.kind, record.keyspace, record.key);
+        // A record that was ingested was written before its number was known. It has the number 0,
+        // which no commit has.
+        let is_of = record.seqno == seqno || record.seqno == 0;
+        if found == (RecordKind::Put, keyspace, key) && is_of {
             return Ok(ValueLayout::of(&record));
         }
         let what = format!(

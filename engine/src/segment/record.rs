@@ -33,6 +33,16 @@ pub enum RecordKind {
     /// All keys of a range are deleted. The record's value is the kind of both ends, one byte as in
     /// [`Bounds::ends`], and the upper key; its key is the lower one.
     DeleteRange,
+    /// Tables with keys of a range were ingested at this place in the order of commits. The range
+    /// is encoded as in [`RecordKind::DeleteRange`].
+    Ingest,
+}
+
+impl RecordKind {
+    /// Returns true if the record is about a range of keys rather than about one.
+    pub fn has_range(self) -> bool {
+        matches!(self, RecordKind::DeleteRange | RecordKind::Ingest)
+    }
 }
 
 /// The persistent number of a deletion.
@@ -43,6 +53,8 @@ const PUT: u8 = 1;
 const PUT_EXPIRING: u8 = 2;
 /// The persistent number of the deletion of a range.
 const DELETE_RANGE: u8 = 3;
+/// The persistent number of an ingest.
+const INGEST: u8 = 5;
 
 /// A record to write.
 #[derive(Debug, Clone, Copy)]
@@ -112,7 +124,9 @@ impl<'a> RecordInput<'a> {
         let is_bare = match self.kind {
             RecordKind::Put => true,
             RecordKind::Delete => self.value.is_empty() && self.deadline.is_none(),
-            RecordKind::DeleteRange => self.codec == Codec::None && self.deadline.is_none(),
+            RecordKind::DeleteRange | RecordKind::Ingest => {
+                self.codec == Codec::None && self.deadline.is_none()
+            }
         };
         assert!(is_bare, "a delete with a value or a deadline");
     }
@@ -123,6 +137,7 @@ impl<'a> RecordInput<'a> {
         match (self.kind, self.deadline) {
             (RecordKind::Delete, _) => DELETE,
             (RecordKind::DeleteRange, _) => DELETE_RANGE,
+            (RecordKind::Ingest, _) => INGEST,
             (RecordKind::Put, None) => PUT,
             (RecordKind::Put, Some(_)) => PUT_EXPIRING,
         }
@@ -207,9 +222,10 @@ fn nibbles(byte: u8) -> Result<(RecordKind, bool, Codec)> {
         PUT => (RecordKind::Put, false),
         PUT_EXPIRING => (RecordKind::Put, true),
         DELETE_RANGE => (RecordKind::DeleteRange, false),
+        INGEST => (RecordKind::Ingest, false),
         other => {
             return Err(Error::unsupported(format!(
-                "record kind {other} is unknown to this build, which knows 0 to {DELETE_RANGE}"
+                "record kind {other} is unknown to this build, which knows 0 to {INGEST}"
             )));
         }
     };
@@ -271,20 +287,20 @@ impl<'a> RecordView<'a> {
             offset,
             length,
         };
-        if kind == RecordKind::DeleteRange {
-            view.deleted_range()?;
+        if kind.has_range() {
+            view.range()?;
         }
         Ok((view, rest))
     }
 
-    /// Returns the range that the record deletes. Requires: it is a deletion of a range.
-    pub fn deleted_range(&self) -> Result<Bounds> {
-        debug_assert_eq!(self.kind, RecordKind::DeleteRange);
+    /// Returns the range that the record is about. Requires: it is about a range.
+    pub fn range(&self) -> Result<Bounds> {
+        debug_assert!(self.kind.has_range());
         match self.value.split_first() {
             Some((ends, upper)) if self.codec == Codec::None => {
                 Bounds::from_ends(*ends, self.key, upper)
             }
-            _ => Err(Error::corruption("the deletion of a range has impossible fields")),
+            _ => Err(Error::corruption("a record about a range has impossible fields")),
         }
     }
 }
@@ -361,9 +377,9 @@ mod tests {
             assert_eq!((view.key, view.value), (input.key, input.value));
             assert_eq!((view.seqno, view.offset), (MAX_SEQNO, 1000));
             assert_eq!(view.deadline, input.deadline);
-            if view.kind == RecordKind::DeleteRange {
+            if view.kind.has_range() {
                 let expected = if input.key.is_empty() { &all } else { &range };
-                assert_eq!(view.deleted_range().unwrap(), *expected);
+                assert_eq!(view.range().unwrap(), *expected);
             }
             assert_eq!(view.length as usize, bytes.len());
             assert!(RecordView::decode_exact(bytes, 5, 1001).is_err(), "another offset");

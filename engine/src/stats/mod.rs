@@ -60,6 +60,9 @@ pub enum StallReason {
     Replay,
     /// Space nears its ceiling: each write is delayed a little, so that value GC keeps up.
     Space,
+    /// An ingest is about to take effect in the keyspace: writes wait for the flush of what was
+    /// written to its keys meanwhile.
+    Ingest,
 }
 
 impl StallReason {
@@ -70,6 +73,7 @@ impl StallReason {
         StallReason::Level0Full,
         StallReason::Replay,
         StallReason::Space,
+        StallReason::Ingest,
     ];
 
     /// Returns the name of the reason in statistics.
@@ -80,6 +84,7 @@ impl StallReason {
             StallReason::Level0Full => "level0_full",
             StallReason::Replay => "replay_full",
             StallReason::Space => "space_ceiling",
+            StallReason::Ingest => "ingest",
         }
     }
 }
@@ -157,6 +162,12 @@ pub struct Counters {
     /// The number of searches in the tree for what others wrote, because it was not in memory any
     /// more.
     pub conflict_searches: Counter,
+    /// The number of ingests that took effect.
+    pub ingests: Counter,
+    /// The number of entries that they brought.
+    pub entries_ingested: Counter,
+    /// The bytes of tables and of separated values that they wrote.
+    pub ingest_bytes_written: Counter,
     /// The number of writes refused because the disk was down to its reserve.
     pub writes_refused_for_space: Counter,
     /// The counters of value GC.

@@ -10,7 +10,7 @@ use super::read_ahead::ReadAhead;
 use super::reader::Table;
 use crate::base::error::{Error, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::{KeyOrder, Trailer};
+use crate::base::key::{KeyOrder, MAX_SEQNO, Trailer};
 use crate::base::pointer::TableId;
 use crate::base::range_tombstone::RangeTombstone;
 use std::sync::Arc;
@@ -98,6 +98,54 @@ impl TableIter {
         self.placed(Err(Error::corruption("the entries of a table are out of order")))
     }
 
+    /// Returns true if the entries are stored without the number that they have.
+    fn is_ingested(&self) -> bool {
+        self.table.meta.ingested_at > 0
+    }
+
+    /// Moves to the first entry at or after the target in an ingested table, which has one entry of
+    /// a key at most. I6: that one is passed over if its number is above the target's.
+    fn seek_ingested(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.seek_stored(user_key, Trailer::seek(MAX_SEQNO))?;
+        let is_before = self.valid()
+            && self.trailer() > trailer
+            && self.table.order.compare(self.user_key(), user_key).is_eq();
+        if is_before { self.next() } else { Ok(()) }
+    }
+
+    /// Moves to the entry of the target's key in an ingested table, and returns true if there is
+    /// one that sorts before the target.
+    fn finds_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<bool> {
+        self.seek_stored(user_key, Trailer::seek(MAX_SEQNO))?;
+        let is_it = self.valid() && self.table.order.compare(self.user_key(), user_key).is_eq();
+        Ok(is_it && self.trailer() > trailer)
+    }
+
+    /// Moves to the first entry whose stored form is at or after the target.
+    fn seek_stored(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.leave();
+        let Some(number) = self.table.block_for(user_key, trailer)? else {
+            return Ok(());
+        };
+        self.enter(number)?;
+        let stood = self.block.seek(&self.table.order, user_key, trailer);
+        self.placed(stood)?;
+        // The target may lie between the block's last entry and its bound.
+        if self.block.valid() { Ok(()) } else { self.next_block() }
+    }
+
+    /// Moves to the last entry whose stored form is before the target.
+    fn seek_stored_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
+        self.leave();
+        let Some(number) = self.table.block_for(user_key, trailer)? else {
+            return self.seek_to_last();
+        };
+        self.enter(number)?;
+        let stood = self.block.seek_before(&self.table.order, user_key, trailer);
+        self.placed(stood)?;
+        if self.block.valid() { Ok(()) } else { self.prev_block() }
+    }
+
     /// Moves to the first entry of the next block, or to no entry if there is none.
     fn next_block(&mut self) -> Result<()> {
         let behind = self.number.map_or(0, |number| number + 1);
@@ -143,26 +191,18 @@ impl EntryIter for TableIter {
     }
 
     fn seek(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
-        self.leave();
-        let Some(number) = self.table.block_for(user_key, trailer)? else {
-            return Ok(());
-        };
-        self.enter(number)?;
-        let stood = self.block.seek(&self.table.order, user_key, trailer);
-        self.placed(stood)?;
-        // The target may lie between the block's last entry and its bound.
-        if self.block.valid() { Ok(()) } else { self.next_block() }
+        if self.is_ingested() {
+            return self.seek_ingested(user_key, trailer);
+        }
+        self.seek_stored(user_key, trailer)
     }
 
     fn seek_before(&mut self, user_key: &[u8], trailer: Trailer) -> Result<()> {
-        self.leave();
-        let Some(number) = self.table.block_for(user_key, trailer)? else {
-            return self.seek_to_last();
-        };
-        self.enter(number)?;
-        let stood = self.block.seek_before(&self.table.order, user_key, trailer);
-        self.placed(stood)?;
-        if self.block.valid() { Ok(()) } else { self.prev_block() }
+        if self.is_ingested() && self.finds_before(user_key, trailer)? {
+            return Ok(());
+        }
+        let stored = if self.is_ingested() { Trailer::seek(MAX_SEQNO) } else { trailer };
+        self.seek_stored_before(user_key, stored)
     }
 
     #[inline]
@@ -236,7 +276,7 @@ impl EntryIter for TableIter {
     #[inline]
     fn trailer(&self) -> Trailer {
         debug_assert!(self.valid(), "the iterator stands on no entry");
-        self.block.trailer()
+        self.table.numbered(self.block.trailer())
     }
 
     #[inline]

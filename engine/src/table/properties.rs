@@ -39,6 +39,7 @@ use crate::base::key::{
     EntryKind, MAX_KEY_BYTES, MAX_SEQNO, SeqNo, Trailer, internal_key, split_internal,
 };
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -285,21 +286,54 @@ pub struct TableMeta {
     /// Range tombstones up to this sequence number hide nothing that is in the table. The manifest
     /// keeps the number apart from the rest of the description.
     pub applied_ranges: SeqNo,
+    /// The sequence number of the ingest that brought the table, or 0. Its entries are stored with
+    /// the number 0, because they are written before the ingest gets its own; each of them counts
+    /// as one of this number. The manifest keeps it, too, and `summary` has it already.
+    pub ingested_at: SeqNo,
 }
 
 impl TableMeta {
+    /// Returns the description once the table is ingested at `seqno`; 0 changes nothing. It is an
+    /// error if the table's entries have numbers of their own.
+    pub fn ingested(self, seqno: SeqNo) -> Result<TableMeta> {
+        if seqno == 0 {
+            return Ok(self);
+        }
+        if self.summary.max_seqno > 0 {
+            let message = format!("table {} was ingested, and its entries have numbers", self.id);
+            return Err(Error::corruption(message));
+        }
+        let mut summary = (*self.summary).clone();
+        (summary.min_seqno, summary.max_seqno) = (seqno, seqno);
+        Ok(TableMeta { summary: Arc::new(summary), ingested_at: seqno, ..self })
+    }
+
+    /// Returns true if one ingest brought both tables.
+    pub fn is_of_one_ingest_with(&self, other: &TableMeta) -> bool {
+        self.ingested_at > 0 && self.ingested_at == other.ingested_at
+    }
+
+    /// Returns the summary as the file has it.
+    pub fn stored_summary(&self) -> Cow<'_, Summary> {
+        if self.ingested_at == 0 {
+            return Cow::Borrowed(&*self.summary);
+        }
+        Cow::Owned(Summary { min_seqno: 0, max_seqno: 0, ..(*self.summary).clone() })
+    }
+
     /// Appends the encoded description.
     pub fn encode(&self, out: &mut Vec<u8>) {
         put_varint(out, self.id.0);
         put_varint(out, self.bytes);
-        self.summary.encode(out);
+        self.stored_summary().encode(out);
     }
 
     /// Reads a description that [`TableMeta::encode`] wrote, from verified bytes (I7).
     pub fn decode(reader: &mut Reader<'_>) -> Result<Self> {
         let id = TableId::decode(reader)?;
         let bytes = reader.varint()?;
-        Ok(TableMeta { id, bytes, summary: Arc::new(Summary::decode(reader)?), applied_ranges: 0 })
+        let summary = Arc::new(Summary::decode(reader)?);
+        Ok(TableMeta { id, bytes, summary, applied_ranges: 0, ingested_at: 0 })
     }
 }
 
@@ -352,8 +386,13 @@ mod tests {
     fn metas_and_properties_round_trip() {
         let summary = Arc::new(summary());
         let summary_of = summary.clone();
-        let meta =
-            TableMeta { id: TableId(300), bytes: 1 << 40, summary: summary_of, applied_ranges: 0 };
+        let meta = TableMeta {
+            id: TableId(300),
+            bytes: 1 << 40,
+            summary: summary_of,
+            applied_ranges: 0,
+            ingested_at: 0,
+        };
         let mut out = Vec::new();
         meta.encode(&mut out);
         out.push(77);
@@ -409,7 +448,8 @@ mod tests {
         let mut rng = Rng::new(3);
         let mut good = Vec::new();
         let summary = Arc::new(summary());
-        TableMeta { id: TableId(1), bytes: 5, summary, applied_ranges: 0 }.encode(&mut good);
+        TableMeta { id: TableId(1), bytes: 5, summary, applied_ranges: 0, ingested_at: 0 }
+            .encode(&mut good);
         for _ in 0..20_000 {
             let mut bytes = good.clone();
             for _ in 0..1 + rng.below(5) {

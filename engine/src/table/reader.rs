@@ -145,9 +145,11 @@ impl Table {
         let Some(hash) = self.passes_filter(user_key) else {
             return Ok(None);
         };
+        // I6: a reader below the number of an ingest was turned away above; its entries are stored
+        // with the number 0, so a search for any number finds them.
         let entry = self.find(user_key, Trailer::seek(seqno), fill_cache)?;
         match entry {
-            Some(entry) => Ok(Some(found(entry.trailer(), entry.payload()))),
+            Some(entry) => Ok(Some(found(self.numbered(entry.trailer()), entry.payload()))),
             None => {
                 // For an earlier point in time, the table may have only newer versions of the key;
                 // then the filter was right.
@@ -157,6 +159,13 @@ impl Table {
                 Ok(None)
             }
         }
+    }
+
+    /// Returns the trailer of an entry by that of the stored one: in an ingested table, its number
+    /// is that of the ingest (I6).
+    #[inline]
+    pub(super) fn numbered(&self, stored: Trailer) -> Trailer {
+        stored.ingested(self.meta.ingested_at)
     }
 
     /// Returns an iterator on the first entry of `user_key` at or after `trailer`, or `None` if

@@ -120,7 +120,7 @@ impl TableMeta {
     pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<TableMeta> {
         let summary = Properties::read(file, path, database, id)?.summary;
         let bytes = file.len().doing("get the length of", path)?;
-        Ok(TableMeta { id, bytes, summary, applied_ranges: 0 })
+        Ok(TableMeta { id, bytes, summary, applied_ranges: 0, ingested_at: 0 })
     }
 }
 
@@ -180,7 +180,7 @@ fn check_identity(properties: &Properties, meta: &TableMeta, order: &KeyOrder) -
         ))
         .advise("open the keyspace with the comparator that it was created with"));
     }
-    if properties.id != meta.id || properties.summary != meta.summary {
+    if properties.id != meta.id || *properties.summary != *meta.stored_summary() {
         return Err(Error::corruption(format!(
             "table {} is not the one that the manifest means: their contents differ",
             meta.id

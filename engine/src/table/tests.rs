@@ -567,7 +567,8 @@ impl TableParts {
         let end = out.len() as u64;
         Footer { filter, index, properties }.encode(&mut out, seed, end);
         let place = TableDir::new(order);
-        let meta = TableMeta { id, bytes: out.len() as u64, summary, applied_ranges: 0 };
+        let meta =
+            TableMeta { id, bytes: out.len() as u64, summary, applied_ranges: 0, ingested_at: 0 };
         place.replace(1, out);
         place.open(&Arc::new(meta))?.verify(|_, _, _| Ok(()))
     }

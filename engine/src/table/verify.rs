@@ -62,7 +62,7 @@ impl TableVerifier<'_> {
         }
         while entry.valid() {
             self.entry(&entry)?;
-            each(entry.user_key(), entry.trailer(), entry.payload())?;
+            each(entry.user_key(), self.table.numbered(entry.trailer()), entry.payload())?;
             entry.next()?;
         }
         let bound = self.tail.index.bound(number)?;

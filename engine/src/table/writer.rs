@@ -203,7 +203,13 @@ impl TableWriter {
         self.write_pending()?;
         assert_eq!(self.written, end + FOOTER_BYTES as u64, "a table ends with its footer");
         debug_assert!(summary.min_seqno <= summary.max_seqno);
-        Ok(TableMeta { id: self.id, bytes: self.written, summary, applied_ranges: 0 })
+        Ok(TableMeta {
+            id: self.id,
+            bytes: self.written,
+            summary,
+            applied_ranges: 0,
+            ingested_at: 0,
+        })
     }
 
     /// Returns the id of the table.

@@ -24,6 +24,7 @@
 //! | 17 | range tombstone added | keyspace, seqno, ends, lower key, upper key |
 //! | 18 | range tombstone removed | keyspace, seqno |
 //! | 19 | table added to which range tombstones were applied | seqno of the last, then as 4 |
+//! | 20 | table added that was ingested | seqno of the ingest, then as 19 |
 //!
 //! The ends of a range tombstone are a number of bits: 1, there is a lower key; 2, it is excluded;
 //! 4, there is an upper key; 8, it is included.
@@ -214,7 +215,11 @@ impl Change {
             }
             Change::DropKeyspace { id } => put_numbers(out, 3, &[id.0]),
             Change::AddTable { keyspace, level, meta } => {
-                if meta.applied_ranges > 0 {
+                if meta.ingested_at > 0 {
+                    let numbers = [meta.ingested_at, meta.applied_ranges, keyspace.0];
+                    put_numbers(out, 20, &numbers);
+                    put_varint(out, *level as u64);
+                } else if meta.applied_ranges > 0 {
                     put_numbers(out, 19, &[meta.applied_ranges, keyspace.0, *level as u64]);
                 } else {
                     put_numbers(out, 4, &[keyspace.0, *level as u64]);
@@ -257,16 +262,7 @@ impl Change {
             return Self::decode_keyspace(tag, reader);
         }
         Ok(match tag {
-            4 | 19 => {
-                let applied_ranges = if tag == 19 { seqno(reader)? } else { 0 };
-                if tag == 19 && applied_ranges == 0 {
-                    return Err(Error::corruption("a table has range tombstones up to number 0"));
-                }
-                let keyspace = KeyspaceId::decode(reader)?;
-                let level = reader.length(usize::MAX)?;
-                let meta = TableMeta { applied_ranges, ..TableMeta::decode(reader)? };
-                Change::AddTable { keyspace, level, meta: Arc::new(meta) }
-            }
+            4 | 19 | 20 => Self::decode_table(tag, reader)?,
             5 => Change::RemoveTable {
                 keyspace: KeyspaceId::decode(reader)?,
                 level: reader.length(usize::MAX)?,
@@ -303,6 +299,23 @@ impl Change {
             }
             _ => return Err(Error::corruption(format!("edit tag {tag} does not exist"))),
         })
+    }
+
+    /// Decodes the addition of a table by its tag.
+    fn decode_table(tag: u8, reader: &mut Reader<'_>) -> Result<Change> {
+        let ingested_at = if tag == 20 { seqno(reader)? } else { 0 };
+        let applied_ranges = if tag == 4 { 0 } else { seqno(reader)? };
+        if tag == 19 && applied_ranges == 0 {
+            return Err(Error::corruption("a table has range tombstones up to number 0"));
+        }
+        if tag == 20 && ingested_at == 0 {
+            return Err(Error::corruption("a table was ingested at number 0"));
+        }
+        let keyspace = KeyspaceId::decode(reader)?;
+        let level = reader.length(usize::MAX)?;
+        let meta = TableMeta { applied_ranges, ..TableMeta::decode(reader)? };
+        let meta = Arc::new(meta.ingested(ingested_at)?);
+        Ok(Change::AddTable { keyspace, level, meta })
     }
 
     fn decode_keyspace(tag: u8, reader: &mut Reader<'_>) -> Result<Change> {

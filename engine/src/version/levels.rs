@@ -29,6 +29,9 @@ pub struct Levels {
     levels: [Vec<Arc<TableHandle>>; LEVELS],
     /// The range tombstones that may hide something in these tables.
     ranges: Arc<RangeTombstones>,
+    /// The number of the newest ingest that is known: of those since the opening, and of those
+    /// whose tables were there at the opening.
+    ingested: SeqNo,
 }
 
 /// Returns the least and the greatest user key of a table, both inclusive.
@@ -40,7 +43,7 @@ impl Levels {
     /// Creates levels without tables.
     pub fn new(order: KeyOrder) -> Self {
         let ranges = Arc::new(RangeTombstones::new(order.clone()));
-        Levels { order, levels: Default::default(), ranges }
+        Levels { order, levels: Default::default(), ranges, ingested: 0 }
     }
 
     /// Creates levels with these tables, for tests of deciders.
@@ -146,6 +149,41 @@ impl Levels {
         &self.ranges
     }
 
+    /// Returns a sequence number behind which nothing was ingested since the opening. Up to there,
+    /// an entry may have come to tables without having been in a memtable.
+    pub fn ingested(&self) -> SeqNo {
+        self.ingested
+    }
+
+    /// Returns the number of sorted runs in L0: tables that came with one ingest are disjoint, and
+    /// count once.
+    pub fn level0_runs(&self) -> usize {
+        let tables = &self.levels[0];
+        let of_one = |pair: &[Arc<TableHandle>]| pair[0].meta.is_of_one_ingest_with(&pair[1].meta);
+        tables.len() - tables.windows(2).filter(|pair| of_one(pair)).count()
+    }
+
+    /// Returns the deepest level to which a newer table with the keys from `smallest` to `largest`
+    /// can be added: no table of that level, nor of any above, may hold one of these keys. That is
+    /// L0 if there is none. `is_free` tells whether no job is about to add a table there.
+    pub fn deepest_above(
+        &self,
+        smallest: &[u8],
+        largest: &[u8],
+        is_free: impl Fn(usize) -> bool,
+    ) -> usize {
+        let order = &self.order;
+        let is_hit = self.levels[0].iter().any(|table| {
+            let (low, high) = bounds(table);
+            order.compare(low, largest).is_le() && order.compare(high, smallest).is_ge()
+        });
+        if is_hit {
+            return 0;
+        }
+        let is_clear = |level: &usize| self.overlapping(*level, smallest, largest).is_empty();
+        (1..LEVELS).take_while(is_clear).filter(|&level| is_free(level)).last().unwrap_or(0)
+    }
+
     /// Returns the tables that may hold an entry which `tombstone` hides.
     pub fn hidden_in<'a>(
         &'a self,
@@ -215,8 +253,10 @@ impl Levels {
         let tables = self.levels.get_mut(level).ok_or_else(|| {
             Error::corruption(format!("the manifest names level {level}, there are {LEVELS}"))
         })?;
+        self.ingested = self.ingested.max(table.meta.ingested_at);
         let index = if level == 0 {
-            // Flushes of a keyspace are serial, so sequence numbers order them.
+            // Flushes of a keyspace are serial, so sequence numbers order them. The tables of one
+            // ingest have one number, and are disjoint.
             tables.partition_point(|other| {
                 other.meta.summary.max_seqno > table.meta.summary.max_seqno
             })
@@ -241,14 +281,36 @@ impl Levels {
         })
     }
 
+    /// Checks the order of L0. A table that was flushed may have entries from before and from after
+    /// an ingest, but those from before are of none of the ingested keys.
+    fn check_level0(&self) -> Result<()> {
+        let tables = &self.levels[0];
+        let mut flushed: Option<&TableHandle> = None;
+        for (index, table) in tables.iter().enumerate() {
+            let summary = &table.meta.summary;
+            if let Some(above) = index.checked_sub(1).map(|above| &tables[above]) {
+                let is_newer = above.meta.summary.max_seqno > summary.max_seqno;
+                if !is_newer && !above.meta.is_of_one_ingest_with(&table.meta) {
+                    return Err(out_of_order(0, above, table));
+                }
+            }
+            if table.meta.ingested_at > 0 {
+                continue;
+            }
+            if let Some(above) = flushed
+                && above.meta.summary.min_seqno <= summary.max_seqno
+            {
+                return Err(out_of_order(0, above, table));
+            }
+            flushed = Some(table);
+        }
+        Ok(())
+    }
+
     /// I6: checks that a deeper entry is always older: L0 has the newest table first, and deeper
     /// levels are sorted and disjoint by user key.
     pub fn check(&self) -> Result<()> {
-        for pair in self.levels[0].windows(2) {
-            if pair[0].meta.summary.min_seqno <= pair[1].meta.summary.max_seqno {
-                return Err(out_of_order(0, &pair[0], &pair[1]));
-            }
-        }
+        self.check_level0()?;
         for level in 1..LEVELS {
             for pair in self.levels[level].windows(2) {
                 let (_, high) = bounds(&pair[0]);

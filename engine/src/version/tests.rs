@@ -117,8 +117,13 @@ fn add_table(id: u64, segments: &[u64]) -> Change {
         segments,
         ..Summary::default()
     };
-    let meta =
-        TableMeta { id: TableId(id), bytes: 1000, summary: Arc::new(summary), applied_ranges: 0 };
+    let meta = TableMeta {
+        id: TableId(id),
+        bytes: 1000,
+        summary: Arc::new(summary),
+        applied_ranges: 0,
+        ingested_at: 0,
+    };
     Change::AddTable { keyspace: KEYSPACE, level: 0, meta: Arc::new(meta) }
 }
 
@@ -393,6 +398,7 @@ fn i07_a_reversed_range_of_keys_overlaps_no_table() {
             bytes: 1000,
             summary: Arc::new(summary),
             applied_ranges: 0,
+            ingested_at: 0,
         };
         Change::AddTable { keyspace: KEYSPACE, level: 1, meta: Arc::new(meta) }
     };

@@ -21,6 +21,7 @@ mod expiry;
 mod filters;
 mod foreign;
 mod gc;
+mod ingest;
 mod keyspaces;
 mod kinds;
 mod lifetimes;

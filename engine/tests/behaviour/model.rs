@@ -4,8 +4,9 @@
 use crate::common::rng::Rng;
 use crate::common::{self, TempDir};
 use cleavedb::{
-    Codec, Cursor, Db, Durability, GcOptions, Keyspace, KeyspaceOptions, ReadOptions, Separation,
-    Snapshot, WriteBatch, WriteOptions,
+    Codec, Cursor, Db, Durability, GcOptions, IngestOptions, Keyspace, KeyspaceOptions,
+    ReadOptions, Separation, Snapshot, SortedFileOptions, SortedFileWriter, WriteBatch,
+    WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::ops::{Bound, RangeBounds};
@@ -193,6 +194,53 @@ impl World {
         self.db().write_with(batch, &how).unwrap();
     }
 
+    /// Ingests random keys in one of several ways.
+    fn ingest(&mut self) {
+        let keyspace = self.keyspace();
+        let mut entries: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
+        for _ in 0..self.rng.below(60) {
+            let value = (!self.rng.once_in(5)).then(|| self.value());
+            entries.insert(self.key(), value);
+        }
+        let (below, by_file) = (self.rng.once_in(4), self.rng.once_in(3) && !entries.is_empty());
+        let options = IngestOptions::new().below(below);
+        if by_file {
+            let path = self.place.path().join(format!("sorted{}", self.version));
+            let separation_threshold = [0, 100, 1000][self.rng.below(3)];
+            let settings = SortedFileOptions { separation_threshold, ..Default::default() };
+            let mut file = SortedFileWriter::create(&path, &settings).unwrap();
+            for (key, value) in &entries {
+                match value {
+                    Some(value) => file.put(key, value).unwrap(),
+                    None => file.delete(key).unwrap(),
+                }
+            }
+            file.finish().unwrap();
+            keyspace.ingest(&[&path], &options).unwrap();
+            std::fs::remove_file(&path).unwrap();
+            let values = path.with_extension("values");
+            let _ = std::fs::remove_file(values);
+        } else {
+            let mut ingestion = keyspace.begin_ingest(&options).unwrap();
+            for (key, value) in &entries {
+                match value {
+                    Some(value) => ingestion.put(key, value).unwrap(),
+                    None => ingestion.delete(key).unwrap(),
+                }
+            }
+            ingestion.finish().unwrap();
+        }
+        let map = self.now.get_mut(keyspace.name()).unwrap();
+        for (key, value) in entries {
+            match value {
+                Some(value) if below => drop(map.entry(key).or_insert(value)),
+                Some(value) => drop(map.insert(key, value)),
+                None if below => {}
+                None => drop(map.remove(&key)),
+            }
+        }
+    }
+
     /// Drops the snapshots and cursors of the open database, and adds up its statistics.
     fn let_go(&mut self) {
         self.history.clear();
@@ -376,7 +424,8 @@ impl World {
             388..400 => self.delete_range(),
             400..500 => self.delete(),
             500..600 => self.batch(),
-            600..900 => self.read(),
+            600..888 => self.read(),
+            888..900 => self.ingest(),
             900..935 => self.move_cursor(),
             935..938 => self.keep_cursor(),
             938..945 => drop(self.db().gc().unwrap()),

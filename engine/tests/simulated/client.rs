@@ -4,8 +4,8 @@ use crate::model::{Contents, Model, Write, difference};
 use cleavedb::env::Env;
 use cleavedb::env::sim::Simulation;
 use cleavedb::{
-    Db, Durability, Error, ErrorKind, GcOptions, KeyspaceOptions, Options, Separation, WriteBatch,
-    WriteOptions,
+    Db, Durability, Error, ErrorKind, GcOptions, IngestOptions, KeyspaceOptions, Options,
+    Separation, WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -244,6 +244,31 @@ impl Client {
         let (key, until) = (low.as_bytes().to_vec(), Some(high.as_bytes().to_vec()));
         self.commit(vec![Write { life, key, value: None, until }], durability, |client, options| {
             client.db().keyspace(name)?.delete_range_with(low..high, options)
+        })
+    }
+
+    /// Ingests operations on one keyspace, in the order of their keys.
+    pub fn ingest(&mut self, operations: Vec<Operation>) -> Step {
+        let Some(life) = operations.first().and_then(|(name, ..)| self.model.life(name)) else {
+            return Ok(());
+        };
+        let write = |(_, key, value): &Operation| Write {
+            life,
+            key: key.clone(),
+            value: value.clone(),
+            until: None,
+        };
+        let writes = operations.iter().map(write).collect();
+        self.commit(writes, Durability::Sync, |client, _| {
+            let keyspace = client.db().keyspace(operations[0].0)?;
+            let mut ingestion = keyspace.begin_ingest(&IngestOptions::default())?;
+            for (_, key, value) in &operations {
+                match value {
+                    Some(value) => ingestion.put(key, value)?,
+                    None => ingestion.delete(key)?,
+                }
+            }
+            ingestion.finish().map(|_| ())
         })
     }
 

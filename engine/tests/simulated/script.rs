@@ -65,6 +65,19 @@ fn ranges(client: &mut Client, other: &'static str, number: usize) -> Step {
     puts(client, number + 3..number + 5)
 }
 
+/// Ingests keys over what is in tables and in memtables, once into a part that has none, and writes
+/// to some of the keys again.
+fn ingests(client: &mut Client, name: &'static str, number: usize) -> Step {
+    let entry = |index: usize| {
+        let put = value(number + index, LENGTHS[(number + index) % LENGTHS.len()]);
+        (name, format!("k{index:02}").into_bytes(), (index % 6 != 5).then_some(put))
+    };
+    client.ingest((3..16).map(entry).collect())?;
+    puts(client, number..number + 2)?;
+    client.check_live()?;
+    client.ingest((30..34).map(entry).collect())
+}
+
 /// Puts keys so long that a few tables make the manifest grow until it is rewritten.
 fn long_keys(client: &mut Client) -> Step {
     for number in 0..3 {
@@ -140,6 +153,7 @@ pub fn run(client: &mut Client) -> Step {
     ranges(client, "side", 44)?;
     client.check_live()?;
     under_a_snapshot(client)?;
+    ingests(client, "default", 46)?;
     client.call("wait", Db::wait_idle)?;
     client.keyspace("passing", client.options.keyspace.clone())?;
     batches(client, "passing", 50..56)?;
@@ -169,6 +183,7 @@ pub fn run(client: &mut Client) -> Step {
     client.keyspace("side", at_flush_options())?;
     batches(client, "side", 120..124)?;
     ranges(client, "side", 124)?;
+    ingests(client, "side", 126)?;
     gather_and_collect(client, 100..112)?;
     client.call("reorganize", |db| db.default_keyspace().reorganize("k05".."k17"))?;
     collect(client)?;
@@ -246,6 +261,7 @@ pub fn run_faulty(client: &mut Client) -> Step {
     client.checkpoint("copy")?;
     puts(client, 60..66)?;
     ranges(client, "side", 66)?;
+    ingests(client, "default", 68)?;
     collect(client)?;
     long_keys(client)?;
     client.check_live()?;

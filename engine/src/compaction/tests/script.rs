@@ -161,7 +161,8 @@ fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)
             _ => panic!("{word}"),
         }
     }
-    let meta = TableMeta { id: TableId(id), bytes, summary: Arc::new(summary), applied_ranges };
+    let (id, summary) = (TableId(id), Arc::new(summary));
+    let meta = TableMeta { id, bytes, summary, applied_ranges, ingested_at: 0 };
     Some((level, TableHandle::new(Arc::new(meta), KeyOrder::Bytewise, context.clone())))
 }
 

@@ -113,6 +113,17 @@ pub enum Changed<'a> {
         /// The upper end.
         upper: Bound<&'a [u8]>,
     },
+    /// Sorted tables with keys of a range were ingested ([`Keyspace::ingest`]). The log does not
+    /// have what is in them: a consumer reads the range anew. In rare cases, after a crash or a
+    /// full disk at that moment, nothing has changed. The change's key is the lower end.
+    ///
+    /// [`Keyspace::ingest`]: crate::Keyspace::ingest
+    Ingested {
+        /// The lower end: the first key that was ingested.
+        lower: Bound<&'a [u8]>,
+        /// The upper end: the last key that was ingested.
+        upper: Bound<&'a [u8]>,
+    },
 }
 
 impl fmt::Debug for Changed<'_> {
@@ -126,6 +137,9 @@ impl fmt::Debug for Changed<'_> {
             Changed::Delete => f.write_str("Delete"),
             Changed::DeleteRange { lower, upper } => {
                 f.debug_struct("DeleteRange").field("lower", lower).field("upper", upper).finish()
+            }
+            Changed::Ingested { lower, upper } => {
+                f.debug_struct("Ingested").field("lower", lower).field("upper", upper).finish()
             }
         }
     }
@@ -164,8 +178,7 @@ impl ChangeBatch {
                 _ => names.of(record.keyspace, version),
             };
             let start = bytes.len();
-            let is_range = record.kind == RecordKind::DeleteRange;
-            let range = if is_range { Some(record.deleted_range()?) } else { None };
+            let range = if record.kind.has_range() { Some(record.range()?) } else { None };
             bytes.extend_from_slice(record.key);
             let middle = bytes.len();
             if record.codec == Codec::None {
@@ -237,6 +250,10 @@ impl ChangeBatch {
             RecordKind::DeleteRange => {
                 let (lower, upper) = ends_of(record.range.as_ref()?);
                 Changed::DeleteRange { lower, upper }
+            }
+            RecordKind::Ingest => {
+                let (lower, upper) = ends_of(record.range.as_ref()?);
+                Changed::Ingested { lower, upper }
             }
         };
         Some(KeyChange {

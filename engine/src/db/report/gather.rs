@@ -224,6 +224,9 @@ fn counted(counters: &Counters) -> Stats {
         files_removed: counters.files_removed.get(),
         conflicts: counters.conflicts.get(),
         conflict_searches: counters.conflict_searches.get(),
+        ingests: counters.ingests.get(),
+        entries_ingested: counters.entries_ingested.get(),
+        ingest_bytes_written: counters.ingest_bytes_written.get(),
         writes_refused_for_space: counters.writes_refused_for_space.get(),
         background_errors: counters.background_errors.get(),
         ..Stats::default()

@@ -199,6 +199,12 @@ stats! {
         conflicts,
         /// Searches in the tree for what others had written, because it was not in memory any more.
         conflict_searches,
+        /// Ingests that took effect.
+        ingests,
+        /// Entries that they brought.
+        entries_ingested,
+        /// Bytes of tables and of separated values that they wrote.
+        ingest_bytes_written,
         /// Writes refused because they would use the reserve of a nearly full disk.
         writes_refused_for_space,
         /// Bytes of the reserve.

@@ -48,7 +48,7 @@ fn everything_comes_back_buffered_written_and_reopened() {
                 let read = segment.read_value(*pointer, *keyspace, key, *seqno);
                 match kind {
                     RecordKind::Put => assert_eq!(read.unwrap(), *value),
-                    RecordKind::Delete | RecordKind::DeleteRange => {
+                    RecordKind::Delete | RecordKind::DeleteRange | RecordKind::Ingest => {
                         assert_eq!(read.unwrap_err().kind(), ErrorKind::Corruption)
                     }
                 }

@@ -1,0 +1,122 @@
+//! The commit of an ingest: its tables were written before, without a number; here they get one,
+//! and take effect with one edit.
+//!
+//! The log gets a record that names the range of the keys, so that the number is nobody else's, and
+//! consumers of the change feed learn of it. The order of the steps, all under the lock of the log:
+//!
+//! 1. The record is appended and synced. I2: what a crash loses is a suffix of the commits, and the
+//!    tables are not in it. A crash after this step leaves a number without entries.
+//! 2. The edit that adds the tables becomes durable. Readers get them, but none of them has a
+//!    number at which it sees their entries.
+//! 3. The number becomes visible, and with it all entries at once (I6).
+
+use crate::base::bounds::Bounds;
+use crate::base::error::{Error, ErrorKind, Result};
+use crate::base::key::{FIRST_OWN_SEQNO, SeqNo};
+use crate::commit::batch::{CommitFrame, RecordTarget};
+use crate::commit::group::{Committer, Durability, check_all};
+use crate::commit::log::Log;
+use crate::env::planted::PlantedFault;
+use crate::segment::{RecordInput, RecordKind, SegmentWriter, range_ends};
+use crate::version::view::KeyspaceState;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What was made of an ingest that was to be committed.
+pub enum IngestOutcome<T> {
+    /// It has this number, and took effect.
+    Committed(SeqNo, T),
+    /// Its condition did not hold; nothing was done.
+    Refused,
+}
+
+impl Committer {
+    /// Commits an ingest of tables with keys of `range` in `keyspace`. `may_commit` is asked under
+    /// the lock of the log, and must do no I/O; `install` makes the edit that adds the tables at a
+    /// sequence number. If that fails, the number is used up, and no harm is done.
+    pub fn commit_ingest<T>(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        range: &Bounds,
+        may_commit: impl FnOnce() -> Result<bool>,
+        install: impl FnOnce(SeqNo) -> Result<T>,
+    ) -> Result<IngestOutcome<T>> {
+        let mut log = self.log.lock();
+        let outcome = self.guarded(|| {
+            check_all(std::iter::once(keyspace))?;
+            self.parts.runtime.health.check()?;
+            if log.closed {
+                return Err(Error::closed("the database was closed"));
+            }
+            if !may_commit()? {
+                return Ok(IngestOutcome::Refused);
+            }
+            let start = self.append_ingest(&mut log, keyspace, range)?;
+            let seqno = log.next_seqno;
+            log.next_seqno += 1;
+            let planted = self.parts.runtime.env.planted;
+            if !planted.is(PlantedFault::IngestForgotten) {
+                // The recent keys have no ranges, so whoever began before searches elsewhere.
+                log.recent.skip_to(seqno);
+            }
+            self.parts.runtime.set.note_seqno(seqno);
+            let installed = install(seqno);
+            self.publish_ingest(&mut log, seqno, start);
+            installed.map(|installed| IngestOutcome::Committed(seqno, installed))
+        });
+        drop(log);
+        self.parts.stall_controller.report_space();
+        outcome
+    }
+
+    /// Appends the record and makes it durable; returns where its frame begins.
+    fn append_ingest(
+        &self,
+        log: &mut Log,
+        keyspace: &Arc<KeyspaceState>,
+        range: &Bounds,
+    ) -> Result<u64> {
+        if log.next_seqno + 1 > FIRST_OWN_SEQNO {
+            return Err(Error::new(ErrorKind::LimitReached, "all sequence numbers are used up")
+                .advise("load the data into a new database"));
+        }
+        if let Err(error) = self.parts.log.make_room(log) {
+            return Err(self.failed(log, error));
+        }
+        let ends = range_ends(range);
+        let key = range.lower.as_deref().unwrap_or_default();
+        let record =
+            RecordInput { kind: RecordKind::Ingest, ..RecordInput::put(keyspace.id, key, &ends) };
+        let target = RecordTarget { keyspace, separated: false, range: None };
+        let frame = CommitFrame { records: &[record], targets: &[target], user_bytes: 0 };
+        let start = log.writer.as_ref().map_or(0, SegmentWriter::len);
+        let durability = match self.parts.runtime.env.planted.is(PlantedFault::IngestUnsynced) {
+            true => Durability::Buffered,
+            false => Durability::Sync,
+        };
+        if let Err(error) = self.append(log, &[frame], &mut Vec::new(), durability) {
+            if let Some(writer) = log.writer.as_mut().filter(|writer| writer.is_failed()) {
+                writer.cut(start.max(writer.good_len()));
+            }
+            return Err(self.failed(log, error));
+        }
+        Ok(start)
+    }
+
+    /// Makes the number visible. Nothing goes to a memtable.
+    fn publish_ingest(&self, log: &mut Log, seqno: SeqNo, start: u64) {
+        let parts = &self.parts;
+        if let Some(writer) = log.writer.as_ref() {
+            parts.stall_controller.log_bytes.fetch_add(writer.len() - start, Ordering::Relaxed);
+            writer.note_committed();
+        }
+        parts.runtime.counters.commits.add(1);
+        parts.runtime.snapshots.publish(seqno);
+        // The record was synced, and all segments before the active one when they ended.
+        parts.log.note_durable(seqno);
+        self.rotate_memtables(log, &[], false);
+        if std::mem::take(&mut log.is_awaited) {
+            self.signal.give();
+        }
+    }
+}

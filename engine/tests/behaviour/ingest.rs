@@ -1,0 +1,727 @@
+//! Tests of ingest: what readers, snapshots and transactions see of it, where it goes, and what is
+//! refused.
+
+use crate::common;
+use crate::common::rng::Rng;
+use cleavedb::{
+    Changed, Comparator, Db, ErrorKind, Expected, IngestOptions, IngestReport, Keyspace,
+    KeyspaceOptions, Options, ReadOptions, Separation, SortedFileOptions, SortedFileWriter,
+    WriteBatch,
+};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering as Atomic};
+use std::time::{Duration, SystemTime};
+
+type Map = BTreeMap<Vec<u8>, Vec<u8>>;
+
+fn policies() -> [KeyspaceOptions; 3] {
+    [Separation::AtWrite, Separation::AtFlush, Separation::Off]
+        .map(|separation| KeyspaceOptions { separation, ..common::tiny_keyspace() })
+}
+
+fn open(dir: &Path, keyspace: KeyspaceOptions) -> (Db, Keyspace) {
+    let db = common::open_with(dir, Options { keyspace, ..common::tiny() });
+    let keyspace = db.default_keyspace();
+    (db, keyspace)
+}
+
+fn sized(number: usize) -> usize {
+    [10, 150, 600][number % 3]
+}
+
+/// Returns the pairs of some keys in version `version`.
+fn some(numbers: impl Iterator<Item = usize>, version: u64) -> Map {
+    let pair = |number| {
+        let key = common::key(number);
+        (key.clone().into_bytes(), common::value(&key, version, sized(number + version as usize)))
+    };
+    numbers.map(pair).collect()
+}
+
+fn map_of(keyspace: &Keyspace) -> Map {
+    common::pairs(keyspace).into_iter().collect()
+}
+
+fn map_at(keyspace: &Keyspace, options: &ReadOptions) -> Map {
+    let pair = |item: cleavedb::Result<(Vec<u8>, cleavedb::Value)>| {
+        item.map(|(key, value)| (key, value.into_vec())).unwrap()
+    };
+    keyspace.iter_with(options).map(pair).collect()
+}
+
+/// Reads everything forward, backward and key by key.
+#[track_caller]
+fn check(keyspace: &Keyspace, wanted: &Map) {
+    assert!(map_of(keyspace) == *wanted, "a scan sees something else");
+    let backward: Vec<_> = keyspace.keys().rev().map(|key| key.unwrap()).collect();
+    assert!(backward.iter().eq(wanted.keys().rev()), "a scan backward sees something else");
+    for number in 0..2100 {
+        let key = common::key(number).into_bytes();
+        let found = keyspace.get(&key).unwrap();
+        assert_eq!(found.as_deref(), wanted.get(&key).map(Vec::as_slice), "{number}");
+    }
+}
+
+fn write_file(path: &Path, map: &Map, options: &SortedFileOptions) -> PathBuf {
+    let mut file = SortedFileWriter::create(path, options).unwrap();
+    map.iter().for_each(|(key, value)| file.put(key, value).unwrap());
+    file.finish().unwrap();
+    path.to_path_buf()
+}
+
+fn ingest(keyspace: &Keyspace, map: &Map) -> IngestReport {
+    keyspace.ingest_sorted(map).unwrap()
+}
+
+/// What is ingested replaces what was there, in memory and in tables of every level, and stays
+/// through flushes, compactions, value GC and openings; a snapshot from before sees what was.
+#[test]
+fn i06_what_is_ingested_is_newest_and_snapshots_stay_exact() {
+    for options in policies() {
+        let dir = common::dir();
+        let (mut db, mut keyspace) = open(dir.path(), options.clone());
+        let mut wanted = Map::new();
+        for round in 1..7u64 {
+            let old = some((0..2000).filter(|number| number % 7 != round as usize), round * 10);
+            for (key, value) in &old {
+                keyspace.put(key, value).unwrap();
+            }
+            wanted.extend(old);
+            match round {
+                1 => db.flush().unwrap(),
+                2 => db.compact().unwrap(),
+                _ => {}
+            }
+            let snapshot = db.snapshot();
+            let before = wanted.clone();
+            let from = round as usize * 100;
+            let new = some((from..from + 1200).step_by(3), round * 10 + 1);
+            let report = ingest(&keyspace, &new);
+            assert_eq!(report.entries, 400);
+            assert_eq!(report.seqno, Some(db.visible_seqno()));
+            wanted.extend(new);
+            check(&keyspace, &wanted);
+            let then = ReadOptions::new().snapshot(&snapshot);
+            assert!(map_at(&keyspace, &then) == before, "a snapshot changed");
+            for number in 0..10 {
+                let key = common::key(from + number);
+                let found = keyspace.get_with(&key, &then).unwrap();
+                let expected = before.get(key.as_bytes()).map(Vec::as_slice);
+                assert_eq!(found.as_deref(), expected, "{key}");
+            }
+            let cursor = &mut keyspace.cursor_with(&then).unwrap();
+            cursor.seek_for_prev(common::key(from + 3)).unwrap();
+            let last = before.range(..=common::key(from + 3).into_bytes()).next_back();
+            assert_eq!(Some(cursor.key()), last.map(|(key, _)| &key[..]));
+            for number in [from, from + 1, from + 600] {
+                let (key, value) = (common::key(number), common::value("x", round, 200));
+                keyspace.put(&key, &value).unwrap();
+                wanted.insert(key.into_bytes(), value);
+            }
+            check(&keyspace, &wanted);
+            match round {
+                3 => db.compact().unwrap(),
+                4 => drop(db.gc().unwrap()),
+                _ => db.flush().unwrap(),
+            }
+            assert!(map_at(&keyspace, &then) == before, "a snapshot changed");
+            drop(snapshot);
+            check(&keyspace, &wanted);
+            assert!(db.check().unwrap().is_clean(), "{:?}", db.check().unwrap().problems);
+            if round % 2 == 0 {
+                drop(keyspace);
+                db.close().unwrap();
+                (db, keyspace) = open(dir.path(), options.clone());
+                check(&keyspace, &wanted);
+            }
+        }
+        db.gc().unwrap();
+        db.compact().unwrap();
+        check(&keyspace, &wanted);
+        assert!(db.check().unwrap().is_clean());
+    }
+}
+
+/// Into an empty range of keys, tables go as deep as possible, and are not written again.
+#[test]
+fn tables_go_to_the_deepest_level_that_is_free() {
+    let dir = common::dir();
+    let (db, keyspace) = open(dir.path(), common::separating(None));
+    let report = ingest(&keyspace, &some(500..1000, 1));
+    assert!(report.tables > 3 && report.level == 6, "{report:?}");
+    keyspace.put(common::key(700), "in the middle").unwrap();
+    let report = ingest(&keyspace, &some(600..800, 2));
+    assert_eq!(report.level, 0, "{report:?}");
+    let newest = common::value(&common::key(700), 2, sized(702));
+    assert_eq!(keyspace.get(common::key(700)).unwrap().unwrap(), newest);
+    let report = ingest(&keyspace, &some(1000..1200, 2));
+    assert_eq!(report.level, 6, "{report:?}");
+    assert_eq!(db.stats().ingests, 3);
+    assert_eq!(db.stats().entries_ingested, 900);
+}
+
+/// Many tables that have to go to L0 are one sorted run there, so nobody is held up for them, and
+/// they are compacted all the same.
+#[test]
+fn many_tables_in_l0_hold_nobody_up() {
+    let dir = common::dir();
+    let (db, keyspace) = open(dir.path(), common::separating(None));
+    let mut wanted = some(0..2000, 1);
+    keyspace.put(common::key(0), "first").unwrap();
+    keyspace.put(common::key(1999), "last").unwrap();
+    db.flush().unwrap();
+    let report = ingest(&keyspace, &wanted);
+    assert!(report.level == 0 && report.tables > 40, "{report:?}");
+    let stalls = |db: &Db| db.stats().stalls.iter().map(|stall| stall.count).sum::<u64>();
+    keyspace.put("x", "y").unwrap();
+    assert_eq!(stalls(&db), 0);
+    wanted.insert(b"x".to_vec(), b"y".to_vec());
+    db.wait_idle().unwrap();
+    assert!(keyspace.tables().iter().all(|table| table.level > 0));
+    check(&keyspace, &wanted);
+}
+
+/// A transaction that has read a key, or walked over a range, conflicts with the ingest of it,
+/// wherever that is by then.
+#[test]
+fn i06_what_was_read_conflicts_with_what_is_ingested() {
+    for (flushes, many, compacts) in
+        [(false, false, false), (true, false, false), (false, true, false), (true, true, true)]
+    {
+        let conflicts = |read: &dyn Fn(&cleavedb::Transaction, &Keyspace)| {
+            let dir = common::dir();
+            let db = common::open(dir.path());
+            let keyspace = db.default_keyspace();
+            ["b", "d", "f"].iter().for_each(|key| keyspace.put(key, "before").unwrap());
+            db.flush().unwrap();
+            let transaction = db.begin();
+            read(&transaction, &keyspace);
+            transaction.put(&keyspace, "own", "1").unwrap();
+            keyspace.ingest_sorted([("c", "new"), ("d", "new")]).unwrap();
+            if many {
+                // More than the recent keys that are kept.
+                for number in 0..10_000 {
+                    keyspace.put(common::key(number % 10), "").unwrap();
+                }
+            }
+            if flushes {
+                db.flush().unwrap();
+            }
+            if compacts {
+                db.compact().unwrap();
+            }
+            let conflict = transaction.commit().is_err_and(|error| {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                true
+            });
+            assert_eq!(keyspace.get("own").unwrap().is_some(), !conflict);
+            conflict
+        };
+        assert!(conflicts(&|t, k| assert!(t.get(k, "d").unwrap().is_some())), "{flushes} {many}");
+        assert!(conflicts(&|t, k| assert!(t.get(k, "c").unwrap().is_none())));
+        assert!(conflicts(&|t, k| assert_eq!(t.range(k, "a".."e").count(), 2)));
+        assert!(!conflicts(&|t, k| assert!(t.get(k, "b").unwrap().is_some())));
+        assert!(!conflicts(&|t, k| assert_eq!(t.range(k, "e".."g").count(), 1)));
+        assert!(!conflicts(&|_, _| {}));
+    }
+}
+
+/// A compare-and-set never takes a version, or a value, that an ingest has replaced.
+#[test]
+fn i06_a_version_from_before_is_not_taken() {
+    let dir = common::dir();
+    let db = common::open(dir.path());
+    let keyspace = db.default_keyspace();
+    for compact in [false, true] {
+        keyspace.put("k", "1").unwrap();
+        let version = keyspace.get_versioned("k").unwrap().unwrap().version;
+        keyspace.ingest_sorted([("k", "2")]).unwrap();
+        if compact {
+            db.compact().unwrap();
+        }
+        let found = keyspace.get_versioned("k").unwrap().unwrap();
+        assert_eq!((found.version, &found.value[..]), (db.visible_seqno(), &b"2"[..]));
+        for stale in [Expected::Version(version), Expected::Value(b"1"), Expected::Absent] {
+            let mut batch = WriteBatch::new();
+            batch.require(&keyspace, "k", stale).put(&keyspace, "k", "3");
+            assert_eq!(db.write(batch).unwrap_err().kind(), ErrorKind::Conflict);
+        }
+        let mut batch = WriteBatch::new();
+        batch.require(&keyspace, "k", Expected::Version(found.version)).put(&keyspace, "k", "4");
+        db.write(batch).unwrap();
+    }
+}
+
+/// The update table knows the tables of entries that were flushed, and nothing of what was ingested
+/// since: a read must not take its word then.
+#[test]
+fn i06_the_update_table_does_not_hide_what_was_ingested() {
+    let dir = common::dir();
+    let options = Options { update_table_bytes: 1 << 20, ..common::tiny() };
+    let db = common::open_with(dir.path(), options);
+    let keyspace = db.default_keyspace();
+    let old = some(0..300, 1);
+    old.iter().for_each(|(key, value)| keyspace.put(key, value).unwrap());
+    db.flush().unwrap();
+    let mut wanted = some(0..300, 2);
+    ingest(&keyspace, &wanted);
+    check(&keyspace, &wanted);
+    db.compact().unwrap();
+    check(&keyspace, &wanted);
+    let newer = some((0..300).step_by(2), 3);
+    newer.iter().for_each(|(key, value)| keyspace.put(key, value).unwrap());
+    wanted.extend(newer);
+    db.flush().unwrap();
+    check(&keyspace, &wanted);
+    db.compact().unwrap();
+    check(&keyspace, &wanted);
+}
+
+#[test]
+fn the_change_feed_tells_of_an_ingest() {
+    let dir = common::dir();
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    keyspace.put("a", "1").unwrap();
+    keyspace.ingest_sorted([("b", "2"), ("c", "3")]).unwrap();
+    keyspace.put("d", "4").unwrap();
+    let mut changes = db.changes(0).unwrap();
+    let mut told = Vec::new();
+    while let Some(batch) = changes.next_batch().unwrap() {
+        for change in &batch {
+            told.push((change.seqno, change.key.to_vec(), format!("{:?}", change.what)));
+            if change.seqno == 2 {
+                let (lower, upper) = (Bound::Included(&b"b"[..]), Bound::Included(&b"c"[..]));
+                assert_eq!(change.what, Changed::Ingested { lower, upper });
+            }
+        }
+    }
+    let keys: Vec<_> = told.iter().map(|(seqno, key, _)| (*seqno, key[0])).collect();
+    assert_eq!(keys, [(1, b'a'), (2, b'b'), (3, b'd')], "{told:?}");
+    drop((changes, keyspace));
+    db.close().unwrap();
+    // The record of the ingest is replayed, and puts nothing into a memtable.
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    assert_eq!((db.visible_seqno(), common::pairs(&keyspace).len()), (3, 4));
+}
+
+#[test]
+fn keys_out_of_order_are_refused_with_both_keys() {
+    let dir = common::dir();
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    for pairs in [[("b", "1"), ("a", "2")], [("a", "1"), ("a", "2")]] {
+        let error = keyspace.ingest_sorted(pairs).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument);
+        let text = error.to_string();
+        let shown = |key: &str| format!("{key:?}");
+        assert!(text.contains(&shown(pairs[0].0)) && text.contains(&shown(pairs[1].0)), "{text}");
+    }
+    let mut ingestion = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
+    ingestion.put("b", "1").unwrap();
+    assert_eq!(ingestion.put("a", "2").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let long = vec![b'z'; cleavedb::MAX_KEY_BYTES + 1];
+    assert_eq!(ingestion.put(&long, "2").unwrap_err().kind(), ErrorKind::InvalidArgument);
+    ingestion.put("c", "3").unwrap();
+    ingestion.finish().unwrap();
+    assert_eq!(common::pairs(&keyspace).len(), 2);
+    let nothing: [(&str, &str); 0] = [];
+    let report = keyspace.ingest_sorted(nothing).unwrap();
+    assert_eq!((report.seqno, report.entries, db.visible_seqno()), (None, 0, 1));
+}
+
+fn is_between(key: &[u8], from: usize, before: usize) -> bool {
+    key >= common::key(from).as_bytes() && key < common::key(before).as_bytes()
+}
+
+/// Deletions are ingested too; range deletes from before hide nothing of it, later ones all.
+#[test]
+fn deletions_and_range_deletes_keep_their_order() {
+    for flush in [false, true] {
+        let dir = common::dir();
+        let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+        let mut wanted = some(0..600, 1);
+        wanted.iter().for_each(|(key, value)| keyspace.put(key, value).unwrap());
+        db.flush().unwrap();
+        keyspace.delete_range(common::key(100)..common::key(400)).unwrap();
+        wanted.retain(|key, _| !is_between(key, 100, 400));
+        if flush {
+            db.flush().unwrap();
+        }
+        let mut ingestion = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
+        for number in 50..450 {
+            let key = common::key(number);
+            if number % 5 == 0 {
+                ingestion.delete(&key).unwrap();
+                wanted.remove(key.as_bytes());
+            } else {
+                let value = common::value(&key, 2, sized(number));
+                ingestion.put(&key, &value).unwrap();
+                wanted.insert(key.into_bytes(), value);
+            }
+        }
+        ingestion.finish().unwrap();
+        check(&keyspace, &wanted);
+        keyspace.delete_range(common::key(200)..common::key(300)).unwrap();
+        wanted.retain(|key, _| !is_between(key, 200, 300));
+        check(&keyspace, &wanted);
+        db.compact().unwrap();
+        check(&keyspace, &wanted);
+        assert!(db.check().unwrap().is_clean());
+    }
+}
+
+#[test]
+fn below_keeps_what_keys_have() {
+    for options in policies() {
+        let dir = common::dir();
+        let (db, keyspace) = open(dir.path(), options);
+        let mut wanted = some((0..1000).step_by(2), 1);
+        wanted.iter().for_each(|(key, value)| keyspace.put(key, value).unwrap());
+        db.compact().unwrap();
+        for number in (0..1000).step_by(4) {
+            keyspace.delete(common::key(number)).unwrap();
+            wanted.remove(common::key(number).as_bytes());
+        }
+        keyspace.put_expiring(common::key(4), "gone", Duration::ZERO).unwrap();
+        let below = IngestOptions::new().below(true);
+        let new = some(0..1200, 2);
+        let report = keyspace.ingest_sorted_with(&new, &below).unwrap();
+        assert_eq!((report.entries, report.skipped), (950, 250));
+        new.into_iter().for_each(|(key, value)| {
+            wanted.entry(key).or_insert(value);
+        });
+        check(&keyspace, &wanted);
+        db.gc().unwrap();
+        check(&keyspace, &wanted);
+        assert!(db.check().unwrap().is_clean());
+        // Everything has a value now, so nothing happens.
+        let before = db.visible_seqno();
+        let report = keyspace.ingest_sorted_with(some(0..1200, 3), &below).unwrap();
+        assert_eq!((report.entries, report.skipped, report.seqno), (0, 1200, None));
+        assert_eq!(before, db.visible_seqno());
+        let mut ingestion = keyspace.begin_ingest(&below).unwrap();
+        ingestion.delete(common::key(3)).unwrap();
+        ingestion.put("new", "value").unwrap();
+        assert_eq!(ingestion.finish().unwrap().skipped, 1);
+        assert!(keyspace.get(common::key(3)).unwrap().is_some());
+        assert_eq!(keyspace.get("new").unwrap().unwrap(), "value");
+    }
+}
+
+/// Files may overlap; the one that is named last counts. They stay as they are.
+#[test]
+fn files_are_merged_and_stay() {
+    for options in policies() {
+        let (dir, place) = (common::dir(), common::dir());
+        let (db, keyspace) = open(dir.path(), options);
+        keyspace.put(common::key(5), "old").unwrap();
+        let mut wanted = Map::new();
+        let mut paths = Vec::new();
+        for (version, numbers) in [(1, 0..700), (2, 300..900), (3, 850..860)] {
+            let map = some(numbers, version);
+            // Each file has another threshold, so values of each size are in the file and apart.
+            let separation_threshold = [100, 500, usize::MAX][version as usize - 1];
+            let options =
+                SortedFileOptions { separation_threshold, ..SortedFileOptions::default() };
+            paths.push(write_file(&place.path().join(version.to_string()), &map, &options));
+            wanted.extend(map);
+        }
+        let bytes = |place: &Path| {
+            let files = common::files(place, "").into_iter();
+            files.map(|path| std::fs::read(path).unwrap()).collect::<Vec<_>>()
+        };
+        let before = bytes(place.path());
+        assert_eq!(before.len(), 5, "two of them have values apart");
+        let report = keyspace.ingest(&paths, &IngestOptions::default()).unwrap();
+        assert_eq!((report.entries, report.skipped), (900, 400 + 10));
+        check(&keyspace, &wanted);
+        assert!(bytes(place.path()) == before);
+        db.compact().unwrap();
+        check(&keyspace, &wanted);
+        assert!(db.check().unwrap().is_clean());
+    }
+}
+
+#[test]
+fn files_take_deletions_and_deadlines() {
+    let (dir, place) = (common::dir(), common::dir());
+    let default_ttl = Some(Duration::from_secs(3600));
+    let (_db, keyspace) =
+        open(dir.path(), KeyspaceOptions { default_ttl, ..common::tiny_keyspace() });
+    keyspace.put("b", "old").unwrap();
+    let path = place.path().join("file");
+    let mut file = SortedFileWriter::create(&path, &SortedFileOptions::default()).unwrap();
+    file.put("a", "default").unwrap();
+    file.delete("b").unwrap();
+    file.put_until("c", "later", SystemTime::now() + Duration::from_secs(60)).unwrap();
+    file.put_until("d", "past", SystemTime::now() - Duration::from_secs(60)).unwrap();
+    assert_eq!(file.finish().unwrap().entries, 4);
+    keyspace.ingest(&[&path], &IngestOptions::default()).unwrap();
+    let found: Vec<_> = common::pairs(&keyspace).into_iter().map(|(key, _)| key).collect();
+    assert_eq!(found, [b"a", b"c"]);
+    let left = |key: &str| match keyspace.ttl(key).unwrap() {
+        Some(cleavedb::Ttl::Left(time)) => time.as_secs(),
+        other => panic!("{other:?}"),
+    };
+    assert!((3000..=3600).contains(&left("a")) && (30..=60).contains(&left("c")));
+    let mut ingestion = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
+    ingestion.put_expiring("e", "", cleavedb::Expiry::Never).unwrap();
+    ingestion.put_expiring("f", "", Duration::from_secs(60)).unwrap();
+    ingestion.finish().unwrap();
+    assert_eq!(keyspace.ttl("e").unwrap(), Some(cleavedb::Ttl::Never));
+    assert!((30..=60).contains(&left("f")));
+}
+
+/// Every damaged byte of a file, and every length that it is cut to, is an error, or the content is
+/// what was written. Nothing of the database changes on an error.
+#[test]
+fn i07_damage_of_a_file_is_noticed() {
+    let (dir, place) = (common::dir(), common::dir());
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    keyspace.put(common::key(1), "old").unwrap();
+    let wanted = some(0..12, 1);
+    let options = SortedFileOptions { separation_threshold: 100, ..SortedFileOptions::default() };
+    let path = write_file(&place.path().join("whole"), &wanted, &options);
+    let values = place.path().join("whole.values");
+    let bad = place.path().join("bad");
+    let bad_values = place.path().join("bad.values");
+    let contents = (std::fs::read(&path).unwrap(), std::fs::read(&values).unwrap());
+    let attempt = |table: &[u8], values: &[u8]| {
+        std::fs::write(&bad, table).unwrap();
+        std::fs::write(&bad_values, values).unwrap();
+        let scratch = db.create_keyspace("scratch").unwrap();
+        let outcome = scratch.ingest(&[&bad], &IngestOptions::default());
+        let found = map_of(&scratch);
+        match &outcome {
+            Ok(_) => assert!(found == wanted, "damage was ingested"),
+            Err(error) => {
+                let kinds =
+                    [ErrorKind::Corruption, ErrorKind::Unsupported, ErrorKind::InvalidOption];
+                assert!(kinds.contains(&error.kind()), "{error}");
+                assert!(found.is_empty());
+            }
+        }
+        db.drop_keyspace("scratch").unwrap();
+        outcome.is_err()
+    };
+    assert!(!attempt(&contents.0, &contents.1));
+    for at in 0..contents.0.len() {
+        let mut table = contents.0.clone();
+        table[at] ^= 1 << (at % 8);
+        assert!(attempt(&table, &contents.1), "byte {at} of the file");
+    }
+    let mut unnoticed = 0;
+    for at in 0..contents.1.len() {
+        let mut values = contents.1.clone();
+        values[at] ^= 1 << (at % 8);
+        unnoticed += usize::from(!attempt(&contents.0, &values));
+    }
+    // The header of the only frame is not needed to read a value.
+    assert!(unnoticed <= 40, "{unnoticed}");
+    for length in (0..contents.0.len()).step_by(7) {
+        assert!(attempt(&contents.0[..length], &contents.1), "{length} bytes");
+    }
+    for length in (0..contents.1.len()).step_by(7) {
+        assert!(attempt(&contents.0, &contents.1[..length]), "{length} bytes of values");
+    }
+    // The values of another file are not taken.
+    let other = write_file(&place.path().join("other"), &wanted, &options);
+    assert!(attempt(&std::fs::read(other).unwrap(), &contents.1));
+    assert_eq!(common::pairs(&keyspace).len(), 1);
+    assert!(db.check().unwrap().is_clean());
+}
+
+#[test]
+fn what_is_no_sorted_file_is_refused() {
+    let (dir, place) = (common::dir(), common::dir());
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    keyspace.put("a", "1").unwrap();
+    db.flush().unwrap();
+    let error = |path: &Path| keyspace.ingest(&[path], &IngestOptions::default()).unwrap_err();
+    let table = common::files(dir.path(), ".tbl").remove(0);
+    assert_eq!(error(&table).kind(), ErrorKind::Corruption);
+    let path = place.path().join("file");
+    assert_eq!(error(&path).kind(), ErrorKind::Io);
+    std::fs::write(&path, b"hello").unwrap();
+    assert_eq!(error(&path).kind(), ErrorKind::Corruption);
+    let taken = SortedFileWriter::create(&path, &SortedFileOptions::default()).unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::AlreadyExists);
+    let empty = place.path().join("empty");
+    let file = SortedFileWriter::create(&empty, &SortedFileOptions::default()).unwrap();
+    assert_eq!(file.finish().unwrap_err().kind(), ErrorKind::InvalidArgument);
+    let mut file = SortedFileWriter::create(&empty, &SortedFileOptions::default()).unwrap();
+    file.put("b", "").unwrap();
+    let message = file.put("a", "").unwrap_err().to_string();
+    assert!(message.contains("\"a\"") && message.contains("\"b\""), "{message}");
+    drop(file);
+    assert_eq!(common::files(place.path(), "").len(), 1, "one that was given up leaves nothing");
+}
+
+/// Compares keys backward.
+struct Backward;
+
+impl Comparator for Backward {
+    fn name(&self) -> &str {
+        "test.Backward"
+    }
+
+    fn compare(&self, a: &[u8], b: &[u8]) -> Ordering {
+        b.cmp(a)
+    }
+}
+
+#[test]
+fn the_order_of_a_file_must_be_that_of_the_keyspace() {
+    let (dir, place) = (common::dir(), common::dir());
+    let builder = Db::builder(dir.path()).options(common::tiny());
+    let db = builder.comparator("down", Arc::new(Backward)).open().unwrap();
+    let (down, up) = (db.create_keyspace("down").unwrap(), db.default_keyspace());
+    let path = place.path().join("file");
+    let comparator: Option<Arc<dyn Comparator>> = Some(Arc::new(Backward));
+    let options = SortedFileOptions { comparator, ..SortedFileOptions::default() };
+    let mut file = SortedFileWriter::create(&path, &options).unwrap();
+    for number in (0..100).rev() {
+        file.put(common::key(number), "").unwrap();
+    }
+    file.finish().unwrap();
+    let error = up.ingest(&[&path], &IngestOptions::default()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+    down.put(common::key(50), "old").unwrap();
+    down.ingest(&[&path], &IngestOptions::default()).unwrap();
+    assert_eq!(down.iter().count(), 100);
+    assert_eq!(down.get(common::key(50)).unwrap().unwrap(), "");
+    assert_eq!(down.first_key_value().unwrap().unwrap().0, common::key(99).as_bytes());
+}
+
+/// One that is dropped leaves nothing, and neither does one of a keyspace that is dropped meanwhile
+/// or of a database that is closed.
+#[test]
+fn what_is_given_up_leaves_nothing() {
+    let dir = common::dir();
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    let other = db.create_keyspace("other").unwrap();
+    let files = |suffix: &str| common::files(dir.path(), suffix).len();
+    let fill = |ingestion: &mut cleavedb::Ingestion<'_>| {
+        for number in 0..4000 {
+            ingestion.put(common::key(number), common::value("x", 1, 600)).unwrap();
+        }
+    };
+    let mut given_up = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
+    fill(&mut given_up);
+    assert!(files(".tbl") > 0 && files(".seg") > 0);
+    drop(given_up);
+    assert_eq!(files(".tbl"), 0);
+    let mut dropped = other.begin_ingest(&IngestOptions::default()).unwrap();
+    fill(&mut dropped);
+    db.drop_keyspace("other").unwrap();
+    assert_eq!(dropped.finish().unwrap_err().kind(), ErrorKind::KeyspaceDropped);
+    assert_eq!((files(".tbl"), db.visible_seqno()), (0, 0));
+    let mut closed = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
+    fill(&mut closed);
+    db.close().unwrap();
+    assert_eq!(closed.finish().unwrap_err().kind(), ErrorKind::Closed);
+    drop(other);
+    drop(keyspace);
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    assert_eq!(keyspace.iter().count(), 0);
+    assert!(db.check().unwrap().is_clean());
+    drop((db, keyspace));
+    let options = Options { read_only: true, ..common::tiny() };
+    let db = common::open_with(dir.path(), options);
+    let refused = db.default_keyspace().ingest_sorted([("a", "b")]).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::ReadOnly);
+}
+
+/// While threads write to the same keys all the time, an ingest gets its turn, and from then on the
+/// newest of both counts.
+#[test]
+fn i06_an_ingest_gets_its_turn_beside_writers() {
+    let dir = common::dir();
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..2u64 {
+            let (keyspace, stop) = (&keyspace, &stop);
+            scope.spawn(move || {
+                let mut rng = Rng::new(thread);
+                while !stop.load(Atomic::Relaxed) {
+                    let key = common::key(rng.below(1000) * 2);
+                    keyspace.put(&key, common::value(&key, 1, 120)).unwrap();
+                }
+            });
+        }
+        let _stop = common::OnDrop(|| stop.store(true, Atomic::Relaxed));
+        for round in 0..5u64 {
+            let below = IngestOptions::new().below(round == 3);
+            let map: Map = (0..2000)
+                .map(|number| {
+                    let key = common::key(number);
+                    (key.clone().into_bytes(), common::value(&key, 100 + round, 130))
+                })
+                .collect();
+            let report = keyspace.ingest_sorted_with(&map, &below).unwrap();
+            assert_eq!(report.entries + report.skipped, 2000);
+            let found = keyspace.get(common::key(1)).unwrap().unwrap();
+            let version = if round == 3 { 102 } else { 100 + round };
+            assert_eq!(found, common::value(&common::key(1), version, 130));
+        }
+    });
+    assert_eq!(keyspace.iter().count(), 2000);
+    assert!(db.check().unwrap().is_clean());
+}
+
+/// A repair keeps what was ingested. With the manifest it keeps its place among the commits;
+/// without one, it counts as older than all of them.
+#[test]
+fn repair_keeps_what_was_ingested() {
+    for loses_manifest in [false, true] {
+        let dir = common::dir();
+        let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+        for number in 0..300 {
+            keyspace.put(common::key(number), "old").unwrap();
+        }
+        ingest(&keyspace, &some(100..500, 1));
+        keyspace.put(common::key(200), "newer").unwrap();
+        keyspace.delete(common::key(450)).unwrap();
+        db.flush().unwrap();
+        let mut wanted = map_of(&keyspace);
+        drop(keyspace);
+        db.close().unwrap();
+        if loses_manifest {
+            for path in common::files(dir.path(), ".man") {
+                std::fs::remove_file(path).unwrap();
+            }
+        }
+        Db::builder(dir.path()).options(common::tiny()).repair().unwrap();
+        let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+        if loses_manifest {
+            // Unless a compaction has dropped it by then, what was replaced shows again.
+            for (key, value) in map_of(&keyspace) {
+                if value == b"old" && key >= common::key(100).into_bytes() {
+                    wanted.insert(key, value);
+                }
+            }
+        }
+        check(&keyspace, &wanted);
+        assert!(db.check().unwrap().is_clean());
+        ingest(&keyspace, &some(100..500, 2));
+        wanted.extend(some(100..500, 2));
+        check(&keyspace, &wanted);
+    }
+}
+
+#[test]
+fn a_checkpoint_has_what_was_ingested() {
+    let (dir, place) = (common::dir(), common::dir());
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    let wanted = some(0..400, 1);
+    ingest(&keyspace, &wanted);
+    let copy = place.path().join("copy");
+    db.checkpoint(&copy).unwrap();
+    let (db, keyspace) = open(&copy, common::tiny_keyspace());
+    check(&keyspace, &wanted);
+    assert!(db.check().unwrap().is_clean());
+}
