@@ -2,6 +2,7 @@
 //! of one command are in that command's file.
 
 use crate::cmd;
+use crate::format::Format;
 use crate::text;
 use clap::{Args, Parser, Subcommand};
 use cleavedb::{DEFAULT_KEYSPACE, Durability, Error, Options};
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Scan(cmd::scan::Scan),
     Changes(cmd::changes::ChangesArgs),
     Load(cmd::load::Load),
+    Sort(cmd::sort::Sort),
+    Ingest(cmd::ingest::Ingest),
     Dump(cmd::dump::Dump),
     Stats(cmd::stats::StatsArgs),
     Space(cmd::space::Space),
@@ -73,6 +76,29 @@ impl PinTree {
     pub(crate) fn apply(self, options: Options) -> Options {
         Options { pin_tree: self.pin_tree as u64, ..options }
     }
+}
+
+/// The text that records are read from.
+#[derive(Args)]
+pub(crate) struct TextInput {
+    /// The file to read; standard input if it is `-` or absent
+    pub(crate) file: Option<PathBuf>,
+
+    /// The input format [default: by the file's extension; tsv for standard input]
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<Format>,
+
+    /// The column (CSV) or field (JSON lines) that holds the key [default: the first column; "key"]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) key: Option<String>,
+
+    /// The column or field that holds the value; several become a JSON object
+    #[arg(long, value_name = "NAME")]
+    pub(crate) value: Vec<String>,
+
+    /// Take backslashes in TSV as plain characters, not as escapes
+    #[arg(long)]
+    pub(crate) raw: bool,
 }
 
 /// The option `--hex`.

@@ -11,6 +11,7 @@ use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO};
 use crate::base::pointer::{RelocationId, SegmentId, TableId};
 use crate::db::Db;
 use crate::db::changes::ChangesOptions;
+use crate::db::ingest::{SortedFileOptions, SortedFileWriter, read_sorted_file};
 use crate::db::inspect::inspect_with;
 use crate::db::options::{Options, WriteOptions};
 use crate::env::Env;
@@ -32,7 +33,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 17] = [
+pub const TARGETS: [(&str, fn(&[u8])); 18] = [
     ("varint", varint),
     ("slot", slot),
     ("header", header),
@@ -50,6 +51,7 @@ pub const TARGETS: [(&str, fn(&[u8])); 17] = [
     ("names", names),
     ("inspect", inspect),
     ("directory", directory),
+    ("sorted_file", sorted_file),
 ];
 
 const DIR: &str = "db";
@@ -81,6 +83,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
             read.expect("the manifest of a real store");
         }
     }
+    seeds.push(("sorted_file", sorted_file_seed()));
     let text = KeyspaceOptions::default().to_text();
     seeds.push(("keyspace_settings", text.into_bytes()));
     seeds.push(("options", GcOptions::default().to_text().into_bytes()));
@@ -98,6 +101,41 @@ fn varint(data: &[u8]) {
         put_varint(&mut again, number);
         assert_eq!(before[..before.len() - reader.rest().len()], again);
     }
+}
+
+/// Returns a sorted file behind the length of its table (two bytes), with its values at the end.
+fn sorted_file_seed() -> Vec<u8> {
+    let (env, _) = world(&[]);
+    let path = Path::new(DIR).join("sorted");
+    let options = SortedFileOptions { separation_threshold: 30, ..SortedFileOptions::default() };
+    let mut file = SortedFileWriter::create_in(env.clone(), &path, &options).expect("a new file");
+    for number in 0..9usize {
+        file.put(number.to_string(), "value ".repeat(number)).expect("keys ascend");
+    }
+    file.finish().expect("a whole file");
+    let content = |path: &Path| {
+        let file = env.fs.open(path).expect("it was written");
+        let mut bytes = vec![0; file.len().expect("a length") as usize];
+        file.read_exact_at(&mut bytes, 0).expect("its content");
+        bytes
+    };
+    let (table, values) = (content(&path), content(&Path::new(DIR).join("sorted.values")));
+    [&(table.len() as u16).to_le_bytes()[..], &table, &values].concat()
+}
+
+/// A sorted file is read to its end, or refused.
+fn sorted_file(data: &[u8]) {
+    let [a, b, rest @ ..] = data else { return };
+    let length = usize::from(u16::from_le_bytes([*a, *b])).min(rest.len());
+    let (table, values) = rest.split_at(length);
+    let path = Path::new(DIR).join("sorted");
+    let values_path = Path::new(DIR).join("sorted.values");
+    let (env, _) = world(&[(path.clone(), table.to_vec()), (values_path, values.to_vec())]);
+    let mut last: Option<Vec<u8>> = None;
+    let _ = read_sorted_file(&env, &path, |key| {
+        assert!(last.as_deref().is_none_or(|last| last < key), "keys ascend");
+        last = Some(key.to_vec());
+    });
 }
 
 fn slot(data: &[u8]) {

@@ -155,14 +155,15 @@ extern "C" fn cleavedb_change_key(
     with(changes, index, ptr::null(), |change| Some(lend(change.key, len)))
 }
 
-/// Returns what the change did: 1 for a put, 2 for a deletion, 3 for that of a range, 0 for what
-/// this library can't tell.
+/// Returns what the change did: 1 for a put, 2 for a deletion, 3 for that of a range, 4 for an
+/// ingest, 0 for what this library can't tell.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_change_kind(changes: Handle<ChangesHandle>, index: usize) -> i32 {
     with(changes, index, 0, |change| match change.what {
         Changed::Put { .. } => Some(1),
         Changed::Delete => Some(2),
         Changed::DeleteRange { .. } => Some(3),
+        Changed::Ingested { .. } => Some(4),
         _ => None,
     })
 }
@@ -199,7 +200,12 @@ extern "C" fn cleavedb_change_range_end(
     len.set(0);
     included.set(0);
     with(changes, index, ptr::null(), |change| {
-        let Changed::DeleteRange { lower, upper } = change.what else { return None };
+        let (lower, upper) = match change.what {
+            Changed::DeleteRange { lower, upper } | Changed::Ingested { lower, upper } => {
+                (lower, upper)
+            }
+            _ => return None,
+        };
         match if is_upper == 0 { lower } else { upper } {
             Bound::Included(key) => {
                 included.set(1);

@@ -32,6 +32,7 @@ use crate::db::Database;
 use crate::env::Environment;
 use crate::extra::KeyspaceHandle;
 use crate::filter::FilterHandle;
+use crate::ingest::SortedFileHandle;
 use crate::iter::Iter;
 use crate::options::{DbOptions, ReadSettings, WriteSettings};
 use crate::snapshot::SnapshotHandle;
@@ -96,6 +97,7 @@ kinds! {
     SnapshotHandle: "the snapshot",
     TransactionHandle: "the transaction",
     ChangesHandle: "the changes",
+    SortedFileHandle: "the sorted file",
     Iter: "the iterator",
     BatchHandle: "the batch",
     DbOptions: "the options",

@@ -33,6 +33,7 @@ mod extra_options;
 mod filter;
 mod guard;
 mod handle;
+mod ingest;
 mod iter;
 mod manage;
 mod options;

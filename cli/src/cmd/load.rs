@@ -4,7 +4,8 @@
 //! a number on standard output after each batch says how many lines are stored with the durability
 //! of `--durability`.
 
-use crate::args::{Durable, Target};
+use super::sorting::{MEMORY_MIB, SortedLoader};
+use crate::args::{Durable, Target, TextInput};
 use crate::format::Format;
 use crate::format::read::{self, Fields, Records};
 use crate::open;
@@ -38,24 +39,8 @@ pub(crate) struct Load {
     #[command(flatten)]
     target: Target,
 
-    /// The file to read; standard input if it is `-` or absent
-    file: Option<PathBuf>,
-
-    /// The input format [default: by the file's extension; tsv for standard input]
-    #[arg(long, value_enum)]
-    format: Option<Format>,
-
-    /// The column (CSV) or field (JSON lines) that holds the key [default: the first column; "key"]
-    #[arg(long, value_name = "NAME")]
-    key: Option<String>,
-
-    /// The column or field that holds the value; several become a JSON object
-    #[arg(long, value_name = "NAME")]
-    value: Vec<String>,
-
-    /// Take backslashes in TSV as plain characters, not as escapes
-    #[arg(long)]
-    raw: bool,
+    #[command(flatten)]
+    input: TextInput,
 
     /// Records per batch
     #[arg(long, value_name = "N", default_value_t = 1000,
@@ -68,11 +53,28 @@ pub(crate) struct Load {
 
     #[command(flatten)]
     durable: Durable,
+
+    /// Ingest the records instead of writing them one after the other: fastest if their keys
+    /// ascend. If they do not, they are sorted first, from the place where they cease to
+    #[arg(long, conflicts_with_all = ["ack", "batch", "durability"])]
+    sorted: bool,
+
+    /// The memory that sorting may take, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = MEMORY_MIB, requires = "sorted",
+          value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    memory: u64,
+
+    /// The directory for files of the sort [default: that of the database]
+    #[arg(long, value_name = "DIR", requires = "sorted")]
+    temp: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Load) -> Outcome {
-    let mut input = LoadInput::open(args)?;
+    let mut input = LoadInput::open(&args.input)?;
     let db = open::to_fill(&args.target.dir, Options::default())?;
+    if args.sorted {
+        return load_sorted(args, &mut input, db);
+    }
     let mut loader = Loader {
         keyspace: db.open_or_create_keyspace(&args.target.keyspace)?,
         batch: WriteBatch::new(),
@@ -90,12 +92,37 @@ pub(crate) fn run(args: &Load) -> Outcome {
     let (stored, seconds) = (loader.stored, loader.progress.seconds());
     drop(loader);
     db.close()?;
+    tell(stored, seconds);
+    Ok(Status::Done)
+}
+
+fn tell(stored: Count, seconds: f64) {
     eprintln!(
         "loaded {} records, {}, in {seconds:.1} s ({}/s)",
         human_count(stored.records),
         human_bytes(stored.bytes),
         human_count(per_second(stored.records, seconds) as u64),
     );
+}
+
+/// Loads by ingesting. A bad line ends it, and what came before it and was not in order is not
+/// stored.
+fn load_sorted(args: &Load, input: &mut LoadInput, db: Db) -> Outcome {
+    let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
+    let temp = args.temp.as_deref().unwrap_or(&args.target.dir);
+    let mut loader = SortedLoader::new(&keyspace, temp, args.memory)?;
+    let (mut progress, mut seen) = (Progress::new("lines", true), Count::default());
+    while let Some(record) = input.records.next()? {
+        seen.records += 1;
+        seen.bytes += (record.key.len() + record.value.len()) as u64;
+        loader.add(record.key, record.value)?;
+        progress.show(input.records.count(), input.share());
+    }
+    loader.finish()?;
+    let seconds = progress.seconds();
+    drop((progress, keyspace));
+    db.close()?;
+    tell(seen, seconds);
     Ok(Status::Done)
 }
 
@@ -169,14 +196,14 @@ impl Loader<'_> {
 }
 
 /// The input text, and how much of it was read.
-struct LoadInput {
-    records: Box<dyn Records>,
+pub(crate) struct LoadInput {
+    pub(crate) records: Box<dyn Records>,
     consumed: Arc<AtomicU64>,
     bytes: Option<u64>,
 }
 
 impl LoadInput {
-    fn open(args: &Load) -> Result<Self> {
+    pub(crate) fn open(args: &TextInput) -> Result<Self> {
         let file = args.file.as_deref().filter(|file| *file != Path::new("-"));
         let consumed = Arc::new(AtomicU64::new(0));
         let (source, name, bytes): (Box<dyn Read>, _, _) = match file {
@@ -199,7 +226,7 @@ impl LoadInput {
         Ok(LoadInput { records, consumed, bytes })
     }
 
-    fn share(&self) -> Option<f64> {
+    pub(crate) fn share(&self) -> Option<f64> {
         let bytes = self.bytes.filter(|&bytes| bytes > 0)?;
         Some(self.consumed.load(Ordering::Relaxed) as f64 / bytes as f64)
     }

@@ -13,6 +13,7 @@ pub(crate) mod dump;
 pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod hot;
+pub(crate) mod ingest;
 pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod man;
@@ -20,6 +21,8 @@ pub(crate) mod put;
 pub(crate) mod reorganize;
 pub(crate) mod scan;
 pub(crate) mod shell;
+pub(crate) mod sort;
+mod sorting;
 pub(crate) mod space;
 pub(crate) mod stats;
 pub(crate) mod ttl;
@@ -38,6 +41,8 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Scan(args) => scan::run(&args),
         Command::Changes(args) => changes::run(&args),
         Command::Load(args) => load::run(&args),
+        Command::Sort(args) => sort::run(&args),
+        Command::Ingest(args) => ingest::run(&args),
         Command::Dump(args) => dump::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Space(args) => space::run(&args),

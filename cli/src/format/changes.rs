@@ -5,6 +5,8 @@
 //!        SEQNO<TAB>del<TAB>KEYSPACE<TAB>KEY
 //!        SEQNO<TAB>delrange<TAB>KEYSPACE<TAB>LOWER<TAB>UPPER     [ ( before the lower, ] ) before
 //!                                the upper end say whether it belongs to the range; - is no end
+//!        SEQNO<TAB>ingest<TAB>KEYSPACE<TAB>LOWER<TAB>UPPER       as delrange, with the first and
+//!                                the last key
 //!        SEQNO<TAB>commit<TAB>N          behind the N changes of each commit
 //! json   one object per commit: {"first_seqno":N,"last_seqno":N,"changes":[…]}
 //! ```
@@ -40,6 +42,10 @@ pub(crate) fn lines(batch: &ChangeBatch) -> Result<String> {
             Changed::DeleteRange { lower, upper } => {
                 let (lower, upper) = (end(lower, "[", "("), end(upper, "]", ")"));
                 push(&mut out, format_args!("{seqno}\tdelrange\t{keyspace}\t{lower}\t{upper}\n"));
+            }
+            Changed::Ingested { lower, upper } => {
+                let (lower, upper) = (end(lower, "[", "("), end(upper, "]", ")"));
+                push(&mut out, format_args!("{seqno}\tingest\t{keyspace}\t{lower}\t{upper}\n"));
             }
             Changed::Delete => push(&mut out, format_args!("{seqno}\tdel\t{keyspace}\t{key}\n")),
             _ => return Err(unknown(&change)),
@@ -80,6 +86,13 @@ pub(crate) fn json(batch: &ChangeBatch) -> Result<String> {
                 push(
                     &mut out,
                     format_args!("\"kind\":\"delrange\",\"lower\":{lower},\"upper\":{upper}}}"),
+                );
+            }
+            Changed::Ingested { lower, upper } => {
+                let (lower, upper) = (json_end(lower), json_end(upper));
+                push(
+                    &mut out,
+                    format_args!("\"kind\":\"ingest\",\"lower\":{lower},\"upper\":{upper}}}"),
                 );
             }
             Changed::Delete => out.push_str("\"kind\":\"del\"}"),

@@ -307,18 +307,45 @@ LEVELDB_EXPORT const char* cleavedb_change_key(cleavedb_changes_t*, size_t index
 enum {
   cleavedb_change_put = 1,
   cleavedb_change_deleted = 2,
-  cleavedb_change_deleted_range = 3 /* its key is the lower end */
+  cleavedb_change_deleted_range = 3, /* its key is the lower end */
+  cleavedb_change_ingested = 4       /* as a deleted range, from the first to the last key */
 };
 LEVELDB_EXPORT int cleavedb_change_kind(cleavedb_changes_t*, size_t index);
 /* The value of a put, and its deadline or CLEAVEDB_NEVER; NULL for others. deadline_ms may be
  * NULL. */
 LEVELDB_EXPORT const char* cleavedb_change_value(cleavedb_changes_t*, size_t index, size_t* len,
                                                  uint64_t* deadline_ms);
-/* The lower end of a deleted range, or if is_upper is not 0 the upper one, and 1 at *included if it
- * belongs to the range; NULL if there is no such end, and for other changes. */
+/* The lower end of a deleted range or of an ingest, or if is_upper is not 0 the upper one, and 1 at
+ * *included if it belongs to the range; NULL if there is no such end, and for other changes. */
 LEVELDB_EXPORT const char* cleavedb_change_range_end(cleavedb_changes_t*, size_t index,
                                                      uint8_t is_upper, size_t* len,
                                                      uint8_t* included);
+
+/* Sorted files: keys in ascending order (of their bytes), written outside of any database, to be
+ * taken into a keyspace at once. Large values go to a second file, with .values behind the name. */
+
+typedef struct cleavedb_sortedfile_t cleavedb_sortedfile_t;
+
+/* Begins a file where there is none. */
+LEVELDB_EXPORT cleavedb_sortedfile_t* cleavedb_sortedfile_create(const char* path, char** errptr);
+/* A key that does not come behind the one before is an error, and left out. */
+LEVELDB_EXPORT void cleavedb_sortedfile_put(cleavedb_sortedfile_t*, const char* key, size_t keylen,
+                                            const char* val, size_t vallen, char** errptr);
+LEVELDB_EXPORT void cleavedb_sortedfile_delete(cleavedb_sortedfile_t*, const char* key,
+                                               size_t keylen, char** errptr);
+/* Completes the file, which is on the device then. What follows is an error. */
+LEVELDB_EXPORT void cleavedb_sortedfile_finish(cleavedb_sortedfile_t*, char** errptr);
+/* Removes what was not finished. */
+LEVELDB_EXPORT void cleavedb_sortedfile_destroy(cleavedb_sortedfile_t*);
+
+enum {
+  cleavedb_ingest_below = 1 /* keys that have a value keep it, and deletions are left out */
+};
+/* Takes sorted files into a keyspace: all of their keys take effect at one moment, durably, or none
+ * does. Of a key in several files, the last file counts. The files stay as they are. Returns the
+ * number of keys. */
+LEVELDB_EXPORT uint64_t cleavedb_ingest(cleavedb_keyspace_t*, const char* const* paths,
+                                        size_t num_paths, uint32_t flags, char** errptr);
 
 /* When a write is acknowledged. */
 enum {

@@ -54,6 +54,17 @@ fn the_example_of_ranges() {
 }
 
 #[test]
+fn sorted_files_are_ingested() {
+    assert_eq!(compile_and_run("ingest.c", &[]), "ok\n");
+}
+
+#[test]
+fn the_example_of_ingest() {
+    let expected = "1000 articles are in the shop\n";
+    assert_eq!(compile_and_run("examples/ingest.c", &[]), expected);
+}
+
+#[test]
 fn the_change_feed() {
     assert_eq!(compile_and_run("changes.c", &[]), "ok\n");
 }

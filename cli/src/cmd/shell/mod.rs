@@ -19,6 +19,7 @@
 mod changes;
 mod delete_range;
 mod expiry;
+mod ingest;
 mod run;
 mod transaction;
 mod words;

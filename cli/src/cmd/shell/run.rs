@@ -31,12 +31,15 @@ expire KEY TIME      let the value that is there expire after this time, or prin
 persist KEY          have the value that is there stay, or print (nil)
 delrange OPTIONS     remove all keys from one key on and before another, or one of the two;
      --from KEY --to KEY, or --prefix KEY, or --all
+ingest FILE...       take sorted files into the keyspace, all at once; with --below before
+                     them, leave keys as they are that have a value
 scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
      --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
 count [PREFIX]       print how many keys there are
 changes [NUMBER]     print what was committed behind this number, as far as the log has it: lines
                      NUMBER<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE, or del, or delrange with
-                     the ends [KEY or (KEY and ]KEY or )KEY, - for none; behind each commit
+                     the ends [KEY or (KEY and ]KEY or )KEY, - for none, or ingest with
+                     the first and the last key in the same way; behind each commit
                      NUMBER<TAB>commit<TAB>N, then (N commits)
 begin                begin a transaction: what follows reads at one moment and its own writes
 commit               make these writes take effect at once, unless others wrote what was read
@@ -155,6 +158,7 @@ impl<'a> Session<'a> {
                 return out.line(self.db.space()?.to_string().trim_end());
             }
             ("space", []) => return out.line(self.db.space()?.to_json()),
+            ("ingest", files) => return out.line(self.ingest(files)?),
             ("help", _) => return out.line(HELP),
             _ => return Err(misunderstood(verb).into()),
         }

@@ -25,6 +25,21 @@ use crate::db::keyspace::Keyspace;
 use file_reader::{FileEntry, SortedFiles};
 use std::path::Path;
 
+/// Reads a sorted file to its end, and calls `each` with its keys.
+#[cfg(fuzzing)]
+pub(crate) fn read_sorted_file(
+    env: &crate::env::Env,
+    path: &Path,
+    mut each: impl FnMut(&[u8]),
+) -> Result<()> {
+    let order = crate::base::key::KeyOrder::Bytewise;
+    let mut files = SortedFiles::open(env, &[path.to_path_buf()], &order)?;
+    while let Some(entry) = files.next()? {
+        each(entry.key);
+    }
+    Ok(())
+}
+
 /// The options of an ingest.
 ///
 /// ```

@@ -1,0 +1,50 @@
+//! `cleave ingest`: takes sorted files into a database.
+
+use crate::args::Target;
+use crate::open;
+use crate::outcome::{Outcome, Status};
+use crate::text::{human_bytes, human_count};
+use clap::Args;
+use cleavedb::{IngestOptions, IngestReport, Options};
+use std::path::PathBuf;
+use std::time::Instant;
+
+/// Take files that `cleave sort` or a program has written into a database, all at once
+///
+/// All of their keys take effect at one moment, or none. The files stay as they are. If several
+/// have the same key, the one that is named last counts.
+#[derive(Args)]
+pub(crate) struct Ingest {
+    #[command(flatten)]
+    target: Target,
+
+    /// The sorted files
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+
+    /// Leave keys as they are that have a value already
+    #[arg(long)]
+    below: bool,
+}
+
+pub(crate) fn run(args: &Ingest) -> Outcome {
+    let db = open::to_fill(&args.target.dir, Options::default())?;
+    let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
+    let begun = Instant::now();
+    let report = keyspace.ingest(&args.files, &IngestOptions::new().below(args.below))?;
+    let seconds = begun.elapsed().as_secs_f64();
+    drop(keyspace);
+    db.close()?;
+    eprintln!("{} in {seconds:.1} s", summary(&report));
+    Ok(Status::Done)
+}
+
+/// Returns a report in words.
+pub(crate) fn summary(report: &IngestReport) -> String {
+    format!(
+        "ingested {} keys, {}, left out {}",
+        human_count(report.entries),
+        human_bytes(report.bytes_written),
+        human_count(report.skipped)
+    )
+}
