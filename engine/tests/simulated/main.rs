@@ -17,6 +17,7 @@ mod full;
 mod histories;
 mod history;
 mod hot;
+mod ingest;
 mod model;
 mod panics;
 mod pinned_tree;
