@@ -64,7 +64,7 @@ fn i06_the_check_of_transactions_knows_of_ingests() {
     assert!(!conflicts(Some(PlantedFault::IngestForgotten)), "the test notices what is forgotten");
 }
 
-/// I9: on a full disk an ingest fails with that error, leaves nothing, and works once there is room.
+/// On a full disk an ingest fails with that error, leaves nothing, and works once there is room.
 #[test]
 fn i09_an_ingest_that_finds_no_room_leaves_nothing() {
     let (env, simulation) = world(7, None);

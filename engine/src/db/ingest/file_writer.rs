@@ -132,17 +132,22 @@ fn create_anew(env: &Env, path: &Path) -> Result<Arc<dyn File>> {
 impl SortedFileWriter {
     /// Begins a file at `path`, where there must be none.
     pub fn create(path: impl AsRef<Path>, options: &SortedFileOptions) -> Result<Self> {
-        Self::create_in(Env::os(&OsSettings::default()), path, options)
+        Self::begin(Env::os(&OsSettings::default()), path.as_ref(), options)
     }
 
     /// Begins a file in an environment.
+    #[cfg(feature = "sim")]
     #[doc(hidden)]
     pub fn create_in(
         env: Env,
         path: impl AsRef<Path>,
         options: &SortedFileOptions,
     ) -> Result<Self> {
-        let path = path.as_ref().to_path_buf();
+        Self::begin(env, path.as_ref(), options)
+    }
+
+    fn begin(env: Env, path: &Path, options: &SortedFileOptions) -> Result<Self> {
+        let path = path.to_path_buf();
         for taken in [&path, &values_path(&path)] {
             if env.fs.exists(taken).doing("look for", taken)? {
                 return Err(Error::already_exists("there is a file of that name already")
