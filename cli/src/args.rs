@@ -28,6 +28,7 @@ pub(crate) enum Command {
     Get(cmd::get::Get),
     Del(cmd::del::Del),
     Cas(cmd::cas::Cas),
+    Merge(cmd::merge::Merge),
     Ttl(cmd::ttl::TtlArgs),
     Scan(cmd::scan::Scan),
     Changes(cmd::changes::ChangesArgs),

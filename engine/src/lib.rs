@@ -263,7 +263,9 @@ pub use space::report::{
 };
 pub use stats::{GcStats, Latencies, LatencyStats, StallReason};
 pub use table::FilterPolicy;
+pub use version::built_in_merges::merge_operators;
 pub use version::compaction_filter::{CompactionFilter, FilterDecision, FilteredEntry};
+pub use version::merge_operator::MergeOperator;
 pub use version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions, Separation};
 
 #[doc(hidden)]

@@ -37,6 +37,8 @@ struct BatchStep {
     key: Range<usize>,
     /// `None` deletes the key.
     value: Option<Range<usize>>,
+    /// True if the value is an operand to be merged.
+    merges: bool,
     /// When the value expires; `None` leaves that to the keyspace.
     expiry: Option<Expiry>,
     /// The range that is deleted; `None` for a step about `key` alone.
@@ -117,6 +119,7 @@ impl Operations {
                 keyspace: operation.keyspace.clone(),
                 key: moved(&operation.key),
                 value: operation.value.as_ref().map(moved),
+                merges: operation.merges,
                 expiry: operation.expiry,
                 range: operation
                     .range
@@ -157,6 +160,7 @@ impl Operations {
             let key = &self.bytes[operation.key.clone()];
             let value = operation.value.as_ref().map(|value| &self.bytes[value.clone()]);
             match (value, &operation.range) {
+                (Some(operand), _) if operation.merges => batch.merge(keyspace, key, operand),
                 (Some(value), _) => match operation.expiry {
                     Some(expiry) => batch.put_expiring(keyspace, key, value, expiry),
                     None => batch.put(keyspace, key, value),
@@ -192,6 +196,21 @@ impl BatchHandle {
         value: Result<Option<&[u8]>>,
         expiry: Option<Expiry>,
     ) {
+        self.add_value(keyspace, key, value, (false, expiry));
+    }
+
+    /// Adds a merge. An error is kept for the write.
+    pub fn add_merge(&self, keyspace: Keyspace, key: Result<&[u8]>, operand: Result<&[u8]>) {
+        self.add_value(Some(keyspace), key, operand.map(Some), (true, None));
+    }
+
+    fn add_value(
+        &self,
+        keyspace: Option<Keyspace>,
+        key: Result<&[u8]>,
+        value: Result<Option<&[u8]>>,
+        (merges, expiry): (bool, Option<Expiry>),
+    ) {
         self.change(|operations| {
             match key.and_then(|key| {
                 let value = value?;
@@ -201,7 +220,8 @@ impl BatchHandle {
                 Ok((key, value)) => {
                     let key = operations.keep(key);
                     let value = value.map(|value| operations.keep(value));
-                    operations.list.push(BatchStep { keyspace, key, value, expiry, range: None });
+                    let step = BatchStep { keyspace, key, value, merges, expiry, range: None };
+                    operations.list.push(step);
                 }
                 Err(error) => {
                     operations.error.get_or_insert(error);
@@ -230,7 +250,8 @@ impl BatchHandle {
                     let (lower, until) = (keep(lower), keep(upper));
                     let range = Some(DeletedRange { from_first: lower.is_none(), until });
                     let (keyspace, key) = (Some(keyspace), lower.unwrap_or_default());
-                    let step = BatchStep { keyspace, key, value: None, expiry: None, range };
+                    let (value, merges, expiry) = (None, false, None);
+                    let step = BatchStep { keyspace, key, value, merges, expiry, range };
                     operations.list.push(step);
                 }
                 Err(error) => {

@@ -155,15 +155,16 @@ extern "C" fn cleavedb_change_key(
     with(changes, index, ptr::null(), |change| Some(lend(change.key, len)))
 }
 
-/// Returns what the change did: 1 for a put, 2 for a deletion, 3 for that of a range, 4 for an
-/// ingest, 0 for what this library can't tell.
+/// Returns what the change did: 1 for a put, 2 for a deletion, 3 for that of a range, 4 for a
+/// merge, 5 for an ingest, 0 for what this library can't tell.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_change_kind(changes: Handle<ChangesHandle>, index: usize) -> i32 {
     with(changes, index, 0, |change| match change.what {
         Changed::Put { .. } => Some(1),
         Changed::Delete => Some(2),
         Changed::DeleteRange { .. } => Some(3),
-        Changed::Ingested { .. } => Some(4),
+        Changed::Merge { .. } => Some(4),
+        Changed::Ingested { .. } => Some(5),
         _ => None,
     })
 }
@@ -183,6 +184,7 @@ extern "C" fn cleavedb_change_value(
             deadline_ms.set(since_1970.map_or(NEVER, |time| time.as_millis() as u64));
             Some(lend(value, len))
         }
+        Changed::Merge { operand } => Some(lend(operand, len)),
         _ => None,
     })
 }

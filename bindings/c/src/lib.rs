@@ -36,6 +36,7 @@ mod handle;
 mod ingest;
 mod iter;
 mod manage;
+mod merge;
 mod options;
 mod properties;
 mod snapshot;

@@ -8,6 +8,7 @@ use crate::env::Environment;
 use crate::filter::{CFilter, FilterHandle};
 use crate::guard::quiet;
 use crate::handle::{Handle, Plain};
+use crate::merge::CMergeOperator;
 use crate::snapshot::SnapshotHandle;
 use engine::{
     Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, ErrorKind, Keyspace,
@@ -37,6 +38,7 @@ pub struct KeyspaceChanges {
     pub table_bytes: Option<u64>,
     pub memtable_bytes: Option<u64>,
     pub default_ttl: Option<Option<Duration>>,
+    pub merge_operator: Option<String>,
 }
 
 impl KeyspaceChanges {
@@ -67,6 +69,9 @@ impl KeyspaceChanges {
         set(&mut options.table_bytes, &self.table_bytes);
         set(&mut options.memtable_bytes, &self.memtable_bytes);
         set(&mut options.default_ttl, &self.default_ttl);
+        if self.merge_operator.is_some() {
+            options.merge_operator.clone_from(&self.merge_operator);
+        }
     }
 }
 
@@ -78,6 +83,8 @@ pub struct Settings {
     filter: Option<Arc<CFilter>>,
     /// The compaction filters, by keyspace.
     pub compaction_filters: BTreeMap<String, Arc<CCompactionFilter>>,
+    /// The user's merge operators.
+    pub merge_operators: Vec<Arc<CMergeOperator>>,
     /// The first error of a setter, which opening returns.
     error: Option<Error>,
 }
@@ -92,6 +99,7 @@ impl DbOptions {
             comparator: None,
             filter: None,
             compaction_filters: BTreeMap::new(),
+            merge_operators: Vec::new(),
             error: None,
         };
         DbOptions { settings: Mutex::new(settings) }
@@ -127,6 +135,9 @@ impl DbOptions {
         }
         for (keyspace, filter) in &settings.compaction_filters {
             builder = builder.compaction_filter(keyspace, filter.clone());
+        }
+        for operator in &settings.merge_operators {
+            builder = builder.merge_operator(operator.clone());
         }
         Ok(builder)
     }

@@ -60,6 +60,11 @@ fn ended() -> Error {
 }
 
 impl TransactionHandle {
+    /// Merges an operand.
+    pub fn merge(&self, keyspace: &Keyspace, key: &[u8], operand: &[u8]) -> Result<()> {
+        self.lock()?.transaction()?.merge(keyspace, key, operand)
+    }
+
     /// Puts a value that expires.
     pub fn put_expiring(
         &self,

@@ -15,11 +15,12 @@ const LOOK_AGAIN: Duration = Duration::from_millis(500);
 
 /// Print what was committed, in the order of commits, as far as the log still has it
 ///
-/// Each change is a line: its number, `put` or `del`, the keyspace, the key, and for a put the
-/// value and, if it expires, its deadline in ms since 1970. A deleted range is `delrange` with its
-/// lower and upper end, `[` or `]` before a key that belongs to it, `(` or `)` before one that does
-/// not, and `-` where it has no end. Behind the changes of each commit comes a line with the number
-/// to go on from and `commit`. A keyspace that was dropped is shown as #ID.
+/// Each change is a line: its number, `put`, `merge` or `del`, the keyspace, the key, for a merge
+/// the operand, and for a put the value and, if it expires, its deadline in ms since 1970. A
+/// deleted range is `delrange` with its lower and upper end, `[` or `]` before a key that belongs
+/// to it, `(` or `)` before one that does not, and `-` where it has no end. Behind the changes of
+/// each commit comes a line with the number to go on from and `commit`. A keyspace that was dropped
+/// is shown as #ID.
 #[derive(Args)]
 pub(crate) struct ChangesArgs {
     /// The database's directory

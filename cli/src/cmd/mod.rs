@@ -17,6 +17,7 @@ pub(crate) mod ingest;
 pub(crate) mod inspect;
 pub(crate) mod load;
 pub(crate) mod man;
+pub(crate) mod merge;
 pub(crate) mod put;
 pub(crate) mod reorganize;
 pub(crate) mod scan;
@@ -37,6 +38,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Get(args) => get::run(&args),
         Command::Del(args) => del::run(&args),
         Command::Cas(args) => cas::run(&args),
+        Command::Merge(args) => merge::run(&args),
         Command::Ttl(args) => ttl::run(&args),
         Command::Scan(args) => scan::run(&args),
         Command::Changes(args) => changes::run(&args),

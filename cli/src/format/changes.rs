@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! text   SEQNO<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE[<TAB>DEADLINE_MS]
+//!        SEQNO<TAB>merge<TAB>KEYSPACE<TAB>KEY<TAB>OPERAND
 //!        SEQNO<TAB>del<TAB>KEYSPACE<TAB>KEY
 //!        SEQNO<TAB>delrange<TAB>KEYSPACE<TAB>LOWER<TAB>UPPER     [ ( before the lower, ] ) before
 //!                                the upper end say whether it belongs to the range; - is no end
@@ -38,6 +39,10 @@ pub(crate) fn lines(batch: &ChangeBatch) -> Result<String> {
                     push(&mut out, format_args!("\t{}", millis(deadline)));
                 }
                 out.push('\n');
+            }
+            Changed::Merge { operand } => {
+                let operand = text::escape(operand);
+                push(&mut out, format_args!("{seqno}\tmerge\t{keyspace}\t{key}\t{operand}\n"));
             }
             Changed::DeleteRange { lower, upper } => {
                 let (lower, upper) = (end(lower, "[", "("), end(upper, "]", ")"));
@@ -80,6 +85,10 @@ pub(crate) fn json(batch: &ChangeBatch) -> Result<String> {
                     &mut out,
                     format_args!("\"kind\":\"put\",\"value\":{value},\"deadline_ms\":{deadline}}}"),
                 );
+            }
+            Changed::Merge { operand } => {
+                let operand = json_bytes(operand);
+                push(&mut out, format_args!("\"kind\":\"merge\",\"operand\":{operand}}}"));
             }
             Changed::DeleteRange { lower, upper } => {
                 let (lower, upper) = (json_end(lower), json_end(upper));

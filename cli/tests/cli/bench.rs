@@ -254,11 +254,13 @@ fn ycsbs_gets_of_keys_that_were_not_loaded_are_refused() {
 fn conditional_writes_and_transactions_do_all_their_work() {
     let dir = Dir::new("bench-conditional");
     bench(&dir, "fillseq --num 500");
-    let words = "cas,increment,transactions,batchget --num 500 --reads 900 --threads 3";
+    let words =
+        "cas,increment,merge,putcounters,transactions,batchget --num 500 --reads 900 --threads 3";
     for shared in ["", " --shared"] {
         let reports = bench(&dir, &format!("{words}{shared}"));
         let found: Vec<_> = reports.iter().map(|line| (&line["ops"], &line["found"])).collect();
-        let expected = [0, 0, 4 * 900, 4 * 900].map(|found| (Value::from(900), Value::from(found)));
+        let expected =
+            [0, 0, 0, 0, 4 * 900, 4 * 900].map(|found| (Value::from(900), Value::from(found)));
         assert_eq!(found, expected.each_ref().map(|(ops, found)| (ops, found)));
     }
     let read = bench(&dir, "readseq --num 500");

@@ -37,6 +37,8 @@ impl<'a> Slot<'a> {
 /// The payload of one entry: its value, and when it expires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Payload<'a> {
+    /// True if the value is an operand, which is merged with what the key had before.
+    pub is_merge: bool,
     /// The time at which the entry expires; `None` if it never does. A tombstone has none.
     pub deadline: Option<Deadline>,
     /// The value.
@@ -45,7 +47,7 @@ pub struct Payload<'a> {
 
 impl<'a> From<Slot<'a>> for Payload<'a> {
     fn from(slot: Slot<'a>) -> Self {
-        Payload { deadline: None, slot }
+        Payload { is_merge: false, deadline: None, slot }
     }
 }
 
@@ -54,7 +56,17 @@ impl<'a> Payload<'a> {
     /// it has expired at any time, whatever the clock says. It is no tombstone, because a tombstone
     /// counts as the deletion of something, and what expires has mostly nothing below it.
     pub const EXPIRED: Payload<'static> =
-        Payload { deadline: Some(Deadline(0)), slot: Slot::Inline(b"") };
+        Payload { is_merge: false, deadline: Some(Deadline(0)), slot: Slot::Inline(b"") };
+
+    /// Returns the payload of an operand.
+    pub fn operand(slot: Slot<'a>) -> Self {
+        Payload { is_merge: true, deadline: None, slot }
+    }
+
+    /// Returns the same payload with the value elsewhere, in another form.
+    pub fn with_slot<'b>(&self, slot: Slot<'b>) -> Payload<'b> {
+        Payload { is_merge: self.is_merge, deadline: self.deadline, slot }
+    }
 
     /// Returns true for [`Payload::EXPIRED`], and for what a user has put with its deadline.
     pub fn is_expired_for_all(&self) -> bool {
@@ -65,6 +77,8 @@ impl<'a> Payload<'a> {
     pub fn kind(&self) -> EntryKind {
         match (self.slot, self.deadline) {
             (Slot::Delete, _) => EntryKind::Delete,
+            (Slot::Inline(_), _) if self.is_merge => EntryKind::Merge,
+            (Slot::Pointer(_), _) if self.is_merge => EntryKind::MergePointer,
             (Slot::Inline(_), None) => EntryKind::Put,
             (Slot::Pointer(_), None) => EntryKind::PutPointer,
             (Slot::Inline(_), Some(_)) => EntryKind::PutExpiring,
@@ -95,7 +109,7 @@ impl<'a> Payload<'a> {
 
     /// Appends the bytes that a table stores for this payload.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        debug_assert!(self.deadline.is_none() || self.slot != Slot::Delete);
+        debug_assert!(self.deadline.is_none() || self.slot != Slot::Delete && !self.is_merge);
         if let Some(deadline) = self.deadline {
             deadline.encode(out);
         }
@@ -118,14 +132,16 @@ impl<'a> Payload<'a> {
                 reader.finish("a tombstone")?;
                 Slot::Delete
             }
-            EntryKind::Put | EntryKind::PutExpiring => Slot::Inline(reader.rest()),
-            EntryKind::PutPointer | EntryKind::PointerExpiring => {
+            EntryKind::Put | EntryKind::PutExpiring | EntryKind::Merge => {
+                Slot::Inline(reader.rest())
+            }
+            EntryKind::PutPointer | EntryKind::PointerExpiring | EntryKind::MergePointer => {
                 let pointer = ValuePointer::decode(&mut reader)?;
                 reader.finish("a value pointer")?;
                 Slot::Pointer(pointer)
             }
         };
-        Ok(Payload { deadline, slot })
+        Ok(Payload { is_merge: kind.is_merge(), deadline, slot })
     }
 }
 
@@ -152,7 +168,7 @@ mod tests {
                 if slot == Slot::Delete && deadline.is_some() {
                     continue;
                 }
-                let payload = Payload { deadline, slot };
+                let payload = Payload { is_merge: false, deadline, slot };
                 let mut out = Vec::new();
                 payload.encode(&mut out);
                 assert_eq!(out.len(), payload.encoded_len());
@@ -161,6 +177,14 @@ mod tests {
                 assert_eq!(deadline_of(payload.kind(), &out).unwrap(), deadline);
             }
         }
+        for slot in &slots[1..] {
+            let (payload, mut out) = (Payload::operand(*slot), Vec::new());
+            payload.encode(&mut out);
+            assert_eq!(out.len(), payload.encoded_len());
+            assert!(payload.kind().is_merge());
+            assert_eq!(Payload::decode(payload.kind(), &out).unwrap(), payload);
+        }
+        assert!(Slot::decode(EntryKind::MergePointer, b"\x07").is_err(), "no pointer");
         assert!(Slot::decode(EntryKind::Delete, b"x").is_err());
         assert!(Slot::decode(EntryKind::PutPointer, b"\x01\x02\x03\x04").is_err());
         assert!(Slot::decode(EntryKind::PutExpiring, b"").is_err(), "no deadline");
@@ -170,7 +194,8 @@ mod tests {
 
     #[test]
     fn an_expired_entry_is_a_tombstone() {
-        let payload = Payload { deadline: Some(Deadline(9)), slot: Slot::Inline(b"v") };
+        let slot = Slot::Inline(b"v");
+        let payload = Payload { is_merge: false, deadline: Some(Deadline(9)), slot };
         assert_eq!(payload.seen_at(|| ExpiryTime(8)), Slot::Inline(b"v"));
         assert_eq!(payload.seen_at(|| ExpiryTime(9)), Slot::Delete);
         let lasting = Payload::from(Slot::Inline(b"v"));

@@ -200,8 +200,12 @@ impl Error {
 
     /// Makes an [`ErrorKind::Conflict`] error about `key` in the keyspace called `keyspace`.
     pub fn conflict(keyspace: &str, key: &[u8], what: &str) -> Self {
-        let message = format!("the key {} in keyspace {keyspace:?} {what}", shown_key(key));
-        Self::build(ErrorKind::Conflict, message)
+        Self::about_key(ErrorKind::Conflict, keyspace, key, what)
+    }
+
+    /// Makes an error about `key` in the keyspace called `keyspace`.
+    pub(crate) fn about_key(kind: ErrorKind, keyspace: &str, key: &[u8], what: &str) -> Self {
+        Self::build(kind, format!("the key {} in keyspace {keyspace:?} {what}", shown_key(key)))
     }
 
     /// Makes an [`ErrorKind::Internal`] error: the engine has a defect.

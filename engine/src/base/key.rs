@@ -39,6 +39,10 @@ pub enum EntryKind {
     PutExpiring = 3,
     /// The entry holds a deadline and then a value pointer.
     PointerExpiring = 4,
+    /// The entry holds an operand inline, which is merged with what the key had before.
+    Merge = 5,
+    /// The entry holds a pointer to such an operand; the operand is in a segment.
+    MergePointer = 6,
 }
 
 impl EntryKind {
@@ -50,6 +54,8 @@ impl EntryKind {
             2 => Ok(EntryKind::PutPointer),
             3 => Ok(EntryKind::PutExpiring),
             4 => Ok(EntryKind::PointerExpiring),
+            5 => Ok(EntryKind::Merge),
+            6 => Ok(EntryKind::MergePointer),
             _ => Err(Error::corruption(format!("entry kind {number} does not exist"))),
         }
     }
@@ -63,7 +69,13 @@ impl EntryKind {
     /// Returns true if entries of this kind have their value in a segment.
     #[inline]
     pub fn is_pointer(self) -> bool {
-        matches!(self, EntryKind::PutPointer | EntryKind::PointerExpiring)
+        matches!(self, EntryKind::PutPointer | EntryKind::PointerExpiring | EntryKind::MergePointer)
+    }
+
+    /// Returns true if entries of this kind are operands: they hide nothing that is older.
+    #[inline]
+    pub fn is_merge(self) -> bool {
+        matches!(self, EntryKind::Merge | EntryKind::MergePointer)
     }
 }
 

@@ -41,6 +41,31 @@ pub fn check_value(value: &[u8]) -> Result<()> {
     .advise("split it over several keys"))
 }
 
+/// Returns an error if a value expires in a keyspace that merges: what it is merged to would depend
+/// on when it is.
+pub fn check_deadline(keyspace: &KeyspaceState, deadline: Option<Deadline>) -> Result<()> {
+    if deadline.is_none() || keyspace.merging().is_none() {
+        return Ok(());
+    }
+    let name = &keyspace.name;
+    Err(Error::invalid_argument(format!(
+        "a value of keyspace {name:?} can't expire, because the keyspace has a merge operator"
+    ))
+    .advise("put it without an expiry, or into another keyspace"))
+}
+
+/// Returns an error if the keyspace has no merge operator, or if that refuses the operand.
+pub fn check_operand(keyspace: &KeyspaceState, key: &[u8], operand: &[u8]) -> Result<()> {
+    match keyspace.merging() {
+        Some(merging) => merging.check(key, operand),
+        None => {
+            let name = &keyspace.name;
+            Err(Error::invalid_argument(format!("keyspace {name:?} has no merge operator"))
+                .advise("create a keyspace with one: it is fixed when a keyspace is created"))
+        }
+    }
+}
+
 /// The destination of a record besides the log.
 #[derive(Clone, Copy)]
 pub struct RecordTarget<'a> {
@@ -66,7 +91,7 @@ pub struct CommitFrame<'a> {
 impl CommitFrame<'_> {
     /// Returns true if all records are deletions.
     pub fn only_deletes(&self) -> bool {
-        self.records.iter().all(|record| record.kind != RecordKind::Put)
+        self.records.iter().all(|record| !record.kind.has_value())
     }
 }
 
@@ -99,12 +124,13 @@ impl StoredValue {
     pub fn record<'a>(
         &'a self,
         keyspace: &KeyspaceState,
+        kind: RecordKind,
         key: &'a [u8],
         value: &'a [u8],
         deadline: Option<Deadline>,
     ) -> RecordInput<'a> {
         RecordInput {
-            kind: RecordKind::Put,
+            kind,
             keyspace: keyspace.id,
             codec: self.codec,
             raw_len: self.raw_len,
@@ -151,9 +177,24 @@ impl Batch {
         deadline: Option<Deadline>,
     ) -> Result<()> {
         check_key(key)?;
+        check_deadline(keyspace, deadline)?;
         let stored = StoredValue::prepare(keyspace, value)?;
         let bytes = stored.compressed.as_deref().unwrap_or(value);
         self.push(keyspace, (RecordKind::Put, deadline), &stored, key, bytes)
+    }
+
+    /// Adds a merge of an operand with what is under a key.
+    pub fn merge(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        check_key(key)?;
+        check_operand(keyspace, key, operand)?;
+        let stored = StoredValue::prepare(keyspace, operand)?;
+        let bytes = stored.compressed.as_deref().unwrap_or(operand);
+        self.push(keyspace, (RecordKind::Merge, None), &stored, key, bytes)
     }
 
     /// Adds the deletion of a key.
@@ -230,7 +271,7 @@ impl Batch {
 
     /// Returns true if all operations are deletions.
     pub fn only_deletes(&self) -> bool {
-        self.operations.iter().all(|operation| operation.kind != RecordKind::Put)
+        self.operations.iter().all(|operation| !operation.kind.has_value())
     }
 
     /// Returns the bytes of keys and values that the batch holds in memory.
@@ -273,14 +314,20 @@ impl Batch {
         &self.operations[index].keyspace
     }
 
-    /// Returns the value that operation `index` puts, as the user passed it; `None` for a deletion.
+    /// Returns true if operation `index` merges an operand with what is under its key.
+    pub fn is_merge(&self, index: usize) -> bool {
+        self.operations[index].kind == RecordKind::Merge
+    }
+
+    /// Returns the value that operation `index` puts, or the operand that it merges, as the user
+    /// passed it; `None` for a deletion.
     pub fn value(&self, index: usize) -> Result<Option<Cow<'_, [u8]>>> {
         let operation = &self.operations[index];
         let stored = &self.bytes[operation.value.clone()];
         Ok(match (operation.kind, operation.codec) {
             (RecordKind::Delete | RecordKind::DeleteRange | RecordKind::Ingest, _) => None,
-            (RecordKind::Put, Codec::None) => Some(Cow::Borrowed(stored)),
-            (RecordKind::Put, codec) => {
+            (RecordKind::Put | RecordKind::Merge, Codec::None) => Some(Cow::Borrowed(stored)),
+            (RecordKind::Put | RecordKind::Merge, codec) => {
                 Some(Cow::Owned(decompress(codec, stored, operation.raw_len as usize)?))
             }
         })

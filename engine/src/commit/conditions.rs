@@ -352,7 +352,7 @@ mod tests {
         let keyspace = |id: u64, name: &str| {
             let options = crate::version::settings::KeyspaceOptions::default();
             let (order, version) = (KeyOrder::Bytewise, Arc::default());
-            Arc::new(KeyspaceState::new(KeyspaceId(id), name.into(), order, options, version))
+            Arc::new(KeyspaceState::new(KeyspaceId(id), name.into(), order, options, None, version))
         };
         let keys = |keys: &[&str]| keys.iter().map(|key| Box::from(key.as_bytes())).collect();
         let reads = [

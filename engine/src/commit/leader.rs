@@ -131,10 +131,12 @@ impl Committer {
                     RecordKind::Delete | RecordKind::DeleteRange | RecordKind::Ingest => {
                         Slot::Delete
                     }
-                    RecordKind::Put if target.separated => Slot::Pointer(*pointer),
-                    RecordKind::Put => Slot::Inline(record.value),
+                    RecordKind::Put | RecordKind::Merge if target.separated => {
+                        Slot::Pointer(*pointer)
+                    }
+                    RecordKind::Put | RecordKind::Merge => Slot::Inline(record.value),
                 };
-                if record.kind != RecordKind::Put {
+                if !record.kind.has_value() {
                     deletes += 1;
                 } else {
                     put_bytes += record.key.len() + record.value.len();
@@ -145,7 +147,8 @@ impl Committer {
                 if let Some(range) = target.range {
                     view.active.table.insert_range(range.clone(), seqno);
                 } else {
-                    let payload = Payload { deadline: record.deadline, slot };
+                    let is_merge = record.kind == RecordKind::Merge;
+                    let payload = Payload { is_merge, deadline: record.deadline, slot };
                     let trailer = Trailer::new(seqno, payload.kind());
                     view.active.table.insert(record.key, trailer, payload);
                 }

@@ -93,16 +93,19 @@ pub fn insert_record(
         RecordKind::Delete => Slot::Delete,
         // Only separated values are compressed in the log. They stay there, whatever the settings
         // have become since: inline they could take many times the memory that the writer had.
-        RecordKind::Put if record.codec != Codec::None => Slot::Pointer(pointer),
-        RecordKind::Put if options.separates_at_write(record.raw_len as usize) => {
+        RecordKind::Put | RecordKind::Merge
+            if record.codec != Codec::None
+                || options.separates_at_write(record.raw_len as usize) =>
+        {
             Slot::Pointer(pointer)
         }
-        RecordKind::Put => {
+        RecordKind::Put | RecordKind::Merge => {
             raw = record.raw_value()?;
             Slot::Inline(&raw)
         }
     };
-    let payload = Payload { deadline: record.deadline, slot };
+    let is_merge = record.kind == RecordKind::Merge;
+    let payload = Payload { is_merge, deadline: record.deadline, slot };
     memtable.insert(record.key, Trailer::new(record.seqno, payload.kind()), payload);
     Ok(())
 }

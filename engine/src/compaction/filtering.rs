@@ -131,7 +131,7 @@ impl<'a> Filtering<'a> {
             return Err(Error::invalid_argument(what).advise("the limit is 1 GiB").into());
         }
         self.report.changed += 1;
-        let mut new = Payload { deadline, slot: Slot::Inline(&value) };
+        let mut new = Payload { is_merge: false, deadline, slot: Slot::Inline(&value) };
         new.encode(&mut self.payload);
         let inline = Trailer::new(seqno, new.kind());
         if self.separator.separates(value.len()) {

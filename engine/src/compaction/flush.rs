@@ -16,17 +16,18 @@
 //! A flush that fails removes its files, and the memtables stay for the next one. After a failed
 //! sync the database is read-only, and they are left to the next opening (I8).
 
-use crate::base::entry::{Payload, Slot, deadline_of};
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, Result};
 use crate::base::key::Trailer;
 use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::RangeTombstone;
 use crate::commit::group::Committer;
 use crate::compaction::job;
+use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::retain::Retain;
-use crate::compaction::segment_output::SegmentOutput;
+use crate::compaction::segment_output::{NewSegments, SegmentOutput};
 use crate::compaction::separate::Separator;
 use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
@@ -96,6 +97,10 @@ struct FlushOutput<'a> {
     output: TableOutput<'a>,
     tables: Vec<Arc<TableMeta>>,
     values: SegmentOutput<'a>,
+    /// The segments with values that were merged.
+    merged_values: Option<SegmentOutput<'a>>,
+    /// What is in both.
+    segments: NewSegments,
     /// I3: the places to which the table's pointers were redirected stay until it is installed.
     redirect: Redirect,
     dropped: u64,
@@ -149,24 +154,42 @@ fn write<'a>(
     // inline value is separated or stays inline.
     let separator = Separator::new(keyspace.id, &options);
     let mut values = SegmentOutput::new(runtime, split_bytes, IoPriority::Flush);
-    let mut redirect = Redirect::new(&runtime.set.current());
-    let mut pointer = Vec::new();
-    job::copy(runtime, &mut merged, &mut retain, &mut redirect, |key, trailer, payload| {
-        if !separator.takes(trailer, payload)? {
-            return output.add(key, trailer, payload);
-        }
-        let slot = Slot::Pointer(separator.write(key, trailer, payload, &mut values)?);
-        let entry = Payload { deadline: deadline_of(trailer.kind()?, payload)?, slot };
-        pointer.clear();
-        entry.encode(&mut pointer);
-        output.add(key, Trailer::new(trailer.seqno(), entry.kind()), &pointer)
-    })?;
+    // What is merged is read in this view, with the same relocations.
+    let view = keyspace.view();
+    let mut redirect = match keyspace.merging() {
+        Some(_) => Redirect::new(&view.version),
+        None => Redirect::new(&runtime.set.current()),
+    };
+    if let Err(dropped) = keyspace.check() {
+        return Err(JobError::Obsolete(dropped));
+    }
+    let mut merger = OperandMerger::of(runtime, keyspace, &view, IoPriority::Flush);
+    let (mut pointer, merges) = (Vec::new(), merger.as_mut());
+    job::copy(
+        runtime,
+        &mut merged,
+        &mut retain,
+        &mut redirect,
+        merges,
+        |key, trailer, payload| {
+            if !separator.takes(trailer, payload)? {
+                return output.add(key, trailer, payload);
+            }
+            let slot = Slot::Pointer(separator.write(key, trailer, payload, &mut values)?);
+            let entry = Payload::decode(trailer.kind()?, payload)?.with_slot(slot);
+            pointer.clear();
+            entry.encode(&mut pointer);
+            output.add(key, Trailer::new(trailer.seqno(), entry.kind()), &pointer)
+        },
+    )?;
     values.finish()?;
+    let mut segments = values.segments();
+    let merged_values = OperandMerger::finish(merger, &mut segments)?;
     // This makes the names of the segments durable, too.
     let tables = output.finish()?;
     assert!(tables.len() <= 1, "a flush writes one table");
     let (dropped, expiry) = (retain.dropped(), retain.expiry_change());
-    Ok(FlushOutput { output, tables, values, redirect, dropped, expiry })
+    Ok(FlushOutput { output, tables, values, merged_values, segments, redirect, dropped, expiry })
 }
 
 /// Returns the changes that add the range tombstones of memtables, of which those that hide nothing
@@ -193,8 +216,8 @@ fn install(
     log_end: LogPosition,
     written: FlushOutput<'_>,
 ) -> JobResult<FlushReport> {
-    let FlushOutput { output, tables, values, redirect, dropped, expiry } = written;
-    let segments = values.segments();
+    let FlushOutput { output, tables, values, merged_values, segments, redirect, dropped, expiry } =
+        written;
     let report = FlushReport {
         bytes: tables.iter().map(|meta| meta.bytes).sum(),
         values_written: segments.bytes,
@@ -231,6 +254,7 @@ fn install(
         return Err(JobError::Obsolete(Error::keyspace_dropped(&keyspace.name)));
     }
     values.keep();
+    merged_values.into_iter().for_each(|merged_values| merged_values.keep());
     output.keep();
     Ok(report)
 }

@@ -19,6 +19,7 @@ use crate::base::error::{Error, Result};
 use crate::base::pointer::{KeyspaceId, SegmentId};
 use crate::compaction::deletions::{self, LEAST_DEAD_BYTES};
 use crate::compaction::flush::{FlushReport, next_head, range_changes};
+use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::redirect::Redirect;
 use crate::compaction::reorganize::InOrder;
@@ -245,6 +246,7 @@ pub fn run(
     let moves = Box::new(move |id| small.contains(&id));
     let mut values =
         InOrder::new(runtime, view.clone(), moves, fold.segment_bytes, IoPriority::Flush)
+            .merger(OperandMerger::of(runtime, keyspace, &view, IoPriority::Flush))
             .separating(Separator::new(keyspace.id, &options));
     let mut inputs: Vec<_> =
         waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter())).collect();

@@ -7,6 +7,7 @@ use crate::base::iter::EntryIter;
 use crate::base::key::{SeqNo, Trailer};
 use crate::compaction::early;
 use crate::compaction::filtering::{FilterReport, Filtered, Filtering};
+use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::compaction::picker::Pick;
 use crate::compaction::redirect::{Redirect, Redirected};
@@ -50,15 +51,17 @@ pub struct CompactionReport {
 /// The number of entries between two checks whether the database is closing.
 const CLOSING_CHECK_ENTRIES: u32 = 4096;
 
-/// Hands the entries of `input` that must be kept to `add`, in order.
+/// Hands the entries of `input` that must be kept to `add`, in order. `merger` merges operands, in
+/// a keyspace with an operator.
 pub fn copy<B: FnMut(&[u8]) -> bool>(
     runtime: &Runtime,
     input: &mut MergeIter,
     retain: &mut Retain<'_, B>,
     redirect: &mut Redirect,
+    merger: Option<&mut OperandMerger<'_>>,
     add: impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
 ) -> JobResult {
-    copy_filtered(runtime, input, retain, redirect, None, add)
+    copy_filtered(runtime, input, retain, redirect, (merger, None), add)
 }
 
 /// Does as [`copy`], but asks a filter about values that no snapshot sees.
@@ -67,7 +70,7 @@ fn copy_filtered<B: FnMut(&[u8]) -> bool>(
     input: &mut MergeIter,
     retain: &mut Retain<'_, B>,
     redirect: &mut Redirect,
-    mut filtering: Option<&mut Filtering<'_>>,
+    (mut merger, mut filtering): (Option<&mut OperandMerger<'_>>, Option<&mut Filtering<'_>>),
     mut add: impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
 ) -> JobResult {
     let mut until_check = CLOSING_CHECK_ENTRIES;
@@ -76,7 +79,15 @@ fn copy_filtered<B: FnMut(&[u8]) -> bool>(
     input.seek_to_first()?;
     while input.valid() {
         let (key, trailer, payload) = (input.user_key(), input.trailer(), input.payload());
-        match retain.judge(key, trailer, payload)? {
+        let decision = retain.judge(key, trailer, payload)?;
+        let is_taken = match &mut merger {
+            Some(merger) if merger.is_open() || trailer.kind()?.is_merge() => {
+                merger.take(decision, retain, redirect, (key, trailer, payload), &mut add)?
+            }
+            _ => false,
+        };
+        match decision {
+            _ if is_taken => {}
             RetainDecision::Keep => {
                 if let Redirected::Stays(payload) = redirect.entry(trailer, payload)? {
                     let filtered = match &mut filtering {
@@ -105,7 +116,10 @@ fn copy_filtered<B: FnMut(&[u8]) -> bool>(
             until_check = CLOSING_CHECK_ENTRIES;
         }
     }
-    Ok(())
+    match merger {
+        Some(merger) => merger.close(&mut add),
+        None => Ok(()),
+    }
 }
 
 /// Returns the inputs of `pick`, merged.
@@ -148,23 +162,32 @@ pub fn run(
         install(runtime, keyspace, pick, &metas, NewSegments::default(), None)?;
         return Ok(CompactionReport { moved: true, ..Default::default() });
     }
-    if !runtime.filters.contains_key(&keyspace.name) {
+    let is_filtered = runtime.filters.contains_key(&keyspace.name);
+    if !is_filtered && keyspace.merging().is_none() {
         let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &runtime.set.current())?;
-        rewrite.copy(None)?;
+        rewrite.copy(None, None)?;
         return rewrite.install(NewSegments::default(), || ());
     }
-    // The view's version resolves pointers, also those of values that the filter asks for. It keeps
-    // the segments from being removed meanwhile.
+    // The view's version resolves pointers, also those of values that the filter asks for or that
+    // are merged. It keeps the segments from being removed meanwhile.
     let view = keyspace.view();
     if let Err(dropped) = keyspace.check() {
         return Err(JobError::Obsolete(dropped));
     }
     let mut rewrite = prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
-    let mut filtering = Filtering::new(runtime, keyspace, view, pick.output_level);
-    rewrite.copy(Some(&mut filtering))?;
-    rewrite.filter = filtering.report;
-    let (segments, values) = filtering.finish()?;
-    rewrite.install(segments, || values.keep())
+    let mut merger = OperandMerger::of(runtime, keyspace, &view, IoPriority::Compaction);
+    let mut filtering =
+        is_filtered.then(|| Filtering::new(runtime, keyspace, view, pick.output_level));
+    rewrite.copy(merger.as_mut(), filtering.as_mut())?;
+    rewrite.filter = filtering.as_ref().map_or(rewrite.filter, |filtering| filtering.report);
+    let (mut segments, filtered) = match filtering {
+        Some(filtering) => filtering.finish().map(|(segments, values)| (segments, Some(values)))?,
+        None => (NewSegments::default(), None),
+    };
+    let merged_values = OperandMerger::finish(merger, &mut segments)?;
+    rewrite.install(segments, || {
+        [filtered, merged_values].into_iter().flatten().for_each(|it| it.keep())
+    })
 }
 
 /// A compaction that rewrites tables: what it reads, what it keeps of that, and where that goes.
@@ -217,9 +240,14 @@ pub fn prepare<'a>(
 impl<B: FnMut(&[u8]) -> bool> Rewrite<'_, B> {
     /// Writes the entries that must be kept, and that the filter keeps; separated values stay where
     /// they are unless it changes them.
-    fn copy(&mut self, filtering: Option<&mut Filtering<'_>>) -> JobResult {
+    fn copy(
+        &mut self,
+        merger: Option<&mut OperandMerger<'_>>,
+        filtering: Option<&mut Filtering<'_>>,
+    ) -> JobResult {
         let Rewrite { runtime, input, retain, redirect, output, .. } = self;
-        copy_filtered(runtime, input, retain, redirect, filtering, |key, trailer, payload| {
+        let asked = (merger, filtering);
+        copy_filtered(runtime, input, retain, redirect, asked, |key, trailer, payload| {
             output.add(key, trailer, payload)
         })
     }

@@ -12,6 +12,7 @@ pub mod filtering;
 pub mod flush;
 pub mod fold;
 pub mod job;
+mod operands;
 pub mod output;
 pub mod picker;
 pub mod redirect;

@@ -37,6 +37,8 @@ pub struct TableOutput<'a> {
     created: Vec<PathBuf>,
     kept: bool,
     notes: UpdateNotes,
+    /// True if the keyspace has a merge operator.
+    merges: bool,
     /// Range tombstones up to this number are applied to the entries.
     applied_ranges: SeqNo,
 }
@@ -83,13 +85,18 @@ impl<'a> TableOutput<'a> {
             created: Vec::new(),
             kept: false,
             notes: UpdateNotes::Nothing,
+            merges: keyspace.merging().is_some(),
             applied_ranges: 0,
         }
     }
 
     /// Sets what the update table is told.
+    ///
+    /// I6: of a keyspace with a merge operator it is told nothing, so it knows no entry there: a
+    /// newer entry would not say that an older one is needed no more.
     pub fn noting(mut self, notes: UpdateNotes) -> Self {
-        self.notes = if self.runtime.hot.is_off() { UpdateNotes::Nothing } else { notes };
+        let is_off = self.runtime.hot.is_off() || self.merges;
+        self.notes = if is_off { UpdateNotes::Nothing } else { notes };
         self
     }
 

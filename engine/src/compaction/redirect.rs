@@ -37,8 +37,8 @@ impl Redirect {
         if self.places.are_plain() || !trailer.kind()?.is_pointer() {
             return Ok(Redirected::Stays(payload));
         }
-        let Payload { deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
-        let Slot::Pointer(pointer) = slot else {
+        let entry = Payload::decode(trailer.kind()?, payload)?;
+        let Slot::Pointer(pointer) = entry.slot else {
             return Ok(Redirected::Stays(payload));
         };
         let Some(place) = self.places.place(pointer)? else {
@@ -50,7 +50,7 @@ impl Redirect {
         }
         debug_assert_eq!(place.length, pointer.length, "a relocation copies whole records");
         self.payload.clear();
-        Payload { deadline, slot: Slot::Pointer(place) }.encode(&mut self.payload);
+        entry.with_slot(Slot::Pointer(place)).encode(&mut self.payload);
         Ok(Redirected::Stays(&self.payload))
     }
 

@@ -5,10 +5,11 @@
 //! section 3.3.1). The segment is synced before the edit that names it together with the tables
 //! that point into it (I3); a crash before the edit leaves orphans.
 
-use crate::base::entry::{Payload, Slot, deadline_of};
+use crate::base::entry::{Payload, Slot};
 use crate::base::key::Trailer;
 use crate::base::pointer::SegmentId;
 use crate::compaction::job::{self, CompactionReport, Rewrite};
+use crate::compaction::operands::OperandMerger;
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::{Pick, value_bytes};
 use crate::compaction::redirect::Redirect;
@@ -70,7 +71,11 @@ pub fn run(
     let mut rewrite = job::prepare(runtime, keyspace, levels, pick, seen, &view.version)?;
     // The pick bounds the segment.
     let priority = IoPriority::Compaction;
-    let mut values = InOrder::new(runtime, view, Box::new(|_| true), u64::MAX, priority);
+    let merger = OperandMerger::of(runtime, keyspace, &view, priority);
+    // What was merged just now is in order already, and in a segment that the view does not know.
+    let version = view.version.clone();
+    let moves = Box::new(move |id| version.segments.contains_key(&id));
+    let mut values = InOrder::new(runtime, view, moves, u64::MAX, priority).merger(merger);
     let Rewrite { input, retain, redirect, output, .. } = &mut rewrite;
     values.copy(input, retain, redirect, output)?;
     // Its segments are named as soon as the edit is durable, so they are kept before anything else.
@@ -110,6 +115,11 @@ pub struct InOrder<'a> {
     wants: Vec<Want>,
     bytes: u64,
     segments: SegmentOutput<'a>,
+    merger: Option<OperandMerger<'a>>,
+    /// The segments with values that were merged.
+    merged_values: Option<SegmentOutput<'a>>,
+    /// All segments that were written.
+    written: NewSegments,
 }
 
 impl<'a> InOrder<'a> {
@@ -127,7 +137,26 @@ impl<'a> InOrder<'a> {
         let fetcher = Fetcher::new(runtime.env.reader.clone(), Arc::default());
         let (window, wants, bytes, separator) = (Vec::new(), Vec::new(), 0, None);
         let segments = SegmentOutput::new(runtime, split_bytes, priority);
-        InOrder { runtime, view, moves, separator, fetcher, window, wants, bytes, segments }
+        InOrder {
+            runtime,
+            view,
+            moves,
+            separator,
+            fetcher,
+            window,
+            wants,
+            bytes,
+            segments,
+            merger: None,
+            merged_values: None,
+            written: NewSegments::default(),
+        }
+    }
+
+    /// Also merges operands.
+    pub fn merger(mut self, merger: Option<OperandMerger<'a>>) -> Self {
+        self.merger = merger;
+        self
     }
 
     /// Also writes the inline values that `separator` takes to the segments.
@@ -145,12 +174,17 @@ impl<'a> InOrder<'a> {
         redirect: &mut Redirect,
         output: &mut TableOutput<'_>,
     ) -> JobResult {
-        job::copy(self.runtime, input, retain, redirect, |key, trailer, payload| {
+        let (runtime, mut merger) = (self.runtime, self.merger.take());
+        let merges = merger.as_mut();
+        job::copy(runtime, input, retain, redirect, merges, |key, trailer, payload| {
             self.add(key, trailer, payload, output)
         })?;
         self.write_window(output)?;
         assert!(self.window.is_empty(), "entries wait for their values");
-        Ok(self.segments.finish()?)
+        self.segments.finish()?;
+        self.written = self.segments.segments();
+        self.merged_values = OperandMerger::finish(merger, &mut self.written)?;
+        Ok(())
     }
 
     /// Adds the next entry, whose pointer must be direct.
@@ -205,8 +239,8 @@ impl<'a> InOrder<'a> {
                 }
             };
             if let Some(place) = place {
-                let deadline = deadline_of(entry.trailer.kind()?, &entry.payload)?;
-                let payload = Payload { deadline, slot: Slot::Pointer(place) };
+                let before = Payload::decode(entry.trailer.kind()?, &entry.payload)?;
+                let payload = before.with_slot(Slot::Pointer(place));
                 entry.payload.clear();
                 payload.encode(&mut entry.payload);
                 entry.trailer = Trailer::new(seqno, payload.kind());
@@ -218,12 +252,13 @@ impl<'a> InOrder<'a> {
     }
 
     /// Returns the new segments, which the edit has to name together with the tables.
-    pub fn segments(&self) -> NewSegments {
-        self.segments.segments()
+    pub fn segments(&mut self) -> NewSegments {
+        std::mem::take(&mut self.written)
     }
 
     /// Keeps the segments, because the edit that names them took effect.
     pub fn keep(self) {
         self.segments.keep();
+        self.merged_values.into_iter().for_each(|merged_values| merged_values.keep());
     }
 }

@@ -5,6 +5,9 @@
 //! no reader sees the others. A tombstone in the lowest stratum hides older entries only; if no
 //! older entry can exist below, it hides nothing and is dropped.
 //!
+//! An operand hides nothing: what it is merged with is below it, and is kept, down to the first
+//! entry of the stratum that is none (`operands.rs` merges them).
+//!
 //! An entry whose deadline has passed for every reader who sees it goes like a tombstone. As long
 //! as it may hide something, [`Payload::EXPIRED`] is left of it, with the same sequence number.
 //!
@@ -43,11 +46,15 @@ pub struct Retain<'a, B> {
     is_bottom: B,
     key: CurrentKey,
     stratum: Option<usize>,
+    /// True if what is older is hidden, within the stratum of the entry that was judged last.
+    is_closed: bool,
     dropped: u64,
     superseded: u64,
     dropped_until: Option<Deadline>,
     /// True if a filter may change the entry that was judged last.
     may_change: bool,
+    /// True if the entry that was judged last is visible.
+    is_settled: bool,
 }
 
 /// The decision about an entry.
@@ -74,10 +81,12 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
             is_bottom,
             key: CurrentKey::default(),
             stratum: None,
+            is_closed: false,
             dropped: 0,
             superseded: 0,
             dropped_until: None,
             may_change: false,
+            is_settled: false,
         }
     }
 
@@ -111,7 +120,7 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
     ) -> Result<RetainDecision> {
         let same_key = !self.key.enter(&self.order, user_key);
         let stratum = self.stratum_of(trailer.seqno());
-        let mut hidden = same_key && self.stratum == Some(stratum);
+        let mut hidden = same_key && self.stratum == Some(stratum) && self.is_closed;
         if !hidden && !self.cover.is_empty() {
             // I6: what is not visible yet hides nothing, since a snapshot that is taken before it
             // becomes visible is not in the list.
@@ -124,6 +133,8 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         }
         self.stratum = Some(stratum);
         let kind = trailer.kind()?;
+        // I6: an operand needs what is below it.
+        self.is_closed = hidden || !kind.is_merge();
         let expired = !hidden && self.has_expired(kind, payload, stratum)?;
         let is_tombstone = expired || kind == EntryKind::Delete;
         let needless = hidden || is_tombstone && stratum == 0 && (self.is_bottom)(user_key);
@@ -132,12 +143,24 @@ impl<'a, B: FnMut(&[u8]) -> bool> Retain<'a, B> {
         // hides it.
         let is_newest =
             stratum == self.seen.snapshots.len() && trailer.seqno() <= self.seen.visible;
-        self.may_change = is_newest && !needless && !is_tombstone;
+        self.may_change = is_newest && !needless && !is_tombstone && !kind.is_merge();
+        self.is_settled = trailer.seqno() <= self.seen.visible;
         Ok(match (needless, expired) {
             (true, _) => RetainDecision::Drop,
             (false, true) => RetainDecision::Expired,
             (false, false) => RetainDecision::Keep,
         })
+    }
+
+    /// Returns the stratum of the entry that was judged last, or `None` if it is not visible yet: a
+    /// snapshot that is taken before it becomes visible is not in the list.
+    pub fn stratum(&self) -> Option<usize> {
+        self.stratum.filter(|_| self.is_settled)
+    }
+
+    /// Returns true if no entry of a key can be older than the job's inputs.
+    pub fn is_bottom(&mut self, user_key: &[u8]) -> bool {
+        (self.is_bottom)(user_key)
     }
 
     /// Returns true if the entry that was judged last is a value that no snapshot sees.
@@ -332,7 +355,7 @@ mod tests {
             let (put, deadline) = entry.split_once('~').unwrap_or((entry, ""));
             let deadline = deadline.parse().ok().map(Deadline);
             let slot = if put.ends_with('x') { Slot::Delete } else { Slot::Inline(b"value") };
-            let (payload, mut stored) = (Payload { deadline, slot }, Vec::new());
+            let (payload, mut stored) = (Payload { is_merge: false, deadline, slot }, Vec::new());
             payload.encode(&mut stored);
             let trailer = Trailer::new(number(put), payload.kind());
             match retain.judge(&entry.as_bytes()[..1], trailer, &stored).unwrap() {

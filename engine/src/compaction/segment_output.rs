@@ -28,6 +28,15 @@ pub struct NewSegments {
     pub bytes: u64,
 }
 
+impl NewSegments {
+    /// Adds segments that the same job has written.
+    pub fn extend(&mut self, more: NewSegments) {
+        self.changes.extend(more.changes);
+        self.handles.extend(more.handles);
+        self.bytes += more.bytes;
+    }
+}
+
 /// The segment that is being written.
 struct OpenSegment {
     writer: SortedWriter,

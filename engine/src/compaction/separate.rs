@@ -56,16 +56,17 @@ impl Separator {
         payload: &[u8],
         output: &mut SegmentOutput<'_>,
     ) -> JobResult<ValuePointer> {
-        let Payload { deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
+        let Payload { is_merge, deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
         let Slot::Inline(value) = slot else { unreachable!("only inline values are taken") };
-        self.write_value(key, value, deadline, trailer.seqno(), output)
+        let kind = if is_merge { RecordKind::Merge } else { RecordKind::Put };
+        self.write_value((kind, key, value), deadline, trailer.seqno(), output)
     }
 
-    /// Writes a value of `key` to `output`, and returns the pointer to its record.
+    /// Writes a value of a key, with the kind of its record, to `output`, and returns the pointer
+    /// to that.
     pub fn write_value(
         &self,
-        key: &[u8],
-        value: &[u8],
+        (kind, key, value): (RecordKind, &[u8], &[u8]),
         deadline: Option<Deadline>,
         seqno: SeqNo,
         output: &mut SegmentOutput<'_>,
@@ -78,7 +79,7 @@ impl Separator {
             None => (Codec::None, value),
         };
         let record = RecordInput {
-            kind: RecordKind::Put,
+            kind,
             keyspace: self.keyspace,
             codec,
             raw_len: value.len() as u32,

@@ -115,6 +115,30 @@ impl WriteBatch {
         self.add(keyspace, |batch| batch.put(&keyspace.state, key, value, deadline))
     }
 
+    /// Adds a merge of an operand with what is under a key then, as [`Keyspace::merge`] does.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("batch-merge"))?;
+    /// use cleavedb::{KeyspaceOptions, WriteBatch, merge_operators};
+    /// let merge_operator = Some(merge_operators::ADD.to_owned());
+    /// let options = KeyspaceOptions { merge_operator, ..Default::default() };
+    /// let counters = db.create_keyspace_with("counters", options)?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.merge(&counters, "visits", "1").merge(&counters, "pages", "3");
+    /// db.write(batch)?;
+    /// assert_eq!(counters.get("pages")?.unwrap(), "3");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn merge(
+        &mut self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        let (key, operand) = (key.as_ref(), operand.as_ref());
+        self.add(keyspace, |batch| batch.merge(&keyspace.state, key, operand))
+    }
+
     /// Adds the deletion of a key.
     ///
     /// ```

@@ -10,6 +10,8 @@ use crate::events::{EventListener, Events};
 use crate::recovery::comparators::Comparators;
 use crate::table::FilterPolicy;
 use crate::version::compaction_filter::{CompactionFilter, CompactionFilters};
+use crate::version::merge_operator::MergeOperator;
+use crate::version::merging::MergeOperators;
 use crate::version::settings::KeyspaceOptions;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -31,6 +33,7 @@ pub struct Builder {
     options: Options,
     env: Option<Env>,
     comparators: Comparators,
+    merge_operators: MergeOperators,
     filter_policy: Option<Arc<dyn FilterPolicy>>,
     compaction_filters: CompactionFilters,
     listener: Option<Arc<dyn EventListener>>,
@@ -44,6 +47,7 @@ impl Builder {
             options: Options::default(),
             env: None,
             comparators: Comparators::default(),
+            merge_operators: MergeOperators::default(),
             filter_policy: None,
             compaction_filters: CompactionFilters::new(),
             listener: None,
@@ -134,6 +138,14 @@ impl Builder {
     /// ```
     pub fn comparator(mut self, keyspace: &str, comparator: Arc<dyn Comparator>) -> Self {
         self.comparators.set(keyspace, comparator);
+        self
+    }
+
+    /// Lets keyspaces use `operator`, which [`MergeOperator`] has an example of: those that name it
+    /// in [`KeyspaceOptions::merge_operator`] when they are created. A database with such a
+    /// keyspace can only be opened with it.
+    pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
+        self.merge_operators.add(operator);
         self
     }
 
@@ -239,8 +251,11 @@ impl Builder {
     /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
     pub fn open(self) -> Result<Db> {
         self.options.validate()?;
+        self.merge_operators.validate()?;
         let env = self.env_to_use();
+        let filtered = self.compaction_filters.keys().cloned();
         Opening {
+            merge_operators: self.merge_operators.with_filtered(filtered),
             env,
             dir: self.dir,
             options: self.options,

@@ -6,6 +6,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::db::Db;
 use crate::read::get::{Lookup, get};
+use crate::read::operands::ChainReader;
 use crate::segment::{ScanMode, ScanStart, read_head, scan};
 use crate::version::expiry::ReadPoint;
 use crate::version::files::{RelocationHandle, TableHandle};
@@ -16,6 +17,7 @@ use crate::version::{LiveSegment, Version};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// Problems beyond this number are only counted, because one broken file can cause many.
 const MAX_LISTED: usize = 100;
@@ -190,7 +192,7 @@ impl Db {
 /// Verifies a table and follows its pointers; `readers` are the sequence numbers of snapshots and
 /// of the present.
 fn check_table(
-    view: &View,
+    view: &Arc<View>,
     keyspace: Option<&str>,
     handle: &TableHandle,
     readers: &[SeqNo],
@@ -223,7 +225,7 @@ fn check_table(
 /// Follows a pointer to its record. A record that was given up as garbage is fine if no reader can
 /// see its entry.
 fn check_pointer(
-    view: &View,
+    view: &Arc<View>,
     pointer: ValuePointer,
     user_key: &[u8],
     seqno: SeqNo,
@@ -239,14 +241,22 @@ fn check_pointer(
     handle.segment.read_value(at, view.keyspace, user_key, seqno).map(|_| ())
 }
 
-/// Returns true if a read at one of `readers` sees this version of the key.
-fn is_visible(view: &View, user_key: &[u8], seqno: SeqNo, readers: &[SeqNo]) -> Result<bool> {
+/// Returns true if a read at one of `readers` sees this version of the key, or merges it.
+fn is_visible(view: &Arc<View>, user_key: &[u8], seqno: SeqNo, readers: &[SeqNo]) -> Result<bool> {
     for &reader in readers.iter().filter(|reader| **reader >= seqno) {
         // Without the update table, so that what it says is not taken for granted.
         // Nothing is taken for expired: until compaction has dropped an expired entry, its value is
         // kept.
         let found = get(view, user_key, ReadPoint::timeless(reader), false, None)?;
-        if matches!(found, Lookup::Pointer(_, seen) if seen == seqno) {
+        let is_seen = match found {
+            Lookup::Pointer(_, seen) => seen == seqno,
+            Lookup::Merge(newest) => {
+                let reader = ChainReader { view, own: None, seqno: newest, fill_cache: false };
+                reader.has_in_chain(user_key, newest, seqno)?
+            }
+            Lookup::Inline(..) | Lookup::Nothing => false,
+        };
+        if is_seen {
             return Ok(true);
         }
     }

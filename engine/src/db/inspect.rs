@@ -141,6 +141,7 @@ fn inspect_segment(
                 (RecordKind::Delete, _) => "delete".to_owned(),
                 (RecordKind::DeleteRange, _) => "delete of a range".to_owned(),
                 (RecordKind::Ingest, _) => "ingest of a range".to_owned(),
+                (RecordKind::Merge, _) => "merge".to_owned(),
                 (RecordKind::Put, None) => "put".to_owned(),
                 (RecordKind::Put, Some(Deadline(time))) => format!("put until {time}"),
             };
@@ -211,7 +212,8 @@ fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -
     let order = KeyOrder::Bytewise;
     let table = Table::open(files, path.into(), meta, header.database, order, cache, stats)?;
     table.verify(|user_key, trailer: Trailer, payload| {
-        let Payload { deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
+        let Payload { is_merge, deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
+        let merged = if is_merge { " merge" } else { "" };
         let until = deadline.map_or(String::new(), |Deadline(time)| format!(" until {time}"));
         let slot = match slot {
             Slot::Delete => "deleted".to_owned(),
@@ -221,7 +223,7 @@ fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -
             }
         };
         let (key, seqno) = (shown(user_key), trailer.seqno());
-        print(out, path, format_args!("{key} @{seqno}{until} = {slot}\n"))
+        print(out, path, format_args!("{key} @{seqno}{until}{merged} = {slot}\n"))
     })
 }
 

@@ -160,7 +160,61 @@ impl Keyspace {
 
     fn write(&self, key: &[u8], value: Option<&[u8]>, options: &WriteOptions) -> Result<()> {
         self.core.check_writable()?;
-        let write = SingleWrite::prepare(self, key, value, options)?;
+        self.commit(SingleWrite::prepare(self, key, value, options)?, options)
+    }
+
+    /// Merges an operand with what is under a key, as the keyspace's merge operator says: adds to a
+    /// counter, or appends, say. The key is not read for that, and writers of one key do not wait
+    /// for each other. [`MergeOperator`](crate::MergeOperator) says when operands become a value.
+    ///
+    /// Costs as much as [`Keyspace::put`] of the operand; later reads of the key cost a little
+    /// more, until a flush or compaction has merged it.
+    ///
+    /// Fails as [`Keyspace::put`] does, and with [`ErrorKind::InvalidArgument`] if the keyspace has
+    /// no merge operator ([`KeyspaceOptions::merge_operator`]), or if that refuses the operand.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("merge"))?;
+    /// use cleavedb::{KeyspaceOptions, merge_operators};
+    /// let merge_operator = Some(merge_operators::ADD.to_owned());
+    /// let options = KeyspaceOptions { merge_operator, ..Default::default() };
+    /// let counters = db.create_keyspace_with("counters", options)?;
+    /// counters.merge("visits", "1")?;
+    /// counters.merge("visits", "1")?;
+    /// assert_eq!(counters.get("visits")?.unwrap(), "2");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    ///
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
+    pub fn merge(&self, key: impl AsRef<[u8]>, operand: impl AsRef<[u8]>) -> Result<()> {
+        self.merge_with(key, operand, &WriteOptions::default())
+    }
+
+    /// Merges an operand as [`Keyspace::merge`] does, with a durability of its own. Fails if the
+    /// options have an expiry.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("merge-with"))?;
+    /// use cleavedb::{Durability, KeyspaceOptions, WriteOptions, merge_operators};
+    /// let merge_operator = Some(merge_operators::UNION.to_owned());
+    /// let options = KeyspaceOptions { merge_operator, ..Default::default() };
+    /// let tags = db.create_keyspace_with("tags", options)?;
+    /// tags.merge_with("ada", "poet", &WriteOptions::new().durability(Durability::Sync))?;
+    /// assert_eq!(tags.get("ada")?.unwrap(), "poet\n");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn merge_with(
+        &self,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+        options: &WriteOptions,
+    ) -> Result<()> {
+        options.check_no_expiry()?;
+        self.core.check_writable()?;
+        self.commit(SingleWrite::merge(self, key.as_ref(), operand.as_ref())?, options)
+    }
+
+    fn commit(&self, write: SingleWrite<'_>, options: &WriteOptions) -> Result<()> {
         let durability = self.core.durability(options)?;
         let commit = |frame: CommitFrame<'_>| {
             self.core.committer.commit(frame, durability, || write.to_batch())

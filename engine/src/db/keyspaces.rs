@@ -20,6 +20,7 @@ fn not_found(keyspace: &str) -> Error {
 impl Core {
     fn add_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
         let order = self.comparators.order_for_new(name);
+        let merging = self.merge_operators.of(name, &options, &self.health)?;
         let mut id = KeyspaceId(0);
         let add = |_: &Version| {
             // I6: the id was never used before, so what the log still holds of a keyspace dropped
@@ -36,7 +37,8 @@ impl Core {
         // The edit is durable before the keyspace's first entry can be, so replay finds the
         // keyspace of each record.
         let version = self.set.apply(add, &[], None)?;
-        let state = Arc::new(KeyspaceState::new(id, name.to_owned(), order, options, version));
+        let state = KeyspaceState::new(id, name.to_owned(), order, options, merging, version);
+        let state = Arc::new(state);
         self.set.register(state.clone());
         self.change_keyspaces(|keyspaces| {
             let before = keyspaces.insert(name.to_owned(), state.clone());
@@ -79,6 +81,15 @@ impl Core {
         state.check()?;
         if **state.options() == options {
             return Ok(());
+        }
+        let operator = state.options().merge_operator.clone();
+        if operator != options.merge_operator {
+            let shown = |operator: &Option<String>| operator.clone().unwrap_or("none".to_owned());
+            let (is, given) = (shown(&operator), shown(&options.merge_operator));
+            let what =
+                format!("merge_operator of {:?} is {is}, it can't become {given}", state.name);
+            return Err(Error::invalid_option(what)
+                .advise("it is fixed when the keyspace is created: copy to another keyspace"));
         }
         // A crash leaves the old settings or the new ones. Both are valid: they only say how new
         // files are written.

@@ -52,6 +52,7 @@ use crate::events::Event;
 use crate::read::fetch::Fetcher;
 use crate::recovery::RecoveryReport;
 use crate::recovery::comparators::Comparators;
+use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
 use arc_swap::ArcSwap;
@@ -76,6 +77,7 @@ pub(crate) struct Core {
     pub(crate) fetcher: Fetcher,
     pub(crate) background: Arc<Background>,
     pub(crate) comparators: Comparators,
+    pub(crate) merge_operators: MergeOperators,
     pub(crate) recovered: RecoveryReport,
     /// Ends, in bytes, of the segments whose length the manifest did not have when it was opened.
     pub(crate) log_ends: BTreeMap<SegmentId, u64>,

@@ -26,7 +26,9 @@ use crate::table::FilterPolicy;
 use crate::version::compaction_filter::CompactionFilters;
 use crate::version::files::{TableContext, TableLimits, names};
 use crate::version::manifest::{Current, read_current};
+use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
+use crate::version::settings::DEFAULT_KEYSPACE;
 use arc_swap::ArcSwap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -38,6 +40,7 @@ pub(super) struct Opening {
     pub(super) dir: PathBuf,
     pub(super) options: Options,
     pub(super) comparators: Comparators,
+    pub(super) merge_operators: MergeOperators,
     pub(super) filter_policy: Option<Arc<dyn FilterPolicy>>,
     pub(super) compaction_filters: CompactionFilters,
     pub(super) events: Arc<Events>,
@@ -58,6 +61,8 @@ impl Opening {
         place::check_wanted(&self.env, &self.dir, self.place_rules(), exists)?;
         if !exists {
             let keyspace = &self.options.keyspace;
+            // An operator that is not known is refused before anything is created.
+            self.merge_operators.of(DEFAULT_KEYSPACE, keyspace, &Arc::default())?;
             create::create(&self.env, &self.dir, &self.comparators, keyspace, self.beside_others)?;
         }
         let recovered = self.recover()?;
@@ -115,6 +120,7 @@ impl Opening {
             tables: self.table_context(current),
             current,
             comparators: &self.comparators,
+            merge_operators: &self.merge_operators,
             events: self.events.clone(),
             read_only: self.options.read_only,
         }
@@ -186,6 +192,7 @@ impl Opening {
             committer,
             background: Arc::new(background),
             comparators: self.comparators,
+            merge_operators: self.merge_operators,
             settled_seqno,
             recovered: recovered.report,
             log_ends: recovered.replay.sealed.into_iter().collect(),

@@ -1,6 +1,7 @@
 //! The point reads of a keyspace: single keys, and many keys at once.
 
 use crate::base::error::{Error, Result};
+use crate::base::key::{FIRST_OWN_SEQNO, SeqNo};
 use crate::base::value::Value;
 use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
@@ -8,6 +9,7 @@ use crate::db::snapshot::Snapshot;
 use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Want;
 use crate::read::get::{Lookup, TimedLookup, get_timed};
+use crate::read::operands::ChainReader;
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
 use arc_swap::Guard;
@@ -67,7 +69,7 @@ impl Keyspace {
         let key = key.as_ref();
         let (view, point) = self.peek_at(options.read_snapshot())?;
         let begun = self.core.begin_get();
-        if let Some(own) = self.own_value(key, options)? {
+        if let Some(own) = self.own_value(&view, point.seqno, key, options)? {
             self.core.end_get_if(own.is_some(), self.state.id, begun);
             return Ok(own);
         }
@@ -78,6 +80,7 @@ impl Keyspace {
             Lookup::Pointer(pointer, seqno) => {
                 self.core.fetcher.value(&view, pointer, key, seqno)?
             }
+            Lookup::Merge(seqno) => self.merged(&view, key, seqno, options)?,
         };
         self.core.end_get(self.state.id, begun);
         Ok(Some(value))
@@ -125,7 +128,7 @@ impl Keyspace {
         let key = key.as_ref();
         let (view, point) = self.peek_at(options.read_snapshot())?;
         let begun = self.core.begin_get();
-        if let Some(own) = self.own_value(key, options)? {
+        if let Some(own) = self.own_value(&view, point.seqno, key, options)? {
             self.core.end_get_if(own.is_some(), self.state.id, begun);
             return Ok(own.map(|value| read(&value)));
         }
@@ -136,6 +139,7 @@ impl Keyspace {
             Lookup::Pointer(pointer, seqno) => {
                 self.core.fetcher.read_pinned(&view, pointer, key, seqno, read)?
             }
+            Lookup::Merge(seqno) => read(&self.merged(&view, key, seqno, options)?),
         };
         self.core.end_get(self.state.id, begun);
         Ok(Some(made))
@@ -171,7 +175,7 @@ impl Keyspace {
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let key = key.as_ref();
         let (view, point) = self.peek_at(options.read_snapshot())?;
-        if let Some(own) = self.own_value(key, options)? {
+        if let Some(own) = self.own_value(&view, point.seqno, key, options)? {
             return Ok(own.is_some());
         }
         let (_view, found) = self.look_up(view, key, point, options)?;
@@ -223,7 +227,7 @@ impl Keyspace {
         let mut values = Vec::with_capacity(keys.len());
         for (index, key) in keys.iter().enumerate() {
             let key = key.as_ref();
-            let found = match self.own_value(key, options) {
+            let found = match self.own_value(&view, point.seqno, key, options) {
                 Ok(Some(own)) => Ok(own),
                 Err(error) => Err(error),
                 Ok(None) => {
@@ -238,6 +242,9 @@ impl Keyspace {
                             wants.push(Want { pointer, key: key.to_vec(), seqno });
                             wanted.push(index);
                             Ok(None)
+                        }
+                        Ok(Lookup::Merge(seqno)) => {
+                            self.merged(&view, key, seqno, options).map(Some)
                         }
                     }
                 }
@@ -254,19 +261,50 @@ impl Keyspace {
         values
     }
 
-    /// Returns the value that the reading transaction itself has written, `Some(None)` if it
-    /// deleted the key, and `None` if it did not write it, or if no transaction reads.
+    /// Returns the value that the reading transaction itself has written or merged, `Some(None)` if
+    /// it deleted the key, and `None` if it did not write it, or if no transaction reads. What it
+    /// has merged with is read in `view`, up to `seqno`.
     pub(super) fn own_value(
         &self,
+        view: &Arc<View>,
+        seqno: SeqNo,
         key: &[u8],
         options: &ReadOptions,
     ) -> Result<Option<Option<Value>>> {
         let Some(transaction) = &options.transaction else {
             return Ok(None);
         };
-        transaction.read(&self.state, key, |batch, operation| {
-            Ok(batch.value(operation)?.map(|value| Value::copy_from(&value)))
-        })
+        let own = transaction.read(&self.state, key, |batch, operation| {
+            match batch.is_merge(operation) {
+                true => Ok(None),
+                false => Ok(Some(batch.value(operation)?.map(|value| Value::copy_from(&value)))),
+            }
+        })?;
+        match own {
+            None => Ok(None),
+            Some(Some(value)) => Ok(Some(value)),
+            Some(None) => {
+                let own = transaction.own_entries(&self.state)?;
+                let own = own.as_ref().filter(|own| own.last >= FIRST_OWN_SEQNO);
+                let newest = own.map_or(seqno, |own| own.last);
+                let fill_cache = options.fill_cache;
+                let reader = ChainReader { view, own, seqno, fill_cache };
+                reader.merged(key, newest, &self.core.fetcher).map(|value| Some(Some(value)))
+            }
+        }
+    }
+
+    /// Returns the value of a key whose newest entry is an operand with this number.
+    #[cold]
+    pub(super) fn merged(
+        &self,
+        view: &Arc<View>,
+        key: &[u8],
+        newest: SeqNo,
+        options: &ReadOptions,
+    ) -> Result<Value> {
+        let reader = ChainReader { view, own: None, seqno: newest, fill_cache: options.fill_cache };
+        reader.merged(key, newest, &self.core.fetcher)
     }
 
     /// Returns the view to read and what to see of it, for the duration of one call: no reference

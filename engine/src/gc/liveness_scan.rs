@@ -1,9 +1,10 @@
 //! The liveness scan: a walk over the tree that finds what is live in each segment.
 //!
 //! Of each key the newest entry is live, and of the older ones those that a live snapshot sees: for
-//! each snapshot the newest at or below it. Everything else is garbage, even while a table still
-//! names it. So the scan also finds garbage that a lazy compaction still keeps in tables (I4: the
-//! tree alone decides).
+//! each snapshot the newest at or below it. If that is an operand, so is what it is merged with:
+//! all that is older, down to the first entry that is none. Everything else is garbage, even while
+//! a table still names it. So the scan also finds garbage that a lazy compaction still keeps in
+//! tables (I4: the tree alone decides).
 //!
 //! **Only what is durable counts as newer.** The order is: the visible sequence number S, the live
 //! snapshots, a sync of the log, the views. Entries newer than S are passed over, as if they had
@@ -203,7 +204,8 @@ impl<'a> LivenessWalk<'a> {
                     seen = Some(stratum);
                 } else if seen != Some(stratum) {
                     is_hidden |= cover.hides(key.bytes(), trailer.seqno(), SeqNo::MAX);
-                    seen = Some(stratum);
+                    // I4: an operand needs what is below it.
+                    seen = (!trailer.kind()?.is_merge()).then_some(stratum);
                     let slot = Slot::decode(trailer.kind()?, iter.payload())?;
                     self.live(key.bytes(), slot, is_hidden, &mut placing)?;
                     if placing.len() == PLACED_TOGETHER {
@@ -211,7 +213,7 @@ impl<'a> LivenessWalk<'a> {
                     }
                 }
             }
-            is_hidden = true;
+            is_hidden |= !trailer.kind()?.is_merge();
             self.liveness_scan.walked += 1;
             if self.liveness_scan.walked.is_multiple_of(LOOK_UP_EVERY) {
                 go_on()?;

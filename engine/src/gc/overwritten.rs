@@ -10,6 +10,7 @@
 //! Cost: a look-up in each memtable for each record that is about to be moved, and in the tables
 //! flushed since, where filters spare most of the work.
 
+use crate::base::entry::Payload;
 use crate::base::error::Result;
 use crate::base::key::{SeqNo, Trailer};
 use crate::base::pointer::KeyspaceId;
@@ -88,19 +89,26 @@ impl Overwritten {
 }
 
 impl Recent {
-    /// Returns the sequence number of the newest entry of `key` at or below `seqno`.
+    /// Returns the sequence number of the newest entry of `key` at or below `seqno`. I4: an operand
+    /// overwrites nothing, so if the newest entry is one, there is none.
     fn newest(&self, key: &[u8], seqno: SeqNo) -> Result<Option<SeqNo>> {
         for memtable in self.view.memtables() {
-            if let Some(found) = memtable.table.get(key, seqno, |trailer, _| trailer.seqno()) {
-                return Ok(Some(found));
+            let found_at = |trailer: Trailer, _: Payload<'_>| overwriting(trailer);
+            if let Some(found) = memtable.table.get(key, seqno, found_at) {
+                return found;
             }
         }
-        let found_at = |trailer: Trailer, _: &[u8]| trailer.seqno();
+        let found_at = |trailer: Trailer, _: &[u8]| overwriting(trailer);
         for table in &self.flushed {
             if let Some(found) = table.table()?.get(key, seqno, true, found_at)? {
-                return Ok(Some(found));
+                return found;
             }
         }
         Ok(None)
     }
+}
+
+/// Returns the number of an entry, or `None` for an operand.
+fn overwriting(trailer: Trailer) -> Result<Option<SeqNo>> {
+    Ok((!trailer.kind()?.is_merge()).then_some(trailer.seqno()))
 }

@@ -42,7 +42,8 @@ impl MemtableIter {
         let node = self.table.nodes.get(number);
         if !node.has_long_key() {
             self.short_key = node.short_key();
-            if matches!(node.trailer().kind(), Ok(EntryKind::PutPointer)) {
+            if matches!(node.trailer().kind(), Ok(EntryKind::PutPointer | EntryKind::MergePointer))
+            {
                 self.pointer.clear();
                 self.table.payload(node).encode(&mut self.pointer);
             }
@@ -129,10 +130,11 @@ impl EntryIter for MemtableIter {
         }
         match node.trailer().kind().expect("an insertion checks the kind") {
             EntryKind::Delete => &[],
-            EntryKind::Put | EntryKind::PutExpiring | EntryKind::PointerExpiring => {
-                self.table.kept(node)
-            }
-            EntryKind::PutPointer => &self.pointer,
+            EntryKind::Put
+            | EntryKind::Merge
+            | EntryKind::PutExpiring
+            | EntryKind::PointerExpiring => self.table.kept(node),
+            EntryKind::PutPointer | EntryKind::MergePointer => &self.pointer,
         }
     }
 }

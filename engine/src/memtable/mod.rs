@@ -440,7 +440,9 @@ impl Memtable {
     /// hidden itself; that case is not counted.
     fn count_hidden(&self, inserter: &mut Inserter, target: &SearchKey<'_>) {
         let next = self.nodes.get(inserter.before[0]).next[0].load(Relaxed);
-        if next == HEAD {
+        // An operand hides nothing: what it is merged with is needed.
+        let is_merge = target.trailer.kind().is_ok_and(EntryKind::is_merge);
+        if next == HEAD || is_merge {
             return;
         }
         let node = self.nodes.get(next);
@@ -576,8 +578,8 @@ impl Memtable {
         }
         let slot = match kind {
             EntryKind::Delete => Slot::Delete,
-            EntryKind::Put => Slot::Inline(self.kept(node)),
-            EntryKind::PutPointer => {
+            EntryKind::Put | EntryKind::Merge => Slot::Inline(self.kept(node)),
+            EntryKind::PutPointer | EntryKind::MergePointer => {
                 let cell = self.pointers.get(node.payload.load(Relaxed));
                 Slot::Pointer(ValuePointer {
                     segment: SegmentId(cell.segment.load(Relaxed)),
@@ -589,7 +591,7 @@ impl Memtable {
                 return Payload::decode(kind, self.kept(node)).expect("an insertion encoded it");
             }
         };
-        slot.into()
+        Payload { is_merge: kind.is_merge(), ..slot.into() }
     }
 }
 

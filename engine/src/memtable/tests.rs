@@ -47,6 +47,7 @@ enum Owned {
     Inline(Vec<u8>),
     Pointer(ValuePointer),
     Expiring(Deadline, Box<Owned>),
+    Merge(Box<Owned>),
 }
 
 impl Owned {
@@ -56,6 +57,9 @@ impl Owned {
             Slot::Inline(value) => Owned::Inline(value.to_vec()),
             Slot::Pointer(pointer) => Owned::Pointer(pointer),
         };
+        if payload.is_merge {
+            return Owned::Merge(Box::new(owned));
+        }
         match payload.deadline {
             Some(deadline) => Owned::Expiring(deadline, Box::new(owned)),
             None => owned,
@@ -67,6 +71,7 @@ impl Owned {
             Owned::Delete => Slot::Delete.into(),
             Owned::Inline(value) => Slot::Inline(value).into(),
             Owned::Pointer(pointer) => Slot::Pointer(*pointer).into(),
+            Owned::Merge(value) => Payload::operand(value.payload().slot),
             Owned::Expiring(deadline, value) => {
                 Payload { deadline: Some(*deadline), ..value.payload() }
             }

@@ -16,6 +16,7 @@ use crate::read::fetch::{Fetcher, Want};
 use crate::read::input::SortedRunIter;
 use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::read::merge::MergeIter;
+use crate::read::operands::ChainReader;
 use crate::read::visible::VisibleIter;
 use crate::read::window::{MAX_WINDOW_BYTES, Window, WindowEntry, WindowValue};
 use crate::version::expiry::ReadPoint;
@@ -101,6 +102,8 @@ pub struct TreeCursor {
     view: Arc<View>,
     fetcher: Fetcher,
     iter: VisibleIter<MergeIter>,
+    /// The newest sequence number in the view that the reader sees.
+    seqno: SeqNo,
     settings: CursorSettings,
     window: Window,
     direction: Direction,
@@ -115,12 +118,12 @@ impl TreeCursor {
         view: Arc<View>,
         point: ReadPoint<'_>,
         fetcher: Fetcher,
-        mut settings: CursorSettings,
+        settings: CursorSettings,
     ) -> Result<Self> {
         let mode = if settings.fill_cache { ReadMode::Cached } else { ReadMode::Uncached };
         let order: KeyOrder = view.levels.order().clone();
         let mut inputs = inputs(&view, mode)?;
-        let own = settings.own.take();
+        let own = &settings.own;
         inputs.extend(own.iter().map(|own| SortedRunIter::Memtable(own.table.iter())));
         let merged = MergeIter::new(order.clone(), inputs);
         let own_ranges = own.iter().flat_map(|own| own.table.ranges());
@@ -134,6 +137,7 @@ impl TreeCursor {
             view,
             fetcher,
             iter,
+            seqno: point.seqno,
             settings,
             window: Window::default(),
             direction: Direction::Forward,
@@ -297,7 +301,13 @@ impl TreeCursor {
     fn take_item(&self, batch: u64, wants: &mut Vec<Want>) -> Result<(WindowEntry, u64)> {
         let trailer = self.iter.trailer();
         let key = self.iter.user_key().to_vec();
-        let Payload { deadline, slot } = Payload::decode(trailer.kind()?, self.iter.payload())?;
+        let payload = Payload::decode(trailer.kind()?, self.iter.payload())?;
+        let Payload { is_merge, deadline, slot } = payload;
+        if is_merge {
+            let value = self.merged(&key, trailer.seqno());
+            let bytes = value.as_ref().map_or(0, |value| value.len() as u64);
+            return Ok((WindowEntry { key, value: WindowValue::Ready(value), deadline }, bytes));
+        }
         let (value, bytes) = match slot {
             Slot::Delete => unreachable!("tombstones are hidden"),
             Slot::Inline(value) => {
@@ -312,6 +322,14 @@ impl TreeCursor {
         Ok((WindowEntry { key, value, deadline }, bytes))
     }
 
+    /// Returns the value of a key whose newest entry is an operand with this number.
+    #[cold]
+    fn merged(&self, key: &[u8], newest: SeqNo) -> Result<Value> {
+        let (view, own) = (&self.view, self.settings.own.as_ref());
+        let (seqno, fill_cache) = (self.seqno, self.settings.fill_cache);
+        ChainReader { view, own, seqno, fill_cache }.merged(key, newest, &self.fetcher)
+    }
+
     /// Returns the value of the current entry. An error concerns this entry only: the walk can go
     /// on.
     pub fn value(&mut self) -> Result<Value> {
@@ -323,6 +341,9 @@ impl TreeCursor {
             return self.window.value();
         }
         let trailer = self.iter.trailer();
+        if trailer.kind()?.is_merge() {
+            return self.merged(self.iter.user_key(), trailer.seqno());
+        }
         match Slot::decode(trailer.kind()?, self.iter.payload())? {
             Slot::Delete => unreachable!("tombstones are hidden"),
             Slot::Inline(value) => Ok(Value::copy_from(value)),
@@ -387,6 +408,7 @@ mod tests {
             active: memtable.clone(),
             immutables: Vec::new(),
             installation: 0,
+            merging: None,
         };
         let fetcher = Fetcher::new(Env::simulated(1).0.reader, counters.clone());
         let bounds = Bounds::default();

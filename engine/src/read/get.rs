@@ -20,6 +20,9 @@ pub enum Lookup {
     Inline(Vec<u8>, SeqNo),
     /// The value is separated; its record is later verified against the sequence number (I3).
     Pointer(ValuePointer, SeqNo),
+    /// An operand was written at this sequence number: the value has to be merged
+    /// (`operands.rs`).
+    Merge(SeqNo),
 }
 
 impl Lookup {
@@ -27,7 +30,9 @@ impl Lookup {
     pub fn seqno(&self) -> Option<SeqNo> {
         match self {
             Lookup::Nothing => None,
-            Lookup::Inline(_, seqno) | Lookup::Pointer(_, seqno) => Some(*seqno),
+            Lookup::Inline(_, seqno) | Lookup::Pointer(_, seqno) | Lookup::Merge(seqno) => {
+                Some(*seqno)
+            }
         }
     }
 }
@@ -78,6 +83,7 @@ fn short_cut<R>(
 fn owned(trailer: Trailer, payload: Payload<'_>, now: impl FnOnce() -> ExpiryTime) -> Lookup {
     match payload.seen_at(now) {
         Slot::Delete => Lookup::Nothing,
+        _ if payload.is_merge => Lookup::Merge(trailer.seqno()),
         Slot::Inline(value) => Lookup::Inline(value.to_vec(), trailer.seqno()),
         Slot::Pointer(pointer) => Lookup::Pointer(pointer, trailer.seqno()),
     }

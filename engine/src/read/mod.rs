@@ -10,5 +10,6 @@ pub mod get;
 pub mod input;
 pub mod level_iter;
 pub mod merge;
+pub mod operands;
 pub mod visible;
 pub mod window;

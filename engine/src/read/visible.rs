@@ -359,7 +359,8 @@ mod tests {
             true => Slot::Delete,
             false => Slot::Inline(put.as_bytes()),
         };
-        let payload = Payload { deadline: deadline.parse().ok().map(Deadline), slot };
+        let deadline = deadline.parse().ok().map(Deadline);
+        let payload = Payload { is_merge: false, deadline, slot };
         table.insert(&entry.as_bytes()[..1], Trailer::new(seqno, payload.kind()), payload);
     }
 

@@ -7,6 +7,8 @@ use crate::recovery::comparators::Comparators;
 use crate::recovery::manifest::Manifested;
 use crate::segment::RecordKind;
 use crate::version::Version;
+use crate::version::health::Health;
+use crate::version::merging::MergeOperators;
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::KeyspaceState;
 use std::collections::BTreeMap;
@@ -20,8 +22,14 @@ pub struct OpenKeyspaces {
     pub adjusted_settings: Vec<String>,
 }
 
-/// Opens the keyspaces of a version. Fails if one of them needs a comparator that was not given.
-pub fn open_keyspaces(version: &Version, comparators: &Comparators) -> Result<OpenKeyspaces> {
+/// Opens the keyspaces of a version. Fails if one of them needs a comparator or a merge operator
+/// that was not given.
+pub fn open_keyspaces(
+    version: &Version,
+    comparators: &Comparators,
+    merge_operators: &MergeOperators,
+    health: &Arc<Health>,
+) -> Result<OpenKeyspaces> {
     let shared = Arc::new(version.clone());
     let mut found = OpenKeyspaces { by_id: BTreeMap::new(), adjusted_settings: Vec::new() };
     for (&id, keyspace) in &version.keyspaces {
@@ -30,7 +38,9 @@ pub fn open_keyspaces(version: &Version, comparators: &Comparators) -> Result<Op
         let order = comparators.named(&keyspace.order)?;
         let (options, notes) = KeyspaceOptions::from_manifest(&keyspace.settings)?;
         found.adjusted_settings.extend(notes.iter().map(|note| format!("{name}: {note}")));
-        let state = KeyspaceState::new(id, name.clone(), order, options, shared.clone());
+        let merging = merge_operators.of(name, &options, health)?;
+        let version = shared.clone();
+        let state = KeyspaceState::new(id, name.clone(), order, options, merging, version);
         found.by_id.insert(id, Arc::new(state));
     }
     Ok(found)

@@ -28,6 +28,7 @@ use crate::events::Events;
 use crate::version::files::TableContext;
 use crate::version::health::Health;
 use crate::version::manifest::Current;
+use crate::version::merging::MergeOperators;
 use crate::version::set::{VersionSet, VersionSetParts};
 use crate::version::settings::DEFAULT_KEYSPACE;
 use crate::version::view::KeyspaceState;
@@ -95,6 +96,8 @@ pub struct Recovery<'a> {
     pub current: Current,
     /// The comparators that the user gave.
     pub comparators: &'a Comparators,
+    /// The merge operators that can be used.
+    pub merge_operators: &'a MergeOperators,
     /// The destinations of events.
     pub events: Arc<Events>,
     /// True if no edit will be made.
@@ -104,13 +107,16 @@ pub struct Recovery<'a> {
 impl Recovery<'_> {
     /// Reads the manifest and the log. Changes no file.
     pub fn run(self) -> Result<Recovered> {
-        let Recovery { env, tables, current, comparators, events, read_only } = self;
+        let Recovery { env, tables, current, comparators, merge_operators, events, read_only } =
+            self;
+        let health = Arc::new(Health::new(events));
         let known = comparators.clone();
         let comparator_of = move |name: &str| known.named(name);
         let found = manifest::read_version(env, &tables, current, &comparator_of)?;
         manifest::check_files(env, &found.version)?;
         let left = leftovers::find_leftovers(env, &tables.dir, &found, current)?;
-        let opened = keyspaces::open_keyspaces(&found.version, comparators)?;
+        let opened =
+            keyspaces::open_keyspaces(&found.version, comparators, merge_operators, &health)?;
         let by_name = |state: &Arc<KeyspaceState>| (state.name.clone(), state.clone());
         let keyspaces: BTreeMap<_, _> = opened.by_id.values().map(by_name).collect();
         if !keyspaces.contains_key(DEFAULT_KEYSPACE) {
@@ -130,7 +136,6 @@ impl Recovery<'_> {
             adjusted_settings: opened.adjusted_settings,
         };
         let last_seqno = found.last_seqno.max(replay.last_seqno);
-        let health = Arc::new(Health::new(events));
         let set = VersionSet::new(VersionSetParts {
             env: env.clone(),
             tables,

@@ -68,6 +68,11 @@ pub struct RepairFacts {
     /// The greatest deadline by which an entry was dropped because it had expired.
     pub dropped_until: Deadline,
     lengths: BTreeMap<SegmentId, u64>,
+    /// The tables that an edit added, and those that one removed.
+    added: BTreeSet<TableId>,
+    removed: BTreeSet<TableId>,
+    /// True if all edits of the manifest could be read, so that it names all live tables.
+    is_whole: bool,
     /// The highest id of any file or keyspace.
     pub highest_file: u64,
     /// Every file of ours, by kind and id.
@@ -146,6 +151,7 @@ impl RepairFacts {
             if found.edits.is_empty() {
                 continue;
             }
+            self.is_whole = found.unbroken == found.edits.len();
             for (number, edit) in found.edits.iter().enumerate() {
                 self.learn(edit, number < found.unbroken);
             }
@@ -177,6 +183,13 @@ impl RepairFacts {
                         known.flushed = known.flushed.max(*seqno);
                     }
                 }
+                Change::AddTable { meta, .. } => {
+                    self.added.insert(meta.id);
+                    if meta.ingested_at > 0 {
+                        self.ingested.insert(meta.id, meta.ingested_at);
+                    }
+                }
+                Change::RemoveTable { id, .. } => drop(self.removed.insert(*id)),
                 Change::SealSegment { id, length } => {
                     self.lengths.insert(*id, *length);
                 }
@@ -195,9 +208,6 @@ impl RepairFacts {
                 Change::AddRange { keyspace, tombstone } => {
                     self.ranges.entry(*keyspace).or_default().push(tombstone.clone());
                 }
-                Change::AddTable { meta, .. } if meta.ingested_at > 0 => {
-                    self.ingested.insert(meta.id, meta.ingested_at);
-                }
                 Change::LastSeqno(seqno) => self.last_seqno = self.last_seqno.max(*seqno),
                 Change::DroppedUntil(deadline) => {
                     self.dropped_until = self.dropped_until.max(*deadline);
@@ -211,6 +221,12 @@ impl RepairFacts {
                 _ => {}
             }
         }
+    }
+
+    /// Returns true if the manifest says that this table is no part of the database any more, or
+    /// not yet: what is in it is in others, too.
+    pub fn is_replaced(&self, table: TableId) -> bool {
+        self.removed.contains(&table) || self.is_whole && !self.added.contains(&table)
     }
 
     /// Adds the keyspaces that only tables mention. Afterwards there is a keyspace `default`.

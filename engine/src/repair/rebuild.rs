@@ -184,8 +184,13 @@ impl<'a> Rebuild<'a> {
             return Ok(());
         }
         let order = self.comparators.named(&properties.comparator).map_err(needs_order)?;
+        let is_replaced = self.facts.is_replaced(meta.id);
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
-        self.source(properties.owner.id)?.add_table(table, &properties.comparator, report);
+        let source = self.source(properties.owner.id)?;
+        // An operand that is in two tables would be merged twice.
+        if source.options.merge_operator.is_none() || !is_replaced {
+            source.add_table(table, &properties.comparator, report);
+        }
         Ok(())
     }
 
@@ -240,7 +245,8 @@ impl<'a> Rebuild<'a> {
     }
 }
 
-/// Writes the newest version of every key whose value can be read to tables with ids from `first`
+/// Writes the newest version of every key whose value can be read, with what it is merged with, to
+/// tables with ids from `first`
 /// on.
 fn write_tables(
     rebuild: &Rebuild<'_>,
@@ -258,32 +264,80 @@ fn write_tables(
     let flushed = Arc::new(RangeTombstones::of(source.order.clone(), flushed));
     let mut cover = RangeCover::new(source.order.clone(), source.loose.ranges()).with([flushed]);
     let owner = TableOwner { id: keyspace, name: rebuild.facts.keyspaces[&keyspace].name.clone() };
-    let mut tables = Tables { rebuild, source, owner, next: first, open: None, done: Vec::new() };
+    let mut tables = Tables {
+        rebuild,
+        source,
+        owner,
+        next: first,
+        open: None,
+        last_key: Vec::new(),
+        done: Vec::new(),
+    };
     let mut last: Option<Vec<u8>> = None;
+    // The operands of a key and what they are merged with are kept together, or lost together:
+    // without one of them the value would be a wrong one.
+    let mut chain = KeyChain::default();
     merged.seek_to_first()?;
     while merged.valid() {
         let (key, trailer) = (merged.user_key(), merged.trailer());
         let is_older = last.as_ref().is_some_and(|last| source.order.compare(last, key).is_eq());
         if !is_older {
+            chain.write(last.as_deref(), &mut tables, report)?;
             last = Some(key.to_vec());
         }
         // What a range tombstone hides from the newest entry on is deleted.
-        if !is_older && !cover.hides(key, trailer.seqno(), SeqNo::MAX) {
+        if !chain.is_closed && !cover.hides(key, trailer.seqno(), SeqNo::MAX) {
+            chain.is_closed = !trailer.kind()?.is_merge();
             match readable(rebuild, keyspace, &merged) {
-                Ok(Some(payload)) => {
-                    tables.add(key, trailer, &payload)?;
-                    report.keys += 1;
-                }
+                Ok(Some(payload)) => chain.push(trailer, payload),
                 Ok(None) => {}
-                Err(error) => {
-                    report.lost_keys += 1;
-                    report.problems.push(error);
-                }
+                Err(error) => chain.lost = chain.lost.take().or(Some(error)),
             }
+        } else {
+            chain.is_closed = true;
         }
         merged.next()?;
     }
+    chain.write(last.as_deref(), &mut tables, report)?;
     tables.finish()
+}
+
+/// What is kept of one key: the newest entry, and if that is an operand, what it is merged with.
+#[derive(Default)]
+struct KeyChain {
+    entries: Vec<(Trailer, Vec<u8>)>,
+    /// True if nothing older belongs to it.
+    is_closed: bool,
+    /// The error for the first value of it that can't be read.
+    lost: Option<Error>,
+}
+
+impl KeyChain {
+    /// Adds the next entry. If tables that replace each other are there, because no manifest says
+    /// which of them count, several entries may have one number: what was merged is a later state
+    /// of the others.
+    fn push(&mut self, trailer: Trailer, payload: Vec<u8>) {
+        self.entries.pop_if(|(last, _)| last.seqno() == trailer.seqno());
+        self.entries.push((trailer, payload));
+    }
+
+    /// Writes the entries of `key` to the tables and begins the next key.
+    fn write(
+        &mut self,
+        key: Option<&[u8]>,
+        tables: &mut Tables<'_>,
+        report: &mut RepairReport,
+    ) -> Result<()> {
+        let KeyChain { entries, lost, .. } = std::mem::take(self);
+        if let Some(error) = lost {
+            report.lost_keys += 1;
+            report.problems.push(error);
+            return Ok(());
+        }
+        report.keys += u64::from(!entries.is_empty());
+        let key = key.unwrap_or_default();
+        entries.iter().try_for_each(|(trailer, payload)| tables.add(key, *trailer, payload))
+    }
 }
 
 /// Returns the payload of an entry to keep, `None` for a tombstone, or an error for a lost value.
@@ -294,8 +348,7 @@ fn readable(
 ) -> Result<Option<Vec<u8>>> {
     let trailer = entry.trailer();
     let payload = Payload::decode(trailer.kind()?, entry.payload())?;
-    let Payload { deadline, slot } = payload;
-    let slot = match slot {
+    let slot = match payload.slot {
         // Nothing older is left that it could hide.
         _ if payload.is_expired_for_all() => return Ok(None),
         Slot::Delete => return Ok(None),
@@ -305,9 +358,9 @@ fn readable(
         }
         inline => inline,
     };
-    let mut payload = Vec::new();
-    Payload { deadline, slot }.encode(&mut payload);
-    Ok(Some(payload))
+    let mut stored = Vec::with_capacity(payload.encoded_len());
+    payload.with_slot(slot).encode(&mut stored);
+    Ok(Some(stored))
 }
 
 /// The tables of one keyspace while they are written.
@@ -317,15 +370,20 @@ struct Tables<'a> {
     owner: TableOwner,
     next: u64,
     open: Option<OpenTable>,
+    last_key: Vec<u8>,
     done: Vec<TableMeta>,
 }
 
 impl Tables<'_> {
     fn add(&mut self, key: &[u8], trailer: Trailer, payload: &[u8]) -> Result<()> {
         let limit = self.source.options.table_bytes;
-        if self.open.as_ref().is_some_and(|(writer, ..)| writer.file_bytes() >= limit) {
+        // I6: all entries of a key stay in one table.
+        let is_full = self.open.as_ref().is_some_and(|(writer, ..)| writer.file_bytes() >= limit);
+        if is_full && self.last_key != key {
             self.close()?;
         }
+        self.last_key.clear();
+        self.last_key.extend_from_slice(key);
         let (writer, ..) = match &mut self.open {
             Some(open) => open,
             none => {

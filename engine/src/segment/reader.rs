@@ -8,7 +8,7 @@
 //! Locks: none for bytes in the file, else the leaf lock of `tail.rs`.
 
 use super::format::{HEAD_BYTES, SegmentHead, SegmentIdentity, SegmentKind};
-use super::record::{MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordKind, RecordView};
+use super::record::{MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordView};
 use super::scan::read_head;
 use super::tail::{BytesLocation, LiveTail};
 use crate::base::compression::{Codec, decompress};
@@ -239,11 +239,11 @@ impl Segment {
         seqno: SeqNo,
     ) -> Result<ValueLayout> {
         let record = self.decode(bytes, pointer)?;
-        let found = (record.kind, record.keyspace, record.key);
+        let found = (record.kind.has_value(), record.keyspace, record.key);
         // A record that was ingested was written before its number was known. It has the number 0,
         // which no commit has.
         let is_of = record.seqno == seqno || record.seqno == 0;
-        if found == (RecordKind::Put, keyspace, key) && is_of {
+        if found == (true, keyspace, key) && is_of {
             return Ok(ValueLayout::of(&record));
         }
         let what = format!(

@@ -1,5 +1,5 @@
-//! The encoding of a record: one put or delete of a key, with its own checksum. The format is at
-//! the top of `format.rs`.
+//! The encoding of a record: one put, merge or delete of a key, with its own checksum. The format
+//! is at the top of `format.rs`.
 //!
 //! I7: the checksum is verified over all bytes of a record before a field is used, and every length
 //! is bounded. A read by pointer takes the extent from the pointer; a read of a frame takes it from
@@ -36,12 +36,20 @@ pub enum RecordKind {
     /// Tables with keys of a range were ingested at this place in the order of commits. The range
     /// is encoded as in [`RecordKind::DeleteRange`].
     Ingest,
+    /// The value is an operand, which is merged with what the key had before.
+    Merge,
 }
 
 impl RecordKind {
     /// Returns true if the record is about a range of keys rather than about one.
     pub fn has_range(self) -> bool {
         matches!(self, RecordKind::DeleteRange | RecordKind::Ingest)
+    }
+
+    /// Returns true if the record has a value for its key.
+    #[inline]
+    pub fn has_value(self) -> bool {
+        matches!(self, RecordKind::Put | RecordKind::Merge)
     }
 }
 
@@ -53,13 +61,15 @@ const PUT: u8 = 1;
 const PUT_EXPIRING: u8 = 2;
 /// The persistent number of the deletion of a range.
 const DELETE_RANGE: u8 = 3;
+/// The persistent number of a merge.
+const MERGE: u8 = 4;
 /// The persistent number of an ingest.
 const INGEST: u8 = 5;
 
 /// A record to write.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordInput<'a> {
-    /// Whether this is a put or a delete.
+    /// The operation.
     pub kind: RecordKind,
     /// The keyspace of the key.
     pub keyspace: KeyspaceId,
@@ -123,6 +133,7 @@ impl<'a> RecordInput<'a> {
         assert!(self.codec != Codec::None || self.raw_len as usize == self.value.len());
         let is_bare = match self.kind {
             RecordKind::Put => true,
+            RecordKind::Merge => self.deadline.is_none(),
             RecordKind::Delete => self.value.is_empty() && self.deadline.is_none(),
             RecordKind::DeleteRange | RecordKind::Ingest => {
                 self.codec == Codec::None && self.deadline.is_none()
@@ -138,6 +149,7 @@ impl<'a> RecordInput<'a> {
             (RecordKind::Delete, _) => DELETE,
             (RecordKind::DeleteRange, _) => DELETE_RANGE,
             (RecordKind::Ingest, _) => INGEST,
+            (RecordKind::Merge, _) => MERGE,
             (RecordKind::Put, None) => PUT,
             (RecordKind::Put, Some(_)) => PUT_EXPIRING,
         }
@@ -193,7 +205,7 @@ pub fn range_ends(range: &Bounds) -> Vec<u8> {
 /// A verified record that borrows the buffer it was read into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordView<'a> {
-    /// Whether this is a put or a delete.
+    /// The operation.
     pub kind: RecordKind,
     /// The keyspace of the key.
     pub keyspace: KeyspaceId,
@@ -222,6 +234,7 @@ fn nibbles(byte: u8) -> Result<(RecordKind, bool, Codec)> {
         PUT => (RecordKind::Put, false),
         PUT_EXPIRING => (RecordKind::Put, true),
         DELETE_RANGE => (RecordKind::DeleteRange, false),
+        MERGE => (RecordKind::Merge, false),
         INGEST => (RecordKind::Ingest, false),
         other => {
             return Err(Error::unsupported(format!(
@@ -360,6 +373,8 @@ mod tests {
             RecordInput::put(KeyspaceId(0), b"", b""),
             RecordInput::put(KeyspaceId(1), &key, b"value"),
             RecordInput::delete(KeyspaceId(MAX_ID), b"gone"),
+            RecordInput { kind: RecordKind::Merge, ..RecordInput::put(KeyspaceId(2), b"n", b"1") },
+            RecordInput { kind: RecordKind::Merge, ..compressed },
             compressed,
             expiring,
             squeezed_expiring,

@@ -2,7 +2,8 @@
 //!
 //! The newest entry of a key is what reads see now. The live snapshots divide the older ones into
 //! strata; the newest of each stratum is what the snapshot above it sees (`compaction/retain.rs`
-//! keeps the same ones). Entries above the sequence number of the walk are later and do not count.
+//! keeps the same ones), with what that is merged with if it is an operand. Entries above the
+//! sequence number of the walk are later and do not count.
 
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::Result;
@@ -62,7 +63,9 @@ pub(super) fn walk(
             (last, is_newest) = (Some(stratum), false);
         } else if trailer.seqno() <= seqno && last != Some(stratum) {
             is_hidden |= cover.hides(key.bytes(), trailer.seqno(), SeqNo::MAX);
-            last = Some(stratum);
+            let is_merge = trailer.kind()?.is_merge();
+            // What an operand is merged with is seen through it.
+            last = (!is_merge).then_some(stratum);
             let payload = Payload::decode(trailer.kind()?, iter.payload())?;
             let stored = match payload.slot {
                 _ if payload.is_expired_for_all() => None,
@@ -82,12 +85,12 @@ pub(super) fn walk(
             is_newest &= !cover.hides(key.bytes(), trailer.seqno(), seqno);
             // Below the newest entry, only what a snapshot sees is visible.
             let only_by = if is_newest { None } else { snapshots.get(stratum).copied() };
-            is_newest = false;
+            is_newest &= is_merge;
             if let Some(stored) = stored {
                 visit(Seen { stored, only_by });
             }
         }
-        is_hidden = true;
+        is_hidden |= !trailer.kind()?.is_merge();
         iter.next()?;
     }
     Ok(())

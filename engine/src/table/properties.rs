@@ -95,7 +95,7 @@ impl Summary {
         payload: &[u8],
     ) -> Result<()> {
         let kind = trailer.kind()?;
-        let Payload { deadline, slot } = Payload::decode(kind, payload)?;
+        let Payload { deadline, slot, .. } = Payload::decode(kind, payload)?;
         if let Some(deadline) = deadline {
             self.deadlines.add(deadline);
         }

@@ -130,6 +130,11 @@ impl Table {
         passes.then_some(hash)
     }
 
+    /// Returns false if there is certainly no entry of the key.
+    pub fn may_hold(&self, user_key: &[u8]) -> bool {
+        self.passes_filter(user_key).is_some()
+    }
+
     /// Calls `found` with the newest entry of `user_key` at or below `seqno`, tombstones included,
     /// and returns the result, or `None` if the table has no such entry. Reads at most one block.
     pub fn get<R>(

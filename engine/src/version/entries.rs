@@ -57,6 +57,7 @@ impl EntriesView {
                 immutables: memtables.map(|memtable| Arc::new(memtable.unpinned())).collect(),
                 levels,
                 installation: view.installation,
+                merging: view.merging.clone(),
             },
         }
     }

@@ -14,6 +14,7 @@
 
 mod alive;
 pub mod build;
+pub mod built_in_merges;
 pub mod compaction_filter;
 pub mod edit;
 pub mod entries;
@@ -27,6 +28,8 @@ pub mod levels;
 pub mod log_pins;
 pub mod manifest;
 pub mod manifest_reader;
+pub mod merge_operator;
+pub mod merging;
 pub mod owner;
 pub mod pinning;
 pub mod pins;

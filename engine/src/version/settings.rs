@@ -75,6 +75,12 @@ pub struct KeyspaceOptions {
     /// Values that are put without an expiry of their own expire after this time, in whole
     /// milliseconds. Default `None`: they never do. What was put before a change keeps its time.
     pub default_ttl: Option<Duration>,
+    /// The name of the operator that merges operands with values, for
+    /// [`Keyspace::merge`](crate::Keyspace::merge): one of
+    /// [`merge_operators`](crate::merge_operators), or of a [`MergeOperator`](crate::MergeOperator)
+    /// of your own. Default `None`: nothing is merged. It is fixed when the keyspace is created. In
+    /// a keyspace that has one nothing expires.
+    pub merge_operator: Option<String>,
 }
 
 impl Default for KeyspaceOptions {
@@ -92,6 +98,7 @@ impl Default for KeyspaceOptions {
             level0_trigger: 4,
             level_base_bytes: 64 << 20,
             default_ttl: None,
+            merge_operator: None,
         }
     }
 }
@@ -107,6 +114,16 @@ fn check_ttl(ttl: Duration) -> Result<()> {
     }
     let what = format!("default_ttl is {ttl:?}, it must be whole milliseconds, up to 1000 years");
     Err(Error::invalid_option(what).advise("use None for values that never expire"))
+}
+
+/// Returns an error unless `name` can be stored as the name of a merge operator.
+fn check_operator_name(name: &str) -> Result<()> {
+    let fits = !name.is_empty() && name.len() <= 255 && name.trim() == name;
+    if fits && !name.chars().any(char::is_control) {
+        return Ok(());
+    }
+    Err(Error::invalid_option(format!("merge_operator is {name:?}, which can't be a name"))
+        .advise("use 1 to 255 bytes without control characters and outer spaces"))
 }
 
 /// A numeric setting and its allowed range.
@@ -210,6 +227,14 @@ impl KeyspaceOptions {
             within(range.name, (range.get)(self), range.low, range.high)?;
         }
         self.default_ttl.map_or(Ok(()), check_ttl)?;
+        if let Some(name) = &self.merge_operator {
+            check_operator_name(name)?;
+            if self.default_ttl.is_some() {
+                let what = "default_ttl and merge_operator exclude each other";
+                return Err(Error::invalid_option(what)
+                    .advise("what a value that expires is merged to would depend on when it is"));
+            }
+        }
         for codec in [self.value_codec, self.block_codec] {
             if !codec.is_available() {
                 let name = codec_name(codec);
@@ -276,6 +301,10 @@ impl KeyspaceOptions {
         for (name, value) in rows {
             let _ = writeln!(text, "{name} = {value}");
         }
+        // Builds that know no merge operators refuse the setting, and so the keyspace.
+        if let Some(name) = &self.merge_operator {
+            let _ = writeln!(text, "merge_operator = {name}");
+        }
         text
     }
 
@@ -325,6 +354,10 @@ impl KeyspaceOptions {
                 let ttl = Duration::from_millis(parsed(name, value)?);
                 self.default_ttl = (!ttl.is_zero()).then_some(ttl);
             }
+            "merge_operator" => {
+                check_operator_name(value)?;
+                self.merge_operator = Some(value.to_owned());
+            }
             _ => {
                 return Err(Error::unsupported(format!(
                     "setting {name:?} is unknown to this build"
@@ -357,6 +390,7 @@ mod tests {
                 value_codec: Codec::Lz4,
                 table_bytes: 1 << 20,
                 default_ttl: Some(Duration::from_millis(1500)),
+                merge_operator: Some("cleavedb.Append:7".to_owned()),
                 ..Default::default()
             };
             assert_eq!(KeyspaceOptions::from_text(&options.to_text()).unwrap(), options);
@@ -371,12 +405,19 @@ mod tests {
             ("table_bytes = many", "table_bytes"),
             ("block_codec = snappy", "snappy"),
             ("separation", "separation"),
+            ("merge_operator =", "merge_operator"),
         ] {
             let error = KeyspaceOptions::from_text(text).unwrap_err().to_string();
             assert!(error.contains(part), "{error}");
         }
         let options = KeyspaceOptions { block_bytes: 1, ..Default::default() };
         assert!(options.validate().unwrap_err().to_string().contains("block_bytes"));
+        let merge_operator = Some(" a".to_owned());
+        let options = KeyspaceOptions { merge_operator, ..Default::default() };
+        assert!(options.validate().unwrap_err().to_string().contains("merge_operator"));
+        let (merge_operator, default_ttl) = (Some("a".to_owned()), Some(MAX_TTL));
+        let options = KeyspaceOptions { merge_operator, default_ttl, ..Default::default() };
+        assert!(options.validate().unwrap_err().to_string().contains("exclude"));
         for ttl in [Duration::ZERO, Duration::from_nanos(1), MAX_TTL + Duration::from_millis(1)] {
             let options = KeyspaceOptions { default_ttl: Some(ttl), ..Default::default() };
             assert!(options.validate().unwrap_err().to_string().contains("default_ttl"));

@@ -13,6 +13,7 @@ use crate::env::sync::Mutex;
 use crate::memtable::Memtable;
 use crate::version::files::SegmentHandle;
 use crate::version::levels::Levels;
+use crate::version::merging::Merging;
 use crate::version::resolve::{Resolved, unknown};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::{LogPosition, Version};
@@ -130,6 +131,8 @@ pub struct View {
     pub immutables: Vec<Arc<LoggedMemtable>>,
     /// The number of the last installation of entries that a compaction filter changed.
     pub installation: u64,
+    /// The keyspace's merge operator, if it has one.
+    pub merging: Option<Arc<Merging>>,
 }
 
 impl View {
@@ -186,6 +189,7 @@ pub struct KeyspaceState {
     pub name: String,
     /// The order of its keys.
     pub order: KeyOrder,
+    merging: Option<Arc<Merging>>,
     options: ArcSwap<KeyspaceOptions>,
     view: ArcSwap<View>,
     /// Serializes changes of the view; held only while the new view is built and swapped in.
@@ -194,12 +198,14 @@ pub struct KeyspaceState {
 }
 
 impl KeyspaceState {
-    /// Creates a keyspace whose tables are in `version`, with an empty memtable.
+    /// Creates a keyspace whose tables are in `version`, with an empty memtable. `merging` is its
+    /// merge operator, if it has one.
     pub fn new(
         id: KeyspaceId,
         name: String,
         order: KeyOrder,
         options: KeyspaceOptions,
+        merging: Option<Arc<Merging>>,
         version: Arc<Version>,
     ) -> Self {
         let levels = match version.keyspace(id) {
@@ -209,16 +215,30 @@ impl KeyspaceState {
         let active = LoggedMemtable::with_room(order.clone(), options.memtable_bytes);
         let active = Arc::new(active);
         let immutables = Vec::new();
-        let view = View { keyspace: id, version, levels, active, immutables, installation: 0 };
+        let view = View {
+            keyspace: id,
+            version,
+            levels,
+            active,
+            immutables,
+            installation: 0,
+            merging: merging.clone(),
+        };
         KeyspaceState {
             id,
             name,
             order,
+            merging,
             options: ArcSwap::from_pointee(options),
             view: ArcSwap::from_pointee(view),
             view_update: Mutex::new(()),
             dropped: AtomicBool::new(false),
         }
+    }
+
+    /// Returns the keyspace's merge operator, if it has one.
+    pub fn merging(&self) -> Option<&Arc<Merging>> {
+        self.merging.as_ref()
     }
 
     /// Returns the settings in force.
@@ -271,6 +291,7 @@ impl KeyspaceState {
             active: Arc::new(active),
             immutables,
             installation: old.installation,
+            merging: self.merging.clone(),
         }));
         true
     }
@@ -308,6 +329,7 @@ impl KeyspaceState {
             active: old.active.clone(),
             immutables,
             installation: installation.unwrap_or(old.installation),
+            merging: self.merging.clone(),
         }));
     }
 
@@ -323,6 +345,7 @@ impl KeyspaceState {
             active: Arc::new(LoggedMemtable::new(self.order.clone())),
             immutables: Vec::new(),
             installation: 0,
+            merging: self.merging.clone(),
         }));
     }
 }

@@ -27,6 +27,7 @@ mod kinds;
 mod lifetimes;
 mod linear;
 mod locks;
+mod merge;
 mod model;
 mod multi_get;
 mod options;

@@ -17,6 +17,9 @@ type Maps = BTreeMap<String, Map>;
 
 const NAMES: [&str; 3] = ["default", "left", "right"];
 const KEYS: usize = 150;
+/// The merge operator appends, and keeps so many of the last bytes: the order of operands matters,
+/// and values become larger than all thresholds.
+const KEPT: usize = 3000;
 
 /// The first seed, unless `CLEAVEDB_SEED` sets it. `CLEAVEDB_SEEDS` and `CLEAVEDB_STEPS` replace
 /// the two numbers below.
@@ -29,6 +32,8 @@ struct World {
     settings: KeyspaceOptions,
     /// If set, the keyspaces change between all policies of separation.
     changes: bool,
+    /// True if the keyspaces append operands, up to [`KEPT`] bytes.
+    merges: bool,
     gc: GcOptions,
     place: TempDir,
     /// The number of directories used so far.
@@ -47,6 +52,7 @@ impl World {
     fn new(seed: u64, settings: KeyspaceOptions) -> Self {
         let mut world = World {
             rng: Rng::new(seed),
+            merges: settings.merge_operator.is_some(),
             settings,
             changes: false,
             gc: gc_options(seed),
@@ -97,7 +103,9 @@ impl World {
     }
 
     fn key(&mut self) -> Vec<u8> {
-        let number = self.rng.below(KEYS);
+        // Operands meet on few keys.
+        let keys = if self.merges && self.rng.once_in(2) { 12 } else { KEYS };
+        let number = self.rng.below(keys);
         match number {
             0 => Vec::new(),
             1 => vec![0xff; 300],
@@ -135,6 +143,13 @@ impl World {
         let (key, value, how) = (self.key(), self.value(), self.durability());
         keyspace.put_with(&key, &value, &how).unwrap();
         self.now.get_mut(keyspace.name()).unwrap().insert(key, value);
+    }
+
+    fn merge(&mut self) {
+        let keyspace = self.keyspace();
+        let (key, operand, how) = (self.key(), self.value(), self.durability());
+        keyspace.merge_with(&key, &operand, &how).unwrap();
+        append(self.now.get_mut(keyspace.name()).unwrap(), key, &operand);
     }
 
     fn delete(&mut self) {
@@ -184,6 +199,10 @@ impl World {
             if self.rng.once_in(4) {
                 batch.delete(&keyspace, &key);
                 map.remove(&key);
+            } else if self.merges && self.rng.once_in(2) {
+                let operand = self.value();
+                batch.merge(&keyspace, &key, &operand);
+                append(self.now.get_mut(keyspace.name()).unwrap(), key, &operand);
             } else {
                 let value = self.value();
                 batch.put(&keyspace, &key, &value);
@@ -420,6 +439,7 @@ impl World {
 
     fn step(&mut self) {
         match self.rng.below(1000) {
+            0..300 if self.merges => self.merge(),
             0..388 => self.put(),
             388..400 => self.delete_range(),
             400..500 => self.delete(),
@@ -472,6 +492,13 @@ fn clone_pair((key, value): (&Vec<u8>, &Vec<u8>)) -> (Vec<u8>, Vec<u8>) {
 
 fn forget(map: &mut Map, range: &(Bound<Vec<u8>>, Bound<Vec<u8>>)) {
     map.retain(|key, _| !range.contains(key));
+}
+
+/// Does what the merge operator does.
+fn append(map: &mut Map, key: Vec<u8>, operand: &[u8]) {
+    let value = map.entry(key).or_default();
+    value.extend_from_slice(operand);
+    value.drain(..value.len().saturating_sub(KEPT));
 }
 
 fn check(cursor: &mut Cursor, map: &Map, at: &Option<Vec<u8>>, ask: bool) {
@@ -621,4 +648,35 @@ fn some_values_separated_at_flush_and_compressed() {
 fn the_policy_of_separation_changes_all_the_time() {
     let settings = with(Some(100), Codec::Lz4, Codec::None);
     run_with("the policy of separation changes", settings, true);
+}
+
+fn merging(settings: KeyspaceOptions) -> KeyspaceOptions {
+    KeyspaceOptions { merge_operator: Some(format!("cleavedb.Append:{KEPT}")), ..settings }
+}
+
+#[test]
+fn every_operand_separated() {
+    run("every operand separated", merging(with(Some(0), Codec::Lz4, Codec::None)));
+}
+
+#[test]
+fn some_operands_separated() {
+    run("some operands separated", merging(with(Some(100), Codec::None, Codec::Lz4)));
+}
+
+#[test]
+fn no_operand_separated() {
+    run("no operand separated", merging(with(None, Codec::None, Codec::Lz4)));
+}
+
+#[test]
+fn some_operands_separated_at_flush() {
+    let settings = at_flush(with(Some(100), Codec::Lz4, Codec::Lz4));
+    run("some operands separated at flush", merging(settings));
+}
+
+#[test]
+fn the_policy_of_separation_changes_under_operands() {
+    let settings = merging(with(Some(100), Codec::Lz4, Codec::None));
+    run_with("the policy of separation changes under operands", settings, true);
 }

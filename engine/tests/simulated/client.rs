@@ -187,7 +187,9 @@ impl Client {
         Ok(())
     }
 
-    pub fn keyspace(&mut self, name: &str, options: KeyspaceOptions) -> Step {
+    pub fn keyspace(&mut self, name: &str, mut options: KeyspaceOptions) -> Step {
+        // All keyspaces append, or none.
+        options.merge_operator = self.db().default_keyspace().options().merge_operator;
         if self.model.life(name).is_none() {
             self.model.begin_create(name);
         }
@@ -219,6 +221,14 @@ impl Client {
         self.write(vec![("default", key.as_bytes().to_vec(), None)], durability)
     }
 
+    /// Returns true if a value is appended where a put is asked for: about two of three are, in a
+    /// database whose keyspaces have an operator for that.
+    fn appends(&self, value: Option<&Vec<u8>>) -> bool {
+        let merges = self.db().default_keyspace().options().merge_operator.is_some();
+        let sum = |value: &Vec<u8>| value.iter().take(7).map(|&byte| u32::from(byte)).sum::<u32>();
+        merges && value.is_some_and(|value| !sum(value).is_multiple_of(3))
+    }
+
     /// Writes the operations as a batch, or a single one by its own call.
     pub fn write(&mut self, operations: Vec<Operation>, durability: Durability) -> Step {
         let mut writes = Vec::new();
@@ -226,7 +236,8 @@ impl Client {
             let Some(life) = self.model.life(name) else {
                 return Ok(());
             };
-            writes.push(Write { life, key: key.clone(), value: value.clone(), until: None });
+            let (key, value, appends) = (key.clone(), value.clone(), self.appends(value.as_ref()));
+            writes.push(Write { life, key, value, appends, until: None });
         }
         self.commit(writes, durability, |client, options| client.write_now(&operations, options))
     }
@@ -242,7 +253,8 @@ impl Client {
             return Ok(());
         };
         let (key, until) = (low.as_bytes().to_vec(), Some(high.as_bytes().to_vec()));
-        self.commit(vec![Write { life, key, value: None, until }], durability, |client, options| {
+        let write = Write { life, key, value: None, appends: false, until };
+        self.commit(vec![write], durability, |client, options| {
             client.db().keyspace(name)?.delete_range_with(low..high, options)
         })
     }
@@ -256,6 +268,7 @@ impl Client {
             life,
             key: key.clone(),
             value: value.clone(),
+            appends: false,
             until: None,
         };
         let writes = operations.iter().map(write).collect();
@@ -294,6 +307,9 @@ impl Client {
         if let [(name, key, value)] = operations {
             let keyspace = db.keyspace(name)?;
             return match value {
+                Some(value) if self.appends(Some(value)) => {
+                    keyspace.merge_with(key, value, options)
+                }
                 Some(value) => keyspace.put_with(key, value, options),
                 None => keyspace.delete_with(key, options),
             };
@@ -302,6 +318,7 @@ impl Client {
         for (name, key, value) in operations {
             let keyspace = db.keyspace(name)?;
             match value {
+                Some(value) if self.appends(Some(value)) => batch.merge(&keyspace, key, value),
                 Some(value) => batch.put(&keyspace, key, value),
                 None => batch.delete(&keyspace, key),
             };

@@ -281,3 +281,18 @@ fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_short_sessions_at_flush() {
     let (simulation, ..) = run_script(script::sessions_at_flush, None);
     check_calls(script::sessions_at_flush, simulation.mutations(), 1, 7);
 }
+
+/// Most values of this script are operands, which reads, flushes and compactions append to others.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_the_script_that_appends() {
+    let (simulation, _, relocated) = run_script(script::run_appending, None);
+    assert!(relocated.in_all > 4, "value GC rests: {relocated:?}");
+    check_calls(script::run_appending, simulation.mutations(), 1, 7);
+}
+
+/// The same in short sessions, which closing folds.
+#[test]
+fn i1_i2_i3_i5_i6_a_crash_at_every_seventh_call_of_short_sessions_that_append() {
+    let (simulation, ..) = run_script(script::sessions_appending, None);
+    check_calls(script::sessions_appending, simulation.mutations(), 1, 7);
+}

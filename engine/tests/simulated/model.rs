@@ -19,8 +19,10 @@ pub type Life = usize;
 pub struct Write {
     pub life: Life,
     pub key: Vec<u8>,
-    /// The value that is put; `None` for a deletion.
+    /// The value that is put or appended; `None` for a deletion.
     pub value: Option<Vec<u8>>,
+    /// True if the value is appended to what is there.
+    pub appends: bool,
     /// The excluded end of the range from `key` on that is deleted; `None` if it is `key` alone.
     pub until: Option<Vec<u8>>,
 }
@@ -206,10 +208,27 @@ impl Model {
     }
 }
 
+/// The merge operator of workloads that append keeps so many of the last bytes.
+const KEPT_BYTES: usize = 2500;
+
+/// Returns the name of that operator.
+pub fn merge_operator() -> String {
+    format!("cleavedb.Append:{KEPT_BYTES}")
+}
+
+/// Does what that operator does.
+pub fn append(value: &mut Vec<u8>, operand: &[u8]) {
+    value.extend_from_slice(operand);
+    value.drain(..value.len().saturating_sub(KEPT_BYTES));
+}
+
 fn apply(state: &mut BTreeMap<Life, Contents>, commit: &Commit) {
     for write in &commit.writes {
         let contents = state.entry(write.life).or_default();
         match (&write.value, &write.until) {
+            (Some(value), _) if write.appends => {
+                append(contents.entry(write.key.clone()).or_default(), value);
+            }
             (Some(value), _) => drop(contents.insert(write.key.clone(), value.clone())),
             (None, None) => drop(contents.remove(&write.key)),
             (None, Some(until)) => contents.retain(|key, _| *key < write.key || key >= until),

@@ -7,14 +7,14 @@
 
 use crate::client::{DIR, at_flush_options, inline_options, read_all, tiny_options};
 use crate::crash::check_all;
-use crate::model::Contents;
+use crate::model::{Contents, append, merge_operator};
 use crate::script::{LENGTHS, durability, value};
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::env::threads::Threads;
 use cleavedb::{
-    Cursor, Db, Durability, GcOptions, Keyspace, Options, ReadOptions, Snapshot, WriteBatch,
-    WriteOptions,
+    Cursor, Db, Durability, GcOptions, Keyspace, KeyspaceOptions, Options, ReadOptions, Snapshot,
+    WriteBatch, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -110,6 +110,11 @@ impl Writer {
                 state[at].remove(&key);
             } else {
                 let value = value(number, LENGTHS[dice.below(LENGTHS.len())]);
+                if keyspaces[at].options().merge_operator.is_some() && dice.below(3) > 0 {
+                    batch.merge(&keyspaces[at], &key, &value);
+                    append(state[at].entry(key).or_default(), &value);
+                    continue;
+                }
                 batch.put(&keyspaces[at], &key, &value);
                 state[at].insert(key, value);
             }
@@ -233,14 +238,23 @@ fn open(env: &Env, seed: u64) -> cleavedb::Result<(Db, [Keyspace; 2])> {
     };
     // Off, too small for most tables, about as large as the tree, and more than enough.
     let pin_tree = [0, 3 << 10, 24 << 10, 1 << 20][(seed / 13) as usize % 4];
-    let options = Options { gc, pin_tree, ..tiny_options() };
+    // In a quarter of the runs, values are appended to others.
+    let merge_operator = (seed / 1000 % 4 == 3).then(merge_operator);
+    let with_operator = |options: KeyspaceOptions| KeyspaceOptions {
+        merge_operator: merge_operator.clone(),
+        ..options
+    };
+    let keyspace = with_operator(tiny_options().keyspace);
+    let options = Options { gc, pin_tree, keyspace, ..tiny_options() };
     let db = Db::builder(DIR).options(options).env(env.clone()).open()?;
-    let keyspaces =
-        [db.default_keyspace(), db.open_or_create_keyspace_with("side", inline_options())?];
+    let keyspaces = [
+        db.default_keyspace(),
+        db.open_or_create_keyspace_with("side", with_operator(inline_options()))?,
+    ];
     // The policies change from life to life, while replayed memtables wait for their flush.
     let policies = [tiny_options().keyspace, at_flush_options(), inline_options()];
     for (keyspace, draw) in keyspaces.iter().zip([seed / 7, 2 + seed / 11]) {
-        let options = policies[draw as usize % policies.len()].clone();
+        let options = with_operator(policies[draw as usize % policies.len()].clone());
         // The power may fail here.
         if keyspace.options() != options {
             keyspace.set_options(options)?;

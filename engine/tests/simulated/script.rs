@@ -1,6 +1,7 @@
 //! The scripted workloads. The main one has three openings and makes every kind of change on disk.
 
 use crate::client::{Client, Operation, Step, at_flush_options, inline_options};
+use crate::model::merge_operator;
 use cleavedb::{Db, Durability, Error, KeyspaceOptions, ReadOptions};
 use std::time::Duration;
 
@@ -196,6 +197,22 @@ pub fn run(client: &mut Client) -> Step {
 pub fn run_at_flush(client: &mut Client) -> Step {
     client.options.keyspace = at_flush_options();
     run(client)
+}
+
+/// Runs the main workload in a database in which most values are appended to others.
+pub fn run_appending(client: &mut Client) -> Step {
+    client.options.keyspace.merge_operator = Some(merge_operator());
+    run(client)
+}
+
+/// Runs short sessions in such a database.
+pub fn sessions_appending(client: &mut Client) -> Step {
+    client.options.keyspace = KeyspaceOptions {
+        memtable_bytes: 16 << 10,
+        merge_operator: Some(merge_operator()),
+        ..at_flush_options()
+    };
+    sessions(client)
 }
 
 /// Runs short sessions in a database that separates at flush, whose memtables hold what a session

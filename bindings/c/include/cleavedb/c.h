@@ -70,6 +70,35 @@ LEVELDB_EXPORT void cleavedb_writebatch_delete_range(leveldb_writebatch_t*, clea
                                                      const char* begin, size_t beginlen,
                                                      const char* end, size_t endlen);
 
+/* Merge operators: an operand is merged with what is under the key, without reading it first: a
+ * counter, a list that grows. A keyspace gets its operator when it is created, by the options with
+ * which it is opened for the first time, and keeps it; nothing expires in it. Built in are
+ * "cleavedb.Add" (integers in decimal text), "cleavedb.Append" (keeps the last MiB),
+ * "cleavedb.Append:N" (keeps the last N bytes), "cleavedb.Max", "cleavedb.Min" (compared by bytes)
+ * and "cleavedb.Union" (sets of lines). */
+LEVELDB_EXPORT void cleavedb_options_set_merge_operator(leveldb_options_t*, const char* name);
+LEVELDB_EXPORT void cleavedb_merge(cleavedb_keyspace_t*, const leveldb_writeoptions_t* options,
+                                   const char* key, size_t keylen, const char* operand,
+                                   size_t operandlen, char** errptr);
+LEVELDB_EXPORT void cleavedb_writebatch_merge(leveldb_writebatch_t*, cleavedb_keyspace_t*,
+                                              const char* key, size_t keylen, const char* operand,
+                                              size_t operandlen);
+/* An operator of one's own, for the databases that these options open. Keyspaces name it in
+ * cleavedb_options_set_merge_operator; a database with such a keyspace can only be opened with it.
+ * full makes a value of the operands, oldest first, and of what was there before, NULL if that is
+ * nothing. partial, which may be NULL, makes one operand of two; how operands are grouped must not
+ * matter. Both return 1, with memory from malloc at *result (or NULL and a length of 0 for no
+ * bytes), or 0 if they can't. Then reads of the key fail, and nothing is lost. Several threads call
+ * them at once. They must be deterministic, must not call the database, and must not throw. */
+LEVELDB_EXPORT void cleavedb_options_add_merge_operator(
+    leveldb_options_t*, void* state, void (*destructor)(void*),
+    uint8_t (*full)(void*, const char* key, size_t keylen, const char* base, size_t baselen,
+                    const char* const* operands, const size_t* operand_lens, size_t num_operands,
+                    char** result, size_t* resultlen),
+    uint8_t (*partial)(void*, const char* key, size_t keylen, const char* older, size_t olderlen,
+                       const char* newer, size_t newerlen, char** result, size_t* resultlen),
+    const char* (*name)(void*));
+
 /* Conditional writes. A version is the number of the write that made a value; no other write of
  * the database ever has the same, and it is never 0. */
 
@@ -163,6 +192,11 @@ LEVELDB_EXPORT void cleavedb_transaction_put(cleavedb_transaction_t*, cleavedb_k
                                              size_t vallen, char** errptr);
 LEVELDB_EXPORT void cleavedb_transaction_delete(cleavedb_transaction_t*, cleavedb_keyspace_t*,
                                                 const char* key, size_t keylen, char** errptr);
+/* Reads nothing, so transactions that only merge have no conflicts. */
+LEVELDB_EXPORT void cleavedb_transaction_merge(cleavedb_transaction_t*, cleavedb_keyspace_t*,
+                                               const char* key, size_t keylen,
+                                               const char* operand, size_t operandlen,
+                                               char** errptr);
 /* Deletes the keys that are in the range at the commit. Reads nothing. */
 LEVELDB_EXPORT void cleavedb_transaction_delete_range(cleavedb_transaction_t*, cleavedb_keyspace_t*,
                                                       const char* begin, size_t beginlen,
@@ -308,11 +342,12 @@ enum {
   cleavedb_change_put = 1,
   cleavedb_change_deleted = 2,
   cleavedb_change_deleted_range = 3, /* its key is the lower end */
-  cleavedb_change_ingested = 4       /* as a deleted range, from the first to the last key */
+  cleavedb_change_merged = 4,
+  cleavedb_change_ingested = 5 /* as a deleted range, from the first to the last key */
 };
 LEVELDB_EXPORT int cleavedb_change_kind(cleavedb_changes_t*, size_t index);
-/* The value of a put, and its deadline or CLEAVEDB_NEVER; NULL for others. deadline_ms may be
- * NULL. */
+/* The value of a put, and its deadline or CLEAVEDB_NEVER; the operand of a merge; NULL for others.
+ * deadline_ms may be NULL. */
 LEVELDB_EXPORT const char* cleavedb_change_value(cleavedb_changes_t*, size_t index, size_t* len,
                                                  uint64_t* deadline_ms);
 /* The lower end of a deleted range or of an ingest, or if is_upper is not 0 the upper one, and 1 at

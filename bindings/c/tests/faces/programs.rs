@@ -42,6 +42,17 @@ fn compaction_filters() {
 }
 
 #[test]
+fn operands_that_are_merged() {
+    assert_eq!(compile_and_run("merge.c", &[]), "ok\n");
+}
+
+#[test]
+fn the_example_of_merging() {
+    let expected = "visits: 3\nlast words: …, two, three\nlongest: grasshopper\n";
+    assert_eq!(compile_and_run("examples/merge.c", &[]), expected);
+}
+
+#[test]
 fn ranges_that_are_deleted() {
     assert_eq!(compile_and_run("delete_range.c", &[]), "ok\n");
 }

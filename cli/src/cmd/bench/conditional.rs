@@ -4,7 +4,7 @@ use super::BenchPlan;
 use super::values::{KEY_BYTES, key};
 use super::worker::Worker;
 use super::workload::Workload;
-use cleavedb::{Error, Exchange, Expected, Keyspace, Result, WriteBatch};
+use cleavedb::{Error, Exchange, Expected, Keyspace, Result, WriteBatch, merge_operators};
 use std::ops::Range;
 
 /// Keys that an operation of a [`KeyGroup`] reads, and keys that it writes.
@@ -64,13 +64,31 @@ impl Worker<'_> {
 
     /// Adds one to counters that all threads share, `--num` of them.
     pub(super) fn increment(&mut self) -> Result<()> {
-        let keyspace = counters(self.plan)?;
+        let keyspace = counters(self.plan, Workload::Increment)?;
         while self.goes_on(self.tally.ops) {
             let key = self.random_key();
             keyspace.update_with(key, &self.plan.write_options, |old| {
                 Some((counter(old) + 1).to_le_bytes())
             })?;
             self.tally.bytes += key.len() as u64 + 8;
+            if self.done(1).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Merges or puts a one under counters that all threads share, `--num` of them.
+    pub(super) fn write_counters(&mut self) -> Result<()> {
+        let keyspace = counters(self.plan, self.workload)?;
+        let options = &self.plan.write_options;
+        while self.goes_on(self.tally.ops) {
+            let key = self.random_key();
+            match self.workload {
+                Workload::Merge => keyspace.merge_with(key, b"1", options)?,
+                _ => keyspace.put_with(key, b"1", options)?,
+            }
+            self.tally.bytes += key.len() as u64 + 1;
             if self.done(1).is_break() {
                 break;
             }
@@ -144,8 +162,12 @@ fn draw(worker: &mut Worker<'_>, share: &Range<u64>) -> u64 {
 }
 
 /// Opens the keyspace of the counters: where values are, scans would take them for wrong values.
-fn counters(plan: &BenchPlan<'_>) -> Result<Keyspace> {
-    plan.db.open_or_create_keyspace(&format!("{}-counters", plan.keyspace.name()))
+fn counters(plan: &BenchPlan<'_>, workload: Workload) -> Result<Keyspace> {
+    let suffix = workload.counters().unwrap_or_default();
+    let mut options = plan.keyspace.options();
+    options.merge_operator = (workload == Workload::Merge).then(|| merge_operators::ADD.to_owned());
+    let name = format!("{}-{suffix}", plan.keyspace.name());
+    plan.db.open_or_create_keyspace_with(&name, options)
 }
 
 fn counter(value: Option<&[u8]>) -> u64 {
@@ -153,17 +175,26 @@ fn counter(value: Option<&[u8]>) -> u64 {
 }
 
 /// Returns the sum of all counters.
-pub(super) fn sum_of_counters(plan: &BenchPlan<'_>) -> Result<u64> {
+pub(super) fn sum_of_counters(plan: &BenchPlan<'_>, workload: Workload) -> Result<u64> {
     let mut sum = 0;
-    for pair in counters(plan)?.iter() {
-        sum += counter(Some(&pair?.1));
+    for pair in counters(plan, workload)?.iter() {
+        let value = &pair?.1;
+        sum += match workload {
+            Workload::Merge => String::from_utf8_lossy(value).parse().unwrap_or(0),
+            _ => counter(Some(value)),
+        };
     }
     Ok(sum)
 }
 
 /// Returns an error unless each of `ops` increments counts.
-pub(super) fn check_counters(plan: &BenchPlan<'_>, before: u64, ops: u64) -> Result<()> {
-    let counted = sum_of_counters(plan)? - before;
+pub(super) fn check_counters(
+    plan: &BenchPlan<'_>,
+    workload: Workload,
+    before: u64,
+    ops: u64,
+) -> Result<()> {
+    let counted = sum_of_counters(plan, workload)? - before;
     if counted == ops {
         return Ok(());
     }

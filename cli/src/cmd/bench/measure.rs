@@ -108,13 +108,13 @@ pub(super) fn measure(plan: &BenchPlan<'_>, workload: Workload, turn: u64) -> Re
     let keys = if mixed { count_stored(plan)? } else { load.num };
     let stop_at = plan.duration.map(|duration| Instant::now() + duration);
     let shared = BenchShared::new(keys, workload.ops(load), load.num, stop_at, true);
-    let counts = workload == Workload::Increment;
-    let counted = if counts { sum_of_counters(plan)? } else { 0 };
+    let counts = matches!(workload, Workload::Increment | Workload::Merge);
+    let counted = if counts { sum_of_counters(plan, workload)? } else { 0 };
     let (done, gc, feed) = run_beside_feed(plan, workload, &shared, turn)?;
     let Done { mut tally, seconds, beside } = done;
     drop(shared);
     if counts {
-        check_counters(plan, counted, tally.ops)?;
+        check_counters(plan, workload, counted, tally.ops)?;
     }
     let settling = Instant::now();
     if load.settle {

@@ -17,7 +17,7 @@ use std::time::Instant;
 /// The part of a workload that one thread does.
 pub(super) struct Worker<'a> {
     pub(super) plan: &'a BenchPlan<'a>,
-    workload: Workload,
+    pub(super) workload: Workload,
     pub(super) shared: &'a BenchShared,
     part: Range<u64>,
     pub(super) random: SplitMix64,
@@ -61,6 +61,7 @@ impl<'a> Worker<'a> {
             Workload::DeleteRandom | Workload::DeleteAll => self.delete()?,
             Workload::Cas => self.compare_and_set()?,
             Workload::Increment => self.increment()?,
+            Workload::Merge | Workload::PutCounters => self.write_counters()?,
             Workload::Transactions | Workload::BatchGet => {
                 self.group(KeyGroup::of(self.workload).expect("these two are groups"))?;
             }

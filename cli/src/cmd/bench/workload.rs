@@ -47,6 +47,11 @@ pub(super) enum Workload {
     Cas,
     /// Add one to counters, --num of them, that all threads share, in a keyspace of their own
     Increment,
+    /// Do so by merging the operand 1, in a keyspace of their own, too; the counters are added up
+    /// at the end
+    Merge,
+    /// The same writes as plain puts, which count nothing
+    PutCounters,
     /// Transactions of 4 gets and 4 puts of other keys
     Transactions,
     /// The same without a transaction: 4 gets and a batch of 4 puts
@@ -68,7 +73,18 @@ impl Workload {
 
     /// Returns true if it reads values, which are counted.
     pub(super) fn finds(self) -> bool {
-        !self.fills() && !self.deletes() && !matches!(self, Workload::Cas | Workload::Increment)
+        let counts = self.counters().is_some();
+        !self.fills() && !self.deletes() && !counts && self != Workload::Cas
+    }
+
+    /// Returns what the name of the keyspace of its counters ends in, if it works on counters.
+    pub(super) fn counters(self) -> Option<&'static str> {
+        match self {
+            Workload::Increment => Some("counters"),
+            Workload::Merge => Some("merged"),
+            Workload::PutCounters => Some("put"),
+            _ => None,
+        }
     }
 
     /// Returns the number of operations of all threads together, if no time is set.

@@ -20,6 +20,7 @@ mod changes;
 mod delete_range;
 mod expiry;
 mod ingest;
+mod merge;
 mod run;
 mod transaction;
 mod words;

@@ -3,6 +3,7 @@
 use super::delete_range;
 use super::transaction::OpenTransaction;
 use super::words;
+use crate::cmd::merge;
 use crate::cmd::scan::ScanWalk;
 use crate::outcome::Stop;
 use crate::output::Output;
@@ -26,6 +27,9 @@ del KEY              remove a key; with --if VALUE or --if-version N behind it, 
 cas KEY OLD NEW      store NEW if the value is OLD; with --if-version N in place of OLD, if it has
                      that version. Where nothing is stored for such a reason, print (mismatch)
                      and what get --with-version prints
+incr KEY [N]         add N, or 1, to the number under the key, in a keyspace made for that
+append KEY VALUE     append to the value, likewise
+merge KEY OPERAND    merge by the operator of the keyspace, whatever that is
 ttl KEY              print how long the value stays, in ms, or never, or (nil)
 expire KEY TIME      let the value that is there expire after this time, or print (nil)
 persist KEY          have the value that is there stay, or print (nil)
@@ -37,7 +41,7 @@ scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
      --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
 count [PREFIX]       print how many keys there are
 changes [NUMBER]     print what was committed behind this number, as far as the log has it: lines
-                     NUMBER<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE, or del, or delrange with
+                     NUMBER<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE, merge, del, or delrange with
                      the ends [KEY or (KEY and ]KEY or )KEY, - for none, or ingest with
                      the first and the last key in the same way; behind each commit
                      NUMBER<TAB>commit<TAB>N, then (N commits)
@@ -45,7 +49,9 @@ begin                begin a transaction: what follows reads at one moment and i
 commit               make these writes take effect at once, unless others wrote what was read
 rollback             give the transaction up; rollback to NAME takes back what followed NAME
 savepoint NAME       mark this point of the transaction
-use KEYSPACE         go on in this keyspace; created if there is none
+use KEYSPACE         go on in this keyspace; created if there is none. With --merge OPERATOR
+                     behind it, it is created for incr (add), append (append, append:BYTES),
+                     or for merge (max, min, union)
 keyspaces            list the keyspaces
 sync                 make everything written so far survive a power cut
 flush                write what is in memory into tables
@@ -98,6 +104,7 @@ impl<'a> Session<'a> {
                 out.line("OK")?;
             }
             _ if self.answer_about_changes(&verb, arguments, out)? => {}
+            _ if self.answer_about_merging(&verb, arguments)? => out.line("OK")?,
             _ if self.answer_about_expiry(&verb, arguments, out)? => {}
             ("put" | "cas" | "del", arguments) => {
                 let (key, expected, value) = conditional(&verb, arguments)?;
@@ -136,9 +143,10 @@ impl<'a> Session<'a> {
     ) -> Result<(), Stop> {
         match (verb, arguments) {
             ("use", [name]) => {
-                let name = std::str::from_utf8(name)
-                    .map_err(|_| Error::invalid_argument("the name of a keyspace must be UTF-8"))?;
-                self.keyspace = self.db.open_or_create_keyspace(name)?;
+                self.keyspace = self.db.open_or_create_keyspace(utf8(name)?)?;
+            }
+            ("use", [name, option, operator]) if option == b"--merge" => {
+                self.keyspace = merge::open_or_create(self.db, utf8(name)?, utf8(operator)?)?;
             }
             ("sync", []) => self.db.sync()?,
             ("flush", []) => self.db.flush()?,
@@ -223,6 +231,11 @@ fn conditional<'a>(verb: &str, arguments: &'a [Vec<u8>]) -> Result<WriteConditio
         }
         _ => return Err(misunderstood(verb)),
     })
+}
+
+fn utf8(name: &[u8]) -> Result<&str> {
+    std::str::from_utf8(name)
+        .map_err(|_| Error::invalid_argument("the name of a keyspace must be UTF-8"))
 }
 
 fn misunderstood(verb: &str) -> Error {

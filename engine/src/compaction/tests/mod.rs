@@ -1,6 +1,7 @@
 //! Golden cases of the deciders of compaction.
 
 mod job;
+mod operands;
 mod redirect;
 mod script;
 mod segments;

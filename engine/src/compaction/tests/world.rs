@@ -11,6 +11,7 @@ use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{TableContext, TableLimits};
 use crate::version::health::Health;
+use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
 use crate::version::set::{VersionSet, VersionSetParts};
 use crate::version::settings::KeyspaceOptions;
@@ -34,6 +35,11 @@ impl JobWorld {
     /// Creates an empty keyspace whose tables are split at `table_bytes` and hold what they are
     /// given without compression.
     pub fn new(table_bytes: u64) -> JobWorld {
+        JobWorld::merging(table_bytes, None)
+    }
+
+    /// Creates one with this merge operator.
+    pub fn merging(table_bytes: u64, operator: Option<&str>) -> JobWorld {
         let (env, _) = Env::simulated(1);
         env.fs.create_dir_all(Path::new("db")).unwrap();
         let tables =
@@ -53,8 +59,10 @@ impl JobWorld {
             table_bytes,
             block_codec: Codec::None,
             block_bytes: 1024,
+            merge_operator: operator.map(str::to_owned),
             ..KeyspaceOptions::default()
         };
+        let merging = MergeOperators::default().of("default", &options, &health).unwrap();
         let (name, order) = ("default".to_owned(), KeyOrder::Bytewise);
         let add = Change::AddKeyspace {
             id: KEYSPACE,
@@ -64,7 +72,7 @@ impl JobWorld {
             flushed: 0,
         };
         let version = set.apply(|_| Ok(Edit::new(vec![add])), &[], None).unwrap();
-        let keyspace = KeyspaceState::new(KEYSPACE, name, order, options, version);
+        let keyspace = KeyspaceState::new(KEYSPACE, name, order, options, merging, version);
         let keyspace = Arc::new(keyspace);
         set.register(keyspace.clone());
         JobWorld {

@@ -103,6 +103,11 @@ pub enum Changed<'a> {
         /// When the value expires; `None` if it never does. It may have passed.
         deadline: Option<SystemTime>,
     },
+    /// This operand was merged with what was under the key, by the keyspace's merge operator.
+    Merge {
+        /// The operand, decompressed.
+        operand: &'a [u8],
+    },
     /// The key has no value any more.
     Delete,
     /// All keys of a range have no value any more: those that had one before this change. The
@@ -133,6 +138,10 @@ impl fmt::Debug for Changed<'_> {
                 .debug_struct("Put")
                 .field("value", &format_args!("\"{}\"", value.escape_ascii()))
                 .field("deadline", deadline)
+                .finish(),
+            Changed::Merge { operand } => f
+                .debug_struct("Merge")
+                .field("operand", &format_args!("\"{}\"", operand.escape_ascii()))
                 .finish(),
             Changed::Delete => f.write_str("Delete"),
             Changed::DeleteRange { lower, upper } => {
@@ -246,6 +255,7 @@ impl ChangeBatch {
         let value = &self.bytes[record.value.clone()];
         let what = match record.kind {
             RecordKind::Put => Changed::Put { value, deadline: record.deadline.map(time_of) },
+            RecordKind::Merge => Changed::Merge { operand: value },
             RecordKind::Delete => Changed::Delete,
             RecordKind::DeleteRange => {
                 let (lower, upper) = ends_of(record.range.as_ref()?);

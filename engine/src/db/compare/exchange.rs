@@ -18,6 +18,7 @@ use crate::db::read_options::ReadOptions;
 use crate::db::single_write::SingleWrite;
 use crate::db::snapshot::Snapshot;
 use crate::read::get::{Lookup, TimedLookup, get_timed};
+use crate::read::operands::ChainReader;
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
 use arc_swap::Guard;
@@ -138,7 +139,7 @@ pub(super) struct HoldsWhile {
 /// Reads the value of what was found under a key.
 pub(super) fn versioned(
     core: &Core,
-    view: &View,
+    view: &Arc<View>,
     key: &[u8],
     found: Lookup,
 ) -> Result<Option<Versioned>> {
@@ -149,13 +150,18 @@ pub(super) fn versioned(
             let value = core.fetcher.value(view, pointer, key, version)?;
             Some(Versioned { value, version })
         }
+        Lookup::Merge(version) => {
+            let reader = ChainReader { view, own: None, seqno: version, fill_cache: true };
+            let value = reader.merged(key, version, &core.fetcher)?;
+            Some(Versioned { value, version })
+        }
     })
 }
 
 /// Returns what was found under a key if it is not what was expected.
 fn mismatch(
     core: &Core,
-    view: &View,
+    view: &Arc<View>,
     key: &[u8],
     expected: Expected<'_>,
     found: Lookup,

@@ -138,7 +138,7 @@ impl Keyspace {
     ) -> Result<Option<Versioned>> {
         let key = key.as_ref();
         let (view, point) = self.peek_at(options.read_snapshot())?;
-        if let Some(own) = self.own_value(key, options)? {
+        if let Some(own) = self.own_value(&view, point.seqno, key, options)? {
             return Ok(own.map(|value| Versioned { value, version: 0 }));
         }
         let (view, found) = self.look_up(view, key, point, options)?;

@@ -213,7 +213,10 @@ impl SortedFiles {
         let (key, trailer) = (self.merged.user_key(), self.merged.trailer());
         let file = &self.files[trailer.seqno() as usize - 1];
         let payload = trailer.kind().and_then(|kind| Payload::decode(kind, self.merged.payload()));
-        let Payload { deadline, slot } = whole(payload, &file.path)?;
+        let Payload { is_merge, deadline, slot } = whole(payload, &file.path)?;
+        if is_merge {
+            return Err(damaged(&file.path, "it holds an operand, which no writer makes"));
+        }
         let value = match slot {
             Slot::Delete => None,
             Slot::Inline(value) => Some(Cow::Borrowed(value)),

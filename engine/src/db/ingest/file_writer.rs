@@ -256,7 +256,7 @@ impl SortedFileWriter {
             }
             Some(value) => Slot::Inline(value),
         };
-        let payload = Payload { deadline, slot };
+        let payload = Payload { deadline, ..slot.into() };
         self.stored.clear();
         payload.encode(&mut self.stored);
         let (table, _) = self.table.as_mut().expect("it is taken by `finish` only");

@@ -11,12 +11,13 @@ use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, Result, shown_key};
 use crate::base::expiry::Deadline;
 use crate::base::key::Trailer;
-use crate::commit::batch::{check_key, check_value};
+use crate::commit::batch::{check_deadline, check_key, check_value};
 use crate::compaction::output::TableOutput;
 use crate::compaction::segment_output::SegmentOutput;
 use crate::compaction::separate::Separator;
 use crate::db::expiry::Expiry;
 use crate::db::keyspace::Keyspace;
+use crate::segment::RecordKind;
 use crate::throttle::reads::IoPriority;
 use crate::version::settings::KeyspaceOptions;
 use std::fmt;
@@ -151,6 +152,7 @@ impl<'a> Ingestion<'a> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
+        check_deadline(&self.keyspace.state, deadline)?;
         let order = &self.keyspace.state.order;
         if let Some(last) = &self.last_key
             && order.compare(last, key).is_ge()
@@ -214,11 +216,12 @@ impl<'a> Ingestion<'a> {
                 None => Slot::Delete,
                 Some(value) if self.separator.separates(value.len()) => {
                     let (to, deadline) = (&mut output.segments, entry.deadline);
-                    Slot::Pointer(self.separator.write_value(key, value, deadline, 0, to)?)
+                    let value = (RecordKind::Put, key, value);
+                    Slot::Pointer(self.separator.write_value(value, deadline, 0, to)?)
                 }
                 Some(value) => Slot::Inline(value),
             };
-            let payload = Payload { deadline: entry.deadline, slot };
+            let payload = Payload { deadline: entry.deadline, ..slot.into() };
             stored.clear();
             payload.encode(&mut stored);
             output.tables.add(key, Trailer::new(0, payload.kind()), &stored)?;

@@ -111,6 +111,9 @@ impl TransactionState {
             work.note_key(keyspace, key);
             return Ok(None);
         };
+        if work.is_merged_with_others(keyspace.id, key, operation) {
+            work.note_key(keyspace, key);
+        }
         see(&work.batch, operation).map(Some)
     }
 
@@ -369,6 +372,34 @@ impl Transaction {
     /// ```
     pub fn delete(&self, keyspace: &Keyspace, key: impl AsRef<[u8]>) -> Result<()> {
         self.write(keyspace, key.as_ref(), None)
+    }
+
+    /// Merges an operand with what is under a key, at the commit, as [`Keyspace::merge`] does. The
+    /// key does not count as read, so that transactions which only merge have no conflicts.
+    ///
+    /// ```
+    /// # let db = cleavedb::open(cleavedb::doc_dir("transaction-merge"))?;
+    /// use cleavedb::{KeyspaceOptions, merge_operators};
+    /// let merge_operator = Some(merge_operators::ADD.to_owned());
+    /// let options = KeyspaceOptions { merge_operator, ..Default::default() };
+    /// let counters = db.create_keyspace_with("counters", options)?;
+    /// let (one, two) = (db.begin(), db.begin());
+    /// one.merge(&counters, "visits", "1")?;
+    /// two.merge(&counters, "visits", "1")?;
+    /// one.commit()?;
+    /// two.commit()?;
+    /// assert_eq!(counters.get("visits")?.unwrap(), "2");
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn merge(
+        &self,
+        keyspace: &Keyspace,
+        key: impl AsRef<[u8]>,
+        operand: impl AsRef<[u8]>,
+    ) -> Result<()> {
+        self.core.check_writable()?;
+        self.check_home(&keyspace.core)?;
+        self.state.work()?.merge(&keyspace.state, key.as_ref(), operand.as_ref())
     }
 
     fn write(

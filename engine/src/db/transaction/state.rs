@@ -1,7 +1,7 @@
 //! What a transaction remembers until it ends: its own writes, and what it has read.
 
 use crate::base::bounds::Bounds;
-use crate::base::entry::Slot;
+use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::expiry::Deadline;
 use crate::base::key::{EntryKind, FIRST_OWN_SEQNO, KeyOrder, SeqNo, Trailer};
@@ -113,6 +113,24 @@ impl TransactionWork {
             Some((value, deadline)) => self.batch.put(keyspace, key, value, deadline)?,
             None => self.batch.delete(keyspace, key)?,
         }
+        self.note_write(keyspace, key);
+        Ok(())
+    }
+
+    /// Adds a merge of an operand.
+    pub fn merge(
+        &mut self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+        operand: &[u8],
+    ) -> Result<()> {
+        self.batch.merge(keyspace, key, operand)?;
+        self.note_write(keyspace, key);
+        Ok(())
+    }
+
+    /// Remembers that the last operation is on this key.
+    fn note_write(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8]) {
         let operation = self.batch.len() - 1;
         let work = self.of(keyspace);
         if let Some(last) = work.last.get_mut(key) {
@@ -120,7 +138,6 @@ impl TransactionWork {
         } else {
             work.last.insert(key.into(), operation);
         }
-        Ok(())
     }
 
     /// Adds the deletion of all keys of a range.
@@ -183,6 +200,38 @@ impl TransactionWork {
         work.last.get(key).copied().max(deleted.map(|behind| behind as usize - 1))
     }
 
+    /// Returns true if `operation`, the last one on the key, is merged with what others have
+    /// written: there are only operands of the transaction below it.
+    pub fn is_merged_with_others(
+        &self,
+        keyspace: KeyspaceId,
+        key: &[u8],
+        operation: usize,
+    ) -> bool {
+        if !self.batch.is_merge(operation) {
+            return false;
+        }
+        let Some(work) = self.keyspaces.iter().find(|work| work.keyspace.id == keyspace) else {
+            return false;
+        };
+        // The deletion of a range ends the chain of operands, as any other does.
+        let deleted = work.deleted.as_ref().and_then(|it| it.newest_range(key, |_| true));
+        let deleted = deleted.map(|behind| behind as usize - 1);
+        let mut at = operation;
+        loop {
+            let before = work.replaced.binary_search_by_key(&at, |(by, _)| *by);
+            match before.ok().map(|index| work.replaced[index].1) {
+                Some(before) if Some(before) > deleted => {
+                    if !self.batch.is_merge(before) {
+                        return false;
+                    }
+                    at = before;
+                }
+                _ => return deleted.is_none(),
+            }
+        }
+    }
+
     /// Returns the transaction's own writes in a keyspace so far, or `None` if there are none.
     pub fn own_entries(&mut self, keyspace: &Arc<KeyspaceState>) -> Result<Option<OwnEntries>> {
         let Some(work) = self.keyspaces.iter_mut().find(|work| work.keyspace.id == keyspace.id)
@@ -204,6 +253,11 @@ impl TransactionWork {
                 continue;
             }
             match self.batch.value(operation)? {
+                Some(operand) if self.batch.is_merge(operation) => {
+                    let trailer = Trailer::new(seqno, EntryKind::Merge);
+                    let payload = Payload::operand(Slot::Inline(&operand));
+                    run.table.insert(key, trailer, payload);
+                }
                 Some(value) => {
                     let trailer = Trailer::new(seqno, EntryKind::Put);
                     run.table.insert(key, trailer, Slot::Inline(&value));

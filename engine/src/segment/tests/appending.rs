@@ -47,7 +47,7 @@ fn everything_comes_back_buffered_written_and_reopened() {
             for (kind, pointer, keyspace, key, value, seqno) in &expected {
                 let read = segment.read_value(*pointer, *keyspace, key, *seqno);
                 match kind {
-                    RecordKind::Put => assert_eq!(read.unwrap(), *value),
+                    RecordKind::Put | RecordKind::Merge => assert_eq!(read.unwrap(), *value),
                     RecordKind::Delete | RecordKind::DeleteRange | RecordKind::Ingest => {
                         assert_eq!(read.unwrap_err().kind(), ErrorKind::Corruption)
                     }

@@ -1,0 +1,107 @@
+//! Golden cases of what a compaction makes of operands. The operator adds numbers.
+//!
+//! - `snapshots 3 7`: the live snapshots.
+//! - `visible 8`: the newest sequence number that readers see; everything by default.
+//! - `L1 a9+2 a5=40 b4x`: a table in L1 with an operand, a put and a tombstone.
+//! - `deleted 8 [a-c)`: a range tombstone with the number 8.
+//! - `compact L1 a-c [in-place]`: the job, and a list of all tables after it.
+
+use super::script::{level, range};
+use super::world::JobWorld;
+use crate::base::bounds::Bounds;
+use crate::base::entry::{Payload, Slot};
+use crate::base::golden::{golden, number};
+use crate::base::iter::EntryIter;
+use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
+use crate::base::range_tombstone::RangeTombstone;
+use crate::compaction::job;
+use crate::compaction::picker::pick_range;
+use crate::version::edit::Change;
+use crate::version::levels::LEVELS;
+use crate::version::snapshots::SeenSeqnos;
+use std::sync::Arc;
+
+#[test]
+fn i06_golden_operands_are_merged_within_a_stratum() {
+    golden("compaction/testdata/operands.txt", run);
+}
+
+fn run(lines: &[&str]) -> String {
+    let world = JobWorld::merging(1 << 20, Some("cleavedb.Add"));
+    let (mut snapshots, mut visible) = (Vec::<SeqNo>::new(), MAX_SEQNO);
+    let mut text = String::new();
+    for line in lines {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["snapshots", ref seqnos @ ..] => {
+                snapshots = seqnos.iter().map(|seqno| number(seqno)).collect();
+            }
+            ["visible", seqno] => visible = number(seqno),
+            ["deleted", seqno, range] => {
+                let (range, seqno) = (Arc::new(Bounds::parse(range)), number(seqno));
+                let tombstone = RangeTombstone { range, seqno };
+                world.apply(vec![Change::AddRange { keyspace: world.keyspace.id, tombstone }]);
+            }
+            ["compact", at, keys, ref how @ ..] => {
+                let levels = world.keyspace.view().levels.clone();
+                let in_place = how == ["in-place"];
+                let pick = pick_range(&levels, level(at), range(keys), in_place).expect(line);
+                let snapshots = snapshots.clone();
+                let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
+                job::run(&world.runtime, &world.keyspace, &levels, &pick, seen).unwrap();
+                text += &tables(&world);
+            }
+            [at, ref entries @ ..] => add_table(&world, level(at), entries),
+            [] => {}
+        }
+    }
+    text
+}
+
+fn add_table(world: &JobWorld, level: usize, entries: &[&str]) {
+    let mut output = world.output();
+    for entry in entries {
+        let (key, rest) = entry.split_at(1);
+        let end = rest.find(['+', '=', 'x']).expect(entry);
+        let (seqno, what) = (number(&rest[..end]), &rest[end..]);
+        let payload = match what.split_at(1) {
+            ("+", operand) => Payload::operand(Slot::Inline(operand.as_bytes())),
+            ("=", value) => Slot::Inline(value.as_bytes()).into(),
+            _ => Slot::Delete.into(),
+        };
+        let mut stored = Vec::new();
+        payload.encode(&mut stored);
+        output.add(key.as_bytes(), Trailer::new(seqno, payload.kind()), &stored).unwrap();
+    }
+    let keyspace = world.keyspace.id;
+    let tables = output.finish().unwrap();
+    world
+        .apply(tables.into_iter().map(|meta| Change::AddTable { keyspace, level, meta }).collect());
+    output.keep();
+}
+
+/// Lists the entries of all tables, a line for each.
+fn tables(world: &JobWorld) -> String {
+    let levels = world.keyspace.view().levels.clone();
+    let mut text = String::new();
+    for level in 0..LEVELS {
+        for table in levels.level(level) {
+            text += &format!("L{level}");
+            let mut entries = table.table().unwrap().iter(false);
+            entries.seek_to_first().unwrap();
+            while entries.valid() {
+                let (key, trailer) = (entries.user_key(), entries.trailer());
+                let payload = Payload::decode(trailer.kind().unwrap(), entries.payload()).unwrap();
+                text += &format!(" {}{}", key.escape_ascii(), trailer.seqno());
+                text += &match payload.slot {
+                    Slot::Inline(value) if payload.is_merge => format!("+{}", value.escape_ascii()),
+                    Slot::Inline(value) => format!("={}", value.escape_ascii()),
+                    _ => "x".to_owned(),
+                };
+                entries.next().unwrap();
+            }
+            text += "\n";
+        }
+    }
+    text
+}
