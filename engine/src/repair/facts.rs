@@ -71,7 +71,8 @@ pub struct RepairFacts {
     /// The tables that an edit added, and those that one removed.
     added: BTreeSet<TableId>,
     removed: BTreeSet<TableId>,
-    /// True if all edits of the manifest could be read, so that it names all live tables.
+    /// True if the manifest is the last one and all of it could be read, so that it names all live
+    /// tables. An edit that is missing at its end, or in a newer one, may have replaced any.
     is_whole: bool,
     /// The highest id of any file or keyspace.
     pub highest_file: u64,
@@ -102,7 +103,7 @@ impl RepairFacts {
                 .in_file(dir)
                 .advise("restore the database from a checkpoint or a backup")
         })?;
-        facts.read_manifests(env);
+        facts.read_manifests(env, dir);
         facts.leave_out_impossible(env);
         Ok(facts)
     }
@@ -138,7 +139,8 @@ impl RepairFacts {
         self.highest_file = numbers.fold(known, u64::max);
     }
 
-    fn read_manifests(&mut self, env: &Env) {
+    fn read_manifests(&mut self, env: &Env, dir: &Path) {
+        let in_force = read_current(env, dir).ok().map(|current| current.manifest);
         let mut manifests: Vec<(u64, PathBuf)> = Vec::new();
         for (named, path) in &self.files {
             if let FileName::Manifest(id) = named {
@@ -146,12 +148,13 @@ impl RepairFacts {
             }
         }
         manifests.sort();
-        for (_, path) in manifests.into_iter().rev() {
+        let newest = manifests.last().map(|(id, _)| *id);
+        for (id, path) in manifests.into_iter().rev() {
             let found = salvage(env, &path, self.database).unwrap_or_default();
             if found.edits.is_empty() {
                 continue;
             }
-            self.is_whole = found.unbroken == found.edits.len();
+            self.is_whole = found.is_whole && in_force.or(newest) == Some(id);
             for (number, edit) in found.edits.iter().enumerate() {
                 self.learn(edit, number < found.unbroken);
             }
@@ -223,10 +226,14 @@ impl RepairFacts {
         }
     }
 
-    /// Returns true if the manifest says that this table is no part of the database any more, or
-    /// not yet: what is in it is in others, too.
-    pub fn is_replaced(&self, table: TableId) -> bool {
-        self.removed.contains(&table) || self.is_whole && !self.added.contains(&table)
+    /// Returns true if an edit has removed this table: what is in it is in others, too.
+    pub fn is_removed(&self, table: TableId) -> bool {
+        self.removed.contains(&table)
+    }
+
+    /// Returns true if no edit ever added this table, for certain: what is in it is in others, too.
+    pub fn was_never_added(&self, table: TableId) -> bool {
+        self.is_whole && !self.added.contains(&table)
     }
 
     /// Adds the keyspaces that only tables mention. Afterwards there is a keyspace `default`.

@@ -184,13 +184,22 @@ impl<'a> Rebuild<'a> {
             return Ok(());
         }
         let order = self.comparators.named(&properties.comparator).map_err(needs_order)?;
-        let is_replaced = self.facts.is_replaced(meta.id);
+        let is_removed = self.facts.is_removed(meta.id);
+        let was_never_added = self.facts.was_never_added(meta.id);
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         let source = self.source(properties.owner.id)?;
         // An operand that is in two tables would be merged twice.
-        if source.options.merge_operator.is_none() || !is_replaced {
-            source.add_table(table, &properties.comparator, report);
+        if source.options.merge_operator.is_some() {
+            if is_removed {
+                return Ok(());
+            }
+            if was_never_added {
+                let what = "no edit has this table, so it is left out: its operands are in others";
+                report.problems.push(Error::corruption(what).in_file(table.path()));
+                return Ok(());
+            }
         }
+        source.add_table(table, &properties.comparator, report);
         Ok(())
     }
 

@@ -109,6 +109,69 @@ fn a_damaged_manifest_is_replaced() {
     assert_eq!(content(&dir), model);
 }
 
+/// What a merging keyspace has is in the tables of edits that the manifest has lost: its last
+/// record is damaged or cut off, or all of it is.
+#[test]
+fn i6_operands_come_back_without_the_end_of_the_manifest() {
+    for case in ["damaged", "cut", "older"] {
+        let dir = doc_dir(&format!("repair-merging-{case}"));
+        let merge_operator = Some(crate::merge_operators::ADD.to_owned());
+        let options = KeyspaceOptions { merge_operator, ..Default::default() };
+        let db = crate::open(&dir).unwrap();
+        let sums = db.create_keyspace_with("sums", options).unwrap();
+        sums.put("5", "1000").unwrap();
+        db.flush().unwrap();
+        let older = files(&dir, ".man").pop().unwrap();
+        let bytes = std::fs::read(&older).unwrap();
+        drop(sums);
+        db.close().unwrap();
+        let db = crate::open(&dir).unwrap();
+        let sums = db.keyspace("sums").unwrap();
+        for round in 0..3 {
+            for key in 0..10 {
+                sums.merge(key.to_string(), "1").unwrap();
+            }
+            if round < 2 {
+                db.flush().unwrap();
+            }
+        }
+        // All tables are new, by the last edits.
+        let last = files(&dir, ".man").pop().unwrap();
+        let kept = std::fs::metadata(&last).unwrap().len();
+        db.compact().unwrap();
+        drop(sums);
+        db.close().unwrap();
+        let manifest = files(&dir, ".man").pop().unwrap();
+        assert_eq!(manifest, last);
+        match case {
+            "damaged" => {
+                let mut bytes = std::fs::read(&manifest).unwrap();
+                bytes[kept as usize..].fill(0x55);
+                std::fs::write(&manifest, bytes).unwrap();
+            }
+            "cut" => {
+                let file = std::fs::OpenOptions::new().write(true).open(&manifest).unwrap();
+                file.set_len(kept + 3).unwrap();
+            }
+            _ => {
+                assert!(older < manifest);
+                std::fs::write(&older, &bytes).unwrap();
+                std::fs::write(&manifest, []).unwrap();
+            }
+        }
+        let report = Db::repair(&dir).unwrap();
+        assert!(!report.was_healthy && report.lost_keys == 0, "{case}: {report:?}");
+        assert_eq!(report.keys, 10, "{case}");
+        let db = crate::open(&dir).unwrap();
+        let sums = db.keyspace("sums").unwrap();
+        for key in 0..10 {
+            let expected = if key == 5 { "1003" } else { "3" };
+            assert_eq!(sums.get(key.to_string()).unwrap().unwrap(), expected, "{case}");
+        }
+        assert!(db.check().unwrap().is_clean());
+    }
+}
+
 #[test]
 fn i3_a_lost_value_never_becomes_an_older_one() {
     let dir = doc_dir("repair-value");

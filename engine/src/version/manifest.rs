@@ -236,6 +236,8 @@ pub struct Salvaged {
     pub edits: Vec<Edit>,
     /// The number of these edits that come before any damage.
     pub unbroken: usize,
+    /// True if nothing but these edits is in the file: none is missing, not even at its end.
+    pub is_whole: bool,
 }
 
 /// Returns every readable edit of a manifest of `database`, even behind damage: a record's checksum
@@ -260,5 +262,6 @@ pub fn salvage(env: &Env, path: &Path, database: u64) -> Result<Salvaged> {
             Err(_) => is_unbroken = false,
         }
     }
+    found.is_whole = is_unbroken && next == reader.length();
     Ok(found)
 }
