@@ -11,6 +11,8 @@
 //! - Operands alone are combined as far as the operator can. If it can't, they stay as they are;
 //!   compaction brings them down to their base in the end, and until then the memo of reads
 //!   (`version/merging.rs`) bounds what reads cost.
+//! - A run of 256 MiB that can't be combined to half of that is not merged at all: what has come of
+//!   it, and the rest of it, goes on as it is. Reads merge it; a put or a deletion ends it.
 //! - What the operator refuses to merge stays as it is, base and all, and the job goes on: nothing
 //!   is lost, reads get the operator's error, and a later put or operand may mend it. So it is with
 //!   a record that is damaged; the reads of its key say so.
@@ -37,17 +39,19 @@ use std::sync::Arc;
 
 /// A segment with merged values is closed once it has this many bytes.
 const SEGMENT_BYTES: u64 = 64 << 20;
-/// A run is merged in parts of this many operands, if they can be combined.
+/// A run is combined once this many operands have come, and again once it has doubled since.
 const PART_OPERANDS: usize = 4096;
-/// A run is merged in parts of about this many bytes, if they can be combined.
-const PART_BYTES: u64 = 16 << 20;
-/// A run whose operands can't be combined is left as it is beyond this many bytes.
-const MAX_RUN_BYTES: u64 = 256 << 20;
+/// A run is combined once this many bytes have come, and again once it has doubled since.
+const PART_BYTES: u64 = if cfg!(test) { 64 << 10 } else { 16 << 20 };
+/// A run of this many bytes is left as it is if it can't be combined to half of that.
+const MAX_RUN_BYTES: u64 = if cfg!(test) { 1 << 20 } else { 256 << 20 };
 
 /// An entry of a run, as it is stored.
 struct Stored {
     trailer: Trailer,
     payload: Vec<u8>,
+    /// True if the job has made it, so that it may have to be separated.
+    is_new: bool,
 }
 
 /// The operands of one key in one stratum.
@@ -61,10 +65,10 @@ struct Run {
     operands: Vec<Stored>,
     /// The bytes of their values.
     bytes: u64,
-    /// The number of operands from the front on that are combined as far as they can be.
-    combined: usize,
+    /// The number of operands that were left by the last attempt to combine them, and their bytes.
+    combined: (usize, u64),
     /// True if the run is left as it is: it is too long, or a part of it is garbage, and with it
-    /// all of it.
+    /// all of it. Its operands do not wait any more.
     stays: bool,
 }
 
@@ -156,7 +160,7 @@ impl<'a> OperandMerger<'a> {
             }
             return Ok(true);
         };
-        let entry = Stored { trailer, payload: payload.to_vec() };
+        let entry = Stored { trailer, payload: payload.to_vec(), is_new: false };
         if !is_merge {
             let Some(run) = self.run.take() else {
                 return Ok(false);
@@ -179,13 +183,18 @@ impl<'a> OperandMerger<'a> {
             is_bottom: retain.is_bottom(key),
             operands: Vec::new(),
             bytes: 0,
-            combined: 0,
+            combined: (0, 0),
             stays: stratum.is_none(),
         });
         run.bytes += value_bytes(&entry)?;
         run.operands.push(entry);
-        if run.operands.len() - run.combined >= PART_OPERANDS || run.bytes >= PART_BYTES {
-            self.combine_part()?;
+        // All attempts together read each operand about twice, whether they shrink the run or not.
+        let (operands, bytes) = run.combined;
+        let is_due = run.operands.len() >= operands + operands.max(PART_OPERANDS)
+            || run.bytes >= bytes + bytes.max(PART_BYTES)
+            || run.bytes >= MAX_RUN_BYTES;
+        if is_due || run.stays {
+            self.combine_part(add)?;
         }
         Ok(true)
     }
@@ -199,24 +208,44 @@ impl<'a> OperandMerger<'a> {
         Ok(())
     }
 
-    /// Combines what has come of a long run, so that it never takes much memory.
-    fn combine_part(&mut self) -> JobResult {
+    /// Combines what has come of a long run, so that it never takes much memory. If the run stays
+    /// as it is, hands that on instead.
+    fn combine_part(
+        &mut self,
+        add: &mut impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
+    ) -> JobResult {
         let Some(mut run) = self.run.take() else {
             return Ok(());
         };
         if !run.stays {
-            let fewer = self.combine(&run)?;
-            if let Some(fewer) = fewer {
+            if let Some(fewer) = self.combine(&run)? {
                 run.bytes = fewer.iter().map(|entry| entry.payload.len() as u64).sum();
                 run.operands = fewer;
             }
-            run.combined = run.operands.len();
-            run.stays |= run.bytes >= MAX_RUN_BYTES;
+            run.combined = (run.operands.len(), run.bytes);
+            run.stays = run.bytes >= MAX_RUN_BYTES / 2;
         }
         if run.stays {
-            run.combined = run.operands.len();
+            self.pass_on(&run.key, std::mem::take(&mut run.operands), add)?;
+            run.bytes = 0;
         }
         self.run = Some(run);
+        Ok(())
+    }
+
+    /// Hands operands to `add` as they are; those that are new may be separated.
+    fn pass_on(
+        &mut self,
+        key: &[u8],
+        operands: Vec<Stored>,
+        add: &mut impl FnMut(&[u8], Trailer, &[u8]) -> JobResult,
+    ) -> JobResult {
+        for entry in operands {
+            match entry.is_new {
+                true => self.put_out(key, entry.trailer.seqno(), true, &entry.payload, add)?,
+                false => add(key, entry.trailer, &entry.payload)?,
+            }
+        }
         Ok(())
     }
 
@@ -232,9 +261,7 @@ impl<'a> OperandMerger<'a> {
             Below::Others => match self.combine(&run)? {
                 None => None,
                 Some(fewer) => {
-                    for entry in fewer {
-                        self.put_out(&run.key, entry.trailer.seqno(), true, &entry.payload, add)?;
-                    }
+                    self.pass_on(&run.key, fewer, add)?;
                     return Ok(true);
                 }
             },
@@ -246,9 +273,7 @@ impl<'a> OperandMerger<'a> {
             self.put_out(&run.key, newest, false, &value, add)?;
             return Ok(true);
         }
-        for entry in &run.operands {
-            add(&run.key, entry.trailer, &entry.payload)?;
-        }
+        self.pass_on(&run.key, run.operands, add)?;
         if let Below::Put(base) = &below {
             add(&run.key, base.trailer, &base.payload)?;
         }
@@ -287,7 +312,8 @@ impl<'a> OperandMerger<'a> {
         }
         let stored = |(seqno, value): (SeqNo, Value)| {
             let payload = Payload::operand(Slot::Inline(&value));
-            Stored { trailer: Trailer::new(seqno, payload.kind()), payload: value.to_vec() }
+            let trailer = Trailer::new(seqno, payload.kind());
+            Stored { trailer, payload: value.to_vec(), is_new: true }
         };
         Ok(Some(fewer.into_iter().map(stored).collect()))
     }

@@ -93,7 +93,8 @@ impl<'a> TableOutput<'a> {
     /// Sets what the update table is told.
     ///
     /// I6: of a keyspace with a merge operator it is told nothing, so it knows no entry there: a
-    /// newer entry would not say that an older one is needed no more.
+    /// newer entry would not say that an older one is needed no more. Nor is it told of operands in
+    /// any other, as a keyspace whose settings a repair did not find may have some.
     pub fn noting(mut self, notes: UpdateNotes) -> Self {
         let is_off = self.runtime.hot.is_off() || self.merges;
         self.notes = if is_off { UpdateNotes::Nothing } else { notes };
@@ -117,7 +118,7 @@ impl<'a> TableOutput<'a> {
         let (writer, ..) = self.open.as_mut().expect("created just now");
         writer.add(user_key, trailer, payload)?;
         let (unspent, table) = (writer.block_bytes() - self.spent, writer.id());
-        if self.notes != UpdateNotes::Nothing {
+        if self.notes != UpdateNotes::Nothing && !trailer.kind()?.is_merge() {
             self.note(user_key, trailer, payload, table)?;
         }
         if unspent >= SPEND_BYTES {

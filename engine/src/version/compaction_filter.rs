@@ -26,8 +26,9 @@ use std::time::Duration;
 /// asked about at some time after its flush, and by [`Db::compact`](crate::Db::compact) at the
 /// latest. Until then, readers see the entry as it was written. Entries that a snapshot, a
 /// transaction or a cursor can see when the compaction begins are kept without asking, and those
-/// that are opened later see until their end what they saw first. An older value that newer ones
-/// hide from everybody may be asked about, too.
+/// that are opened later see until their end what they saw first. A value that the compaction
+/// itself merges from operands is asked about by the next one that comes across it. An older value
+/// that newer ones hide from everybody may be asked about, too.
 ///
 /// A change is no write: the key keeps its version and its expiry, and the change feed does not
 /// tell it. A transaction that has read the old value does not conflict with it, and neither does a

@@ -19,7 +19,9 @@ use crate::compaction::picker::pick_range;
 use crate::version::edit::Change;
 use crate::version::levels::LEVELS;
 use crate::version::snapshots::SeenSeqnos;
+use crate::{Db, KeyspaceOptions, MergeOperator, Result, doc_dir};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 #[test]
 fn i06_golden_operands_are_merged_within_a_stratum() {
@@ -104,4 +106,49 @@ fn tables(world: &JobWorld) -> String {
         }
     }
     text
+}
+
+/// Counts how often it is asked, and combines nothing.
+#[derive(Default)]
+struct Counting {
+    partial: AtomicU64,
+}
+
+impl MergeOperator for Counting {
+    fn name(&self) -> &str {
+        "test.Counting"
+    }
+
+    fn full(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        Ok(operands.len().to_string().into_bytes())
+    }
+
+    fn partial(&self, _: &[u8], _: &[u8], _: &[u8]) -> Option<Vec<u8>> {
+        self.partial.fetch_add(1, Ordering::Relaxed);
+        None
+    }
+}
+
+/// Each further operand of a long run asked about all of the run again, and all of it was held.
+#[test]
+fn a_run_that_never_shrinks_is_combined_seldom_and_let_go() {
+    const OPERANDS: u64 = 3000;
+    let operator = Arc::new(Counting::default());
+    let builder = Db::builder(doc_dir("long-run")).merge_operator(operator.clone());
+    let db = builder.open().unwrap();
+    let merge_operator = Some("test.Counting".to_owned());
+    let options = KeyspaceOptions { merge_operator, ..Default::default() };
+    let runs = db.create_keyspace_with("runs", options).unwrap();
+    runs.put("k", "base").unwrap();
+    for _ in 0..OPERANDS {
+        runs.merge("k", [7; 1000]).unwrap();
+    }
+    runs.merge("short", "1").unwrap();
+    db.compact().unwrap();
+    // A flush and a compaction or two.
+    let asked = operator.partial.swap(0, Ordering::Relaxed);
+    assert!(asked > 0 && asked <= 3 * OPERANDS, "asked {asked} times");
+    assert_eq!(runs.get("k").unwrap().unwrap(), "3000");
+    assert_eq!(runs.get("short").unwrap().unwrap(), "1");
+    assert!(db.check().unwrap().is_clean());
 }
