@@ -82,15 +82,7 @@ impl Core {
         if **state.options() == options {
             return Ok(());
         }
-        let operator = state.options().merge_operator.clone();
-        if operator != options.merge_operator {
-            let shown = |operator: &Option<String>| operator.clone().unwrap_or("none".to_owned());
-            let (is, given) = (shown(&operator), shown(&options.merge_operator));
-            let what =
-                format!("merge_operator of {:?} is {is}, it can't become {given}", state.name);
-            return Err(Error::invalid_option(what)
-                .advise("it is fixed when the keyspace is created: copy to another keyspace"));
-        }
+        check_operator(state, &options)?;
         // A crash leaves the old settings or the new ones. Both are valid: they only say how new
         // files are written.
         let set = Change::SetKeyspace { id: state.id, settings: options.to_text() };
@@ -98,6 +90,19 @@ impl Core {
         state.set_options(options);
         Ok(())
     }
+}
+
+/// Returns an error if the options name another merge operator than the keyspace has.
+fn check_operator(state: &KeyspaceState, options: &KeyspaceOptions) -> Result<()> {
+    let operator = state.options().merge_operator.clone();
+    if operator == options.merge_operator {
+        return Ok(());
+    }
+    let shown = |operator: &Option<String>| operator.clone().unwrap_or("none".to_owned());
+    let (is, given) = (shown(&operator), shown(&options.merge_operator));
+    let what = format!("merge_operator of {:?} is {is}, it can't become {given}", state.name);
+    Err(Error::invalid_option(what)
+        .advise("it is fixed when the keyspace is created: copy to another keyspace"))
 }
 
 impl Db {
@@ -187,7 +192,8 @@ impl Db {
     }
 
     /// Opens a keyspace as [`Db::open_or_create_keyspace`] does; if it is created, it gets
-    /// `options`.
+    /// `options`. If it exists and `options` name another merge operator than it has, that is an
+    /// error.
     ///
     /// ```
     /// # let db = cleavedb::open(cleavedb::doc_dir("open-or-create-keyspace-with"))?;
@@ -209,7 +215,14 @@ impl Db {
         let _ddl = self.core.ddl.lock();
         let known = self.core.keyspaces.load().get(name).cloned();
         let state = match known {
-            Some(state) => self.core.check_open().map(|()| state)?,
+            Some(state) => {
+                self.core.check_open()?;
+                // Its operands would be merged in another way than the caller means.
+                if options.merge_operator.is_some() {
+                    check_operator(&state, &options)?;
+                }
+                state
+            }
             None => self.core.create_keyspace(name, options)?,
         };
         Ok(self.handle(state))

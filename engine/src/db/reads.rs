@@ -1,11 +1,13 @@
 //! The point reads of a keyspace: single keys, and many keys at once.
 
 use crate::base::error::{Error, Result};
-use crate::base::key::{FIRST_OWN_SEQNO, SeqNo};
+use crate::base::key::SeqNo;
 use crate::base::value::Value;
+use crate::commit::batch::Batch;
 use crate::db::keyspace::Keyspace;
 use crate::db::read_options::ReadOptions;
 use crate::db::snapshot::Snapshot;
+use crate::db::transaction::OwnRead;
 use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Want;
 use crate::read::get::{Lookup, TimedLookup, get_timed};
@@ -175,8 +177,14 @@ impl Keyspace {
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let key = key.as_ref();
         let (view, point) = self.peek_at(options.read_snapshot())?;
-        if let Some(own) = self.own_value(&view, point.seqno, key, options)? {
-            return Ok(own.is_some());
+        if let Some(transaction) = &options.transaction {
+            // What was merged is there, whatever its value is.
+            let is_there = |batch: &Batch, operation| {
+                Ok(batch.is_merge(operation) || batch.value(operation)?.is_some())
+            };
+            if let Some(own) = transaction.read(&self.state, key, is_there)? {
+                return Ok(own);
+            }
         }
         let (_view, found) = self.look_up(view, key, point, options)?;
         Ok(found != Lookup::Nothing)
@@ -274,24 +282,14 @@ impl Keyspace {
         let Some(transaction) = &options.transaction else {
             return Ok(None);
         };
-        let own = transaction.read(&self.state, key, |batch, operation| {
-            match batch.is_merge(operation) {
-                true => Ok(None),
-                false => Ok(Some(batch.value(operation)?.map(|value| Value::copy_from(&value)))),
-            }
-        })?;
-        match own {
-            None => Ok(None),
-            Some(Some(value)) => Ok(Some(value)),
-            Some(None) => {
-                let own = transaction.own_entries(&self.state)?;
-                let own = own.as_ref().filter(|own| own.last >= FIRST_OWN_SEQNO);
-                let newest = own.map_or(seqno, |own| own.last);
-                let fill_cache = options.fill_cache;
-                let reader = ChainReader { view, own, seqno, fill_cache };
-                reader.merged(key, newest, &self.core.fetcher).map(|value| Some(Some(value)))
-            }
-        }
+        let own = match transaction.own_read(&self.state, key)? {
+            None => return Ok(None),
+            Some(OwnRead::Written(value)) => return Ok(Some(value)),
+            Some(OwnRead::Merged(own)) => own,
+        };
+        let (newest, own, fill_cache) = (own.last, Some(&own), options.fill_cache);
+        let reader = ChainReader { view, own, seqno, fill_cache };
+        reader.merged_if_any(key, newest, &self.core.fetcher).map(Some)
     }
 
     /// Returns the value of a key whose newest entry is an operand with this number.

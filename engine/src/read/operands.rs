@@ -160,15 +160,23 @@ impl ChainReader<'_> {
     /// and for a separated base.
     #[cold]
     pub fn merged(&self, key: &[u8], newest: SeqNo, fetcher: &Fetcher) -> Result<Value> {
+        let value = self.merged_if_any(key, newest, fetcher)?;
+        value.ok_or_else(|| Error::internal("an operand that was just read is gone"))
+    }
+
+    /// Returns what the entries of `key` up to `newest` make, or `None` if that is no value.
+    #[cold]
+    pub fn merged_if_any(
+        &self,
+        key: &[u8],
+        newest: SeqNo,
+        fetcher: &Fetcher,
+    ) -> Result<Option<Value>> {
         let merging = self.view.merging.as_ref().ok_or_else(|| no_operator(key))?;
         let is_own = newest >= FIRST_OWN_SEQNO;
         let chain = self.walk(key, newest, merging.recall(key))?;
         let count = chain.operands.len();
         let (base, operands) = (chain.base.unwrap_or(Base::Nothing), chain.operands);
-        // The entry itself may be the one whose value is known.
-        if let (Base::Merged(value), true) = (&base, operands.is_empty()) {
-            return Ok(Value::copy_from(value));
-        }
         let (base, parts) = match base {
             Base::Nothing => (None, operands),
             Base::Merged(value) => (Some(value), operands),
@@ -178,7 +186,11 @@ impl ChainReader<'_> {
                 (None, parts)
             }
         };
-        let values = self.fetch(key, parts, fetcher)?;
+        let mut values = self.fetch(key, parts, fetcher)?;
+        if count == 0 {
+            // The entry itself may be the one whose value is known. The operator is not asked.
+            return Ok(base.map(|value| Value::copy_from(&value)).or_else(|| values.pop()));
+        }
         let (operands, put) = values.split_at(count);
         let base = base.as_deref().or(put.first().map(|value| &value[..]));
         let operands: Vec<&[u8]> = operands.iter().rev().map(|value| &value[..]).collect();
@@ -186,7 +198,7 @@ impl ChainReader<'_> {
         if count > MEMO_FROM_OPERANDS && !is_own {
             merging.remember(key, newest, &value);
         }
-        Ok(Value::from(value))
+        Ok(Some(Value::from(value)))
     }
 
     /// Returns the bytes of all parts, in their order.

@@ -48,6 +48,8 @@ const OVERHEAD_BYTES: usize = 100;
 #[derive(Clone, Default)]
 pub struct MergeOperators {
     by_name: BTreeMap<String, Arc<dyn MergeOperator>>,
+    /// The name of an operator that was given twice.
+    twice: Option<String>,
     /// The keyspaces whose values a compaction filter may change.
     filtered: BTreeSet<String>,
 }
@@ -55,7 +57,10 @@ pub struct MergeOperators {
 impl MergeOperators {
     /// Adds one of the user's operators.
     pub fn add(&mut self, operator: Arc<dyn MergeOperator>) {
-        self.by_name.insert(operator.name().to_owned(), operator);
+        let name = operator.name().to_owned();
+        if self.by_name.insert(name.clone(), operator).is_some() {
+            self.twice = Some(name);
+        }
     }
 
     /// Notes which keyspaces have a compaction filter.
@@ -63,8 +68,13 @@ impl MergeOperators {
         MergeOperators { filtered: filtered.into_iter().collect(), ..self }
     }
 
-    /// Returns an error if an operator of the user's has a name that it can't have.
+    /// Returns an error if an operator of the user's has a name that it can't have, or that of
+    /// another one.
     pub fn validate(&self) -> Result<()> {
+        if let Some(name) = &self.twice {
+            let what = format!("two merge operators are called {name:?}");
+            return Err(Error::invalid_option(what).advise("give each a name of its own"));
+        }
         match self.by_name.keys().find(|name| is_reserved(name)) {
             None => Ok(()),
             Some(name) => Err(Error::invalid_option(format!(
@@ -117,9 +127,10 @@ pub struct Merging {
 }
 
 impl Merging {
-    /// Returns an error if the operator refuses an operand.
+    /// Returns an error if the operator refuses an operand. A panic in it turns the database
+    /// read-only.
     pub fn check(&self, key: &[u8], operand: &[u8]) -> Result<()> {
-        self.operator.check(key, operand)
+        self.health.guard(&self.what, || self.operator.check(key, operand))
     }
 
     /// Returns the value that operands, oldest first, make of `base`. The error names the key.
@@ -257,8 +268,12 @@ mod tests {
         let error = own.full(b"key", None, &[b"1"]).unwrap_err();
         assert!(error.to_string().contains("merge operator \"own\" of \"k\" panicked: at work"));
         assert!(health.check().is_err());
-        operators.add(Arc::new(Own("cleavedb.Mine")));
-        assert_eq!(operators.validate().unwrap_err().kind(), ErrorKind::InvalidOption);
+        let mut reserved = operators.clone();
+        reserved.add(Arc::new(Own("cleavedb.Mine")));
+        assert_eq!(reserved.validate().unwrap_err().kind(), ErrorKind::InvalidOption);
+        operators.add(Arc::new(Own("own")));
+        let error = operators.validate().unwrap_err();
+        assert!(error.to_string().contains("two merge operators are called \"own\""), "{error}");
     }
 
     #[test]

@@ -94,6 +94,9 @@ fn operators_are_fixed_and_must_be_known() {
     assert_eq!(error.kind(), ErrorKind::InvalidOption);
     let error = counters.set_options(common::tiny_keyspace()).unwrap_err();
     assert!(error.to_string().contains("merge_operator of \"merged\""), "{error}");
+    let error = db.open_or_create_keyspace_with("merged", merging(merge_operators::MAX));
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::InvalidOption);
+    db.open_or_create_keyspace_with("merged", common::tiny_keyspace()).unwrap();
     let more = KeyspaceOptions { separation_threshold: 7, ..counters.options() };
     counters.set_options(more).unwrap();
     let unknown = db.create_keyspace_with("x", merging("cleavedb.Sub")).unwrap_err();
@@ -199,11 +202,17 @@ impl MergeOperator for Concat {
         "test.Concat"
     }
 
+    fn check(&self, _: &[u8], operand: &[u8]) -> Result<()> {
+        assert!(operand != b"panic at once", "as told");
+        Ok(())
+    }
+
     fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
         // Those of the background are not counted.
         if !std::thread::current().name().is_some_and(|name| name.starts_with("cleave-")) {
             self.operands.fetch_add(operands.len() as u64, Ordering::Relaxed);
         }
+        assert!(!operands.is_empty(), "nothing is asked for nothing");
         let value: Vec<u8> =
             base.into_iter().chain(operands.iter().copied()).flatten().copied().collect();
         assert!(!value.ends_with(b"panic"), "as told");
@@ -354,6 +363,10 @@ fn a_panicking_operator_loses_nothing() {
     db.compact().unwrap();
     words.merge("k", "?").unwrap();
     assert_eq!(text(&words, "k"), "apanic!error?");
+    // So it is where an operand is refused, before anything is written.
+    let error = words.merge("k", "panic at once").unwrap_err();
+    assert!(error.to_string().contains("\"test.Concat\" of \"merged\" panicked"), "{error}");
+    assert_eq!(words.put("other", "1").unwrap_err().kind(), ErrorKind::ReadOnly);
 }
 
 #[test]
@@ -419,6 +432,42 @@ fn transactions_merge() {
             assert_eq!(text(&counters, "n"), if how == 0 { "6" } else { "1" });
         }
     }
+}
+
+/// A thread that shares the transaction writes or rolls back between any two steps of a read of
+/// another: each read is of one moment, and no operator is asked about no operands.
+#[test]
+fn threads_that_share_a_transaction_read_whole_moments() {
+    let (dir, operands) = (common::dir(), Arc::default());
+    let (db, words) = open_own(dir.path(), &operands);
+    words.put("k", "base").unwrap();
+    let shared = db.begin();
+    let before = shared.savepoint().unwrap();
+    let done = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for round in 0..3000 {
+                match round % 3 {
+                    0 => shared.put(&words, "k", "base").unwrap(),
+                    1 => shared.delete(&words, "k").unwrap(),
+                    _ => {}
+                }
+                shared.merge(&words, "k", "+").unwrap();
+                shared.rollback_to(&before).unwrap();
+            }
+            done.store(true, Ordering::Release);
+        });
+        while !done.load(Ordering::Acquire) {
+            let found = shared.get(&words, "k").unwrap();
+            let found = found.as_ref().map(|it| &it[..]);
+            let possible = [None, Some(&b"base"[..]), Some(b"base+"), Some(b"+")];
+            assert!(possible.contains(&found), "{found:?}");
+        }
+    });
+    // What is merged is there, though it can't be merged.
+    shared.merge(&words, "k", "error").unwrap();
+    assert!(shared.get(&words, "k").is_err());
+    assert!(shared.contains_key(&words, "k").unwrap());
 }
 
 #[test]

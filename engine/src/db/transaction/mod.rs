@@ -69,6 +69,14 @@ impl DerefMut for LockedWork<'_> {
     }
 }
 
+/// What a transaction has made of the value of a key.
+pub(crate) enum OwnRead {
+    /// It wrote this value, or deleted the key.
+    Written(Option<Value>),
+    /// It merged last: the value is in these entries and what is below them.
+    Merged(OwnEntries),
+}
+
 impl TransactionState {
     /// Returns the work of the transaction, or `None` if it has ended.
     fn unless_ended(&self) -> Option<LockedWork<'_>> {
@@ -107,14 +115,28 @@ impl TransactionState {
         see: impl FnOnce(&Batch, usize) -> Result<R>,
     ) -> Result<Option<R>> {
         let mut work = self.work()?;
-        let Some(operation) = work.own_operation(keyspace.id, key) else {
-            work.note_key(keyspace, key);
+        let operation = work.read_operation(keyspace, key);
+        operation.map(|operation| see(&work.batch, operation)).transpose()
+    }
+
+    /// Returns what the transaction itself has made of a key's value, or `None` if it did not write
+    /// the key. Remembers that the key was read, unless the transaction knows its value alone.
+    ///
+    /// All of it is of one moment, whoever else writes in the transaction or rolls it back.
+    pub(crate) fn own_read(
+        &self,
+        keyspace: &Arc<KeyspaceState>,
+        key: &[u8],
+    ) -> Result<Option<OwnRead>> {
+        let mut work = self.work()?;
+        let Some(operation) = work.read_operation(keyspace, key) else {
             return Ok(None);
         };
-        if work.is_merged_with_others(keyspace.id, key, operation) {
-            work.note_key(keyspace, key);
+        if work.batch.is_merge(operation) {
+            return Ok(work.own_entries(keyspace)?.map(OwnRead::Merged));
         }
-        see(&work.batch, operation).map(Some)
+        let value = work.batch.value(operation)?.map(|value| Value::copy_from(&value));
+        Ok(Some(OwnRead::Written(value)))
     }
 
     /// Remembers that a value was read that expires at `deadline`.

@@ -200,6 +200,16 @@ impl TransactionWork {
         work.last.get(key).copied().max(deleted.map(|behind| behind as usize - 1))
     }
 
+    /// Returns what [`Self::own_operation`] does, for a read of the key, which is remembered if it
+    /// depends on what others have written.
+    pub fn read_operation(&mut self, keyspace: &Arc<KeyspaceState>, key: &[u8]) -> Option<usize> {
+        let operation = self.own_operation(keyspace.id, key);
+        if operation.is_none_or(|it| self.is_merged_with_others(keyspace.id, key, it)) {
+            self.note_key(keyspace, key);
+        }
+        operation
+    }
+
     /// Returns true if `operation`, the last one on the key, is merged with what others have
     /// written: there are only operands of the transaction below it.
     pub fn is_merged_with_others(
