@@ -55,7 +55,8 @@ pub(crate) struct Load {
     durable: Durable,
 
     /// Ingest the records instead of writing them one after the other: fastest if their keys
-    /// ascend. If they do not, they are sorted first, from the place where they cease to
+    /// ascend. If they do not, they are sorted first, from the place where they cease to; what came
+    /// before it takes effect at that moment, and the rest at the end
     #[arg(long, conflicts_with_all = ["ack", "batch", "durability"])]
     sorted: bool,
 

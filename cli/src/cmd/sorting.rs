@@ -5,6 +5,7 @@ use cleavedb::{
     Error, IngestOptions, IngestReport, Keyspace, Result, SortedFileOptions, SortedFileWriter,
 };
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// The default of the memory that sorting takes, in MiB.
@@ -65,11 +66,47 @@ impl SortedRuns {
 /// A directory for the files of a sort. Dropping it removes it.
 struct Scratch(PathBuf);
 
+impl Scratch {
+    /// Creates one in `temp`, under a name that is free there: a process of the same number may
+    /// have left its own behind.
+    fn create(temp: &Path) -> Result<Scratch> {
+        let process = std::process::id();
+        let mut number = 0u64;
+        loop {
+            let name = match number {
+                0 => format!("sorting-{process}"),
+                _ => format!("sorting-{process}-{number}"),
+            };
+            let dir = temp.join(name);
+            match fs::create_dir(&dir) {
+                Ok(()) => return Ok(Scratch(dir)),
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
+                Err(error) => return Err(Error::io("create a directory", &dir, error)),
+            }
+        }
+    }
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
         // What cannot be removed is left behind; the next load makes a directory of its own.
         let _ = fs::remove_dir_all(&self.0);
     }
+}
+
+/// Returns what two ingests have done together.
+fn together(first: IngestReport, mut second: IngestReport) -> IngestReport {
+    second.seqno = second.seqno.or(first.seqno);
+    second.level = match (first.tables, second.tables) {
+        (0, _) => second.level,
+        (_, 0) => first.level,
+        _ => first.level.min(second.level),
+    };
+    second.entries += first.entries;
+    second.skipped += first.skipped;
+    second.tables += first.tables;
+    second.bytes_written += first.bytes_written;
+    second
 }
 
 /// Loads pairs by ingesting them: straight away as long as their keys ascend, sorted first from
@@ -78,16 +115,28 @@ pub(crate) struct SortedLoader<'a> {
     keyspace: &'a Keyspace,
     ingestion: Option<cleavedb::Ingestion<'a>>,
     last_key: Option<Vec<u8>>,
-    scratch: Scratch,
+    temp: PathBuf,
+    /// Removed only once all of it was ingested.
+    scratch: Option<Scratch>,
     memory_mib: u64,
     runs: Option<SortedRuns>,
+    /// What has taken effect already.
+    done: IngestReport,
 }
 
 impl<'a> SortedLoader<'a> {
     pub(crate) fn new(keyspace: &'a Keyspace, temp: &Path, memory_mib: u64) -> Result<Self> {
-        let scratch = Scratch(temp.join(format!("sorting-{}", std::process::id())));
         let ingestion = Some(keyspace.begin_ingest(&IngestOptions::default())?);
-        Ok(SortedLoader { keyspace, ingestion, last_key: None, scratch, memory_mib, runs: None })
+        Ok(SortedLoader {
+            keyspace,
+            ingestion,
+            last_key: None,
+            temp: temp.to_path_buf(),
+            scratch: None,
+            memory_mib,
+            runs: None,
+            done: IngestReport::default(),
+        })
     }
 
     pub(crate) fn add(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<()> {
@@ -102,10 +151,9 @@ impl<'a> SortedLoader<'a> {
         }
         // What was in order takes effect first, so what follows counts.
         if let Some(ingestion) = self.ingestion.take() {
-            ingestion.finish()?;
+            self.done = ingestion.finish()?;
         }
-        let dir = self.scratch.0.clone();
-        fs::create_dir(&dir).map_err(|error| Error::io("create a directory", &dir, error))?;
+        let dir = self.scratch.insert(Scratch::create(&self.temp)?).0.clone();
         let runs = SortedRuns::new(self.memory_mib, move |number| dir.join(number.to_string()));
         self.runs.insert(runs).add(key, value)
     }
@@ -114,8 +162,12 @@ impl<'a> SortedLoader<'a> {
     pub(crate) fn finish(mut self) -> Result<IngestReport> {
         match (self.ingestion.take(), self.runs.take()) {
             (Some(ingestion), _) => ingestion.finish(),
-            (None, Some(runs)) => self.keyspace.ingest(&runs.finish()?, &IngestOptions::default()),
-            (None, None) => Ok(IngestReport::default()),
+            (None, Some(runs)) => {
+                let files = runs.finish()?;
+                let last = self.keyspace.ingest(&files, &IngestOptions::default())?;
+                Ok(together(self.done, last))
+            }
+            (None, None) => Ok(self.done),
         }
     }
 }

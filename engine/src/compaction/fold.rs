@@ -64,7 +64,22 @@ fn small_tables(view: &View, table_bytes: u64) -> &[Arc<TableHandle>] {
     let tables = view.levels.level(0);
     let bound = table_bytes / SMALL_TABLE_PART;
     let large = tables.iter().position(|table| table.meta.bytes >= bound);
-    &tables[..large.unwrap_or(tables.len())]
+    top_of(tables, large.unwrap_or(tables.len()))
+}
+
+/// Returns the first `most` tables of L0, or fewer, so that none is left behind of an ingest that
+/// brought one of them.
+///
+/// I6: what comes of these tables and older memtables has no place among the rest of such an
+/// ingest: it is as new as that, and has entries that are older.
+fn top_of(tables: &[Arc<TableHandle>], most: usize) -> &[Arc<TableHandle>] {
+    let (mut top, mut rest) = tables.split_at(most);
+    while let (Some(last), Some(next)) = (top.last(), rest.first())
+        && last.meta.is_of_one_ingest_with(&next.meta)
+    {
+        (top, rest) = tables.split_at(top.len() - 1);
+    }
+    top
 }
 
 /// Returns the newest tables of L0 that together are no longer than what a full memtable makes:
@@ -76,7 +91,7 @@ fn top_tables(view: &View, memtable_bytes: u64) -> &[Arc<TableHandle>] {
         sum = sum.saturating_add(table.meta.bytes);
         sum > memtable_bytes
     });
-    &tables[..too_long.unwrap_or(tables.len())]
+    top_of(tables, too_long.unwrap_or(tables.len()))
 }
 
 /// Returns the tables on top of L0 that a fold for `reason` merges with the waiting memtables.
@@ -302,9 +317,13 @@ fn replaced(keyspace: KeyspaceId, old: &[Arc<TableHandle>], new: &[Arc<TableMeta
 mod tests {
     use super::*;
     use crate::base::entry::Slot;
-    use crate::base::key::{EntryKind, Trailer};
+    use crate::base::key::{EntryKind, KeyOrder, Trailer, internal_key};
+    use crate::base::pointer::TableId;
+    use crate::cache::memory_fs::MemoryFs;
     use crate::compaction::tests::world::JobWorld;
     use crate::env::budget::Budget;
+    use crate::table::Summary;
+    use crate::version::files::{TableContext, TableLimits};
     use crate::version::settings::Separation;
     use std::time::Duration;
 
@@ -352,5 +371,44 @@ mod tests {
         }
         let little = Leftover { tail_bytes: MIB, hidden_bytes: MIB - 1, ..Leftover::default() };
         assert!(!little.is_mostly_dead(), "it is not worth a table");
+    }
+
+    /// A fold takes all tables on top of L0 that came with one ingest, or none of them.
+    #[test]
+    fn i06_a_fold_leaves_no_part_of_an_ingest_behind() {
+        let context = Arc::new(TableContext::new(
+            Arc::new(MemoryFs::default()),
+            "db".into(),
+            7,
+            TableLimits::TESTS,
+        ));
+        // The numbers of the tables on top, newest first, whether an ingest brought them, and how
+        // many of the first ones are taken of so many.
+        let cases: [(&[(u64, bool)], &[usize]); 4] = [
+            (&[(20, true), (20, true), (5, false)], &[0, 0, 2, 3]),
+            (&[(30, false), (20, true), (20, true), (20, true)], &[0, 1, 1, 1, 4]),
+            (&[(21, true), (20, true)], &[0, 1, 2]),
+            (&[(21, false), (20, false)], &[0, 1, 2]),
+        ];
+        for (tables, expected) in cases {
+            let handle = |(id, (seqno, is_ingested)): (u64, &(u64, bool))| {
+                let key = internal_key(&id.to_be_bytes(), Trailer::new(*seqno, EntryKind::Put));
+                let summary = Summary {
+                    smallest: key.clone(),
+                    largest: key,
+                    min_seqno: *seqno,
+                    max_seqno: *seqno,
+                    ..Summary::default()
+                };
+                let (summary, ingested_at) = (Arc::new(summary), seqno * u64::from(*is_ingested));
+                let (id, bytes, applied_ranges) = (TableId(id), 1000, 0);
+                let meta = TableMeta { id, bytes, summary, applied_ranges, ingested_at };
+                Arc::new(TableHandle::new(Arc::new(meta), KeyOrder::Bytewise, context.clone()))
+            };
+            let handles: Vec<_> = (1..).zip(tables).map(handle).collect();
+            let found: Vec<_> =
+                (0..=handles.len()).map(|most| top_of(&handles, most).len()).collect();
+            assert_eq!(found, expected, "{tables:?}");
+        }
     }
 }

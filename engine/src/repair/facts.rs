@@ -236,6 +236,11 @@ impl RepairFacts {
         self.is_whole && !self.added.contains(&table)
     }
 
+    /// Returns true if an edit added this table, and `None` if the manifest can't tell.
+    pub fn is_added(&self, table: TableId) -> Option<bool> {
+        if self.added.contains(&table) { Some(true) } else { self.is_whole.then_some(false) }
+    }
+
     /// Adds the keyspaces that only tables mention. Afterwards there is a keyspace `default`.
     pub fn learn_tables<'a>(&mut self, tables: impl Iterator<Item = &'a Properties>) {
         let mut unknown = BTreeMap::new();

@@ -4,6 +4,7 @@
 //! ```text
 //! facts.rs    which keyspaces there are, by the manifests or else by the tables
 //! values.rs   where values are, in segments kept and freed
+//! ingests.rs  which ingests took effect
 //! sources.rs  what tables and the end of the log still hold
 //! rebuild.rs  both merged into new tables, then a new manifest
 //! ```
@@ -19,6 +20,7 @@
 //! that the next repair reads or leaves alone, so the repair can be repeated.
 
 mod facts;
+mod ingests;
 mod rebuild;
 mod sources;
 #[cfg(test)]

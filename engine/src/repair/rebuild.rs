@@ -4,7 +4,7 @@
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
+use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, MAX_ID, SegmentId, TableId};
 use crate::base::range_tombstone::{RangeCover, RangeTombstones};
 use crate::env::Env;
@@ -13,6 +13,7 @@ use crate::read::input::SortedRunIter;
 use crate::read::merge::MergeIter;
 use crate::recovery::comparators::Comparators;
 use crate::repair::facts::RepairFacts;
+use crate::repair::ingests::{LoggedIngests, Trace};
 use crate::repair::sources::{
     KeyspaceSource, describe_table, each_record, find_segment, log_end, needs_order,
 };
@@ -25,7 +26,7 @@ use crate::version::files::names::{self, FileName};
 use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::LEVELS;
 use crate::version::manifest::ManifestWriter;
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -45,6 +46,9 @@ pub struct Rebuild<'a> {
     context: Arc<TableContext>,
     sources: BTreeMap<KeyspaceId, KeyspaceSource>,
     values: ValueFinder,
+    ingests: LoggedIngests,
+    /// The numbers of all ingests that the manifest or the log tell of.
+    ingest_seqnos: BTreeSet<SeqNo>,
     next_file: u64,
     last_seqno: u64,
 }
@@ -60,7 +64,19 @@ impl<'a> Rebuild<'a> {
         let context = Arc::new(TableContext { filter_policy: filter_policy.cloned(), ..context });
         let (next_file, last_seqno) = (facts.highest_file + 1, facts.last_seqno);
         let (sources, values) = (BTreeMap::new(), ValueFinder::new(facts.given_up.clone()));
-        Rebuild { env, comparators, facts, context, sources, values, next_file, last_seqno }
+        let (ingests, ingest_seqnos) = Default::default();
+        Rebuild {
+            env,
+            comparators,
+            facts,
+            context,
+            sources,
+            values,
+            ingests,
+            ingest_seqnos,
+            next_file,
+            last_seqno,
+        }
     }
 
     /// Reads all files, writes the new tree, and puts the new manifest in force.
@@ -132,6 +148,9 @@ impl<'a> Rebuild<'a> {
                 }
             }
         }
+        self.ingests = LoggedIngests::take(&mut self.values.segments);
+        self.ingest_seqnos = self.ingests.seqnos();
+        self.ingest_seqnos.extend(self.facts.ingested.values());
         Ok(useless)
     }
 
@@ -186,21 +205,50 @@ impl<'a> Rebuild<'a> {
         let order = self.comparators.named(&properties.comparator).map_err(needs_order)?;
         let is_removed = self.facts.is_removed(meta.id);
         let was_never_added = self.facts.was_never_added(meta.id);
+        if meta.summary.max_seqno == 0
+            && !self.may_have_effect(properties.owner.id, &order, &meta, report)
+        {
+            return Ok(());
+        }
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
+        let ingests = std::mem::take(&mut self.ingest_seqnos);
         let source = self.source(properties.owner.id)?;
         // An operand that is in two tables would be merged twice.
-        if source.options.merge_operator.is_some() {
-            if is_removed {
-                return Ok(());
-            }
-            if was_never_added {
+        let mut leaves_out = false;
+        if source.options.merge_operator.is_some() && (is_removed || was_never_added) {
+            leaves_out = true;
+            if !is_removed {
                 let what = "no edit has this table, so it is left out: its operands are in others";
                 report.problems.push(Error::corruption(what).in_file(table.path()));
-                return Ok(());
             }
         }
-        source.add_table(table, &properties.comparator, report);
+        if !leaves_out {
+            source.add_table(table, &properties.comparator, &ingests, report);
+        }
+        self.ingest_seqnos = ingests;
         Ok(())
+    }
+
+    /// Returns true if a table that was written by an ingest may have taken effect.
+    fn may_have_effect(
+        &self,
+        keyspace: KeyspaceId,
+        order: &KeyOrder,
+        meta: &TableMeta,
+        report: &mut RepairReport,
+    ) -> bool {
+        let is_taken = match self.facts.is_added(meta.id) {
+            Some(is_added) => return is_added,
+            None => self.ingests.trace(keyspace, order, meta),
+        };
+        let message = match is_taken {
+            Trace::GivenUp => "the log has no ingest with this table, so it is left out",
+            Trace::Logged => "the number of its ingest is lost: what it has counts as oldest",
+            Trace::Unknown => "its ingest may not have taken effect; what it has counts as oldest",
+        };
+        let path = names::table(&self.context.dir, meta.id);
+        report.problems.push(Error::corruption(message).in_file(&path));
+        is_taken != Trace::GivenUp
     }
 
     fn read_log(&mut self, report: &mut RepairReport) -> Result<()> {
@@ -337,7 +385,7 @@ impl KeyChain {
         tables: &mut Tables<'_>,
         report: &mut RepairReport,
     ) -> Result<()> {
-        let KeyChain { entries, lost, .. } = std::mem::take(self);
+        let KeyChain { mut entries, lost, .. } = std::mem::take(self);
         if let Some(error) = lost {
             report.lost_keys += 1;
             report.problems.push(error);
@@ -345,6 +393,13 @@ impl KeyChain {
         }
         report.keys += u64::from(!entries.is_empty());
         let key = key.unwrap_or_default();
+        // Only tables of an ingest have nothing but the number 0, so that a later repair knows
+        // them. Where it is all that a key has, 1 is as old.
+        if let [(trailer, _)] = entries.as_mut_slice()
+            && trailer.seqno() == 0
+        {
+            *trailer = Trailer::new(1, trailer.kind()?);
+        }
         entries.iter().try_for_each(|(trailer, payload)| tables.add(key, *trailer, payload))
     }
 }

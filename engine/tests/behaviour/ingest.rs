@@ -713,6 +713,92 @@ fn repair_keeps_what_was_ingested() {
     }
 }
 
+/// Repairs a copy of a directory, as a kill at this moment would leave it, and returns what is in
+/// it then and how many problems named a table. Without its manifests if `loses_manifest`, else
+/// without CURRENT.
+fn after_a_repair(dir: &Path, loses_manifest: bool) -> (Map, usize) {
+    let place = common::dir();
+    let copy = place.path().join("copy");
+    common::copy_dir(dir, &copy);
+    let victims = common::files(&copy, if loses_manifest { ".man" } else { "CURRENT" });
+    assert!(!victims.is_empty());
+    victims.iter().for_each(|path| std::fs::remove_file(path).unwrap());
+    let report = Db::builder(&copy).options(common::tiny()).repair().unwrap();
+    let of_table = |error: &&cleavedb::Error| {
+        error.file().is_some_and(|file| file.extension().is_some_and(|it| it == "tbl"))
+    };
+    let (db, keyspace) = open(&copy, common::tiny_keyspace());
+    let found = map_of(&keyspace);
+    assert!(db.check().unwrap().is_clean());
+    (found, report.problems.iter().filter(of_table).count())
+}
+
+/// Commits that are in the log only survive a repair, although tables of a later ingest are there.
+#[test]
+fn i02_repair_keeps_what_an_ingest_has_not_flushed() {
+    for rounds in [1, 12] {
+        let dir = common::dir();
+        let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+        keyspace.put(common::key(110), "in the way").unwrap();
+        keyspace.flush().unwrap();
+        db.wait_idle().unwrap();
+        keyspace.put(common::key(1), "in the log").unwrap();
+        for round in 0..rounds {
+            let report = ingest(&keyspace, &some((100..120).filter(|n| n % 3 > 0), round));
+            assert_eq!(report.level, 0, "the older table is in the way");
+        }
+        db.wait_idle().unwrap();
+        let compactions = db.stats().numbers().find(|(name, _)| *name == "compactions").unwrap().1;
+        assert_eq!(compactions > 0, rounds > 1);
+        for loses_manifest in [false, true] {
+            let (found, _) = after_a_repair(dir.path(), loses_manifest);
+            let in_the_log = found.get(common::key(1).as_bytes()).map(Vec::as_slice);
+            assert_eq!(in_the_log, Some(&b"in the log"[..]), "{rounds} {loses_manifest}");
+            assert!(found.contains_key(common::key(119).as_bytes()), "{rounds} {loses_manifest}");
+        }
+    }
+}
+
+/// The tables of an ingest that a crash cut short are no part of the repaired database.
+#[test]
+fn i06_repair_does_not_finish_an_ingest() {
+    for loses_manifest in [false, true] {
+        let dir = common::dir();
+        let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+        keyspace.put(common::key(1), "before").unwrap();
+        db.flush().unwrap();
+        db.wait_idle().unwrap();
+        let wanted = map_of(&keyspace);
+        let tables = common::files(dir.path(), ".tbl").len();
+        let mut ingestion = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
+        for number in 0..40_000 {
+            ingestion.put(common::key(number), [7; 40]).unwrap();
+        }
+        assert!(common::files(dir.path(), ".tbl").len() > tables + 10, "some are complete");
+        let (found, problems) = after_a_repair(dir.path(), loses_manifest);
+        assert!(found == wanted, "{loses_manifest}: {} keys", found.len());
+        assert_eq!(problems > 10, loses_manifest, "{problems}");
+        ingestion.finish().unwrap();
+        let (found, _) = after_a_repair(dir.path(), loses_manifest);
+        assert_eq!(found.len(), 40_000, "{loses_manifest}");
+    }
+}
+
+/// Where neither manifest nor log knows any more of an ingest, its tables are kept.
+#[test]
+fn repair_keeps_an_ingest_that_the_log_has_lost() {
+    let (dir, place) = (common::dir(), common::dir());
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    let wanted = some(0..400, 1);
+    ingest(&keyspace, &wanted);
+    let copy = place.path().join("copy");
+    db.checkpoint(&copy).unwrap();
+    drop(open(&copy, common::tiny_keyspace()));
+    let (found, problems) = after_a_repair(&copy, true);
+    assert!(found == wanted, "{} keys", found.len());
+    assert!(problems > 0);
+}
+
 #[test]
 fn a_checkpoint_has_what_was_ingested() {
     let (dir, place) = (common::dir(), common::dir());

@@ -138,6 +138,8 @@ impl<'a> Ingestion<'a> {
         value: Option<&[u8]>,
         deadline: Option<Deadline>,
     ) -> Result<()> {
+        check_key(key)?;
+        value.map_or(Ok(()), check_value)?;
         let default = || value.and_then(|_| self.keyspace.deadline(None));
         let deadline = deadline.or_else(default);
         self.add_checked(key, value, deadline)
