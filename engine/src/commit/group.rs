@@ -258,6 +258,15 @@ impl Committer {
         is_latest
     }
 
+    /// Returns the visible sequence number between two commits. Waits for the one under way.
+    ///
+    /// I6: an ingest has its tables in a version before its number is visible, both within one
+    /// commit. So of all that versions had before this call, nothing is newer than the number.
+    pub fn visible_between_commits(&self) -> SeqNo {
+        let _log = self.log.lock();
+        self.parts.runtime.snapshots.visible()
+    }
+
     /// Holds up all commits until the guard is dropped.
     pub fn hold(&self) -> MutexGuard<'_, Log> {
         self.log.lock()

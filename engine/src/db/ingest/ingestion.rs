@@ -237,7 +237,13 @@ impl<'a> Ingestion<'a> {
 
     /// Makes the files durable and has all of them take effect at once. Nothing has changed if this
     /// fails.
-    pub fn finish(mut self) -> Result<IngestReport> {
+    pub fn finish(self) -> Result<IngestReport> {
+        self.finish_with(&|| ())
+    }
+
+    /// Does as [`Ingestion::finish`], and calls `after_edit` when the tables are in place and their
+    /// number is not visible yet.
+    pub(crate) fn finish_with(mut self, after_edit: &dyn Fn()) -> Result<IngestReport> {
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -249,7 +255,8 @@ impl<'a> Ingestion<'a> {
         let metas = output.tables.finish()?;
         let new = NewTables { metas, output, entries: self.entries, skipped: self.skipped };
         let (keyspace, settings) = (self.keyspace, &self.settings);
-        let install = Install { core, keyspace, settings, below: self.options.below };
+        let below = self.options.below;
+        let install = Install { core, keyspace, settings, below, after_edit };
         let report = install.run(new);
         drop(job);
         report

@@ -46,6 +46,8 @@ pub(super) struct Install<'a> {
     pub(super) keyspace: &'a Keyspace,
     pub(super) settings: &'a KeyspaceOptions,
     pub(super) below: bool,
+    /// It is called when the tables are in place and their number is not visible yet.
+    pub(super) after_edit: &'a dyn Fn(),
 }
 
 /// Tables that replace those of an ingest, without the keys that have a value already.
@@ -227,7 +229,7 @@ impl<'a> Install<'a> {
                 Ok(Edit::new(changes))
             };
             // A crash before the edit is durable leaves orphans, after it, all of the ingest.
-            core.set.apply(plan, &segments.handles, None).map(|_| ())
+            core.set.apply(plan, &segments.handles, None).map(|_| (self.after_edit)())
         };
         let outcome = core.committer.commit_ingest(state, &range, may_commit, install)?;
         let IngestOutcome::Committed(seqno, ()) = outcome else { return Ok(None) };

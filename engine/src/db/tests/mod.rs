@@ -6,6 +6,7 @@ pub(crate) mod by_hand;
 mod dropped;
 mod expired;
 mod head;
+mod ingested;
 mod look;
 mod numbers;
 mod overwritten;

@@ -15,7 +15,6 @@ use crate::gc::picker::{GcPlan, Mode};
 use crate::gc::survey::are_long;
 use crate::version::entries::EntriesView;
 use crate::version::job::{JobError, JobResult};
-use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::View;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,7 +252,11 @@ impl Collector {
         wanted: Vec<SegmentId>,
         wanted_only: bool,
     ) -> JobResult<Task> {
-        let SeenSeqnos { snapshots, visible: seqno, .. } = self.parts.runtime.snapshots.seen();
+        // I6: the wanted segments were in a version before this, so all entries that lead to them
+        // are at or below this number, those of an ingest that was just installed, too. A snapshot
+        // that is not in the list is taken later, and sees all up to the number.
+        let seqno = self.parts.committer.visible_between_commits();
+        let snapshots = self.parts.runtime.snapshots.list();
         // I4: an overwritten entry counts as dead only once the newer one is durable.
         self.parts.committer.sync()?;
         let segments = wanted.iter().copied().collect();

@@ -1,0 +1,38 @@
+//! Checks what other threads meet while an ingest takes effect.
+
+use super::relocated::open;
+use crate::IngestOptions;
+use crate::doc_dir;
+use std::time::Duration;
+
+/// Between the edit that adds the tables of an ingest and its number, a collection begins. A scan
+/// that read a number from before the ingest would find nothing live in its segments.
+#[test]
+fn i06_what_is_being_ingested_is_no_garbage() {
+    let dir = doc_dir("ingested-while-collecting");
+    let db = open(&dir);
+    let keyspace = db.default_keyspace();
+    let value = |number: usize| vec![number as u8; 500];
+    let mut ingestion = keyspace.begin_ingest(&IngestOptions::new()).unwrap();
+    for number in 0..100 {
+        ingestion.put(format!("{number:03}"), value(number)).unwrap();
+    }
+    let (begun, begins) = std::sync::mpsc::channel();
+    let collector = db.clone();
+    let collecting = std::thread::spawn(move || {
+        begins.recv().unwrap();
+        collector.core.background.collect_now().unwrap();
+    });
+    let after_edit = || {
+        begun.send(()).unwrap();
+        // The collection has to wait for the end of this commit, however long that takes.
+        std::thread::sleep(Duration::from_millis(300));
+    };
+    ingestion.finish_with(&after_edit).unwrap();
+    collecting.join().unwrap();
+    for number in 0..100 {
+        let found = keyspace.get(format!("{number:03}")).unwrap();
+        assert_eq!(found.as_deref(), Some(&value(number)[..]));
+    }
+    assert!(db.check().unwrap().is_clean());
+}
