@@ -6,12 +6,13 @@
 //! a table still names it. So the scan also finds garbage that a lazy compaction still keeps in
 //! tables (I4: the tree alone decides).
 //!
-//! **Only what is durable counts as newer.** The order is: the wanted segments, the visible sequence
-//! number S, the live snapshots, a sync of the log, the views. Entries newer than S are passed over,
-//! as if they had not been written: if a crash loses them, the older value is needed, and its bytes
-//! must not be gone. So S is read between two commits: an ingest installs its segments before its
-//! number is visible, and with an S from between, all of them would be garbage. A snapshot that is taken later sees S or more, so it sees nothing that was found dead (I6:
-//! what is garbage here never comes into view again).
+//! **Only what is durable counts as newer.** The order is: the wanted segments, the visible
+//! sequence number S, the live snapshots, a sync of the log, the views. Entries newer than S are
+//! passed over, as if they had not been written: if a crash loses them, the older value is needed,
+//! and its bytes must not be gone. So S is read between two commits: an ingest installs its
+//! segments before its number is visible, and with an S from between, all of them would be garbage.
+//! A snapshot that is taken later sees S or more, so it sees nothing that was found dead (I6: what
+//! is garbage here never comes into view again).
 //!
 //! Cost: one pass over the tables, which hold mostly keys and pointers; for values of 1 KiB that is
 //! about a thirtieth of the data. No lock is held. Views keep the tables that they name, but no
@@ -98,8 +99,8 @@ pub struct Scope<'a> {
     /// A view of every keyspace, taken after both.
     pub views: &'a [EntriesView],
     /// Segments that were closed and behind the head before `seqno` was read, so that only the
-    /// tables of the views lead to them, with entries at or below `seqno`. Their records are listed one by one; lists of the last
-    /// segments are given up first.
+    /// tables of the views lead to them, with entries at or below `seqno`. Their records are listed
+    /// one by one; lists of the last segments are given up first.
     pub wanted: &'a [SegmentId],
     /// True if only the wanted segments count, and the views have only the tables that lead to
     /// them. Entries that other tables and memtables hide are then found live, and a record that is

@@ -1,5 +1,5 @@
-//! What the log says of ingests: their numbers, and whether a table that no edit names can be of one
-//! that took effect.
+//! What the log says of ingests: their numbers, and whether a table that no edit names can be of
+//! one that took effect.
 //!
 //! The record of an ingest is durable before the edit that adds its tables, and these are written
 //! before. So a table without a record was given up, and must not take effect now (I6), unless the

@@ -43,6 +43,10 @@ pub const LOST: &str = "lost";
 
 /// The result of a repair.
 ///
+/// In a keyspace with a merge operator, operands are kept even if what they were merged with could
+/// not be read: the key then has the value that the rest of them make. A problem names each damaged
+/// table of such a keyspace; a damaged log has the same effect on what was in no table yet.
+///
 /// ```
 /// # let dir = cleavedb::doc_dir("repair-report");
 /// cleavedb::open(&dir)?.close()?;

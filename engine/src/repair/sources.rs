@@ -94,6 +94,11 @@ impl KeyspaceSource {
             }
             Err(error) => {
                 report.problems.push(error);
+                if self.options.merge_operator.is_some() {
+                    let what = "operands of keys in this table may have lost what they are \
+                                merged with, and their values are then too little";
+                    report.problems.push(Error::corruption(what).in_file(table.path()));
+                }
                 self.pick_up(&table);
             }
         }

@@ -401,9 +401,11 @@ impl RelocationHandle {
 }
 
 /// A file by its path; the cache of open files opens it when needed.
-struct PathSource {
-    files: Arc<OpenFiles>,
-    path: PathBuf,
+pub struct PathSource {
+    /// The cache.
+    pub files: Arc<OpenFiles>,
+    /// The path of the file.
+    pub path: PathBuf,
 }
 
 impl FileSource for PathSource {

@@ -581,6 +581,47 @@ fn a_repair_without_the_end_of_the_manifest_loses_no_key() {
     assert!(repaired >= 200, "at least without the last edit, all counts are right: {repaired}");
 }
 
+/// A repair that can't read a base keeps the operands over it, and says so.
+#[test]
+fn a_repair_names_the_tables_that_operands_may_lack() {
+    let dir = common::dir();
+    let path = dir.path().join("db");
+    let db = cleavedb::open(&path).unwrap();
+    // The memtable is large enough for all operands.
+    let merge_operator = Some("cleavedb.Add".to_owned());
+    let options = KeyspaceOptions { merge_operator, ..KeyspaceOptions::default() };
+    let counters = db.create_keyspace_with("counters", options).unwrap();
+    for number in 0..2000 {
+        counters.put(common::key(number), "100").unwrap();
+    }
+    counters.compact_range(..).unwrap();
+    for number in 0..2000 {
+        counters.merge(common::key(number), "1").unwrap();
+    }
+    db.sync().unwrap();
+    // As a kill leaves it.
+    let copy = dir.path().join("copy");
+    common::copy_dir(&path, &copy);
+    drop((counters, db));
+    let [base] = &common::files(&copy, ".tbl")[..] else { panic!("there is one table") };
+    let mut bytes = std::fs::read(base).unwrap();
+    let in_a_block = bytes.len() / 4;
+    bytes[in_a_block] ^= 1;
+    std::fs::write(base, bytes).unwrap();
+    let report = Db::builder(&copy).repair().unwrap();
+    let of_base = |error: &&cleavedb::Error| error.file() == Some(base);
+    let problems: Vec<_> =
+        report.problems.iter().filter(of_base).map(|it| it.to_string()).collect();
+    assert!(problems.iter().any(|it| it.contains("may have lost what they are merged with")));
+    let db = common::open(&copy);
+    let counters = db.keyspace("counters").unwrap();
+    let found = |number| text(&counters, &common::key(number));
+    assert_eq!((found(0), found(1999)), ("101".into(), "101".into()), "they were read");
+    let lacking = (0..2000).filter(|&number| found(number) == "1").count();
+    assert!((1..1000).contains(&lacking), "{lacking}");
+    assert!((0..2000).all(|number| ["1", "101"].contains(&&found(number)[..])));
+}
+
 /// Drops values that begin with `drop`.
 struct DropSome;
 

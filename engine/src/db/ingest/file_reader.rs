@@ -18,12 +18,16 @@ use crate::read::level_iter::ReadMode;
 use crate::read::merge::MergeIter;
 use crate::segment::{Segment, SegmentIdentity, SegmentKind, read_head};
 use crate::table::{Properties, Summary, Table, TableMeta, TableStats};
+use crate::version::files::PathSource;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The most files of one ingest.
-const MAX_FILES: usize = 10_000;
+/// The most files of one ingest. Each takes some 300 KiB of memory to read ahead, and its index.
+const MAX_FILES: usize = 1000;
+/// The most descriptors of one ingest, well below the usual limit of a process. With more files,
+/// some are opened again and again.
+const OPEN_FILES: usize = 512;
 
 /// An entry of a file.
 pub(super) struct FileEntry<'a> {
@@ -72,8 +76,12 @@ fn whole<T>(result: Result<T>, path: &Path) -> Result<T> {
 }
 
 impl SortedFile {
-    fn open(env: &Env, path: &Path, order: &KeyOrder, seqno: SeqNo) -> Result<(Self, Arc<Table>)> {
-        let files = Arc::new(OpenFiles::new(env.fs.clone(), 2));
+    fn open(
+        files: &Arc<OpenFiles>,
+        path: &Path,
+        order: &KeyOrder,
+        seqno: SeqNo,
+    ) -> Result<(Self, Arc<Table>)> {
         let file = files.get(path)?;
         let mut head = [0; HEADER_BYTES];
         whole(file.read_exact_at(&mut head, 0).doing("read", path), path)?;
@@ -100,12 +108,12 @@ impl SortedFile {
         let meta = whole(TableMeta::read(&*file, path, database, TABLE), path)?;
         let meta = Arc::new(meta.ingested(seqno)?);
         let (cache, stats) = (Arc::new(BlockCache::new(0)), Arc::new(TableStats::default()));
-        let table =
-            Table::open(files, path.to_path_buf(), meta, database, order.clone(), cache, stats);
+        let (opened, shown) = (files.clone(), path.to_path_buf());
+        let table = Table::open(opened, shown, meta, database, order.clone(), cache, stats);
         let table = Arc::new(whole(table, path)?);
         let values = match summary.segments.is_empty() {
             true => None,
-            false => Some(open_values(env, path, database)?),
+            false => Some(open_values(files, path, database)?),
         };
         let (path, last_key) = (path.to_path_buf(), Vec::new());
         let (entries, key_bytes, payload_bytes) = (0, 0, 0);
@@ -138,16 +146,17 @@ impl SortedFile {
     }
 }
 
-fn open_values(env: &Env, path: &Path, database: u64) -> Result<Segment> {
+fn open_values(files: &Arc<OpenFiles>, path: &Path, database: u64) -> Result<Segment> {
     let path = values_path(path);
-    let file = env.fs.open(&path).doing("open the values of a sorted file", &path)?;
+    let file = files.get(&path)?;
     let head = whole(read_head(&*file, &path, database, VALUES), &path)?;
     let Some(head) = head.filter(|head| head.kind == SegmentKind::Sorted) else {
         return Err(damaged(&path, "the file has no values"));
     };
     let identity =
         SegmentIdentity { database, id: VALUES, kind: SegmentKind::Sorted, epoch: head.epoch };
-    Ok(Segment::open(identity, path, Arc::new(file)))
+    let source = PathSource { files: files.clone(), path: path.clone() };
+    Ok(Segment::open(identity, path, Arc::new(source)))
 }
 
 impl SortedFiles {
@@ -157,9 +166,10 @@ impl SortedFiles {
             let message = format!("{} files are over the limit of {MAX_FILES}", paths.len());
             return Err(Error::invalid_argument(message).advise("ingest them in several calls"));
         }
+        let opened = Arc::new(OpenFiles::new(env.fs.clone(), OPEN_FILES));
         let (mut files, mut runs) = (Vec::new(), Vec::new());
         for (path, seqno) in paths.iter().zip(1..) {
-            let (file, table) = SortedFile::open(env, path, order, seqno)?;
+            let (file, table) = SortedFile::open(&opened, path, order, seqno)?;
             runs.push(SortedRunIter::Table(ReadMode::FullScan.iter(&table)));
             files.push(file);
         }

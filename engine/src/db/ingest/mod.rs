@@ -62,7 +62,8 @@ pub struct IngestOptions {
     /// A key has a value already if it has one when the ingest takes effect. It may also be left
     /// out if it had one at some time between [`Ingestion::finish`] and then, or was written in
     /// that time. A deleted key and an expired value do not count. The check reads the keys of the
-    /// range once, and again if somebody writes there meanwhile.
+    /// range once, and again if somebody writes there meanwhile; after three such rounds, writers
+    /// to the keyspace wait for the next one, however long the range is.
     pub below: bool,
 }
 
@@ -111,10 +112,14 @@ impl Keyspace {
     /// as for puts.
     ///
     /// Costs one write of the data, with the speed of the device or of a processor, and at the end
-    /// one sync of the log and one edit of the manifest. The memtables of the keyspace are flushed
-    /// if they have keys between the first and the last. Writers go on; if some keep writing to
-    /// that range, all that write to the keyspace wait at the end for a small flush
-    /// ([`StallReason::Ingest`](crate::StallReason::Ingest)).
+    /// one sync of the log and one edit of the manifest, for which all writers wait. The memtables
+    /// of the keyspace are flushed if they have keys between the first and the last. Otherwise
+    /// writers go on; if some keep writing to that range, all that write to the keyspace wait at
+    /// the end for a small flush ([`StallReason::Ingest`](crate::StallReason::Ingest)).
+    ///
+    /// Each table goes to the deepest level in which nothing of its range is above or beside it.
+    /// Over older data that is L0 as often as not: scans merge all tables there, until a compaction
+    /// has moved them down. [`IngestReport::level`] tells.
     ///
     /// Fails with [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if a key does
     /// not come behind the one before it, and otherwise as [`Keyspace::put`].
