@@ -341,6 +341,21 @@ impl HistoryClient {
         Ok(())
     }
 
+    /// Inserts elements into a set by an ingest: all of them at once, into tables.
+    fn ingest(&mut self) -> Result<()> {
+        let (begun, set) = (self.record.tick(), self.dice.below(SETS));
+        let mut elements = BTreeSet::new();
+        for _ in 0..1 + self.dice.below(4) {
+            elements.insert(self.element());
+        }
+        let pairs: Vec<_> =
+            elements.iter().map(|&element| (set_key(element), self.filling())).collect();
+        let result = self.of(set).ingest_sorted(pairs).map(|_| true);
+        let insert = |element| Access::Insert { set, element };
+        let writes = elements.into_iter().map(insert).collect();
+        self.record.wrote("an ingest", (begun, writes), Durability::Sync, result)
+    }
+
     /// Reads everything at one moment: who has not seen the last batch by then is in time only
     /// before this moment.
     fn look_at_all(&self) -> Result<()> {
@@ -491,6 +506,7 @@ impl HistoryClient {
             13 => self.plain_batch(),
             14 | 15 => self.plain_reads(),
             16 => self.lease(),
+            17 => self.ingest(),
             _ => self.churn(),
         }
     }
