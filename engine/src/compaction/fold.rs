@@ -384,7 +384,8 @@ mod tests {
         ));
         // The numbers of the tables on top, newest first, whether an ingest brought them, and how
         // many of the first ones are taken of so many.
-        let cases: [(&[(u64, bool)], &[usize]); 4] = [
+        type Cases<'a> = [(&'a [(u64, bool)], &'a [usize]); 4];
+        let cases: Cases<'_> = [
             (&[(20, true), (20, true), (5, false)], &[0, 0, 2, 3]),
             (&[(30, false), (20, true), (20, true), (20, true)], &[0, 1, 1, 1, 4]),
             (&[(21, true), (20, true)], &[0, 1, 2]),

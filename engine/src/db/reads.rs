@@ -312,15 +312,10 @@ impl Keyspace {
         snapshot: Option<&Snapshot>,
     ) -> Result<(Guard<Arc<View>>, ReadPoint<'_>)> {
         self.core.check_open()?;
-        // The view is taken first, so that no compaction can have dropped from it what is the
-        // newest up to the number, and it is not the empty view of a keyspace that was dropped by
-        // then. If its memtable was sealed in between, it lacks the last writes up to the number:
-        // the reader then sees all up to an earlier one, when its call had begun, too.
-        let view = self.state.peek();
-        self.state.check()?;
+        let (view, seqno) = self.peek_newest(|| ())?;
         let snapshots = &self.core.snapshots;
         let Some(snapshot) = snapshot else {
-            let (seqno, moment) = (snapshots.visible(), Moment::Now(&snapshots.expiry));
+            let moment = Moment::Now(&snapshots.expiry);
             return Ok((view, ReadPoint { seqno, moment }));
         };
         if !snapshot.belongs_to(&self.core) {
@@ -334,6 +329,34 @@ impl Keyspace {
         // view from before.
         let view = snapshot.view_before(&view).map_or(view, Guard::from_inner);
         Ok((view, snapshot.point()))
+    }
+
+    /// Returns the current view, and the visible sequence number to read it at. `between` runs
+    /// before that is read, for tests.
+    ///
+    /// The view is taken first, so that no compaction can have dropped from it what is the newest
+    /// up to the number, and it is not the empty view of a keyspace that was dropped by then. It
+    /// may lack some of what was written up to the number: if its memtable was sealed in between,
+    /// the last writes, and if something was ingested in between, that, while it has what was
+    /// written later. Of one key, the newest entry that is found was the newest at some time of the
+    /// call.
+    ///
+    /// I6: with operands, one entry is not enough: those from after an ingest must not be merged
+    /// with what was there before it. So a keyspace with a merge operator has its view taken again
+    /// until it is the same after the number was read.
+    pub(super) fn peek_newest(&self, between: impl FnOnce()) -> Result<(Guard<Arc<View>>, SeqNo)> {
+        let mut between = Some(between);
+        loop {
+            let view = self.state.peek();
+            self.state.check()?;
+            if let Some(between) = between.take() {
+                between();
+            }
+            let seqno = self.core.snapshots.visible();
+            if self.state.merging().is_none() || Arc::ptr_eq(&view, &self.state.peek()) {
+                return Ok((view, seqno));
+            }
+        }
     }
 
     /// Looks a key up for a point read; returns the view in which it was found, too.

@@ -67,12 +67,8 @@ impl Keyspace {
         // later number all the same, because a compaction may have dropped what was there at the
         // earlier one.
         let visible = self.core.snapshots.visible();
-        let view = self.state.peek();
-        self.state.check()?;
-        between();
-        let snapshots = &self.core.snapshots;
-        let (seqno, moment) = (snapshots.visible(), Moment::Now(&snapshots.expiry));
-        let point = ReadPoint { seqno, moment };
+        let (view, seqno) = self.peek_newest(between)?;
+        let point = ReadPoint { seqno, moment: Moment::Now(&self.core.snapshots.expiry) };
         let (view, seen) = self.look_up_timed(view, key, point, &ReadOptions::default())?;
         let (found, mut until) = (seen.found, None);
         // Whatever is written to the key after what was found has a greater number than that.
@@ -310,6 +306,28 @@ mod tests {
             let found = keys.read_for_commit(b"lease", renew).unwrap().found;
             assert!(matches!(found, Lookup::Inline(value, _) if value == b"2"));
         });
+    }
+
+    /// Between the view and the number that a compare-and-set reads, its key is ingested, and then
+    /// an operand is merged into the memtable of that view. The operand over the old value was
+    /// taken for the value, and the ingest was lost.
+    #[test]
+    fn i06_operands_are_not_merged_with_what_was_there_before_an_ingest() {
+        let db = crate::open(doc_dir("compare-beside-ingest")).unwrap();
+        let merge_operator = Some(crate::merge_operators::ADD.to_owned());
+        let options = crate::KeyspaceOptions { merge_operator, ..Default::default() };
+        let keys = db.create_keyspace_with("counters", options).unwrap();
+        keys.put("key", "5").unwrap();
+        keys.flush().unwrap();
+        keys.put("other", "").unwrap();
+        let others = || {
+            keys.ingest_sorted([("key", "100")]).unwrap();
+            keys.merge("key", "1").unwrap();
+        };
+        let read = keys.read_for_commit(b"key", others).unwrap();
+        let found = versioned(&db.core, &read.view, b"key", read.found).unwrap().unwrap();
+        assert_eq!(found.value, b"101");
+        assert_eq!(keys.get("key").unwrap().unwrap(), "101");
     }
 
     /// A value expires after it was compared, and others see that: what is put in its place must

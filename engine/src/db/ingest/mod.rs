@@ -103,7 +103,8 @@ pub struct IngestReport {
 impl Keyspace {
     /// Ingests pairs in ascending order of their keys: they go straight to tables, large values to
     /// sorted segments, without the log and the memtables. All of them take effect at once, or, if
-    /// the call fails or the process ends, none.
+    /// the call fails or the process ends, none. Only after an error that turned the database
+    /// read-only, it is not known before the next opening which of the two it is.
     ///
     /// What is ingested replaces what keys had before. Readers and snapshots from before do not see
     /// it; to transactions it is a write of all keys from the first to the last, and the change

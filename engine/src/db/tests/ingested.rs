@@ -18,15 +18,17 @@ fn i06_what_is_being_ingested_is_no_garbage() {
         ingestion.put(format!("{number:03}"), value(number)).unwrap();
     }
     let (begun, begins) = std::sync::mpsc::channel();
+    let (end, ended) = std::sync::mpsc::channel();
     let collector = db.clone();
     let collecting = std::thread::spawn(move || {
         begins.recv().unwrap();
         collector.core.background.collect_now().unwrap();
+        end.send(()).unwrap();
     });
     let after_edit = || {
         begun.send(()).unwrap();
-        // The collection has to wait for the end of this commit, however long that takes.
-        std::thread::sleep(Duration::from_millis(300));
+        let patience = Duration::from_millis(300);
+        assert!(ended.recv_timeout(patience).is_err(), "it waits for the end of this commit");
     };
     ingestion.finish_with(&after_edit).unwrap();
     collecting.join().unwrap();
