@@ -188,6 +188,9 @@ impl RepairFacts {
                 }
                 Change::AddTable { meta, .. } => {
                     self.added.insert(meta.id);
+                    // A table that moves to another level is removed and added by one edit, in this
+                    // order, and lives on.
+                    self.removed.remove(&meta.id);
                     if meta.ingested_at > 0 {
                         self.ingested.insert(meta.id, meta.ingested_at);
                     }
