@@ -17,7 +17,7 @@
 //! sync the database is read-only, and they are left to the next opening (I8).
 
 use crate::base::entry::{Payload, Slot};
-use crate::base::error::{Error, Result};
+use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::Trailer;
 use crate::base::pointer::KeyspaceId;
 use crate::base::range_tombstone::RangeTombstone;
@@ -128,16 +128,25 @@ pub fn run(
     // too: compactions drop older ones from now on.
     let log_end = committer.sync()?;
     let split_bytes = committer.log().segment_bytes();
-    let written = write(runtime, keyspace, &waiting, seen, split_bytes)?;
+    let merges = keyspace.merging().is_some();
+    let written = match write(runtime, keyspace, &waiting, (seen.clone(), merges), split_bytes) {
+        // I9: a memtable has only pointers to large operands, so what comes of them may need more
+        // room than the reserve has for a flush. Then they stay as they are.
+        Err(JobError::Failed(error)) if merges && error.kind() == ErrorKind::DiskFull => {
+            write(runtime, keyspace, &waiting, (seen, false), split_bytes)?
+        }
+        written => written?,
+    };
     install(runtime, keyspace, waiting, log_end, written)
 }
 
-/// Writes the table and the segments, and makes them and their names durable.
+/// Writes the table and the segments, and makes them and their names durable. Operands are merged
+/// if `merges` is true.
 fn write<'a>(
     runtime: &'a Runtime,
     keyspace: &KeyspaceState,
     waiting: &[Arc<LoggedMemtable>],
-    seen: SeenSeqnos,
+    (seen, merges): (SeenSeqnos, bool),
     split_bytes: u64,
 ) -> JobResult<FlushOutput<'a>> {
     let inputs = waiting.iter().map(|memtable| SortedRunIter::Memtable(memtable.table.iter()));
@@ -164,6 +173,9 @@ fn write<'a>(
         return Err(JobError::Obsolete(dropped));
     }
     let mut merger = OperandMerger::of(runtime, keyspace, &view, IoPriority::Flush);
+    if !merges {
+        merger = None;
+    }
     let (mut pointer, merges) = (Vec::new(), merger.as_mut());
     job::copy(
         runtime,
@@ -278,7 +290,7 @@ mod tests {
         let waiting = world.keyspace.view().immutables.clone();
         let begun = set.current().number;
         let seen = SeenSeqnos { visible: 1, ..SeenSeqnos::default() };
-        let written = write(runtime, &world.keyspace, &waiting, seen, 1 << 20).unwrap();
+        let written = write(runtime, &world.keyspace, &waiting, (seen, true), 1 << 20).unwrap();
         world.apply(vec![Change::Flushed { keyspace: world.keyspace.id, seqno: 0 }]);
         assert!(set.current().number > begun);
         assert_eq!(set.oldest_alive(), begun, "the flush may rely on its relocations");

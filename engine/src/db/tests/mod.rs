@@ -8,6 +8,7 @@ mod expired;
 mod head;
 mod ingested;
 mod look;
+mod merged;
 mod numbers;
 mod overwritten;
 mod relocated;
