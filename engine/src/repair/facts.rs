@@ -71,8 +71,11 @@ pub struct RepairFacts {
     /// The tables that an edit added, and those that one removed.
     added: BTreeSet<TableId>,
     removed: BTreeSet<TableId>,
-    /// True if the manifest is the last one and all of it could be read, so that it names all live
-    /// tables. An edit that is missing at its end, or in a newer one, may have replaced any.
+    /// The segments that the edits leave in use.
+    segments: BTreeSet<SegmentId>,
+    /// True if the manifest is the last one, all of it could be read, and every file that it leaves
+    /// in use is there, so that it names all live tables. An edit that is missing at its end, or in
+    /// a newer one, may have replaced any.
     is_whole: bool,
     /// The highest id of any file or keyspace.
     pub highest_file: u64,
@@ -154,12 +157,23 @@ impl RepairFacts {
             if found.edits.is_empty() {
                 continue;
             }
-            self.is_whole = found.is_whole && in_force.or(newest) == Some(id);
             for (number, edit) in found.edits.iter().enumerate() {
                 self.learn(edit, number < found.unbroken);
             }
+            let is_last = found.is_whole && in_force.or(newest) == Some(id);
+            self.is_whole = is_last && self.has_all_files();
             return;
         }
+    }
+
+    /// Returns true if all files are there that the edits leave in use. If one is not, an edit that
+    /// removed it may be missing where the manifest ends: a file that was cut off behind a record
+    /// looks whole.
+    fn has_all_files(&self) -> bool {
+        let there: BTreeSet<FileName> = self.files.iter().map(|(named, _)| *named).collect();
+        let tables = self.added.difference(&self.removed).map(|id| FileName::Table(*id));
+        let segments = self.segments.iter().map(|id| FileName::Segment(*id));
+        tables.chain(segments).all(|named| there.contains(&named))
     }
 
     /// Applies an edit. `unbroken` is true if all edits before it could be read.
@@ -196,6 +210,8 @@ impl RepairFacts {
                     }
                 }
                 Change::RemoveTable { id, .. } => drop(self.removed.insert(*id)),
+                Change::AddSegment { id, .. } => drop(self.segments.insert(*id)),
+                Change::RemoveSegment { id } => drop(self.segments.remove(id)),
                 Change::SealSegment { id, length } => {
                     self.lengths.insert(*id, *length);
                 }

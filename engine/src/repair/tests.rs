@@ -110,10 +110,10 @@ fn a_damaged_manifest_is_replaced() {
 }
 
 /// What a merging keyspace has is in the tables of edits that the manifest has lost: its last
-/// record is damaged or cut off, or all of it is.
+/// record is damaged, cut off in the middle or as a whole, or all of it is.
 #[test]
 fn i6_operands_come_back_without_the_end_of_the_manifest() {
-    for case in ["damaged", "cut", "older"] {
+    for case in ["damaged", "cut", "ended", "older"] {
         let dir = doc_dir(&format!("repair-merging-{case}"));
         let merge_operator = Some(crate::merge_operators::ADD.to_owned());
         let options = KeyspaceOptions { merge_operator, ..Default::default() };
@@ -149,9 +149,9 @@ fn i6_operands_come_back_without_the_end_of_the_manifest() {
                 bytes[kept as usize..].fill(0x55);
                 std::fs::write(&manifest, bytes).unwrap();
             }
-            "cut" => {
+            "cut" | "ended" => {
                 let file = std::fs::OpenOptions::new().write(true).open(&manifest).unwrap();
-                file.set_len(kept + 3).unwrap();
+                file.set_len(if case == "cut" { kept + 3 } else { kept }).unwrap();
             }
             _ => {
                 assert!(older < manifest);

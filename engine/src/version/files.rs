@@ -58,7 +58,7 @@ pub mod names {
     }
 
     /// The meaning of a file name.
-    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
     pub enum FileName {
         /// A table.
         Table(TableId),
