@@ -3,7 +3,7 @@
 use crate::common;
 use cleavedb::{
     Comparator, Db, ErrorKind, Exchange, Expected, Keyspace, KeyspaceOptions, ReadOptions,
-    Separation, WriteBatch,
+    Separation, Transaction, WriteBatch,
 };
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -34,31 +34,17 @@ fn filled(dir: &std::path::Path, keyspace: KeyspaceOptions) -> (Db, Keyspace) {
 #[test]
 fn i06_what_was_read_conflicts_with_the_deletion_of_its_range() {
     for (flushes, many) in [(false, false), (true, false), (false, true), (true, true)] {
-        let conflicts = |read: &dyn Fn(&cleavedb::Transaction, &Keyspace)| {
-            let dir = common::dir();
-            let db = common::open(dir.path());
-            let keyspace = db.default_keyspace();
-            ["b", "d", "f"].iter().for_each(|key| keyspace.put(key, "before").unwrap());
-            let transaction = db.begin();
-            read(&transaction, &keyspace);
-            transaction.put(&keyspace, "own", "1").unwrap();
+        let meanwhile = |db: &Db, keyspace: &Keyspace| {
             keyspace.delete_range("c".."e").unwrap();
             if many {
-                // More than the recent keys that are kept.
-                for number in 0..10_000 {
-                    keyspace.put(common::key(number % 10), "").unwrap();
-                }
+                common::write_many(keyspace);
             }
             if flushes {
                 db.flush().unwrap();
             }
-            let conflict = transaction.commit().is_err_and(|error| {
-                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-                true
-            });
-            assert_eq!(keyspace.get("own").unwrap().is_some(), !conflict);
-            conflict
         };
+        let conflicts =
+            |read: &dyn Fn(&Transaction, &Keyspace)| common::conflicts(read, |_| (), meanwhile);
         assert!(conflicts(&|t, k| assert!(t.get(k, "d").unwrap().is_some())), "{flushes} {many}");
         assert!(conflicts(&|t, k| assert_eq!(t.range(k, "a".."e").count(), 2)));
         assert!(conflicts(&|t, k| assert_eq!(t.range(k, "d"..).count(), 2)));

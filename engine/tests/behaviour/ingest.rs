@@ -1,12 +1,12 @@
 //! Tests of ingest: what readers, snapshots and transactions see of it, where it goes, and what is
 //! refused.
 
-use crate::common;
 use crate::common::rng::Rng;
+use crate::common::{self, TempDir};
 use cleavedb::{
     Changed, Comparator, Db, ErrorKind, Expected, IngestOptions, IngestReport, Keyspace,
     KeyspaceOptions, Options, ReadOptions, Separation, SortedFileOptions, SortedFileWriter,
-    WriteBatch,
+    Transaction, WriteBatch,
 };
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -192,21 +192,10 @@ fn i06_what_was_read_conflicts_with_what_is_ingested() {
     for (flushes, many, compacts) in
         [(false, false, false), (true, false, false), (false, true, false), (true, true, true)]
     {
-        let conflicts = |read: &dyn Fn(&cleavedb::Transaction, &Keyspace)| {
-            let dir = common::dir();
-            let db = common::open(dir.path());
-            let keyspace = db.default_keyspace();
-            ["b", "d", "f"].iter().for_each(|key| keyspace.put(key, "before").unwrap());
-            db.flush().unwrap();
-            let transaction = db.begin();
-            read(&transaction, &keyspace);
-            transaction.put(&keyspace, "own", "1").unwrap();
+        let meanwhile = |db: &Db, keyspace: &Keyspace| {
             keyspace.ingest_sorted([("c", "new"), ("d", "new")]).unwrap();
             if many {
-                // More than the recent keys that are kept.
-                for number in 0..10_000 {
-                    keyspace.put(common::key(number % 10), "").unwrap();
-                }
+                common::write_many(keyspace);
             }
             if flushes {
                 db.flush().unwrap();
@@ -214,12 +203,9 @@ fn i06_what_was_read_conflicts_with_what_is_ingested() {
             if compacts {
                 db.compact().unwrap();
             }
-            let conflict = transaction.commit().is_err_and(|error| {
-                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-                true
-            });
-            assert_eq!(keyspace.get("own").unwrap().is_some(), !conflict);
-            conflict
+        };
+        let conflicts = |read: &dyn Fn(&Transaction, &Keyspace)| {
+            common::conflicts(read, |db| db.flush().unwrap(), meanwhile)
         };
         assert!(conflicts(&|t, k| assert!(t.get(k, "d").unwrap().is_some())), "{flushes} {many}");
         assert!(conflicts(&|t, k| assert!(t.get(k, "c").unwrap().is_none())));
@@ -784,15 +770,22 @@ fn i06_repair_does_not_finish_an_ingest() {
     }
 }
 
-/// Where neither manifest nor log knows any more of an ingest, its tables are kept.
-#[test]
-fn repair_keeps_an_ingest_that_the_log_has_lost() {
-    let (dir, place) = (common::dir(), common::dir());
+/// Ingests into a database; returns a checkpoint of it, and what was ingested.
+fn checkpoint_of_an_ingest(place: &TempDir) -> (PathBuf, Map) {
+    let dir = common::dir();
     let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
     let wanted = some(0..400, 1);
     ingest(&keyspace, &wanted);
     let copy = place.path().join("copy");
     db.checkpoint(&copy).unwrap();
+    (copy, wanted)
+}
+
+/// Where neither manifest nor log knows any more of an ingest, its tables are kept.
+#[test]
+fn repair_keeps_an_ingest_that_the_log_has_lost() {
+    let place = common::dir();
+    let (copy, wanted) = checkpoint_of_an_ingest(&place);
     drop(open(&copy, common::tiny_keyspace()));
     let (found, problems) = after_a_repair(&copy, true);
     assert!(found == wanted, "{} keys", found.len());
@@ -801,12 +794,8 @@ fn repair_keeps_an_ingest_that_the_log_has_lost() {
 
 #[test]
 fn a_checkpoint_has_what_was_ingested() {
-    let (dir, place) = (common::dir(), common::dir());
-    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
-    let wanted = some(0..400, 1);
-    ingest(&keyspace, &wanted);
-    let copy = place.path().join("copy");
-    db.checkpoint(&copy).unwrap();
+    let place = common::dir();
+    let (copy, wanted) = checkpoint_of_an_ingest(&place);
     let (db, keyspace) = open(&copy, common::tiny_keyspace());
     check(&keyspace, &wanted);
     assert!(db.check().unwrap().is_clean());

@@ -11,13 +11,10 @@
 use super::script::{level, range};
 use super::world::JobWorld;
 use crate::base::golden::{golden, number, pair};
-use crate::base::iter::EntryIter;
 use crate::base::key::{EntryKind, MAX_SEQNO, SeqNo, Trailer};
 use crate::compaction::job::{self, CompactionReport};
 use crate::compaction::output::TableOutput;
 use crate::compaction::picker::pick_range;
-use crate::version::edit::Change;
-use crate::version::levels::LEVELS;
 use crate::version::snapshots::SeenSeqnos;
 
 #[test]
@@ -47,7 +44,7 @@ fn run(lines: &[&str]) -> String {
                 let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
                 let report = job::run(runtime, keyspace, &levels, &pick, seen);
                 let report = report.unwrap();
-                text += &tables(&world);
+                text += &world.tables(mark);
                 text += &match report.moved {
                     true => "moved\n".to_owned(),
                     false => dropped(&report),
@@ -71,11 +68,7 @@ fn add_table(world: &JobWorld, mut output: TableOutput<'_>, level: usize, entrie
         let len = if kind == EntryKind::Delete || bytes.is_empty() { 0 } else { number(bytes) };
         output.add(key.as_bytes(), trailer, &vec![7; len as usize]).unwrap();
     }
-    let keyspace = world.keyspace.id;
-    let tables = output.finish().unwrap();
-    let add = |meta| Change::AddTable { keyspace, level, meta };
-    world.apply(tables.into_iter().map(add).collect());
-    output.keep();
+    world.add_tables(level, output);
 }
 
 /// Returns how many entries a job dropped, and how many of them for tables that it did not read.
@@ -87,23 +80,7 @@ fn dropped(report: &CompactionReport) -> String {
     }
 }
 
-/// Lists the entries of all tables, a line for each.
-fn tables(world: &JobWorld) -> String {
-    let levels = world.keyspace.view().levels.clone();
-    let mut text = String::new();
-    for level in 0..LEVELS {
-        for table in levels.level(level) {
-            text += &format!("L{level}");
-            let mut entries = table.table().unwrap().iter(false);
-            entries.seek_to_first().unwrap();
-            while entries.valid() {
-                let (key, trailer) = (entries.user_key(), entries.trailer());
-                let mark = if trailer.kind().unwrap() == EntryKind::Delete { "x" } else { "" };
-                text += &format!(" {}{}{mark}", String::from_utf8_lossy(key), trailer.seqno());
-                entries.next().unwrap();
-            }
-            text += "\n";
-        }
-    }
-    text
+/// Marks tombstones.
+fn mark(kind: EntryKind, _: &[u8]) -> String {
+    if kind == EntryKind::Delete { "x" } else { "" }.to_owned()
 }

@@ -11,13 +11,11 @@ use super::world::JobWorld;
 use crate::base::bounds::Bounds;
 use crate::base::entry::{Payload, Slot};
 use crate::base::golden::{golden, number};
-use crate::base::iter::EntryIter;
-use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
+use crate::base::key::{EntryKind, MAX_SEQNO, SeqNo, Trailer};
 use crate::base::range_tombstone::RangeTombstone;
 use crate::compaction::job;
 use crate::compaction::picker::pick_range;
 use crate::version::edit::Change;
-use crate::version::levels::LEVELS;
 use crate::version::snapshots::SeenSeqnos;
 use crate::{Db, KeyspaceOptions, MergeOperator, Result, doc_dir};
 use std::sync::Arc;
@@ -51,7 +49,7 @@ fn run(lines: &[&str]) -> String {
                 let snapshots = snapshots.clone();
                 let seen = SeenSeqnos { snapshots, visible, ..SeenSeqnos::default() };
                 job::run(&world.runtime, &world.keyspace, &levels, &pick, seen).unwrap();
-                text += &tables(&world);
+                text += &world.tables(mark);
             }
             [at, ref entries @ ..] => add_table(&world, level(at), entries),
             [] => {}
@@ -75,37 +73,17 @@ fn add_table(world: &JobWorld, level: usize, entries: &[&str]) {
         payload.encode(&mut stored);
         output.add(key.as_bytes(), Trailer::new(seqno, payload.kind()), &stored).unwrap();
     }
-    let keyspace = world.keyspace.id;
-    let tables = output.finish().unwrap();
-    world
-        .apply(tables.into_iter().map(|meta| Change::AddTable { keyspace, level, meta }).collect());
-    output.keep();
+    world.add_tables(level, output);
 }
 
-/// Lists the entries of all tables, a line for each.
-fn tables(world: &JobWorld) -> String {
-    let levels = world.keyspace.view().levels.clone();
-    let mut text = String::new();
-    for level in 0..LEVELS {
-        for table in levels.level(level) {
-            text += &format!("L{level}");
-            let mut entries = table.table().unwrap().iter(false);
-            entries.seek_to_first().unwrap();
-            while entries.valid() {
-                let (key, trailer) = (entries.user_key(), entries.trailer());
-                let payload = Payload::decode(trailer.kind().unwrap(), entries.payload()).unwrap();
-                text += &format!(" {}{}", key.escape_ascii(), trailer.seqno());
-                text += &match payload.slot {
-                    Slot::Inline(value) if payload.is_merge => format!("+{}", value.escape_ascii()),
-                    Slot::Inline(value) => format!("={}", value.escape_ascii()),
-                    _ => "x".to_owned(),
-                };
-                entries.next().unwrap();
-            }
-            text += "\n";
-        }
+/// Shows an operand, a value or a tombstone as it is written in a case.
+fn mark(kind: EntryKind, payload: &[u8]) -> String {
+    let payload = Payload::decode(kind, payload).unwrap();
+    match payload.slot {
+        Slot::Inline(value) if payload.is_merge => format!("+{}", value.escape_ascii()),
+        Slot::Inline(value) => format!("={}", value.escape_ascii()),
+        _ => "x".to_owned(),
     }
-    text
 }
 
 /// Counts how often it is asked, and combines nothing.

@@ -1,7 +1,8 @@
 //! A keyspace on a simulated disk, without a database around it: what jobs work on.
 
 use crate::base::compression::Codec;
-use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::iter::EntryIter;
+use crate::base::key::{EntryKind, KeyOrder, SeqNo};
 use crate::base::pointer::KeyspaceId;
 use crate::compaction::output::{TableOutput, UpdateNotes};
 use crate::env::Env;
@@ -93,6 +94,34 @@ impl JobWorld {
         let options = self.keyspace.options().clone();
         TableOutput::new(&self.runtime, &self.keyspace, &options, u64::MAX, IoPriority::Flush)
             .noting(UpdateNotes::Newest)
+    }
+
+    /// Adds what an output has written to a level.
+    pub fn add_tables(&self, level: usize, mut output: TableOutput<'_>) {
+        let keyspace = self.keyspace.id;
+        let add = |meta| Change::AddTable { keyspace, level, meta };
+        self.apply(output.finish().unwrap().into_iter().map(add).collect());
+        output.keep();
+    }
+
+    /// Lists the entries of all tables, a line for each. `mark` returns what stands behind the key
+    /// and the number of an entry.
+    pub fn tables(&self, mark: impl Fn(EntryKind, &[u8]) -> String) -> String {
+        let levels = self.keyspace.view().levels.clone();
+        let mut text = String::new();
+        for (level, table) in levels.tables() {
+            text += &format!("L{level}");
+            let mut entries = table.table().unwrap().iter(false);
+            entries.seek_to_first().unwrap();
+            while entries.valid() {
+                let (key, trailer) = (entries.user_key().escape_ascii(), entries.trailer());
+                let mark = mark(trailer.kind().unwrap(), entries.payload());
+                text += &format!(" {key}{}{mark}", trailer.seqno());
+                entries.next().unwrap();
+            }
+            text += "\n";
+        }
+        text
     }
 
     /// Applies these changes.

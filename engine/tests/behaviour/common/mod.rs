@@ -5,6 +5,7 @@ pub mod rng;
 
 use cleavedb::{
     Db, GcOptions, Keyspace, KeyspaceOptions, Options, ReadOptions, Separation, Snapshot,
+    Transaction,
 };
 use std::fs::Metadata;
 use std::io::ErrorKind;
@@ -157,5 +158,37 @@ pub struct OnDrop<F: FnMut()>(pub F);
 impl<F: FnMut()> Drop for OnDrop<F> {
     fn drop(&mut self) {
         (self.0)();
+    }
+}
+
+/// Returns true if a transaction fails to commit because of what others do `meanwhile`: it makes
+/// `read` in a keyspace with the keys b, d and f, to which `before` happened, and writes another
+/// key.
+pub fn conflicts(
+    read: &dyn Fn(&Transaction, &Keyspace),
+    before: impl FnOnce(&Db),
+    meanwhile: impl FnOnce(&Db, &Keyspace),
+) -> bool {
+    let dir = dir();
+    let db = open(dir.path());
+    let keyspace = db.default_keyspace();
+    ["b", "d", "f"].iter().for_each(|key| keyspace.put(key, "before").unwrap());
+    before(&db);
+    let transaction = db.begin();
+    read(&transaction, &keyspace);
+    transaction.put(&keyspace, "own", "1").unwrap();
+    meanwhile(&db, &keyspace);
+    let conflict = transaction.commit().is_err_and(|error| {
+        assert_eq!(error.kind(), cleavedb::ErrorKind::Conflict, "{error}");
+        true
+    });
+    assert_eq!(keyspace.get("own").unwrap().is_some(), !conflict);
+    conflict
+}
+
+/// Writes more keys than the database keeps as recent ones.
+pub fn write_many(keyspace: &Keyspace) {
+    for number in 0..10_000 {
+        keyspace.put(key(number % 10), "").unwrap();
     }
 }
