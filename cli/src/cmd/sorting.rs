@@ -1,9 +1,7 @@
 //! Sorting of more than fits into memory: sorted files of a bounded part each, which an ingest
 //! merges. Of several values of a key, the last counts.
 
-use cleavedb::{
-    Error, IngestOptions, IngestReport, Keyspace, Result, SortedFileOptions, SortedFileWriter,
-};
+use cleavedb::{Error, IngestOptions, Keyspace, Result, SortedFileOptions, SortedFileWriter};
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -94,21 +92,6 @@ impl Drop for Scratch {
     }
 }
 
-/// Returns what two ingests have done together.
-fn together(first: IngestReport, mut second: IngestReport) -> IngestReport {
-    second.seqno = second.seqno.or(first.seqno);
-    second.level = match (first.tables, second.tables) {
-        (0, _) => second.level,
-        (_, 0) => first.level,
-        _ => first.level.min(second.level),
-    };
-    second.entries += first.entries;
-    second.skipped += first.skipped;
-    second.tables += first.tables;
-    second.bytes_written += first.bytes_written;
-    second
-}
-
 /// Loads pairs by ingesting them: straight away as long as their keys ascend, sorted first from
 /// then on.
 pub(crate) struct SortedLoader<'a> {
@@ -120,8 +103,6 @@ pub(crate) struct SortedLoader<'a> {
     scratch: Option<Scratch>,
     memory_mib: u64,
     runs: Option<SortedRuns>,
-    /// What has taken effect already.
-    done: IngestReport,
 }
 
 impl<'a> SortedLoader<'a> {
@@ -135,7 +116,6 @@ impl<'a> SortedLoader<'a> {
             scratch: None,
             memory_mib,
             runs: None,
-            done: IngestReport::default(),
         })
     }
 
@@ -151,7 +131,7 @@ impl<'a> SortedLoader<'a> {
         }
         // What was in order takes effect first, so what follows counts.
         if let Some(ingestion) = self.ingestion.take() {
-            self.done = ingestion.finish()?;
+            ingestion.finish()?;
         }
         let dir = self.scratch.insert(Scratch::create(&self.temp)?).0.clone();
         let runs = SortedRuns::new(self.memory_mib, move |number| dir.join(number.to_string()));
@@ -159,15 +139,13 @@ impl<'a> SortedLoader<'a> {
     }
 
     /// Has all that was not yet ingested take effect.
-    pub(crate) fn finish(mut self) -> Result<IngestReport> {
-        match (self.ingestion.take(), self.runs.take()) {
-            (Some(ingestion), _) => ingestion.finish(),
-            (None, Some(runs)) => {
-                let files = runs.finish()?;
-                let last = self.keyspace.ingest(&files, &IngestOptions::default())?;
-                Ok(together(self.done, last))
-            }
-            (None, None) => Ok(self.done),
+    pub(crate) fn finish(mut self) -> Result<()> {
+        if let Some(ingestion) = self.ingestion.take() {
+            ingestion.finish()?;
         }
+        if let Some(runs) = self.runs.take() {
+            self.keyspace.ingest(&runs.finish()?, &IngestOptions::default())?;
+        }
+        Ok(())
     }
 }

@@ -172,17 +172,15 @@ fn write<'a>(
     if let Err(dropped) = keyspace.check() {
         return Err(JobError::Obsolete(dropped));
     }
-    let mut merger = OperandMerger::of(runtime, keyspace, &view, IoPriority::Flush);
-    if !merges {
-        merger = None;
-    }
-    let (mut pointer, merges) = (Vec::new(), merger.as_mut());
+    let merger = || OperandMerger::of(runtime, keyspace, &view, IoPriority::Flush);
+    let mut merger = if merges { merger() } else { None };
+    let mut pointer = Vec::new();
     job::copy(
         runtime,
         &mut merged,
         &mut retain,
         &mut redirect,
-        merges,
+        merger.as_mut(),
         |key, trailer, payload| {
             if !separator.takes(trailer, payload)? {
                 return output.add(key, trailer, payload);

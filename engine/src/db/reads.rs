@@ -312,12 +312,13 @@ impl Keyspace {
         snapshot: Option<&Snapshot>,
     ) -> Result<(Guard<Arc<View>>, ReadPoint<'_>)> {
         self.core.check_open()?;
-        let (view, seqno) = self.peek_newest(|| ())?;
         let snapshots = &self.core.snapshots;
         let Some(snapshot) = snapshot else {
-            let moment = Moment::Now(&snapshots.expiry);
-            return Ok((view, ReadPoint { seqno, moment }));
+            let (view, seqno) = self.peek_newest(|| ())?;
+            return Ok((view, ReadPoint { seqno, moment: Moment::Now(&snapshots.expiry) }));
         };
+        let view = self.state.peek();
+        self.state.check()?;
         if !snapshot.belongs_to(&self.core) {
             return Err(Error::invalid_argument("the snapshot is of another database"));
         }

@@ -213,17 +213,13 @@ impl<'a> Rebuild<'a> {
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         let ingests = std::mem::take(&mut self.ingest_seqnos);
         let source = self.source(properties.owner.id)?;
+        let merges = source.options.merge_operator.is_some();
         // An operand that is in two tables would be merged twice.
-        let mut leaves_out = false;
-        if source.options.merge_operator.is_some() && (is_removed || was_never_added) {
-            leaves_out = true;
-            if !is_removed {
-                let what = "no edit has this table, so it is left out: its operands are in others";
-                report.problems.push(Error::corruption(what).in_file(table.path()));
-            }
-        }
-        if !leaves_out {
+        if !merges || !is_removed && !was_never_added {
             source.add_table(table, &properties.comparator, &ingests, report);
+        } else if !is_removed {
+            let what = "no edit has this table, so it is left out: its operands are in others";
+            report.problems.push(Error::corruption(what).in_file(table.path()));
         }
         self.ingest_seqnos = ingests;
         Ok(())
@@ -303,8 +299,7 @@ impl<'a> Rebuild<'a> {
 }
 
 /// Writes the newest version of every key whose value can be read, with what it is merged with, to
-/// tables with ids from `first`
-/// on.
+/// tables with ids from `first` on.
 fn write_tables(
     rebuild: &Rebuild<'_>,
     keyspace: KeyspaceId,

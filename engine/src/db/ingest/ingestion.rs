@@ -125,8 +125,6 @@ impl<'a> Ingestion<'a> {
         value: Option<&[u8]>,
         expiry: Option<Expiry>,
     ) -> Result<()> {
-        check_key(key)?;
-        value.map_or(Ok(()), check_value)?;
         let deadline = value.and_then(|_| self.keyspace.deadline(expiry));
         self.add_checked(key, value, deadline)
     }
@@ -138,8 +136,6 @@ impl<'a> Ingestion<'a> {
         value: Option<&[u8]>,
         deadline: Option<Deadline>,
     ) -> Result<()> {
-        check_key(key)?;
-        value.map_or(Ok(()), check_value)?;
         let default = || value.and_then(|_| self.keyspace.deadline(None));
         let deadline = deadline.or_else(default);
         self.add_checked(key, value, deadline)
@@ -151,6 +147,8 @@ impl<'a> Ingestion<'a> {
         value: Option<&[u8]>,
         deadline: Option<Deadline>,
     ) -> Result<()> {
+        check_key(key)?;
+        value.map_or(Ok(()), check_value)?;
         if let Some(error) = &self.failed {
             return Err(error.clone());
         }
@@ -236,7 +234,7 @@ impl<'a> Ingestion<'a> {
     }
 
     /// Makes the files durable and has all of them take effect at once. Nothing has changed if this
-    /// fails.
+    /// fails; only after an error that turned the database read-only, the next opening tells.
     pub fn finish(self) -> Result<IngestReport> {
         self.finish_with(&|| ())
     }

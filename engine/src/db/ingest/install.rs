@@ -178,7 +178,8 @@ impl<'a> Install<'a> {
             if is_in_memory(&state.view(), &state.order, &span)? {
                 core.flush(std::slice::from_ref(state))?;
             }
-            if checked.seqno < MAX_SEQNO && (round == 0 || has_newer_in(state, &span, checked)) {
+            let is_behind = || has_newer(&state.view().levels, &span, checked.seqno);
+            if self.below && (round == 0 || is_behind()) {
                 // What was left out once stays so.
                 let seqno = core.snapshots.visible();
                 let found = without_existing(core, self.keyspace, self.settings, &checked.metas)?;
@@ -238,12 +239,4 @@ impl<'a> Install<'a> {
         (report.tables, report.level) = (checked.metas.len() as u64, level);
         Ok(Some(seqno))
     }
-}
-
-fn has_newer_in(
-    state: &crate::version::view::KeyspaceState,
-    span: &KeySpan,
-    checked: &CheckedTables<'_>,
-) -> bool {
-    has_newer(&state.view().levels, span, checked.seqno)
 }
