@@ -26,8 +26,8 @@
 //!
 //! record
 //!        0      4  checksum32 of all bytes behind it, seeded by (epoch, offset of the record)
-//!        4      1  low nibble: 0 delete, 1 put, 2 put with a deadline, 3 delete of a range; high
-//!                  nibble: codec of the stored value
+//!        4      1  low nibble: 0 delete, 1 put, 2 put with a deadline, 3 delete of a range,
+//!                  4 merge, 5 ingest; high nibble: codec of the stored value
 //!        5 varint  keyspace
 //!          varint  sequence number
 //!          varint  length of the key, at most 64 KiB
