@@ -9,6 +9,7 @@ use crate::base::error::Result;
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO};
 use crate::base::pointer::{RelocationId, SegmentId, TableId};
+use crate::base::seal::EncryptionKey;
 use crate::db::Db;
 use crate::db::changes::ChangesOptions;
 use crate::db::ingest::{SortedFileOptions, SortedFileWriter, read_sorted_file};
@@ -26,6 +27,7 @@ use crate::version::build::{VersionBuilder, state_of};
 use crate::version::edit::Edit;
 use crate::version::files::names::{self, FileName};
 use crate::version::files::{TableContext, TableLimits};
+use crate::version::keys::{self, WrappedKeys};
 use crate::version::manifest::{Current, read_current};
 use crate::version::manifest_reader::ManifestReader;
 use crate::version::settings::{KeyspaceOptions, Separation};
@@ -33,11 +35,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 18] = [
+pub const TARGETS: [(&str, fn(&[u8])); 19] = [
     ("varint", varint),
     ("slot", slot),
     ("header", header),
     ("current", current),
+    ("keys", wrapped_keys),
     ("value", value),
     ("record", record),
     ("segment", segment),
@@ -79,16 +82,30 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
                 seeds.push(("edit", edit.encode()));
                 Ok(())
             };
-            let read = ManifestReader::open(&env, path).and_then(|mut it| it.for_each(each));
+            let header = Header::decode(bytes).expect("a header of a real store");
+            let opened = ManifestReader::open(&env, path, &header.database.into());
+            let read = opened.and_then(|mut it| it.for_each(each));
             read.expect("the manifest of a real store");
         }
     }
+    seeds.push(("keys", keys_seed()));
     seeds.push(("sorted_file", sorted_file_seed()));
     let text = KeyspaceOptions::default().to_text();
     seeds.push(("keyspace_settings", text.into_bytes()));
     seeds.push(("options", GcOptions::default().to_text().into_bytes()));
     seeds.push(("directory", vec![0, 1, 0, 9, 3, 0, 40, 1]));
     seeds
+}
+
+fn keys_seed() -> Vec<u8> {
+    let (env, _) = world(&[]);
+    let dir = Path::new(DIR);
+    keys::create(&env, dir, 7, Some(&EncryptionKey::new([7; 32]))).expect("a file of keys");
+    let path = dir.join(names::KEYS);
+    let file = env.fs.open(&path).expect("the file");
+    let mut bytes = vec![0; file.len().expect("its length") as usize];
+    file.read_exact_at(&mut bytes, 0).expect("its bytes");
+    bytes
 }
 
 /// A number that decodes encodes to the same bytes, so each number has one encoding.
@@ -155,10 +172,20 @@ fn header(data: &[u8]) {
     }
 }
 
+/// Keys that decode are in order.
+fn wrapped_keys(data: &[u8]) {
+    let Ok(header) = Header::decode(data) else { return };
+    if let Ok(wrapped) = WrappedKeys::decode(data, header.database) {
+        let first_files: Vec<u64> = wrapped.first_files().collect();
+        assert!(first_files.is_sorted_by(|a, b| a < b) && !first_files.is_empty());
+    }
+}
+
 fn current(data: &[u8]) {
     let (env, _) = world(&[(Path::new(DIR).join(names::CURRENT), data.to_vec())]);
     if let Ok(current) = read_current(&env, Path::new(DIR)) {
-        let header = Header::new(FileKind::Current, current.database, current.manifest);
+        let header = Header::new(FileKind::Current, current.database, current.manifest)
+            .encrypted(current.is_encrypted);
         assert_eq!(header.encode()[16..32], data[16..32]);
     }
 }
@@ -201,7 +228,8 @@ fn segment(data: &[u8]) {
     let Ok(Some(head)) = head else { return };
     let start = ScanStart::first(&head);
     let mut at = start.offset;
-    let tail = scan(&*file, &path, &head, ScanMode::Tail, start, &mut |frame| {
+    let seal = head.epoch.into();
+    let tail = scan(&*file, &path, &head, &seal, ScanMode::Tail, start, &mut |frame| {
         assert_eq!(frame.offset, at);
         at = frame.end;
         frame.records.iter().for_each(check_value);
@@ -210,7 +238,7 @@ fn segment(data: &[u8]) {
     if let Ok(end) = tail {
         assert_eq!(end.end_offset, at);
         let sealed = ScanMode::Sealed(at);
-        let again = scan(&*file, &path, &head, sealed, start, &mut |_| Ok(()));
+        let again = scan(&*file, &path, &head, &seal, sealed, start, &mut |_| Ok(()));
         assert_eq!(again.expect("frames that were read once").end_offset, at);
     }
 }
@@ -300,7 +328,8 @@ fn manifest(data: &[u8]) {
     let path = names::manifest(Path::new(DIR), header.file);
     let (env, _) = world(&[(path, data.to_vec())]);
     let tables = context(&env, header.database);
-    let current = Current { database: header.database, manifest: header.file };
+    let Header { database, file: manifest, is_encrypted, .. } = header;
+    let current = Current { database, manifest, is_encrypted };
     let comparator_of = |_: &str| Ok(KeyOrder::default());
     if let Ok(found) = read_version(&env, &tables, current, &comparator_of) {
         let state = state_of(&found.version, found.next_file, found.last_seqno);
@@ -361,7 +390,7 @@ fn inspect(data: &[u8]) {
     for ending in ["seg", "tbl", "rel", "man"] {
         let path = Path::new(DIR).join(format!("{id:08}.{ending}"));
         let (env, _) = world(&[(path.clone(), data.to_vec())]);
-        drop(inspect_with(&env, &path, &mut std::io::sink()));
+        drop(inspect_with(&env, &path, None, &mut std::io::sink()));
     }
 }
 

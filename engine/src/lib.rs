@@ -222,6 +222,7 @@ mod version;
 pub use base::compression::Codec;
 pub use base::error::{Error, ErrorKind, Result};
 pub use base::key::{Comparator, MAX_KEY_BYTES, MAX_VALUE_BYTES, SeqNo};
+pub use base::seal::EncryptionKey;
 pub use base::value::Value;
 pub use commit::batch::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 pub use commit::group::Durability;
@@ -238,10 +239,10 @@ pub use db::holders::Holders;
 pub use db::ingest::{
     IngestOptions, IngestReport, Ingestion, SortedFileOptions, SortedFileReport, SortedFileWriter,
 };
-pub use db::inspect::inspect;
 #[cfg(feature = "sim")]
 #[doc(hidden)]
 pub use db::inspect::inspect_with;
+pub use db::inspect::{inspect, inspect_encrypted};
 pub use db::key_range::KeyRange;
 pub use db::keyspace::Keyspace;
 pub use db::options::{Options, WriteOptions};
@@ -252,6 +253,7 @@ pub use db::snapshot::Snapshot;
 pub use db::tables::TableInfo;
 pub use db::transaction::{Savepoint, Transaction};
 pub use env::batch_read::ParallelReads;
+pub use env::key_provider::{KeyFile, KeyProvider, KeyVariable};
 pub use events::{Event, EventListener, OperationKind};
 pub use gc::settings::GcOptions;
 pub use hot::{ScoredTable, StaleTrigger, TableScore};

@@ -26,7 +26,7 @@ const QUICK_STEPS: [Step; 3] = [
     step("format", "cargo fmt --all --check"),
 ];
 
-const STEPS: [Step; 10] = [
+const STEPS: [Step; 11] = [
     step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
     // Without the features that tests bring along, as programs build it.
     step("library alone", "cargo clippy -p cleavedb --lib --locked -- -D warnings"),
@@ -42,6 +42,15 @@ const STEPS: [Step; 10] = [
     step("measuring harness", "python3 -m unittest discover -s bench/tests"),
     step("examples in documents", "cargo test --workspace --doc --locked"),
     step("tests", "cargo test --workspace --lib --bins --tests --examples --locked"),
+    // Every database of these tests is encrypted.
+    Step {
+        name: "tests, encrypted",
+        command: "cargo test -p cleavedb --test behaviour --locked",
+        environment: &[(
+            "CLEAVEDB_TEST_KEY",
+            "8f1d3c5b7a90e2f4a6c8b0d2e4f60718293a4b5c6d7e8f90a1b2c3d4e5f60718",
+        )],
+    },
     // The golden stores too, because the sanitizer's build has all codecs.
     step(
         "address sanitizer, all features",

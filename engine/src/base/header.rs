@@ -43,10 +43,12 @@ pub enum FileKind {
     Aside,
     /// A scratch file, which exists only while something is measured.
     Probe,
+    /// The KEYS file: the wrapped data keys of an encrypted database.
+    Keys,
 }
 
 impl FileKind {
-    const ALL: [FileKind; 7] = [
+    const ALL: [FileKind; 8] = [
         FileKind::Manifest,
         FileKind::Table,
         FileKind::Segment,
@@ -54,9 +56,10 @@ impl FileKind {
         FileKind::Current,
         FileKind::Aside,
         FileKind::Probe,
+        FileKind::Keys,
     ];
 
-    fn letters(self) -> &'static [u8; 4] {
+    pub(super) fn letters(self) -> &'static [u8; 4] {
         match self {
             FileKind::Manifest => b"MANI",
             FileKind::Table => b"TABL",
@@ -65,6 +68,7 @@ impl FileKind {
             FileKind::Current => b"CURR",
             FileKind::Aside => b"ASID",
             FileKind::Probe => b"PROB",
+            FileKind::Keys => b"KEYS",
         }
     }
 
@@ -78,6 +82,7 @@ impl FileKind {
             FileKind::Current => "CURRENT file",
             FileKind::Aside => "file of cut bytes",
             FileKind::Probe => "scratch file",
+            FileKind::Keys => "KEYS file",
         }
     }
 
@@ -94,6 +99,8 @@ pub struct Header {
     pub kind: FileKind,
     /// The version of the file's format.
     pub version: u16,
+    /// True in CURRENT and manifests of an encrypted database.
+    pub is_encrypted: bool,
     /// The id of the database that the file belongs to.
     pub database: u64,
     /// The id of the file, the same as in its name.
@@ -106,7 +113,13 @@ impl Header {
 
     /// Makes the header of a new file in the current format version.
     pub fn new(kind: FileKind, database: u64, file: u64) -> Self {
-        Header { kind, version: kind.version(), database, file }
+        Header { kind, version: kind.version(), is_encrypted: false, database, file }
+    }
+
+    /// Sets whether the database is encrypted.
+    #[must_use]
+    pub fn encrypted(self, is_encrypted: bool) -> Self {
+        Header { is_encrypted, ..self }
     }
 
     /// Returns the encoded header.
@@ -115,6 +128,7 @@ impl Header {
         out[..8].copy_from_slice(Self::MAGIC);
         out[8..12].copy_from_slice(self.kind.letters());
         out[12..14].copy_from_slice(&self.version.to_le_bytes());
+        out[14..16].copy_from_slice(&u16::from(self.is_encrypted).to_le_bytes());
         out[16..24].copy_from_slice(&self.database.to_le_bytes());
         out[24..32].copy_from_slice(&self.file.to_le_bytes());
         let sum = checksum64(SEED, &out[..32]);
@@ -148,12 +162,17 @@ impl Header {
             ))
             .advise("open this database with a newer build"));
         }
-        let _reserved = reader.u16()?;
-        let header = Header { kind, version, database: reader.u64()?, file: reader.u64()? };
+        let flags = reader.u16()?;
+        let (database, file) = (reader.u64()?, reader.u64()?);
+        let header = Header { kind, version, is_encrypted: flags == 1, database, file };
         let stored = reader.u64()?;
         let covered = bytes.get(..32).unwrap_or_default();
         if checksum64(SEED, covered) != stored {
             return Err(Error::corruption("the file header's checksum does not match"));
+        }
+        if flags > 1 {
+            let what = format!("the {} has flags that this build does not know", kind.word());
+            return Err(Error::unsupported(what).advise("open this database with a newer build"));
         }
         // I7: whoever forges a header forges its checksum too.
         if header.file > MAX_ID {

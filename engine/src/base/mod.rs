@@ -21,5 +21,6 @@ pub mod key;
 pub mod memory;
 pub mod pointer;
 pub mod range_tombstone;
+pub mod seal;
 pub mod size;
 pub mod value;

@@ -371,9 +371,10 @@ impl LogShared {
         self.end_active(log)?;
         assert!(log.writer.is_none() && log.active.is_none(), "one segment is active at a time");
         let head = SegmentHead {
-            database: self.runtime.set.tables().database,
+            database: self.runtime.set.tables().identity.id,
             id: spare.handle.id(),
             kind: SegmentKind::Log,
+            is_encrypted: spare.handle.segment.seal().is_encrypted(),
             epoch: spare.handle.segment.epoch(),
             first_seqno: log.next_seqno,
             previous: log.previous.map(|(id, _)| id),

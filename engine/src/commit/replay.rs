@@ -251,7 +251,8 @@ fn read_segment(
         report.bytes += frame.end - frame.offset;
         Ok(())
     };
-    let end = scan(&*file, path, head, mode, start, &mut deliver)?;
+    let seal = live.handle.segment.seal();
+    let end = scan(&*file, path, head, seal, mode, start, &mut deliver)?;
     if length.is_none() {
         report.sealed.push((head.id, end.end_offset));
     }

@@ -157,7 +157,7 @@ impl<'a> TableOutput<'a> {
             file.clone(),
             path.clone(),
             id,
-            tables.database,
+            &tables.identity,
             self.owner.clone(),
             self.order.clone(),
             self.settings,

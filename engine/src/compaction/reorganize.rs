@@ -229,8 +229,8 @@ impl<'a> InOrder<'a> {
             let place = match entry.value {
                 PendingValue::Stays => None,
                 PendingValue::Copied(index) => {
-                    Some(fetching.record(index, |record, epoch, offset| {
-                        Ok(segments.copy(record, epoch, offset))
+                    Some(fetching.record(index, |record, seal, offset| {
+                        Ok(segments.copy(record, seal, offset))
                     })??)
                 }
                 PendingValue::Separated => {

@@ -5,7 +5,7 @@ use crate::base::error::{IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::env::fs::File;
-use crate::segment::{RecordInput, SegmentIdentity, SegmentKind, SortedWriter};
+use crate::segment::{RecordInput, RecordSeal, SegmentIdentity, SegmentKind, SortedWriter};
 use crate::throttle::reads::IoPriority;
 use crate::version::edit::Change;
 use crate::version::files::{SegmentHandle, names};
@@ -84,9 +84,14 @@ impl<'a> SegmentOutput<'a> {
     }
 
     /// Adds a copy of `record` and returns the pointer to the copy. `record` was read from `offset`
-    /// of another segment whose checksums `epoch` seeds. A damaged record is an error.
-    pub fn copy(&mut self, record: &[u8], epoch: u64, offset: u64) -> JobResult<ValuePointer> {
-        let pointer = self.writer()?.copy(record, epoch, offset)?;
+    /// of another segment, of whose records `seal` is the seal. A damaged record is an error.
+    pub fn copy(
+        &mut self,
+        record: &[u8],
+        seal: &RecordSeal,
+        offset: u64,
+    ) -> JobResult<ValuePointer> {
+        let pointer = self.writer()?.copy(record, seal, offset)?;
         self.charge();
         Ok(pointer)
     }
@@ -128,9 +133,10 @@ impl<'a> SegmentOutput<'a> {
         let file = self.runtime.env.fs.create(&path).doing("create a sorted segment", &path)?;
         self.created.push(path.clone());
         let epoch = self.runtime.env.random.next_u64();
-        let (database, kind) = (tables.database, SegmentKind::Sorted);
+        let (database, kind) = (tables.identity.id, SegmentKind::Sorted);
         let identity = SegmentIdentity { database, id, kind, epoch };
-        let writer = SortedWriter::create(file.clone(), &path, identity)?;
+        let seal = RecordSeal::of(&tables.identity, id, epoch);
+        let writer = SortedWriter::create(file.clone(), &path, identity, seal)?;
         let handle = Arc::new(SegmentHandle::open(id, kind, epoch, tables));
         Ok(OpenSegment { writer, handle, file })
     }

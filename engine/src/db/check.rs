@@ -343,7 +343,7 @@ fn check_segment(
         Ok(())
     };
     let start = ScanStart::first(&head);
-    scan(&*file, path, &head, ScanMode::Sealed(length), start, &mut count)?;
+    scan(&*file, path, &head, segment.seal(), ScanMode::Sealed(length), start, &mut count)?;
     report.records += records;
     Ok(())
 }

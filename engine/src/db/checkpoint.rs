@@ -5,6 +5,7 @@ use crate::db::Db;
 use crate::recovery::create;
 use crate::version::Version;
 use crate::version::build::state_of;
+use crate::version::keys;
 use crate::version::manifest::ManifestWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,7 +53,10 @@ impl Db {
             self.link(&path, target)?;
         }
         drop(unpunched);
-        let database = self.core.set.tables().database;
+        let tables = self.core.set.tables();
+        if tables.identity.is_encrypted() {
+            keys::copy(env, &tables.dir, target)?;
+        }
         let next_file = self.core.set.allocate()? + 1;
         assert!(
             version.segments.keys().all(|id| id.0 < next_file),
@@ -60,7 +64,7 @@ impl Db {
         );
         let state = state_of(&version, next_file, seqno);
         // This syncs the directory before CURRENT exists, so the links are durable first.
-        ManifestWriter::create(env, target, database, next_file - 1, &state).map(|_| ())
+        ManifestWriter::create(env, target, &tables.identity, next_file - 1, &state).map(|_| ())
     }
 
     /// Seals the active segment, so that all commits so far are in sealed segments. Returns the

@@ -6,14 +6,17 @@ use crate::base::expiry::Deadline;
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::{RelocationId, SegmentId, TableId};
+use crate::base::seal::DatabaseIdentity;
 use crate::cache::{BlockCache, OpenFiles};
 use crate::env::fs::File;
+use crate::env::key_provider::KeyProvider;
 use crate::env::{Env, OsSettings};
 use crate::relocation::{RelocationMeta, RelocationTable, TargetUse};
-use crate::segment::{RecordKind, ScanMode, ScanStart, ScanTail, read_head, scan};
+use crate::segment::{RecordKind, RecordSeal, ScanMode, ScanStart, ScanTail, read_head, scan};
 use crate::table::TableStats;
 use crate::table::{Properties, Table, TableMeta};
 use crate::version::files::names::{self, FileName};
+use crate::version::keys::{self, WrappedKeys};
 use crate::version::manifest_reader::ManifestReader;
 use std::io::Write;
 use std::path::Path;
@@ -36,11 +39,34 @@ const MAX_TEXT_BYTES: usize = 64 << 10;
 /// # Ok::<(), cleavedb::Error>(())
 /// ```
 pub fn inspect(path: &Path, out: &mut dyn Write) -> Result<()> {
-    inspect_with(&Env::os(&OsSettings::default()), path, out)
+    inspect_with(&Env::os(&OsSettings::default()), path, None, out)
 }
 
-/// Prints a file as [`inspect`] does, in another environment.
-pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
+/// Prints a file of an encrypted database as [`inspect`] does. Reads `KEYS` beside the file too.
+///
+/// ```
+/// # let dir = cleavedb::doc_dir("inspect-encrypted");
+/// use cleavedb::{Db, EncryptionKey};
+/// use std::sync::Arc;
+/// let key = EncryptionKey::new([7; 32]);
+/// Db::builder(&dir).encryption(Arc::new(key.clone())).open()?.close()?;
+/// let mut text = Vec::new();
+/// cleavedb::inspect_encrypted(&dir.join("00000001.man"), &key, &mut text)?;
+/// assert!(String::from_utf8_lossy(&text).contains("AddKeyspace"));
+/// assert!(cleavedb::inspect(&dir.join("00000001.man"), &mut text).is_err());
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+pub fn inspect_encrypted(path: &Path, keys: &dyn KeyProvider, out: &mut dyn Write) -> Result<()> {
+    inspect_with(&Env::os(&OsSettings::default()), path, Some(keys), out)
+}
+
+/// Prints a file as [`inspect`] or [`inspect_encrypted`] does, in another environment.
+pub fn inspect_with(
+    env: &Env,
+    path: &Path,
+    keys: Option<&dyn KeyProvider>,
+    out: &mut dyn Write,
+) -> Result<()> {
     if !env.fs.exists(path).doing("look for", path)? {
         return Err(Error::not_found("there is no such file")
             .in_file(path)
@@ -68,13 +94,26 @@ pub fn inspect_with(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
             file.len().doing("measure", path)?
         ),
     )?;
+    #[cfg(feature = "sim")]
+    let test_key = crate::env::key_provider::test_key();
+    #[cfg(feature = "sim")]
+    let keys = keys.or(test_key.as_deref());
+    let identity = match keys {
+        // KEYS itself is read without a key.
+        Some(_) if header.kind != FileKind::Keys => {
+            let dir = path.parent().unwrap_or(Path::new(""));
+            keys::identity_for_repair(env, dir, header.database, true, keys)?
+        }
+        _ => header.database.into(),
+    };
     match header.kind {
+        FileKind::Keys => inspect_keys(&*file, &header, path, out),
         FileKind::Current => {
             print(out, path, format_args!("manifest in force: {:08}\n", header.file))
         }
-        FileKind::Manifest => inspect_manifest(env, path, out),
-        FileKind::Segment => inspect_segment(&*file, &header, path, out),
-        FileKind::Table => inspect_table(env, &header, path, out),
+        FileKind::Manifest => inspect_manifest(env, &identity, path, out),
+        FileKind::Segment => inspect_segment(&*file, &header, &identity, path, out),
+        FileKind::Table => inspect_table(env, &header, &identity, path, out),
         FileKind::Relocation => inspect_relocation(env, &header, path, out),
         FileKind::Probe => Ok(()),
         FileKind::Aside => print(
@@ -97,8 +136,23 @@ fn print_text(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
     out.write_all(&text[..read]).doing("print", path)
 }
 
-fn inspect_manifest(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
-    let mut reader = ManifestReader::open(env, path)?;
+fn inspect_keys(file: &dyn File, header: &Header, path: &Path, out: &mut dyn Write) -> Result<()> {
+    let mut bytes = vec![0; MAX_TEXT_BYTES];
+    let read = file.read_at(&mut bytes, 0).doing("read", path)?;
+    let wrapped = WrappedKeys::decode(&bytes[..read], header.database).in_file(path)?;
+    print(out, path, format_args!("data keys, wrapped with key {}\n", wrapped.wrapping()))?;
+    wrapped
+        .first_files()
+        .try_for_each(|first| print(out, path, format_args!("one for files from {first} on\n")))
+}
+
+fn inspect_manifest(
+    env: &Env,
+    identity: &DatabaseIdentity,
+    path: &Path,
+    out: &mut dyn Write,
+) -> Result<()> {
+    let mut reader = ManifestReader::open(env, path, identity)?;
     let printed = reader.for_each(|offset, edit| {
         print(out, path, format_args!("edit at {offset}\n"))?;
         edit.changes.iter().try_for_each(|change| print(out, path, format_args!("  {change:?}\n")))
@@ -109,6 +163,7 @@ fn inspect_manifest(env: &Env, path: &Path, out: &mut dyn Write) -> Result<()> {
 fn inspect_segment(
     file: &dyn File,
     header: &Header,
+    identity: &DatabaseIdentity,
     path: &Path,
     out: &mut dyn Write,
 ) -> Result<()> {
@@ -163,7 +218,8 @@ fn inspect_segment(
         Ok(())
     };
     // Whether the log went on is not in this file, so its end is taken for a torn one.
-    let end = scan(file, path, &head, ScanMode::Tail, ScanStart::first(&head), &mut each)?;
+    let (seal, start) = (RecordSeal::of(identity, id, head.epoch), ScanStart::first(&head));
+    let end = scan(file, path, &head, &seal, ScanMode::Tail, start, &mut each)?;
     match end.tail {
         ScanTail::Clean => Ok(()),
         ScanTail::Torn { offset, bytes } => {
@@ -172,12 +228,18 @@ fn inspect_segment(
     }
 }
 
-fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -> Result<()> {
+fn inspect_table(
+    env: &Env,
+    header: &Header,
+    identity: &DatabaseIdentity,
+    path: &Path,
+    out: &mut dyn Write,
+) -> Result<()> {
     let files = Arc::new(OpenFiles::new(env.fs.clone(), 8));
     let cache = Arc::new(BlockCache::new(0));
     let (stats, id) = (Arc::new(TableStats::default()), TableId(header.file));
     let file = files.get(path)?;
-    let properties = Properties::read(&*file, path, header.database, id)?;
+    let properties = Properties::read(&*file, path, identity, id)?;
     let summary = &properties.summary;
     print(
         out,
@@ -208,9 +270,9 @@ fn inspect_table(env: &Env, header: &Header, path: &Path, out: &mut dyn Write) -
         )
         .in_file(path));
     }
-    let meta = Arc::new(TableMeta::read(&*file, path, header.database, id)?);
+    let meta = Arc::new(TableMeta::read(&*file, path, identity, id)?);
     let order = KeyOrder::Bytewise;
-    let table = Table::open(files, path.into(), meta, header.database, order, cache, stats)?;
+    let table = Table::open(files, path.into(), meta, identity, order, cache, stats)?;
     table.verify(|user_key, trailer: Trailer, payload| {
         let Payload { is_merge, deadline, slot } = Payload::decode(trailer.kind()?, payload)?;
         let merged = if is_merge { " merge" } else { "" };

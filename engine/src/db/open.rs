@@ -3,6 +3,7 @@
 use crate::background::{Background, BackgroundSettings};
 use crate::base::error::{IoContext, Result};
 use crate::base::key::SeqNo;
+use crate::base::seal::DatabaseIdentity;
 use crate::commit::group::{CommitParts, Committer};
 use crate::commit::log::{Log, LogSettings, LogShared};
 use crate::commit::reserve::Reserve;
@@ -13,6 +14,7 @@ use crate::db::{Core, Db};
 use crate::env::Env;
 use crate::env::fork::Process;
 use crate::env::fs::{Hold, Lock};
+use crate::env::key_provider::KeyProvider;
 use crate::env::sync::Mutex;
 use crate::events::{Event, Events};
 use crate::gc::collector::{Collector, CollectorParts};
@@ -25,7 +27,8 @@ use crate::recovery::{Recovered, Recovery, RecoveryReport};
 use crate::table::FilterPolicy;
 use crate::version::compaction_filter::CompactionFilters;
 use crate::version::files::{TableContext, TableLimits, names};
-use crate::version::manifest::{Current, read_current};
+use crate::version::keys;
+use crate::version::manifest::read_current;
 use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
 use crate::version::settings::DEFAULT_KEYSPACE;
@@ -43,6 +46,7 @@ pub(super) struct Opening {
     pub(super) merge_operators: MergeOperators,
     pub(super) filter_policy: Option<Arc<dyn FilterPolicy>>,
     pub(super) compaction_filters: CompactionFilters,
+    pub(super) keys: Option<Arc<dyn KeyProvider>>,
     pub(super) events: Arc<Events>,
     pub(super) beside_others: bool,
 }
@@ -63,9 +67,14 @@ impl Opening {
             let keyspace = &self.options.keyspace;
             // An operator that is not known is refused before anything is created.
             self.merge_operators.of(DEFAULT_KEYSPACE, keyspace, &Arc::default())?;
-            create::create(&self.env, &self.dir, &self.comparators, keyspace, self.beside_others)?;
+            let (env, dir, keys) = (&self.env, &self.dir, self.keys.as_deref());
+            let beside_others = self.beside_others;
+            create::create(env, dir, &self.comparators, keyspace, keys, beside_others)?;
         }
-        let recovered = self.recover()?;
+        let mut recovered = self.recover()?;
+        if self.rotate(&recovered)? {
+            recovered = self.recover()?;
+        }
         let core = self.assemble(recovered, lock)?;
         let found = &core.recovered;
         core.health.events.emit(Event::Opened {
@@ -115,9 +124,11 @@ impl Opening {
 
     fn recover(&self) -> Result<Recovered> {
         let current = read_current(&self.env, &self.dir)?;
+        let keys = self.keys.as_deref();
+        let identity = keys::identity(&self.env, &self.dir, current, keys)?;
         Recovery {
             env: &self.env,
-            tables: self.table_context(current),
+            tables: self.table_context(identity),
             current,
             comparators: &self.comparators,
             merge_operators: &self.merge_operators,
@@ -127,7 +138,18 @@ impl Opening {
         .run()
     }
 
-    fn table_context(&self, current: Current) -> Arc<TableContext> {
+    /// Wraps the data keys with the provider's current key if that is another one than before, and
+    /// returns true if so. This is done before any file is written, whose key would be the former
+    /// one. A crash after it leaves a database that opens with the current key.
+    fn rotate(&self, recovered: &Recovered) -> Result<bool> {
+        let Some(keys) = self.keys.as_deref().filter(|_| !self.options.read_only) else {
+            return Ok(false);
+        };
+        let id = recovered.set.tables().identity.id;
+        keys::rotate(&self.env, &self.dir, id, recovered.next_file, keys)
+    }
+
+    fn table_context(&self, identity: DatabaseIdentity) -> Arc<TableContext> {
         let limits = TableLimits {
             open_files: self.options.max_open_files,
             cache_bytes: self.options.cache_bytes,
@@ -135,7 +157,7 @@ impl Opening {
             tree_bytes: self.options.pin_tree,
         };
         let (fs, dir) = (self.env.fs.clone(), self.dir.clone());
-        let context = TableContext::new(fs, dir, current.database, limits);
+        let context = TableContext::new(fs, dir, identity, limits);
         Arc::new(TableContext { filter_policy: self.filter_policy.clone(), ..context })
     }
 

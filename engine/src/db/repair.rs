@@ -126,6 +126,7 @@ impl Builder {
             comparators: self.comparators(),
             keyspace: self.keyspace_options(),
             filter_policy: self.policy(),
+            keys: self.key_provider(),
         }
         .run(report)
     }

@@ -15,6 +15,7 @@ pub mod clock;
 mod direct_read;
 pub mod fork;
 pub mod fs;
+pub mod key_provider;
 mod links;
 mod locks;
 mod mapped;
@@ -84,7 +85,7 @@ impl Env {
             fs: Arc::new(os::OsFs(Process::this())),
             clock: Arc::new(clock::OsClock::default()),
             threads: Arc::new(threads::OsThreads),
-            random: Arc::new(random::OsRandom::default()),
+            random: Arc::new(random::OsRandom),
             reader: os_reader(settings),
             planted: Planted::default(),
         }

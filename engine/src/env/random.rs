@@ -1,27 +1,26 @@
 //! The engine's only source of randomness, so that a simulated run repeats from its seed.
 
-use std::hash::{BuildHasher, Hasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::io;
 
-/// A source of random numbers for identities and epochs, not for secrets.
+/// A source of random numbers.
 pub trait Random: Send + Sync {
-    /// Returns the next 64 random bits.
+    /// Returns the next 64 random bits, for identities and epochs, not for secrets.
     fn next_u64(&self) -> u64;
+
+    /// Fills `room` with random bytes that are fit for secrets.
+    fn fill_secret(&self, room: &mut [u8]) -> io::Result<()>;
 }
 
-/// The operating system's randomness. The standard library draws the keys of its hash function from
-/// the system, and a keyed hash of a counter is a random sequence. No two processes share one.
-#[derive(Default)]
-pub(super) struct OsRandom {
-    keys: RandomState,
-    drawn: AtomicU64,
-}
+/// The operating system's randomness. A child process does not repeat what its parent draws.
+pub(super) struct OsRandom;
 
 impl Random for OsRandom {
     fn next_u64(&self) -> u64 {
-        let mut hasher = self.keys.build_hasher();
-        hasher.write_u64(self.drawn.fetch_add(1, Ordering::Relaxed));
-        hasher.finish()
+        getrandom::u64().expect("the operating system gives out random numbers")
+    }
+
+    fn fill_secret(&self, room: &mut [u8]) -> io::Result<()> {
+        getrandom::fill(room).map_err(io::Error::from)
     }
 }
 
@@ -32,7 +31,7 @@ mod tests {
 
     #[test]
     fn numbers_of_two_sources_do_not_repeat() {
-        let sources = [OsRandom::default(), OsRandom::default()];
+        let sources = [OsRandom, OsRandom];
         let drawn: BTreeSet<u64> =
             (0..2000).map(|index: usize| sources[index % 2].next_u64()).collect();
         assert_eq!(drawn.len(), 2000);

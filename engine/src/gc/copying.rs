@@ -149,11 +149,11 @@ pub fn copy(
         let mut unspent = 0;
         for (item, record) in chunk.iter().zip(loaded.records()) {
             let source = &mut sources[item.source];
-            let epoch = source.handle.segment.epoch();
+            let seal = source.handle.segment.seal();
             // If a table can't be read, it hides nothing here: moving a dead record does no harm.
             // Reads, compactions and liveness scans of the table report the error.
             let is_wanted = |view: &RecordView<'_>| !overwritten.hides(view).unwrap_or(false);
-            let to = match writer.copy_if(record, epoch, item.record.offset, is_wanted) {
+            let to = match writer.copy_if(record, seal, item.record.offset, is_wanted) {
                 Ok(Some(to)) => to,
                 Ok(None) => continue,
                 Err(error) if error.kind() == ErrorKind::Corruption => {

@@ -24,7 +24,7 @@ use crate::gc::liveness_scan::LiveRecord;
 use crate::gc::overwritten::Overwritten;
 use crate::gc::punch::runs::total;
 use crate::relocation::{RelocationMeta, RelocationWriter};
-use crate::segment::{SegmentIdentity, SegmentKind, SortedWriter};
+use crate::segment::{RecordSeal, SegmentIdentity, SegmentKind, SortedWriter};
 use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{RelocationHandle, SegmentHandle, names};
@@ -163,9 +163,10 @@ impl<'a> Job<'a> {
         let file = self.context.env.fs.create(&path).doing("create a sorted segment", &path)?;
         self.created.push(path.clone());
         let epoch = self.context.env.random.next_u64();
-        let (database, kind) = (tables.database, SegmentKind::Sorted);
+        let (database, kind) = (tables.identity.id, SegmentKind::Sorted);
         let identity = SegmentIdentity { database, id, kind, epoch };
-        let mut writer = SortedWriter::create(file.clone(), &path, identity)?;
+        let seal = RecordSeal::of(&tables.identity, id, epoch);
+        let mut writer = SortedWriter::create(file.clone(), &path, identity, seal)?;
         self.report.bytes_read = copying::copy(self.context, sources, overwritten, &mut writer)?;
         self.report.records = sources.iter().map(|source| source.moved.len() as u64).sum();
         if self.report.records == 0 {
@@ -365,7 +366,7 @@ impl RelocationOutput<'_> {
         let id = RelocationId(self.context.set.allocate()?);
         let path = names::relocation(&tables.dir, id);
         let file = self.context.env.fs.create(&path).doing("create a relocation", &path)?;
-        let database = tables.database;
+        let database = tables.identity.id;
         let writer =
             RelocationWriter::create(file.clone(), path.clone(), database, id, self.segment);
         Ok((writer, file, path))

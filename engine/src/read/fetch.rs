@@ -7,7 +7,7 @@ use crate::base::pointer::ValuePointer;
 use crate::base::size::FILE_BLOCK_BYTES;
 use crate::base::value::Value;
 use crate::env::batch_read::{BatchReader, PendingReads, ReadRequest};
-use crate::segment::Segment;
+use crate::segment::{RecordSeal, Segment};
 use crate::stats::Counters;
 use crate::version::files::SegmentHandle;
 use crate::version::view::View;
@@ -188,12 +188,12 @@ impl Fetching {
         }
     }
 
-    /// Waits for value number `index` and passes its whole stored record to `copy`, with the epoch
-    /// of its segment and its offset there, which seed the record's checksum.
+    /// Waits for value number `index` and passes its whole stored record to `copy`, with the seal
+    /// of its segment's records and its offset there.
     pub fn record<R>(
         &mut self,
         index: usize,
-        copy: impl FnOnce(&[u8], u64, u64) -> Result<R>,
+        copy: impl FnOnce(&[u8], &RecordSeal, u64) -> Result<R>,
     ) -> Result<R> {
         self.wait(index)?;
         let (want, keyspace) = (&self.wants[index], self.view.keyspace);
@@ -202,11 +202,11 @@ impl Fetching {
         match self.fetched(index)? {
             Fetched::Alone => {
                 let record = segment.read_record(pointer, keyspace, key, seqno)?;
-                copy(&record, segment.epoch(), pointer.offset)
+                copy(&record, segment.seal(), pointer.offset)
             }
             Fetched::Slice(record) => {
                 segment.check_slice(record, pointer, keyspace, key, seqno)?;
-                copy(record, segment.epoch(), pointer.offset)
+                copy(record, segment.seal(), pointer.offset)
             }
         }
     }

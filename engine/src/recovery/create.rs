@@ -4,10 +4,12 @@
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::pointer::KeyspaceId;
 use crate::env::Env;
+use crate::env::key_provider::KeyProvider;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::place;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names;
+use crate::version::keys;
 use crate::version::manifest::ManifestWriter;
 use crate::version::owner;
 use crate::version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions};
@@ -62,15 +64,17 @@ pub fn create(
     dir: &Path,
     comparators: &Comparators,
     keyspace: &KeyspaceOptions,
+    keys: Option<&dyn KeyProvider>,
     beside_others: bool,
 ) -> Result<()> {
     let fs = &env.fs;
     for path in place::check_empty(env, dir, beside_others)? {
-        // A crash during an earlier creation left this manifest; no CURRENT names it.
+        // A crash during an earlier creation left this manifest, which no CURRENT names, or KEYS.
         owner::check_ours(env, &path)?;
         fs.remove(&path).doing("remove", &path)?;
     }
-    let database = env.random.next_u64();
+    // Without CURRENT there is no database, so the keys may come first.
+    let database = keys::create(env, dir, env.random.next_u64(), keys)?;
     let add = Change::AddKeyspace {
         id: KeyspaceId(1),
         name: DEFAULT_KEYSPACE.to_owned(),
@@ -79,7 +83,7 @@ pub fn create(
         flushed: 0,
     };
     let state = Edit::new(vec![Change::NextFile(2), add]);
-    ManifestWriter::create(env, dir, database, 1, &state).map(|_| ())
+    ManifestWriter::create(env, dir, &database, 1, &state).map(|_| ())
 }
 
 /// Writes the settings in force to a file beside the manifest, for people and for the command

@@ -48,7 +48,8 @@ pub fn find_leftovers(
             FileName::Manifest(id) => (id, id == current.manifest),
             FileName::Aside(id) => (id.0, true),
             FileName::Fixed => {
-                (0, !path.ends_with(names::CURRENT_NEW) && !path.ends_with(names::PROBE))
+                let begun = [names::CURRENT_NEW, names::KEYS_NEW, names::PROBE];
+                (0, !begun.iter().any(|name| path.ends_with(name)))
             }
             FileName::Foreign => {
                 found.foreign += 1;

@@ -38,7 +38,7 @@ pub fn read_version(
     let path = names::manifest(&tables.dir, current.manifest);
     let (mut version, mut next_file, mut last_seqno) =
         (Version::default(), (current.manifest + 1).min(MAX_ID), 0);
-    let end = read_manifest(env, &tables.dir, current.database, current.manifest, |edit| {
+    let end = read_manifest(env, &tables.dir, &tables.identity, current.manifest, |edit| {
         builder.apply_to(&mut version, &edit)?;
         for change in &edit.changes {
             match change {

@@ -78,6 +78,8 @@ pub struct Recovered {
     pub report: RecoveryReport,
     /// The newest sequence number.
     pub last_seqno: u64,
+    /// The id of the next file.
+    pub next_file: u64,
     /// Number of the manifest in force.
     manifest: u64,
     /// True if the manifest ends in an edit that a crash cut short.
@@ -156,6 +158,7 @@ impl Recovery<'_> {
             replay,
             report,
             last_seqno,
+            next_file: left.next_file,
             manifest: current.manifest,
             is_torn: found.is_torn,
             orphans: left.orphans,

@@ -79,19 +79,24 @@ fn check_not_foreign(env: &Env, dir: &Path) -> Result<()> {
 }
 
 /// Refuses a directory in which no database can be created. With `beside_others`, files that belong
-/// to no store are allowed. Returns the manifests that a crash during an earlier creation left
-/// there.
+/// to no store are allowed. Returns the manifests, and KEYS, that a crash during an earlier
+/// creation left there.
 pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<PathBuf>> {
     check_not_foreign(env, dir)?;
-    let mut manifests = Vec::new();
+    let mut left = Vec::new();
     for path in env.fs.list(dir).doing("list", dir)? {
         let name = path.file_name().unwrap_or_default();
         match names::parse(&path) {
-            FileName::Fixed => owner::check_ours(env, &dir.join(name))?,
+            FileName::Fixed => {
+                owner::check_ours(env, &dir.join(name))?;
+                if name == names::KEYS {
+                    left.push(dir.join(name));
+                }
+            }
             FileName::Foreign if beside_others => {}
             FileName::Manifest(_) => {
                 owner::check_ours(env, &dir.join(name))?;
-                manifests.push(dir.join(name));
+                left.push(dir.join(name));
             }
             FileName::Foreign => {
                 let name = name.to_string_lossy();
@@ -110,7 +115,7 @@ pub fn check_empty(env: &Env, dir: &Path, beside_others: bool) -> Result<Vec<Pat
             }
         }
     }
-    Ok(manifests)
+    Ok(left)
 }
 
 /// Returns the name of the store whose files are in `dir`, or `None`. It is recognized by file

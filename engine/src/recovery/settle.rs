@@ -36,7 +36,7 @@ impl Recovered {
         }
         sync_log(env, dir, &self.replay)?;
         for torn in self.replay.torn.iter().filter(|torn| torn.bytes > 0) {
-            put_aside(env, dir, tables.database, torn)?;
+            put_aside(env, dir, tables.identity.id, torn)?;
         }
         // The first edit of this opening begins a new manifest.
         self.set.apply(|_| Ok(settling_edit(&self.replay)), &[], None)?;
@@ -108,7 +108,7 @@ fn put_aside(env: &Env, dir: &Path, database: u64, torn: &TornTail) -> Result<()
     // A crash before the end of the copy leaves a file that begins with its header, or what
     // `begin_anew` leaves. The segment still has the bytes, and the next opening copies them anew.
     let header = Header::new(FileKind::Aside, database, torn.segment.0);
-    let target = owner::begin_anew(env, &to, header)?;
+    let target = owner::begin_anew(env, &to, &header.encode())?;
     let mut buffer = vec![0; COPY_BYTES];
     let mut copied = 0;
     while copied < torn.bytes {

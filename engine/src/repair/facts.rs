@@ -19,13 +19,16 @@ use crate::base::header::{HEADER_BYTES, Header};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{KeyspaceId, SegmentId, TableId};
 use crate::base::range_tombstone::RangeTombstone;
+use crate::base::seal::DatabaseIdentity;
 use crate::env::Env;
+use crate::env::key_provider::KeyProvider;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::leftovers::MAX_UNKNOWN_IDS;
 use crate::table::Properties;
 use crate::version::Holes;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::names::{self, FileName};
+use crate::version::keys;
 use crate::version::manifest::{read_current, salvage};
 use crate::version::settings::{DEFAULT_KEYSPACE, KeyspaceOptions};
 use std::collections::{BTreeMap, BTreeSet};
@@ -44,7 +47,7 @@ pub struct KnownKeyspace {
 /// The facts that were found.
 #[derive(Default)]
 pub struct RepairFacts {
-    pub database: u64,
+    pub identity: DatabaseIdentity,
     pub keyspaces: BTreeMap<KeyspaceId, KnownKeyspace>,
     /// Keyspaces that an edit dropped; their records are no loss.
     dropped: BTreeSet<KeyspaceId>,
@@ -90,6 +93,7 @@ impl RepairFacts {
         dir: &Path,
         comparators: &Comparators,
         options: &KeyspaceOptions,
+        keys: Option<&dyn KeyProvider>,
     ) -> Result<RepairFacts> {
         let (comparators, settings) = (comparators.clone(), options.to_text());
         let mut facts = RepairFacts { comparators, settings, ..RepairFacts::default() };
@@ -101,20 +105,22 @@ impl RepairFacts {
             }
             facts.files.push((named, path));
         }
-        facts.database = facts.find_database(env, dir).ok_or_else(|| {
+        let (database, is_encrypted) = facts.find_database(env, dir).ok_or_else(|| {
             Error::corruption("no file says which database it belongs to")
                 .in_file(dir)
                 .advise("restore the database from a checkpoint or a backup")
         })?;
+        facts.identity = keys::identity_for_repair(env, dir, database, is_encrypted, keys)?;
         facts.read_manifests(env, dir);
         facts.leave_out_impossible(env);
         Ok(facts)
     }
 
-    /// Returns the database id that most files carry; CURRENT's comes first.
-    fn find_database(&self, env: &Env, dir: &Path) -> Option<u64> {
+    /// Returns the database id that most files carry; CURRENT's comes first. Returns also whether
+    /// CURRENT says that the database is encrypted.
+    fn find_database(&self, env: &Env, dir: &Path) -> Option<(u64, bool)> {
         if let Ok(current) = read_current(env, dir) {
-            return Some(current.database);
+            return Some((current.database, current.is_encrypted));
         }
         let mut votes: BTreeMap<u64, usize> = BTreeMap::new();
         for (_, path) in &self.files {
@@ -122,7 +128,8 @@ impl RepairFacts {
                 *votes.entry(header.database).or_default() += 1;
             }
         }
-        votes.into_iter().max_by_key(|(_, count)| *count).map(|(database, _)| database)
+        let most = votes.into_iter().max_by_key(|(_, count)| *count);
+        most.map(|(database, _)| (database, false))
     }
 
     /// Removes files whose ids this database never gave out, and finds the highest id of the
@@ -130,8 +137,9 @@ impl RepairFacts {
     fn leave_out_impossible(&mut self, env: &Env) {
         let mut known = self.highest_file;
         for (named, path) in &self.files {
-            let of_this =
-                |head: &Header| head.database == self.database && Some(head.file) == named.number();
+            let of_this = |head: &Header| {
+                head.database == self.identity.id && Some(head.file) == named.number()
+            };
             if let Some(head) = read_header(env, path).filter(of_this) {
                 known = known.max(head.file);
             }
@@ -153,7 +161,7 @@ impl RepairFacts {
         manifests.sort();
         let newest = manifests.last().map(|(id, _)| *id);
         for (id, path) in manifests.into_iter().rev() {
-            let found = salvage(env, &path, self.database).unwrap_or_default();
+            let found = salvage(env, &path, &self.identity).unwrap_or_default();
             if found.edits.is_empty() {
                 continue;
             }

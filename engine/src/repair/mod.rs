@@ -30,6 +30,7 @@ mod values;
 use crate::base::error::{Error, IoContext, Result};
 use crate::env::Env;
 use crate::env::fs::NameKind;
+use crate::env::key_provider::KeyProvider;
 use crate::recovery::comparators::Comparators;
 use crate::table::FilterPolicy;
 use crate::version::settings::KeyspaceOptions;
@@ -95,6 +96,8 @@ pub struct Salvage<'a> {
     pub keyspace: &'a KeyspaceOptions,
     /// The policy for the filters of the new tables, if the user gave one.
     pub filter_policy: Option<&'a Arc<dyn FilterPolicy>>,
+    /// The source of the keys if the database is encrypted.
+    pub keys: Option<&'a dyn KeyProvider>,
 }
 
 impl Salvage<'_> {
@@ -102,7 +105,8 @@ impl Salvage<'_> {
     /// was found and what is lost.
     pub fn run(&self, report: &mut RepairReport) -> Result<()> {
         check_lost(self.env, &self.dir.join(LOST))?;
-        let facts = RepairFacts::gather(self.env, self.dir, self.comparators, self.keyspace)?;
+        let (comparators, keyspace) = (self.comparators, self.keyspace);
+        let facts = RepairFacts::gather(self.env, self.dir, comparators, keyspace, self.keys)?;
         Rebuild::new(self, facts).run(report)
     }
 }

@@ -60,7 +60,7 @@ impl<'a> Rebuild<'a> {
     /// Creates a repair with only the facts read.
     pub fn new(salvage: &Salvage<'a>, facts: RepairFacts) -> Self {
         let &Salvage { env, dir, comparators, filter_policy, .. } = salvage;
-        let context = TableContext::new(env.fs.clone(), dir.to_path_buf(), facts.database, LIMITS);
+        let context = TableContext::new(env.fs.clone(), dir.to_path_buf(), &facts.identity, LIMITS);
         let context = Arc::new(TableContext { filter_policy: filter_policy.cloned(), ..context });
         let (next_file, last_seqno) = (facts.highest_file + 1, facts.last_seqno);
         let (sources, values) = (BTreeMap::new(), ValueFinder::new(facts.given_up.clone()));
@@ -290,7 +290,7 @@ impl<'a> Rebuild<'a> {
         state.push(Change::DroppedUntil(self.facts.dropped_until));
         // The head lies behind the whole log, because all of it is in the new tables.
         state.push(Change::Head(LogPosition { segment: SegmentId(next), offset: 0 }));
-        let (dir, database) = (&self.context.dir, self.context.database);
+        let (dir, database) = (&self.context.dir, &self.context.identity);
         // This syncs the directory before CURRENT can name the manifest, so the tables are durable
         // first.
         ManifestWriter::create(self.env, dir, database, manifest, &Edit::new(state))?;
@@ -486,7 +486,7 @@ fn create(
         file.clone(),
         path.clone(),
         id,
-        context.database,
+        &context.identity,
         owner.clone(),
         source.order.clone(),
         settings,

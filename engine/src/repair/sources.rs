@@ -166,7 +166,7 @@ pub fn describe_table(
 ) -> Result<(Properties, TableMeta)> {
     let path = names::table(&context.dir, id);
     let file = env.fs.open(&path).doing("open", &path)?;
-    let properties = Properties::read(&*file, &path, context.database, id)?;
+    let properties = Properties::read(&*file, &path, &context.identity, id)?;
     let bytes = file.len().doing("measure", &path)?;
     let meta = TableMeta {
         id,
@@ -188,7 +188,7 @@ pub fn find_segment(
 ) -> Result<Option<FoundSegment>> {
     let path = names::segment(&context.dir, id);
     let file = env.fs.open(&path).doing("open", &path)?;
-    let Some(head) = read_head(&*file, &path, context.database, id)? else {
+    let Some(head) = read_head(&*file, &path, context.identity.id, id)? else {
         return Ok(None);
     };
     let mut length = file.len().doing("measure", &path)?;
@@ -200,7 +200,8 @@ pub fn find_segment(
         return Ok(Some(FoundSegment { head, handle, length, holes, ingests, is_whole }));
     }
     let (first, mut ingests) = (ScanStart::first(&head), Vec::new());
-    let scanned = scan(&*file, &path, &head, ScanMode::Tail, first, &mut |frame| {
+    let seal = handle.segment.seal();
+    let scanned = scan(&*file, &path, &head, seal, ScanMode::Tail, first, &mut |frame| {
         ingests.extend(frame.records.iter().filter_map(LoggedIngest::of));
         Ok(())
     });
@@ -239,6 +240,7 @@ pub fn each_record(
         &*file,
         path,
         &found.head,
+        found.handle.segment.seal(),
         ScanMode::Sealed(found.length),
         ScanStart::first(&found.head),
         &mut |frame| {

@@ -57,9 +57,9 @@ impl ValueFinder {
     ) -> Result<()> {
         let path = names::relocation(&context.dir, id);
         let file = env.fs.open(&path).doing("open", &path)?;
-        let meta = Arc::new(RelocationMeta::read(&*file, &path, context.database, id)?);
+        let meta = Arc::new(RelocationMeta::read(&*file, &path, context.identity.id, id)?);
         let (files, cache) = (context.files.clone(), context.cache.clone());
-        let table = RelocationTable::open(files, path, meta.clone(), context.database, cache)?;
+        let table = RelocationTable::open(files, path, meta.clone(), context.identity.id, cache)?;
         let checked = table.for_each(|_, _, _, _| Ok(()));
         let found = FoundRelocation { id, table, whole: checked.is_ok() };
         report.relocations += u64::from(found.whole);

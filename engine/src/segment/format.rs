@@ -8,7 +8,8 @@
 //!   offset  bytes  what
 //!        0     40  file header (base::header): kind "SEGM", database, segment id
 //!       40      1  kind: 1 log, 2 sorted
-//!       41      7  zero
+//!       41      1  1 if the records are encrypted, else 0
+//!       42      6  zero
 //!       48      8  epoch: random; seeds every checksum below and in the rest of the file
 //!       56      8  sequence number of the first record; 0 in a sorted segment
 //!       64      8  id of the log segment before this one, 0 = none
@@ -37,6 +38,9 @@
 //!               …  key
 //!               …  stored value
 //! ```
+//!
+//! In an encrypted segment 16 bytes more lie behind a record's checksum: the tag of key and stored
+//! value, which are encrypted, and of the fields before them, which are not (`base/seal.rs`).
 //!
 //! The delete of a range has the lower key as its key. Its value is a byte of bits and the upper
 //! key: 1, there is a lower key; 2, it is excluded; 4, there is an upper key; 8, it is included.
@@ -92,6 +96,8 @@ pub struct SegmentHead {
     pub id: SegmentId,
     /// The order of the segment's records.
     pub kind: SegmentKind,
+    /// True if the records are encrypted.
+    pub is_encrypted: bool,
     /// The random number that seeds every checksum of the file.
     pub epoch: u64,
     /// The sequence number of the first record; 0 in a sorted segment.
@@ -130,6 +136,7 @@ impl SegmentHead {
         let header = Header::new(FileKind::Segment, self.database, self.id.0).encode();
         out[..HEADER_BYTES].copy_from_slice(&header);
         out[40] = self.kind as u8;
+        out[41] = self.is_encrypted.into();
         out[48..56].copy_from_slice(&self.epoch.to_le_bytes());
         out[56..64].copy_from_slice(&self.first_seqno.to_le_bytes());
         out[64..72].copy_from_slice(&previous.to_le_bytes());
@@ -145,7 +152,8 @@ impl SegmentHead {
         let mut reader = Reader::new(bytes.get(HEADER_BYTES..).unwrap_or_default());
         let covered = reader.clone().take(40)?;
         let kind = reader.u8()?;
-        let zeroes = reader.take(7)?;
+        let encrypted = reader.u8()?;
+        let zeroes = reader.take(6)?;
         let epoch = reader.u64()?;
         let first_seqno = reader.u64()?;
         let previous = reader.u64()?;
@@ -156,11 +164,22 @@ impl SegmentHead {
             return Err(Error::corruption("the segment head's checksum does not match"));
         }
         let kind = SegmentKind::from_number(kind.into())?;
-        if first_seqno > MAX_SEQNO || previous > MAX_ID || zeroes.iter().any(|&byte| byte != 0) {
+        let zeroes = zeroes.iter().all(|&byte| byte == 0);
+        if first_seqno > MAX_SEQNO || previous > MAX_ID || encrypted > 1 || !zeroes {
             return Err(Error::corruption("the segment head has impossible fields"));
         }
         let previous = (previous != 0).then_some(SegmentId(previous));
-        Ok(SegmentHead { database, id, kind, epoch, first_seqno, previous, previous_bytes })
+        let is_encrypted = encrypted == 1;
+        Ok(SegmentHead {
+            database,
+            id,
+            kind,
+            is_encrypted,
+            epoch,
+            first_seqno,
+            previous,
+            previous_bytes,
+        })
     }
 }
 
@@ -183,6 +202,7 @@ mod tests {
         database: 7,
         id: SegmentId(12),
         kind: SegmentKind::Log,
+        is_encrypted: true,
         epoch: 0xdead_beef,
         first_seqno: 100,
         previous: Some(SegmentId(11)),

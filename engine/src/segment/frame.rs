@@ -4,7 +4,7 @@
 //! I1: a frame is accepted whole or not at all: the header promises how many records fill the body,
 //! and `scan.rs` verifies it. I7: the checksum is verified first, then every field is bounded.
 
-use super::record::{MIN_RECORD_BYTES, RecordInput};
+use super::record::{MIN_RECORD_BYTES, RecordInput, RecordSeal};
 use crate::base::checksum::{checksum32, seed};
 use crate::base::error::{Error, Result};
 use crate::base::key::{MAX_SEQNO, SeqNo};
@@ -85,9 +85,14 @@ impl FrameHeader {
 
 /// Returns the length in bytes of the body of a frame that holds `records`, numbered from
 /// `first_seqno` on. It is an error if that exceeds a frame's limit of 4 GiB.
-pub fn body_bytes(first_seqno: SeqNo, records: &[RecordInput<'_>]) -> Result<u32> {
+pub fn body_bytes(
+    first_seqno: SeqNo,
+    records: &[RecordInput<'_>],
+    seal: &RecordSeal,
+) -> Result<u32> {
     let numbered = (first_seqno..).zip(records);
-    let body: u64 = numbered.map(|(seqno, record)| record.record_bytes(seqno) as u64).sum();
+    let bytes = |record: &RecordInput<'_>, seqno| record.record_bytes(seqno) + seal.tag_bytes();
+    let body: u64 = numbered.map(|(seqno, record)| bytes(record, seqno) as u64).sum();
     u32::try_from(body).map_err(|_| {
         Error::invalid_argument(format!("a batch of {body} bytes does not fit a frame of 4 GiB"))
             .advise("split the batch")

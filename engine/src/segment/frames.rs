@@ -35,7 +35,8 @@ impl FrameReader {
     pub fn new(segment: Arc<Segment>, head: SegmentHead) -> FrameReader {
         assert_eq!(head.kind, SegmentKind::Log, "only the log is in the order of commits");
         let start = HEAD_BYTES as u64;
-        FrameReader { head, buffer: ScanBuffer::new(segment, start), offset: start }
+        let seal = segment.seal().clone();
+        FrameReader { head, buffer: ScanBuffer::new(segment, seal, start), offset: start }
     }
 
     /// Returns the segment.

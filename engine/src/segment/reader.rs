@@ -8,7 +8,7 @@
 //! Locks: none for bytes in the file, else the leaf lock of `tail.rs`.
 
 use super::format::{HEAD_BYTES, SegmentHead, SegmentIdentity, SegmentKind};
-use super::record::{MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordView};
+use super::record::{MAX_RECORD_BYTES, MIN_RECORD_BYTES, RecordSeal, RecordView};
 use super::scan::read_head;
 use super::tail::{BytesLocation, LiveTail};
 use crate::base::compression::{Codec, decompress};
@@ -16,9 +16,11 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::memory::zeroed;
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
+use crate::base::seal::DatabaseIdentity;
 use crate::base::value::Value;
 use crate::env::batch_read::ReadRequest;
 use crate::env::fs::File;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -39,13 +41,14 @@ pub struct Segment {
     identity: SegmentIdentity,
     path: PathBuf,
     source: Arc<dyn FileSource>,
+    seal: RecordSeal,
     tail: Option<LiveTail>,
 }
 
 impl Segment {
     /// Creates a handle of a segment that is no longer written.
     pub fn open(identity: SegmentIdentity, path: PathBuf, source: Arc<dyn FileSource>) -> Segment {
-        Segment { identity, path, source, tail: None }
+        Segment { identity, path, source, seal: identity.epoch.into(), tail: None }
     }
 
     /// Creates a handle of a segment that is about to be written; its writer's buffer is read
@@ -56,7 +59,20 @@ impl Segment {
         source: Arc<dyn FileSource>,
     ) -> Segment {
         let tail = Some(LiveTail::new(HEAD_BYTES as u64));
-        Segment { identity, path, source, tail }
+        Segment { identity, path, source, seal: identity.epoch.into(), tail }
+    }
+
+    /// Sets what seals the records, if the database is encrypted.
+    #[must_use]
+    pub fn sealed_by(self, database: &DatabaseIdentity) -> Segment {
+        debug_assert_eq!(database.id, self.identity.database, "the keys of another database");
+        let seal = RecordSeal::of(database, self.identity.id, self.identity.epoch);
+        Segment { seal, ..self }
+    }
+
+    /// Returns the seal of the records.
+    pub fn seal(&self) -> &RecordSeal {
+        &self.seal
     }
 
     pub(super) fn tail(&self) -> Option<&LiveTail> {
@@ -140,8 +156,8 @@ impl Segment {
     /// Returns the keyspace of the record that `pointer` leads to; salvage uses it when the
     /// keyspace is unknown.
     pub fn keyspace_of(&self, pointer: ValuePointer) -> Result<KeyspaceId> {
-        let buffer = self.fetch(pointer)?;
-        self.decode(&buffer, pointer).map(|record| record.keyspace)
+        let record = self.open_record(Cow::Owned(self.fetch(pointer)?), pointer)?;
+        self.decode(&record, pointer).map(|record| record.keyspace)
     }
 
     /// Reads the value that `pointer` leads to, for an entry of this keyspace, key and sequence
@@ -167,7 +183,7 @@ impl Segment {
         seqno: SeqNo,
         take: impl FnOnce(&[u8]) -> R,
     ) -> Result<R> {
-        let buffer = self.fetch(pointer)?;
+        let buffer = self.open_record(Cow::Owned(self.fetch(pointer)?), pointer)?;
         let stored = self.check_record(&buffer, pointer, keyspace, key, seqno)?;
         if stored.codec == Codec::None {
             return Ok(take(&buffer[buffer.len() - stored.stored_len..]));
@@ -186,8 +202,9 @@ impl Segment {
         key: &[u8],
         seqno: SeqNo,
     ) -> Result<Value> {
-        let stored = self.check_record(&buffer, pointer, keyspace, key, seqno)?;
-        stored.into_value(buffer).map_err(|error| self.place(error, pointer))
+        let record = self.open_record(Cow::Owned(buffer), pointer)?;
+        let stored = self.check_record(&record, pointer, keyspace, key, seqno)?;
+        stored.into_value(record).map_err(|error| self.place(error, pointer))
     }
 
     /// Does as [`Segment::verify_value`] for a borrowed record; copies the value.
@@ -199,8 +216,9 @@ impl Segment {
         key: &[u8],
         seqno: SeqNo,
     ) -> Result<Value> {
-        let stored = self.check_record(record, pointer, keyspace, key, seqno)?;
-        stored.copy_value(record).map_err(|error| self.place(error, pointer))
+        let record = self.open_record(Cow::Borrowed(record), pointer)?;
+        let stored = self.check_record(&record, pointer, keyspace, key, seqno)?;
+        stored.into_value(record).map_err(|error| self.place(error, pointer))
     }
 
     /// Reads the stored bytes of the record that `pointer` leads to; verified as in
@@ -226,10 +244,32 @@ impl Segment {
         key: &[u8],
         seqno: SeqNo,
     ) -> Result<()> {
-        self.check_record(record, pointer, keyspace, key, seqno).map(|_| ())
+        let record = self.open_record(Cow::Borrowed(record), pointer)?;
+        self.check_record(&record, pointer, keyspace, key, seqno).map(|_| ())
+    }
+
+    /// Verifies a record that was read as it is stored, and decrypts it if it is encrypted.
+    fn open_record<'b>(
+        &self,
+        mut record: Cow<'b, [u8]>,
+        pointer: ValuePointer,
+    ) -> Result<Cow<'b, [u8]>> {
+        if record.len() != pointer.length as usize {
+            let error = Error::corruption("the bytes read are not as many as the pointer says");
+            return Err(self.place(error, pointer));
+        }
+        // I7: the pointer gives the extent, so the checksum is verified before any field is read.
+        let verified = self.seal.verify(&record, pointer.offset);
+        let opened = verified.and_then(|()| match self.seal.is_encrypted() {
+            true => self.seal.decrypt(record.to_mut(), pointer.offset),
+            false => Ok(()),
+        });
+        opened.map_err(|error| self.place(error, pointer))?;
+        Ok(record)
     }
 
     /// I3: a record of another entry is an error and is never handed out as this entry's value.
+    /// Requires: `bytes` come from [`Segment::open_record`].
     fn check_record(
         &self,
         bytes: &[u8],
@@ -310,11 +350,7 @@ impl Segment {
     }
 
     fn decode<'b>(&self, buffer: &'b [u8], pointer: ValuePointer) -> Result<RecordView<'b>> {
-        if buffer.len() != pointer.length as usize {
-            let error = Error::corruption("the bytes read are not as many as the pointer says");
-            return Err(self.place(error, pointer));
-        }
-        RecordView::decode_exact(buffer, self.identity.epoch, pointer.offset)
+        RecordView::opened(buffer, &self.seal, pointer.offset)
             .map_err(|error| self.place(error, pointer))
     }
 
@@ -343,13 +379,15 @@ impl ValueLayout {
         ValueLayout { codec: record.codec, raw_len, stored_len }
     }
 
-    /// Returns the value in `record`, without a copy if it is not compressed.
-    fn into_value(self, record: Vec<u8>) -> Result<Value> {
-        let range = record.len() - self.stored_len..record.len();
-        if self.codec == Codec::None {
-            return Ok(Value::from_buffer(record, range));
+    /// Returns the value in `record`, without a copy if that is owned and not compressed.
+    fn into_value(self, record: Cow<'_, [u8]>) -> Result<Value> {
+        match record {
+            Cow::Owned(record) if self.codec == Codec::None => {
+                let range = record.len() - self.stored_len..record.len();
+                Ok(Value::from_buffer(record, range))
+            }
+            record => self.copy_value(&record),
         }
-        self.copy_value(&record)
     }
 
     fn copy_value(self, record: &[u8]) -> Result<Value> {

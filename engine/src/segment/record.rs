@@ -11,17 +11,104 @@ use crate::base::coding::{Reader, put_varint, varint_len};
 use crate::base::compression::{Codec, decompress};
 use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
+use crate::base::header::FileKind;
 use crate::base::key::{MAX_KEY_BYTES, MAX_SEQNO, MAX_VALUE_BYTES, SeqNo};
-use crate::base::pointer::{KeyspaceId, ValuePointer};
+use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
+use crate::base::seal::{DatabaseIdentity, FileCipher, TAG_BYTES};
 
 /// The least length of a record in bytes.
 pub const MIN_RECORD_BYTES: usize = ValuePointer::MIN_LENGTH as usize;
 
 /// The greatest length of a record in bytes.
-pub const MAX_RECORD_BYTES: usize = 64 + MAX_KEY_BYTES + MAX_VALUE_BYTES;
+pub const MAX_RECORD_BYTES: usize = 96 + MAX_KEY_BYTES + MAX_VALUE_BYTES;
 
 /// The length of the checksum at the front of a record, in bytes.
-pub(super) const CHECKSUM_BYTES: usize = 4;
+const CHECKSUM_BYTES: usize = 4;
+
+/// What binds the records of a segment to their places, and seals them if the database is
+/// encrypted. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct RecordSeal {
+    epoch: u64,
+    cipher: Option<FileCipher>,
+}
+
+impl From<u64> for RecordSeal {
+    /// Returns the seal of the records of a segment with this epoch that is not encrypted.
+    fn from(epoch: u64) -> Self {
+        RecordSeal { epoch, cipher: None }
+    }
+}
+
+impl RecordSeal {
+    /// Returns the seal of the records of segment `id`.
+    pub fn of(database: &DatabaseIdentity, id: SegmentId, epoch: u64) -> RecordSeal {
+        // The epoch was drawn for this segment, so it is the salt too.
+        let cipher = database.cipher(FileKind::Segment, id.0, &epoch.to_le_bytes());
+        RecordSeal { epoch, cipher }
+    }
+
+    /// Returns the seed of the checksums.
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// Returns true if records are encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.cipher.is_some()
+    }
+
+    /// Returns how many bytes longer the seal makes a record.
+    #[inline]
+    pub(super) fn tag_bytes(&self) -> usize {
+        if self.cipher.is_some() { TAG_BYTES } else { 0 }
+    }
+
+    /// Returns how many bytes lie before the fields of a record.
+    #[inline]
+    fn front_bytes(&self) -> usize {
+        CHECKSUM_BYTES + self.tag_bytes()
+    }
+
+    /// Encrypts and checksums the record that fills `record`, whose last `body_bytes` are the key
+    /// and the value. It is to lie at `offset`.
+    #[inline]
+    pub(super) fn close(&self, record: &mut [u8], body_bytes: usize, offset: u64) {
+        if let Some(cipher) = &self.cipher {
+            let (front, rest) = record.split_at_mut(CHECKSUM_BYTES + TAG_BYTES);
+            let (fields, body) = rest.split_at_mut(rest.len() - body_bytes);
+            front[CHECKSUM_BYTES..].copy_from_slice(&cipher.seal(offset, fields, body));
+        }
+        let (open, covered) = record.split_at_mut(CHECKSUM_BYTES);
+        open.copy_from_slice(&checksum32(seed(self.epoch, offset), covered).to_le_bytes());
+    }
+
+    /// Decrypts in place the record that fills `record`, whose checksum was verified. A record that
+    /// does not open was forged, or its key is not the right one; a crash leaves none.
+    pub(super) fn decrypt(&self, record: &mut [u8], offset: u64) -> Result<()> {
+        let Some(cipher) = &self.cipher else { return Ok(()) };
+        let body_bytes = RecordFields::decode(record, self.front_bytes())?.body_bytes();
+        let short = || Error::corruption("a record is shorter than its fields say");
+        let (front, rest) =
+            record.split_first_chunk_mut::<{ CHECKSUM_BYTES + TAG_BYTES }>().ok_or_else(short)?;
+        let fields_bytes = rest.len().checked_sub(body_bytes).ok_or_else(short)?;
+        let (fields, body) = rest.split_at_mut(fields_bytes);
+        let tag = front.last_chunk::<TAG_BYTES>().ok_or_else(short)?;
+        cipher.open(offset, fields, body, tag)
+    }
+
+    /// Makes room for the tag of `other` in the open record that begins at `begin` of `out`, or
+    /// takes it away. Requires: one of the two seals encrypts.
+    pub(super) fn change(&self, other: &RecordSeal, out: &mut Vec<u8>, begin: usize) {
+        let tag = begin + CHECKSUM_BYTES..begin + self.front_bytes();
+        out.splice(tag, std::iter::repeat_n(0, other.tag_bytes()));
+    }
+
+    /// Verifies the checksum of the record that fills `record`.
+    pub(super) fn verify(&self, record: &[u8], offset: u64) -> Result<()> {
+        verify(record, self.epoch, offset)
+    }
+}
 
 /// The operation that a record describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -105,7 +192,8 @@ impl<'a> RecordInput<'a> {
         RecordInput { kind: RecordKind::DeleteRange, ..Self::put(keyspace, key, ends) }
     }
 
-    /// Returns the length of the record in bytes under this sequence number.
+    /// Returns the length in bytes that the record has under this sequence number if it is not
+    /// encrypted.
     #[inline]
     pub fn record_bytes(&self, seqno: SeqNo) -> usize {
         self.prefix_bytes(seqno) + self.value.len()
@@ -155,11 +243,11 @@ impl<'a> RecordInput<'a> {
         }
     }
 
-    /// Appends everything before the stored value, with zeroes in place of the checksum.
+    /// Appends everything before the stored value, with zeroes in place of checksum and tag.
     #[inline]
-    fn put_prefix(&self, out: &mut Vec<u8>, seqno: SeqNo) {
+    fn put_prefix(&self, out: &mut Vec<u8>, seal: &RecordSeal, seqno: SeqNo) {
         self.assert_within_limits();
-        out.extend_from_slice(&[0; CHECKSUM_BYTES]);
+        out.extend_from_slice(&[0; CHECKSUM_BYTES + TAG_BYTES][..seal.front_bytes()]);
         out.push(self.number() | (self.codec as u8) << 4);
         put_varint(out, self.keyspace.0);
         put_varint(out, seqno);
@@ -176,19 +264,21 @@ impl<'a> RecordInput<'a> {
 
     /// Appends the record as it is to lie at `offset` of the segment.
     #[inline]
-    pub fn encode(&self, out: &mut Vec<u8>, epoch: u64, offset: u64, seqno: SeqNo) {
+    pub fn encode(&self, out: &mut Vec<u8>, seal: &RecordSeal, offset: u64, seqno: SeqNo) {
         let start = out.len();
-        self.put_prefix(out, seqno);
+        self.put_prefix(out, seal, seqno);
         out.extend_from_slice(self.value);
-        debug_assert_eq!(out.len() - start, self.record_bytes(seqno), "the length is foretold");
-        let (open, covered) = out[start..].split_at_mut(CHECKSUM_BYTES);
-        open.copy_from_slice(&checksum32(seed(epoch, offset), covered).to_le_bytes());
+        let foretold = self.record_bytes(seqno) + seal.tag_bytes();
+        debug_assert_eq!(out.len() - start, foretold, "the length is foretold");
+        seal.close(&mut out[start..], self.key.len() + self.value.len(), offset);
     }
 
     /// Appends the record without its stored value, which the caller writes right behind it.
-    pub fn encode_prefix(&self, out: &mut Vec<u8>, epoch: u64, offset: u64, seqno: SeqNo) {
-        let start = out.len();
-        self.put_prefix(out, seqno);
+    /// Requires: records are not encrypted.
+    pub fn encode_prefix(&self, out: &mut Vec<u8>, seal: &RecordSeal, offset: u64, seqno: SeqNo) {
+        assert!(!seal.is_encrypted(), "a value is encrypted with its record");
+        let (start, epoch) = (out.len(), seal.epoch);
+        self.put_prefix(out, seal, seqno);
         debug_assert_eq!(out.len() - start, self.prefix_bytes(seqno), "the length is foretold");
         let (open, covered) = out[start..].split_at_mut(CHECKSUM_BYTES);
         let sum = checksum32_of_two(seed(epoch, offset), covered, self.value);
@@ -250,9 +340,23 @@ impl<'a> RecordView<'a> {
     pub fn decode_exact(bytes: &'a [u8], epoch: u64, offset: u64) -> Result<Self> {
         // I7: the pointer gives the extent, so the checksum is verified before any field is read.
         verify(bytes, epoch, offset)?;
-        let (view, rest) = Self::fields(bytes, offset)?;
+        Self::opened(bytes, &epoch.into(), offset)
+    }
+
+    /// Decodes the record that fills `bytes` exactly. Requires: its checksum was verified, and it
+    /// was decrypted if it was encrypted.
+    pub(super) fn opened(bytes: &'a [u8], seal: &RecordSeal, offset: u64) -> Result<Self> {
+        let (view, rest) = Self::parse(bytes, seal.front_bytes(), offset)?;
         Reader::new(rest).finish("the record")?;
         Ok(view)
+    }
+
+    /// Verifies and decrypts in place the record that fills `bytes` exactly, and decodes it.
+    pub(super) fn open(bytes: &'a mut [u8], seal: &RecordSeal, offset: u64) -> Result<Self> {
+        // I7: the checksum is verified before any field is read.
+        seal.verify(bytes, offset)?;
+        seal.decrypt(bytes, offset)?;
+        Self::opened(bytes, seal, offset)
     }
 
     /// Decodes the record at the front of `bytes`; returns it and the bytes behind it.
@@ -261,7 +365,7 @@ impl<'a> RecordView<'a> {
         epoch: u64,
         offset: u64,
     ) -> Result<(RecordView<'a>, &'a [u8])> {
-        let len = front_bytes(bytes)?;
+        let len = front_bytes(bytes, &epoch.into())?;
         let (record, rest) = bytes.split_at_checked(len).unwrap_or((bytes, &[]));
         Ok((Self::decode_exact(record, epoch, offset)?, rest))
     }
@@ -271,21 +375,15 @@ impl<'a> RecordView<'a> {
         decompress(self.codec, self.value, self.raw_len as usize)
     }
 
-    fn fields(bytes: &'a [u8], offset: u64) -> Result<(RecordView<'a>, &'a [u8])> {
-        let mut reader = Reader::new(bytes);
-        reader.take(CHECKSUM_BYTES)?;
-        let (kind, expires, codec) = nibbles(reader.u8()?)?;
-        let keyspace = KeyspaceId::decode(&mut reader)?;
-        let seqno = reader.varint()?;
-        let key_len = reader.length(MAX_KEY_BYTES)?;
-        let stored_len = reader.length(MAX_VALUE_BYTES)?;
-        let raw_len =
-            if codec == Codec::None { stored_len } else { reader.length(MAX_VALUE_BYTES)? };
-        if seqno > MAX_SEQNO || kind == RecordKind::Delete && raw_len.max(stored_len) > 0 {
+    fn parse(bytes: &'a [u8], front: usize, offset: u64) -> Result<(RecordView<'a>, &'a [u8])> {
+        let fields = RecordFields::decode(bytes, front)?;
+        let RecordFields { kind, codec, keyspace, seqno, raw_len, deadline, .. } = fields;
+        if seqno > MAX_SEQNO || kind == RecordKind::Delete && raw_len.max(fields.stored_len) > 0 {
             return Err(Error::corruption("a record has impossible fields"));
         }
-        let deadline = if expires { Some(Deadline::decode(&mut reader)?) } else { None };
-        let (key, value) = (reader.take(key_len)?, reader.take(stored_len)?);
+        let mut reader = Reader::new(bytes);
+        reader.take(fields.bytes)?;
+        let (key, value) = (reader.take(fields.key_len)?, reader.take(fields.stored_len)?);
         let rest = reader.rest();
         let (raw_len, length) = (raw_len as u32, (bytes.len() - rest.len()) as u32);
         let view = RecordView {
@@ -318,11 +416,60 @@ impl<'a> RecordView<'a> {
     }
 }
 
+/// The fields before the key of a record.
+struct RecordFields {
+    kind: RecordKind,
+    codec: Codec,
+    keyspace: KeyspaceId,
+    seqno: SeqNo,
+    key_len: usize,
+    stored_len: usize,
+    raw_len: usize,
+    deadline: Option<Deadline>,
+    /// The length in bytes of what lies before the key.
+    bytes: usize,
+}
+
+impl RecordFields {
+    /// Decodes the fields of the record at the front of `bytes`, which begin behind `front` bytes.
+    /// I7: every length is bounded.
+    fn decode(bytes: &[u8], front: usize) -> Result<RecordFields> {
+        let mut reader = Reader::new(bytes);
+        reader.take(front)?;
+        let (kind, expires, codec) = nibbles(reader.u8()?)?;
+        let keyspace = KeyspaceId::decode(&mut reader)?;
+        let seqno = reader.varint()?;
+        let key_len = reader.length(MAX_KEY_BYTES)?;
+        let stored_len = reader.length(MAX_VALUE_BYTES)?;
+        let raw_len =
+            if codec == Codec::None { stored_len } else { reader.length(MAX_VALUE_BYTES)? };
+        let deadline = if expires { Some(Deadline::decode(&mut reader)?) } else { None };
+        let bytes = bytes.len() - reader.rest().len();
+        Ok(RecordFields {
+            kind,
+            codec,
+            keyspace,
+            seqno,
+            key_len,
+            stored_len,
+            raw_len,
+            deadline,
+            bytes,
+        })
+    }
+
+    /// Returns the length in bytes of the key and the stored value.
+    fn body_bytes(&self) -> usize {
+        self.key_len + self.stored_len
+    }
+}
+
 /// Returns the length in bytes that the record at the front of `bytes` claims, bounded by the
-/// limits and by `bytes`.
-fn front_bytes(bytes: &[u8]) -> Result<usize> {
+/// limits and by `bytes`. Its kind and codec need not be known, so that those of a newer build are
+/// told from damage by the checksum first.
+pub(super) fn front_bytes(bytes: &[u8], seal: &RecordSeal) -> Result<usize> {
     let mut reader = Reader::new(bytes);
-    reader.take(CHECKSUM_BYTES)?;
+    reader.take(seal.front_bytes())?;
     let first = reader.u8()?;
     let (compressed, expires) = (first >> 4 != 0, first & 0xf == PUT_EXPIRING);
     reader.varint()?;
@@ -382,7 +529,7 @@ mod tests {
             RecordInput::delete_range(KeyspaceId(3), &all, &[0]),
         ] {
             let mut out = b"before".to_vec();
-            input.encode(&mut out, 5, 1000, MAX_SEQNO);
+            input.encode(&mut out, &5.into(), 1000, MAX_SEQNO);
             let bytes = &out[6..];
             assert_eq!(bytes.len(), input.record_bytes(MAX_SEQNO));
             assert!(bytes.len() >= MIN_RECORD_BYTES);
@@ -400,7 +547,7 @@ mod tests {
             assert!(RecordView::decode_exact(bytes, 5, 1001).is_err(), "another offset");
             assert!(RecordView::decode_exact(bytes, 6, 1000).is_err(), "another epoch");
             let mut prefix = Vec::new();
-            input.encode_prefix(&mut prefix, 5, 1000, MAX_SEQNO);
+            input.encode_prefix(&mut prefix, &5.into(), 1000, MAX_SEQNO);
             prefix.extend_from_slice(input.value);
             assert_eq!(prefix, bytes, "written in two pieces");
         }

@@ -8,7 +8,7 @@
 use super::format::{HEAD_BYTES, SegmentHead, SegmentKind};
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
 use super::reader::RESTORE;
-use super::record::RecordView;
+use super::record::{RecordSeal, RecordView, front_bytes};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::SegmentId;
@@ -102,13 +102,15 @@ pub fn read_head(
     SegmentHead::decode(head, database, id).map(Some).map_err(|error| place(error, path, 0))
 }
 
-/// Calls `each` with every frame of `file` from `start` on, in order. `head` was read from `file`.
+/// Calls `each` with every frame of `file` from `start` on, in order. `head` was read from `file`,
+/// and `seal` is that of its records.
 ///
 /// An error of `each` ends the scan and is returned unchanged.
 pub fn scan(
     file: &dyn File,
     path: &Path,
     head: &SegmentHead,
+    seal: &RecordSeal,
     mode: ScanMode,
     start: ScanStart,
     each: &mut dyn FnMut(&Frame<'_>) -> Result<()>,
@@ -126,9 +128,10 @@ pub fn scan(
         );
         return Err(place(Error::corruption(what), path, present.min(from)));
     }
+    check_sealed(head, seal).map_err(|error| place(error, path, 0))?;
     let is_log = head.kind == SegmentKind::Log;
     let mut next_seqno = start.seqno.filter(|_| is_log);
-    let mut window = ScanBuffer::new(ScannedFile { file, path }, limit);
+    let mut window = ScanBuffer::new(ScannedFile { file, path }, seal.clone(), limit);
     let mut offset = start.offset;
     while offset < limit {
         let reason = match window.frame(head, offset)? {
@@ -161,6 +164,20 @@ pub fn scan(
         };
     }
     Ok(ScanEnd { end_offset: offset, next_seqno, tail: ScanTail::Clean })
+}
+
+/// Refuses a segment that is encrypted in a database that is not, or the other way round: a forger
+/// could replace an encrypted segment with another.
+pub(super) fn check_sealed(head: &SegmentHead, seal: &RecordSeal) -> Result<()> {
+    match (head.is_encrypted, seal.is_encrypted()) {
+        (true, false) => Err(Error::corruption(
+            "the segment is encrypted, and its database is not, or its keys were not given",
+        )),
+        (false, true) => {
+            Err(Error::corruption("the segment is not encrypted, and its database is"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns how many bytes from `from` on lie before the trailing zeroes of the file, which were
@@ -220,6 +237,9 @@ impl ScanSource for ScannedFile<'_> {
 /// A part of a file in memory, moved forward along the file.
 pub(super) struct ScanBuffer<S> {
     source: S,
+    seal: RecordSeal,
+    /// The records of the frame that was decrypted last.
+    opened: Vec<u8>,
     /// The offset where the file ends as far as the scan is concerned.
     limit: u64,
     /// The file offset of the first byte of `buffer`.
@@ -229,8 +249,9 @@ pub(super) struct ScanBuffer<S> {
 }
 
 impl<S: ScanSource> ScanBuffer<S> {
-    pub(super) fn new(source: S, limit: u64) -> Self {
-        ScanBuffer { source, limit, start: 0, buffer: Vec::new(), filled: 0 }
+    pub(super) fn new(source: S, seal: RecordSeal, limit: u64) -> Self {
+        let (opened, buffer) = (Vec::new(), Vec::new());
+        ScanBuffer { source, seal, opened, limit, start: 0, buffer, filled: 0 }
     }
 
     /// Moves the limit. What lies before it must not change any more.
@@ -259,6 +280,9 @@ impl<S: ScanSource> ScanBuffer<S> {
     pub(super) fn let_go(&mut self) {
         if self.buffer.len() > KEPT_BYTES {
             (self.buffer, self.filled) = (Vec::new(), 0);
+        }
+        if self.opened.capacity() > KEPT_BYTES {
+            self.opened = Vec::new();
         }
     }
 
@@ -309,14 +333,22 @@ impl<S: ScanSource> ScanBuffer<S> {
             Err(reason) => return Ok(Err(reason)),
         };
         let end = offset + FRAME_HEADER_BYTES as u64 + u64::from(header.body_bytes);
-        let body = self.bytes(offset, (end - offset) as usize)?;
-        let body = body.get(FRAME_HEADER_BYTES..).unwrap_or_default();
-        Ok(records(head, offset, &header, body).map(|records| Frame {
-            offset,
-            end,
-            header,
-            records,
-        }))
+        let frame = |records| Frame { offset, end, header, records };
+        if !self.seal.is_encrypted() {
+            let body = self.bytes(offset, (end - offset) as usize)?;
+            let body = body.get(FRAME_HEADER_BYTES..).unwrap_or_default();
+            return Ok(records(head, offset, &header, body).map(frame));
+        }
+        let mut opened = std::mem::take(&mut self.opened);
+        opened.clear();
+        opened.extend_from_slice(self.bytes(offset, (end - offset) as usize)?);
+        self.opened = opened;
+        let body = self.opened.get_mut(FRAME_HEADER_BYTES..).unwrap_or_default();
+        match open_records(head, &self.seal, offset, &header, body) {
+            Ok(records) => Ok(Ok(frame(records))),
+            Err(FrameError::NoFrame(error)) => Ok(Err(error)),
+            Err(FrameError::Forged(error)) => Err(place(error, self.source.path(), offset)),
+        }
     }
 
     /// Searches behind the bad frame at `bad` for a valid frame that was made when `bad` was
@@ -366,6 +398,77 @@ impl<S: ScanSource> ScanBuffer<S> {
     }
 }
 
+/// The reason why there is no frame at an offset of an encrypted segment.
+enum FrameError {
+    /// Damage, or a torn write.
+    NoFrame(Error),
+    /// The checksums hold and a tag does not. No crash leaves that, so it is never taken for torn.
+    Forged(Error),
+}
+
+impl From<Error> for FrameError {
+    fn from(error: Error) -> Self {
+        FrameError::NoFrame(error)
+    }
+}
+
+/// Verifies the records of a frame at `offset`, decrypts them in place, and decodes them.
+fn open_records<'a>(
+    head: &SegmentHead,
+    seal: &RecordSeal,
+    offset: u64,
+    header: &FrameHeader,
+    body: &'a mut [u8],
+) -> Result<Vec<RecordView<'a>>, FrameError> {
+    let start = offset + FRAME_HEADER_BYTES as u64;
+    let (mut at, mut lengths) = (0, Vec::with_capacity(header.count as usize));
+    // I1: all checksums are verified before anything is decrypted, so that a torn frame is not
+    // taken for a forged one.
+    for _ in 0..header.count {
+        let (place, rest) = (start + at as u64, body.get(at..).unwrap_or_default());
+        let length = front_bytes(rest, seal).map_err(|error| error.at(place))?;
+        let record = rest.get(..length).unwrap_or_default();
+        seal.verify(record, place).map_err(|error| error.at(place))?;
+        lengths.push(length);
+        at += length;
+    }
+    if at != body.len() {
+        return Err(Error::corruption("a frame has bytes behind its last record").into());
+    }
+    let (mut rest, mut place) = (body, start);
+    let mut records = Vec::with_capacity(lengths.len());
+    for (length, number) in lengths.into_iter().zip(0..) {
+        let (record, behind) = rest.split_at_mut(length);
+        seal.decrypt(record, place).map_err(|error| match error.kind() {
+            ErrorKind::Corruption => FrameError::Forged(error.at(place)),
+            _ => FrameError::NoFrame(error.at(place)),
+        })?;
+        let record = RecordView::opened(record, seal, place).map_err(|error| error.at(place))?;
+        check_number(head, header, number, &record)?;
+        records.push(record);
+        (rest, place) = (behind, place + length as u64);
+    }
+    Ok(records)
+}
+
+/// Checks that record `number` of a frame of the log has the sequence number that comes next.
+fn check_number(
+    head: &SegmentHead,
+    header: &FrameHeader,
+    number: u32,
+    record: &RecordView<'_>,
+) -> Result<()> {
+    let expected = header.first_seqno + u64::from(number);
+    if head.kind != SegmentKind::Log || record.seqno == expected {
+        return Ok(());
+    }
+    Err(Error::corruption(format!(
+        "a record has sequence number {}, where {expected} comes next",
+        record.seqno
+    ))
+    .at(record.offset))
+}
+
 /// Decodes and verifies the records of a frame at `offset`.
 fn records<'a>(
     head: &SegmentHead,
@@ -380,14 +483,7 @@ fn records<'a>(
         let at = offset + FRAME_HEADER_BYTES as u64 + (body.len() - rest.len()) as u64;
         let (record, behind) =
             RecordView::decode_front(rest, head.epoch, at).map_err(|error| error.at(at))?;
-        let expected = header.first_seqno + u64::from(number);
-        if head.kind == SegmentKind::Log && record.seqno != expected {
-            return Err(Error::corruption(format!(
-                "a record has sequence number {}, where {expected} comes next",
-                record.seqno
-            ))
-            .at(at));
-        }
+        check_number(head, header, number, &record)?;
         records.push(record);
         rest = behind;
     }

@@ -1,8 +1,9 @@
 //! Writes a sorted segment: records in key order, copied from other segments by value GC or by a
 //! compaction job, or made by a flush from the values of memtables.
 //!
-//! A copied record keeps its fields and thus its length; its checksum is computed anew, because the
-//! seed contains the segment's epoch and the record's offset. Records are gathered into frames of
+//! A copied record keeps its fields and thus its length, unless only one of the two segments is
+//! encrypted; its checksum is computed anew, because the seed contains the segment's epoch and the
+//! record's offset. Records are gathered into frames of
 //! about [`FRAME_BYTES`], so that a scan can verify the segment like any other.
 //!
 //! I5: nobody can reach the segment before the edit that names it, which is published after the
@@ -10,8 +11,7 @@
 
 use super::format::{HEAD_BYTES, SegmentHead, SegmentIdentity};
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader};
-use super::record::{CHECKSUM_BYTES, RecordInput, RecordView};
-use crate::base::checksum::{checksum32, seed};
+use super::record::{RecordInput, RecordSeal, RecordView};
 use crate::base::error::{IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::ValuePointer;
@@ -31,6 +31,7 @@ pub struct SortedWriter {
     file: Arc<dyn File>,
     path: PathBuf,
     identity: SegmentIdentity,
+    seal: RecordSeal,
     /// The offset where the frame in `frame` will begin.
     start: u64,
     /// Space for the frame's header, followed by the records so far.
@@ -41,20 +42,33 @@ pub struct SortedWriter {
 }
 
 impl SortedWriter {
-    /// Begins the segment in the empty `file` at `path` by writing its head.
+    /// Begins the segment in the empty `file` at `path` by writing its head. `seal` is that of its
+    /// records.
     pub fn create(
         file: Arc<dyn File>,
         path: &Path,
         identity: SegmentIdentity,
+        seal: RecordSeal,
     ) -> Result<SortedWriter> {
         let SegmentIdentity { database, id, kind, epoch } = identity;
         let (previous, previous_bytes, first_seqno) = (None, 0, 0);
-        let head = SegmentHead { database, id, kind, epoch, first_seqno, previous, previous_bytes };
+        assert_eq!(seal.epoch(), epoch, "the seal of another segment");
+        let is_encrypted = seal.is_encrypted();
+        let head = SegmentHead {
+            database,
+            id,
+            kind,
+            is_encrypted,
+            epoch,
+            first_seqno,
+            previous,
+            previous_bytes,
+        };
         file.write_at(&head.encode(), 0).doing("write the segment's head", path)?;
         let mut frame = Vec::with_capacity(FRAME_BYTES + FRAME_BYTES / 4);
         frame.resize(FRAME_HEADER_BYTES, 0);
         let (path, start) = (path.to_path_buf(), HEAD_BYTES as u64);
-        Ok(SortedWriter { file, path, identity, start, frame, records: 0, written_back: 0 })
+        Ok(SortedWriter { file, path, identity, seal, start, frame, records: 0, written_back: 0 })
     }
 
     /// Returns the bytes of the segment so far, those of the frame in memory included.
@@ -66,17 +80,17 @@ impl SortedWriter {
     /// Adds the record of the commit `seqno` and returns the pointer to it.
     pub fn add(&mut self, record: &RecordInput<'_>, seqno: SeqNo) -> Result<ValuePointer> {
         let at = self.start + self.frame.len() as u64;
-        record.encode(&mut self.frame, self.identity.epoch, at, seqno);
+        record.encode(&mut self.frame, &self.seal, at, seqno);
         let length = (self.start + self.frame.len() as u64 - at) as u32;
         self.end_record()?;
         Ok(ValuePointer { segment: self.identity.id, offset: at, length })
     }
 
     /// Adds a copy of `record` and returns the pointer to the copy. `record` was read from `offset`
-    /// of another segment whose checksums `epoch` seeds. A damaged record is an error and is not
-    /// added, because its new checksum would make the damage look valid.
-    pub fn copy(&mut self, record: &[u8], epoch: u64, offset: u64) -> Result<ValuePointer> {
-        let copied = self.copy_if(record, epoch, offset, |_| true)?;
+    /// of another segment, of whose records `seal` is the seal. A damaged record is an error and is
+    /// not added, because its new checksum would make the damage look valid.
+    pub fn copy(&mut self, record: &[u8], seal: &RecordSeal, offset: u64) -> Result<ValuePointer> {
+        let copied = self.copy_if(record, seal, offset, |_| true)?;
         Ok(copied.expect("every record is wanted"))
     }
 
@@ -85,22 +99,26 @@ impl SortedWriter {
     pub fn copy_if(
         &mut self,
         record: &[u8],
-        epoch: u64,
+        seal: &RecordSeal,
         offset: u64,
         is_wanted: impl FnOnce(&RecordView<'_>) -> bool,
     ) -> Result<Option<ValuePointer>> {
-        if !is_wanted(&RecordView::decode_exact(record, epoch, offset)?) {
-            return Ok(None);
+        // The copy is opened where it will lie, so a record that is encrypted is copied once.
+        let (begin, at) = (self.frame.len(), self.start + self.frame.len() as u64);
+        self.frame.extend_from_slice(record);
+        let body_bytes = RecordView::open(&mut self.frame[begin..], seal, offset)
+            .map(|view| is_wanted(&view).then(|| view.key.len() + view.value.len()));
+        let Ok(Some(body_bytes)) = body_bytes else {
+            self.frame.truncate(begin);
+            return body_bytes.map(|_| None);
+        };
+        if self.seal.is_encrypted() != seal.is_encrypted() {
+            seal.change(&self.seal, &mut self.frame, begin);
         }
-        let at = self.start + self.frame.len() as u64;
-        let covered = &record[CHECKSUM_BYTES..];
-        let sum = checksum32(seed(self.identity.epoch, at), covered);
-        self.frame.extend_from_slice(&sum.to_le_bytes());
-        self.frame.extend_from_slice(covered);
-        debug_assert_eq!(self.start + self.frame.len() as u64, at + record.len() as u64);
+        self.seal.close(&mut self.frame[begin..], body_bytes, at);
+        let length = (self.frame.len() - begin) as u32;
         self.end_record()?;
-        let (segment, length) = (self.identity.id, record.len() as u32);
-        Ok(Some(ValuePointer { segment, offset: at, length }))
+        Ok(Some(ValuePointer { segment: self.identity.id, offset: at, length }))
     }
 
     /// Counts a record at the end of the frame, and writes the frame if it is full.
@@ -125,7 +143,7 @@ impl SortedWriter {
             durable: 0,
             first_seqno: 0,
         };
-        let header = header.encode(self.identity.epoch, self.start);
+        let header = header.encode(self.seal.epoch(), self.start);
         self.frame[..FRAME_HEADER_BYTES].copy_from_slice(&header);
         self.file.write_at(&self.frame, self.start).doing("write the segment", &self.path)?;
         self.start += self.frame.len() as u64;

@@ -4,7 +4,7 @@
 //! To write a commit group, call [`SegmentWriter::append`] once per commit and then, depending on
 //! the durability asked for, nothing, [`SegmentWriter::write_out`], or that and [`Syncer::sync`]. A
 //! full buffer is written early; values of [`DIRECT_VALUE_BYTES`] and more are written to the file
-//! straight from the caller's memory.
+//! straight from the caller's memory, unless they are encrypted.
 //!
 //! **When a write fails** (I9: most often, the disk is full) the writer takes no more frames. The
 //! frames of the last successful `write_out` count, up to [`SegmentWriter::good_len`]. The buffered
@@ -21,7 +21,7 @@
 use super::format::{HEAD_BYTES, SegmentHead, SegmentKind};
 use super::frame::{FRAME_HEADER_BYTES, FrameHeader, body_bytes};
 use super::reader::Segment;
-use super::record::RecordInput;
+use super::record::{RecordInput, RecordSeal};
 use super::tail::LiveTail;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::SeqNo;
@@ -115,7 +115,7 @@ struct Encoding<'a> {
 pub struct SegmentWriter {
     syncer: Syncer,
     settings: WriterSettings,
-    epoch: u64,
+    seal: RecordSeal,
     /// The offset where the last whole frame ends, buffered or not.
     end: u64,
     /// The value of `end` at the last successful `write_out`.
@@ -138,6 +138,8 @@ impl SegmentWriter {
     ) -> Result<SegmentWriter> {
         assert!(segment.tail().is_some(), "the segment was not made for writing");
         assert_eq!(segment.identity(), head.identity(), "the head of another segment");
+        let seal = segment.seal().clone();
+        assert_eq!(seal.is_encrypted(), head.is_encrypted, "the head says how records are sealed");
         // A crash here leaves an empty file, a head without frames, or a head that was never
         // synced; nothing was acknowledged yet.
         file.write_at(&head.encode(), 0).doing("write the segment's head", segment.path())?;
@@ -145,7 +147,7 @@ impl SegmentWriter {
         Ok(SegmentWriter {
             syncer: Syncer { segment, file },
             settings,
-            epoch: head.epoch,
+            seal,
             end: start,
             good: start,
             written_back: 0,
@@ -199,7 +201,7 @@ impl SegmentWriter {
             return Err(self.refuse(error));
         }
         let header = FrameHeader {
-            body_bytes: body_bytes(first_seqno, records)?,
+            body_bytes: body_bytes(first_seqno, records, &self.seal)?,
             count: u32::try_from(records.len()).expect("each record takes bytes of the body"),
             durable: u32::try_from(self.durable()).unwrap_or(u32::MAX),
             first_seqno,
@@ -222,7 +224,7 @@ impl SegmentWriter {
         records: &[RecordInput<'_>],
         pointers: &mut Vec<ValuePointer>,
     ) -> Result<()> {
-        let frame = header.encode(self.epoch, self.end);
+        let frame = header.encode(self.seal.epoch(), self.end);
         let offset = self.end + FRAME_HEADER_BYTES as u64;
         let mut encoding = Encoding { records, first_seqno: header.first_seqno, next: 0, offset };
         let (mut pause, mut prefix): (Pause, &[u8]) = (Pause::BufferFull, &frame);
@@ -259,12 +261,13 @@ impl SegmentWriter {
             }
             let (index, offset) = (encoding.next, encoding.offset);
             let seqno = encoding.first_seqno + index as u64;
-            let direct = record.value.len() >= DIRECT_VALUE_BYTES;
+            let is_large = record.value.len() >= DIRECT_VALUE_BYTES;
+            let direct = is_large && !self.seal.is_encrypted();
             let start = out.len();
             if direct {
-                record.encode_prefix(out, self.epoch, offset, seqno);
+                record.encode_prefix(out, &self.seal, offset, seqno);
             } else {
-                record.encode(out, self.epoch, offset, seqno);
+                record.encode(out, &self.seal, offset, seqno);
             }
             let beside = if direct { record.value.len() } else { 0 };
             let length = (out.len() - start + beside) as u32;

@@ -12,18 +12,18 @@
 use super::block::Block;
 use super::block_iter::BlockIter;
 use super::filter::Filter;
-use super::format::{BlockHandle, unseal, unseal_slice};
+use super::format::{BlockHandle, BlockSeal};
 use super::index::Index;
 use super::pinned::PinnedBlocks;
 use super::policy::{FilterPolicy, PolicyFilter};
 use super::properties::TableMeta;
 use super::stats::TableStats;
 use super::tail::{StoredFilter, TableTail};
-use crate::base::blocks::FileSeed;
 use crate::base::checksum::key_hash;
 use crate::base::error::{Error, IoContext, Result};
 use crate::base::key::{KeyOrder, SeqNo, Trailer};
 use crate::base::memory::zeroed;
+use crate::base::seal::DatabaseIdentity;
 use crate::cache::{BlockCache, BlockKey, CachedTable, MemoryCharge, OpenFiles};
 use crate::env::fs::File;
 use std::borrow::Cow;
@@ -36,11 +36,11 @@ pub struct Table {
     pub(super) files: Arc<OpenFiles>,
     pub(super) path: PathBuf,
     pub(super) meta: Arc<TableMeta>,
-    pub(super) database: u64,
+    pub(super) database: DatabaseIdentity,
     pub(super) order: KeyOrder,
     cache: Arc<BlockCache>,
     pub(super) stats: Arc<TableStats>,
-    pub(super) seed: FileSeed,
+    seal: BlockSeal,
     pub(super) index: Index,
     filter: Option<Filter>,
     policy_filter: Option<PolicyFilter>,
@@ -61,15 +61,15 @@ impl Table {
         files: Arc<OpenFiles>,
         path: PathBuf,
         meta: Arc<TableMeta>,
-        database: u64,
+        database: impl Into<DatabaseIdentity>,
         order: KeyOrder,
         cache: Arc<BlockCache>,
         stats: Arc<TableStats>,
     ) -> Result<Table> {
         let file = files.get(&path)?;
-        let tail = TableTail::read(&*file, &path, &meta, database, &order)?;
-        let seed = FileSeed::new(database, meta.id.0);
-        let TableTail { index, filter, properties, data_end } = tail;
+        let database = database.into();
+        let tail = TableTail::read(&*file, &path, &meta, &database, &order)?;
+        let TableTail { index, filter, properties, data_end, seal } = tail;
         let (filter, unread_filter) = match filter {
             Some(StoredFilter::Own(filter)) => (Some(filter), None),
             Some(StoredFilter::OfPolicy(bytes)) => (None, Some(bytes)),
@@ -83,7 +83,7 @@ impl Table {
             order,
             cache,
             stats,
-            seed,
+            seal,
             index,
             filter,
             policy_filter: None,
@@ -270,8 +270,8 @@ impl Table {
         fill_cache: bool,
     ) -> Result<Block> {
         let raw = match sealed {
-            Cow::Owned(sealed) => unseal(self.seed, handle.offset, sealed),
-            Cow::Borrowed(sealed) => unseal_slice(self.seed, handle.offset, sealed),
+            Cow::Owned(sealed) => self.seal.unseal(handle.offset, sealed),
+            Cow::Borrowed(sealed) => self.seal.unseal_slice(handle.offset, sealed),
         };
         let bytes = Arc::new(raw.map_err(|error| self.at(error, handle))?);
         let block = Block::new(Arc::clone(&bytes)).map_err(|error| self.at(error, handle))?;

@@ -2,15 +2,15 @@
 //! opened, and again when the table is verified.
 
 use super::filter::Filter;
-use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, Footer, unseal_slice};
+use super::format::{BlockHandle, BlockSeal, DATA_START, Footer, footer_bytes};
 use super::index::Index;
 use super::properties::{Properties, TableMeta};
-use crate::base::blocks::FileSeed;
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::key::KeyOrder;
 use crate::base::memory::zeroed;
 use crate::base::pointer::TableId;
+use crate::base::seal::DatabaseIdentity;
 use crate::env::fs::File;
 use std::path::Path;
 use std::sync::Arc;
@@ -41,6 +41,7 @@ pub(super) struct TableTail {
     pub(super) filter: Option<StoredFilter>,
     pub(super) properties: Properties,
     pub(super) data_end: u64,
+    pub(super) seal: BlockSeal,
 }
 
 impl TableTail {
@@ -50,7 +51,7 @@ impl TableTail {
         file: &dyn File,
         path: &Path,
         meta: &TableMeta,
-        database: u64,
+        database: &DatabaseIdentity,
         order: &KeyOrder,
     ) -> Result<TableTail> {
         let found = Self::read_unnamed(file, path, meta, database, order);
@@ -66,30 +67,30 @@ impl TableTail {
         file: &dyn File,
         path: &Path,
         meta: &TableMeta,
-        database: u64,
+        database: &DatabaseIdentity,
         order: &KeyOrder,
     ) -> Result<TableTail> {
         let len = file.len().doing("get the length", path)?;
-        let min = DATA_START + FOOTER_BYTES as u64;
+        let footer_bytes = footer_bytes(database.is_encrypted()) as u64;
+        let min = DATA_START + footer_bytes;
         if len != meta.bytes || len < min {
             let message =
                 format!("table {} has {len} bytes, the manifest says {}", meta.id, meta.bytes);
             return Err(Error::corruption(message));
         }
         let header = read(file, path, 0, HEADER_BYTES as u64)?;
-        Header::decode_expected(&header, FileKind::Table, database, meta.id.0)
+        Header::decode_expected(&header, FileKind::Table, database.id, meta.id.0)
             .map_err(|error| error.at(0))?;
-        let seed = FileSeed::new(database, meta.id.0);
-        let footer_at = len - FOOTER_BYTES as u64;
-        let footer = read(file, path, footer_at, FOOTER_BYTES as u64)?;
-        let footer =
-            Footer::decode(&footer, seed, footer_at).map_err(|error| error.at(footer_at))?;
+        let footer_at = len - footer_bytes;
+        let footer = read(file, path, footer_at, footer_bytes)?;
+        let (footer, seal) = Footer::decode(&footer, database, meta.id, footer_at)
+            .map_err(|error| error.at(footer_at))?;
         let data_end = footer.data_end();
         // Decoding the footer has checked that its blocks lie between the header and the footer.
         let blocks = MetaBlocks {
             bytes: read(file, path, data_end, footer_at - data_end)?,
             start: data_end,
-            seed,
+            seal: &seal,
         };
         let properties = blocks.parse(footer.properties, |raw| Properties::decode(&raw))?;
         check_identity(&properties, meta, order)
@@ -110,14 +111,19 @@ impl TableTail {
             }
             None => None,
         };
-        Ok(TableTail { index, filter, properties, data_end })
+        Ok(TableTail { index, filter, properties, data_end, seal })
     }
 }
 
 impl TableMeta {
     /// Reads the description of table `id` from the table itself, for the inspector and for
     /// repairs.
-    pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<TableMeta> {
+    pub fn read(
+        file: &dyn File,
+        path: &Path,
+        database: impl Into<DatabaseIdentity>,
+        id: TableId,
+    ) -> Result<TableMeta> {
         let summary = Properties::read(file, path, database, id)?.summary;
         let bytes = file.len().doing("get the length of", path)?;
         Ok(TableMeta { id, bytes, summary, applied_ranges: 0, ingested_at: 0 })
@@ -126,18 +132,25 @@ impl TableMeta {
 
 impl Properties {
     /// Reads the properties of table `id`.
-    pub fn read(file: &dyn File, path: &Path, database: u64, id: TableId) -> Result<Properties> {
+    pub fn read(
+        file: &dyn File,
+        path: &Path,
+        database: impl Into<DatabaseIdentity>,
+        id: TableId,
+    ) -> Result<Properties> {
+        let database = database.into();
+        let footer_bytes = footer_bytes(database.is_encrypted()) as u64;
         let bytes = file.len().doing("get the length of", path)?;
-        if bytes < DATA_START + FOOTER_BYTES as u64 {
+        if bytes < DATA_START + footer_bytes {
             return Err(Error::corruption("the table ends before its footer").in_file(path));
         }
-        let seed = FileSeed::new(database, id.0);
-        let footer_at = bytes - FOOTER_BYTES as u64;
-        let footer = read(file, path, footer_at, FOOTER_BYTES as u64)?;
-        let footer = Footer::decode(&footer, seed, footer_at)
+        let footer_at = bytes - footer_bytes;
+        let footer = read(file, path, footer_at, footer_bytes)?;
+        let (footer, seal) = Footer::decode(&footer, &database, id, footer_at)
             .map_err(|error| error.in_file(path).at(footer_at))?;
         let start = footer.data_end();
-        let blocks = MetaBlocks { bytes: read(file, path, start, footer_at - start)?, start, seed };
+        let bytes = read(file, path, start, footer_at - start)?;
+        let blocks = MetaBlocks { bytes, start, seal: &seal };
         blocks
             .parse(footer.properties, |raw| Properties::decode(&raw))
             .map_err(|error| error.in_file(path))
@@ -152,17 +165,18 @@ fn read(file: &dyn File, path: &Path, offset: u64, len: u64) -> Result<Vec<u8>> 
 }
 
 /// The blocks between the data and the footer.
-struct MetaBlocks {
+struct MetaBlocks<'s> {
     bytes: Vec<u8>,
     start: u64,
-    seed: FileSeed,
+    seal: &'s BlockSeal,
 }
 
-impl MetaBlocks {
+impl MetaBlocks<'_> {
     fn parse<T>(&self, handle: BlockHandle, parse: impl FnOnce(Vec<u8>) -> Result<T>) -> Result<T> {
         let from = handle.offset.saturating_sub(self.start) as usize;
         let sealed = self.bytes.get(from..).and_then(|rest| rest.get(..handle.len as usize));
-        unseal_slice(self.seed, handle.offset, sealed.unwrap_or_default())
+        self.seal
+            .unseal_slice(handle.offset, sealed.unwrap_or_default())
             .and_then(parse)
             .map_err(|error| error.at(handle.offset))
     }

@@ -2,11 +2,11 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{Footer, seal};
+use super::format::{BlockSeal, Footer};
 use super::properties::{Properties, Summary, TableMeta, TableOwner};
 use super::stats::{TableCounts, TableStats};
 use super::{Table, TableIter, TableSettings, TableWriter};
-use crate::base::blocks::{BlockFingerprint, FileSeed};
+use crate::base::blocks::BlockFingerprint;
 use crate::base::checksum::key_hash;
 use crate::base::compression::Codec;
 use crate::base::entry::{Payload, Slot};
@@ -524,10 +524,10 @@ impl TableParts {
     fn verify(&self) -> Result<()> {
         let (id, order) = (TableId(1), KeyOrder::Bytewise);
         let mut out = Header::new(FileKind::Table, DATABASE, 1).encode().to_vec();
-        let seed = FileSeed::new(DATABASE, id.0);
+        let seal = BlockSeal::for_writing(&DATABASE.into(), id);
         let add = |out: &mut Vec<u8>, raw: &[u8]| {
             let offset = out.len() as u64;
-            seal(out, seed, offset, Codec::None, raw).unwrap()
+            seal.seal(out, offset, Codec::None, raw).unwrap()
         };
         let build = |interval, entries: &[Entry]| {
             let mut builder = BlockBuilder::new(interval);
@@ -565,7 +565,7 @@ impl TableParts {
         };
         let properties = add(&mut out, &properties.encode());
         let end = out.len() as u64;
-        Footer { filter, index, properties }.encode(&mut out, seed, end);
+        Footer { filter, index, properties }.encode(&mut out, &seal, end);
         let place = TableDir::new(order);
         let meta =
             TableMeta { id, bytes: out.len() as u64, summary, applied_ranges: 0, ingested_at: 0 };

@@ -17,7 +17,7 @@ impl Table {
     /// each entry; its first error ends the pass. Errors name file and offset.
     pub fn verify(&self, mut each: impl FnMut(&[u8], Trailer, &[u8]) -> Result<()>) -> Result<()> {
         let file = self.files.get(&self.path)?;
-        let tail = TableTail::read(&*file, &self.path, &self.meta, self.database, &self.order)?;
+        let tail = TableTail::read(&*file, &self.path, &self.meta, &self.database, &self.order)?;
         let mut walk =
             TableVerifier { table: self, tail, last: Vec::new(), summary: Summary::default() };
         let (mut ahead, mut fingerprint) = (ReadAhead::whole_pass(), BlockFingerprint::default());

@@ -11,17 +11,18 @@
 
 use super::block::{BlockBuilder, RESTART_INTERVAL};
 use super::filter::FilterBuilder;
-use super::format::{BlockHandle, DATA_START, FOOTER_BYTES, Footer, seal};
+use super::format::{BlockHandle, BlockSeal, DATA_START, Footer};
 use super::index::IndexBuilder;
 use super::policy::{FilterPolicy, PolicyBuilder};
 use super::properties::{Properties, Summary, TableMeta, TableOwner, dense};
-use crate::base::blocks::{BlockFingerprint, FileSeed};
+use crate::base::blocks::BlockFingerprint;
 use crate::base::checksum::key_hash;
 use crate::base::compression::Codec;
 use crate::base::error::{InFile, IoContext, Result};
 use crate::base::header::{FileKind, Header};
 use crate::base::key::{KeyOrder, MAX_KEY_BYTES, MAX_VALUE_BYTES, Trailer, split_internal};
 use crate::base::pointer::TableId;
+use crate::base::seal::DatabaseIdentity;
 use crate::env::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -61,7 +62,7 @@ pub struct TableWriter {
     path: PathBuf,
     id: TableId,
     owner: TableOwner,
-    seed: FileSeed,
+    seal: BlockSeal,
     order: KeyOrder,
     settings: TableSettings,
     block: BlockBuilder,
@@ -85,19 +86,20 @@ impl TableWriter {
         file: Arc<dyn File>,
         path: PathBuf,
         id: TableId,
-        database: u64,
+        database: impl Into<DatabaseIdentity>,
         owner: TableOwner,
         order: KeyOrder,
         settings: TableSettings,
     ) -> Result<Self> {
         assert!((1..=MAX_BLOCK_TARGET_BYTES).contains(&settings.block_bytes), "{settings:?}");
+        let database = database.into();
         let filtered = matches!(order, KeyOrder::Bytewise) && settings.filter_bits_per_key > 0;
         Ok(TableWriter {
             file,
             path,
             id,
             owner,
-            seed: FileSeed::new(database, id.0),
+            seal: BlockSeal::for_writing(&database, id),
             order,
             settings,
             block: BlockBuilder::new(RESTART_INTERVAL),
@@ -106,7 +108,7 @@ impl TableWriter {
             fingerprint: BlockFingerprint::default(),
             policy: None,
             summary: Summary::default(),
-            pending: Header::new(FileKind::Table, database, id.0).encode().to_vec(),
+            pending: Header::new(FileKind::Table, database.id, id.0).encode().to_vec(),
             written: 0,
         })
     }
@@ -166,7 +168,7 @@ impl TableWriter {
     /// Returns the approximate size in bytes that the file would have if it were finished now.
     pub fn file_bytes(&self) -> u64 {
         let filter = self.filter.as_ref().map_or(0, FilterBuilder::size);
-        let tail = self.block.size() + self.index.size() + filter + FOOTER_BYTES;
+        let tail = self.block.size() + self.index.size() + filter + self.seal.footer_bytes();
         self.block_bytes() + tail as u64
     }
 
@@ -199,9 +201,13 @@ impl TableWriter {
         };
         let properties = self.seal(self.settings.codec, &properties.encode())?;
         let end = self.block_bytes();
-        Footer { filter, index, properties }.encode(&mut self.pending, self.seed, end);
+        Footer { filter, index, properties }.encode(&mut self.pending, &self.seal, end);
         self.write_pending()?;
-        assert_eq!(self.written, end + FOOTER_BYTES as u64, "a table ends with its footer");
+        assert_eq!(
+            self.written,
+            end + self.seal.footer_bytes() as u64,
+            "a table ends with its footer"
+        );
         debug_assert!(summary.min_seqno <= summary.max_seqno);
         Ok(TableMeta {
             id: self.id,
@@ -226,15 +232,15 @@ impl TableWriter {
 
     fn seal(&mut self, codec: Codec, raw: &[u8]) -> Result<BlockHandle> {
         let offset = self.block_bytes();
-        seal(&mut self.pending, self.seed, offset, codec, raw).in_file(&self.path)
+        self.seal.seal(&mut self.pending, offset, codec, raw).in_file(&self.path)
     }
 
     fn finish_block(&mut self) -> Result<()> {
         let offset = self.block_bytes();
         assert!(!self.block.is_empty(), "a block without entries cannot be read");
         debug_assert!(offset >= DATA_START);
-        let (pending, codec) = (&mut self.pending, self.settings.codec);
-        let sealed = self.block.finish(|raw| seal(pending, self.seed, offset, codec, raw));
+        let (pending, seal, codec) = (&mut self.pending, &self.seal, self.settings.codec);
+        let sealed = self.block.finish(|raw| seal.seal(pending, offset, codec, raw));
         let handle = sealed.in_file(&self.path)?;
         debug_assert_eq!((handle.offset, handle.end()), (offset, self.block_bytes()), "gaps");
         self.index.wrote(handle);

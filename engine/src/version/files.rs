@@ -4,6 +4,7 @@
 use crate::base::error::{Error, Result};
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{MAX_ID, RelocationId, SegmentId, TableId, ValuePointer};
+use crate::base::seal::DatabaseIdentity;
 use crate::cache::{BlockCache, OpenFiles, TableCache, TableRef, TableSlot};
 use crate::env::fork::Process;
 use crate::env::fs::{File, Fs};
@@ -31,6 +32,10 @@ pub mod names {
     pub const OPTIONS: &str = "OPTIONS";
     /// A scratch file of value GC that exists only for a moment.
     pub const PROBE: &str = "PROBE";
+    /// The wrapped data keys of an encrypted database.
+    pub const KEYS: &str = "KEYS";
+    /// The next KEYS, before it is renamed.
+    pub const KEYS_NEW: &str = "KEYS.new";
 
     /// Returns the path of a table.
     pub fn table(dir: &Path, id: TableId) -> PathBuf {
@@ -95,7 +100,7 @@ pub mod names {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
             return FileName::Foreign;
         };
-        if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE].contains(&name) {
+        if [LOCK, CURRENT, CURRENT_NEW, OPTIONS, PROBE, KEYS, KEYS_NEW].contains(&name) {
             return FileName::Fixed;
         }
         let Some((digits, suffix)) = name.split_once('.') else {
@@ -206,8 +211,8 @@ impl Drop for FileLifetime {
 pub struct TableContext {
     /// The database directory.
     pub dir: PathBuf,
-    /// The database's id, which every file's head contains.
-    pub database: u64,
+    /// The database's id, which every file's head contains, and the keys that seal its files.
+    pub identity: DatabaseIdentity,
     /// The bounded cache of open files.
     pub files: Arc<OpenFiles>,
     /// The cache of blocks.
@@ -250,10 +255,15 @@ impl TableLimits {
 
 impl TableContext {
     /// Creates the context of a database with the engine's filters, with nothing open yet.
-    pub fn new(fs: Arc<dyn Fs>, dir: PathBuf, database: u64, limits: TableLimits) -> Self {
+    pub fn new(
+        fs: Arc<dyn Fs>,
+        dir: PathBuf,
+        identity: impl Into<DatabaseIdentity>,
+        limits: TableLimits,
+    ) -> Self {
         TableContext {
             dir,
-            database,
+            identity: identity.into(),
             files: Arc::new(OpenFiles::new(fs, limits.open_files)),
             cache: Arc::new(BlockCache::new(limits.cache_bytes)),
             open_tables: Arc::new(TableCache::new(limits.index_and_filter_bytes)),
@@ -299,7 +309,7 @@ impl TableHandle {
             self.context.files.clone(),
             self.path().to_path_buf(),
             self.meta.clone(),
-            self.context.database,
+            &self.context.identity,
             self.order.clone(),
             self.context.cache.clone(),
             self.context.stats.clone(),
@@ -359,7 +369,7 @@ impl RelocationHandle {
                 self.context.files.clone(),
                 ending.path.clone(),
                 self.meta.clone(),
-                self.context.database,
+                self.context.identity.id,
                 self.context.cache.clone(),
             )
         };
@@ -446,8 +456,9 @@ impl SegmentHandle {
     ) -> Self {
         let path = names::segment(&context.dir, id);
         let source = PathSource { files: context.files.clone(), path: path.clone() };
-        let identity = SegmentIdentity { database: context.database, id, kind, epoch };
-        let segment = Arc::new(open(identity, path.clone(), Arc::new(source)));
+        let identity = SegmentIdentity { database: context.identity.id, id, kind, epoch };
+        let segment = open(identity, path.clone(), Arc::new(source)).sealed_by(&context.identity);
+        let segment = Arc::new(segment);
         SegmentHandle { segment, ending: FileLifetime::new(path, context.purge.clone()) }
     }
 

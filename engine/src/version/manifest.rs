@@ -7,6 +7,10 @@
 //! CURRENT  = head (40 bytes, kind "CURR"; its file id is the id of the manifest in force)
 //! ```
 //!
+//! In an encrypted database 16 bytes, the salt, lie between head and first record; each payload is
+//! encrypted, and ends with its tag of 16 bytes (`base/seal.rs`) and a u32: how many records were
+//! cut off at this offset before, which is the end of the nonce.
+//!
 //! The first record is the whole state as one edit. Each record is synced before its edit takes
 //! effect, and thus before the next one is written. A record is valid if its length fits the file
 //! and its checksum holds. A reader takes records up to the first invalid one. If nothing valid
@@ -19,6 +23,7 @@
 use crate::base::checksum::{checksum32, seed};
 use crate::base::error::{Error, ErrorKind, InFile, IoContext, Result};
 use crate::base::header::{FileKind, HEADER_BYTES, Header};
+use crate::base::seal::{DatabaseIdentity, FileCipher, nonce};
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::version::edit::Edit;
@@ -37,12 +42,24 @@ const GROWTH: u64 = 4;
 /// The size in bytes up to which a manifest is never rewritten for its growth.
 const MIN_REWRITE_BYTES: u64 = 256 << 10;
 
-fn frame(manifest: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
+/// Returns the record of an edit. `cut` is the number of records that were cut off at `offset`.
+fn frame(
+    manifest: u64,
+    cipher: Option<&FileCipher>,
+    offset: u64,
+    cut: u32,
+    mut payload: Vec<u8>,
+) -> Vec<u8> {
+    if let Some(cipher) = cipher {
+        let tag = cipher.seal_with(&nonce(offset, cut), &[], &mut payload);
+        payload.extend_from_slice(&tag);
+        payload.extend_from_slice(&cut.to_le_bytes());
+    }
     assert!(payload.len() <= MAX_EDIT_BYTES, "no reader takes an edit of {} bytes", payload.len());
     let mut out = Vec::with_capacity(RECORD_HEAD + payload.len());
     out.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-    out.extend_from_slice(&checksum32(seed(manifest, offset), payload).to_le_bytes());
-    out.extend_from_slice(payload);
+    out.extend_from_slice(&checksum32(seed(manifest, offset), &payload).to_le_bytes());
+    out.extend_from_slice(&payload);
     out
 }
 
@@ -51,8 +68,11 @@ pub struct ManifestWriter {
     id: u64,
     path: PathBuf,
     file: Arc<dyn File>,
+    cipher: Option<FileCipher>,
     length: u64,
     state_bytes: u64,
+    /// How many records were cut off again at the end of the file.
+    cut: u32,
 }
 
 /// The error of an append, with whether the manifest can still be trusted.
@@ -65,30 +85,36 @@ pub enum AppendError {
 
 impl ManifestWriter {
     /// Writes manifest `id` with the whole `state` as its first record, and puts it in force.
-    pub fn create(env: &Env, dir: &Path, database: u64, id: u64, state: &Edit) -> Result<Self> {
-        let path = names::manifest(dir, id);
-        let written = Self::write_new(env, &path, database, id, state);
+    pub fn create(
+        env: &Env,
+        dir: &Path,
+        database: impl Into<DatabaseIdentity>,
+        id: u64,
+        state: &Edit,
+    ) -> Result<Self> {
+        let (path, database) = (names::manifest(dir, id), database.into());
+        let salt = database.salt();
+        let cipher = salt.and_then(|salt| database.cipher(FileKind::Manifest, id, &salt));
+        let mut bytes = Header::new(FileKind::Manifest, database.id, id)
+            .encrypted(database.is_encrypted())
+            .encode()
+            .to_vec();
+        bytes.extend_from_slice(salt.as_ref().map_or(&[], |salt| salt.as_slice()));
+        let record = frame(id, cipher.as_ref(), bytes.len() as u64, 0, state.encode());
+        bytes.extend_from_slice(&record);
+        let written = Self::write_new(env, &path, &bytes);
         let (file, length) = written.inspect_err(|_| {
             // CURRENT does not name it; if it cannot be removed, it is an orphan for the next
             // opening.
             let _ = env.fs.remove(&path);
         })?;
-        set_current(env, dir, database, id)?;
-        Ok(ManifestWriter { id, path, file, length, state_bytes: length })
+        set_current(env, dir, &database, id)?;
+        Ok(ManifestWriter { id, path, file, cipher, length, state_bytes: length, cut: 0 })
     }
 
-    fn write_new(
-        env: &Env,
-        path: &Path,
-        database: u64,
-        id: u64,
-        state: &Edit,
-    ) -> Result<(Arc<dyn File>, u64)> {
+    fn write_new(env: &Env, path: &Path, bytes: &[u8]) -> Result<(Arc<dyn File>, u64)> {
         let file = env.fs.create(path).doing("create the manifest", path)?;
-        let mut bytes = Header::new(FileKind::Manifest, database, id).encode().to_vec();
-        let record = frame(id, bytes.len() as u64, &state.encode());
-        bytes.extend_from_slice(&record);
-        file.write_at(&bytes, 0).doing("write the manifest", path)?;
+        file.write_at(bytes, 0).doing("write the manifest", path)?;
         // A crash before the rename in `set_current` leaves a manifest that CURRENT does not name;
         // the next opening removes it.
         file.sync().doing("sync the manifest", path)?;
@@ -114,7 +140,11 @@ impl ManifestWriter {
     pub fn append(&mut self, edit: &Edit) -> Result<(), AppendError> {
         debug_assert!(self.state_bytes <= self.length, "a manifest begins with the whole state");
         debug_assert!(!edit.is_empty(), "an edit without changes needs no record");
-        let record = frame(self.id, self.length, &edit.encode());
+        let record = frame(self.id, self.cipher.as_ref(), self.length, self.cut, edit.encode());
+        // I12: if this record is cut off, the next one at its offset is sealed with another nonce.
+        self.cut = self.cut.checked_add(1).ok_or_else(|| {
+            AppendError::Undone(Error::internal("the manifest failed four thousand million times"))
+        })?;
         if let Err(error) = self.file.write_at(&record, self.length) {
             return Err(self.undo(Error::io("write the manifest", &self.path, error)));
         }
@@ -123,7 +153,7 @@ impl ManifestWriter {
         if let Err(error) = self.file.sync() {
             return Err(AppendError::Unknown(Error::io("sync the manifest", &self.path, error)));
         }
-        self.length += record.len() as u64;
+        (self.length, self.cut) = (self.length + record.len() as u64, 0);
         Ok(())
     }
 
@@ -139,10 +169,11 @@ impl ManifestWriter {
 }
 
 /// Puts manifest `id` in force atomically.
-fn set_current(env: &Env, dir: &Path, database: u64, id: u64) -> Result<()> {
+fn set_current(env: &Env, dir: &Path, database: &DatabaseIdentity, id: u64) -> Result<()> {
     let new = dir.join(names::CURRENT_NEW);
     let current = dir.join(names::CURRENT);
-    owner::begin_anew(env, &new, Header::new(FileKind::Current, database, id))?;
+    let header = Header::new(FileKind::Current, database.id, id);
+    owner::begin_anew(env, &new, &header.encrypted(database.is_encrypted()).encode())?;
     // This makes the names of the new manifest and of all files in its state durable before CURRENT
     // can name it. A crash before the rename is durable leaves the old manifest in force; its files
     // still exist, because nothing is unlinked before.
@@ -165,6 +196,8 @@ pub struct Current {
     pub database: u64,
     /// The id of the manifest in force.
     pub manifest: u64,
+    /// True if the database is encrypted.
+    pub is_encrypted: bool,
 }
 
 /// Reads CURRENT.
@@ -179,7 +212,8 @@ pub fn read_current(env: &Env, dir: &Path) -> Result<Current> {
     if header.kind != FileKind::Current || bytes.len() != HEADER_BYTES {
         return Err(Error::corruption("this is not a CURRENT file").in_file(&path));
     }
-    Ok(Current { database: header.database, manifest: header.file })
+    let Header { database, file: manifest, is_encrypted, .. } = header;
+    Ok(Current { database, manifest, is_encrypted })
 }
 
 /// The end of a manifest's file.
@@ -195,13 +229,14 @@ pub struct ManifestEnd {
 pub fn read_manifest(
     env: &Env,
     dir: &Path,
-    database: u64,
+    database: impl Into<DatabaseIdentity>,
     id: u64,
     mut each: impl FnMut(Edit) -> Result<()>,
 ) -> Result<ManifestEnd> {
     let path = names::manifest(dir, id);
-    let mut reader = ManifestReader::open(env, &path)?;
-    reader.header().check(FileKind::Manifest, database, id).in_file(&path)?;
+    let database = database.into();
+    let mut reader = ManifestReader::open(env, &path, &database)?;
+    reader.header().check(FileKind::Manifest, database.id, id).in_file(&path)?;
     let mut count = 0;
     let end = reader.for_each(|_, edit| {
         count += 1;
@@ -243,17 +278,18 @@ pub struct Salvaged {
 /// Returns every readable edit of a manifest of `database`, even behind damage: a record's checksum
 /// is seeded by its offset, so records can be searched for. Returns no edits if the manifest
 /// belongs to another database.
-pub fn salvage(env: &Env, path: &Path, database: u64) -> Result<Salvaged> {
-    let mut reader = ManifestReader::open(env, path)?;
+pub fn salvage(env: &Env, path: &Path, database: impl Into<DatabaseIdentity>) -> Result<Salvaged> {
+    let database = database.into();
+    let mut reader = ManifestReader::open(env, path, &database)?;
     let mut found = Salvaged::default();
-    if reader.header().database != database {
+    if reader.header().database != database.id {
         return Ok(found);
     }
-    let (mut next, mut is_unbroken) = (HEADER_BYTES as u64, true);
+    let (mut next, mut is_unbroken) = (reader.first(), true);
     // If the search fails, the edits found before it are all that can be saved.
     while let Ok(Some((offset, payload))) = reader.find_record(next) {
         is_unbroken &= offset == next;
-        next = offset + (RECORD_HEAD + payload.len()) as u64;
+        next = offset + reader.record_bytes(&payload);
         match Edit::decode(&payload) {
             Ok(edit) => {
                 found.edits.push(edit);
@@ -264,4 +300,77 @@ pub fn salvage(env: &Env, path: &Path, database: u64) -> Result<Salvaged> {
     }
     found.is_whole = is_unbroken && next == reader.length();
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::env::sim::{Call, FaultPlan};
+    use crate::version::edit::Change;
+
+    /// Appends an edit to a new encrypted manifest, after `failures` failed tries; returns the
+    /// bytes of its record.
+    fn record_after(failures: u64) -> Vec<u8> {
+        let (env, simulation) = Env::simulated(1);
+        simulation.run(|| {
+            let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
+            env.fs.create_dir_all(dir).unwrap();
+            let state = Edit::new(vec![Change::NextFile(2)]);
+            let mut writer = ManifestWriter::create(&env, dir, &database, 1, &state).unwrap();
+            let (start, edit) = (writer.length(), Edit::new(vec![Change::LastSeqno(9)]));
+            for _ in 0..failures {
+                simulation.fail(FaultPlan::new(Call::Write).on(".man").nth(1));
+                assert!(matches!(writer.append(&edit), Err(AppendError::Undone(_))));
+                assert_eq!(writer.length(), start);
+            }
+            simulation.clear_faults();
+            assert!(writer.append(&edit).is_ok());
+            let mut found = Vec::new();
+            let each = |edit: Edit| {
+                found.push(edit);
+                Ok(())
+            };
+            let end = read_manifest(&env, dir, &database, 1, each).unwrap();
+            assert!(!end.is_torn);
+            assert_eq!(found, [state, edit]);
+            simulation.read_file(names::manifest(dir, 1)).split_off(start as usize)
+        })
+    }
+
+    /// The bytes of a record that failed may be on the device, and whoever has both could tell what
+    /// the two have in common if they were sealed with one nonce.
+    #[test]
+    fn i12_an_edit_in_place_of_one_that_was_cut_off_has_another_nonce() {
+        let records = [0, 1, 2].map(record_after);
+        assert_eq!(records[0], record_after(0), "the rest is the same in each run");
+        for (first, second) in [(0, 1), (0, 2), (1, 2)] {
+            let shared = records[first][8..].windows(3).any(|window| {
+                records[second][8..records[second].len() - 4].windows(3).any(|it| it == window)
+            });
+            assert!(!shared, "{first} {second}: {records:?}");
+        }
+    }
+
+    #[test]
+    fn a_forged_edit_is_corruption_and_not_torn() {
+        let (env, simulation) = Env::simulated(1);
+        simulation.run(|| {
+            let (dir, database) = (Path::new("db"), DatabaseIdentity::encrypted(7));
+            env.fs.create_dir_all(dir).unwrap();
+            let state = Edit::new(vec![Change::NextFile(2)]);
+            let writer = ManifestWriter::create(&env, dir, &database, 1, &state).unwrap();
+            let start = 56;
+            simulation.corrupt(names::manifest(dir, 1), |bytes| {
+                bytes[start + RECORD_HEAD] ^= 1;
+                let sum = checksum32(seed(1, start as u64), &bytes[start + RECORD_HEAD..]);
+                bytes[start + 4..start + 8].copy_from_slice(&sum.to_le_bytes());
+            });
+            drop(writer);
+            let read = read_manifest(&env, dir, &database, 1, |_| Ok(()));
+            let error = read.err().expect("it was changed");
+            assert!(error.message().contains("do not open"), "{error}");
+            let error = read_manifest(&env, dir, 7, 1, |_| Ok(())).err().unwrap();
+            assert!(error.message().contains("is encrypted"), "{error}");
+        });
+    }
 }

@@ -7,8 +7,11 @@
 use crate::base::checksum::{RunningHash, seed};
 use crate::base::coding::Reader;
 use crate::base::error::{Error, IoContext, Result};
-use crate::base::header::{HEADER_BYTES, Header};
+use crate::base::header::{FileKind, HEADER_BYTES, Header};
 use crate::base::memory::zeroed;
+use crate::base::seal::{
+    DatabaseIdentity, FileCipher, SALT_BYTES, TAG_BYTES, nonce, wrong_encryption,
+};
 use crate::env::Env;
 use crate::env::fs::File;
 use crate::version::edit::Edit;
@@ -25,6 +28,17 @@ const MAX_MANIFEST_BYTES: u64 = 8 << 30;
 /// searched, which needs a small part of this.
 const MAX_SEARCH_BYTES: u64 = 4 << 30;
 
+/// The bytes that end the payload of an encrypted record: the tag, and a number of the nonce.
+const SEAL_BYTES: usize = TAG_BYTES + 4;
+
+/// Decrypts in place the payload of the record at `offset`.
+fn open(cipher: &FileCipher, offset: u64, payload: &mut [u8]) -> Result<()> {
+    let short = || Error::corruption("an edit is shorter than its tag");
+    let (rest, cut) = payload.split_last_chunk_mut::<4>().ok_or_else(short)?;
+    let (sealed, tag) = rest.split_last_chunk_mut::<TAG_BYTES>().ok_or_else(short)?;
+    cipher.open_with(&nonce(offset, u32::from_le_bytes(*cut)), &[], sealed, tag)
+}
+
 /// A manifest that is open for reading.
 pub struct ManifestReader {
     file: Arc<dyn File>,
@@ -35,11 +49,14 @@ pub struct ManifestReader {
     /// The offset where the piece begins.
     piece_at: u64,
     patience: u64,
+    cipher: Option<FileCipher>,
+    /// The offset of the first record.
+    first: u64,
 }
 
 impl ManifestReader {
     /// Opens the manifest at `path` and verifies its header. The caller checks the header's ids.
-    pub fn open(env: &Env, path: &Path) -> Result<ManifestReader> {
+    pub fn open(env: &Env, path: &Path, database: &DatabaseIdentity) -> Result<ManifestReader> {
         let file = env.fs.open(path).doing("open", path)?;
         let len = file.len().doing("measure", path)?;
         if len > MAX_MANIFEST_BYTES {
@@ -49,9 +66,20 @@ impl ManifestReader {
         let mut head = vec![0; HEADER_BYTES.min(usize::try_from(len).unwrap_or(HEADER_BYTES))];
         file.read_exact_at(&mut head, 0).doing("read", path)?;
         let header = Header::decode(&head).map_err(|error| error.in_file(path))?;
+        if header.is_encrypted != database.is_encrypted() {
+            return Err(wrong_encryption(database, "the manifest").in_file(path));
+        }
+        let (mut cipher, mut first) = (None, HEADER_BYTES as u64);
+        if database.is_encrypted() && len >= first + SALT_BYTES as u64 {
+            let mut salt = [0; SALT_BYTES];
+            file.read_exact_at(&mut salt, first).doing("read", path)?;
+            cipher = database.cipher(FileKind::Manifest, header.file, &salt);
+            first += SALT_BYTES as u64;
+        }
         let (piece, path) = (Vec::new(), path.to_path_buf());
         let patience = MAX_SEARCH_BYTES;
-        Ok(ManifestReader { file, path, header, len, piece, piece_at: 0, patience })
+        let piece_at = 0;
+        Ok(ManifestReader { file, path, header, len, piece, piece_at, patience, cipher, first })
     }
 
     /// Returns the length of the file in bytes.
@@ -64,15 +92,26 @@ impl ManifestReader {
         &self.header
     }
 
+    /// Returns the offset of the first record.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
+    /// Returns the length in bytes of the record with this payload.
+    pub fn record_bytes(&self, payload: &[u8]) -> u64 {
+        let seal_bytes = if self.cipher.is_some() { SEAL_BYTES } else { 0 };
+        (RECORD_HEAD + payload.len() + seal_bytes) as u64
+    }
+
     /// Calls `each` with the offset and edit of every record up to the first invalid one; returns
     /// the offset of that one.
     pub fn for_each(&mut self, mut each: impl FnMut(u64, Edit) -> Result<()>) -> Result<u64> {
-        let mut offset = HEADER_BYTES as u64;
+        let mut offset = self.first;
         while let Some(payload) = self.record_at(offset)? {
             let edit =
                 Edit::decode(&payload).map_err(|error| error.at(offset).in_file(&self.path))?;
             each(offset, edit)?;
-            offset += (RECORD_HEAD + payload.len()) as u64;
+            offset += self.record_bytes(&payload);
         }
         Ok(offset)
     }
@@ -84,6 +123,13 @@ impl ManifestReader {
         match self.bytes(start, payload.len().min(PIECE_BYTES))? {
             Some(piece) if piece.len() == payload.len() => payload.copy_from_slice(piece),
             _ => self.file.read_exact_at(&mut payload, start).doing("read", &self.path)?,
+        }
+        if let Some(cipher) = &self.cipher {
+            // The checksum holds, so no crash cut the record short: if it does not open, it was
+            // forged.
+            let opened = open(cipher, offset, &mut payload);
+            opened.map_err(|error| error.in_file(&self.path).at(offset))?;
+            payload.truncate(payload.len() - SEAL_BYTES);
         }
         Ok(Some(payload))
     }

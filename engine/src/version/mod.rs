@@ -24,6 +24,7 @@ mod filtered;
 pub mod garbage;
 pub mod health;
 pub mod job;
+pub mod keys;
 pub mod levels;
 pub mod log_pins;
 pub mod manifest;

@@ -36,6 +36,7 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
             return Ok(begins(head, OPTIONS_HEAD.as_bytes()));
         }
         (FileName::Fixed, Some(names::PROBE)) => FileKind::Probe,
+        (FileName::Fixed, Some(names::KEYS | names::KEYS_NEW)) => FileKind::Keys,
         (FileName::Fixed, _) => FileKind::Current,
         (FileName::Table(_), _) => FileKind::Table,
         (FileName::Segment(_), _) => FileKind::Segment,
@@ -49,11 +50,13 @@ pub fn is_ours(env: &Env, path: &Path, database: Option<u64>) -> Result<bool> {
         let is_short = head.len() < HEADER_BYTES;
         let is_begun =
             is_short && begins(head, Header::MAGIC) || head.iter().all(|&byte| byte == 0);
-        // A crash may leave a CURRENT.new, or a begun file of cut bytes, with its length but
-        // without its bytes; it then shows former bytes of the device. No other program's file has
-        // such a name and exactly this length, and refusing it would prevent opening the database.
-        let may_be_torn = matches!(kind, FileKind::Current | FileKind::Aside)
-            && file.len().doing("measure", path)? == HEADER_BYTES as u64;
+        // A crash may leave a CURRENT.new, a KEYS.new, or a begun file of cut bytes, with its
+        // length but without its bytes; it then shows former bytes of the device. No other
+        // program's file has such a name (and exactly this length, where it is always the same),
+        // and refusing it would prevent opening the database.
+        let may_be_torn = name == Some(names::KEYS_NEW)
+            || matches!(kind, FileKind::Current | FileKind::Aside)
+                && file.len().doing("measure", path)? == HEADER_BYTES as u64;
         return Ok(is_begun || may_be_torn);
     };
     let is_named_so = names::parse(path).number().is_none_or(|number| number == found.file);
@@ -78,16 +81,16 @@ pub fn check_ours(env: &Env, path: &Path) -> Result<()> {
     .advise("move it away, or choose another directory"))
 }
 
-/// Creates the file at `path` with `header` as its content, durably. A file that is there is
-/// replaced if a former call began it, and refused if it is not ours.
-pub fn begin_anew(env: &Env, path: &Path, header: Header) -> Result<Arc<dyn File>> {
+/// Creates the file at `path` with `content`, which begins with a header, durably. A file that is
+/// there is replaced if a former call began it, and refused if it is not ours.
+pub fn begin_anew(env: &Env, path: &Path, content: &[u8]) -> Result<Arc<dyn File>> {
     if env.fs.kind(path).doing("look for", path)?.is_some() {
         check_ours(env, path)?;
         // A crash after this leaves no file, as before the first call.
         env.fs.remove(path).doing("remove", path)?;
     }
     let file = env.fs.create(path).doing("create", path)?;
-    file.write_at(&header.encode(), 0).doing("write", path)?;
+    file.write_at(content, 0).doing("write", path)?;
     // A crash before this sync leaves a file that is cut short, so that it holds a part of its
     // header or zeroes, or one with the length of its header, whatever the bytes. One after it
     // leaves the header. `is_ours` knows the file by each of these, and the next call replaces it.

@@ -163,7 +163,7 @@ impl VersionSet {
         assert_ne!(id, old, "the new manifest would be written over the one in force");
         let next = self.next_file.load(Ordering::SeqCst);
         let state = state_of(version, next, self.last_seqno.load(Ordering::SeqCst));
-        let (dir, database) = (&self.tables.dir, self.tables.database);
+        let (dir, database) = (&self.tables.dir, &self.tables.identity);
         let new = ManifestWriter::create(&self.env, dir, database, id, &state)?;
         self.manifest_bytes.fetch_add(new.length(), Ordering::Relaxed);
         *manifest = Manifest::Begun(new);

@@ -16,6 +16,7 @@ mod corruption;
 mod cursors;
 mod delete_range;
 mod durability;
+mod encryption;
 mod events;
 mod expiry;
 mod filters;

@@ -8,6 +8,7 @@ mod collect;
 mod crash;
 mod delete_range;
 mod dropping;
+mod encryption;
 mod expired_reads;
 mod expiry;
 mod extremes;

@@ -125,6 +125,7 @@ impl LogOfCase {
             database: DATABASE,
             id,
             kind: SegmentKind::Log,
+            is_encrypted: false,
             epoch: id.0 + 40,
             first_seqno: self.next_seqno,
             previous: previous.map(|(id, _)| id),

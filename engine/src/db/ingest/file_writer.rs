@@ -277,7 +277,8 @@ impl SortedFileWriter {
             let epoch = self.env.random.next_u64();
             let (database, kind) = (self.database, SegmentKind::Sorted);
             let identity = SegmentIdentity { database, id: VALUES, kind, epoch };
-            let writer = SortedWriter::create(file.clone(), &unfinished(&path), identity)?;
+            let writer =
+                SortedWriter::create(file.clone(), &unfinished(&path), identity, epoch.into())?;
             self.values = Some(Values { writer, file });
         }
         let values = self.values.as_mut().expect("created just now");

@@ -78,10 +78,18 @@ fn write_sorted(
     records: &[&LivePointer],
 ) -> (Vec<ValuePointer>, u64) {
     let path = names::segment(&db.core.dir, id);
-    let database = db.core.set.tables().database;
+    let database = db.core.set.tables().identity.id;
     let (kind, previous) = (SegmentKind::Sorted, None);
-    let head =
-        SegmentHead { database, id, kind, epoch, first_seqno: 0, previous, previous_bytes: 0 };
+    let head = SegmentHead {
+        database,
+        id,
+        kind,
+        is_encrypted: false,
+        epoch,
+        first_seqno: 0,
+        previous,
+        previous_bytes: 0,
+    };
     let mut bytes = head.encode().to_vec();
     assert_eq!(bytes.len(), HEAD_BYTES);
     let mut places = Vec::new();
@@ -116,7 +124,7 @@ fn write_relocation(
     let id = RelocationId(db.core.set.allocate().unwrap());
     let (path, fs) = (names::relocation(&db.core.dir, id), &db.core.env.fs);
     let file = fs.create(&path).unwrap();
-    let database = db.core.set.tables().database;
+    let database = db.core.set.tables().identity.id;
     let mut writer = RelocationWriter::create(file, path, database, id, freed);
     for (&old, at) in moves {
         writer.add(old, at.segment, at.offset, at.length).unwrap();

@@ -125,7 +125,7 @@ fn probe(context: &Runtime, path: &Path) -> std::io::Result<PunchCall> {
     let file = context.env.fs.create(path)?;
     let mut bytes = vec![0xcd; (2 * PROBES * PROBED_BYTES) as usize];
     // I5: the header identifies the file as ours after a crash, so that it may be removed.
-    let head = Header::new(FileKind::Probe, context.set.tables().database, 0).encode();
+    let head = Header::new(FileKind::Probe, context.set.tables().identity.id, 0).encode();
     bytes[..head.len()].copy_from_slice(&head);
     file.write_at(&bytes, 0)?;
     // Without a sync there would be no blocks yet, and freeing none is cheap.

@@ -2,6 +2,7 @@
 
 mod appending;
 mod damage;
+mod encryption;
 mod scanning;
 mod sorting;
 
@@ -101,6 +102,7 @@ fn head(kind: SegmentKind) -> SegmentHead {
         database: 0xdb,
         id: SegmentId(5),
         kind,
+        is_encrypted: false,
         epoch: 0x1234_5678_9abc_def0,
         first_seqno: if kind == SegmentKind::Log { 1 } else { 0 },
         previous: None,
@@ -173,6 +175,7 @@ fn scan_bytes(bytes: &[u8], mode: ScanMode) -> (Result<ScanEnd>, Vec<Found>) {
         Ok(())
     };
     let path = Path::new("000005.seg");
-    let end = scan(&*file, path, &head, mode, ScanStart::first(&head), &mut each);
+    let end =
+        scan(&*file, path, &head, &head.epoch.into(), mode, ScanStart::first(&head), &mut each);
     (end, found)
 }

@@ -161,7 +161,7 @@ fn forged_of(
     for &seqno in seqnos {
         let (start, segment) = (body.len(), head.id);
         let offset = (HEAD_BYTES + FRAME_HEADER_BYTES + start) as u64;
-        RecordInput::put(KS, b"key", b"value").encode(&mut body, head.epoch, offset, seqno);
+        RecordInput::put(KS, b"key", b"value").encode(&mut body, &head.epoch.into(), offset, seqno);
         let length = (body.len() - start) as u32;
         pointers.push(ValuePointer { segment, offset, length });
     }
@@ -228,7 +228,7 @@ fn a_scan_starts_in_the_middle_and_stops_when_told() {
     let head = head(SegmentKind::Log);
     let scan_from = |offset: usize, seqno, each: &mut dyn FnMut(&Frame<'_>) -> Result<()>| {
         let start = ScanStart { offset: offset as u64, seqno };
-        scan(&*file, &path(), &head, ScanMode::Tail, start, each)
+        scan(&*file, &path(), &head, &head.epoch.into(), ScanMode::Tail, start, each)
     };
     for from in 0..=6 {
         let mut seen = Vec::new();

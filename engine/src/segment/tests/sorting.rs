@@ -15,7 +15,8 @@ fn log_segment(count: u64, value: &[u8]) -> (Vec<u8>, Vec<ValuePointer>) {
 fn sorted() -> (Arc<FaultyFile>, SortedWriter) {
     let file = Arc::new(FaultyFile::default());
     let identity = SegmentHead { epoch: 77, ..head(SegmentKind::Sorted) }.identity();
-    let writer = SortedWriter::create(file.clone(), &path(), identity).unwrap();
+    let writer =
+        SortedWriter::create(file.clone(), &path(), identity, identity.epoch.into()).unwrap();
     (file, writer)
 }
 
@@ -31,7 +32,7 @@ fn copies_read_as_the_originals_did() {
     let (file, mut writer) = sorted();
     let mut copies = Vec::new();
     for &pointer in pointers.iter().rev() {
-        let copy = writer.copy(bytes_of(&bytes, pointer), epoch, pointer.offset).unwrap();
+        let copy = writer.copy(bytes_of(&bytes, pointer), &epoch.into(), pointer.offset).unwrap();
         assert_eq!(copy.length, pointer.length);
         copies.push(copy);
     }
@@ -54,7 +55,7 @@ fn writing_back_begins_behind_each_frame_and_takes_no_page_twice() {
     let epoch = head(SegmentKind::Log).epoch;
     let (file, mut writer) = sorted();
     for &pointer in &pointers {
-        writer.copy(bytes_of(&bytes, pointer), epoch, pointer.offset).unwrap();
+        writer.copy(bytes_of(&bytes, pointer), &epoch.into(), pointer.offset).unwrap();
     }
     let length = writer.finish().unwrap();
     let pieces = file.writebacks.lock().unwrap();
@@ -71,13 +72,13 @@ fn a_damaged_record_is_not_copied() {
     let (mut bytes, pointers) = log_segment(3, b"value");
     let epoch = head(SegmentKind::Log).epoch;
     let (file, mut writer) = sorted();
-    writer.copy(bytes_of(&bytes, pointers[0]), epoch, pointers[0].offset).unwrap();
+    writer.copy(bytes_of(&bytes, pointers[0]), &epoch.into(), pointers[0].offset).unwrap();
     let last = (pointers[1].offset + u64::from(pointers[1].length)) as usize - 1;
     bytes[last] ^= 1;
     let damaged = bytes_of(&bytes, pointers[1]);
-    writer.copy(damaged, epoch, pointers[1].offset).unwrap_err();
-    writer.copy(bytes_of(&bytes, pointers[2]), epoch, pointers[1].offset).unwrap_err();
-    writer.copy(bytes_of(&bytes, pointers[2]), epoch, pointers[2].offset).unwrap();
+    writer.copy(damaged, &epoch.into(), pointers[1].offset).unwrap_err();
+    writer.copy(bytes_of(&bytes, pointers[2]), &epoch.into(), pointers[1].offset).unwrap_err();
+    writer.copy(bytes_of(&bytes, pointers[2]), &epoch.into(), pointers[2].offset).unwrap();
     let length = writer.finish().unwrap();
     let (end, found) = scan_bytes(&file.content(), ScanMode::Sealed(length));
     end.unwrap();

@@ -82,6 +82,12 @@ pub fn separating(threshold: Option<usize>) -> KeyspaceOptions {
     }
 }
 
+/// Returns true if every database of this run is encrypted, with a key that the engine itself takes
+/// from the environment.
+pub fn is_encrypted() -> bool {
+    std::env::var_os("CLEAVEDB_TEST_KEY").is_some()
+}
+
 /// Opens a database with the options [`tiny`].
 pub fn open(path: &Path) -> Db {
     open_with(path, tiny())
