@@ -6,7 +6,7 @@ use crate::handle::Handle;
 use crate::options::{
     DbOptions, IteratorSettings, ReadSettings, WriteSettings, set, set_durability,
 };
-use engine::{Codec, Durability, Error, Result, Separation, StaleTrigger};
+use engine::{Codec, Durability, EncryptionKey, Error, Result, Separation, StaleTrigger};
 use std::ffi::c_int;
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -111,6 +111,22 @@ extern "C" fn cleavedb_options_set_segment_bytes(options: Handle<DbOptions>, byt
 extern "C" fn cleavedb_options_set_update_table_bytes(options: Handle<DbOptions>, bytes: u64) {
     set(options, |settings| {
         settings.options.update_table_bytes = bytes;
+        Ok(())
+    });
+}
+
+/// Adds a key of 32 bytes: the current one first, then former ones.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_add_encryption_key(
+    options: Handle<DbOptions>,
+    key: Bytes,
+    keylen: usize,
+) {
+    set(options, |settings| {
+        let key = <[u8; 32]>::try_from(key.value(keylen)?).map_err(|_| {
+            Error::invalid_option(format!("an encryption key has 32 bytes, not {keylen}"))
+        })?;
+        settings.encryption_keys.push(EncryptionKey::new(key));
         Ok(())
     });
 }

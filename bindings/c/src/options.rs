@@ -11,8 +11,8 @@ use crate::handle::{Handle, Plain};
 use crate::merge::CMergeOperator;
 use crate::snapshot::SnapshotHandle;
 use engine::{
-    Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, Error, ErrorKind, Keyspace,
-    KeyspaceOptions, Options, ReadOptions, Result, Separation, Snapshot, WriteOptions,
+    Builder, Codec, Comparator, DEFAULT_KEYSPACE, Db, Durability, EncryptionKey, Error, ErrorKind,
+    Keyspace, KeyspaceOptions, Options, ReadOptions, Result, Separation, Snapshot, WriteOptions,
 };
 use std::collections::BTreeMap;
 use std::ffi::{c_int, c_void};
@@ -85,6 +85,8 @@ pub struct Settings {
     pub compaction_filters: BTreeMap<String, Arc<CCompactionFilter>>,
     /// The user's merge operators.
     pub merge_operators: Vec<Arc<CMergeOperator>>,
+    /// The current key, and behind it former ones; empty if databases are not encrypted.
+    pub encryption_keys: Vec<EncryptionKey>,
     /// The first error of a setter, which opening returns.
     error: Option<Error>,
 }
@@ -100,6 +102,7 @@ impl DbOptions {
             filter: None,
             compaction_filters: BTreeMap::new(),
             merge_operators: Vec::new(),
+            encryption_keys: Vec::new(),
             error: None,
         };
         DbOptions { settings: Mutex::new(settings) }
@@ -138,6 +141,9 @@ impl DbOptions {
         }
         for operator in &settings.merge_operators {
             builder = builder.merge_operator(operator.clone());
+        }
+        if !settings.encryption_keys.is_empty() {
+            builder = builder.encryption(Arc::new(settings.encryption_keys.clone()));
         }
         Ok(builder)
     }

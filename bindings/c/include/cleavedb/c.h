@@ -263,6 +263,14 @@ LEVELDB_EXPORT uint8_t cleavedb_persist(cleavedb_keyspace_t*, const leveldb_writ
  * (CLEAVEDB_NEVER). */
 LEVELDB_EXPORT void cleavedb_options_set_default_ttl(leveldb_options_t*, uint64_t ttl_ms);
 
+/* Encryption at rest: a database that is created with a key is encrypted, and is opened and
+ * repaired with it only. A key is 32 random bytes, never a password. The first that is added is the
+ * current one; behind it come former ones, as long as a database may be wrapped with them: opening
+ * it wraps it with the current key, which rewrites one small file. A key of another length is
+ * refused when a database is opened. Wipe your copy of the bytes. */
+LEVELDB_EXPORT void cleavedb_options_add_encryption_key(leveldb_options_t*, const char* key,
+                                                        size_t keylen);
+
 /* Compaction filters: a function that compactions of a keyspace ask about each value that they
  * would keep, if no snapshot, transaction or iterator sees it. It returns one of these. Readers see
  * the entry as it was written until a compaction has asked; leveldb_compact_range over everything

@@ -110,6 +110,13 @@ fn the_example_of_compaction_filters() {
 }
 
 #[test]
+fn the_example_of_encryption() {
+    let expected = "without the key: refused\nwith it: unreadable on the disk\n\
+                    with the former key: refused\nwith the new one: unreadable on the disk\n";
+    assert_eq!(compile_and_run("examples/encryption.c", &[]), expected);
+}
+
+#[test]
 fn the_example_of_the_tree_in_memory() {
     assert_eq!(compile_and_run("examples/pinned_tree.c", &[]), "pinned: yes\n5000 words\n");
 }
