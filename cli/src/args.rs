@@ -13,6 +13,11 @@ use std::path::PathBuf;
 #[derive(Parser)]
 #[command(name = "cleave", version, max_term_width = 100, after_help = AFTER)]
 pub(crate) struct Cli {
+    /// The file with an encrypted database's keys, 64 hexadecimal digits on each line, the current
+    /// one first [default: the one that CLEAVE_KEY_FILE names]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -43,6 +48,7 @@ pub(crate) enum Command {
     Compact(cmd::compact::Compact),
     Gc(cmd::gc::Gc),
     Reorganize(cmd::reorganize::Reorganize),
+    RotateKey(cmd::rotate_key::RotateKey),
     Checkpoint(cmd::checkpoint::Checkpoint),
     Inspect(cmd::inspect::Inspect),
     Bench(Box<cmd::bench::Bench>),

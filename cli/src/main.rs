@@ -23,5 +23,6 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
+    open::set_key_file(cli.key_file);
     outcome::exit_code(cmd::run(cli.command))
 }

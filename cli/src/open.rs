@@ -3,9 +3,33 @@
 use crate::place::{self, PathKind};
 use crate::progress::Progress;
 use crate::text::human_bytes;
-use cleavedb::{Db, ErrorKind, Event, EventListener, GcOptions, Keyspace, Options, Result};
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use cleavedb::{
+    Db, ErrorKind, Event, EventListener, GcOptions, KeyFile, Keyspace, Options, Result,
+};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The file of keys that the command line names.
+static KEY_FILE: OnceLock<PathBuf> = OnceLock::new();
+
+/// Has all databases opened with the keys in this file, or else in the one that the environment
+/// names.
+pub(crate) fn set_key_file(given: Option<PathBuf>) {
+    let named = std::env::var_os("CLEAVE_KEY_FILE").filter(|name| !name.is_empty());
+    if let Some(path) = given.or(named.map(PathBuf::from)) {
+        KEY_FILE.set(path).expect("the command line is read once");
+    }
+}
+
+/// Returns the environment variable that gives a child process the same keys.
+pub(crate) fn key_variable() -> Option<(&'static str, &'static Path)> {
+    KEY_FILE.get().map(|path| ("CLEAVE_KEY_FILE", path.as_path()))
+}
+
+/// Returns the keys that were given, if any.
+pub(crate) fn keys() -> Option<KeyFile> {
+    KEY_FILE.get().map(KeyFile::new)
+}
 
 /// Opens an existing database without changing anything in it.
 pub(crate) fn read_only(path: &Path) -> Result<Db> {
@@ -54,7 +78,10 @@ pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
 /// Opens a database, and shows how much of the tree is loaded if it is to be kept in memory.
 fn open(path: &Path, options: Options) -> Result<Db> {
     let is_pinned = options.pin_tree > 0;
-    let builder = Db::builder(path).options(options);
+    let mut builder = Db::builder(path).options(options);
+    if let Some(keys) = keys() {
+        builder = builder.encryption(Arc::new(keys));
+    }
     if is_pinned { builder.event_listener(Arc::new(Loading::new())).open() } else { builder.open() }
 }
 

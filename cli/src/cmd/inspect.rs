@@ -1,5 +1,6 @@
 //! `cleave inspect`: prints one file of a database as readable text.
 
+use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
 use clap::Args;
@@ -15,7 +16,12 @@ pub(crate) struct Inspect {
 
 pub(crate) fn run(args: &Inspect) -> Outcome {
     let mut out = Output::new();
-    let printed = cleavedb::inspect(&args.file, &mut out);
+    // KEYS itself can be read without a key.
+    let keys = open::keys().filter(|_| !args.file.ends_with("KEYS"));
+    let printed = match keys {
+        Some(keys) => cleavedb::inspect_encrypted(&args.file, &keys, &mut out),
+        None => cleavedb::inspect(&args.file, &mut out),
+    };
     if out.is_closed() {
         return Err(Stop::OutputClosed);
     }

@@ -71,6 +71,11 @@ pub(crate) struct Load {
 }
 
 pub(crate) fn run(args: &Load) -> Outcome {
+    if args.sorted && open::keys().is_some() {
+        // What is sorted goes through files that are not encrypted.
+        let what = "an encrypted database can't be loaded with --sorted";
+        return Err(Error::invalid_option(what).advise("load without --sorted").into());
+    }
     let mut input = LoadInput::open(&args.input)?;
     let db = open::to_fill(&args.target.dir, Options::default())?;
     if args.sorted {

@@ -20,6 +20,7 @@ pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod put;
 pub(crate) mod reorganize;
+pub(crate) mod rotate_key;
 pub(crate) mod scan;
 pub(crate) mod shell;
 pub(crate) mod sort;
@@ -53,6 +54,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Compact(args) => compact::run(&args),
         Command::Gc(args) => gc::run(&args),
         Command::Reorganize(args) => reorganize::run(&args),
+        Command::RotateKey(args) => rotate_key::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench(args) => bench::run(&args),

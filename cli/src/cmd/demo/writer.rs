@@ -43,6 +43,7 @@ pub(super) fn run_and_kill(dir: &Path, round: u64, enough: u64) -> Result<u64> {
         .arg(dir)
         .arg("--writer")
         .arg(round.to_string())
+        .envs(open::key_variable())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()
