@@ -149,7 +149,7 @@ impl WriteStallController {
     fn judge(&self, view: &View) -> Verdict {
         self.limits.judge(StallFacts {
             immutables: view.immutables.len(),
-            level0: view.levels.level0_runs(),
+            level0: view.levels.level0_runs().len(),
             backlog: self.backlog(),
         })
     }

@@ -128,8 +128,10 @@ fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     let mode = ReadMode::FullScan;
     let mut inputs = Vec::new();
     if pick.level == 0 {
-        for table in &pick.inputs {
-            inputs.push(SortedRunIter::Table(mode.iter(&*table.table()?)));
+        let of_one =
+            |a: &Arc<TableHandle>, b: &Arc<TableHandle>| a.meta.is_of_one_ingest_with(&b.meta);
+        for run in pick.inputs.chunk_by(of_one) {
+            inputs.push(SortedRunIter::level0(&order, run, mode)?);
         }
     } else {
         inputs.push(SortedRunIter::Level(LevelIter::new(order.clone(), pick.inputs.clone(), mode)));

@@ -12,6 +12,7 @@ pub mod filtering;
 pub mod flush;
 pub mod fold;
 pub mod job;
+pub mod level0;
 mod operands;
 pub mod output;
 pub mod picker;

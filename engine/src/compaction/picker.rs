@@ -1,13 +1,14 @@
 //! Picks the tables to compact next: a pure function of the levels, the settings and the running
 //! compactions.
 //!
-//! Leveled compaction: L0 scores by its number of tables, each deeper level by its bytes over its
-//! target; the highest score of at least one wins. The tables of a level take turns, so that work
-//! spreads over the keys. A job owns its tables and the range of user keys that they span, in both
+//! Leveled compaction: L0 scores by its number of sorted runs, each deeper level by its bytes over
+//! its target; the highest score of at least one wins. The tables of a level take turns, so that
+//! work spreads over the keys. A large ingest in L0 goes down piece by piece (`level0.rs`). A job owns its tables and the range of user keys that they span, in both
 //! of its levels, until it is installed.
 
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, TableId};
+use crate::compaction::level0;
 use crate::version::files::TableHandle;
 use crate::version::levels::{LEVELS, Levels, bounds};
 use crate::version::settings::KeyspaceOptions;
@@ -53,12 +54,14 @@ impl Pick {
     }
 
     /// Returns true if this is a trivial move: there is nothing to merge with, and no reason to
-    /// rewrite the table. A table of more than twice `table_bytes` is rewritten, to be split.
+    /// rewrite the tables. One of more than twice `table_bytes` is rewritten, to be split.
     pub fn is_move(&self, table_bytes: u64) -> bool {
+        let is_of_one =
+            |pair: &[Arc<TableHandle>]| pair[0].meta.is_of_one_ingest_with(&pair[1].meta);
         self.below.is_empty()
             && self.output_level > self.level
-            && self.inputs.len() == 1
-            && self.inputs[0].meta.bytes <= 2 * table_bytes
+            && self.inputs.windows(2).all(is_of_one)
+            && self.inputs.iter().all(|table| table.meta.bytes <= 2 * table_bytes)
     }
 
     fn span(&self, order: &KeyOrder) -> Option<(Vec<u8>, Vec<u8>)> {
@@ -186,7 +189,7 @@ impl RunningCompactions {
     }
 
     /// Returns true if a job runs on L0 of this keyspace.
-    fn owns_level0(&self, keyspace: KeyspaceId) -> bool {
+    pub(super) fn owns_level0(&self, keyspace: KeyspaceId) -> bool {
         self.claims.values().any(|claim| claim.keyspace == keyspace && claim.levels.0 == 0)
     }
 }
@@ -203,7 +206,7 @@ pub fn target_bytes(level: usize, options: &KeyspaceOptions) -> u64 {
 /// Returns how urgent a compaction of each level is; it is due from 1.0 on.
 pub fn scores(levels: &Levels, options: &KeyspaceOptions) -> [f64; LEVELS] {
     let mut scores = [0.0; LEVELS];
-    scores[0] = levels.level(0).len() as f64 / options.level0_trigger as f64;
+    scores[0] = level0::score(levels, options);
     for (level, score) in scores.iter_mut().enumerate().take(LEVELS - 1).skip(1) {
         *score = levels.bytes(level) as f64 / target_bytes(level, options) as f64;
     }
@@ -223,12 +226,16 @@ pub fn pick(
     let mut due: Vec<usize> = (0..LEVELS - 1).filter(|&level| scores[level] >= 1.0).collect();
     due.sort_by(|&a, &b| scores[b].total_cmp(&scores[a]));
     due.into_iter().find_map(|level| match level {
-        0 => pick_level0(keyspace, levels, busy),
+        0 => level0::pick_part(keyspace, levels, options, busy),
         _ => pick_level(keyspace, levels, level, busy, compaction_cursors[level].as_deref()),
     })
 }
 
-fn with_below(levels: &Levels, level: usize, inputs: Vec<Arc<TableHandle>>) -> Option<Pick> {
+pub(super) fn with_below(
+    levels: &Levels,
+    level: usize,
+    inputs: Vec<Arc<TableHandle>>,
+) -> Option<Pick> {
     assert!(level + 1 < LEVELS, "there is no level below L{level}");
     let (low, high) = span(levels.order(), inputs.iter())?;
     let below = levels.overlapping(level + 1, &low, &high).to_vec();

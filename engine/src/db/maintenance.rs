@@ -3,6 +3,7 @@
 use crate::background::CompactionReason;
 use crate::base::error::{ErrorKind, Result};
 use crate::compaction::deletions::MAX_READ_BYTES;
+use crate::compaction::level0;
 use crate::compaction::picker::pick_range;
 use crate::compaction::{flush, fold, reorganize};
 use crate::db::{Core, Db};
@@ -136,6 +137,13 @@ impl Core {
         self.flush(std::slice::from_ref(keyspace))?;
         let deepest = keyspace.view().levels.deepest().unwrap_or(0).max(1);
         let first_new = self.set.allocate()?;
+        // A large ingest goes down piece by piece, so that flushes go on meanwhile.
+        let options = keyspace.options();
+        while level0::oldest_part(&keyspace.view().levels, &options).is_some() {
+            self.background.run_chosen(keyspace, CompactionReason::Manual, |levels| {
+                level0::pick_oldest_part(levels, &options)
+            })?;
+        }
         for level in 0..deepest {
             // Tables that arrive in a level while it is compacted may wait for the next compaction.
             self.background.run_chosen(keyspace, CompactionReason::Manual, |levels| {

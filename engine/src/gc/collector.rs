@@ -344,12 +344,12 @@ impl Collector {
         facts.sum_followed();
     }
 
-    /// Returns what users wrote since the opening.
+    /// Returns what users wrote or ingested since the opening.
     fn written(&self) -> Written {
         let counters = &self.parts.runtime.counters;
         Written {
-            put_bytes: counters.put_bytes_stored.get(),
-            deletes: counters.deletes_written.get(),
+            put_bytes: counters.put_bytes_stored.get() + counters.ingest_bytes_written.get(),
+            deletes: counters.deletes_written.get() + counters.deletes_ingested.get(),
         }
     }
 

@@ -60,7 +60,8 @@ impl ChangeSearch {
             return Ok(true);
         }
         let deeper = (1..LEVELS).filter_map(|level| levels.find(level, key));
-        for handle in levels.level(0).iter().chain(deeper).filter(|handle| self.is_newer(handle)) {
+        let holders = levels.level0_holders(key).chain(deeper);
+        for handle in holders.filter(|handle| self.is_newer(handle)) {
             let newest = |trailer: Trailer, _: &[u8]| trailer.seqno();
             if handle.table()?.get(key, MAX_SEQNO, false, newest)?.is_some_and(is_newer) {
                 return Ok(true);
@@ -101,8 +102,9 @@ impl ChangeSearch {
         for memtable in self.view.memtables().filter(|it| it.last_seqno() > self.since) {
             runs.push(SortedRunIter::Memtable(memtable.table.iter()));
         }
-        for handle in levels.level(0).iter().filter(|handle| self.is_newer(handle)) {
-            runs.push(SortedRunIter::Table(mode.iter(&*handle.table()?)));
+        // The tables of one ingest have one number.
+        for run in levels.level0_runs().filter(|run| self.is_newer(&run[0])) {
+            runs.push(SortedRunIter::level0(levels.order(), run, mode)?);
         }
         for level in 1..LEVELS {
             let newer = levels.level(level).iter().filter(|handle| self.is_newer(handle));

@@ -40,8 +40,8 @@ fn inputs(view: &View, mode: ReadMode) -> Result<Vec<SortedRunIter>> {
     for memtable in view.memtables().filter(|memtable| !memtable.table.is_empty()) {
         inputs.push(SortedRunIter::Memtable(memtable.table.iter()));
     }
-    for handle in view.levels.level(0) {
-        inputs.push(SortedRunIter::Table(mode.iter(&*handle.table()?)));
+    for run in view.levels.level0_runs() {
+        inputs.push(SortedRunIter::level0(order, run, mode)?);
     }
     for level in 1..LEVELS {
         let tables = view.levels.level(level);

@@ -155,12 +155,7 @@ pub fn find<R>(
         return Ok(Some(found));
     }
     // I6: L0 newest first, then deeper levels: a deeper entry is older, so the first hit decides.
-    let order = view.levels.order();
-    for handle in view.levels.level(0) {
-        let (low, high) = crate::version::levels::bounds(handle);
-        if order.compare(user_key, low).is_lt() || order.compare(user_key, high).is_gt() {
-            continue;
-        }
+    for handle in view.levels.level0_holders(user_key) {
         if let Some(found) = handle.table()?.get(user_key, seqno, fill_cache, decoded)? {
             return found.map(Some);
         }
@@ -198,7 +193,7 @@ fn find_newer<R>(
     }
     let levels = &view.levels;
     let below = (1..LEVELS).filter_map(|level| levels.find(level, user_key));
-    let tables = levels.level(0).iter().chain(below);
+    let tables = levels.level0_holders(user_key).chain(below);
     for handle in tables.filter(|handle| is_newer(handle.meta.summary.max_seqno)) {
         let decoded = |trailer: Trailer, payload: &[u8]| -> Result<Option<R>> {
             Ok(visit(trailer, Payload::decode(trailer.kind()?, payload)?))

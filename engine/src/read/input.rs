@@ -6,12 +6,14 @@
 
 use crate::base::error::Result;
 use crate::base::iter::EntryIter;
-use crate::base::key::Trailer;
+use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::TableId;
 use crate::base::range_tombstone::RangeTombstone;
 use crate::memtable::MemtableIter;
-use crate::read::level_iter::LevelIter;
+use crate::read::level_iter::{LevelIter, ReadMode};
 use crate::table::TableIter;
+use crate::version::files::TableHandle;
+use std::sync::Arc;
 
 /// An iterator over one sorted run.
 pub enum SortedRunIter {
@@ -19,7 +21,7 @@ pub enum SortedRunIter {
     Memtable(MemtableIter),
     /// One table of L0.
     Table(TableIter),
-    /// A level below L0.
+    /// A level below L0, or the tables of L0 that came with one ingest.
     Level(LevelIter),
 }
 
@@ -34,6 +36,18 @@ macro_rules! of_each {
 }
 
 impl SortedRunIter {
+    /// Returns an iterator over one sorted run of L0. A single table is opened now.
+    pub fn level0(
+        order: &KeyOrder,
+        run: &[Arc<TableHandle>],
+        mode: ReadMode,
+    ) -> Result<SortedRunIter> {
+        Ok(match run {
+            [table] => SortedRunIter::Table(mode.iter(&*table.table()?)),
+            _ => SortedRunIter::Level(LevelIter::new(order.clone(), run.to_vec(), mode)),
+        })
+    }
+
     /// Returns the id of the table that holds the current entry; `None` for a memtable.
     pub fn table_id(&self) -> Option<TableId> {
         match self {

@@ -19,7 +19,7 @@ use crate::base::value::Value;
 use crate::read::cursor::OwnEntries;
 use crate::read::fetch::{Fetcher, Want};
 use crate::read::level_iter::ReadMode;
-use crate::version::levels::{LEVELS, bounds};
+use crate::version::levels::LEVELS;
 use crate::version::merging::{MEMO_FROM_OPERANDS, Merging};
 use crate::version::view::View;
 use std::sync::Arc;
@@ -129,12 +129,8 @@ impl ChainReader<'_> {
             }
         }
         let mode = if self.fill_cache { ReadMode::Cached } else { ReadMode::Uncached };
-        let level0 = view.levels.level(0).iter().filter(|handle| {
-            let (low, high) = bounds(handle);
-            order.compare(key, low).is_ge() && order.compare(key, high).is_le()
-        });
         let below = (1..LEVELS).filter_map(|level| view.levels.find(level, key));
-        for handle in level0.chain(below) {
+        for handle in view.levels.level0_holders(key).chain(below) {
             let summary = &handle.meta.summary;
             if summary.min_seqno > from || summary.max_seqno <= cut {
                 continue;

@@ -105,6 +105,8 @@ pub struct Counters {
     pub entries_written: Counter,
     /// The number of deletions among the entries written by users.
     pub deletes_written: Counter,
+    /// The number of deletions among the entries that were ingested.
+    pub deletes_ingested: Counter,
     /// The bytes of keys and values put, as they are stored (after compression).
     pub put_bytes_stored: Counter,
     /// The bytes of keys and values written by users.

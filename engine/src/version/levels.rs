@@ -1,5 +1,6 @@
 //! The tables of a keyspace by level: in L0 tables overlap and the newest comes first; L1 and below
-//! are each a sorted run of disjoint tables. Beside them are the range tombstones that were flushed
+//! are each a sorted run of disjoint tables. So are those tables of L0 that came with one ingest.
+//! Beside them are the range tombstones that were flushed
 //! and may still hide something in a table.
 //!
 //! I6: a range tombstone stays for as long as a table may hold an entry that it hides. Such a table
@@ -16,7 +17,7 @@ use crate::base::range_tombstone::{RangeTombstone, RangeTombstones};
 use rustc_hash::FxHashSet;
 use std::cmp::Ordering;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// The number of levels, L0 included. With a fan-out of ten, L6 is meant for a hundred thousand
 /// times as much as L1; as the last level it has no size limit.
@@ -27,6 +28,8 @@ pub const LEVELS: usize = 7;
 pub struct Levels {
     order: KeyOrder,
     levels: [Vec<Arc<TableHandle>>; LEVELS],
+    /// The index behind the last table of each sorted run of L0, determined when it is needed.
+    run_ends: OnceLock<Arc<[usize]>>,
     /// The range tombstones that may hide something in these tables.
     ranges: Arc<RangeTombstones>,
     /// The number of the newest ingest that is known: of those since the opening, and of those
@@ -43,7 +46,8 @@ impl Levels {
     /// Creates levels without tables.
     pub fn new(order: KeyOrder) -> Self {
         let ranges = Arc::new(RangeTombstones::new(order.clone()));
-        Levels { order, levels: Default::default(), ranges, ingested: 0 }
+        let run_ends = OnceLock::new();
+        Levels { order, levels: Default::default(), run_ends, ranges, ingested: 0 }
     }
 
     /// Creates levels with these tables, for tests of deciders.
@@ -71,6 +75,7 @@ impl Levels {
     pub fn filtered(&self, keep: impl Fn(&TableHandle) -> bool) -> Levels {
         let mut kept = self.clone();
         kept.levels.iter_mut().for_each(|tables| tables.retain(|table| keep(table)));
+        kept.run_ends = OnceLock::new();
         kept
     }
 
@@ -100,15 +105,44 @@ impl Levels {
     /// Returns the only table of a level below L0 that may hold `user_key`.
     pub fn find(&self, level: usize, user_key: &[u8]) -> Option<&Arc<TableHandle>> {
         debug_assert!(level > 0, "tables of L0 overlap, so none of them is the one");
-        let tables = &self.levels[level];
+        self.find_in(&self.levels[level], user_key)
+    }
+
+    /// Returns the only table of a sorted run that may hold `user_key`.
+    fn find_in<'a>(
+        &self,
+        run: &'a [Arc<TableHandle>],
+        user_key: &[u8],
+    ) -> Option<&'a Arc<TableHandle>> {
         let index =
-            tables.partition_point(|table| self.order.compare(bounds(table).1, user_key).is_lt());
-        tables.get(index).filter(|table| self.order.compare(bounds(table).0, user_key).is_le())
+            run.partition_point(|table| self.order.compare(bounds(table).1, user_key).is_lt());
+        run.get(index).filter(|table| self.order.compare(bounds(table).0, user_key).is_le())
+    }
+
+    /// Returns the sorted runs of L0, newest first: single tables, and those of one ingest in the
+    /// order of their keys.
+    pub fn level0_runs(&self) -> impl ExactSizeIterator<Item = &[Arc<TableHandle>]> {
+        let tables = &self.levels[0];
+        let ends = self.run_ends.get_or_init(|| {
+            let ends_behind = |index: &usize| {
+                let next = tables.get(*index);
+                !next.is_some_and(|it| tables[index - 1].meta.is_of_one_ingest_with(&it.meta))
+            };
+            (1..=tables.len()).filter(ends_behind).collect()
+        });
+        let begin = |run: usize| run.checked_sub(1).map_or(0, |before| ends[before]);
+        (0..ends.len()).map(move |run| &tables[begin(run)..ends[run]])
+    }
+
+    /// Returns the tables of L0 that may hold `user_key`, newest first. Costs a bisection for each
+    /// sorted run.
+    pub fn level0_holders(&self, user_key: &[u8]) -> impl Iterator<Item = &Arc<TableHandle>> {
+        self.level0_runs().filter_map(move |run| self.find_in(run, user_key))
     }
 
     /// Returns the table with this id, if it is here and may hold `user_key`.
     pub fn holder(&self, id: TableId, user_key: &[u8]) -> Option<&Arc<TableHandle>> {
-        let above = self.levels[0].iter().find(|table| table.meta.id == id);
+        let above = self.level0_holders(user_key).find(|table| table.meta.id == id);
         above.or_else(|| {
             let mut below = (1..LEVELS).filter_map(|level| self.find(level, user_key));
             below.find(|table| table.meta.id == id)
@@ -124,14 +158,22 @@ impl Levels {
         largest: &[u8],
     ) -> &[Arc<TableHandle>] {
         debug_assert!(level > 0, "tables of L0 are in the order of their age");
-        let tables = &self.levels[level];
+        self.overlapping_in(&self.levels[level], smallest, largest)
+    }
+
+    /// Returns the tables of a sorted run that overlap the user keys from `smallest` to `largest`.
+    fn overlapping_in<'a>(
+        &self,
+        run: &'a [Arc<TableHandle>],
+        smallest: &[u8],
+        largest: &[u8],
+    ) -> &'a [Arc<TableHandle>] {
         let begin =
-            tables.partition_point(|table| self.order.compare(bounds(table).1, smallest).is_lt());
-        let end =
-            tables.partition_point(|table| self.order.compare(bounds(table).0, largest).is_le());
+            run.partition_point(|table| self.order.compare(bounds(table).1, smallest).is_lt());
+        let end = run.partition_point(|table| self.order.compare(bounds(table).0, largest).is_le());
         // I7: a damaged manifest may say that a table ends before it begins, so a range may be
         // reversed. Opening that table tells.
-        tables.get(begin..end).unwrap_or_default()
+        run.get(begin..end).unwrap_or_default()
     }
 
     /// Returns the tables of a level below L0 that may hold a key of `range`. Costs two bisections.
@@ -155,14 +197,6 @@ impl Levels {
         self.ingested
     }
 
-    /// Returns the number of sorted runs in L0: tables that came with one ingest are disjoint, and
-    /// count once.
-    pub fn level0_runs(&self) -> usize {
-        let tables = &self.levels[0];
-        let of_one = |pair: &[Arc<TableHandle>]| pair[0].meta.is_of_one_ingest_with(&pair[1].meta);
-        tables.len() - tables.windows(2).filter(|pair| of_one(pair)).count()
-    }
-
     /// Returns the deepest level to which a newer table with the keys from `smallest` to `largest`
     /// can be added: no table of that level, nor of any above, may hold one of these keys. That is
     /// L0 if there is none. `is_free` tells whether no job is about to add a table there.
@@ -172,12 +206,8 @@ impl Levels {
         largest: &[u8],
         is_free: impl Fn(usize) -> bool,
     ) -> usize {
-        let order = &self.order;
-        let is_hit = self.levels[0].iter().any(|table| {
-            let (low, high) = bounds(table);
-            order.compare(low, largest).is_le() && order.compare(high, smallest).is_ge()
-        });
-        if is_hit {
+        let is_hit = |run| !self.overlapping_in(run, smallest, largest).is_empty();
+        if self.level0_runs().any(is_hit) {
             return 0;
         }
         let is_clear = |level: &usize| self.overlapping(*level, smallest, largest).is_empty();
@@ -256,9 +286,12 @@ impl Levels {
         self.ingested = self.ingested.max(table.meta.ingested_at);
         let index = if level == 0 {
             // Flushes of a keyspace are serial, so sequence numbers order them. The tables of one
-            // ingest have one number, and are disjoint.
+            // ingest have one number, and are in the order of their keys.
+            let low = bounds(&table).0;
             tables.partition_point(|other| {
+                let is_of_one = other.meta.is_of_one_ingest_with(&table.meta);
                 other.meta.summary.max_seqno > table.meta.summary.max_seqno
+                    || is_of_one && self.order.compare(bounds(other).0, low).is_lt()
             })
         } else {
             let low = bounds(&table).0;
@@ -266,11 +299,13 @@ impl Levels {
             tables.partition_point(|other| order.compare(bounds(other).0, low).is_lt())
         };
         tables.insert(index, table);
+        self.run_ends = OnceLock::new();
         Ok(())
     }
 
     /// Removes a table and returns it.
     pub(super) fn remove(&mut self, level: usize, id: TableId) -> Result<Arc<TableHandle>> {
+        self.run_ends = OnceLock::new();
         let tables = self.levels.get_mut(level);
         let found = tables.and_then(|tables| {
             let index = tables.iter().position(|table| table.meta.id == id)?;
@@ -307,12 +342,13 @@ impl Levels {
         Ok(())
     }
 
-    /// I6: checks that a deeper entry is always older: L0 has the newest table first, and deeper
-    /// levels are sorted and disjoint by user key.
+    /// I6: checks that a deeper entry is always older: L0 has the newest run first, and each run is
+    /// sorted and disjoint by user key.
     pub fn check(&self) -> Result<()> {
         self.check_level0()?;
-        for level in 1..LEVELS {
-            for pair in self.levels[level].windows(2) {
+        let above = self.level0_runs().map(|run| (0, run));
+        for (level, run) in above.chain((1..LEVELS).map(|level| (level, self.level(level)))) {
+            for pair in run.windows(2) {
                 let (_, high) = bounds(&pair[0]);
                 let (low, _) = bounds(&pair[1]);
                 if self.order.compare(high, low) != Ordering::Less {

@@ -164,8 +164,8 @@ fn tables_go_to_the_deepest_level_that_is_free() {
     assert_eq!(db.stats().entries_ingested, 900);
 }
 
-/// Many tables that have to go to L0 are one sorted run there, so nobody is held up for them, and
-/// they are compacted all the same.
+/// Many tables that have to go to L0 are one sorted run there, so nobody is held up for them. They
+/// are compacted once there are enough runs.
 #[test]
 fn many_tables_in_l0_hold_nobody_up() {
     let dir = common::dir();
@@ -180,8 +180,72 @@ fn many_tables_in_l0_hold_nobody_up() {
     keyspace.put("x", "y").unwrap();
     assert_eq!(stalls(&db), 0);
     wanted.insert(b"x".to_vec(), b"y".to_vec());
+    for _ in 0..10 {
+        keyspace.put("x", "y").unwrap();
+        db.flush().unwrap();
+    }
     db.wait_idle().unwrap();
-    assert!(keyspace.tables().iter().all(|table| table.level > 0));
+    let left = keyspace.tables().iter().filter(|table| table.level == 0).count();
+    assert!(left < 10, "{left} tables of L0 are left");
+    check(&keyspace, &wanted);
+}
+
+/// An ingest that is larger than L1 may be, over older data and beside newer: it goes down in
+/// several jobs, the older data first, and what is newer stays above.
+#[test]
+fn i06_a_large_ingest_goes_down_in_pieces() {
+    let dir = common::dir();
+    let keyspace = KeyspaceOptions { level_base_bytes: 64 << 10, ..common::separating(None) };
+    let (db, keyspace) = open(dir.path(), keyspace);
+    let mut wanted = some(0..2000, 1);
+    (0..2000).step_by(2).for_each(|number| {
+        keyspace.put(common::key(number), "old").unwrap();
+    });
+    db.flush().unwrap();
+    let mut ingestion = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
+    wanted.iter().for_each(|(key, value)| ingestion.put(key, value).unwrap());
+    let report = ingestion.finish().unwrap();
+    assert!(report.level == 0 && report.bytes_written > 4 * (64 << 10), "{report:?}");
+    let before = db.stats().compactions + db.stats().trivial_moves;
+    (0..2000).step_by(3).for_each(|number| {
+        keyspace.put(common::key(number), "new").unwrap();
+        wanted.insert(common::key(number).into_bytes(), b"new".to_vec());
+    });
+    check(&keyspace, &wanted);
+    db.flush().unwrap();
+    check(&keyspace, &wanted);
+    db.wait_idle().unwrap();
+    let jobs = db.stats().compactions + db.stats().trivial_moves - before;
+    assert!(jobs > 4, "{jobs} jobs");
+    check(&keyspace, &wanted);
+    db.compact().unwrap();
+    check(&keyspace, &wanted);
+    assert!(db.check().unwrap().is_clean());
+}
+
+/// What an ingest replaces is garbage, although nobody puts anything.
+#[test]
+fn gc_frees_what_is_ingested_over() {
+    let dir = common::dir();
+    let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
+    let wanted: Map = (0..4000)
+        .map(|number| {
+            let key = common::key(number);
+            (key.clone().into_bytes(), common::value(&key, 1, 600))
+        })
+        .collect();
+    ingest(&keyspace, &wanted);
+    db.gc().unwrap();
+    let once = common::bytes_of(dir.path(), ".seg");
+    // A few values of each segment stay, so none goes without being collected.
+    let most = || wanted.iter().enumerate().filter(|(number, _)| number % 9 > 0);
+    for _ in 0..2 {
+        keyspace.ingest_sorted(most().map(|(_, pair)| pair)).unwrap();
+    }
+    db.compact().unwrap();
+    db.wait_idle().unwrap();
+    let now = common::bytes_of(dir.path(), ".seg");
+    assert!(now < once + once / 2, "{now} bytes, once {once}");
     check(&keyspace, &wanted);
 }
 

@@ -5,6 +5,7 @@
 //!   `in=SEGMENT:POINTERS` and `expire=DEADLINE:ENTRIES`.
 //!   The number of a table is its sequence number too. `since=5` gives it an entry of that number,
 //!   too, and `applied=7` says up to which number range tombstones were applied to it.
+//!   `ingested=7` says that it came with the ingest of that number.
 //! - `deleted [b-d)8`: a range tombstone with the number 8.
 //! - `score 5 newest=10 stale=50 won=9k`: what is known of the entries of table 5, and the bytes of
 //!   the stale ones.
@@ -141,11 +142,15 @@ fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)
         max_seqno: id,
         ..Summary::default()
     };
-    let mut applied_ranges = 0;
+    let (mut applied_ranges, mut ingested_at) = (0, 0);
     for word in words {
         match pair(word) {
             ("since", value) => summary.min_seqno = number(value),
             ("applied", value) => applied_ranges = number(value),
+            ("ingested", value) => {
+                ingested_at = number(value);
+                (summary.min_seqno, summary.max_seqno) = (ingested_at, ingested_at);
+            }
             ("entries", value) => summary.entries = number(value),
             ("deletes", value) => summary.tombstones = number(value),
             ("expire", value) => {
@@ -162,7 +167,7 @@ fn table(line: &str, context: &Arc<TableContext>) -> Option<(usize, TableHandle)
         }
     }
     let (id, summary) = (TableId(id), Arc::new(summary));
-    let meta = TableMeta { id, bytes, summary, applied_ranges, ingested_at: 0 };
+    let meta = TableMeta { id, bytes, summary, applied_ranges, ingested_at };
     Some((level, TableHandle::new(Arc::new(meta), KeyOrder::Bytewise, context.clone())))
 }
 

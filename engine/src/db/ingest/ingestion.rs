@@ -57,7 +57,10 @@ pub struct Ingestion<'a> {
     entries: u64,
     /// Keys that were left out.
     pub(super) skipped: u64,
-    since_check: u64,
+    /// Deletions among the entries.
+    deletes: u64,
+    /// The bytes until the free space of the disk is checked again; at first it is at once.
+    until_check: u64,
     /// Set by a failed write: what follows would leave a gap.
     failed: Option<Error>,
 }
@@ -90,7 +93,8 @@ impl<'a> Ingestion<'a> {
             output: Some(IngestOutput { tables, segments }),
             entries: 0,
             skipped: 0,
-            since_check: 0,
+            deletes: 0,
+            until_check: 0,
             failed: None,
         })
     }
@@ -192,25 +196,32 @@ impl<'a> Ingestion<'a> {
         written.inspect_err(|error| self.failed = Some(error.clone()))
     }
 
+    /// Returns once what waits in memory may be written. I9, I10: an ingest is held up by the same
+    /// rules as a put of as many bytes, and leaves the reserve to what makes room. The caller has
+    /// begun no job, so that closing need not wait for this.
+    fn admit(&mut self) -> Result<()> {
+        let committer = &self.keyspace.core.committer;
+        let bytes = self.bytes.len() as u64;
+        self.until_check = self.until_check.saturating_sub(bytes);
+        if self.until_check == 0 {
+            self.until_check = DISK_CHECK_BYTES;
+            committer.check_disk_now();
+        }
+        let keyspaces = std::iter::once(&self.keyspace.state);
+        committer.stall_controller().admit(keyspaces, bytes, || false)
+    }
+
     fn try_write_out(&mut self) -> Result<()> {
         let core = &self.keyspace.core;
         core.check_open()?;
+        self.admit()?;
         let _job = core.background.begin_job()?;
         self.keyspace.state.check()?;
-        self.since_check += self.bytes.len() as u64;
-        if self.since_check >= DISK_CHECK_BYTES {
-            self.since_check = 0;
-            // I9: like puts, an ingest leaves the reserve to what makes room.
-            core.committer.check_disk_now();
-            let reserve = &core.committer.stall_controller().reserve;
-            if reserve.is_low() {
-                reserve.admit(false)?;
-            }
-        }
         let output = self.output.as_mut().expect("it is taken by `finish` only");
         let mut stored = Vec::new();
         for entry in &self.waiting {
             let key = &self.bytes[entry.key.clone()];
+            self.deletes += u64::from(entry.value.is_none());
             let value = entry.value.as_ref().map(|value| &self.bytes[value.clone()]);
             let slot = match value {
                 None => Slot::Delete,
@@ -251,7 +262,8 @@ impl<'a> Ingestion<'a> {
         let mut output = self.output.take().expect("it is taken here only");
         output.segments.finish()?;
         let metas = output.tables.finish()?;
-        let new = NewTables { metas, output, entries: self.entries, skipped: self.skipped };
+        let (entries, deletes, skipped) = (self.entries, self.deletes, self.skipped);
+        let new = NewTables { metas, output, entries, deletes, skipped };
         let (keyspace, settings) = (self.keyspace, &self.settings);
         let below = self.options.below;
         let install = Install { core, keyspace, settings, below, after_edit };

@@ -37,6 +37,8 @@ pub(super) struct NewTables<'a> {
     pub(super) metas: Vec<Arc<TableMeta>>,
     pub(super) output: IngestOutput<'a>,
     pub(super) entries: u64,
+    /// Deletions among the entries.
+    pub(super) deletes: u64,
     pub(super) skipped: u64,
 }
 
@@ -119,7 +121,7 @@ fn additions(
 impl<'a> Install<'a> {
     /// Has `new` take effect. On an error its files are removed, and nothing has changed.
     pub(super) fn run(&self, new: NewTables<'a>) -> Result<IngestReport> {
-        let NewTables { metas, output, entries, skipped } = new;
+        let NewTables { metas, output, entries, deletes, skipped } = new;
         let mut report = IngestReport { entries, skipped, ..IngestReport::default() };
         let begun = self.core.env.clock.now();
         let mut checked = CheckedTables { metas, output: None, seqno: MAX_SEQNO, entries };
@@ -144,6 +146,7 @@ impl<'a> Install<'a> {
         let counters = &self.core.counters;
         counters.ingests.add(1);
         counters.entries_ingested.add(report.entries);
+        counters.deletes_ingested.add(deletes);
         counters.ingest_bytes_written.add(report.bytes_written);
         self.core.emit(Event::Ingested {
             keyspace: self.keyspace.name().to_owned(),
