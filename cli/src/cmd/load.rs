@@ -4,7 +4,7 @@
 //! a number on standard output after each batch says how many lines are stored with the durability
 //! of `--durability`.
 
-use super::sorting::{MEMORY_MIB, SortedLoader};
+use super::sorting::{self, MEMORY_MIB, SortedLoader};
 use crate::args::{Durable, Target, TextInput};
 use crate::format::Format;
 use crate::format::read::{self, Fields, Records};
@@ -56,7 +56,8 @@ pub(crate) struct Load {
 
     /// Ingest the records instead of writing them one after the other: fastest if their keys
     /// ascend. If they do not, they are sorted first, from the place where they cease to; what came
-    /// before it takes effect at that moment, and the rest at the end
+    /// before it takes effect at that moment, and the rest at the end, or whenever there are 500
+    /// files of --memory each
     #[arg(long, conflicts_with_all = ["ack", "batch", "durability"])]
     sorted: bool,
 
@@ -116,6 +117,7 @@ fn tell(stored: Count, seconds: f64) {
 fn load_sorted(args: &Load, input: &mut LoadInput, db: Db) -> Outcome {
     let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
     let temp = args.temp.as_deref().unwrap_or(&args.target.dir);
+    sorting::remove_leftovers(&args.target.dir)?;
     let mut loader = SortedLoader::new(&keyspace, temp, args.memory)?;
     let (mut progress, mut seen) = (Progress::new("lines", true), Count::default());
     while let Some(record) = input.records.next()? {

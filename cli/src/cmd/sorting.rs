@@ -4,12 +4,17 @@
 use cleavedb::{Error, IngestOptions, Keyspace, Result, SortedFileOptions, SortedFileWriter};
 use std::fs;
 use std::io::ErrorKind;
+use std::mem;
 use std::path::{Path, PathBuf};
 
 /// The default of the memory that sorting takes, in MiB.
 pub(crate) const MEMORY_MIB: u64 = 256;
 /// The bytes of memory that a pair takes besides its own.
 const PAIR_BYTES: usize = 64;
+/// A load ingests its files once there are this many; one ingest takes at most a thousand.
+const MOST_FILES: usize = 500;
+/// What the names of directories for the files of a sort begin with.
+const SCRATCH_PREFIX: &str = "sorting-";
 
 /// The files of a sort.
 pub(crate) struct SortedRuns {
@@ -52,6 +57,11 @@ impl SortedRuns {
         Ok(())
     }
 
+    /// Returns the files written so far, in the order in which later ones count, and forgets them.
+    fn take_files(&mut self) -> Vec<PathBuf> {
+        mem::take(&mut self.files)
+    }
+
     /// Writes the rest, and returns the files in the order in which later ones count.
     pub(crate) fn finish(mut self) -> Result<Vec<PathBuf>> {
         if !self.pairs.is_empty() {
@@ -72,8 +82,8 @@ impl Scratch {
         let mut number = 0u64;
         loop {
             let name = match number {
-                0 => format!("sorting-{process}"),
-                _ => format!("sorting-{process}-{number}"),
+                0 => format!("{SCRATCH_PREFIX}{process}"),
+                _ => format!("{SCRATCH_PREFIX}{process}-{number}"),
             };
             let dir = temp.join(name);
             match fs::create_dir(&dir) {
@@ -83,6 +93,21 @@ impl Scratch {
             }
         }
     }
+}
+
+/// Removes the directories that loads left in that of their database when they were killed. The
+/// caller has the database open, so no load uses them.
+pub(crate) fn remove_leftovers(database: &Path) -> Result<()> {
+    let failed = |error| Error::io("read the directory", database, error);
+    for entry in fs::read_dir(database).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let is_scratch = entry.file_name().to_string_lossy().starts_with(SCRATCH_PREFIX);
+        if is_scratch && entry.file_type().map_err(failed)?.is_dir() {
+            let dir = entry.path();
+            fs::remove_dir_all(&dir).map_err(|error| Error::io("remove", &dir, error))?;
+        }
+    }
+    Ok(())
 }
 
 impl Drop for Scratch {
@@ -121,7 +146,12 @@ impl<'a> SortedLoader<'a> {
 
     pub(crate) fn add(&mut self, key: Vec<u8>, value: Vec<u8>) -> Result<()> {
         if let Some(runs) = &mut self.runs {
-            return runs.add(key, value);
+            runs.add(key, value)?;
+            if runs.files.len() == MOST_FILES {
+                let files = runs.take_files();
+                return ingest_files(self.keyspace, files);
+            }
+            return Ok(());
         }
         let ascends = self.last_key.as_ref().is_none_or(|last| *last < key);
         if let Some(ingestion) = self.ingestion.as_mut().filter(|_| ascends) {
@@ -144,8 +174,59 @@ impl<'a> SortedLoader<'a> {
             ingestion.finish()?;
         }
         if let Some(runs) = self.runs.take() {
-            self.keyspace.ingest(&runs.finish()?, &IngestOptions::default())?;
+            ingest_files(self.keyspace, runs.finish()?)?;
         }
         Ok(())
+    }
+}
+
+/// Has files of a sort take effect, and removes them.
+fn ingest_files(keyspace: &Keyspace, files: Vec<PathBuf>) -> Result<()> {
+    keyspace.ingest(&files, &IngestOptions::default())?;
+    // The values lie beside them; what cannot be removed goes with the directory.
+    for file in files {
+        let values = file.with_extension("values");
+        let _ = (fs::remove_file(&file), fs::remove_file(values));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// More files than one ingest takes, and what a load left that was killed.
+    #[test]
+    fn more_files_than_one_ingest_takes_are_ingested_in_steps() {
+        let dir = tempfile::tempdir().unwrap();
+        let db = cleavedb::open(dir.path()).unwrap();
+        let keyspace = db.default_keyspace();
+        let leftover = dir.path().join("sorting-1-7");
+        fs::create_dir(&leftover).unwrap();
+        fs::write(leftover.join("0"), "").unwrap();
+        remove_leftovers(dir.path()).unwrap();
+        assert!(!leftover.exists());
+        let mut loader = SortedLoader::new(&keyspace, dir.path(), 1).unwrap();
+        loader.add(b"b".to_vec(), b"in order".to_vec()).unwrap();
+        loader.add(b"a".to_vec(), vec![1; 5000]).unwrap();
+        loader.runs.as_mut().unwrap().most_bytes = 1;
+        for number in 0..MOST_FILES {
+            let value = format!("{number}").into_bytes();
+            loader.add(vec![b'a' + (number % 3) as u8], value).unwrap();
+        }
+        assert_eq!(db.stats().ingests, 2, "one in order, one when the files were too many");
+        let left = fs::read_dir(&loader.scratch.as_ref().unwrap().0).unwrap().count();
+        assert_eq!(left, 0, "files that were ingested are removed");
+        loader.add(b"d".to_vec(), vec![2; 5000]).unwrap();
+        loader.finish().unwrap();
+        let found: Vec<_> = keyspace.keys().map(|key| key.unwrap()).collect();
+        assert_eq!(found, [b"a", b"b", b"c", b"d"]);
+        for number in MOST_FILES - 3..MOST_FILES {
+            let value = keyspace.get([b'a' + (number % 3) as u8]).unwrap().unwrap();
+            assert_eq!(value, number.to_string());
+        }
+        assert!(fs::read_dir(dir.path()).unwrap().all(|entry| {
+            !entry.unwrap().file_name().to_string_lossy().starts_with(SCRATCH_PREFIX)
+        }));
     }
 }
