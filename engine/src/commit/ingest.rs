@@ -2,7 +2,7 @@
 //! and take effect with one edit.
 //!
 //! The log gets a record that names the range of the keys, so that the number is nobody else's, and
-//! consumers of the change feed learn of it. The order of the steps, all under the lock of the log:
+//! consumers of the change feed learn of it, and the tables, for repair. The order of the steps, all under the lock of the log:
 //!
 //! 1. The record is appended and synced. I2: what a crash loses is a suffix of the commits, and the
 //!    tables are not in it. A crash after this step leaves a number without entries.
@@ -13,11 +13,12 @@
 use crate::base::bounds::Bounds;
 use crate::base::error::{Error, ErrorKind, Result};
 use crate::base::key::{FIRST_OWN_SEQNO, SeqNo};
+use crate::base::pointer::TableId;
 use crate::commit::batch::{CommitFrame, RecordTarget};
 use crate::commit::group::{Committer, Durability, check_all};
 use crate::commit::log::Log;
 use crate::env::planted::PlantedFault;
-use crate::segment::{RecordInput, RecordKind, SegmentWriter, range_ends};
+use crate::segment::{RecordInput, RecordKind, SegmentWriter, ingest_value};
 use crate::version::view::KeyspaceState;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,13 +32,14 @@ pub enum IngestOutcome<T> {
 }
 
 impl Committer {
-    /// Commits an ingest of tables with keys of `range` in `keyspace`. `may_commit` is asked under
-    /// the lock of the log, and must do no I/O; `install` makes the edit that adds the tables at a
+    /// Commits an ingest of tables with keys of `range` in `keyspace`. `may_commit` is asked under the
+    /// lock of the log, and must do no I/O; `install` makes the edit that adds the tables at a
     /// sequence number. If that fails, the number is used up, and no harm is done.
     pub fn commit_ingest<T>(
         &self,
         keyspace: &Arc<KeyspaceState>,
         range: &Bounds,
+        tables: &[TableId],
         may_commit: impl FnOnce() -> Result<bool>,
         install: impl FnOnce(SeqNo) -> Result<T>,
     ) -> Result<IngestOutcome<T>> {
@@ -51,7 +53,7 @@ impl Committer {
             if !may_commit()? {
                 return Ok(IngestOutcome::Refused);
             }
-            let start = self.append_ingest(&mut log, keyspace, range)?;
+            let start = self.append_ingest(&mut log, keyspace, range, tables)?;
             let seqno = log.next_seqno;
             log.next_seqno += 1;
             let planted = self.parts.runtime.env.planted;
@@ -75,6 +77,7 @@ impl Committer {
         log: &mut Log,
         keyspace: &Arc<KeyspaceState>,
         range: &Bounds,
+        tables: &[TableId],
     ) -> Result<u64> {
         if log.next_seqno + 1 > FIRST_OWN_SEQNO {
             return Err(Error::new(ErrorKind::LimitReached, "all sequence numbers are used up")
@@ -83,10 +86,10 @@ impl Committer {
         if let Err(error) = self.parts.log.make_room(log) {
             return Err(self.failed(log, error));
         }
-        let ends = range_ends(range);
+        let value = ingest_value(range, tables);
         let key = range.lower.as_deref().unwrap_or_default();
         let record =
-            RecordInput { kind: RecordKind::Ingest, ..RecordInput::put(keyspace.id, key, &ends) };
+            RecordInput { kind: RecordKind::Ingest, ..RecordInput::put(keyspace.id, key, &value) };
         let target = RecordTarget { keyspace, separated: false, range: None };
         let frame = CommitFrame { records: &[record], targets: &[target], user_bytes: 0 };
         let start = log.writer.as_ref().map_or(0, SegmentWriter::len);

@@ -5,35 +5,31 @@
 //! before. So a table without a record was given up, and must not take effect now (I6), unless the
 //! record was in a part of the log that is gone.
 
-use crate::base::bounds::Bounds;
-use crate::base::key::{KeyOrder, SeqNo};
-use crate::base::pointer::{KeyspaceId, SegmentId};
+use crate::base::key::SeqNo;
+use crate::base::pointer::{SegmentId, TableId};
 use crate::repair::sources::{FoundSegment, log_end};
 use crate::segment::{RecordKind, RecordView};
-use crate::table::TableMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The record of an ingest.
 pub struct LoggedIngest {
-    keyspace: KeyspaceId,
     seqno: SeqNo,
-    range: Bounds,
+    tables: Vec<TableId>,
 }
 
 impl LoggedIngest {
     /// Returns what `record` says of an ingest, if it does.
     pub fn of(record: &RecordView<'_>) -> Option<LoggedIngest> {
         let of_ingest = Some(record).filter(|record| record.kind == RecordKind::Ingest)?;
-        let (keyspace, seqno) = (record.keyspace, record.seqno);
-        Some(LoggedIngest { keyspace, seqno, range: of_ingest.range().ok()? })
+        Some(LoggedIngest { seqno: record.seqno, tables: of_ingest.ingested_tables().ok()? })
     }
 }
 
 /// What is known of a table of an ingest that no edit names.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Trace {
-    /// The log has a record that may be that of its ingest.
-    Logged,
+    /// The log has the record of its ingest, which got this number.
+    Logged(SeqNo),
     /// The log has none, and would have it.
     GivenUp,
     /// The log may have lost it.
@@ -72,15 +68,12 @@ impl LoggedIngests {
     }
 
     /// Returns what is known of a table of an ingest.
-    pub fn trace(&self, keyspace: KeyspaceId, order: &KeyOrder, table: &TableMeta) -> Trace {
-        let (smallest, largest) = (table.summary.smallest_key(), table.summary.largest_key());
-        let is_of = |it: &LoggedIngest| {
-            it.keyspace == keyspace && it.range.covers(order, smallest, largest)
-        };
-        match self.complete_above {
-            _ if self.ingests.iter().any(is_of) => Trace::Logged,
-            Some(segment) if table.id.0 > segment.0 => Trace::GivenUp,
-            _ => Trace::Unknown,
+    pub fn trace(&self, table: TableId) -> Trace {
+        let ingest = self.ingests.iter().find(|ingest| ingest.tables.contains(&table));
+        match (ingest, self.complete_above) {
+            (Some(ingest), _) => Trace::Logged(ingest.seqno),
+            (None, Some(segment)) if table.0 > segment.0 => Trace::GivenUp,
+            (None, _) => Trace::Unknown,
         }
     }
 }

@@ -4,7 +4,7 @@
 use crate::base::entry::{Payload, Slot};
 use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::iter::EntryIter;
-use crate::base::key::{KeyOrder, MAX_SEQNO, SeqNo, Trailer};
+use crate::base::key::{MAX_SEQNO, SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, MAX_ID, SegmentId, TableId};
 use crate::base::range_tombstone::{RangeCover, RangeTombstones};
 use crate::env::Env;
@@ -195,27 +195,30 @@ impl<'a> Rebuild<'a> {
         meta: TableMeta,
         report: &mut RepairReport,
     ) -> Result<()> {
-        // I7: a table of this id with numbers of its own is not the one that was ingested.
-        let at = self.facts.ingested.get(&meta.id).copied().unwrap_or_default();
-        let meta = meta.clone().ingested(at).unwrap_or(meta);
         self.last_seqno = self.last_seqno.max(meta.summary.max_seqno);
         if self.facts.is_dropped(properties.owner.id) {
             return Ok(());
         }
+        // I7: a table of this id with numbers of its own is not the one that was ingested.
+        let known = self.facts.ingested.get(&meta.id).copied();
+        let at = match known {
+            None if meta.summary.max_seqno == 0 => match self.number_of_ingest(meta.id, report) {
+                Some(number) => number,
+                None => return Ok(()),
+            },
+            known => known.unwrap_or_default(),
+        };
+        let meta = meta.clone().ingested(at).unwrap_or(meta);
+        self.last_seqno = self.last_seqno.max(meta.summary.max_seqno);
         let order = self.comparators.named(&properties.comparator).map_err(needs_order)?;
         let is_removed = self.facts.is_removed(meta.id);
         let was_never_added = self.facts.was_never_added(meta.id);
-        if meta.summary.max_seqno == 0
-            && !self.may_have_effect(properties.owner.id, &order, &meta, report)
-        {
-            return Ok(());
-        }
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         let ingests = std::mem::take(&mut self.ingest_seqnos);
         let source = self.source(properties.owner.id)?;
         let merges = source.options.merge_operator.is_some();
-        // An operand that is in two tables would be merged twice.
-        if !merges || !is_removed && !was_never_added {
+        // An operand that is in two tables would be merged twice. No ingest has one.
+        if !merges || !is_removed && (!was_never_added || at > 0) {
             source.add_table(table, &properties.comparator, &ingests, report);
         } else if !is_removed {
             let what = "no edit has this table, so it is left out: its operands are in others";
@@ -225,26 +228,22 @@ impl<'a> Rebuild<'a> {
         Ok(())
     }
 
-    /// Returns true if a table that was written by an ingest may have taken effect.
-    fn may_have_effect(
-        &self,
-        keyspace: KeyspaceId,
-        order: &KeyOrder,
-        meta: &TableMeta,
-        report: &mut RepairReport,
-    ) -> bool {
-        let is_taken = match self.facts.is_added(meta.id) {
-            Some(is_added) => return is_added,
-            None => self.ingests.trace(keyspace, order, meta),
+    /// Returns the number of the ingest that wrote a table of which no edit says it, and 0 if that
+    /// is lost; `None` if the table has not taken effect.
+    fn number_of_ingest(&self, table: TableId, report: &mut RepairReport) -> Option<SeqNo> {
+        if let Some(is_added) = self.facts.is_added(table) {
+            return is_added.then_some(0);
+        }
+        let (number, message) = match self.ingests.trace(table) {
+            Trace::Logged(seqno) => return Some(seqno),
+            Trace::GivenUp => (None, "the log has no ingest with this table, so it is left out"),
+            Trace::Unknown => {
+                (Some(0), "its ingest may not have taken effect; what it has counts as oldest")
+            }
         };
-        let message = match is_taken {
-            Trace::GivenUp => "the log has no ingest with this table, so it is left out",
-            Trace::Logged => "the number of its ingest is lost: what it has counts as oldest",
-            Trace::Unknown => "its ingest may not have taken effect; what it has counts as oldest",
-        };
-        let path = names::table(&self.context.dir, meta.id);
+        let path = names::table(&self.context.dir, table);
         report.problems.push(Error::corruption(message).in_file(&path));
-        is_taken != Trace::GivenUp
+        number
     }
 
     fn read_log(&mut self, report: &mut RepairReport) -> Result<()> {

@@ -38,7 +38,9 @@ mod tests;
 pub use format::{HEAD_BYTES, SegmentHead, SegmentIdentity, SegmentKind};
 pub use frames::FrameReader;
 pub use reader::{FileSource, Segment};
-pub use record::{MIN_RECORD_BYTES, RecordInput, RecordKind, RecordSeal, RecordView, range_ends};
+pub use record::{
+    MIN_RECORD_BYTES, RecordInput, RecordKind, RecordSeal, RecordView, ingest_value, range_ends,
+};
 pub use scan::{Frame, ScanMode, ScanStart, ScanTail, read_head, scan};
 pub use sorted::SortedWriter;
 pub use writer::{SegmentWriter, Syncer, WriterSettings};

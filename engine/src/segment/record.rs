@@ -13,7 +13,7 @@ use crate::base::error::{Error, Result};
 use crate::base::expiry::Deadline;
 use crate::base::header::FileKind;
 use crate::base::key::{MAX_KEY_BYTES, MAX_SEQNO, MAX_VALUE_BYTES, SeqNo};
-use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
+use crate::base::pointer::{KeyspaceId, SegmentId, TableId, ValuePointer};
 use crate::base::seal::{DatabaseIdentity, FileCipher, TAG_BYTES};
 
 /// The least length of a record in bytes.
@@ -120,8 +120,9 @@ pub enum RecordKind {
     /// All keys of a range are deleted. The record's value is the kind of both ends, one byte as in
     /// [`Bounds::ends`], and the upper key; its key is the lower one.
     DeleteRange,
-    /// Tables with keys of a range were ingested at this place in the order of commits. The range
-    /// is encoded as in [`RecordKind::DeleteRange`].
+    /// Tables with keys of a range were ingested at this place in the order of commits. The record's
+    /// value is that of [`RecordKind::DeleteRange`] with the ids of the tables before the upper key,
+    /// as [`ingest_value`] encodes them.
     Ingest,
     /// The value is an operand, which is merged with what the key had before.
     Merge,
@@ -292,6 +293,15 @@ pub fn range_ends(range: &Bounds) -> Vec<u8> {
     [&[range.ends()], upper].concat()
 }
 
+/// Returns the value of the record of an ingest of `tables`, whose keys are in `range`.
+pub fn ingest_value(range: &Bounds, tables: &[TableId]) -> Vec<u8> {
+    let mut value = vec![range.ends()];
+    put_varint(&mut value, tables.len() as u64);
+    tables.iter().for_each(|table| put_varint(&mut value, table.0));
+    value.extend_from_slice(range.upper.as_deref().unwrap_or_default());
+    value
+}
+
 /// A verified record that borrows the buffer it was read into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordView<'a> {
@@ -407,12 +417,27 @@ impl<'a> RecordView<'a> {
     /// Returns the range that the record is about. Requires: it is about a range.
     pub fn range(&self) -> Result<Bounds> {
         debug_assert!(self.kind.has_range());
-        match self.value.split_first() {
-            Some((ends, upper)) if self.codec == Codec::None => {
-                Bounds::from_ends(*ends, self.key, upper)
-            }
-            _ => Err(Error::corruption("a record about a range has impossible fields")),
+        let (ends, _, upper) = self.range_fields()?;
+        Bounds::from_ends(ends, self.key, upper)
+    }
+
+    /// Returns the ids of the tables that were ingested. Requires: the record is of an ingest.
+    pub fn ingested_tables(&self) -> Result<Vec<TableId>> {
+        debug_assert_eq!(self.kind, RecordKind::Ingest);
+        Ok(self.range_fields()?.1)
+    }
+
+    /// Returns the kinds of the ends, the ingested tables, and the upper key.
+    fn range_fields(&self) -> Result<(u8, Vec<TableId>, &'a [u8])> {
+        if self.codec != Codec::None || self.value.is_empty() {
+            return Err(Error::corruption("a record about a range has impossible fields"));
         }
+        let mut reader = Reader::new(self.value);
+        let ends = reader.u8()?;
+        let count = if self.kind == RecordKind::Ingest { reader.varint()? } else { 0 };
+        // I7: each id takes a byte at least, so a count that is too large is an error soon.
+        let tables = (0..count).map(|_| TableId::decode(&mut reader)).collect::<Result<_>>()?;
+        Ok((ends, tables, reader.rest()))
     }
 }
 
@@ -515,6 +540,8 @@ mod tests {
             closed_upper: false,
         };
         let (ends, all) = (range_ends(&range), Bounds::default());
+        let tables = [TableId(7), TableId(1000), TableId(3)];
+        let ingest = ingest_value(&range, &tables);
         let squeezed_expiring = RecordInput { deadline: Some(Deadline(u64::MAX)), ..compressed };
         for input in [
             RecordInput::put(KeyspaceId(0), b"", b""),
@@ -527,6 +554,10 @@ mod tests {
             squeezed_expiring,
             RecordInput::delete_range(KeyspaceId(3), &range, &ends),
             RecordInput::delete_range(KeyspaceId(3), &all, &[0]),
+            RecordInput {
+                kind: RecordKind::Ingest,
+                ..RecordInput::put(KeyspaceId(4), b"a", &ingest)
+            },
         ] {
             let mut out = b"before".to_vec();
             input.encode(&mut out, &5.into(), 1000, MAX_SEQNO);
@@ -542,6 +573,9 @@ mod tests {
             if view.kind.has_range() {
                 let expected = if input.key.is_empty() { &all } else { &range };
                 assert_eq!(view.range().unwrap(), *expected);
+            }
+            if view.kind == RecordKind::Ingest {
+                assert_eq!(view.ingested_tables().unwrap(), tables);
             }
             assert_eq!(view.length as usize, bytes.len());
             assert!(RecordView::decode_exact(bytes, 5, 1001).is_err(), "another offset");

@@ -235,7 +235,8 @@ impl<'a> Install<'a> {
             // A crash before the edit is durable leaves orphans, after it, all of the ingest.
             core.set.apply(plan, &segments.handles, None).map(|_| (self.after_edit)())
         };
-        let outcome = core.committer.commit_ingest(state, &range, may_commit, install)?;
+        let tables: Vec<_> = checked.metas.iter().map(|meta| meta.id).collect();
+        let outcome = core.committer.commit_ingest(state, &range, &tables, may_commit, install)?;
         let IngestOutcome::Committed(seqno, ()) = outcome else { return Ok(None) };
         let bytes: u64 = checked.metas.iter().map(|meta| meta.bytes).sum();
         report.bytes_written = bytes + segments.bytes;
