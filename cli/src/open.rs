@@ -78,7 +78,9 @@ pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
 /// Opens a database, and shows how much of the tree is loaded if it is to be kept in memory.
 fn open(path: &Path, options: Options) -> Result<Db> {
     let is_pinned = options.pin_tree > 0;
-    let mut builder = Db::builder(path).options(options);
+    // Operators of other programs are unknown here. Keys with their operands can't be read then,
+    // and everything else works.
+    let mut builder = Db::builder(path).options(options).without_merge_operators();
     if let Some(keys) = keys() {
         builder = builder.encryption(Arc::new(keys));
     }

@@ -72,7 +72,11 @@ impl<'a> TableOutput<'a> {
         };
         TableOutput {
             runtime,
-            owner: TableOwner { id: keyspace.id, name: keyspace.name.clone() },
+            owner: TableOwner {
+                id: keyspace.id,
+                name: keyspace.name.clone(),
+                merge_operator: options.merge_operator.clone(),
+            },
             order: keyspace.order.clone(),
             settings,
             split_bytes,

@@ -69,6 +69,10 @@ impl Builder {
         &self.comparators
     }
 
+    pub(super) fn merge_operators(&self) -> &MergeOperators {
+        &self.merge_operators
+    }
+
     pub(super) fn keyspace_options(&self) -> &KeyspaceOptions {
         &self.options.keyspace
     }
@@ -170,9 +174,19 @@ impl Builder {
 
     /// Lets keyspaces use `operator`, which [`MergeOperator`] has an example of: those that name it
     /// in [`KeyspaceOptions::merge_operator`] when they are created. A database with such a
-    /// keyspace can only be opened with it.
+    /// keyspace can only be opened with it, or with [`Builder::without_merge_operators`].
     pub fn merge_operator(mut self, operator: Arc<dyn MergeOperator>) -> Self {
         self.merge_operators.add(operator);
+        self
+    }
+
+    /// Opens the database although merge operators of its keyspaces are not given, as a tool does
+    /// that does not know them. There, a read of a key with operands and a merge fail with
+    /// [`ErrorKind::WrongState`]; all else works, and nothing is lost: operands stay as they are.
+    ///
+    /// [`ErrorKind::WrongState`]: crate::ErrorKind::WrongState
+    pub fn without_merge_operators(mut self) -> Self {
+        self.merge_operators.allow_stand_ins();
         self
     }
 

@@ -42,8 +42,9 @@ impl Builder {
     /// manifest, or other files, are lost or damaged. Data may be lost, and the report says how
     /// much. Files that can't be used are set aside in the folder `lost`, never removed.
     ///
-    /// Needs the comparators that the database was created with: fails with
-    /// [`ErrorKind::InvalidOption`] if tables are ordered by one that was not given, or if one was
+    /// Needs the merge operators of all keyspaces, and the comparators that the database was created
+    /// with: fails with [`ErrorKind::InvalidOption`], before anything is changed, if a keyspace has
+    /// an operator that was not given, if tables are ordered by one that was not given, or if one was
     /// given for tables ordered by another. A keyspace whose comparator no manifest and no table
     /// records is ordered by the one given for its name, `default` or `recovered-` and its number,
     /// or else by bytes.
@@ -124,6 +125,7 @@ impl Builder {
             env,
             dir,
             comparators: self.comparators(),
+            merge_operators: self.merge_operators(),
             keyspace: self.keyspace_options(),
             filter_policy: self.policy(),
             keys: self.key_provider(),

@@ -24,6 +24,9 @@ use crate::version::merging::{MEMO_FROM_OPERANDS, Merging};
 use crate::version::view::View;
 use std::sync::Arc;
 
+/// A read merges about this many bytes of a chain at once.
+const PIECE_BYTES: u64 = if cfg!(test) { 4 << 10 } else { 16 << 20 };
+
 /// A reader of a chain.
 #[derive(Clone, Copy)]
 pub struct ChainReader<'a> {
@@ -41,6 +44,15 @@ pub struct ChainReader<'a> {
 enum ChainPart {
     Inline(Vec<u8>),
     Separated(ValuePointer, SeqNo),
+}
+
+impl ChainPart {
+    fn bytes(&self) -> u64 {
+        match self {
+            ChainPart::Inline(value) => value.len() as u64,
+            ChainPart::Separated(pointer, _) => pointer.length.into(),
+        }
+    }
 }
 
 /// What a chain ends in.
@@ -172,29 +184,35 @@ impl ChainReader<'_> {
         let is_own = newest >= FIRST_OWN_SEQNO;
         let chain = self.walk(key, newest, merging.recall(key))?;
         let count = chain.operands.len();
-        let (base, operands) = (chain.base.unwrap_or(Base::Nothing), chain.operands);
-        let (base, parts) = match base {
-            Base::Nothing => (None, operands),
-            Base::Merged(value) => (Some(value), operands),
+        let mut operands = chain.operands;
+        let mut value = match chain.base.unwrap_or(Base::Nothing) {
+            Base::Nothing => None,
+            Base::Merged(value) => Some(Value::copy_from(&value)),
+            // It is read together with the oldest operands.
             Base::Put(part) => {
-                let mut parts = operands;
-                parts.push(part);
-                (None, parts)
+                operands.push(part);
+                None
             }
         };
-        let mut values = self.fetch(key, parts, fetcher)?;
-        if count == 0 {
-            // The entry itself may be the one whose value is known. The operator is not asked.
-            return Ok(base.map(|value| Value::copy_from(&value)).or_else(|| values.pop()));
+        // The oldest come first. What they make is the base of the next ones, as it is when a
+        // compaction merges them, so a long chain takes no more memory than one piece of it.
+        while let Some(begin) = last_piece(&operands) {
+            let is_put = operands.len() > count;
+            let mut values = self.fetch(key, operands.split_off(begin), fetcher)?;
+            if is_put {
+                value = values.pop();
+            }
+            // If the entry itself is a value, the operator is not asked.
+            if values.is_empty() {
+                continue;
+            }
+            let piece: Vec<&[u8]> = values.iter().rev().map(|value| &value[..]).collect();
+            value = Some(Value::from(merging.full(key, value.as_deref(), &piece)?));
         }
-        let (operands, put) = values.split_at(count);
-        let base = base.as_deref().or(put.first().map(|value| &value[..]));
-        let operands: Vec<&[u8]> = operands.iter().rev().map(|value| &value[..]).collect();
-        let value = merging.full(key, base, &operands)?;
-        if count > MEMO_FROM_OPERANDS && !is_own {
-            merging.remember(key, newest, &value);
+        if let Some(value) = value.as_ref().filter(|_| count > MEMO_FROM_OPERANDS && !is_own) {
+            merging.remember(key, newest, value);
         }
-        Ok(Some(Value::from(value)))
+        Ok(value)
     }
 
     /// Returns the bytes of all parts, in their order.
@@ -209,6 +227,18 @@ impl ChainReader<'_> {
             (0..count).map(|index| fetching.take(index)).collect()
         })
     }
+}
+
+/// Returns the index at which the last piece of `parts` begins, which is merged at once: at least
+/// one part, and more as long as they have no more than [`PIECE_BYTES`]. `None` if there is none.
+fn last_piece(parts: &[ChainPart]) -> Option<usize> {
+    let mut bytes = 0;
+    let is_within = |part: &&ChainPart| {
+        bytes += part.bytes();
+        bytes <= PIECE_BYTES
+    };
+    let count = parts.iter().rev().take_while(is_within).count();
+    parts.len().checked_sub(count.max(1))
 }
 
 /// Returns the bytes of all parts, of which `read` reads those that are separated.

@@ -58,7 +58,7 @@ pub struct RepairFacts {
     /// The comparators that the user gave.
     comparators: Comparators,
     /// Settings for keyspaces whose own are lost.
-    settings: String,
+    settings: KeyspaceOptions,
     /// Segments with holes: their lengths in bytes, and the holes.
     pub punched: BTreeMap<SegmentId, (u64, Holes)>,
     /// Freed segments in which nothing was live, so that no relocation file lists them.
@@ -95,7 +95,7 @@ impl RepairFacts {
         options: &KeyspaceOptions,
         keys: Option<&dyn KeyProvider>,
     ) -> Result<RepairFacts> {
-        let (comparators, settings) = (comparators.clone(), options.to_text());
+        let (comparators, settings) = (comparators.clone(), options.clone());
         let mut facts = RepairFacts { comparators, settings, ..RepairFacts::default() };
         for path in env.fs.list(dir).doing("list", dir)? {
             let path = dir.join(path.file_name().unwrap_or_default());
@@ -280,12 +280,13 @@ impl RepairFacts {
         // Of several with the same name, all but the newest were dropped, or all were.
         for (id, properties) in unknown.into_iter().rev() {
             let name = self.free_name(id, &properties.owner.name);
-            self.recover(id, name, properties.comparator.clone());
+            let operator = properties.owner.merge_operator.as_deref();
+            self.recover(id, name, properties.comparator.clone(), operator);
         }
         if self.keyspaces.values().all(|known| known.name != DEFAULT_KEYSPACE) {
             // Creation gives `default` the first id.
             let order = self.comparators.order_for_new(DEFAULT_KEYSPACE).name().to_owned();
-            self.recover(KeyspaceId(1), DEFAULT_KEYSPACE.to_owned(), order);
+            self.recover(KeyspaceId(1), DEFAULT_KEYSPACE.to_owned(), order, None);
         }
     }
 
@@ -301,7 +302,7 @@ impl RepairFacts {
         }
         let name = self.free_name(id, "");
         let order = self.comparators.order_for_new(&name).name().to_owned();
-        self.recover(id, name, order);
+        self.recover(id, name, order, None);
         true
     }
 
@@ -311,12 +312,20 @@ impl RepairFacts {
         self.dropped.contains(&id) || (!known && id.0 < self.known_below)
     }
 
-    fn recover(&mut self, id: KeyspaceId, name: String, order: String) {
+    /// Adds a keyspace with the settings that the user gave, and with the merge operator that its
+    /// tables name.
+    fn recover(&mut self, id: KeyspaceId, name: String, order: String, operator: Option<&str>) {
         if name != DEFAULT_KEYSPACE {
             self.recovered.push(name.clone());
         }
         self.highest_file = self.highest_file.max(id.0);
-        let known = KnownKeyspace { name, order, settings: self.settings.clone(), flushed: 0 };
+        let mut settings = self.settings.clone();
+        if let Some(operator) = operator {
+            settings.merge_operator = Some(operator.to_owned());
+            // What may expire can't be merged.
+            settings.default_ttl = None;
+        }
+        let known = KnownKeyspace { name, order, settings: settings.to_text(), flushed: 0 };
         self.keyspaces.insert(id, known);
     }
 

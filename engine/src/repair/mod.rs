@@ -33,6 +33,7 @@ use crate::env::fs::NameKind;
 use crate::env::key_provider::KeyProvider;
 use crate::recovery::comparators::Comparators;
 use crate::table::FilterPolicy;
+use crate::version::merging::MergeOperators;
 use crate::version::settings::KeyspaceOptions;
 use facts::RepairFacts;
 use rebuild::Rebuild;
@@ -92,6 +93,8 @@ pub struct Salvage<'a> {
     pub dir: &'a Path,
     /// The comparators that the user gave.
     pub comparators: &'a Comparators,
+    /// The merge operators that the user gave.
+    pub merge_operators: &'a MergeOperators,
     /// Settings for keyspaces whose own are lost.
     pub keyspace: &'a KeyspaceOptions,
     /// The policy for the filters of the new tables, if the user gave one.

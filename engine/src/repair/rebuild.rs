@@ -26,6 +26,8 @@ use crate::version::files::names::{self, FileName};
 use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::LEVELS;
 use crate::version::manifest::ManifestWriter;
+use crate::version::merging::MergeOperators;
+use crate::version::settings::KeyspaceOptions;
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,6 +44,7 @@ const LIMITS: TableLimits =
 pub struct Rebuild<'a> {
     env: &'a Env,
     comparators: &'a Comparators,
+    merge_operators: &'a MergeOperators,
     facts: RepairFacts,
     context: Arc<TableContext>,
     sources: BTreeMap<KeyspaceId, KeyspaceSource>,
@@ -59,7 +62,7 @@ type OpenTable = (TableWriter, PathBuf, Arc<dyn File>);
 impl<'a> Rebuild<'a> {
     /// Creates a repair with only the facts read.
     pub fn new(salvage: &Salvage<'a>, facts: RepairFacts) -> Self {
-        let &Salvage { env, dir, comparators, filter_policy, .. } = salvage;
+        let &Salvage { env, dir, comparators, merge_operators, filter_policy, .. } = salvage;
         let context = TableContext::new(env.fs.clone(), dir.to_path_buf(), &facts.identity, LIMITS);
         let context = Arc::new(TableContext { filter_policy: filter_policy.cloned(), ..context });
         let (next_file, last_seqno) = (facts.highest_file + 1, facts.last_seqno);
@@ -68,6 +71,7 @@ impl<'a> Rebuild<'a> {
         Rebuild {
             env,
             comparators,
+            merge_operators,
             facts,
             context,
             sources,
@@ -124,6 +128,8 @@ impl<'a> Rebuild<'a> {
                 let known = &self.facts.keyspaces[&id];
                 let comparators = self.comparators;
                 comparators.check(&known.name, &known.order)?;
+                let options = KeyspaceOptions::from_manifest(&known.settings)?.0;
+                self.merge_operators.named(&known.name, &options)?;
                 let order = comparators.named(&known.order).map_err(needs_order)?;
                 Ok(free.insert(KeyspaceSource::new(order, &known.settings, known.flushed)?))
             }
@@ -216,7 +222,14 @@ impl<'a> Rebuild<'a> {
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         let ingests = std::mem::take(&mut self.ingest_seqnos);
         let source = self.source(properties.owner.id)?;
-        let merges = source.options.merge_operator.is_some();
+        let (operator, own) = (&source.options.merge_operator, &properties.owner.merge_operator);
+        if own.is_some() && own != operator {
+            let what = format!(
+                "its operands are of {own:?}, the operator of its keyspace is {operator:?}"
+            );
+            report.problems.push(Error::corruption(what).in_file(table.path()));
+        }
+        let merges = operator.is_some();
         // An operand that is in two tables would be merged twice. No ingest has one.
         if !merges || !is_removed && (!was_never_added || at > 0) {
             source.add_table(table, &properties.comparator, &ingests, report);
@@ -314,7 +327,11 @@ fn write_tables(
     let flushed = rebuild.facts.ranges.get(&keyspace).cloned().unwrap_or_default();
     let flushed = Arc::new(RangeTombstones::of(source.order.clone(), flushed));
     let mut cover = RangeCover::new(source.order.clone(), source.loose.ranges()).with([flushed]);
-    let owner = TableOwner { id: keyspace, name: rebuild.facts.keyspaces[&keyspace].name.clone() };
+    let owner = TableOwner {
+        id: keyspace,
+        name: rebuild.facts.keyspaces[&keyspace].name.clone(),
+        merge_operator: source.options.merge_operator.clone(),
+    };
     let mut tables = Tables {
         rebuild,
         source,

@@ -3,7 +3,9 @@
 //! ```text
 //! properties   table id (varint), keyspace id (varint), keyspace name (length, bytes),
 //!              comparator name (length, bytes), codec (u8), summary,
-//!              name of the filter policy (length, bytes) if the filter is one of the user's
+//!              name of the filter policy (length, bytes) if the filter is one of the user's,
+//!              else empty if the next is there; name of the keyspace's merge operator (length,
+//!              bytes) if it has one
 //! meta         table id (varint), bytes of the file (varint), summary      in the manifest
 //!
 //! summary      entries, tombstones, bytes of user keys, bytes of payloads (varints)
@@ -20,8 +22,8 @@
 //! The properties and the meta of a table have the same summary; [`super::Table::verify`] compares
 //! it with the content.
 //!
-//! The keyspace is recorded for repairs: without a manifest, nothing else says to which keyspace a
-//! table belongs.
+//! The keyspace and its merge operator are recorded for repairs: without a manifest, nothing else
+//! says to which keyspace a table belongs, or what makes values of its operands.
 //!
 //! Because of the fingerprint, an older file in the place of a table is refused even if it was
 //! valid once and has the same id, length and numbers. Such a file can come from a backup, or from
@@ -217,6 +219,8 @@ pub struct TableOwner {
     pub id: KeyspaceId,
     /// The name of the keyspace when the table was written; a keyspace keeps its name for life.
     pub name: String,
+    /// The name of its merge operator, which it keeps for life, too.
+    pub merge_operator: Option<String>,
 }
 
 /// The properties block of a table: what the table says about itself.
@@ -242,6 +246,11 @@ fn name(reader: &mut Reader<'_>) -> Result<String> {
     Ok(name.to_string())
 }
 
+/// Returns the next name, or `None` at the end.
+fn optional_name(reader: &mut Reader<'_>) -> Result<Option<String>> {
+    if reader.is_empty() { Ok(None) } else { name(reader).map(Some) }
+}
+
 impl Properties {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -251,8 +260,12 @@ impl Properties {
         put_bytes(&mut out, self.comparator.as_bytes());
         out.push(self.codec as u8);
         self.summary.encode(&mut out);
-        if let Some(policy) = &self.filter_policy {
-            put_bytes(&mut out, policy.as_bytes());
+        let (policy, operator) = (&self.filter_policy, &self.owner.merge_operator);
+        if policy.is_some() || operator.is_some() {
+            put_bytes(&mut out, policy.as_deref().unwrap_or_default().as_bytes());
+        }
+        if let Some(operator) = operator {
+            put_bytes(&mut out, operator.as_bytes());
         }
         out
     }
@@ -261,14 +274,12 @@ impl Properties {
         let mut reader = Reader::new(bytes);
         let id = TableId::decode(&mut reader)?;
         let (owner_id, owner_name) = (KeyspaceId::decode(&mut reader)?, name(&mut reader)?);
-        let owner = TableOwner { id: owner_id, name: owner_name };
         let comparator = name(&mut reader)?;
         let codec = Codec::from_number(reader.u8()?)?;
         let summary = Arc::new(Summary::decode(&mut reader)?);
-        let filter_policy = match reader.is_empty() {
-            true => None,
-            false => Some(name(&mut reader)?),
-        };
+        let filter_policy = optional_name(&mut reader)?.filter(|name| !name.is_empty());
+        let merge_operator = optional_name(&mut reader)?;
+        let owner = TableOwner { id: owner_id, name: owner_name, merge_operator };
         reader.finish("the properties block")?;
         Ok(Properties { id, owner, comparator, codec, summary, filter_policy })
     }
@@ -399,18 +410,25 @@ mod tests {
         let mut reader = Reader::new(&out);
         assert_eq!(TableMeta::decode(&mut reader).unwrap(), meta);
         assert_eq!(reader.rest(), [77]);
-        let properties = Properties {
-            id: TableId(1),
-            owner: TableOwner { id: KeyspaceId(70_000), name: "ключи".into() },
-            comparator: "é".into(),
-            codec: Codec::Zstd,
-            summary,
-            filter_policy: None,
-        };
-        let bytes = properties.encode();
-        assert_eq!(Properties::decode(&bytes).unwrap(), properties);
-        for len in 0..bytes.len() {
-            assert!(Properties::decode(&bytes[..len]).is_err(), "{len} bytes");
+        let named = |name: &str| Some(name.to_owned());
+        let cases =
+            [(None, None), (named("p"), None), (None, named("o")), (named("p"), named("o"))];
+        for (filter_policy, merge_operator) in cases {
+            let id = KeyspaceId(70_000);
+            let properties = Properties {
+                id: TableId(1),
+                owner: TableOwner { id, name: "ключи".into(), merge_operator },
+                comparator: "é".into(),
+                codec: Codec::Zstd,
+                summary: summary.clone(),
+                filter_policy,
+            };
+            let bytes = properties.encode();
+            assert_eq!(Properties::decode(&bytes).unwrap(), properties);
+            for len in 0..bytes.len() {
+                let less = Properties::decode(&bytes[..len]);
+                assert!(less.is_err() || less.unwrap() != properties, "{len} bytes");
+            }
         }
     }
 

@@ -187,7 +187,7 @@ fn check_all(table: &Arc<Table>, entries: &[Entry]) {
 }
 
 fn owner() -> TableOwner {
-    TableOwner { id: KeyspaceId(1), name: "default".into() }
+    TableOwner { id: KeyspaceId(1), name: "default".into(), merge_operator: None }
 }
 
 fn settings(block_bytes: usize, codec: Codec) -> TableSettings {

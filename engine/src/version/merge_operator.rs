@@ -12,7 +12,8 @@ use crate::base::error::Result;
 /// given to [`Builder::merge_operator`](crate::Builder::merge_operator) at each opening.
 ///
 /// It must be deterministic, because the same operands are merged again and again, at other times
-/// and in other groups. It is called by many threads at once, without any lock, and must not call
+/// and in other groups: what [`MergeOperator::full`] makes of some operands may be the base of the
+/// next. It is called by many threads at once, without any lock, and must not call
 /// the database. A panic in it turns the database read-only.
 ///
 /// An error of [`MergeOperator::full`] is the error of the read that needed the value. Nothing is

@@ -52,6 +52,33 @@ pub struct MergeOperators {
     twice: Option<String>,
     /// The keyspaces whose values a compaction filter may change.
     filtered: BTreeSet<String>,
+    /// True if something stands in for an operator that was not given.
+    with_stand_ins: bool,
+}
+
+/// Stands in for an operator that was not given. It makes nothing of any operand, so these stay as
+/// they are.
+struct StandIn(String);
+
+impl StandIn {
+    fn why(&self) -> Error {
+        let what = format!("the merge operator {:?} was not given", self.0);
+        Error::new(ErrorKind::WrongState, what).advise("open the database with the operator")
+    }
+}
+
+impl MergeOperator for StandIn {
+    fn name(&self) -> &str {
+        &self.0
+    }
+
+    fn full(&self, _: &[u8], _: Option<&[u8]>, _: &[&[u8]]) -> Result<Vec<u8>> {
+        Err(self.why())
+    }
+
+    fn check(&self, _: &[u8], _: &[u8]) -> Result<()> {
+        Err(self.why())
+    }
 }
 
 impl MergeOperators {
@@ -61,6 +88,11 @@ impl MergeOperators {
         if self.by_name.insert(name.clone(), operator).is_some() {
             self.twice = Some(name);
         }
+    }
+
+    /// Has something stand in for operators that are not given.
+    pub fn allow_stand_ins(&mut self) {
+        self.with_stand_ins = true;
     }
 
     /// Notes which keyspaces have a compaction filter.
@@ -92,10 +124,34 @@ impl MergeOperators {
         options: &KeyspaceOptions,
         health: &Arc<Health>,
     ) -> Result<Option<Arc<Merging>>> {
+        let Some((name, operator)) = self.named(keyspace, options)? else {
+            return Ok(None);
+        };
+        let has_memo = !self.filtered.contains(keyspace);
+        Ok(Some(Arc::new(Merging {
+            what: format!("merge operator {name:?} of {keyspace:?}"),
+            operator,
+            keyspace: keyspace.to_owned(),
+            health: health.clone(),
+            memo: has_memo.then(Mutex::default),
+        })))
+    }
+
+    /// Returns the operator that these settings name, with its name; `None` if they name none.
+    /// Fails if the operator is not known.
+    pub fn named<'o>(
+        &self,
+        keyspace: &str,
+        options: &'o KeyspaceOptions,
+    ) -> Result<Option<(&'o str, Arc<dyn MergeOperator>)>> {
         let Some(name) = &options.merge_operator else {
             return Ok(None);
         };
         let known = built_in(name).or_else(|| self.by_name.get(name).cloned());
+        let known = known.or_else(|| {
+            let stands_in = self.with_stand_ins && !is_reserved(name);
+            stands_in.then(|| Arc::new(StandIn(name.clone())) as Arc<dyn MergeOperator>)
+        });
         let operator = known.ok_or_else(|| {
             let what = format!("keyspace {keyspace:?} has the merge operator {name:?}");
             match is_reserved(name) {
@@ -105,14 +161,7 @@ impl MergeOperators {
                     .advise("pass that operator to the builder"),
             }
         })?;
-        let has_memo = !self.filtered.contains(keyspace);
-        Ok(Some(Arc::new(Merging {
-            what: format!("merge operator {name:?} of {keyspace:?}"),
-            operator,
-            keyspace: keyspace.to_owned(),
-            health: health.clone(),
-            memo: has_memo.then(Mutex::default),
-        })))
+        Ok(Some((name, operator)))
     }
 }
 

@@ -118,6 +118,63 @@ fn operators_are_fixed_and_must_be_known() {
     assert_eq!(text(&db.keyspace("own").unwrap(), "k"), "ab");
 }
 
+/// A tool that does not know an operator opens the database all the same, and does no harm.
+#[test]
+fn operands_stay_where_their_operator_is_not_known() {
+    let dir = common::dir();
+    let (db, own) = open_own(dir.path(), &Arc::default());
+    own.put("plain", "value").unwrap();
+    own.put("k", "a").unwrap();
+    own.merge("k", "b").unwrap();
+    drop((own, db));
+    let db = Db::builder(dir.path()).without_merge_operators().open().unwrap();
+    let own = db.keyspace("merged").unwrap();
+    assert_eq!(text(&own, "plain"), "value");
+    for error in [own.get("k").unwrap_err(), own.merge("k", "c").unwrap_err()] {
+        assert_eq!(error.kind(), ErrorKind::WrongState, "{error}");
+        assert!(error.to_string().contains("test.Concat"), "{error}");
+    }
+    assert_eq!(own.keys().count(), 2);
+    own.compact_range(..).unwrap();
+    db.gc().unwrap();
+    assert!(db.check().unwrap().is_clean());
+    drop((own, db));
+    let (_db, own) = open_own(dir.path(), &Arc::default());
+    assert_eq!(text(&own, "k"), "ab");
+}
+
+/// Without any manifest, the tables tell the operator, and a repair that is not given it changes
+/// nothing.
+#[test]
+fn a_repair_learns_the_operator_from_tables() {
+    for operator in ["test.Concat", "cleavedb.Append"] {
+        let dir = common::dir();
+        let own = || Arc::new(Concat::default());
+        let db = Db::builder(dir.path()).merge_operator(own()).open().unwrap();
+        let words = db.create_keyspace_with("words", merging(operator)).unwrap();
+        for part in ["a", "b", "c"] {
+            words.merge("k", part).unwrap();
+            words.flush().unwrap();
+        }
+        drop((words, db));
+        for name in ["CURRENT", ".man"] {
+            common::files(dir.path(), name).iter().for_each(|it| std::fs::remove_file(it).unwrap());
+        }
+        if operator == "test.Concat" {
+            let before = common::files(dir.path(), "").len();
+            let error = Db::repair(dir.path()).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidOption, "{error}");
+            assert!(error.to_string().contains("test.Concat"), "{error}");
+            assert_eq!(common::files(dir.path(), "").len(), before);
+        }
+        let report = Db::builder(dir.path()).merge_operator(own()).repair().unwrap();
+        assert_eq!(report.keys, 1, "{report:?}");
+        let db = Db::builder(dir.path()).merge_operator(own()).open().unwrap();
+        assert_eq!(text(&db.keyspace("words").unwrap(), "k"), "abc");
+        assert!(db.check().unwrap().is_clean());
+    }
+}
+
 /// An expiring base would be merged or not, by when that happens.
 #[test]
 fn nothing_expires_where_operands_are_merged() {
@@ -255,9 +312,11 @@ fn a_long_chain_is_merged_once() {
         assert_eq!(words.multi_get(&["k"]).remove(0).unwrap().unwrap(), expected.as_bytes());
     }
     assert!(merged() <= 3 * 20 * 21, "each read merged what was new");
+    let then = ReadOptions::new().snapshot(&old);
+    // The memo knows a later state than the snapshot sees.
+    assert_eq!(words.get_with("k", &then).unwrap().unwrap(), expected_then.as_bytes());
     words.compact_range(..).unwrap();
     assert_eq!(text(&words, "k"), expected);
-    let then = ReadOptions::new().snapshot(&old);
     assert_eq!(words.get_with("k", &then).unwrap().unwrap(), expected_then.as_bytes());
 }
 

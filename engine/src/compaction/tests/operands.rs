@@ -97,8 +97,9 @@ impl MergeOperator for Counting {
         "test.Counting"
     }
 
-    fn full(&self, _: &[u8], _: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
-        Ok(operands.len().to_string().into_bytes())
+    fn full(&self, _: &[u8], base: Option<&[u8]>, operands: &[&[u8]]) -> Result<Vec<u8>> {
+        let before = base.and_then(|base| std::str::from_utf8(base).ok()?.parse().ok());
+        Ok((before.unwrap_or(0) + operands.len()).to_string().into_bytes())
     }
 
     fn partial(&self, _: &[u8], _: &[u8], _: &[u8]) -> Option<Vec<u8>> {
