@@ -1,5 +1,5 @@
-//! `cargo xtask golden`: writes the golden stores in `engine/tests/golden` anew, for a change that
-//! breaks the format on purpose. They depend on a seed, the engine and its codecs alone.
+//! `cargo xtask golden`: writes the golden stores in `engine/tests/golden` that are missing. They
+//! depend on a seed, the engine and its codecs alone.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -18,7 +18,7 @@ const MAKE: [&str; 11] = [
     "make",
 ];
 
-/// Writes them.
+/// Writes the stores.
 pub(crate) fn run(root: &Path) -> ExitCode {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     match Command::new(cargo).args(MAKE).current_dir(root).status() {

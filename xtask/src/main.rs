@@ -28,7 +28,7 @@ usage: cargo xtask COMMAND
   install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
   dependencies licences, sources, versions and the oldest Rust of what comes from elsewhere
   fuzz         [--seconds N | --inputs N] [TARGET…]: every decoder of the engine, 30 seconds each
-  golden       the golden stores of the engine, written anew
+  golden       the golden stores of the engine that are missing, written
   sanitize-c   the C programs under sanitizers
   sanitize-rust [thread|address] [ARGUMENTS of cargo test]: the engine under sanitizers";
 

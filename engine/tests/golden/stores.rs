@@ -4,11 +4,13 @@ use crate::listing::Contents;
 use cleavedb::env::Env;
 use cleavedb::env::sim::{Simulation, Survivors};
 use cleavedb::{
-    Builder, Codec, Comparator, Db, GcOptions, KeyspaceOptions, Options, Separation, WriteBatch,
+    Builder, Codec, Comparator, Db, EncryptionKey, Expiry, GcOptions, IngestOptions,
+    KeyspaceOptions, Options, Separation, WriteBatch, merge_operators,
 };
 use std::cmp::Ordering;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime};
 
 /// The names and bytes of files.
 type Files = Vec<(String, Vec<u8>)>;
@@ -17,7 +19,7 @@ type Files = Vec<(String, Vec<u8>)>;
 type Make = fn() -> (Files, Contents);
 
 /// The golden stores by name.
-pub const ALL: [(&str, Make); 8] = [
+pub const ALL: [(&str, Make); 10] = [
     ("log", log),
     ("torn", torn),
     ("tables", tables),
@@ -26,6 +28,8 @@ pub const ALL: [(&str, Make); 8] = [
     ("checkpoint", checkpoint),
     ("dropped", dropped),
     ("empty", empty),
+    ("kinds", kinds),
+    ("encrypted", encrypted),
 ];
 
 const DIR: &str = "db";
@@ -44,9 +48,16 @@ impl Comparator for Reversed {
     }
 }
 
+/// The key of the store that is encrypted.
+pub fn encryption_key() -> EncryptionKey {
+    EncryptionKey::new([7; 32])
+}
+
 /// Returns a builder that can open each of the stores.
 pub fn builder(dir: &Path) -> Builder {
-    Db::builder(dir).options(options()).comparator("reversed", Arc::new(Reversed))
+    let is_encrypted = dir.join("KEYS").exists();
+    let builder = Db::builder(dir).options(options()).comparator("reversed", Arc::new(Reversed));
+    if is_encrypted { builder.encryption(Arc::new(encryption_key())) } else { builder }
 }
 
 /// Returns options with buffers so small that a few dozen values make tables, levels and segments.
@@ -89,8 +100,8 @@ struct Maker {
 
 impl Maker {
     /// Creates a database with a keyspace of each kind.
-    fn new(env: &Env) -> Maker {
-        let db = builder(Path::new(DIR)).env(env.clone()).open().unwrap();
+    fn new(builder: Builder) -> Maker {
+        let db = builder.open().unwrap();
         let mut maker = Maker { db, contents: Contents::new() };
         let usual = options().keyspace;
         maker.keyspace("default", usual.clone());
@@ -114,7 +125,8 @@ impl Maker {
     fn put(&mut self, numbers: std::ops::Range<usize>) {
         for number in numbers {
             let (key, value) = (key(number), value(number, LENGTHS[number % LENGTHS.len()]));
-            for (name, pairs) in &mut self.contents {
+            let merging = ["sums", "lists"];
+            for (name, pairs) in self.contents.iter_mut().filter(|it| !merging.contains(&&**it.0)) {
                 self.db.keyspace(name).unwrap().put(&key, &value).unwrap();
                 pairs.insert(key.clone(), value.clone());
             }
@@ -151,9 +163,19 @@ fn made(
     survivors: Survivors,
     script: impl FnOnce(&mut Maker, &Simulation) -> End,
 ) -> (Files, Contents) {
+    made_with(|builder| builder, dir, survivors, script)
+}
+
+/// Does as [`made`], with a builder that `settle` changes.
+fn made_with(
+    settle: impl FnOnce(Builder) -> Builder,
+    dir: &str,
+    survivors: Survivors,
+    script: impl FnOnce(&mut Maker, &Simulation) -> End,
+) -> (Files, Contents) {
     let (env, simulation) = Env::simulated(SEED);
     let contents = simulation.run(|| {
-        let mut maker = Maker::new(&env);
+        let mut maker = Maker::new(settle(builder(Path::new(DIR)).env(env.clone())));
         match script(&mut maker, &simulation) {
             End::Closed => maker.db.close().unwrap(),
             End::Killed => simulation.crash(),
@@ -275,4 +297,100 @@ fn dropped() -> (Files, Contents) {
 /// Makes a store in which nothing was written.
 fn empty() -> (Files, Contents) {
     made(DIR, Survivors::KeepAll, |_, _| End::Closed)
+}
+
+impl Maker {
+    /// Merges operands of these numbers, adds up and appends, in keyspaces of their own.
+    fn merge(&mut self, numbers: std::ops::Range<usize>) {
+        for number in numbers {
+            let key = format!("merged{}", number % 3).into_bytes();
+            self.db.keyspace("sums").unwrap().merge(&key, number.to_string()).unwrap();
+            let sum = self.contents.get_mut("sums").unwrap().entry(key.clone()).or_default();
+            let before: usize = std::str::from_utf8(sum).unwrap().parse().unwrap_or(0);
+            *sum = (before + number).to_string().into_bytes();
+            let part = value(number, 90 + 80 * (number % 3));
+            self.db.keyspace("lists").unwrap().merge(&key, &part).unwrap();
+            self.contents.get_mut("lists").unwrap().entry(key).or_default().extend(part);
+        }
+    }
+
+    fn delete_range(&mut self, from: &str, to: &str) {
+        for (name, pairs) in &mut self.contents {
+            let keyspace = self.db.keyspace(name).unwrap();
+            keyspace.delete_range(from..to).unwrap();
+            let order: fn(&[u8], &[u8]) -> Ordering =
+                if name == "reversed" { |a, b| b.cmp(a) } else { |a, b| a.cmp(b) };
+            let is_before = |a: &[u8], b: &[u8]| order(a, b).is_lt();
+            pairs
+                .retain(|key, _| is_before(key, from.as_bytes()) || !is_before(key, to.as_bytes()));
+        }
+    }
+
+    /// Ingests values of these numbers, and the deletion of the key before them.
+    fn ingest(&mut self, name: &str, numbers: std::ops::Range<usize>) {
+        let keyspace = self.db.keyspace(name).unwrap();
+        let mut ingestion = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
+        let pairs = self.contents.get_mut(name).unwrap();
+        let key = |number: usize| format!("key{number:02}").into_bytes();
+        ingestion.delete(key(numbers.start - 1)).unwrap();
+        pairs.remove(&key(numbers.start - 1));
+        for number in numbers {
+            let value = value(number, LENGTHS[number % LENGTHS.len()]);
+            ingestion.put(key(number), &value).unwrap();
+            pairs.insert(key(number), value);
+        }
+        ingestion.finish().unwrap();
+    }
+
+    /// Puts a value that expires in the year 2200, and one that has expired.
+    fn expire(&mut self, name: &str) {
+        let keyspace = self.db.keyspace(name).unwrap();
+        let at = |seconds| Expiry::At(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds));
+        let value = value(1, 300);
+        keyspace.put_expiring("late", &value, at(7_258_118_400)).unwrap();
+        keyspace.put_expiring("gone", &value, at(1)).unwrap();
+        self.contents.get_mut(name).unwrap().insert(b"late".to_vec(), value);
+    }
+}
+
+/// Writes every kind of entry, record and edit that there is besides puts and deletions.
+fn kinds_script(maker: &mut Maker) {
+    let merging = |operator: &str| KeyspaceOptions {
+        merge_operator: Some(operator.to_owned()),
+        ..options().keyspace
+    };
+    for (name, operator) in [("sums", merge_operators::ADD), ("lists", merge_operators::APPEND)] {
+        maker.db.create_keyspace_with(name, merging(operator)).unwrap();
+        maker.contents.entry(name.to_owned()).or_default();
+    }
+    maker.merge(0..20);
+    maker.put(20..40);
+    maker.expire("default");
+    maker.ingest("lz4", 5..25);
+    maker.db.flush().unwrap();
+    maker.delete_range("key10", "key15");
+    maker.merge(20..30);
+    maker.db.flush().unwrap();
+    maker.ingest("inline", 12..18);
+    maker.delete_range("key20", "key22");
+    maker.merge(30..35);
+    maker.expire("reversed");
+    maker.ingest("default", 1..4);
+}
+
+fn kinds() -> (Files, Contents) {
+    made(DIR, Survivors::KeepAll, |maker, _| {
+        kinds_script(maker);
+        End::Killed
+    })
+}
+
+/// Makes an encrypted store with everything that files can have.
+fn encrypted() -> (Files, Contents) {
+    let key = |builder: Builder| builder.encryption(Arc::new(encryption_key()));
+    made_with(key, DIR, Survivors::KeepAll, |maker, _| {
+        relocated_script(maker);
+        kinds_script(maker);
+        End::Killed
+    })
 }
