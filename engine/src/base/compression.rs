@@ -75,6 +75,32 @@ pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
     Some((codec, compressed))
 }
 
+/// Decides which blocks of a file are compressed: after some in a row for which it did not pay, only
+/// one in so many is tried, until one pays again. What can't be compressed, such as pictures or
+/// what is compressed already, then costs a tenth of the time; of blocks of both kinds in turn, all
+/// are tried.
+#[derive(Debug, Default)]
+pub struct CompressionTrials {
+    /// The number of blocks since the last one for which it paid.
+    in_vain: u32,
+}
+
+/// The number of blocks in a row after which, and of which, only one is tried.
+const TRIAL_BLOCKS: u32 = 16;
+
+impl CompressionTrials {
+    /// Returns the codec for the next block, where `wanted` is the one that is asked for.
+    pub fn codec(&self, wanted: Codec) -> Codec {
+        let is_tried = self.in_vain < TRIAL_BLOCKS || self.in_vain.is_multiple_of(TRIAL_BLOCKS);
+        if is_tried { wanted } else { Codec::None }
+    }
+
+    /// Notes the codec that the block got.
+    pub fn note(&mut self, used: Codec) {
+        self.in_vain = if used == Codec::None { self.in_vain.wrapping_add(1) } else { 0 };
+    }
+}
+
 /// The largest number of bytes that one byte of LZ4 can decompress to.
 const LZ4_MOST: usize = 255;
 
@@ -137,6 +163,23 @@ mod tests {
         assert!(compress(Codec::Lz4, &noise).is_none());
         assert!(compress(Codec::None, &text).is_none());
         assert!(compress(Codec::Lz4, b"").is_none());
+    }
+
+    #[test]
+    fn blocks_are_tried_seldom_where_none_compresses() {
+        let mut trials = CompressionTrials::default();
+        let mut tried = |paid: fn(u32) -> bool| {
+            let mut count = 0;
+            for block in 0..160 {
+                let is_tried = trials.codec(Codec::Lz4) == Codec::Lz4;
+                count += u32::from(is_tried);
+                trials.note(if is_tried && paid(block) { Codec::Lz4 } else { Codec::None });
+            }
+            count
+        };
+        assert_eq!(tried(|block| block % 16 == 0), 160, "some compress");
+        assert_eq!(tried(|_| false), 1 + 10, "none does");
+        assert_eq!(tried(|block| block >= 16), 2 + 142, "the second trial pays");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::db::snapshot::Snapshot;
 use crate::db::transaction::OwnRead;
 use crate::read::cursor::OwnEntries;
 use crate::read::fetch::Want;
-use crate::read::get::{Lookup, TimedLookup, get_timed};
+use crate::read::get::{Lookup, TimedLookup, Wanted, get_timed};
 use crate::read::operands::ChainReader;
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
@@ -240,7 +240,7 @@ impl Keyspace {
                 Err(error) => Err(error),
                 Ok(None) => {
                     let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
-                    let seen = get_timed(&view, key, point, fill, hot);
+                    let seen = get_timed(&view, key, point, fill, hot, Wanted::Value);
                     let seen = seen.inspect(|seen| self.note_deadline(key, seen, options));
                     match seen.map(|seen| seen.found) {
                         Err(error) => Err(error),
@@ -372,7 +372,7 @@ impl Keyspace {
         point: ReadPoint<'_>,
         options: &ReadOptions,
     ) -> Result<(Guard<Arc<View>>, Lookup)> {
-        let (view, seen) = self.look_up_timed(view, key, point, options)?;
+        let (view, seen) = self.look_up_timed(view, key, point, options, Wanted::Value)?;
         self.note_deadline(key, &seen, options);
         Ok((view, seen.found))
     }
@@ -384,9 +384,10 @@ impl Keyspace {
         key: &[u8],
         point: ReadPoint<'_>,
         options: &ReadOptions,
+        wanted: Wanted,
     ) -> Result<(Guard<Arc<View>>, TimedLookup)> {
         let (fill, hot) = (options.fill_cache, Some(&*self.core.hot));
-        let seen = get_timed(&view, key, point, fill, hot)?;
+        let seen = get_timed(&view, key, point, fill, hot, wanted)?;
         let (Some(time), Moment::Now(_)) = (seen.expired, point.moment) else {
             return Ok((view, seen));
         };
@@ -395,7 +396,7 @@ impl Keyspace {
             return Ok((view, seen));
         }
         let point = ReadPoint { seqno: now.seqno, moment: Moment::At(time) };
-        let seen = get_timed(&newer, key, point, fill, hot)?;
+        let seen = get_timed(&newer, key, point, fill, hot, wanted)?;
         Ok((newer, seen))
     }
 

@@ -16,7 +16,8 @@ use crate::version::view::View;
 pub enum Lookup {
     /// The key has no value: it was never written, it was deleted, or it has expired.
     Nothing,
-    /// The value is inline, and was written at this sequence number.
+    /// The value is inline, and was written at this sequence number. It is left empty for who asked
+    /// for [`Wanted::Version`].
     Inline(Vec<u8>, SeqNo),
     /// The value is separated; its record is later verified against the sequence number (I3).
     Pointer(ValuePointer, SeqNo),
@@ -35,6 +36,15 @@ impl Lookup {
             }
         }
     }
+}
+
+/// What of an entry a point read returns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// The value, if it is inline.
+    Value,
+    /// Only what is there, and its sequence number. No value is copied.
+    Version,
 }
 
 /// The result of a point read, and what time has to do with it.
@@ -80,11 +90,19 @@ fn short_cut<R>(
 }
 
 /// Returns what a reader at this time sees of an entry.
-fn owned(trailer: Trailer, payload: Payload<'_>, now: impl FnOnce() -> ExpiryTime) -> Lookup {
+fn owned(
+    trailer: Trailer,
+    payload: Payload<'_>,
+    wanted: Wanted,
+    now: impl FnOnce() -> ExpiryTime,
+) -> Lookup {
     match payload.seen_at(now) {
         Slot::Delete => Lookup::Nothing,
         _ if payload.is_merge => Lookup::Merge(trailer.seqno()),
-        Slot::Inline(value) => Lookup::Inline(value.to_vec(), trailer.seqno()),
+        Slot::Inline(value) => {
+            let value = if wanted == Wanted::Value { value.to_vec() } else { Vec::new() };
+            Lookup::Inline(value, trailer.seqno())
+        }
         Slot::Pointer(pointer) => Lookup::Pointer(pointer, trailer.seqno()),
     }
 }
@@ -100,20 +118,21 @@ pub fn get(
     fill_cache: bool,
     hot: Option<&UpdateTable>,
 ) -> Result<Lookup> {
-    Ok(get_timed(view, user_key, point, fill_cache, hot)?.found)
+    Ok(get_timed(view, user_key, point, fill_cache, hot, Wanted::Value)?.found)
 }
 
-/// Does what [`get`] does, and also returns what time has to do with it.
+/// Does what [`get`] does, for what is wanted, and also returns what time has to do with it.
 pub fn get_timed(
     view: &View,
     user_key: &[u8],
     point: ReadPoint<'_>,
     fill_cache: bool,
     hot: Option<&UpdateTable>,
+    wanted: Wanted,
 ) -> Result<TimedLookup> {
     let see = |trailer: Trailer, payload: Payload<'_>| {
         let mut time = None;
-        let found = owned(trailer, payload, || *time.insert(point.moment.time()));
+        let found = owned(trailer, payload, wanted, || *time.insert(point.moment.time()));
         let (expired, deadline) = match found {
             Lookup::Nothing => (time, None),
             _ => (None, payload.deadline),

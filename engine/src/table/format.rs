@@ -138,14 +138,14 @@ struct StoredBlock<'a> {
 
 impl BlockSeal {
     /// Appends `raw` to `out` as a block that will lie at `offset` in the file. The block is
-    /// compressed if that saves enough. Returns its handle.
+    /// compressed if that saves enough. Returns its handle and the codec that it got.
     pub(super) fn seal(
         &self,
         out: &mut Vec<u8>,
         offset: u64,
         codec: Codec,
         raw: &[u8],
-    ) -> Result<BlockHandle> {
+    ) -> Result<(BlockHandle, Codec)> {
         if raw.len() > MAX_BLOCK_BYTES {
             let what = format!("a block of {} bytes is too large", raw.len());
             return Err(Error::invalid_option(what).advise("set a smaller table size"));
@@ -170,7 +170,7 @@ impl BlockSeal {
         out.extend_from_slice(&encoding);
         let sum = checksum32(self.seed.at(offset), &out[start..]);
         out.extend_from_slice(&sum.to_le_bytes());
-        Ok(BlockHandle { offset, len: (out.len() - start) as u32 })
+        Ok((BlockHandle { offset, len: (out.len() - start) as u32 }, used))
     }
 
     /// Verifies the block at `offset` and returns its decompressed bytes. They are not copied if
@@ -324,7 +324,7 @@ mod tests {
                 [(Codec::Lz4, b"abcdefgh".repeat(50)), (Codec::None, b"abc".to_vec())]
             {
                 let mut out = vec![0; 40];
-                let handle = seal.seal(&mut out, 40, codec, &raw).unwrap();
+                let (handle, _) = seal.seal(&mut out, 40, codec, &raw).unwrap();
                 assert_eq!((handle.offset, handle.end()), (40, out.len() as u64));
                 let block = &out[40..];
                 assert_eq!(seal.unseal(40, block.to_vec()).unwrap(), raw);

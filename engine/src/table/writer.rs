@@ -17,7 +17,7 @@ use super::policy::{FilterPolicy, PolicyBuilder};
 use super::properties::{Properties, Summary, TableMeta, TableOwner, dense};
 use crate::base::blocks::BlockFingerprint;
 use crate::base::checksum::key_hash;
-use crate::base::compression::Codec;
+use crate::base::compression::{Codec, CompressionTrials};
 use crate::base::error::{InFile, IoContext, Result};
 use crate::base::header::{FileKind, Header};
 use crate::base::key::{KeyOrder, MAX_KEY_BYTES, MAX_VALUE_BYTES, Trailer, split_internal};
@@ -65,6 +65,7 @@ pub struct TableWriter {
     seal: BlockSeal,
     order: KeyOrder,
     settings: TableSettings,
+    trials: CompressionTrials,
     block: BlockBuilder,
     index: IndexBuilder,
     filter: Option<FilterBuilder>,
@@ -102,6 +103,7 @@ impl TableWriter {
             seal: BlockSeal::for_writing(&database, id),
             order,
             settings,
+            trials: CompressionTrials::default(),
             block: BlockBuilder::new(RESTART_INTERVAL),
             index: IndexBuilder::new(),
             filter: filtered.then(|| FilterBuilder::new(settings.filter_bits_per_key)),
@@ -232,16 +234,19 @@ impl TableWriter {
 
     fn seal(&mut self, codec: Codec, raw: &[u8]) -> Result<BlockHandle> {
         let offset = self.block_bytes();
-        self.seal.seal(&mut self.pending, offset, codec, raw).in_file(&self.path)
+        let sealed = self.seal.seal(&mut self.pending, offset, codec, raw);
+        Ok(sealed.in_file(&self.path)?.0)
     }
 
     fn finish_block(&mut self) -> Result<()> {
         let offset = self.block_bytes();
         assert!(!self.block.is_empty(), "a block without entries cannot be read");
         debug_assert!(offset >= DATA_START);
-        let (pending, seal, codec) = (&mut self.pending, &self.seal, self.settings.codec);
+        let codec = self.trials.codec(self.settings.codec);
+        let (pending, seal) = (&mut self.pending, &self.seal);
         let sealed = self.block.finish(|raw| seal.seal(pending, offset, codec, raw));
-        let handle = sealed.in_file(&self.path)?;
+        let (handle, used) = sealed.in_file(&self.path)?;
+        self.trials.note(used);
         debug_assert_eq!((handle.offset, handle.end()), (offset, self.block_bytes()), "gaps");
         self.index.wrote(handle);
         self.fingerprint.add(&self.pending);

@@ -17,7 +17,7 @@ use crate::db::options::WriteOptions;
 use crate::db::read_options::ReadOptions;
 use crate::db::single_write::SingleWrite;
 use crate::db::snapshot::Snapshot;
-use crate::read::get::{Lookup, TimedLookup, get_timed};
+use crate::read::get::{Lookup, TimedLookup, Wanted, get_timed};
 use crate::read::operands::ChainReader;
 use crate::version::expiry::{Moment, ReadPoint};
 use crate::version::view::View;
@@ -53,13 +53,18 @@ impl Keyspace {
 
     /// Returns what is under a key, and while that is so.
     pub(super) fn read_versioned(&self, key: &[u8]) -> Result<(Option<Versioned>, HoldsWhile)> {
-        let read = self.read_for_commit(key, || ())?;
+        let read = self.read_for_commit(key, Wanted::Value, || ())?;
         Ok((versioned(&self.core, &read.view, key, read.found)?, read.holds))
     }
 
     /// Looks a key up for a commit that relies on what is found. `between` runs after the view is
     /// taken, for tests.
-    fn read_for_commit(&self, key: &[u8], between: impl FnOnce()) -> Result<ReadForCommit> {
+    fn read_for_commit(
+        &self,
+        key: &[u8],
+        wanted: Wanted,
+        between: impl FnOnce(),
+    ) -> Result<ReadForCommit> {
         self.core.check_open()?;
         // I6: this number is read before the view is taken. The memtables of the view hold all that
         // was published before, but not all up to a number that is read later: the active memtable
@@ -69,7 +74,7 @@ impl Keyspace {
         let visible = self.core.snapshots.visible();
         let (view, seqno) = self.peek_newest(between)?;
         let point = ReadPoint { seqno, moment: Moment::Now(&self.core.snapshots.expiry) };
-        let (view, seen) = self.look_up_timed(view, key, point, &ReadOptions::default())?;
+        let (view, seen) = self.look_up_timed(view, key, point, &ReadOptions::default(), wanted)?;
         let (found, mut until) = (seen.found, None);
         // Whatever is written to the key after what was found has a greater number than that.
         let since = found.seqno().map_or(visible, |found| found.max(visible));
@@ -112,7 +117,16 @@ impl Keyspace {
         key: &[u8],
         expected: Expected<'_>,
     ) -> Result<std::result::Result<HoldsWhile, Option<Versioned>>> {
-        let ReadForCommit { view, found, holds } = self.read_for_commit(key, || ())?;
+        // The value is of interest only if it is to be compared, or if the version is another one.
+        if !matches!(expected, Expected::Value(_)) {
+            let ReadForCommit { found, holds, .. } =
+                self.read_for_commit(key, Wanted::Version, || ())?;
+            if is_expected(expected, found.seqno()) {
+                return Ok(Ok(holds));
+            }
+        }
+        let ReadForCommit { view, found, holds } =
+            self.read_for_commit(key, Wanted::Value, || ())?;
         Ok(mismatch(&self.core, &view, key, expected, found)?.map_or(Ok(holds), Err))
     }
 }
@@ -162,17 +176,23 @@ fn mismatch(
     expected: Expected<'_>,
     found: Lookup,
 ) -> Result<Option<Option<Versioned>>> {
-    let version = found.seqno();
-    let is_met = match expected {
+    if let Expected::Value(expected) = expected {
+        let found = versioned(core, view, key, found)?;
+        let is_met = found.as_ref().is_some_and(|found| found.value[..] == *expected);
+        return Ok((!is_met).then_some(found));
+    }
+    let is_met = is_expected(expected, found.seqno());
+    if is_met { Ok(None) } else { versioned(core, view, key, found).map(Some) }
+}
+
+/// Returns true if a version, `None` for no value, is the expected one. False if a value is
+/// expected, which the version does not tell.
+fn is_expected(expected: Expected<'_>, version: Option<SeqNo>) -> bool {
+    match expected {
         Expected::Absent => version.is_none(),
         Expected::Version(expected) => version == Some(expected),
-        Expected::Value(expected) => {
-            let found = versioned(core, view, key, found)?;
-            let is_met = found.as_ref().is_some_and(|found| found.value[..] == *expected);
-            return Ok((!is_met).then_some(found));
-        }
-    };
-    if is_met { Ok(None) } else { versioned(core, view, key, found).map(Some) }
+        Expected::Value(_) => false,
+    }
 }
 
 /// Commits a batch if all of its requirements are met.
@@ -234,7 +254,8 @@ fn check_requirement(
     let view = keyspace.view();
     keyspace.check()?;
     let (view, point) = (snapshot.view_before(&view).unwrap_or(view), snapshot.point());
-    let TimedLookup { found, deadline, .. } = get_timed(&view, key, point, true, Some(&core.hot))?;
+    let TimedLookup { found, deadline, .. } =
+        get_timed(&view, key, point, true, Some(&core.hot), Wanted::Value)?;
     if let Some(deadline) = deadline {
         ReadUntil::note(until, keyspace, key, deadline);
     }
@@ -268,7 +289,7 @@ mod tests {
             keyspace.put("other", "1").unwrap();
             keyspace.put("key", "1").unwrap();
             let read = keyspace
-                .read_for_commit(b"key", || {
+                .read_for_commit(b"key", Wanted::Value, || {
                     keyspace.state.rotate_memtable();
                     keyspace.put("key", "2").unwrap();
                     if flushed {
@@ -303,7 +324,7 @@ mod tests {
                 keys.put_expiring("lease", "2", seconds(10)).unwrap();
                 simulation.advance(seconds(2));
             };
-            let found = keys.read_for_commit(b"lease", renew).unwrap().found;
+            let found = keys.read_for_commit(b"lease", Wanted::Value, renew).unwrap().found;
             assert!(matches!(found, Lookup::Inline(value, _) if value == b"2"));
         });
     }
@@ -324,7 +345,7 @@ mod tests {
             keys.ingest_sorted([("key", "100")]).unwrap();
             keys.merge("key", "1").unwrap();
         };
-        let read = keys.read_for_commit(b"key", others).unwrap();
+        let read = keys.read_for_commit(b"key", Wanted::Value, others).unwrap();
         let found = versioned(&db.core, &read.view, b"key", read.found).unwrap().unwrap();
         assert_eq!(found.value, b"101");
         assert_eq!(keys.get("key").unwrap().unwrap(), "101");
@@ -372,7 +393,7 @@ mod tests {
         let db = crate::open(doc_dir(name)).unwrap();
         let (keyspace, committer) = (db.default_keyspace(), &db.core.committer);
         keyspace.put("key", "1").unwrap();
-        let read = keyspace.read_for_commit(b"key", || ()).unwrap();
+        let read = keyspace.read_for_commit(b"key", Wanted::Value, || ()).unwrap();
         let (holds, _watch) = (read.holds, committer.watch());
         let mut batch = crate::WriteBatch::new();
         write_key(&mut batch, &keyspace);
