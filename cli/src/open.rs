@@ -4,7 +4,7 @@ use crate::place::{self, PathKind};
 use crate::progress::Progress;
 use crate::text::human_bytes;
 use cleavedb::{
-    Db, ErrorKind, Event, EventListener, GcOptions, KeyFile, Keyspace, Options, Result,
+    Builder, Db, ErrorKind, Event, EventListener, GcOptions, KeyFile, Keyspace, Options, Result,
 };
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -75,15 +75,20 @@ pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
     }
 }
 
+/// Returns a builder with the keys that were given. Operators of other programs are unknown here: keys
+/// with their operands can't be read, and everything else works.
+pub(crate) fn builder(path: &Path) -> Builder {
+    let builder = Db::builder(path).without_merge_operators();
+    match keys() {
+        Some(keys) => builder.encryption(Arc::new(keys)),
+        None => builder,
+    }
+}
+
 /// Opens a database, and shows how much of the tree is loaded if it is to be kept in memory.
 fn open(path: &Path, options: Options) -> Result<Db> {
     let is_pinned = options.pin_tree > 0;
-    // Operators of other programs are unknown here. Keys with their operands can't be read then,
-    // and everything else works.
-    let mut builder = Db::builder(path).options(options).without_merge_operators();
-    if let Some(keys) = keys() {
-        builder = builder.encryption(Arc::new(keys));
-    }
+    let builder = builder(path).options(options);
     if is_pinned { builder.event_listener(Arc::new(Loading::new())).open() } else { builder.open() }
 }
 

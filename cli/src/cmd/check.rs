@@ -79,9 +79,9 @@ impl Checked {
         if !self.opens {
             return match self.status() {
                 Status::Unverified => "not verified: this build cannot open the database".into(),
-                _ => {
-                    "damaged: the database does not open; restore the file from a checkpoint".into()
-                }
+                _ => "damaged: the database does not open; restore the file from a checkpoint, or \
+                      save what is left with `cleave repair`"
+                    .into(),
             };
         }
         let places = |count: u64| match count {
@@ -141,15 +141,20 @@ impl Checked {
     }
 }
 
-fn finding(finding: &Finding) -> Value {
-    let error = &finding.error;
+/// Returns the JSON of an error.
+pub(super) fn error(error: &Error) -> Value {
     json!({
         "kind": format!("{:?}", error.kind()),
         "message": error.message(),
         "file": error.file().map(|file| file.display().to_string()),
         "offset": error.offset(),
         "advice": error.advice(),
-        "keyspace": finding.keyspace,
-        "key": finding.key.as_ref().map(|key| key.escape_ascii().to_string()),
     })
+}
+
+fn finding(finding: &Finding) -> Value {
+    let mut json = error(&finding.error);
+    json["keyspace"] = json!(finding.keyspace);
+    json["key"] = json!(finding.key.as_ref().map(|key| key.escape_ascii().to_string()));
+    json
 }

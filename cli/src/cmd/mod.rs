@@ -7,6 +7,7 @@ pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod compact;
 pub(crate) mod completions;
+pub(crate) mod count;
 pub(crate) mod del;
 pub(crate) mod demo;
 pub(crate) mod dump;
@@ -15,11 +16,13 @@ pub(crate) mod get;
 pub(crate) mod hot;
 pub(crate) mod ingest;
 pub(crate) mod inspect;
+pub(crate) mod keyspaces;
 pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod put;
 pub(crate) mod reorganize;
+pub(crate) mod repair;
 pub(crate) mod rotate_key;
 pub(crate) mod scan;
 pub(crate) mod shell;
@@ -42,15 +45,18 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Merge(args) => merge::run(&args),
         Command::Ttl(args) => ttl::run(&args),
         Command::Scan(args) => scan::run(&args),
+        Command::Count(args) => count::run(&args),
         Command::Changes(args) => changes::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Sort(args) => sort::run(&args),
         Command::Ingest(args) => ingest::run(&args),
         Command::Dump(args) => dump::run(&args),
+        Command::Keyspaces(args) => keyspaces::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Space(args) => space::run(&args),
         Command::Hot(args) => hot::run(&args),
         Command::Check(args) => check::run(&args),
+        Command::Repair(args) => repair::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Gc(args) => gc::run(&args),
         Command::Reorganize(args) => reorganize::run(&args),

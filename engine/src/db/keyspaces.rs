@@ -20,7 +20,7 @@ fn not_found(keyspace: &str) -> Error {
 impl Core {
     fn add_keyspace(&self, name: &str, options: KeyspaceOptions) -> Result<Arc<KeyspaceState>> {
         let order = self.comparators.order_for_new(name);
-        let merging = self.merge_operators.of(name, &options, &self.health)?;
+        let merging = self.merge_operators.of_new(name, &options, &self.health)?;
         let mut id = KeyspaceId(0);
         let add = |_: &Version| {
             // I6: the id was never used before, so what the log still holds of a keyspace dropped

@@ -66,7 +66,7 @@ impl Opening {
         if !exists {
             let keyspace = &self.options.keyspace;
             // An operator that is not known is refused before anything is created.
-            self.merge_operators.of(DEFAULT_KEYSPACE, keyspace, &Arc::default())?;
+            self.merge_operators.of_new(DEFAULT_KEYSPACE, keyspace, &Arc::default())?;
             let (env, dir, keys) = (&self.env, &self.dir, self.keys.as_deref());
             let beside_others = self.beside_others;
             create::create(env, dir, &self.comparators, keyspace, keys, beside_others)?;

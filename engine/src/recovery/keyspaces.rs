@@ -38,7 +38,7 @@ pub fn open_keyspaces(
         let order = comparators.named(&keyspace.order)?;
         let (options, notes) = KeyspaceOptions::from_manifest(&keyspace.settings)?;
         found.adjusted_settings.extend(notes.iter().map(|note| format!("{name}: {note}")));
-        let merging = merge_operators.of(name, &options, health)?;
+        let merging = merge_operators.of_recorded(name, &options, health)?;
         let version = shared.clone();
         let state = KeyspaceState::new(id, name.clone(), order, options, merging, version);
         found.by_id.insert(id, Arc::new(state));

@@ -129,7 +129,7 @@ impl<'a> Rebuild<'a> {
                 let comparators = self.comparators;
                 comparators.check(&known.name, &known.order)?;
                 let options = KeyspaceOptions::from_manifest(&known.settings)?.0;
-                self.merge_operators.named(&known.name, &options)?;
+                self.merge_operators.check_recorded(&known.name, &options)?;
                 let order = comparators.named(&known.order).map_err(needs_order)?;
                 Ok(free.insert(KeyspaceSource::new(order, &known.settings, known.flushed)?))
             }

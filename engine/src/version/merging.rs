@@ -116,15 +116,41 @@ impl MergeOperators {
         }
     }
 
-    /// Returns the operator at work in a keyspace with these settings, if it has one. Fails if the
-    /// operator is not known.
-    pub fn of(
+    /// Returns the operator at work in a new keyspace with these settings, if it has one. Fails if
+    /// the operator is not known.
+    pub fn of_new(
         &self,
         keyspace: &str,
         options: &KeyspaceOptions,
         health: &Arc<Health>,
     ) -> Result<Option<Arc<Merging>>> {
-        let Some((name, operator)) = self.named(keyspace, options)? else {
+        self.at_work(keyspace, options, health, false)
+    }
+
+    /// Does as [`MergeOperators::of_new`] for a keyspace that exists, for whose operator something
+    /// may stand in.
+    pub fn of_recorded(
+        &self,
+        keyspace: &str,
+        options: &KeyspaceOptions,
+        health: &Arc<Health>,
+    ) -> Result<Option<Arc<Merging>>> {
+        self.at_work(keyspace, options, health, self.with_stand_ins)
+    }
+
+    /// Fails if [`MergeOperators::of_recorded`] would.
+    pub fn check_recorded(&self, keyspace: &str, options: &KeyspaceOptions) -> Result<()> {
+        self.named(keyspace, options, self.with_stand_ins).map(|_| ())
+    }
+
+    fn at_work(
+        &self,
+        keyspace: &str,
+        options: &KeyspaceOptions,
+        health: &Arc<Health>,
+        with_stand_ins: bool,
+    ) -> Result<Option<Arc<Merging>>> {
+        let Some((name, operator)) = self.named(keyspace, options, with_stand_ins)? else {
             return Ok(None);
         };
         let has_memo = !self.filtered.contains(keyspace);
@@ -138,18 +164,19 @@ impl MergeOperators {
     }
 
     /// Returns the operator that these settings name, with its name; `None` if they name none.
-    /// Fails if the operator is not known.
-    pub fn named<'o>(
+    /// Fails if the operator is not known and nothing may stand in for it.
+    fn named<'o>(
         &self,
         keyspace: &str,
         options: &'o KeyspaceOptions,
+        with_stand_ins: bool,
     ) -> Result<Option<(&'o str, Arc<dyn MergeOperator>)>> {
         let Some(name) = &options.merge_operator else {
             return Ok(None);
         };
         let known = built_in(name).or_else(|| self.by_name.get(name).cloned());
         let known = known.or_else(|| {
-            let stands_in = self.with_stand_ins && !is_reserved(name);
+            let stands_in = with_stand_ins && !is_reserved(name);
             stands_in.then(|| Arc::new(StandIn(name.clone())) as Arc<dyn MergeOperator>)
         });
         let operator = known.ok_or_else(|| {
@@ -308,7 +335,7 @@ mod tests {
         let of = |name: &str| {
             let merge_operator = Some(name.to_owned());
             let options = KeyspaceOptions { merge_operator, ..KeyspaceOptions::default() };
-            operators.of("k", &options, &health)
+            operators.of_new("k", &options, &health)
         };
         assert!(of("cleavedb.Add").unwrap().is_some());
         assert_eq!(of("cleavedb.Sub").err().unwrap().kind(), ErrorKind::Unsupported);
@@ -330,7 +357,7 @@ mod tests {
         let health = Arc::new(Health::default());
         let merge_operator = Some("cleavedb.Add".to_owned());
         let options = KeyspaceOptions { merge_operator, ..KeyspaceOptions::default() };
-        let merging = MergeOperators::default().of("k", &options, &health).unwrap().unwrap();
+        let merging = MergeOperators::default().of_new("k", &options, &health).unwrap().unwrap();
         let error = merging.full(b"visits", Some(b"many"), &[b"1"]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::WrongState);
         for part in ["\"visits\" in keyspace \"k\"", "cleavedb.Add", "many", "put a value"] {

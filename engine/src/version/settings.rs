@@ -68,7 +68,8 @@ pub struct KeyspaceOptions {
     /// not separated at write. Default 64 MiB. Larger memtables save compaction work and cost
     /// memory.
     pub memtable_bytes: u64,
-    /// The number of tables in L0 that starts a compaction. Default 4.
+    /// The number of tables in L0 that starts a compaction, where those of one ingest count as one.
+    /// Default 4.
     pub level0_trigger: usize,
     /// Target size of L1, in bytes. Default 64 MiB; each deeper level is ten times larger.
     pub level_base_bytes: u64,

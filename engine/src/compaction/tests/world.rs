@@ -63,7 +63,7 @@ impl JobWorld {
             merge_operator: operator.map(str::to_owned),
             ..KeyspaceOptions::default()
         };
-        let merging = MergeOperators::default().of("default", &options, &health).unwrap();
+        let merging = MergeOperators::default().of_new("default", &options, &health).unwrap();
         let (name, order) = ("default".to_owned(), KeyOrder::Bytewise);
         let add = Change::AddKeyspace {
             id: KEYSPACE,

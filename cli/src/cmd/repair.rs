@@ -1,0 +1,89 @@
+//! `cleave repair`: saves what a damaged database still holds.
+
+use crate::open;
+use crate::outcome::{Outcome, Status};
+use crate::output::Output;
+use crate::place::{self, PathKind};
+use crate::text::human_count;
+use clap::Args;
+use cleavedb::RepairReport;
+use serde_json::json;
+use std::path::PathBuf;
+
+/// Save what a damaged database still holds, and make it open again; exit status 1 if keys are lost
+///
+/// Restoring a checkpoint or a backup is better if there is one, for it has everything. A database
+/// that opens and passes the check stays as it is. In any other, all readable tables, values and the
+/// log are read, and a new tree is written from them. Files that cannot be used are moved to the
+/// directory `lost` in it; nothing is removed.
+#[derive(Args)]
+pub(crate) struct Repair {
+    /// The database's directory, which nobody has open
+    dir: PathBuf,
+
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Repair) -> Outcome {
+    match place::look(&args.dir)? {
+        // What is left of a damaged database may be unlike any.
+        PathKind::Database | PathKind::Other(_) => {}
+        place => return Err(place.refuse(&args.dir).into()),
+    }
+    let report = open::builder(&args.dir).repair()?;
+    let mut out = Output::new();
+    if args.json {
+        out.line(to_json(&report).to_string())?;
+    } else {
+        for problem in &report.problems {
+            out.line(problem.to_string())?;
+        }
+        out.line(summary(&report))?;
+    }
+    out.finish()?;
+    let is_lossy = report.lost_keys > 0 || has_damaged_tables(&report);
+    Ok(if is_lossy { Status::Negative } else { Status::Done })
+}
+
+/// Returns true if a part of a table could not be read. Nobody knows how many keys it had.
+fn has_damaged_tables(report: &RepairReport) -> bool {
+    let mut files = report.problems.iter().filter_map(|problem| problem.file());
+    files.any(|file| file.extension().is_some_and(|extension| extension == "tbl"))
+}
+
+fn summary(report: &RepairReport) -> String {
+    if report.was_healthy {
+        return "nothing is wrong with it; it stays as it is".to_owned();
+    }
+    let lost = match report.lost_keys {
+        _ if has_damaged_tables(report) => "those in damaged places of tables are lost".to_owned(),
+        0 => "none known to be lost".to_owned(),
+        lost => format!("{} lost", human_count(lost)),
+    };
+    let (keys, aside) = (human_count(report.keys), human_count(report.files_set_aside));
+    let mut text = format!("repaired: {keys} keys, {lost}; {aside} files are in `lost`");
+    if !report.recovered_keyspaces.is_empty() {
+        let names = report.recovered_keyspaces.join(", ");
+        text += &format!("; keyspaces that may have been dropped before: {names}");
+    }
+    text
+}
+
+/// Returns the JSON that `docs/json.md` describes.
+fn to_json(report: &RepairReport) -> serde_json::Value {
+    let problems = report.problems.iter().map(super::check::error).collect::<Vec<_>>();
+    json!({
+        "was_healthy": report.was_healthy,
+        "keys": report.keys,
+        "lost_keys": report.lost_keys,
+        "tables": report.tables,
+        "segments": report.segments,
+        "relocations": report.relocations,
+        "log_records": report.log_records,
+        "recovered_keyspaces": report.recovered_keyspaces,
+        "files_set_aside": report.files_set_aside,
+        "problems": problems,
+    })
+}
