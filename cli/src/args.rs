@@ -36,7 +36,7 @@ pub(crate) enum Command {
     Merge(cmd::merge::Merge),
     Ttl(cmd::ttl::TtlArgs),
     Scan(cmd::scan::Scan),
-    Count(cmd::count::Count),
+    Count(cmd::count::CountArgs),
     Changes(cmd::changes::ChangesArgs),
     Load(cmd::load::Load),
     Sort(cmd::sort::Sort),

@@ -75,8 +75,8 @@ pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
     }
 }
 
-/// Returns a builder with the keys that were given. Operators of other programs are unknown here: keys
-/// with their operands can't be read, and everything else works.
+/// Returns a builder with the keys that were given. Operators of other programs are unknown here:
+/// keys with their operands can't be read, and everything else works.
 pub(crate) fn builder(path: &Path) -> Builder {
     let builder = Db::builder(path).without_merge_operators();
     match keys() {

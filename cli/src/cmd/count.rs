@@ -12,7 +12,7 @@ use cleavedb::ReadOptions;
 ///
 /// All keys of the range are read, and no values.
 #[derive(Args)]
-pub(crate) struct Count {
+pub(crate) struct CountArgs {
     #[command(flatten)]
     target: Target,
 
@@ -20,7 +20,7 @@ pub(crate) struct Count {
     part: Part,
 }
 
-pub(crate) fn run(args: &Count) -> Outcome {
+pub(crate) fn run(args: &CountArgs) -> Outcome {
     let mut walk = args.part.walk()?;
     walk.keys_only = true;
     let db = open::read_only(&args.target.dir)?;

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 /// Save what a damaged database still holds, and make it open again; exit status 1 if keys are lost
 ///
 /// Restoring a checkpoint or a backup is better if there is one, for it has everything. A database
-/// that opens and passes the check stays as it is. In any other, all readable tables, values and the
-/// log are read, and a new tree is written from them. Files that cannot be used are moved to the
-/// directory `lost` in it; nothing is removed.
+/// that opens and passes the check stays as it is. In any other, all readable tables, values and
+/// the log are read, and a new tree is written from them. Files that cannot be used are moved to
+/// the directory `lost` in it; nothing is removed.
 #[derive(Args)]
 pub(crate) struct Repair {
     /// The database's directory, which nobody has open

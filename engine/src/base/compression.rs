@@ -75,10 +75,10 @@ pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
     Some((codec, compressed))
 }
 
-/// Decides which blocks of a file are compressed: after some in a row for which it did not pay, only
-/// one in so many is tried, until one pays again. What can't be compressed, such as pictures or
-/// what is compressed already, then costs a tenth of the time; of blocks of both kinds in turn, all
-/// are tried.
+/// Decides which blocks of a file are compressed: after some in a row for which it did not pay,
+/// only one in so many is tried, until one pays again. What can't be compressed, such as pictures
+/// or what is compressed already, then costs a tenth of the time; of blocks of both kinds in turn,
+/// all are tried.
 #[derive(Debug, Default)]
 pub struct CompressionTrials {
     /// The number of blocks since the last one for which it paid.

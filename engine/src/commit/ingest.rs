@@ -2,7 +2,8 @@
 //! and take effect with one edit.
 //!
 //! The log gets a record that names the range of the keys, so that the number is nobody else's, and
-//! consumers of the change feed learn of it, and the tables, for repair. The order of the steps, all under the lock of the log:
+//! consumers of the change feed learn of it, and the tables, for repair. The order of the steps,
+//! all under the lock of the log:
 //!
 //! 1. The record is appended and synced. I2: what a crash loses is a suffix of the commits, and the
 //!    tables are not in it. A crash after this step leaves a number without entries.
@@ -32,8 +33,8 @@ pub enum IngestOutcome<T> {
 }
 
 impl Committer {
-    /// Commits an ingest of tables with keys of `range` in `keyspace`. `may_commit` is asked under the
-    /// lock of the log, and must do no I/O; `install` makes the edit that adds the tables at a
+    /// Commits an ingest of tables with keys of `range` in `keyspace`. `may_commit` is asked under
+    /// the lock of the log, and must do no I/O; `install` makes the edit that adds the tables at a
     /// sequence number. If that fails, the number is used up, and no harm is done.
     pub fn commit_ingest<T>(
         &self,

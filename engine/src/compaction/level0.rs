@@ -1,12 +1,13 @@
 //! Decides how much of L0 goes down in one job. Pure.
 //!
-//! Usually that is all of it. But an ingest over older data lands in L0, however large it is. As one
-//! job, it would hold up writers, whose flushes fill L0 until all of it is rewritten, and need its
-//! size in free space. Its tables are disjoint, so it goes down in pieces of about the size of L1, as soon
-//! as it is there.
+//! Usually that is all of it. But an ingest over older data lands in L0, however large it is. As
+//! one job, it would hold up writers, whose flushes fill L0 until all of it is rewritten, and need
+//! its size in free space. Its tables are disjoint, so it goes down in pieces of about the size of
+//! L1, as soon as it is there.
 //!
-//! I6: an older entry must not stay above a newer one. What is older than the ingest goes down first;
-//! then the ingest is the oldest run of L0, and each of its tables may leave the others behind.
+//! I6: an older entry must not stay above a newer one. What is older than the ingest goes down
+//! first; then the ingest is the oldest run of L0, and each of its tables may leave the others
+//! behind.
 
 use crate::base::pointer::KeyspaceId;
 use crate::compaction::picker::{Pick, RunningCompactions, pick_level0, with_below};

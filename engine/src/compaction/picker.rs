@@ -3,8 +3,9 @@
 //!
 //! Leveled compaction: L0 scores by its number of sorted runs, each deeper level by its bytes over
 //! its target; the highest score of at least one wins. The tables of a level take turns, so that
-//! work spreads over the keys. A large ingest in L0 goes down piece by piece (`level0.rs`). A job owns its tables and the range of user keys that they span, in both
-//! of its levels, until it is installed.
+//! work spreads over the keys. A large ingest in L0 goes down piece by piece (`level0.rs`). A job
+//! owns its tables and the range of user keys that they span, in both of its levels, until it is
+//! installed.
 
 use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, TableId};

@@ -42,12 +42,12 @@ impl Builder {
     /// manifest, or other files, are lost or damaged. Data may be lost, and the report says how
     /// much. Files that can't be used are set aside in the folder `lost`, never removed.
     ///
-    /// Needs the merge operators of all keyspaces, and the comparators that the database was created
-    /// with: fails with [`ErrorKind::InvalidOption`], before anything is changed, if a keyspace has
-    /// an operator that was not given, if tables are ordered by one that was not given, or if one was
-    /// given for tables ordered by another. A keyspace whose comparator no manifest and no table
-    /// records is ordered by the one given for its name, `default` or `recovered-` and its number,
-    /// or else by bytes.
+    /// Needs the merge operators of all keyspaces, and the comparators that the database was
+    /// created with: fails with [`ErrorKind::InvalidOption`], before anything is changed, if a
+    /// keyspace has an operator that was not given, if tables are ordered by one that was not
+    /// given, or if one was given for tables ordered by another. A keyspace whose comparator no
+    /// manifest and no table records is ordered by the one given for its name, `default` or
+    /// `recovered-` and its number, or else by bytes.
     ///
     /// Keyspaces that were dropped stay dropped as far as a manifest still records it; see
     /// [`RepairReport::recovered_keyspaces`].

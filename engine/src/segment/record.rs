@@ -120,9 +120,9 @@ pub enum RecordKind {
     /// All keys of a range are deleted. The record's value is the kind of both ends, one byte as in
     /// [`Bounds::ends`], and the upper key; its key is the lower one.
     DeleteRange,
-    /// Tables with keys of a range were ingested at this place in the order of commits. The record's
-    /// value is that of [`RecordKind::DeleteRange`] with the ids of the tables before the upper key,
-    /// as [`ingest_value`] encodes them.
+    /// Tables with keys of a range were ingested at this place in the order of commits. The
+    /// record's value is that of [`RecordKind::DeleteRange`] with the ids of the tables before the
+    /// upper key, as [`ingest_value`] encodes them.
     Ingest,
     /// The value is an operand, which is merged with what the key had before.
     Merge,

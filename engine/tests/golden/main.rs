@@ -1,7 +1,7 @@
 //! Tests of the golden stores: databases of format version 1 that were written once. Every later
 //! build must read them, write to them and repair them (I11). Each folder of `v1` is a database;
-//! the text file beside it lists its contents. `cargo xtask golden` writes those that are missing. To
-//! remove one is for a change only that breaks the format on purpose.
+//! the text file beside it lists its contents. `cargo xtask golden` writes those that are missing.
+//! To remove one is for a change only that breaks the format on purpose.
 
 mod listing;
 mod stores;
