@@ -44,6 +44,7 @@ pub(crate) enum Command {
     Dump(cmd::dump::Dump),
     Keyspaces(cmd::keyspaces::Keyspaces),
     Stats(cmd::stats::StatsArgs),
+    Metrics(cmd::metrics::Metrics),
     Space(cmd::space::Space),
     Hot(cmd::hot::Hot),
     Check(cmd::check::Check),

@@ -46,6 +46,9 @@ fn memory(stats: &Stats) -> u64 {
 
 /// Returns the property of this name, or `None` if there is no such property.
 fn property(db: &Database, name: &str) -> Result<Option<String>> {
+    if name == "cleavedb.metrics" {
+        return Ok(Some(db.engine()?.stats().to_openmetrics()));
+    }
     let Some(name) = name.strip_prefix("leveldb.") else { return Ok(None) };
     if let Some(level) = name.strip_prefix("num-files-at-level") {
         let stats = db.engine()?.stats();

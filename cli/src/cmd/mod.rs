@@ -20,6 +20,7 @@ pub(crate) mod keyspaces;
 pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod merge;
+pub(crate) mod metrics;
 pub(crate) mod put;
 pub(crate) mod reorganize;
 pub(crate) mod repair;
@@ -53,6 +54,7 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Dump(args) => dump::run(&args),
         Command::Keyspaces(args) => keyspaces::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Metrics(args) => metrics::run(&args),
         Command::Space(args) => space::run(&args),
         Command::Hot(args) => hot::run(&args),
         Command::Check(args) => check::run(&args),

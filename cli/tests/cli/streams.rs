@@ -25,6 +25,16 @@ fn a_value_is_the_same_to_the_byte() {
     }
 }
 
+/// What a monitoring system reads ends as its format asks for.
+#[test]
+fn metrics_are_printed() {
+    let dir = Dir::new("metrics");
+    ok(&dir, &["put", "DB", "key", "value"], b"");
+    let text = String::from_utf8(ok(&dir, &["metrics", "DB"], b"")).unwrap();
+    assert!(text.ends_with("\n# EOF\n"), "{text}");
+    assert!(text.contains("\ncleavedb_recovery_replayed_records 1\n"), "{text}");
+}
+
 #[test]
 fn what_was_dumped_loads_to_the_same() {
     let dir = Dir::new("round-trip");

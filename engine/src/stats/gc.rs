@@ -103,6 +103,26 @@ impl GcStats {
         self.bytes_moved + self.relocation_bytes
     }
 
+    /// Returns what each number means, in the order of [`GcStats::numbers`].
+    pub(crate) fn help(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
+        let texts = [
+            "Rounds of value GC that relocated or punched at least one segment.",
+            "Liveness scans: walks over the tree that find what is live.",
+            "Entries that liveness scans visited.",
+            "Time that liveness scans took.",
+            "Segments freed by moving their live records.",
+            "Segments in which holes were punched.",
+            "Calls that punched a hole.",
+            "Time that one call to punch a hole takes; 0 if it was not measured.",
+            "Bytes read from segments in order to move their live records.",
+            "Bytes of live records that were written to new segments.",
+            "Bytes of relocations written.",
+            "Bytes of disk blocks freed by moving and by punching.",
+            "Time that rounds of value GC took, without liveness scans.",
+        ];
+        self.numbers().map(|(name, _)| name).zip(texts)
+    }
+
     /// Returns every count with its name.
     pub fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);

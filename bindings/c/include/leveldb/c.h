@@ -77,8 +77,9 @@ LEVELDB_EXPORT leveldb_iterator_t* leveldb_create_iterator(leveldb_t* db,
                                                            const leveldb_readoptions_t* options);
 LEVELDB_EXPORT const leveldb_snapshot_t* leveldb_create_snapshot(leveldb_t* db);
 LEVELDB_EXPORT void leveldb_release_snapshot(leveldb_t* db, const leveldb_snapshot_t* snapshot);
-/* "leveldb.stats", "leveldb.sstables", "leveldb.num-files-at-level<N>" or
- * "leveldb.approximate-memory-usage": a text for leveldb_free; NULL for other names. */
+/* "leveldb.stats", "leveldb.sstables", "leveldb.num-files-at-level<N>",
+ * "leveldb.approximate-memory-usage" or, for Prometheus, "cleavedb.metrics" (OpenMetrics 1.0): a
+ * text for leveldb_free; NULL for other names. */
 LEVELDB_EXPORT char* leveldb_property_value(leveldb_t* db, const char* propname);
 /* Estimates the bytes of files that each range [start, limit) takes. */
 LEVELDB_EXPORT void leveldb_approximate_sizes(leveldb_t* db, int num_ranges,

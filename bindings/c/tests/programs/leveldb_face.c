@@ -179,10 +179,12 @@ static void sizes_and_properties(leveldb_t* db) {
     leveldb_free(count);
   }
   CHECK(files > 0);
-  const char* texts[] = {"leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage"};
-  for (int n = 0; n < 3; n++) {
+  const char* texts[] = {"leveldb.stats", "leveldb.sstables", "leveldb.approximate-memory-usage",
+                         "cleavedb.metrics"};
+  for (int n = 0; n < 4; n++) {
     char* text = leveldb_property_value(db, texts[n]);
     CHECK(text != NULL && text[0] != 0);
+    CHECK(n < 3 || strstr(text, "\ncleavedb_entries_written_total ") != NULL);
     leveldb_free(text);
   }
   const char* unknown[] = {"", "nosuchprop", "leveldb.", "leveldb.num-files-at-level",

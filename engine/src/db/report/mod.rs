@@ -3,6 +3,7 @@
 
 mod gather;
 mod json;
+mod metrics;
 mod text;
 
 use crate::base::error::Error;
@@ -71,7 +72,7 @@ pub struct StallStats {
 }
 
 macro_rules! stats {
-    ($(#[$outer:meta])* { $($(#[$doc:meta])* $number:ident,)* }) => {
+    ($(#[$outer:meta])* { $($(#[doc = $doc:literal])* $number:ident,)* }) => {
         $(#[$outer])*
         #[derive(Debug, Clone, Default)]
         #[non_exhaustive]
@@ -98,7 +99,7 @@ macro_rules! stats {
             pub oldest_snapshot: Duration,
             /// The work of value GC.
             pub gc: GcStats,
-            $($(#[$doc])* pub $number: u64,)*
+            $($(#[doc = $doc])* pub $number: u64,)*
         }
 
         impl Stats {
@@ -107,6 +108,9 @@ macro_rules! stats {
                 let own = [$((stringify!($number), self.$number),)*];
                 own.into_iter().chain(self.gc.numbers())
             }
+
+            /// What each number of its own means, in the order of [`Stats::numbers`].
+            const HELP: &[(&str, &str)] = &[$((stringify!($number), concat!($($doc),*)),)*];
         }
     };
 }
@@ -148,7 +152,7 @@ stats! {
         commits,
         /// Entries written by users.
         entries_written,
-        /// Deletions among those entries.
+        /// Deletions among the entries written by users.
         deletes_written,
         /// Bytes of keys and values put, as they are stored: values after compression.
         put_bytes_stored,
@@ -201,13 +205,13 @@ stats! {
         conflict_searches,
         /// Ingests that took effect.
         ingests,
-        /// Entries that they brought.
+        /// Entries that ingests brought.
         entries_ingested,
-        /// Bytes of tables and of separated values that they wrote.
+        /// Bytes of tables and of separated values that ingests wrote.
         ingest_bytes_written,
         /// Writes refused because they would use the reserve of a nearly full disk.
         writes_refused_for_space,
-        /// Bytes of the reserve.
+        /// Bytes of the disk that puts leave to deletions and to what makes room.
         disk_reserve_bytes,
         /// Background jobs that failed.
         background_errors,
@@ -216,46 +220,46 @@ stats! {
         /// Bytes of memory that indexes and filters of open tables and directories of open
         /// relocations take, those included that readers hold beyond the capacity.
         index_and_filter_bytes,
-        /// Bytes that they may take, but for those that readers hold.
+        /// Bytes that indexes, filters and directories may take, but for those that readers hold.
         index_and_filter_capacity_bytes,
-        /// Bytes of memory that pinned tables take
-        /// ([`Options::pin_tree`](crate::Options::pin_tree)), those included that only their
-        /// readers still hold. They count neither as cached blocks nor among indexes and filters.
+        /// Bytes of memory that pinned tables take (`Options::pin_tree`), those included that only
+        /// their readers still hold. They count neither as cached blocks nor among indexes and
+        /// filters.
         pinned_tree_bytes,
-        /// Bytes that they may take; 0 if the tree is not pinned.
+        /// Bytes that pinned tables may take; 0 if the tree is not pinned.
         pinned_tree_capacity_bytes,
         /// Tables of the tree that are pinned.
         pinned_tables,
-        /// Tables that are not, because they do not fit or are yet to be loaded.
+        /// Tables of the tree that are not pinned, because they do not fit or are yet to be loaded.
         unpinned_tables,
-        /// Tables that are not, because they could not be read. A read of the same block fails,
-        /// too, if it is damaged.
+        /// Tables of the tree that are not pinned because they could not be read. A read of the
+        /// same block fails, too, if it is damaged.
         unreadable_unpinned_tables,
-        /// About how many bytes the capacity lacks for the tables that are not pinned.
+        /// About how many bytes the capacity of pinned tables lacks for those that are not pinned.
         pinned_tree_missing_bytes,
-        /// Tables that were given up while they were loaded because they did not fit.
+        /// Tables that did not fit in the pinned tree, and were given up while they were loaded.
         pinned_tree_refusals,
         /// Keys whose newest entry the update table knows.
         update_table_keys,
         /// Bytes of memory that the update table takes.
         update_table_bytes,
-        /// Bytes that it may take; 0 if it is switched off.
+        /// Bytes that the update table may take; 0 if it is switched off.
         update_table_capacity_bytes,
-        /// Keys that it forgot to make room for others.
+        /// Keys that the update table forgot to make room for others.
         update_table_evictions,
-        /// Point reads that asked it, for keys that no memtable had.
+        /// Point reads that asked the update table, for keys that no memtable had.
         update_table_lookups,
-        /// Those that found their entry in the table that it named.
+        /// Point reads that found their entry in the table that the update table named.
         short_cut_reads,
-        /// Entries that compactions dropped because it knew a newer one in another table.
+        /// Entries that compactions dropped because the update table knew a newer one elsewhere.
         superseded_entries_dropped,
         /// Compactions of tables because much of them was stale.
         early_compactions,
         /// Entries that compaction filters were asked about.
         entries_filtered,
-        /// Those that they dropped.
+        /// Entries that compaction filters dropped.
         filtered_entries_dropped,
-        /// Those whose value they changed.
+        /// Entries whose value compaction filters changed.
         filtered_entries_changed,
         /// Tables and relocations opened, which means that their indexes, filters and directories
         /// were read.
@@ -273,7 +277,7 @@ stats! {
         snapshots,
         /// Records that the opening replayed.
         recovery_replayed_records,
-        /// Bytes of log that the opening read to replay them.
+        /// Bytes of log that the opening read to replay records.
         recovery_replayed_bytes,
         /// Bytes of the torn tail that a crash left at the end of the log.
         recovery_torn_bytes,
@@ -300,14 +304,15 @@ stats! {
 
 impl Stats {
     /// Returns the bytes written for all purposes per byte that users wrote since the opening, or 0
-    /// before they wrote any.
+    /// before they wrote any. What an ingest writes counts as written by users, too.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_bytes_written
+            + self.ingest_bytes_written
             + self.flush_bytes_written
             + self.compaction_bytes_written
             + self.gc.bytes_written()
             + self.manifest_bytes_written;
-        match self.user_bytes_written {
+        match self.user_bytes_written + self.ingest_bytes_written {
             0 => 0.0,
             by_users => written as f64 / by_users as f64,
         }
