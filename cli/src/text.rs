@@ -119,6 +119,21 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     number.checked_mul(1 << shift).ok_or_else(|| "this size is too large".into())
 }
 
+/// Parses a count with an optional unit: `4096`, `10k`, `1M`. Unlike those of sizes, units are
+/// powers of ten.
+pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit: u64 = match text[digits.len()..].to_ascii_lowercase().as_str() {
+        "" => 1,
+        "k" => 1_000,
+        "m" => 1_000_000,
+        "g" => 1_000_000_000,
+        _ => return Err("a count is a whole number, perhaps with k, M or G, such as 10M".into()),
+    };
+    let number: u64 = digits.parse().map_err(|_| "a count starts with a whole number")?;
+    number.checked_mul(unit).ok_or_else(|| "this count is too large".into())
+}
+
 /// Formats `bytes` for people, in the units of the engine's statistics.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -181,6 +196,11 @@ mod tests {
         assert_eq!(parse_size("64MiB"), Ok(64 << 20));
         for bad in ["", "k", "4x", "-1", "99999999999G", "1.5k"] {
             assert!(parse_size(bad).is_err(), "{bad}");
+        }
+        assert_eq!(parse_count("10k"), Ok(10_000));
+        assert_eq!(parse_count("2M"), Ok(2_000_000));
+        for bad in ["", "M", "4x", "-1", "99999999999999G", "1.5k", "4MiB"] {
+            assert!(parse_count(bad).is_err(), "{bad}");
         }
         assert_eq!(human_bytes(999), "999 B");
         assert_eq!(human_bytes((1 << 20) - 1), "1.0 MiB");

@@ -6,7 +6,7 @@ use crate::output::Output;
 use crate::picture::{svg, terminal};
 use clap::Args;
 use cleavedb::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Report what takes space: live data, garbage, pinned versions, holes; by keyspace and segment
 ///
@@ -25,7 +25,7 @@ pub(crate) struct Space {
     #[arg(long)]
     map: bool,
 
-    /// Draw the segments into an SVG file
+    /// Draw the segments into an SVG file, or to standard output if it is `-`
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -35,6 +35,11 @@ pub(crate) fn run(args: &Space) -> Outcome {
     let mut out = Output::new();
     if let Some(file) = &args.svg {
         let picture = svg::draw(&report, &args.dir.display().to_string());
+        if file == Path::new("-") {
+            out.bytes(picture.as_bytes())?;
+            out.finish()?;
+            return Ok(Status::Done);
+        }
         let written = std::fs::write(file, picture);
         written.map_err(|error| Stop::Error(Error::io("write the picture", file, error)))?;
     }

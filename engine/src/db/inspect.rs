@@ -75,6 +75,12 @@ pub fn inspect_with(
     if matches!(names::parse(path), FileName::Fixed) && path.ends_with(names::OPTIONS) {
         return print_text(env, path, out);
     }
+    if path.ends_with(names::LOCK) {
+        let what = "lock file; whether anybody holds it now, only the operating system knows\n";
+        print(out, path, format_args!("{what}"))?;
+        print_text(env, path, out)?;
+        return print(out, path, format_args!("\n"));
+    }
     let file = env.fs.open(path).doing("open", path)?;
     let mut head = [0; HEADER_BYTES];
     let read = file.read_at(&mut head, 0).doing("read", path)?;

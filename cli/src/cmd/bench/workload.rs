@@ -1,7 +1,7 @@
 //! The workloads of `cleave bench`, and their load: keys, values, threads and time.
 
 use super::follow::Follow;
-use crate::text::parse_size;
+use crate::text::{parse_count, parse_size};
 use clap::{Args, ValueEnum};
 
 /// The workloads, named as in db_bench and YCSB. Those of YCSB run on keys that were loaded.
@@ -108,16 +108,22 @@ pub(super) enum Distribution {
     Zipf,
 }
 
+fn parse_least_one(text: &str) -> Result<u64, String> {
+    parse_count(text).and_then(|count| match count {
+        0 => Err("at least 1 is needed".into()),
+        count => Ok(count),
+    })
+}
+
 /// The shape of the work.
 #[derive(Args)]
 pub(super) struct LoadArgs {
-    /// Number of keys, and of the operations of workloads that fill
-    #[arg(long, value_name = "N", default_value_t = 1_000_000,
-          value_parser = clap::value_parser!(u64).range(1..))]
+    /// Number of keys, and of the operations of workloads that fill, such as 10M
+    #[arg(long, value_name = "N", default_value_t = 1_000_000, value_parser = parse_least_one)]
     pub(super) num: u64,
 
     /// Number of operations of workloads that read, delete or mix (YCSB's) [default: --num]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(super) reads: Option<u64>,
 
     /// For overwrite: values written, as a multiple of --num, such as 8 or 0.5 [default: 1]
