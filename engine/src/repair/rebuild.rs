@@ -222,11 +222,12 @@ impl<'a> Rebuild<'a> {
         let table = Arc::new(TableHandle::new(Arc::new(meta), order, self.context.clone()));
         let ingests = std::mem::take(&mut self.ingest_seqnos);
         let source = self.source(properties.owner.id)?;
-        let (operator, own) = (&source.options.merge_operator, &properties.owner.merge_operator);
-        if own.is_some() && own != operator {
-            let what = format!(
-                "its operands are of {own:?}, the operator of its keyspace is {operator:?}"
-            );
+        let operator = source.options.merge_operator.as_deref();
+        let own = properties.owner.merge_operator.as_deref();
+        if let Some(own) = own.filter(|_| own != operator) {
+            let other = operator.unwrap_or("none");
+            let what =
+                format!("its operands are of {own}, the operator of its keyspace is {other}");
             report.problems.push(Error::corruption(what).in_file(table.path()));
         }
         let merges = operator.is_some();

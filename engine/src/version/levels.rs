@@ -1,7 +1,7 @@
 //! The tables of a keyspace by level: in L0 tables overlap and the newest comes first; L1 and below
-//! are each a sorted run of disjoint tables. So are those tables of L0 that came with one ingest.
-//! Beside them are the range tombstones that were flushed
-//! and may still hide something in a table.
+//! are each a sorted run of disjoint tables, and so are those tables of L0 that came with one
+//! ingest. Beside them are the range tombstones that were flushed and may still hide something in a
+//! table.
 //!
 //! I6: a range tombstone stays for as long as a table may hold an entry that it hides. Such a table
 //! overlaps its range, has an older entry, and was not written by a job that applied the range

@@ -119,8 +119,11 @@ impl Keyspace {
     /// the end for a small flush ([`StallReason::Ingest`](crate::StallReason::Ingest)).
     ///
     /// Each table goes to the deepest level in which nothing of its range is above or beside it.
-    /// Over older data that is L0 as often as not: scans merge all tables there, until a compaction
-    /// has moved them down. [`IngestReport::level`] tells.
+    /// Over older data that is L0 as often as not ([`IngestReport::level`] tells): the ingest is
+    /// one more sorted run there, until compactions have moved it down, a large one piece by piece.
+    /// Writers that fill L0 in the meantime wait for that.
+    ///
+    /// While it writes, an ingest is held up as a put of as many bytes is.
     ///
     /// Fails with [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if a key does
     /// not come behind the one before it, and otherwise as [`Keyspace::put`].
