@@ -26,7 +26,7 @@ const QUICK_STEPS: [Step; 3] = [
     step("format", "cargo fmt --all --check"),
 ];
 
-const STEPS: [Step; 11] = [
+const STEPS: [Step; 12] = [
     step("lints", "cargo clippy --workspace --all-targets --locked -- -D warnings"),
     // Without the features that tests bring along, as programs build it.
     step("library alone", "cargo clippy -p cleavedb --lib --locked -- -D warnings"),
@@ -42,6 +42,7 @@ const STEPS: [Step; 11] = [
     step("measuring harness", "python3 -m unittest discover -s bench/tests"),
     step("examples in documents", "cargo test --workspace --doc --locked"),
     step("tests", "cargo test --workspace --lib --bins --tests --examples --locked"),
+    step("examples", "cargo xtask examples"),
     // Every database of these tests is encrypted.
     Step {
         name: "tests, encrypted",

@@ -2,6 +2,7 @@
 
 mod ci;
 mod dependencies;
+mod examples;
 mod fuzz;
 mod golden;
 mod install_c;
@@ -27,6 +28,7 @@ usage: cargo xtask COMMAND
                and the Cassandra module; stops at the first red
   install-c    --prefix DIR [--leveldb-link]: headers and libraries for C programs
   dependencies licences, sources, versions and the oldest Rust of what comes from elsewhere
+  examples     the examples of the engine, run
   fuzz         [--seconds N | --inputs N] [TARGET…]: every decoder of the engine, 30 seconds each
   golden       the golden stores of the engine that are missing, written
   sanitize-c   the C programs under sanitizers
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
         ["tidy", folder] => tidy::run(Path::new(folder)),
         ["ci"] => ci::run(&root()),
         ["dependencies"] => dependencies::run(&root()),
+        ["examples"] => examples::run(&root()),
         ["fuzz", rest @ ..] => fuzz::run(&root(), rest),
         ["golden"] => golden::run(&root()),
         ["install-c", rest @ ..] => install_c::run(&root(), rest),
