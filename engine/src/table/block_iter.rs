@@ -45,6 +45,11 @@ impl BlockIter {
         self.valid
     }
 
+    /// Returns the offset of the current entry within the block.
+    pub(super) fn offset(&self) -> usize {
+        self.at
+    }
+
     #[inline]
     pub(super) fn user_key(&self) -> &[u8] {
         split_internal(&self.key).0

@@ -13,6 +13,7 @@ use crate::base::iter::EntryIter;
 use crate::base::key::{KeyOrder, MAX_SEQNO, Trailer};
 use crate::base::pointer::TableId;
 use crate::base::range_tombstone::RangeTombstone;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// An iterator that stands on an entry of a table or on none.
@@ -89,10 +90,16 @@ impl TableIter {
         }
     }
 
-    /// I7: fails after a search for an end of a range that led back into the range, as damaged
-    /// blocks can have it. The walk would never end.
-    fn check_is_outside(&mut self, hidden: &RangeTombstone) -> Result<()> {
-        if !self.valid() || !hidden.range.contains(&self.table.order, self.user_key()) {
+    /// Returns the place of the current entry; later entries have larger ones.
+    fn place(&self) -> (Option<usize>, usize) {
+        debug_assert!(self.valid(), "the iterator stands on no entry");
+        (self.number, self.block.offset())
+    }
+
+    /// I7: fails unless a search for an end of a range has led on from the place where it began.
+    /// Damaged entries that are out of order can lead it back, and the walk would never end.
+    fn check_went(&mut self, onward: Ordering, from: (Option<usize>, usize)) -> Result<()> {
+        if !self.valid() || self.place().cmp(&from) == onward {
             return Ok(());
         }
         self.placed(Err(Error::corruption("the entries of a table are out of order")))
@@ -237,8 +244,9 @@ impl EntryIter for TableIter {
         // A user's order may be none, and a search by it could go back.
         match order {
             KeyOrder::Bytewise => {
+                let from = self.place();
                 self.seek_cut(hidden.range.end())?;
-                self.check_is_outside(hidden)
+                self.check_went(Ordering::Greater, from)
             }
             KeyOrder::Custom(_) => self.next(),
         }
@@ -255,8 +263,9 @@ impl EntryIter for TableIter {
         }
         match order {
             KeyOrder::Bytewise => {
+                let from = self.place();
                 self.seek_before_cut(hidden.range.begin())?;
-                self.check_is_outside(hidden)
+                self.check_went(Ordering::Less, from)
             }
             KeyOrder::Custom(_) => self.prev(),
         }
