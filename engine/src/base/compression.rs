@@ -77,8 +77,9 @@ pub fn compress(codec: Codec, raw: &[u8]) -> Option<(Codec, Vec<u8>)> {
 
 /// Decides which blocks of a file are compressed: after some in a row for which it did not pay,
 /// only one in so many is tried, until one pays again. What can't be compressed, such as pictures
-/// or what is compressed already, then costs a tenth of the time; of blocks of both kinds in turn,
-/// all are tried.
+/// or what is compressed already, then costs a sixteenth of the time, and at most fifteen blocks
+/// behind it are stored as they are although compressing them would pay. Of blocks of both kinds in
+/// turn, all are tried.
 #[derive(Debug, Default)]
 pub struct CompressionTrials {
     /// The number of blocks since the last one for which it paid.

@@ -23,7 +23,7 @@ use crate::version::Version;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::TableHandle;
 use crate::version::job::{JobError, JobResult};
-use crate::version::levels::{LEVELS, Levels};
+use crate::version::levels::{LEVELS, Levels, level0_runs_of};
 use crate::version::runtime::Runtime;
 use crate::version::snapshots::SeenSeqnos;
 use crate::version::view::KeyspaceState;
@@ -128,9 +128,7 @@ fn inputs(pick: &Pick, levels: &Levels) -> Result<MergeIter> {
     let mode = ReadMode::FullScan;
     let mut inputs = Vec::new();
     if pick.level == 0 {
-        let of_one =
-            |a: &Arc<TableHandle>, b: &Arc<TableHandle>| a.meta.is_of_one_ingest_with(&b.meta);
-        for run in pick.inputs.chunk_by(of_one) {
+        for run in level0_runs_of(&pick.inputs) {
             inputs.push(SortedRunIter::level0(&order, run, mode)?);
         }
     } else {

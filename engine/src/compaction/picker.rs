@@ -11,7 +11,7 @@ use crate::base::key::KeyOrder;
 use crate::base::pointer::{KeyspaceId, TableId};
 use crate::compaction::level0;
 use crate::version::files::TableHandle;
-use crate::version::levels::{LEVELS, Levels, bounds};
+use crate::version::levels::{LEVELS, Levels, bounds, level0_runs_of};
 use crate::version::settings::KeyspaceOptions;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -57,11 +57,9 @@ impl Pick {
     /// Returns true if this is a trivial move: there is nothing to merge with, and no reason to
     /// rewrite the tables. One of more than twice `table_bytes` is rewritten, to be split.
     pub fn is_move(&self, table_bytes: u64) -> bool {
-        let is_of_one =
-            |pair: &[Arc<TableHandle>]| pair[0].meta.is_of_one_ingest_with(&pair[1].meta);
         self.below.is_empty()
             && self.output_level > self.level
-            && self.inputs.windows(2).all(is_of_one)
+            && level0_runs_of(&self.inputs).nth(1).is_none()
             && self.inputs.iter().all(|table| table.meta.bytes <= 2 * table_bytes)
     }
 

@@ -27,7 +27,6 @@ use crate::version::files::{TableContext, TableHandle, TableLimits};
 use crate::version::levels::LEVELS;
 use crate::version::manifest::ManifestWriter;
 use crate::version::merging::MergeOperators;
-use crate::version::settings::KeyspaceOptions;
 use std::collections::{BTreeMap, BTreeSet, btree_map};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -128,10 +127,10 @@ impl<'a> Rebuild<'a> {
                 let known = &self.facts.keyspaces[&id];
                 let comparators = self.comparators;
                 comparators.check(&known.name, &known.order)?;
-                let options = KeyspaceOptions::from_manifest(&known.settings)?.0;
-                self.merge_operators.check_recorded(&known.name, &options)?;
                 let order = comparators.named(&known.order).map_err(needs_order)?;
-                Ok(free.insert(KeyspaceSource::new(order, &known.settings, known.flushed)?))
+                let source = KeyspaceSource::new(order, &known.settings, known.flushed)?;
+                self.merge_operators.check_recorded(&known.name, &source.options)?;
+                Ok(free.insert(source))
             }
         }
     }

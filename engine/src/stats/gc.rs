@@ -103,43 +103,70 @@ impl GcStats {
         self.bytes_moved + self.relocation_bytes
     }
 
-    /// Returns what each number means, in the order of [`GcStats::numbers`].
-    pub(crate) fn help(&self) -> impl Iterator<Item = (&'static str, &'static str)> + use<> {
-        let texts = [
-            "Rounds of value GC that relocated or punched at least one segment.",
-            "Liveness scans: walks over the tree that find what is live.",
-            "Entries that liveness scans visited.",
-            "Time that liveness scans took.",
-            "Segments freed by moving their live records.",
-            "Segments in which holes were punched.",
-            "Calls that punched a hole.",
-            "Time that one call to punch a hole takes; 0 if it was not measured.",
-            "Bytes read from segments in order to move their live records.",
-            "Bytes of live records that were written to new segments.",
-            "Bytes of relocations written.",
-            "Bytes of disk blocks freed by moving and by punching.",
-            "Time that rounds of value GC took, without liveness scans.",
-        ];
-        self.numbers().map(|(name, _)| name).zip(texts)
-    }
-
     /// Returns every count with its name.
     pub fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> + use<> {
+        self.described().map(|(name, value, _)| (name, value))
+    }
+
+    /// Returns every count with its name, and what it means.
+    pub(crate) fn described(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, u64, &'static str)> + use<> {
         let micros = |time: Duration| u64::try_from(time.as_micros()).unwrap_or(u64::MAX);
         let numbers = [
-            ("gc_rounds", self.rounds),
-            ("gc_liveness_scans", self.liveness_scans),
-            ("gc_liveness_scan_entries", self.liveness_scan_entries),
-            ("gc_liveness_scan_micros", micros(self.liveness_scan_time)),
-            ("gc_segments_relocated", self.segments_relocated),
-            ("gc_segments_punched", self.segments_punched),
-            ("gc_punches", self.punches),
-            ("gc_punch_call_micros", micros(self.punch_call)),
-            ("gc_bytes_read", self.bytes_read),
-            ("gc_bytes_moved", self.bytes_moved),
-            ("gc_relocation_bytes", self.relocation_bytes),
-            ("gc_bytes_freed", self.bytes_freed),
-            ("gc_micros", micros(self.time)),
+            (
+                "gc_rounds",
+                self.rounds,
+                "Rounds of value GC that relocated or punched at least one segment.",
+            ),
+            (
+                "gc_liveness_scans",
+                self.liveness_scans,
+                "Liveness scans: walks over the tree that find what is live.",
+            ),
+            (
+                "gc_liveness_scan_entries",
+                self.liveness_scan_entries,
+                "Entries that liveness scans visited.",
+            ),
+            (
+                "gc_liveness_scan_micros",
+                micros(self.liveness_scan_time),
+                "Time that liveness scans took.",
+            ),
+            (
+                "gc_segments_relocated",
+                self.segments_relocated,
+                "Segments freed by moving their live records.",
+            ),
+            ("gc_segments_punched", self.segments_punched, "Segments in which holes were punched."),
+            ("gc_punches", self.punches, "Calls that punched a hole."),
+            (
+                "gc_punch_call_micros",
+                micros(self.punch_call),
+                "Time that one call to punch a hole takes; 0 if it was not measured.",
+            ),
+            (
+                "gc_bytes_read",
+                self.bytes_read,
+                "Bytes read from segments in order to move their live records.",
+            ),
+            (
+                "gc_bytes_moved",
+                self.bytes_moved,
+                "Bytes of live records that were written to new segments.",
+            ),
+            ("gc_relocation_bytes", self.relocation_bytes, "Bytes of relocations written."),
+            (
+                "gc_bytes_freed",
+                self.bytes_freed,
+                "Bytes of disk blocks freed by moving and by punching.",
+            ),
+            (
+                "gc_micros",
+                micros(self.time),
+                "Time that rounds of value GC took, without liveness scans.",
+            ),
         ];
         numbers.into_iter()
     }

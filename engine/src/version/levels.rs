@@ -42,6 +42,14 @@ pub fn bounds(table: &TableHandle) -> (&[u8], &[u8]) {
     (table.meta.summary.smallest_key(), table.meta.summary.largest_key())
 }
 
+/// Splits tables of L0, newest first, into sorted runs: single tables, and those of one ingest in
+/// the order of their keys.
+pub fn level0_runs_of(
+    tables: &[Arc<TableHandle>],
+) -> impl Iterator<Item = &[Arc<TableHandle>]> + Clone {
+    tables.chunk_by(|one, other| one.meta.is_of_one_ingest_with(&other.meta))
+}
+
 impl Levels {
     /// Creates levels without tables.
     pub fn new(order: KeyOrder) -> Self {
@@ -119,16 +127,16 @@ impl Levels {
         run.get(index).filter(|table| self.order.compare(bounds(table).0, user_key).is_le())
     }
 
-    /// Returns the sorted runs of L0, newest first: single tables, and those of one ingest in the
-    /// order of their keys.
+    /// Returns the sorted runs of L0, as [`level0_runs_of`] does, but without a walk over its tables.
     pub fn level0_runs(&self) -> impl ExactSizeIterator<Item = &[Arc<TableHandle>]> {
         let tables = &self.levels[0];
         let ends = self.run_ends.get_or_init(|| {
-            let ends_behind = |index: &usize| {
-                let next = tables.get(*index);
-                !next.is_some_and(|it| tables[index - 1].meta.is_of_one_ingest_with(&it.meta))
+            let mut end = 0;
+            let end_of = |run: &[_]| {
+                end += run.len();
+                end
             };
-            (1..=tables.len()).filter(ends_behind).collect()
+            level0_runs_of(tables).map(end_of).collect()
         });
         let begin = |run: usize| run.checked_sub(1).map_or(0, |before| ends[before]);
         (0..ends.len()).map(move |run| &tables[begin(run)..ends[run]])

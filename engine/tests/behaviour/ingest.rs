@@ -42,6 +42,15 @@ fn some(numbers: impl Iterator<Item = usize>, version: u64) -> Map {
     numbers.map(pair).collect()
 }
 
+/// Returns the pairs of the first `count` keys, with values of one length.
+fn all(count: usize, version: u64, bytes: usize) -> Map {
+    let pair = |number| {
+        let key = common::key(number);
+        (key.clone().into_bytes(), common::value(&key, version, bytes))
+    };
+    (0..count).map(pair).collect()
+}
+
 fn map_of(keyspace: &Keyspace) -> Map {
     common::pairs(keyspace).into_iter().collect()
 }
@@ -204,9 +213,9 @@ fn i06_a_large_ingest_goes_down_in_pieces() {
     db.flush().unwrap();
     let mut ingestion = keyspace.begin_ingest(&IngestOptions::default()).unwrap();
     wanted.iter().for_each(|(key, value)| ingestion.put(key, value).unwrap());
+    let before = db.stats().compactions + db.stats().trivial_moves;
     let report = ingestion.finish().unwrap();
     assert!(report.level == 0 && report.bytes_written > 4 * (64 << 10), "{report:?}");
-    let before = db.stats().compactions + db.stats().trivial_moves;
     (0..2000).step_by(3).for_each(|number| {
         keyspace.put(common::key(number), "new").unwrap();
         wanted.insert(common::key(number).into_bytes(), b"new".to_vec());
@@ -228,12 +237,7 @@ fn i06_a_large_ingest_goes_down_in_pieces() {
 fn gc_frees_what_is_ingested_over() {
     let dir = common::dir();
     let (db, keyspace) = open(dir.path(), common::tiny_keyspace());
-    let wanted: Map = (0..4000)
-        .map(|number| {
-            let key = common::key(number);
-            (key.clone().into_bytes(), common::value(&key, 1, 600))
-        })
-        .collect();
+    let wanted = all(4000, 1, 600);
     ingest(&keyspace, &wanted);
     db.gc().unwrap();
     let once = common::bytes_of(dir.path(), ".seg");
@@ -706,12 +710,7 @@ fn i06_an_ingest_gets_its_turn_beside_writers() {
         let _stop = common::OnDrop(|| stop.store(true, Atomic::Relaxed));
         for round in 0..5u64 {
             let below = IngestOptions::new().below(round == 3);
-            let map: Map = (0..2000)
-                .map(|number| {
-                    let key = common::key(number);
-                    (key.clone().into_bytes(), common::value(&key, 100 + round, 130))
-                })
-                .collect();
+            let map = all(2000, 100 + round, 130);
             let report = keyspace.ingest_sorted_with(&map, &below).unwrap();
             assert_eq!(report.entries + report.skipped, 2000);
             let found = keyspace.get(common::key(1)).unwrap().unwrap();

@@ -118,7 +118,7 @@ impl Keyspace {
         expected: Expected<'_>,
     ) -> Result<std::result::Result<HoldsWhile, Option<Versioned>>> {
         // The value is of interest only if it is to be compared, or if the version is another one.
-        if !matches!(expected, Expected::Value(_)) {
+        if wanted(expected) == Wanted::Version {
             let ReadForCommit { found, holds, .. } =
                 self.read_for_commit(key, Wanted::Version, || ())?;
             if is_expected(expected, found.seqno()) {
@@ -183,6 +183,14 @@ fn mismatch(
     }
     let is_met = is_expected(expected, found.seqno());
     if is_met { Ok(None) } else { versioned(core, view, key, found).map(Some) }
+}
+
+/// Returns what has to be read to tell whether a key is as expected.
+fn wanted(expected: Expected<'_>) -> Wanted {
+    match expected {
+        Expected::Absent | Expected::Version(_) => Wanted::Version,
+        Expected::Value(_) => Wanted::Value,
+    }
 }
 
 /// Returns true if a version, `None` for no value, is the expected one. False if a value is
@@ -254,17 +262,22 @@ fn check_requirement(
     let view = keyspace.view();
     keyspace.check()?;
     let (view, point) = (snapshot.view_before(&view).unwrap_or(view), snapshot.point());
-    let TimedLookup { found, deadline, .. } =
-        get_timed(&view, key, point, true, Some(&core.hot), Wanted::Value)?;
-    if let Some(deadline) = deadline {
-        ReadUntil::note(until, keyspace, key, deadline);
-    }
     let expected = match expected {
         OwnedExpected::Absent => Expected::Absent,
         OwnedExpected::Version(version) => Expected::Version(*version),
         OwnedExpected::Value(value) => Expected::Value(value),
     };
-    if mismatch(core, &view, key, expected, found)?.is_none() {
+    let wanted = wanted(expected);
+    let TimedLookup { found, deadline, .. } =
+        get_timed(&view, key, point, true, Some(&core.hot), wanted)?;
+    if let Some(deadline) = deadline {
+        ReadUntil::note(until, keyspace, key, deadline);
+    }
+    let is_met = match wanted {
+        Wanted::Version => is_expected(expected, found.seqno()),
+        Wanted::Value => mismatch(core, &view, key, expected, found)?.is_none(),
+    };
+    if is_met {
         return Ok(());
     }
     core.counters.conflicts.add(1);

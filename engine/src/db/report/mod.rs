@@ -105,12 +105,14 @@ macro_rules! stats {
         impl Stats {
             /// Returns every number with the name of its field, those of value GC included.
             pub fn numbers(&self) -> impl Iterator<Item = (&'static str, u64)> {
-                let own = [$((stringify!($number), self.$number),)*];
-                own.into_iter().chain(self.gc.numbers())
+                self.described().map(|(name, value, _)| (name, value))
             }
 
-            /// What each number of its own means, in the order of [`Stats::numbers`].
-            const HELP: &[(&str, &str)] = &[$((stringify!($number), concat!($($doc),*)),)*];
+            /// Returns every number with the name of its field, and what it means.
+            fn described(&self) -> impl Iterator<Item = (&'static str, u64, &'static str)> {
+                let own = [$((stringify!($number), self.$number, concat!($($doc),*)),)*];
+                own.into_iter().chain(self.gc.described())
+            }
         }
     };
 }
