@@ -31,14 +31,63 @@ pub(crate) fn keys() -> Option<KeyFile> {
     KEY_FILE.get().map(KeyFile::new)
 }
 
-/// Opens an existing database without changing anything in it.
-pub(crate) fn read_only(path: &Path) -> Result<Db> {
-    read_only_with(path, Options::default())
+/// Opens an existing database to read some keys of it, also while another process writes to it.
+pub(crate) fn to_read(path: &Path) -> Result<Db> {
+    to_read_with(path, Options::default())
 }
 
-/// Opens an existing database with these options, and without changing anything in it.
-pub(crate) fn read_only_with(path: &Path, options: Options) -> Result<Db> {
-    existing(path, Options { read_only: true, ..options })
+/// Opens an existing database with these options as [`to_read`] does.
+pub(crate) fn to_read_with(path: &Path, options: Options) -> Result<Db> {
+    let writer = writer(path)?;
+    let db = existing(path, Options { follow: true, ..options })?;
+    tell_age(&db, writer);
+    Ok(db)
+}
+
+/// Opens an existing database to walk over much of it. Beside a process that writes, its files are
+/// pinned, so that none is missed later on; where that can't be done, they are only read.
+pub(crate) fn to_walk(path: &Path) -> Result<Db> {
+    let Some(writer) = writer(path)? else { return to_read(path) };
+    let pinned = Options { follow_pinned: true, ..Options::default() };
+    let db = match existing(path, pinned) {
+        Err(error) if error.kind() == ErrorKind::Io => {
+            existing(path, Options { follow: true, ..Options::default() })
+        }
+        opened => opened,
+    }?;
+    tell_age(&db, Some(writer));
+    Ok(db)
+}
+
+/// Opens an existing database as it was left, to look at all of it. Nobody can write meanwhile,
+/// unless a process has it open for writing already.
+pub(crate) fn to_check(path: &Path) -> Result<Db> {
+    match writer(path)? {
+        None => existing(path, Options { read_only: true, ..Options::default() }),
+        Some(_) => to_walk(path),
+    }
+}
+
+/// Opens an existing database to read its log. Nobody can write meanwhile.
+pub(crate) fn read_only(path: &Path) -> Result<Db> {
+    existing(path, Options { read_only: true, ..Options::default() })
+}
+
+/// Returns who has the database at `path` open for writing. What is wrong with the path is told by
+/// its opening.
+fn writer(path: &Path) -> Result<Option<String>> {
+    match place::look(path)? {
+        PathKind::Database => Ok(Db::writer(path).unwrap_or_default()),
+        _ => Ok(None),
+    }
+}
+
+/// Says how old the state is that is shown of a database in use.
+fn tell_age(db: &Db, writer: Option<String>) {
+    if let Some(writer) = writer {
+        let age = db.age().as_secs_f64();
+        eprintln!("{} is in use by {writer}: as of {age:.1} s ago", db.path().display());
+    }
 }
 
 /// Opens an existing database for writing.

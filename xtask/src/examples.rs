@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 /// Examples that measure, and need arguments.
-const MEASUREMENTS: [&str; 1] = ["ingest_speed"];
+const MEASUREMENTS: [&str; 2] = ["follow_speed", "ingest_speed"];
 
 /// Returns the names of the examples that `folder` has, in order.
 fn names(folder: &Path) -> std::io::Result<Vec<String>> {

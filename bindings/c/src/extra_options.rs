@@ -99,6 +99,14 @@ extern "C" fn cleavedb_options_set_follow(options: Handle<DbOptions>, value: u8)
     });
 }
 
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_follow_pinned(options: Handle<DbOptions>, value: u8) {
+    set(options, |settings| {
+        settings.options.follow_pinned = value != 0;
+        Ok(())
+    });
+}
+
 /// Sets how old reads may be, or with `ULLONG_MAX` that only `cleavedb_catch_up` makes them newer.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_options_set_follow_every(options: Handle<DbOptions>, milliseconds: u64) {

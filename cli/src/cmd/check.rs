@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Check) -> Outcome {
 }
 
 fn check(dir: &Path) -> Result<Checked, Error> {
-    let opened = open::read_only(dir).and_then(|db| {
+    let opened = open::to_check(dir).and_then(|db| {
         let replayed = db.recovery().replayed_records;
         Ok(Checked { report: db.check()?, replayed, opens: true })
     });

@@ -23,7 +23,7 @@ pub(crate) struct CountArgs {
 pub(crate) fn run(args: &CountArgs) -> Outcome {
     let mut walk = args.part.walk()?;
     walk.keys_only = true;
-    let db = open::read_only(&args.target.dir)?;
+    let db = open::to_walk(&args.target.dir)?;
     let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
     let options = ReadOptions::new().fill_cache(false);
     let count = walk.run(&keyspace, &options, |_, _| Ok::<_, cleavedb::Error>(()))?;

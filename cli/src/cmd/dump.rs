@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Dump) -> Outcome {
         DumpFormat::Hex => Format::Hex,
     };
     let walk = args.part.walk()?;
-    let db = open::read_only(&args.target.dir)?;
+    let db = open::to_walk(&args.target.dir)?;
     let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
     let mut out = Output::new();
     let mut progress = Progress::new("pairs", !Output::is_terminal());

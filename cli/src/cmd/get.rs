@@ -33,7 +33,7 @@ pub(crate) struct Get {
 
 pub(crate) fn run(args: &Get) -> Outcome {
     let key = args.hex.bytes(&args.key)?;
-    let db = open::read_only(&args.target.dir)?;
+    let db = open::to_read(&args.target.dir)?;
     let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
     let Some(Versioned { value, version, .. }) = keyspace.get_versioned(key)? else {
         eprintln!("not found: {}", args.key.to_string_lossy());

@@ -33,7 +33,7 @@ pub(crate) struct Hot {
 }
 
 pub(crate) fn run(args: &Hot) -> Outcome {
-    let db = open::read_only(&args.dir)?;
+    let db = open::to_walk(&args.dir)?;
     let mut tables = match &args.keyspace {
         Some(name) => open::known_keyspace(&db, name)?.count_stale_entries()?,
         None => db.count_stale_entries()?,

@@ -89,7 +89,7 @@ fn listed(db: &Db) -> Result<Vec<Listed>> {
 }
 
 fn list(args: &Keyspaces) -> Outcome {
-    let db = open::read_only(&args.dir)?;
+    let db = open::to_read(&args.dir)?;
     let all = listed(&db)?;
     let width = all.iter().map(|it| it.name.chars().count()).max().unwrap_or_default();
     let mut out = Output::new();
@@ -171,7 +171,7 @@ fn create(dir: &Path, name: &str, settings: &[String]) -> Outcome {
 }
 
 fn options(dir: &Path, name: &str, settings: &[String]) -> Outcome {
-    let db = if settings.is_empty() { open::read_only(dir)? } else { open::to_change(dir)? };
+    let db = if settings.is_empty() { open::to_read(dir)? } else { open::to_change(dir)? };
     let keyspace = open::known_keyspace(&db, name)?;
     if !settings.is_empty() {
         keyspace.set_options(changed(&keyspace.options(), settings)?)?;

@@ -18,7 +18,7 @@ pub(crate) struct Metrics {
 
 pub(crate) fn run(args: &Metrics) -> Outcome {
     let mut out = Output::new();
-    out.line(open::read_only(&args.dir)?.stats().to_openmetrics().trim_end())?;
+    out.line(open::to_read(&args.dir)?.stats().to_openmetrics().trim_end())?;
     out.finish()?;
     Ok(Status::Done)
 }

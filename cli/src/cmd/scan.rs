@@ -130,7 +130,7 @@ pub(crate) fn run(args: &Scan) -> Outcome {
         (false, true) => Format::Hex,
         (false, false) => Format::Tsv,
     };
-    let db = open::read_only(&args.target.dir)?;
+    let db = open::to_walk(&args.target.dir)?;
     let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
     let mut out = Output::new();
     let mut line = String::new();

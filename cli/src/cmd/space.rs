@@ -31,7 +31,7 @@ pub(crate) struct Space {
 }
 
 pub(crate) fn run(args: &Space) -> Outcome {
-    let report = open::read_only(&args.dir)?.space()?;
+    let report = open::to_walk(&args.dir)?.space()?;
     let mut out = Output::new();
     if let Some(file) = &args.svg {
         let picture = svg::draw(&report, &args.dir.display().to_string());

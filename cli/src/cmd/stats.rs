@@ -24,7 +24,7 @@ pub(crate) struct StatsArgs {
 }
 
 pub(crate) fn run(args: &StatsArgs) -> Outcome {
-    let stats = open::read_only_with(&args.dir, args.pin_tree.apply(Options::default()))?.stats();
+    let stats = open::to_read_with(&args.dir, args.pin_tree.apply(Options::default()))?.stats();
     let mut out = Output::new();
     if args.json {
         out.line(stats.to_json())?;

@@ -24,7 +24,7 @@ pub(crate) struct TtlArgs {
 
 pub(crate) fn run(args: &TtlArgs) -> Outcome {
     let key = args.hex.bytes(&args.key)?;
-    let db = open::read_only(&args.target.dir)?;
+    let db = open::to_read(&args.target.dir)?;
     let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
     let Some(ttl) = keyspace.ttl(key)? else {
         eprintln!("not found: {}", args.key.to_string_lossy());

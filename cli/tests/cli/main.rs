@@ -5,6 +5,8 @@ mod common;
 mod demo;
 mod documents;
 #[cfg(unix)]
+mod in_use;
+#[cfg(unix)]
 mod kill;
 mod pin_tree;
 #[cfg(unix)]

@@ -292,6 +292,7 @@ impl Builder {
     /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
     pub fn open(mut self) -> Result<Db> {
         self.options.validate()?;
+        self.options.follow |= self.options.follow_pinned;
         self.options.read_only |= self.options.follow;
         self.merge_operators.validate()?;
         let env = self.env_to_use();

@@ -5,6 +5,7 @@ use crate::db::Db;
 use crate::db::options::Options;
 use crate::env::Env;
 use crate::env::fs::{Fs, Hold, NameKind};
+use crate::recovery::follow::pinned;
 use crate::recovery::place;
 use crate::repair::LOST;
 use crate::version::files::names::{self, FileName};
@@ -57,6 +58,7 @@ fn destroy(env: &Env, dir: &Path) -> Result<()> {
     }
     remove_ours(fs, dir, |path| ours(path) && !path.ends_with(names::LOCK))?;
     empty_lost(fs, &dir.join(LOST))?;
+    pinned::remove_stale(env, dir)?;
     // The lock file goes last and while it is held, so nobody creates a new database meanwhile.
     let lock_path = dir.join(names::LOCK);
     fs.remove(&lock_path).doing("remove", &lock_path)?;

@@ -2,16 +2,22 @@
 
 use crate::base::error::{Error, Result};
 use crate::db::open::Opening;
+use crate::db::options::Options;
 use crate::db::{Core, Db};
+use crate::env::Env;
 use crate::env::fs::Hold;
-use crate::recovery::Recovered;
+use crate::env::sync::Mutex;
+use crate::recovery::follow::pinned::PinnedFiles;
 use crate::recovery::follow::{FollowParts, Follower, may_have_moved};
+use crate::recovery::{Recovered, place};
 use crate::version::files::names;
 use crate::version::health::Health;
 use crate::version::keys;
 use crate::version::manifest::read_current;
+use crate::version::set::FilesOf;
 use std::collections::BTreeMap;
-use std::io::ErrorKind as IoErrorKind;
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,10 +45,16 @@ impl Opening {
     pub(super) fn follow(self) -> Result<Arc<Core>> {
         let current = read_current(&self.env, &self.dir)?;
         let identity = keys::identity(&self.env, &self.dir, current, self.keys.as_deref())?;
+        let pins = self.options.follow_pinned;
+        let pinned = pins.then(|| PinnedFiles::begin(&self.env, &self.dir)).transpose()?;
+        let files = pinned.as_ref().map_or(FilesOf::Others, |_| FilesOf::OthersPinned);
+        let dir = pinned.as_ref().map_or(&*self.dir, PinnedFiles::dir);
         let parts = FollowParts {
             env: self.env.clone(),
             dir: self.dir.clone(),
-            tables: self.table_context(identity),
+            tables: self.table_context(identity, dir),
+            pinned: Mutex::new(pinned),
+            files,
             comparators: self.comparators.clone(),
             merge_operators: self.merge_operators.clone(),
             health: Arc::new(Health::new(self.events.clone())),
@@ -52,13 +64,22 @@ impl Opening {
         self.assemble(recovered, None, Some(follower))
     }
 
-    /// Returns true if a process has the database open for writing.
-    ///
-    /// The lock is held for a moment to find that out; an opening for writing waits that long.
+    /// Returns true if a process has the database open for writing. Where that can't be found out,
+    /// as on a file system that can't be written to, nobody has.
     fn is_written(&self) -> bool {
-        let holder = self.env.threads.describe_process();
-        let lock = self.env.fs.lock(&self.dir.join(names::LOCK), Hold::Shared, &holder);
-        lock.is_err_and(|error| error.kind() == IoErrorKind::WouldBlock)
+        writer(&self.env, &self.dir).is_ok_and(|writer| writer.is_some())
+    }
+}
+
+/// Returns the name of the process that has the database open for writing, if there is one.
+///
+/// The lock is held for a moment to find that out; an opening for writing waits that long.
+fn writer(env: &Env, dir: &Path) -> io::Result<Option<String>> {
+    let holder = env.threads.describe_process();
+    match env.fs.lock(&dir.join(names::LOCK), Hold::Shared, &holder) {
+        Ok(_) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(Some(error.to_string())),
+        Err(error) => Err(error),
     }
 }
 
@@ -191,6 +212,26 @@ impl Db {
     pub fn age(&self) -> Duration {
         let follower = self.core.follower.as_ref();
         follower.map_or(Duration::ZERO, |it| self.core.env.clock.since(it.seen_at()))
+    }
+
+    /// Returns the name of the process that has the database at `path` open for writing, or `None`
+    /// if nobody has. Whoever opens it meanwhile waits for a moment.
+    ///
+    /// Fails with [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if there is no database.
+    ///
+    /// ```
+    /// # let dir = cleavedb::doc_dir("writer");
+    /// use cleavedb::Db;
+    /// let db = cleavedb::open(&dir)?;
+    /// println!("in use by {}", Db::writer(&dir)?.unwrap());
+    /// db.close()?;
+    /// assert_eq!(Db::writer(&dir)?, None);
+    /// # Ok::<(), cleavedb::Error>(())
+    /// ```
+    pub fn writer(path: impl AsRef<Path>) -> Result<Option<String>> {
+        let (env, dir) = (Env::os(&Options::default().os_settings()), path.as_ref());
+        read_current(&env, dir)?;
+        writer(&env, dir).map_err(|error| place::not_locked(dir, error))
     }
 
     /// Returns true if the database follows another process.

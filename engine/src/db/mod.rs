@@ -152,6 +152,7 @@ impl Core {
         // Removes files whose last reader is gone. Those still held become orphans that the next
         // opening removes.
         let purged = self.set.purge().map(|_| ());
+        self.follower.iter().for_each(Follower::end);
         *self.lock.lock() = None;
         let outcome = outcome.and(purged);
         let (path, error) = (self.dir.clone(), outcome.as_ref().err().cloned());

@@ -22,7 +22,7 @@ use crate::hot::UpdateTable;
 use crate::read::fetch::Fetcher;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::create;
-use crate::recovery::follow::Follower;
+use crate::recovery::follow::{Follower, pinned};
 use crate::recovery::place::{self, PlaceRules};
 use crate::recovery::{Recovered, Recovery, RecoveryReport};
 use crate::table::FilterPolicy;
@@ -87,6 +87,9 @@ impl Opening {
         // Another process may have created or destroyed the database before we had the lock.
         let exists = self.env.fs.exists(current_path).doing("look for", current_path)?;
         place::check_wanted(&self.env, &self.dir, self.place_rules(), exists)?;
+        if exists && !self.options.read_only {
+            pinned::remove_stale(&self.env, &self.dir)?;
+        }
         if !exists {
             let keyspace = &self.options.keyspace;
             // An operator that is not known is refused before anything is created.
@@ -154,7 +157,7 @@ impl Opening {
         let identity = keys::identity(&self.env, &self.dir, current, keys)?;
         Recovery {
             env: &self.env,
-            tables: self.table_context(identity),
+            tables: self.table_context(identity, &self.dir),
             current,
             comparators: &self.comparators,
             merge_operators: &self.merge_operators,
@@ -175,15 +178,19 @@ impl Opening {
         keys::rotate(&self.env, &self.dir, id, recovered.next_file, keys)
     }
 
-    pub(super) fn table_context(&self, identity: DatabaseIdentity) -> Arc<TableContext> {
+    /// Returns the context of the tables in `dir`.
+    pub(super) fn table_context(
+        &self,
+        identity: DatabaseIdentity,
+        dir: &Path,
+    ) -> Arc<TableContext> {
         let limits = TableLimits {
             open_files: self.options.max_open_files,
             cache_bytes: self.options.cache_bytes,
             index_and_filter_bytes: self.options.index_and_filter_capacity(),
             tree_bytes: self.options.pin_tree,
         };
-        let (fs, dir) = (self.env.fs.clone(), self.dir.clone());
-        let context = TableContext::new(fs, dir, identity, limits);
+        let context = TableContext::new(self.env.fs.clone(), dir.into(), identity, limits);
         Arc::new(TableContext { filter_policy: self.filter_policy.clone(), ..context })
     }
 

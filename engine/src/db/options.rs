@@ -104,6 +104,13 @@ pub struct Options {
     /// rare, since up to [`Options::max_open_files`] files are opened as soon as they are seen.
     /// Implies [`Options::read_only`]. Default false.
     pub follow: bool,
+    /// Follows as [`Options::follow`] does, which it implies, and keeps the files of what is seen
+    /// by hard links in a directory of its own, `pinned.1` to `pinned.64` in the database's: no
+    /// cursor or scan fails for want of a file, as an export of hours must not. Until the next
+    /// catch-up or the end, the space of these files does not come back, and value GC punches no
+    /// holes in them. What a killed process leaves goes with the next opening for writing. The
+    /// user must be able to create files there. Default false.
+    pub follow_pinned: bool,
     /// With [`Options::follow`], reads without a snapshot catch up first if what they would see is
     /// older than this. Default `None`: only calls of [`Db::catch_up`](crate::Db::catch_up) do.
     pub follow_every: Option<Duration>,
@@ -148,6 +155,7 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             follow: false,
+            follow_pinned: false,
             follow_every: None,
             update_table_bytes: 0,
             early_compaction: StaleTrigger::Share(0.5),

@@ -31,7 +31,7 @@ use crate::version::files::TableContext;
 use crate::version::health::Health;
 use crate::version::manifest::Current;
 use crate::version::merging::MergeOperators;
-use crate::version::set::{VersionSet, VersionSetParts};
+use crate::version::set::{FilesOf, VersionSet, VersionSetParts};
 use crate::version::settings::DEFAULT_KEYSPACE;
 use crate::version::view::KeyspaceState;
 use comparators::Comparators;
@@ -121,7 +121,7 @@ impl Recovered {
             next_file: first.next_file,
             last_seqno: first.last_seqno,
             comparator_of: Box::new(move |name: &str| known.named(name)),
-            is_follower: true,
+            files: parts.files,
         });
         let by_name = |state: &Arc<KeyspaceState>| (state.name.clone(), state.clone());
         let keyspaces = first.keyspaces.by_id.values().map(by_name).collect();
@@ -189,7 +189,7 @@ impl Recovery<'_> {
             next_file: left.next_file,
             last_seqno,
             comparator_of: Box::new(comparator_of),
-            is_follower: false,
+            files: FilesOf::Us,
         });
         opened.by_id.into_values().for_each(|keyspace| set.register(keyspace));
         if !read_only {

@@ -24,9 +24,9 @@ pub struct VersionBuilder<'a> {
     pub comparator_of: ComparatorOf<'a>,
 }
 
-/// The files that edits remove from the version, to be marked once they are durable.
+/// The files that an edit removes from the version, to be marked once the edit is durable.
 #[derive(Default)]
-pub struct Removed {
+pub(super) struct Removed {
     tables: Vec<Arc<TableHandle>>,
     segments: Vec<Arc<SegmentHandle>>,
     relocations: Vec<Arc<RelocationHandle>>,
@@ -42,11 +42,20 @@ impl Removed {
         self.segments.iter().map(|segment| segment.id())
     }
 
-    /// Adds the files that a later edit removes.
-    pub fn extend(&mut self, later: Removed) {
-        self.tables.extend(later.tables);
-        self.segments.extend(later.segments);
-        self.relocations.extend(later.relocations);
+    /// Returns the files of one version that a later one does not have.
+    pub(super) fn between(before: &Version, after: &Version) -> Removed {
+        let levels = before.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
+        let left = after.table_ids();
+        let tables = levels.map(|(_, table)| table).filter(|table| !left.contains(&table.meta.id));
+        let segments = before.segments.iter();
+        let segments = segments.filter(|(id, _)| !after.segments.contains_key(id));
+        let is_left = |id| after.relocations.values().any(|it| it.meta.id == id);
+        let relocations = before.relocations.values().filter(|it| !is_left(it.meta.id));
+        Removed {
+            tables: tables.cloned().collect(),
+            segments: segments.map(|(_, live)| live.handle.clone()).collect(),
+            relocations: relocations.cloned().collect(),
+        }
     }
 
     /// Marks the files as named by no version any more.
@@ -62,11 +71,6 @@ impl VersionBuilder<'_> {
     /// proportional to the number of changes. After an error the version must not be used.
     pub fn apply_to(&self, version: &mut Version, edit: &Edit) -> Result<()> {
         self.change(version, edit, &[]).map(|_| ())
-    }
-
-    /// Does as [`VersionBuilder::apply_to`], and returns the files that the edit removed.
-    pub fn follow(&self, version: &mut Version, edit: &Edit) -> Result<Removed> {
-        self.change(version, edit, &[])
     }
 
     /// Returns the version after `edit` and the files that the edit removed. A new segment uses its

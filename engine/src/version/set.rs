@@ -51,8 +51,19 @@ pub struct VersionSetParts {
     pub last_seqno: SeqNo,
     /// The known comparators.
     pub comparator_of: KnownComparators,
-    /// True if the files are those of another process, which removes them itself.
-    pub is_follower: bool,
+    /// Whose the files are.
+    pub files: FilesOf,
+}
+
+/// Whose the files of a version are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilesOf {
+    /// This process writes and removes them.
+    Us,
+    /// Another process does.
+    Others,
+    /// Another process does, and these are links of our own, which we remove.
+    OthersPinned,
 }
 
 /// The live version and the manifest that records it.
@@ -70,8 +81,7 @@ pub struct VersionSet {
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     manifest_bytes: AtomicU64,
     unnamed_bytes: AtomicU64,
-    /// True if the files are those of another process, which removes them itself.
-    is_follower: bool,
+    files: FilesOf,
     /// Held while files get second hard links, and while a file without one is punched (I5). Taken
     /// before all other locks.
     hard_links: Mutex<()>,
@@ -127,7 +137,7 @@ impl VersionSet {
             keyspaces: Mutex::new(BTreeMap::new()),
             manifest_bytes: AtomicU64::new(0),
             unnamed_bytes: AtomicU64::new(0),
-            is_follower: parts.is_follower,
+            files: parts.files,
             hard_links: Mutex::new(()),
             log_pins: Arc::default(),
         }
@@ -188,20 +198,21 @@ impl VersionSet {
     }
 
     /// Makes a version visible that another process has made, together with the number `shown` up
-    /// to which it and the memtables of the keyspaces have everything. `removed` is what edits have
-    /// removed since the current version; `new` are memtables that take the place of all others.
+    /// to which it and the memtables of the keyspaces have everything. `new` are memtables that
+    /// take the place of all others.
     ///
-    /// I5: nothing is unlinked; descriptors of removed files are closed after their last reader.
+    /// I5: of files that it does not have any more, descriptors are closed after the last reader,
+    /// or the links removed of who pins.
     pub fn follow(
         &self,
         version: Version,
-        removed: &Removed,
         snapshots: &Snapshots,
         mut new: Option<NewMemtables>,
         shown: SeqNo,
     ) -> Result<()> {
-        assert!(self.is_follower, "whoever writes makes its versions itself");
+        assert!(self.files != FilesOf::Us, "whoever writes makes its versions itself");
         let version = Arc::new(version);
+        let removed = Removed::between(&self.current.load(), &version);
         self.alive.note(version.number, &version.mark);
         self.current.store(version.clone());
         let mut followed = Ok(());
@@ -440,7 +451,7 @@ impl VersionSet {
     /// Removes a file and closes its cached descriptor as one operation, because a deleted file
     /// that is still open keeps its disk space.
     fn unlink(&self, path: &Path) -> Result<()> {
-        if self.is_follower {
+        if self.files == FilesOf::Others {
             self.tables.files.forget(path);
             return Ok(());
         }

@@ -83,12 +83,14 @@ fn beside(env: &Env) {
     let (acknowledged, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
     let (seen, over, inner) = (acknowledged.clone(), is_over.clone(), env.clone());
     let reader = move || {
-        let mut reader = open(&inner, following());
+        let pins = inner.random.next_u64().is_multiple_of(2);
+        let options = move || Options { follow_pinned: pins, ..following() };
+        let mut reader = open(&inner, options());
         let mut newest = 0;
         while !over.load(Ordering::Relaxed) {
             let least = seen.load(Ordering::Relaxed);
             if inner.random.next_u64() % 9 == 0 {
-                reader = open(&inner, following());
+                reader = open(&inner, options());
             } else {
                 reader.catch_up().unwrap();
             }

@@ -422,6 +422,9 @@ LEVELDB_EXPORT void cleavedb_options_set_read_only(leveldb_options_t*, uint8_t);
  * state of the opening, and newer ones after cleavedb_catch_up. An iterator can fail if the writer
  * removes a file that it needs; then begin again. Implies read_only. */
 LEVELDB_EXPORT void cleavedb_options_set_follow(leveldb_options_t*, uint8_t);
+/* Follows, and keeps the files of what is seen by hard links in a directory of its own, so that no
+ * iterator fails; their space does not come back meanwhile. */
+LEVELDB_EXPORT void cleavedb_options_set_follow_pinned(leveldb_options_t*, uint8_t);
 /* Of a database that follows: reads catch up by themselves if they would see a state that is older
  * than this (UINT64_MAX: never). */
 LEVELDB_EXPORT void cleavedb_options_set_follow_every(leveldb_options_t*, uint64_t milliseconds);

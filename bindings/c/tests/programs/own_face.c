@@ -189,6 +189,11 @@ int main(int argc, char** argv) {
   leveldb_put(follower, writing, "beside", 6, "x", 1, &err);
   CHECK_ERROR(err, "IO error: ");
   leveldb_close(follower);
+  cleavedb_options_set_follow_pinned(beside, 1);
+  follower = leveldb_open(beside, below(argv, "db"), &err);
+  CHECK_OK(err);
+  expect(leveldb_get(follower, reading, "beside", 6, &len, &err), &len, "seen");
+  leveldb_close(follower);
   leveldb_options_destroy(beside);
 
   cleavedb_keyspace_drop(db, "ages", &err);

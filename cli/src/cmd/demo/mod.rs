@@ -141,7 +141,7 @@ fn show(dir: &Path, out: &mut Output) -> Result<(), Stop> {
     results.space = place::allocated_bytes(dir)?;
 
     say(out, "Check      every checksum, order and pointer of every file\n")?;
-    let report = open::read_only(dir)?.check()?;
+    let report = open::to_check(dir)?.check()?;
     if let Some(finding) = report.problems.iter().chain(&report.unverified).next() {
         return Err(finding.error.clone().into());
     }

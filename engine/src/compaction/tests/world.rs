@@ -14,7 +14,7 @@ use crate::version::files::{TableContext, TableLimits};
 use crate::version::health::Health;
 use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
-use crate::version::set::{VersionSet, VersionSetParts};
+use crate::version::set::{FilesOf, VersionSet, VersionSetParts};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::KeyspaceState;
 use std::path::Path;
@@ -47,7 +47,7 @@ impl JobWorld {
             Arc::new(TableContext::new(env.fs.clone(), "db".into(), 7, TableLimits::TESTS));
         let health = Arc::<Health>::default();
         let set = Arc::new(VersionSet::new(VersionSetParts {
-            is_follower: false,
+            files: FilesOf::Us,
             env: env.clone(),
             tables,
             health: health.clone(),

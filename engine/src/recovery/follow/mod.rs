@@ -5,6 +5,7 @@
 //! seen.rs    the manifest: edits become the next version
 //! log.rs     the log: frames, up to where they are there as a whole
 //! tables.rs  the memtables that they go to
+//! pinned.rs  hard links to the files, for who pins them
 //! ```
 //! The manifest is read first, then the log: so the memtables have all that the version has, and
 //! more. New entries go to the memtables of the present views, where they are above the visible
@@ -18,6 +19,7 @@
 //! catches up and tries again.
 
 mod log;
+pub mod pinned;
 mod seen;
 mod tables;
 
@@ -28,16 +30,16 @@ use crate::env::sync::Mutex;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::keyspaces::{OpenKeyspaces, open_keyspace, open_keyspaces};
 use crate::version::Version;
-use crate::version::build::Removed;
 use crate::version::files::TableContext;
 use crate::version::health::Health;
 use crate::version::manifest::{Current, read_current};
 use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
-use crate::version::set::VersionSet;
+use crate::version::set::{FilesOf, VersionSet};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::view::KeyspaceState;
 use log::{LogEnd, LogRules, LogStop};
+use pinned::PinnedFiles;
 use seen::{ManifestPlace, ManifestSource, SeenManifest};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -67,6 +69,10 @@ pub struct FollowParts {
     pub merge_operators: MergeOperators,
     /// The write state of the database.
     pub health: Arc<Health>,
+    /// The links that keep the files, until the end; they are in the directory of the context.
+    pub pinned: Mutex<Option<PinnedFiles>>,
+    /// Whose the files are.
+    pub files: FilesOf,
 }
 
 /// A database as it was first seen.
@@ -115,7 +121,6 @@ struct FollowState {
 struct CatchUp {
     seen: SeenManifest,
     end: LogEnd,
-    removed: Removed,
     is_new_version: bool,
     /// True if the memtables are begun anew.
     anew: bool,
@@ -163,6 +168,12 @@ impl Follower {
         &self.parts
     }
 
+    /// Lets go of pinned files. Nothing is read any more.
+    pub fn end(&self) {
+        let ended = self.parts.pinned.lock().take();
+        drop(ended);
+    }
+
     /// Returns when the state was read that readers see, by the clock of the environment.
     pub fn seen_at(&self) -> Duration {
         self.state.lock().at
@@ -201,20 +212,22 @@ impl Follower {
         let parts = &self.parts;
         let current = read_current(&parts.env, &parts.dir)?;
         parts.check_identity(current)?;
-        let mut removed = Removed::default();
         let is_other = current != state.seen.current || state.is_in_doubt;
-        let (seen, is_new_version) = if is_other {
+        let (mut seen, is_new_version) = if is_other {
             (SeenManifest::read(&parts.source(), current)?, true)
         } else {
             let mut seen = state.seen.clone();
-            let is_new = seen.read_on(&parts.source(), &mut removed)?;
+            let is_new = seen.read_on(&parts.source())?;
             (seen, is_new)
         };
         state.tried = Some(seen.place());
+        if is_new_version {
+            parts.hold_files(&mut seen, &state.seen.version)?;
+        }
         let anew = is_other || state.end.is_passed(&seen);
         let end = if anew { LogEnd::default() } else { state.end };
         let rules = LogRules { is_strict: false, ingests_until: seen.last_in_tables };
-        let mut catch_up = CatchUp { seen, end, removed, is_new_version, anew, rules };
+        let mut catch_up = CatchUp { seen, end, is_new_version, anew, rules };
         self.show(state, &mut catch_up, runtime)
     }
 
@@ -241,13 +254,11 @@ impl Follower {
         let before = if catch_up.anew { 0 } else { runtime.snapshots.visible() };
         let shown = shown(catch_up, stop, before);
         if catch_up.is_new_version {
-            parts.open_files(&catch_up.seen.version, &set.current())?;
             let mut version = catch_up.seen.version.clone();
             (version.number, version.mark) = (set.current().number + 1, Arc::default());
             catch_up.seen.version = version.clone();
             runtime.snapshots.expiry.pass(version.dropped_until);
-            let removed = std::mem::take(&mut catch_up.removed);
-            set.follow(version, &removed, &runtime.snapshots, tables.into_new(), shown)?;
+            set.follow(version, &runtime.snapshots, tables.into_new(), shown)?;
         } else {
             runtime.snapshots.publish(shown);
         }
@@ -277,14 +288,15 @@ impl FollowParts {
         current: Current,
         is_strict: bool,
     ) -> Result<(FirstSeen, SeenManifest, LogEnd)> {
-        let seen = SeenManifest::read(&self.source(), current)?;
+        let mut seen = SeenManifest::read(&self.source(), current)?;
+        self.hold_files(&mut seen, &Version::default())?;
         let (comparators, operators) = (&self.comparators, &self.merge_operators);
         let keyspaces = open_keyspaces(&seen.version, comparators, operators, &self.health)?;
         // Where nobody writes, each ingest is over.
         let ingests_until = if is_strict { SeqNo::MAX } else { seen.last_in_tables };
         let rules = LogRules { is_strict, ingests_until };
-        let (end, removed) = (LogEnd::default(), Removed::default());
-        let mut catch_up = CatchUp { seen, end, removed, is_new_version: true, anew: false, rules };
+        let end = LogEnd::default();
+        let mut catch_up = CatchUp { seen, end, is_new_version: true, anew: false, rules };
         let states = keyspaces.by_id.values().cloned().collect();
         let mut tables = FollowedTables::new(states, false);
         let stop = self.read_log(&mut catch_up, &mut tables, |_| {
@@ -293,7 +305,6 @@ impl FollowParts {
         if stop == LogStop::TakenBack {
             return Err(Error::corruption("the log ends before its head"));
         }
-        self.open_files(&catch_up.seen.version, &Version::default())?;
         let CatchUp { seen, end, .. } = &catch_up;
         let first = FirstSeen {
             keyspaces,
@@ -348,8 +359,12 @@ impl FollowParts {
     }
 
     fn read_edits(&self, catch_up: &mut CatchUp) -> Result<bool> {
-        let is_new = catch_up.seen.read_on(&self.source(), &mut catch_up.removed)?;
-        catch_up.is_new_version |= is_new;
+        let before = catch_up.seen.version.clone();
+        let is_new = catch_up.seen.read_on(&self.source())?;
+        if is_new {
+            self.hold_files(&mut catch_up.seen, &before)?;
+            catch_up.is_new_version = true;
+        }
         Ok(is_new)
     }
 
@@ -371,6 +386,20 @@ impl FollowParts {
             }
         }
         Ok(())
+    }
+
+    /// Keeps the files that were seen and that `before` did not have.
+    fn hold_files(&self, seen: &mut SeenManifest, before: &Version) -> Result<()> {
+        let pinned = self.pinned.lock();
+        let Some(pinned) = &*pinned else { return self.open_files(&seen.version, before) };
+        loop {
+            pinned.link(&seen.version)?;
+            // I5: a file is punched after an edit, unless it has a second name by then. So if there
+            // was no edit until all had one, none has a hole that this version does not know.
+            if !seen.read_on(&self.source())? {
+                return Ok(());
+            }
+        }
     }
 
     /// Opens the files of `version` that `before` does not have. What is open can be read after the

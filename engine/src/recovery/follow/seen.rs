@@ -6,7 +6,7 @@ use crate::env::Env;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::manifest::{check_version, count_change};
 use crate::version::Version;
-use crate::version::build::{Removed, VersionBuilder};
+use crate::version::build::VersionBuilder;
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{TableContext, names};
 use crate::version::manifest::{Current, read_manifest_live};
@@ -54,18 +54,14 @@ impl SeenManifest {
             last_seqno: 0,
             last_in_tables: 0,
         };
-        seen.go_on(source, None, &mut Removed::default())?;
+        seen.go_on(source, None)?;
         Ok(seen)
     }
 
     /// Reads the edits that were made since; returns true if there is one. After an error the state
     /// must not be used.
-    pub(super) fn read_on(
-        &mut self,
-        source: &ManifestSource<'_>,
-        removed: &mut Removed,
-    ) -> Result<bool> {
-        self.go_on(source, Some(self.end), removed)
+    pub(super) fn read_on(&mut self, source: &ManifestSource<'_>) -> Result<bool> {
+        self.go_on(source, Some(self.end))
     }
 
     /// Returns how far it was read.
@@ -73,18 +69,13 @@ impl SeenManifest {
         ManifestPlace { manifest: self.current.manifest, offset: self.end }
     }
 
-    fn go_on(
-        &mut self,
-        source: &ManifestSource<'_>,
-        from: Option<u64>,
-        removed: &mut Removed,
-    ) -> Result<bool> {
+    fn go_on(&mut self, source: &ManifestSource<'_>, from: Option<u64>) -> Result<bool> {
         let known = source.comparators.clone();
         let comparator_of = move |name: &str| known.named(name);
         let builder = VersionBuilder { tables: source.tables, comparator_of: &comparator_of };
         let (database, id) = (&source.tables.identity, self.current.manifest);
         let end = read_manifest_live(source.env, source.dir, database, id, from, |edit| {
-            removed.extend(builder.follow(&mut self.version, &edit)?);
+            builder.apply_to(&mut self.version, &edit)?;
             self.count(&edit);
             Ok(())
         })?;
