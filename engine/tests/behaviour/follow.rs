@@ -9,7 +9,7 @@ use cleavedb::{
     merge_operators,
 };
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -388,4 +388,51 @@ fn reads_go_on_when_files_vanish() {
         }
         reader.catch_up().unwrap();
     }
+}
+
+/// Returns the files of `dir` that this process holds open although they were removed.
+#[cfg(target_os = "linux")]
+fn removed_and_open(dir: &Path) -> Vec<PathBuf> {
+    let held = std::fs::read_dir("/proc/self/fd").unwrap();
+    let links = held.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+    let is_removed = |path: &PathBuf| {
+        path.starts_with(dir) && path.to_string_lossy().ends_with(" (deleted)")
+    };
+    links.filter(is_removed).collect()
+}
+
+fn overwrite(words: &Keyspace, version: u64) -> Map {
+    (0..200)
+        .map(|number| {
+            let key = common::key(number);
+            let value = common::value(&key, version, 150);
+            words.put(&key, &value).unwrap();
+            (key.into_bytes(), value)
+        })
+        .collect()
+}
+
+/// A snapshot that lives long keeps one state, not each that was seen meanwhile.
+#[test]
+#[cfg(target_os = "linux")]
+fn i05_a_snapshot_keeps_one_state_open() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    let map = overwrite(&words, 0);
+    writer.flush().unwrap();
+    let reader = follow(dir.path());
+    let snapshot = reader.snapshot();
+    let mut held = Vec::new();
+    for version in 1..12 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        writer.wait_idle().unwrap();
+        reader.catch_up().unwrap();
+        reader.catch_up().unwrap();
+        held.push(removed_and_open(dir.path()).len());
+    }
+    assert!(held[10] <= held[2], "{held:?}");
+    let seen = reader.default_keyspace();
+    assert!(map_at(&seen, &ReadOptions::new().snapshot(&snapshot)) == map);
 }
