@@ -436,3 +436,31 @@ fn i05_a_snapshot_keeps_one_state_open() {
     let seen = reader.default_keyspace();
     assert!(map_at(&seen, &ReadOptions::new().snapshot(&snapshot)) == map);
 }
+
+/// I5: what nobody reads any more takes no space.
+#[test]
+#[cfg(target_os = "linux")]
+fn i05_removed_files_are_closed_with_the_catch_up() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    overwrite(&words, 0);
+    let reader = follow(dir.path());
+    for version in 1..4 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        writer.wait_idle().unwrap();
+        reader.catch_up().unwrap();
+        assert_eq!(removed_and_open(dir.path()), Vec::<PathBuf>::new());
+    }
+    let snapshot = reader.snapshot();
+    overwrite(&words, 4);
+    words.compact_range(..).unwrap();
+    writer.gc().unwrap();
+    writer.wait_idle().unwrap();
+    reader.catch_up().unwrap();
+    assert!(!removed_and_open(dir.path()).is_empty());
+    drop(snapshot);
+    reader.catch_up().unwrap();
+    assert_eq!(removed_and_open(dir.path()), Vec::<PathBuf>::new());
+}

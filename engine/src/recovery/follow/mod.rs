@@ -181,6 +181,9 @@ impl Follower {
             match self.try_to_catch_up(&mut state, runtime) {
                 Ok(followed) => {
                     (state.at, state.is_in_doubt) = (at, false);
+                    // The state from before is let go of by now. Snapshots may have been dropped
+                    // since the last catch-up, too.
+                    runtime.set.purge()?;
                     return Ok(followed);
                 }
                 Err(error) => {
