@@ -464,3 +464,26 @@ fn i05_removed_files_are_closed_with_the_catch_up() {
     reader.catch_up().unwrap();
     assert_eq!(removed_and_open(dir.path()), Vec::<PathBuf>::new());
 }
+
+/// What a snapshot sees can be read although the writer began a new manifest.
+#[test]
+fn i06_a_snapshot_outlives_a_new_manifest() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let map = overwrite(&writer.default_keyspace(), 0);
+    writer.flush().unwrap();
+    let reader = follow(dir.path());
+    let seen = reader.default_keyspace();
+    let snapshot = reader.snapshot();
+    writer.close().unwrap();
+    let writer = common::open_with(dir.path(), common::tiny());
+    let words = writer.default_keyspace();
+    words.put("one", "eins").unwrap();
+    reader.catch_up().unwrap();
+    for version in 1..4 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        reader.catch_up().unwrap();
+    }
+    assert!(map_at(&seen, &ReadOptions::new().snapshot(&snapshot)) == map);
+}

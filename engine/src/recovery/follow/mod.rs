@@ -207,7 +207,7 @@ impl Follower {
         let mut removed = Removed::default();
         let is_other = current != state.seen.current || state.is_in_doubt;
         let (seen, is_new_version) = if is_other {
-            (SeenManifest::read(&parts.source(), current)?, true)
+            (SeenManifest::read(&parts.source(), current, &state.seen.version)?, true)
         } else {
             let mut seen = state.seen.clone();
             let is_new = seen.read_on(&parts.source(), &mut removed)?;
@@ -280,7 +280,7 @@ impl FollowParts {
         current: Current,
         is_strict: bool,
     ) -> Result<(FirstSeen, SeenManifest, LogEnd)> {
-        let seen = SeenManifest::read(&self.source(), current)?;
+        let seen = SeenManifest::read(&self.source(), current, &Version::default())?;
         let (comparators, operators) = (&self.comparators, &self.merge_operators);
         let keyspaces = open_keyspaces(&seen.version, comparators, operators, &self.health)?;
         // Where nobody writes, each ingest is over.

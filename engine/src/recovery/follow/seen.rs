@@ -44,8 +44,14 @@ pub(super) struct ManifestSource<'a> {
 }
 
 impl SeenManifest {
-    /// Reads all of the manifest that `current` names.
-    pub(super) fn read(source: &ManifestSource<'_>, current: Current) -> Result<SeenManifest> {
+    /// Reads all of the manifest that `current` names. The handles of `before` are used for the files
+    /// that it has, too, as readers of older views have these: a file that is removed later is
+    /// closed when no handle is left.
+    pub(super) fn read(
+        source: &ManifestSource<'_>,
+        current: Current,
+        before: &Version,
+    ) -> Result<SeenManifest> {
         let mut seen = SeenManifest {
             current,
             end: 0,
@@ -55,6 +61,7 @@ impl SeenManifest {
             last_in_tables: 0,
         };
         seen.go_on(source, None, &mut Removed::default())?;
+        seen.version.share_handles_of(before);
         Ok(seen)
     }
 
