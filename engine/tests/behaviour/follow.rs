@@ -487,3 +487,51 @@ fn i06_a_snapshot_outlives_a_new_manifest() {
     }
     assert!(map_at(&seen, &ReadOptions::new().snapshot(&snapshot)) == map);
 }
+
+/// A file that was cut to nothing, or is gone, is damage where nobody writes.
+#[test]
+fn damage_is_reported_where_nobody_writes() {
+    for suffix in [".seg", ".tbl"] {
+        for is_gone in [false, true] {
+            let (dir, writer) = created(common::tiny_keyspace());
+            overwrite(&writer.default_keyspace(), 0);
+            writer.flush().unwrap();
+            (0..5).for_each(|it| writer.default_keyspace().put(common::key(it), "new").unwrap());
+            writer.close().unwrap();
+            let file = common::files(dir.path(), suffix).into_iter().max().unwrap();
+            match is_gone {
+                true => std::fs::remove_file(&file).unwrap(),
+                false => std::fs::write(&file, "").unwrap(),
+            }
+            let read_only = Options { read_only: true, ..common::tiny() };
+            for options in [read_only, following()] {
+                let outcome = Db::builder(dir.path()).options(options.clone()).open();
+                let outcome = outcome.and_then(|db| {
+                    db.default_keyspace().iter().try_for_each(|item| item.map(drop))
+                });
+                let kind = outcome.err().map(|error| error.kind());
+                let case = (suffix, is_gone, options.follow);
+                assert_eq!(kind, Some(ErrorKind::Corruption), "{case:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_edit_is_reported_where_nobody_writes() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    for name in ["a", "b", "c", "d"] {
+        writer.create_keyspace(name).unwrap();
+    }
+    writer.close().unwrap();
+    let file = common::files(dir.path(), ".man").into_iter().max().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let edits = bytes.len() / 2;
+    bytes[edits] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let read_only = Options { read_only: true, ..common::tiny() };
+    for options in [read_only, following()] {
+        let outcome = Db::builder(dir.path()).options(options).open();
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}

@@ -27,6 +27,7 @@ use crate::env::Env;
 use crate::env::sync::Mutex;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::keyspaces::{OpenKeyspaces, open_keyspace, open_keyspaces};
+use crate::recovery::manifest::check_files;
 use crate::version::Version;
 use crate::version::build::Removed;
 use crate::version::files::TableContext;
@@ -272,7 +273,7 @@ fn shown(catch_up: &CatchUp, stop: LogStop, before: SeqNo) -> SeqNo {
 impl FollowParts {
     fn source(&self) -> ManifestSource<'_> {
         let FollowParts { env, dir, tables, comparators, .. } = self;
-        ManifestSource { env, dir, tables, comparators }
+        ManifestSource { env, dir, tables, comparators, is_strict: false }
     }
 
     fn read_first(
@@ -280,7 +281,11 @@ impl FollowParts {
         current: Current,
         is_strict: bool,
     ) -> Result<(FirstSeen, SeenManifest, LogEnd)> {
-        let seen = SeenManifest::read(&self.source(), current, &Version::default())?;
+        let source = ManifestSource { is_strict, ..self.source() };
+        let seen = SeenManifest::read(&source, current, &Version::default())?;
+        if is_strict {
+            check_files(&self.env, &seen.version)?;
+        }
         let (comparators, operators) = (&self.comparators, &self.merge_operators);
         let keyspaces = open_keyspaces(&seen.version, comparators, operators, &self.health)?;
         // Where nobody writes, each ingest is over.

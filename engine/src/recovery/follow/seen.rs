@@ -41,6 +41,8 @@ pub(super) struct ManifestSource<'a> {
     pub(super) dir: &'a Path,
     pub(super) tables: &'a Arc<TableContext>,
     pub(super) comparators: &'a Comparators,
+    /// True if nobody appends to it, so that damage can be told from what is being written.
+    pub(super) is_strict: bool,
 }
 
 impl SeenManifest {
@@ -90,7 +92,7 @@ impl SeenManifest {
         let comparator_of = move |name: &str| known.named(name);
         let builder = VersionBuilder { tables: source.tables, comparator_of: &comparator_of };
         let (database, id) = (&source.tables.identity, self.current.manifest);
-        let end = read_manifest_live(source.env, source.dir, database, id, from, |edit| {
+        let end = read_manifest_live(source.env, source.dir, database, id, from, source.is_strict, |edit| {
             removed.extend(builder.follow(&mut self.version, &edit)?);
             self.count(&edit);
             Ok(())
