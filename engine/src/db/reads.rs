@@ -69,7 +69,7 @@ impl Keyspace {
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
         let key = key.as_ref();
-        self.core.again(|| self.get_once(key, options))
+        self.again(options, || self.get_once(key, options))
     }
 
     fn get_once(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Value>> {
@@ -183,7 +183,7 @@ impl Keyspace {
     /// ```
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let key = key.as_ref();
-        self.core.again(|| self.contains_once(key, options))
+        self.again(options, || self.contains_once(key, options))
     }
 
     fn contains_once(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
@@ -237,7 +237,13 @@ impl Keyspace {
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Value>>> {
-        self.core.all_again(|| self.multi_get_once(keys, options))
+        match options.read_snapshot() {
+            Some(snapshot) if self.core.follower.is_some() => {
+                let found = self.multi_get_once(keys, options).into_iter();
+                found.map(|it| it.map_err(|error| self.lost_at(error, snapshot))).collect()
+            }
+            _ => self.core.all_again(|| self.multi_get_once(keys, options)),
+        }
     }
 
     fn multi_get_once<K: AsRef<[u8]>>(

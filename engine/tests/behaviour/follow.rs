@@ -535,3 +535,33 @@ fn a_damaged_edit_is_reported_where_nobody_writes() {
         assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Corruption);
     }
 }
+
+/// A read at a snapshot whose files are gone can't go on in another state.
+#[test]
+fn a_read_at_a_snapshot_says_what_is_gone() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    overwrite(&words, 0);
+    writer.flush().unwrap();
+    let few = Options { max_open_files: 8, cache_bytes: 0, ..following() };
+    let reader = common::open_with(dir.path(), few);
+    let seen = reader.default_keyspace();
+    let snapshot = reader.snapshot();
+    for version in 1..6 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        reader.catch_up().unwrap();
+        let _ = map_of(&seen);
+    }
+    let at = ReadOptions::new().snapshot(&snapshot);
+    let mut kinds = Vec::new();
+    for number in 0..200 {
+        kinds.extend(seen.get_with(common::key(number), &at).err().map(|it| it.kind()));
+        kinds.extend(seen.contains_key_with(common::key(number), &at).err().map(|it| it.kind()));
+        let many = seen.multi_get_with(&[common::key(number)], &at);
+        kinds.extend(many.into_iter().filter_map(Result::err).map(|it| it.kind()));
+    }
+    assert!(!kinds.is_empty(), "no file was gone");
+    assert!(kinds.iter().all(|kind| *kind == ErrorKind::WrongState), "{kinds:?}");
+}
