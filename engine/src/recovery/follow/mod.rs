@@ -216,6 +216,8 @@ impl Follower {
         };
         state.tried = Some(seen.place());
         let anew = is_other || state.end.is_passed(&seen);
+        // The head may have passed within the last catch-up, which read edits while it read the log.
+        let is_new_version = is_new_version || anew;
         let end = if anew { LogEnd::default() } else { state.end };
         let rules = LogRules { is_strict: false, ingests_until: seen.last_in_tables };
         let mut catch_up = CatchUp { seen, end, removed, is_new_version, anew, rules };
