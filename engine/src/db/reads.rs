@@ -371,7 +371,8 @@ impl Keyspace {
     ///
     /// I6: with operands, one entry is not enough: those from after an ingest must not be merged
     /// with what was there before it. So a keyspace with a merge operator has its view taken again
-    /// until it is the same after the number was read.
+    /// until it is the same after the number was read. So has that of a follower: a catch-up that
+    /// failed may have left commits in its memtables which were taken back.
     pub(super) fn peek_newest(&self, between: impl FnOnce()) -> Result<(Guard<Arc<View>>, SeqNo)> {
         let mut between = Some(between);
         loop {
@@ -381,7 +382,8 @@ impl Keyspace {
                 between();
             }
             let seqno = self.core.snapshots.visible().max(view.shown);
-            if self.state.merging().is_none() || Arc::ptr_eq(&view, &self.state.peek()) {
+            let is_any_good = self.state.merging().is_none() && self.core.follower.is_none();
+            if is_any_good || Arc::ptr_eq(&view, &self.state.peek()) {
                 return Ok((view, seqno));
             }
         }

@@ -264,6 +264,9 @@ impl Snapshots {
         let live = self.live.lock();
         let mut number = self.installations.load(Ordering::Relaxed);
         let newest = live.values().flat_map(SnapshotGroup::installations).max();
+        // If the other process took a commit back that was seen here, the number goes back. It does
+        // so before there is a view that goes on from there.
+        self.visible.fetch_min(seqno, Ordering::AcqRel);
         for keyspace in keyspaces {
             number += 1;
             let view = keyspace.view();
