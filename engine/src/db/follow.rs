@@ -49,6 +49,7 @@ impl Opening {
             comparators: self.comparators.clone(),
             merge_operators: self.merge_operators.clone(),
             health: Arc::new(Health::new(self.events.clone())),
+            keys: self.keys.clone(),
         };
         let (follower, first) = Follower::begin(parts, current, || self.is_written())?;
         let recovered = Recovered::followed(follower.parts(), first);

@@ -5,11 +5,12 @@ use crate::common::child::{self, Running};
 use crate::common::rng::Rng;
 use crate::common::{self, TempDir};
 use cleavedb::{
-    Db, ErrorKind, Keyspace, KeyspaceOptions, Options, ReadOptions, Result, Separation, WriteBatch,
-    merge_operators,
+    Db, EncryptionKey, ErrorKind, KeyProvider, Keyspace, KeyspaceOptions, Options, ReadOptions,
+    Result, Separation, WriteBatch, merge_operators,
 };
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -564,4 +565,28 @@ fn a_read_at_a_snapshot_says_what_is_gone() {
     }
     assert!(!kinds.is_empty(), "no file was gone");
     assert!(kinds.iter().all(|kind| *kind == ErrorKind::WrongState), "{kinds:?}");
+}
+
+fn keys(bytes: &[u8]) -> Arc<dyn KeyProvider> {
+    Arc::new(bytes.iter().map(|&byte| EncryptionKey::new([byte; 32])).collect::<Vec<_>>())
+}
+
+/// An opening for writing that changes the key of the database draws a data key for new files.
+#[test]
+fn a_changed_key_is_followed() {
+    let dir = common::dir();
+    let open = |options: Options, bytes: &[u8]| {
+        Db::builder(dir.path()).options(options).encryption(keys(bytes)).open().unwrap()
+    };
+    let writer = open(common::tiny(), &[1]);
+    writer.default_keyspace().put("one", "eins").unwrap();
+    let reader = open(following(), &[1, 2]);
+    writer.close().unwrap();
+    let writer = open(common::tiny(), &[2, 1]);
+    let words = writer.default_keyspace();
+    let mut map = overwrite(&words, 1);
+    map.insert("one".into(), "eins".into());
+    writer.flush().unwrap();
+    reader.catch_up().unwrap();
+    check(&reader.default_keyspace(), &map, 200);
 }

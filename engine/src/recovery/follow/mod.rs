@@ -24,6 +24,7 @@ mod tables;
 use crate::base::error::{Error, ErrorKind, InFile, Result};
 use crate::base::key::SeqNo;
 use crate::env::Env;
+use crate::env::key_provider::KeyProvider;
 use crate::env::sync::Mutex;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::keyspaces::{OpenKeyspaces, open_keyspace, open_keyspaces};
@@ -32,6 +33,7 @@ use crate::version::Version;
 use crate::version::build::Removed;
 use crate::version::files::TableContext;
 use crate::version::health::Health;
+use crate::version::keys;
 use crate::version::manifest::{Current, read_current};
 use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
@@ -68,6 +70,8 @@ pub struct FollowParts {
     pub merge_operators: MergeOperators,
     /// The write state of the database.
     pub health: Arc<Health>,
+    /// The user's keys, if the database is encrypted.
+    pub keys: Option<Arc<dyn KeyProvider>>,
 }
 
 /// A database as it was first seen.
@@ -150,6 +154,7 @@ impl Follower {
                 {
                     tries += 1;
                     parts.env.threads.sleep(PAUSE);
+                    parts.renew_keys()?;
                     continue;
                 }
                 read => read?,
@@ -207,6 +212,9 @@ impl Follower {
         parts.check_identity(current)?;
         let mut removed = Removed::default();
         let is_other = current != state.seen.current || state.is_in_doubt;
+        if is_other {
+            parts.renew_keys()?;
+        }
         let (seen, is_new_version) = if is_other {
             (SeenManifest::read(&parts.source(), current, &state.seen.version)?, true)
         } else {
@@ -273,6 +281,12 @@ fn shown(catch_up: &CatchUp, stop: LogStop, before: SeqNo) -> SeqNo {
 }
 
 impl FollowParts {
+    /// Reads the data keys again. That they change is seen by the manifest: whoever draws one begins
+    /// a new manifest behind it.
+    fn renew_keys(&self) -> Result<()> {
+        keys::renew(&self.env, &self.dir, &self.tables.identity, self.keys.as_deref())
+    }
+
     fn source(&self) -> ManifestSource<'_> {
         let FollowParts { env, dir, tables, comparators, .. } = self;
         ManifestSource { env, dir, tables, comparators, is_strict: false }
