@@ -374,6 +374,11 @@ impl FollowParts {
     fn read_edits(&self, catch_up: &mut CatchUp) -> Result<bool> {
         let is_new = catch_up.seen.read_on(&self.source(), &mut catch_up.removed)?;
         catch_up.is_new_version |= is_new;
+        // What an edit does not say that was looked for may be in a newer manifest, if the old one
+        // could not be unlinked.
+        if read_current(&self.env, &self.dir)? != catch_up.seen.current {
+            return Err(Error::corruption("the writer has begun a new manifest meanwhile"));
+        }
         Ok(is_new)
     }
 
