@@ -45,6 +45,7 @@ use seen::{ManifestPlace, ManifestSource, SeenManifest};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tables::FollowedTables;
 
@@ -103,13 +104,13 @@ pub struct Followed {
 pub struct Follower {
     parts: FollowParts,
     state: Mutex<FollowState>,
+    /// When the catch-up began that readers see, in nanoseconds by the clock of the environment.
+    seen_at: AtomicU64,
 }
 
 struct FollowState {
     seen: SeenManifest,
     end: LogEnd,
-    /// When the last catch-up began, by the clock of the environment.
-    at: Duration,
     /// True if an error left memtables in doubt, so that the next catch-up begins anew.
     is_in_doubt: bool,
     /// The place in the manifest up to which the last try has read.
@@ -159,8 +160,9 @@ impl Follower {
                 }
                 read => read?,
             };
-            let state = FollowState { seen, end, at, is_in_doubt: false, tried: None };
-            return Ok((Follower { parts, state: Mutex::new(state) }, first));
+            let state = Mutex::new(FollowState { seen, end, is_in_doubt: false, tried: None });
+            let seen_at = AtomicU64::new(at.as_nanos() as u64);
+            return Ok((Follower { parts, state, seen_at }, first));
         }
     }
 
@@ -169,9 +171,10 @@ impl Follower {
         &self.parts
     }
 
-    /// Returns when the state was read that readers see, by the clock of the environment.
+    /// Returns when the state was read that readers see, by the clock of the environment. Does not
+    /// wait for a catch-up.
     pub fn seen_at(&self) -> Duration {
-        self.state.lock().at
+        Duration::from_nanos(self.seen_at.load(Ordering::Acquire))
     }
 
     /// Reads what the writer has done since, and shows it to readers.
@@ -186,7 +189,8 @@ impl Follower {
             let before = state.tried.take();
             match self.try_to_catch_up(&mut state, runtime) {
                 Ok(followed) => {
-                    (state.at, state.is_in_doubt) = (at, false);
+                    state.is_in_doubt = false;
+                    self.seen_at.store(at.as_nanos() as u64, Ordering::Release);
                     // The state from before is let go of by now. Snapshots may have been dropped
                     // since the last catch-up, too.
                     runtime.set.purge()?;
