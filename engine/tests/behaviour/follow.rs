@@ -396,9 +396,8 @@ fn reads_go_on_when_files_vanish() {
 fn removed_and_open(dir: &Path) -> Vec<PathBuf> {
     let held = std::fs::read_dir("/proc/self/fd").unwrap();
     let links = held.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
-    let is_removed = |path: &PathBuf| {
-        path.starts_with(dir) && path.to_string_lossy().ends_with(" (deleted)")
-    };
+    let is_removed =
+        |path: &PathBuf| path.starts_with(dir) && path.to_string_lossy().ends_with(" (deleted)");
     links.filter(is_removed).collect()
 }
 

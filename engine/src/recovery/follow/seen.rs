@@ -92,11 +92,19 @@ impl SeenManifest {
         let comparator_of = move |name: &str| known.named(name);
         let builder = VersionBuilder { tables: source.tables, comparator_of: &comparator_of };
         let (database, id) = (&source.tables.identity, self.current.manifest);
-        let end = read_manifest_live(source.env, source.dir, database, id, from, source.is_strict, |edit| {
-            removed.extend(builder.follow(&mut self.version, &edit)?);
-            self.count(&edit);
-            Ok(())
-        })?;
+        let end = read_manifest_live(
+            source.env,
+            source.dir,
+            database,
+            id,
+            from,
+            source.is_strict,
+            |edit| {
+                removed.extend(builder.follow(&mut self.version, &edit)?);
+                self.count(&edit);
+                Ok(())
+            },
+        )?;
         let is_changed = from != Some(end);
         self.end = end;
         if is_changed {
