@@ -589,3 +589,27 @@ fn a_changed_key_is_followed() {
     reader.catch_up().unwrap();
     check(&reader.default_keyspace(), &map, 200);
 }
+
+/// What only a snapshot of the follower sees is not missing from what the writer has.
+#[test]
+fn a_check_finds_no_damage_in_what_a_writer_has_freed() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    overwrite(&words, 0);
+    writer.flush().unwrap();
+    let few = Options { max_open_files: 8, cache_bytes: 0, ..following() };
+    let (reader, other) = (follow(dir.path()), common::open_with(dir.path(), few));
+    let _snapshot = reader.snapshot();
+    for version in 1..6 {
+        overwrite(&words, version);
+        writer.flush().unwrap();
+        writer.gc().unwrap();
+        reader.catch_up().unwrap();
+        let report = reader.check().unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        match other.check() {
+            Ok(report) => assert!(report.is_clean(), "{report:?}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WrongState),
+        }
+    }
+}
