@@ -228,7 +228,7 @@ impl Follower {
         };
         state.tried = Some(seen.place());
         let anew = is_other || state.end.is_passed(&seen);
-        // The head may have passed within the last catch-up, which read edits while it read the log.
+        // The head may have passed in the last catch-up, which read edits while it read the log.
         let is_new_version = is_new_version || anew;
         let end = if anew { LogEnd::default() } else { state.end };
         let rules = LogRules { is_strict: false, ingests_until: seen.last_in_tables };
@@ -285,8 +285,8 @@ fn shown(catch_up: &CatchUp, stop: LogStop, before: SeqNo) -> SeqNo {
 }
 
 impl FollowParts {
-    /// Reads the data keys again. That they change is seen by the manifest: whoever draws one begins
-    /// a new manifest behind it.
+    /// Reads the data keys again. That they change is seen by the manifest: whoever draws one
+    /// begins a new manifest behind it.
     fn renew_keys(&self) -> Result<()> {
         keys::renew(&self.env, &self.dir, &self.tables.identity, self.keys.as_deref())
     }

@@ -46,9 +46,9 @@ pub(super) struct ManifestSource<'a> {
 }
 
 impl SeenManifest {
-    /// Reads all of the manifest that `current` names. The handles of `before` are used for the files
-    /// that it has, too, as readers of older views have these: a file that is removed later is
-    /// closed when no handle is left.
+    /// Reads all of the manifest that `current` names. The handles of `before` are used for the
+    /// files that it has, too, as readers of older views have these: a file that is removed later
+    /// is closed when no handle is left.
     pub(super) fn read(
         source: &ManifestSource<'_>,
         current: Current,
