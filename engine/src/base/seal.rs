@@ -20,6 +20,7 @@ use crate::base::error::{Error, Result};
 use crate::base::header::FileKind;
 use aes_gcm_siv::aead::generic_array::GenericArray;
 use aes_gcm_siv::{AeadInPlace, Aes256GcmSiv, KeyInit};
+use arc_swap::ArcSwap;
 use hkdf::Hkdf;
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -110,7 +111,7 @@ impl fmt::Debug for EncryptionKey {
 /// The data keys of an open database.
 pub struct DataKeys {
     /// By ascending first id. There is at least one.
-    keys: Vec<DataKey>,
+    keys: ArcSwap<Vec<DataKey>>,
     /// The salt of the files that are written while the database is open.
     salt: Salt,
 }
@@ -121,15 +122,25 @@ impl DataKeys {
     /// # Panics
     /// Panics if there is no key, or if their first ids do not ascend.
     pub fn new(keys: Vec<DataKey>, salt: Salt) -> DataKeys {
-        assert!(!keys.is_empty(), "an encrypted database has a data key");
-        assert!(keys.is_sorted_by(|a, b| a.first_file < b.first_file), "one key for each file");
-        DataKeys { keys, salt }
+        check(&keys);
+        DataKeys { keys: ArcSwap::from_pointee(keys), salt }
+    }
+
+    /// Puts the keys in place that another process, which writes the database, has by now: those of
+    /// all files that there are, and one for files to come.
+    ///
+    /// # Panics
+    /// Panics as [`DataKeys::new`] does.
+    pub fn renew(&self, keys: Vec<DataKey>) {
+        check(&keys);
+        self.keys.store(Arc::new(keys));
     }
 
     fn cipher(&self, database: u64, kind: FileKind, file: u64, salt: &[u8]) -> FileCipher {
         // A file of a lower id than any key can only be forged, and then no key opens it.
-        let after = self.keys.partition_point(|key| key.first_file <= file);
-        let key = &self.keys[after.saturating_sub(1)];
+        let keys = self.keys.load();
+        let after = keys.partition_point(|key| key.first_file <= file);
+        let key = &keys[after.saturating_sub(1)];
         let mut info = b"cleavedb file".to_vec();
         info.extend_from_slice(&database.to_le_bytes());
         info.extend_from_slice(kind.letters());
@@ -142,9 +153,14 @@ impl DataKeys {
     }
 }
 
+fn check(keys: &[DataKey]) {
+    assert!(!keys.is_empty(), "an encrypted database has a data key");
+    assert!(keys.is_sorted_by(|a, b| a.first_file < b.first_file), "one key for each file");
+}
+
 impl fmt::Debug for DataKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DataKeys({})", self.keys.len())
+        write!(f, "DataKeys({})", self.keys.load().len())
     }
 }
 

@@ -165,6 +165,10 @@ impl Db {
         // The sequence numbers are taken after the views, so they include those of every reader
         // that may still need a record of these views.
         let mut readers = self.core.snapshots.list();
+        if self.core.follower.is_some() {
+            // I6: the snapshots of a follower read the views that they were taken with.
+            readers.clear();
+        }
         readers.push(self.core.snapshots.visible());
         for (name, view) in &views {
             let name = Some(name.as_str());
@@ -184,6 +188,11 @@ impl Db {
         for relocation in version.relocations.values() {
             let outcome = check_relocation(&version, relocation, &mut report);
             report.note(outcome);
+        }
+        for finding in &report.problems {
+            if self.core.has_moved(&finding.error, version.number)? {
+                return Err(self.core.lost(finding.error.clone(), version.number));
+            }
         }
         Ok(report)
     }

@@ -148,7 +148,7 @@ impl Keyspace {
     /// ```
     pub fn ttl_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Ttl>> {
         let key = key.as_ref();
-        self.core.again(|| self.ttl_once(key, options))
+        self.again(options, || self.ttl_once(key, options))
     }
 
     fn ttl_once(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Ttl>> {

@@ -1,8 +1,11 @@
 //! Databases that follow another process, which may be writing to them.
 
 use crate::base::error::{Error, Result};
+use crate::db::keyspace::Keyspace;
 use crate::db::open::Opening;
 use crate::db::options::Options;
+use crate::db::read_options::ReadOptions;
+use crate::db::snapshot::Snapshot;
 use crate::db::{Core, Db};
 use crate::env::Env;
 use crate::env::fs::Hold;
@@ -58,6 +61,7 @@ impl Opening {
             comparators: self.comparators.clone(),
             merge_operators: self.merge_operators.clone(),
             health: Arc::new(Health::new(self.events.clone())),
+            keys: self.keys.clone(),
         };
         let (follower, first) = Follower::begin(parts, current, || self.is_written())?;
         let recovered = Recovered::followed(follower.parts(), first);
@@ -163,9 +167,35 @@ impl Core {
     pub(crate) fn lost(&self, error: Error, version: u64) -> Error {
         match self.has_moved(&error, version) {
             Ok(true) => Error::wrong_state(format!("the writer has removed what is read: {error}"))
-                .advise("begin the walk anew: it then sees a newer state"),
+                .advise("begin anew, without this snapshot or walk: that sees a newer state"),
             _ => error,
         }
+    }
+}
+
+impl Keyspace {
+    /// Reads, and reads again at a newer state if a file was gone. At a snapshot there is no other
+    /// state to go on with.
+    #[inline]
+    pub(super) fn again<R>(
+        &self,
+        options: &ReadOptions,
+        mut read: impl FnMut() -> Result<R>,
+    ) -> Result<R> {
+        match options.read_snapshot() {
+            None => self.core.again(read),
+            Some(snapshot) => read().map_err(|error| self.lost_at(error, snapshot)),
+        }
+    }
+
+    /// Returns the error for a read at a snapshot whose files are gone, or `error` if that was not
+    /// why.
+    #[cold]
+    pub(super) fn lost_at(&self, error: Error, snapshot: &Snapshot) -> Error {
+        let view = self.state.peek();
+        let before = snapshot.view_before(&view);
+        let version = before.map_or(view.version.number, |before| before.version.number);
+        self.core.lost(error, version)
     }
 }
 

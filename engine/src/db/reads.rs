@@ -69,7 +69,7 @@ impl Keyspace {
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
         let key = key.as_ref();
-        self.core.again(|| self.get_once(key, options))
+        self.again(options, || self.get_once(key, options))
     }
 
     fn get_once(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Value>> {
@@ -183,7 +183,7 @@ impl Keyspace {
     /// ```
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let key = key.as_ref();
-        self.core.again(|| self.contains_once(key, options))
+        self.again(options, || self.contains_once(key, options))
     }
 
     fn contains_once(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
@@ -237,7 +237,13 @@ impl Keyspace {
         keys: &[K],
         options: &ReadOptions,
     ) -> Vec<Result<Option<Value>>> {
-        self.core.all_again(|| self.multi_get_once(keys, options))
+        match options.read_snapshot() {
+            Some(snapshot) if self.core.follower.is_some() => {
+                let found = self.multi_get_once(keys, options).into_iter();
+                found.map(|it| it.map_err(|error| self.lost_at(error, snapshot))).collect()
+            }
+            _ => self.core.all_again(|| self.multi_get_once(keys, options)),
+        }
     }
 
     fn multi_get_once<K: AsRef<[u8]>>(
@@ -365,7 +371,8 @@ impl Keyspace {
     ///
     /// I6: with operands, one entry is not enough: those from after an ingest must not be merged
     /// with what was there before it. So a keyspace with a merge operator has its view taken again
-    /// until it is the same after the number was read.
+    /// until it is the same after the number was read. So has that of a follower: a catch-up that
+    /// failed may have left commits in its memtables which were taken back.
     pub(super) fn peek_newest(&self, between: impl FnOnce()) -> Result<(Guard<Arc<View>>, SeqNo)> {
         let mut between = Some(between);
         loop {
@@ -375,7 +382,8 @@ impl Keyspace {
                 between();
             }
             let seqno = self.core.snapshots.visible().max(view.shown);
-            if self.state.merging().is_none() || Arc::ptr_eq(&view, &self.state.peek()) {
+            let is_any_good = self.state.merging().is_none() && self.core.follower.is_none();
+            if is_any_good || Arc::ptr_eq(&view, &self.state.peek()) {
                 return Ok((view, seqno));
             }
         }

@@ -11,6 +11,7 @@ use crate::base::key::SeqNo;
 use crate::base::pointer::KeyspaceId;
 use crate::version::view::View;
 use arc_swap::ArcSwap;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The view of a keyspace that an installation has replaced.
@@ -65,18 +66,21 @@ impl KeptViews {
         self.0.load().is_empty()
     }
 
-    /// Forgets the views that none of these snapshots needs, given by sequence number and last
+    /// Forgets the views that none of these snapshots reads, given by sequence number and last
     /// installation. Returns the old list, to be dropped without a lock.
     pub(super) fn retain(&self, snapshots: &[(SeqNo, u64)]) -> impl Sized + use<> {
-        let needs = |it: &&KeptView| {
-            let concerned =
-                |(seqno, last): &(SeqNo, u64)| *last < it.installation && it.oldest <= *seqno;
-            snapshots.iter().any(concerned)
-        };
         let kept = self.0.load_full();
-        let left: Vec<KeptView> = kept.iter().filter(needs).cloned().collect();
-        if left.len() < kept.len() {
-            self.0.store(Arc::new(left));
+        let mut read = BTreeSet::new();
+        for (seqno, last) in snapshots {
+            // Of each keyspace, the first that concerns it.
+            let mut keyspaces = BTreeSet::new();
+            let concerned = kept.iter().filter(|it| *last < it.installation && it.oldest <= *seqno);
+            let first = concerned.filter(|it| keyspaces.insert(it.keyspace));
+            read.extend(first.map(|it| it.installation));
+        }
+        if read.len() < kept.len() {
+            let left = kept.iter().filter(|it| read.contains(&it.installation));
+            self.0.store(Arc::new(left.cloned().collect()));
         }
         kept
     }

@@ -65,6 +65,20 @@ pub fn identity(
     }
 }
 
+/// Reads the data keys again, for who follows a database: an opening for writing may have drawn one
+/// more since.
+pub fn renew(
+    env: &Env,
+    dir: &Path,
+    database: &DatabaseIdentity,
+    provider: Option<&dyn KeyProvider>,
+) -> Result<()> {
+    if let (Some(known), Some(provider)) = (&database.keys, provider) {
+        known.renew(read(env, dir, database.id, &provider.keys()?)?.keys);
+    }
+    Ok(())
+}
+
 /// Does as [`identity`] for a repair, when CURRENT may be lost: KEYS tells whether the database is
 /// encrypted.
 pub fn identity_for_repair(

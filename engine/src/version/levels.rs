@@ -14,7 +14,7 @@ use crate::base::error::{Error, Result};
 use crate::base::key::{KeyOrder, SeqNo};
 use crate::base::pointer::TableId;
 use crate::base::range_tombstone::{RangeTombstone, RangeTombstones};
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::cmp::Ordering;
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -85,6 +85,14 @@ impl Levels {
         kept.levels.iter_mut().for_each(|tables| tables.retain(|table| keep(table)));
         kept.run_ends = OnceLock::new();
         kept
+    }
+
+    /// Puts handles of the same tables in the place of its own.
+    pub(super) fn share_handles(&mut self, known: &FxHashMap<TableId, &Arc<TableHandle>>) {
+        for table in self.levels.iter_mut().flatten() {
+            let same = known.get(&table.meta.id).filter(|it| it.meta == table.meta);
+            *table = same.map_or_else(|| table.clone(), |it| Arc::clone(it));
+        }
     }
 
     /// Returns the tables of one level.

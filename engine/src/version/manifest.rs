@@ -245,13 +245,17 @@ pub fn read_manifest(
     if count == 0 || reader.find_record(end + 1)?.is_some() {
         // Neither can be caused by a crash: the first record was synced before CURRENT named the
         // file, and every record is synced before the next one is written.
-        return Err(Error::corruption("an edit in the manifest does not match its checksum")
-            .in_file(&path)
-            .at(end)
-            .advise("restore the database from a checkpoint"));
+        return Err(damaged(&path, end));
     }
     let length = reader.length();
     Ok(ManifestEnd { length, is_torn: end < length })
+}
+
+fn damaged(path: &Path, offset: u64) -> Error {
+    Error::corruption("an edit in the manifest does not match its checksum")
+        .in_file(path)
+        .at(offset)
+        .advise("restore the database from a checkpoint")
 }
 
 /// Calls `each` with the edits from offset `from` on, or from the first one if it is `None`, of a
@@ -259,13 +263,15 @@ pub fn read_manifest(
 ///
 /// A record that is not there as a whole ends the walk, whatever lies behind it. Each of those
 /// before it may be taken: it is synced before its edit takes effect, but what it names is durable
-/// already, and what it removes is still there.
+/// already, and what it removes is still there. If `is_strict`, nobody appends, and damage is told
+/// from what a crash cut short, as [`read_manifest`] does.
 pub fn read_manifest_live(
     env: &Env,
     dir: &Path,
     database: &DatabaseIdentity,
     id: u64,
     from: Option<u64>,
+    is_strict: bool,
     mut each: impl FnMut(Edit) -> Result<()>,
 ) -> Result<u64> {
     let path = names::manifest(dir, id);
@@ -273,12 +279,9 @@ pub fn read_manifest_live(
     reader.header().check(FileKind::Manifest, database.id, id).in_file(&path)?;
     let first = reader.first();
     let end = reader.for_each_from(from.unwrap_or(first), |_, edit| each(edit).in_file(&path))?;
-    if end == first {
-        // The first record was synced before CURRENT named the file.
-        return Err(Error::corruption("the state in the manifest does not match its checksum")
-            .in_file(&path)
-            .at(end)
-            .advise("restore the database from a checkpoint"));
+    // The first record was synced before CURRENT named the file.
+    if end == first || is_strict && reader.find_record(end + 1)?.is_some() {
+        return Err(damaged(&path, end));
     }
     Ok(end)
 }

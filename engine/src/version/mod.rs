@@ -52,10 +52,10 @@ use crate::base::size::FILE_BLOCK_BYTES;
 use crate::segment::SegmentKind;
 use alive::AliveMark;
 use files::names::FileName;
-use files::{RelocationHandle, SegmentHandle};
+use files::{RelocationHandle, SegmentHandle, TableHandle};
 use garbage::SegmentUses;
 use levels::Levels;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -155,6 +155,26 @@ impl Version {
     pub fn table_ids(&self) -> FxHashSet<TableId> {
         let levels = self.keyspaces.values().map(|keyspace| &keyspace.levels);
         levels.flat_map(|levels| levels.tables().map(|(_, table)| table.meta.id)).collect()
+    }
+
+    /// Takes over the handles that another version of the same database has of the same files, with
+    /// what they have open, in place of its own.
+    pub fn share_handles_of(&mut self, other: &Version) {
+        let known = other.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
+        let known: FxHashMap<TableId, &Arc<TableHandle>> =
+            known.map(|(_, table)| (table.meta.id, table)).collect();
+        for keyspace in self.keyspaces.values_mut() {
+            Arc::make_mut(&mut Arc::make_mut(keyspace).levels).share_handles(&known);
+        }
+        for (id, live) in Arc::make_mut(&mut self.segments) {
+            let same = other.segments.get(id).map(|it| &it.handle);
+            let same = same.filter(|it| it.segment.identity() == live.handle.segment.identity());
+            live.handle = same.unwrap_or(&live.handle).clone();
+        }
+        for (id, relocation) in Arc::make_mut(&mut self.relocations) {
+            let same = other.relocations.get(id).filter(|it| it.meta == relocation.meta);
+            *relocation = same.unwrap_or(relocation).clone();
+        }
     }
 
     /// Returns true if this version has the table, segment or relocation of this name. Costs a look

@@ -224,7 +224,7 @@ impl VersionSet {
         });
         self.keyspaces.lock().retain(|id, _| version.keyspaces.contains_key(id));
         removed.mark_obsolete();
-        followed.and(self.purge().map(|_| ()))
+        followed
     }
 
     /// Refuses all edits from now on, waiting ones included. After this, another process may

@@ -111,11 +111,10 @@ impl SnapshotGroup {
         first.into_iter().chain(self.others.keys().map(|(_, taken, _)| *taken)).min()
     }
 
-    /// Returns the number of installations before the first of them.
-    fn installations(&self) -> u64 {
+    /// Returns the number of installations before each of them.
+    fn installations(&self) -> impl Iterator<Item = u64> {
         let first = self.first.map(|((.., before), _)| before);
-        let others = self.others.keys().map(|(.., before)| *before);
-        first.into_iter().chain(others).min().expect("a group is never empty")
+        first.into_iter().chain(self.others.keys().map(|(.., before)| *before))
     }
 
     fn add(&mut self, at: TakenAt) {
@@ -254,6 +253,8 @@ impl Snapshots {
     ///
     /// I6: that process knows nothing of snapshots here, so each of those that live goes on with
     /// the views from before; those that are taken later see the number that belongs to the views.
+    /// A view is kept for those that were taken while it was the current one: the others have an
+    /// older one already.
     pub fn publish_followed<'a>(
         &self,
         keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>,
@@ -262,10 +263,15 @@ impl Snapshots {
     ) {
         let live = self.live.lock();
         let mut number = self.installations.load(Ordering::Relaxed);
+        let newest = live.values().flat_map(SnapshotGroup::installations).max();
+        // If the other process took a commit back that was seen here, the number goes back. It does
+        // so before there is a view that goes on from there.
+        self.visible.fetch_min(seqno, Ordering::AcqRel);
         for keyspace in keyspaces {
             number += 1;
-            if !live.is_empty() {
-                self.kept_views.keep(keyspace.id, number, 0, keyspace.view());
+            let view = keyspace.view();
+            if newest.is_some_and(|newest| newest >= view.installation) {
+                self.kept_views.keep(keyspace.id, number, 0, view);
             }
             publish(keyspace, number);
         }
@@ -278,7 +284,10 @@ impl Snapshots {
         if self.kept_views.is_empty() {
             return None;
         }
-        let left = live.iter().map(|(seqno, group)| (*seqno, group.installations()));
+        let each = |(seqno, group): (&SeqNo, &'_ SnapshotGroup)| {
+            group.installations().map(|before| (*seqno, before)).collect::<Vec<_>>()
+        };
+        let left = live.iter().flat_map(each);
         Some(self.kept_views.retain(&left.collect::<Vec<_>>()))
     }
 

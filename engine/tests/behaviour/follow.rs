@@ -5,11 +5,12 @@ use crate::common::child::{self, Running};
 use crate::common::rng::Rng;
 use crate::common::{self, TempDir};
 use cleavedb::{
-    Db, ErrorKind, Keyspace, KeyspaceOptions, Options, ReadOptions, Result, Separation, WriteBatch,
-    merge_operators,
+    Db, EncryptionKey, ErrorKind, KeyProvider, Keyspace, KeyspaceOptions, Options, ReadOptions,
+    Result, Separation, WriteBatch, merge_operators,
 };
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 type Map = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -464,4 +465,227 @@ fn child_that_pins() {
     let value = reader.default_keyspace().get("one").unwrap().unwrap();
     child::tell(std::str::from_utf8(&value).unwrap());
     child::wait_to_be_killed();
+}
+
+/// Returns the files of `dir` that this process holds open although they were removed.
+#[cfg(target_os = "linux")]
+fn removed_and_open(dir: &Path) -> Vec<PathBuf> {
+    let held = std::fs::read_dir("/proc/self/fd").unwrap();
+    let links = held.filter_map(|link| std::fs::read_link(link.unwrap().path()).ok());
+    let is_removed =
+        |path: &PathBuf| path.starts_with(dir) && path.to_string_lossy().ends_with(" (deleted)");
+    links.filter(is_removed).collect()
+}
+
+fn overwrite(words: &Keyspace, version: u64) -> Map {
+    (0..200)
+        .map(|number| {
+            let key = common::key(number);
+            let value = common::value(&key, version, 150);
+            words.put(&key, &value).unwrap();
+            (key.into_bytes(), value)
+        })
+        .collect()
+}
+
+/// A snapshot that lives long keeps one state, not each that was seen meanwhile.
+#[test]
+#[cfg(target_os = "linux")]
+fn i05_a_snapshot_keeps_one_state_open() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    let map = overwrite(&words, 0);
+    writer.flush().unwrap();
+    let reader = follow(dir.path());
+    let snapshot = reader.snapshot();
+    let mut held = Vec::new();
+    for version in 1..12 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        writer.wait_idle().unwrap();
+        reader.catch_up().unwrap();
+        reader.catch_up().unwrap();
+        held.push(removed_and_open(dir.path()).len());
+    }
+    assert!(held[10] <= held[2], "{held:?}");
+    let seen = reader.default_keyspace();
+    assert!(map_at(&seen, &ReadOptions::new().snapshot(&snapshot)) == map);
+}
+
+/// I5: what nobody reads any more takes no space.
+#[test]
+#[cfg(target_os = "linux")]
+fn i05_removed_files_are_closed_with_the_catch_up() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    overwrite(&words, 0);
+    let reader = follow(dir.path());
+    for version in 1..4 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        writer.wait_idle().unwrap();
+        reader.catch_up().unwrap();
+        assert_eq!(removed_and_open(dir.path()), Vec::<PathBuf>::new());
+    }
+    let snapshot = reader.snapshot();
+    overwrite(&words, 4);
+    words.compact_range(..).unwrap();
+    writer.gc().unwrap();
+    writer.wait_idle().unwrap();
+    reader.catch_up().unwrap();
+    assert!(!removed_and_open(dir.path()).is_empty());
+    drop(snapshot);
+    reader.catch_up().unwrap();
+    assert_eq!(removed_and_open(dir.path()), Vec::<PathBuf>::new());
+}
+
+/// What a snapshot sees can be read although the writer began a new manifest.
+#[test]
+fn i06_a_snapshot_outlives_a_new_manifest() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let map = overwrite(&writer.default_keyspace(), 0);
+    writer.flush().unwrap();
+    let reader = follow(dir.path());
+    let seen = reader.default_keyspace();
+    let snapshot = reader.snapshot();
+    writer.close().unwrap();
+    let writer = common::open_with(dir.path(), common::tiny());
+    let words = writer.default_keyspace();
+    words.put("one", "eins").unwrap();
+    reader.catch_up().unwrap();
+    for version in 1..4 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        reader.catch_up().unwrap();
+    }
+    assert!(map_at(&seen, &ReadOptions::new().snapshot(&snapshot)) == map);
+}
+
+/// A file that was cut to nothing, or is gone, is damage where nobody writes.
+#[test]
+fn damage_is_reported_where_nobody_writes() {
+    for suffix in [".seg", ".tbl"] {
+        for is_gone in [false, true] {
+            let (dir, writer) = created(common::tiny_keyspace());
+            overwrite(&writer.default_keyspace(), 0);
+            writer.flush().unwrap();
+            (0..5).for_each(|it| writer.default_keyspace().put(common::key(it), "new").unwrap());
+            writer.close().unwrap();
+            let file = common::files(dir.path(), suffix).into_iter().max().unwrap();
+            match is_gone {
+                true => std::fs::remove_file(&file).unwrap(),
+                false => std::fs::write(&file, "").unwrap(),
+            }
+            let read_only = Options { read_only: true, ..common::tiny() };
+            for options in [read_only, following()] {
+                let outcome = Db::builder(dir.path()).options(options.clone()).open();
+                let outcome = outcome.and_then(|db| {
+                    db.default_keyspace().iter().try_for_each(|item| item.map(drop))
+                });
+                let kind = outcome.err().map(|error| error.kind());
+                let case = (suffix, is_gone, options.follow);
+                assert_eq!(kind, Some(ErrorKind::Corruption), "{case:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_damaged_edit_is_reported_where_nobody_writes() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    for name in ["a", "b", "c", "d"] {
+        writer.create_keyspace(name).unwrap();
+    }
+    writer.close().unwrap();
+    let file = common::files(dir.path(), ".man").into_iter().max().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let edits = bytes.len() / 2;
+    bytes[edits] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let read_only = Options { read_only: true, ..common::tiny() };
+    for options in [read_only, following()] {
+        let outcome = Db::builder(dir.path()).options(options).open();
+        assert_eq!(outcome.unwrap_err().kind(), ErrorKind::Corruption);
+    }
+}
+
+/// A read at a snapshot whose files are gone can't go on in another state.
+#[test]
+fn a_read_at_a_snapshot_says_what_is_gone() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    overwrite(&words, 0);
+    writer.flush().unwrap();
+    let few = Options { max_open_files: 8, cache_bytes: 0, ..following() };
+    let reader = common::open_with(dir.path(), few);
+    let seen = reader.default_keyspace();
+    let snapshot = reader.snapshot();
+    for version in 1..6 {
+        overwrite(&words, version);
+        words.compact_range(..).unwrap();
+        writer.gc().unwrap();
+        reader.catch_up().unwrap();
+        let _ = map_of(&seen);
+    }
+    let at = ReadOptions::new().snapshot(&snapshot);
+    let mut kinds = Vec::new();
+    for number in 0..200 {
+        kinds.extend(seen.get_with(common::key(number), &at).err().map(|it| it.kind()));
+        kinds.extend(seen.contains_key_with(common::key(number), &at).err().map(|it| it.kind()));
+        let many = seen.multi_get_with(&[common::key(number)], &at);
+        kinds.extend(many.into_iter().filter_map(Result::err).map(|it| it.kind()));
+    }
+    assert!(!kinds.is_empty(), "no file was gone");
+    assert!(kinds.iter().all(|kind| *kind == ErrorKind::WrongState), "{kinds:?}");
+}
+
+fn keys(bytes: &[u8]) -> Arc<dyn KeyProvider> {
+    Arc::new(bytes.iter().map(|&byte| EncryptionKey::new([byte; 32])).collect::<Vec<_>>())
+}
+
+/// An opening for writing that changes the key of the database draws a data key for new files.
+#[test]
+fn a_changed_key_is_followed() {
+    let dir = common::dir();
+    let open = |options: Options, bytes: &[u8]| {
+        Db::builder(dir.path()).options(options).encryption(keys(bytes)).open().unwrap()
+    };
+    let writer = open(common::tiny(), &[1]);
+    writer.default_keyspace().put("one", "eins").unwrap();
+    let reader = open(following(), &[1, 2]);
+    writer.close().unwrap();
+    let writer = open(common::tiny(), &[2, 1]);
+    let words = writer.default_keyspace();
+    let mut map = overwrite(&words, 1);
+    map.insert("one".into(), "eins".into());
+    writer.flush().unwrap();
+    reader.catch_up().unwrap();
+    check(&reader.default_keyspace(), &map, 200);
+}
+
+/// What only a snapshot of the follower sees is not missing from what the writer has.
+#[test]
+fn a_check_finds_no_damage_in_what_a_writer_has_freed() {
+    let (dir, writer) = created(common::tiny_keyspace());
+    let words = writer.default_keyspace();
+    overwrite(&words, 0);
+    writer.flush().unwrap();
+    let few = Options { max_open_files: 8, cache_bytes: 0, ..following() };
+    let (reader, other) = (follow(dir.path()), common::open_with(dir.path(), few));
+    let _snapshot = reader.snapshot();
+    for version in 1..6 {
+        overwrite(&words, version);
+        writer.flush().unwrap();
+        writer.gc().unwrap();
+        reader.catch_up().unwrap();
+        let report = reader.check().unwrap();
+        assert!(report.is_clean(), "{report:?}");
+        match other.check() {
+            Ok(report) => assert!(report.is_clean(), "{report:?}"),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::WrongState),
+        }
+    }
 }

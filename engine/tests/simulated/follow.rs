@@ -231,3 +231,80 @@ fn crashed(env: &Env, simulation: &Simulation, seed: u64) -> (Env, Simulation) {
     });
     simulation.surviving(Survivors::Prefix, seed)
 }
+
+/// I1, I6: threads that read a follower while another one has it catch up see whole batches and
+/// whole ingests, and no state that is older than one that they saw.
+#[test]
+fn i01_i06_readers_of_a_follower_that_catches_up_see_whole_states() {
+    let seeds: u64 = std::env::var("CLEAVEDB_SEEDS").map_or(12, |text| text.parse().unwrap());
+    let first: u64 = std::env::var("CLEAVEDB_SEED").map_or(0, |text| text.parse().unwrap());
+    for seed in first..first + seeds {
+        simulate(seed, STEPS, |env, _| beside_readers(env));
+    }
+}
+
+/// Returns the number of the ingest that is seen, of which all keys have it.
+fn ingested(db: &Db) -> usize {
+    let third = contents(&db.keyspace("third").unwrap(), &ReadOptions::new());
+    let numbers: std::collections::BTreeSet<_> = third.values().collect();
+    assert!(numbers.len() <= 1 && matches!(third.len(), 0 | KEYS), "I1: an ingest in part");
+    numbers.first().map_or(0, |bytes| usize::from_le_bytes(bytes[..8].try_into().unwrap()))
+}
+
+fn beside_readers(env: &Env) {
+    let db = open(env, tiny_options());
+    for name in ["first", "second", "third"] {
+        db.create_keyspace(name).unwrap();
+    }
+    let (acknowledged, is_over) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
+    let follower = Arc::new(open(env, following()));
+    let mut threads = Vec::new();
+    for thread in 0..3 {
+        let (seen, over, inner) = (acknowledged.clone(), is_over.clone(), env.clone());
+        let reader = follower.clone();
+        let work = move || {
+            let mut newest = (0, 0);
+            while !over.load(Ordering::Relaxed) {
+                let least = if thread == 0 { seen.load(Ordering::Relaxed) } else { 0 };
+                if thread == 0 {
+                    reader.catch_up().unwrap();
+                }
+                let (_, found) = both(&reader).unwrap();
+                let found = (found, ingested(&reader));
+                assert!(found.0 >= newest.0 && found.1 >= newest.1, "I2: {found:?} {newest:?}");
+                assert!(found.0.max(found.1) >= least, "I2: {found:?} after {least}");
+                newest = found;
+                inner.threads.yield_now();
+            }
+        };
+        threads.push(env.threads.spawn("reader", Box::new(work)).unwrap());
+    }
+    let mut db = db;
+    for number in 1..=90_usize {
+        let random = env.random.next_u64() % 20;
+        if random == 0 {
+            let bytes = number.to_le_bytes();
+            let some = (0..KEYS).map(|key| (format!("key{key:02}"), bytes.repeat(30)));
+            db.keyspace("third").unwrap().ingest_sorted(some).unwrap();
+        } else {
+            write(&db, number, &*env.random).unwrap();
+        }
+        acknowledged.store(number, Ordering::Relaxed);
+        maintain(&db, &*env.random).unwrap();
+        match random {
+            1 => db.checkpoint(format!("{DIR}-copy-{number}")).unwrap(),
+            2 => {
+                let other = db.create_keyspace("other").unwrap();
+                other.put("one", value(number, 300)).unwrap();
+                db.drop_keyspace("other").unwrap();
+            }
+            3 => {
+                db.close().unwrap();
+                db = open(env, tiny_options());
+            }
+            _ => {}
+        }
+    }
+    is_over.store(true, Ordering::Relaxed);
+    threads.into_iter().for_each(|it| it.join().unwrap_or_else(|text| panic!("{text}")));
+}

@@ -137,7 +137,7 @@ impl Keyspace {
         options: &ReadOptions,
     ) -> Result<Option<Versioned>> {
         let key = key.as_ref();
-        self.core.again(|| self.get_versioned_once(key, options))
+        self.again(options, || self.get_versioned_once(key, options))
     }
 
     fn get_versioned_once(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Versioned>> {

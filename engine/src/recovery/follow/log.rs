@@ -222,26 +222,40 @@ fn begun_behind<'a>(
     id: Option<SegmentId>,
 ) -> Result<Option<OpenedSegment<'a>>> {
     let from = id.map_or(Bound::Unbounded, Bound::Excluded);
+    let mut unreadable: Option<Error> = None;
     for (_, live) in seen.version.segments.range((from, Bound::Unbounded)) {
         if live.handle.segment.kind() != SegmentKind::Log {
             continue;
         }
-        if let Some(head) = head_of(env, live)? {
-            return Ok(Some(OpenedSegment { live, head }));
+        match head_of(env, live) {
+            // A head is synced before the next one is written.
+            Ok(Some(head)) => {
+                let opened = OpenedSegment { live, head };
+                return unreadable.map_or(Ok(Some(opened)), Err);
+            }
+            Ok(None) => {}
+            // It may be on its way.
+            Err(error) if error.kind() == ErrorKind::Corruption && live.sealed.is_none() => {
+                unreadable = unreadable.or(Some(error));
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(None)
 }
 
-/// Returns the head of a segment, or `None` if it was not begun: its head may be on its way.
+/// Returns the head of a segment, or `None` if it was not begun.
 fn head_of(env: &Env, live: &LiveSegment) -> Result<Option<SegmentHead>> {
     let segment = &live.handle.segment;
     let path = segment.path();
     let file = env.fs.open(path).doing("open a log segment", path)?;
-    match read_head(&*file, path, segment.database(), live.handle.id()) {
-        Err(error) if error.kind() == ErrorKind::Corruption && live.sealed.is_none() => Ok(None),
-        head => head,
+    let head = read_head(&*file, path, segment.database(), live.handle.id())?;
+    if head.is_none() && live.sealed.is_some() {
+        return Err(Error::corruption("a log segment has lost its content")
+            .in_file(path)
+            .advise("restore the database from a checkpoint"));
     }
+    Ok(head)
 }
 
 /// Checks that no segment is missing between two.

@@ -26,12 +26,15 @@ mod tables;
 use crate::base::error::{Error, ErrorKind, InFile, Result};
 use crate::base::key::SeqNo;
 use crate::env::Env;
+use crate::env::key_provider::KeyProvider;
 use crate::env::sync::Mutex;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::keyspaces::{OpenKeyspaces, open_keyspace, open_keyspaces};
+use crate::recovery::manifest::check_files;
 use crate::version::Version;
 use crate::version::files::TableContext;
 use crate::version::health::Health;
+use crate::version::keys;
 use crate::version::manifest::{Current, read_current};
 use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
@@ -44,6 +47,7 @@ use seen::{ManifestPlace, ManifestSource, SeenManifest};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tables::FollowedTables;
 
@@ -73,6 +77,8 @@ pub struct FollowParts {
     pub pinned: Mutex<Option<PinnedFiles>>,
     /// Whose the files are.
     pub files: FilesOf,
+    /// The user's keys, if the database is encrypted.
+    pub keys: Option<Arc<dyn KeyProvider>>,
 }
 
 /// A database as it was first seen.
@@ -104,13 +110,13 @@ pub struct Followed {
 pub struct Follower {
     parts: FollowParts,
     state: Mutex<FollowState>,
+    /// When the catch-up began that readers see, in nanoseconds by the clock of the environment.
+    seen_at: AtomicU64,
 }
 
 struct FollowState {
     seen: SeenManifest,
     end: LogEnd,
-    /// When the last catch-up began, by the clock of the environment.
-    at: Duration,
     /// True if an error left memtables in doubt, so that the next catch-up begins anew.
     is_in_doubt: bool,
     /// The place in the manifest up to which the last try has read.
@@ -154,12 +160,14 @@ impl Follower {
                 {
                     tries += 1;
                     parts.env.threads.sleep(PAUSE);
+                    parts.renew_keys()?;
                     continue;
                 }
                 read => read?,
             };
-            let state = FollowState { seen, end, at, is_in_doubt: false, tried: None };
-            return Ok((Follower { parts, state: Mutex::new(state) }, first));
+            let state = Mutex::new(FollowState { seen, end, is_in_doubt: false, tried: None });
+            let seen_at = AtomicU64::new(at.as_nanos() as u64);
+            return Ok((Follower { parts, state, seen_at }, first));
         }
     }
 
@@ -174,9 +182,10 @@ impl Follower {
         drop(ended);
     }
 
-    /// Returns when the state was read that readers see, by the clock of the environment.
+    /// Returns when the state was read that readers see, by the clock of the environment. Does not
+    /// wait for a catch-up.
     pub fn seen_at(&self) -> Duration {
-        self.state.lock().at
+        Duration::from_nanos(self.seen_at.load(Ordering::Acquire))
     }
 
     /// Reads what the writer has done since, and shows it to readers.
@@ -191,7 +200,11 @@ impl Follower {
             let before = state.tried.take();
             match self.try_to_catch_up(&mut state, runtime) {
                 Ok(followed) => {
-                    (state.at, state.is_in_doubt) = (at, false);
+                    state.is_in_doubt = false;
+                    self.seen_at.store(at.as_nanos() as u64, Ordering::Release);
+                    // The state from before is let go of by now. Snapshots may have been dropped
+                    // since the last catch-up, too.
+                    runtime.set.purge()?;
                     return Ok(followed);
                 }
                 Err(error) => {
@@ -213,8 +226,11 @@ impl Follower {
         let current = read_current(&parts.env, &parts.dir)?;
         parts.check_identity(current)?;
         let is_other = current != state.seen.current || state.is_in_doubt;
+        if is_other {
+            parts.renew_keys()?;
+        }
         let (mut seen, is_new_version) = if is_other {
-            (SeenManifest::read(&parts.source(), current)?, true)
+            (SeenManifest::read(&parts.source(), current, &state.seen.version)?, true)
         } else {
             let mut seen = state.seen.clone();
             let is_new = seen.read_on(&parts.source())?;
@@ -225,6 +241,8 @@ impl Follower {
             parts.hold_files(&mut seen, &state.seen.version)?;
         }
         let anew = is_other || state.end.is_passed(&seen);
+        // The head may have passed in the last catch-up, which read edits while it read the log.
+        let is_new_version = is_new_version || anew;
         let end = if anew { LogEnd::default() } else { state.end };
         let rules = LogRules { is_strict: false, ingests_until: seen.last_in_tables };
         let mut catch_up = CatchUp { seen, end, is_new_version, anew, rules };
@@ -278,9 +296,15 @@ fn shown(catch_up: &CatchUp, stop: LogStop, before: SeqNo) -> SeqNo {
 }
 
 impl FollowParts {
+    /// Reads the data keys again. That they change is seen by the manifest: whoever draws one
+    /// begins a new manifest behind it.
+    fn renew_keys(&self) -> Result<()> {
+        keys::renew(&self.env, &self.dir, &self.tables.identity, self.keys.as_deref())
+    }
+
     fn source(&self) -> ManifestSource<'_> {
         let FollowParts { env, dir, tables, comparators, .. } = self;
-        ManifestSource { env, dir, tables, comparators }
+        ManifestSource { env, dir, tables, comparators, is_strict: false }
     }
 
     fn read_first(
@@ -288,7 +312,11 @@ impl FollowParts {
         current: Current,
         is_strict: bool,
     ) -> Result<(FirstSeen, SeenManifest, LogEnd)> {
-        let mut seen = SeenManifest::read(&self.source(), current)?;
+        let source = ManifestSource { is_strict, ..self.source() };
+        let mut seen = SeenManifest::read(&source, current, &Version::default())?;
+        if is_strict && self.files == FilesOf::Others {
+            check_files(&self.env, &seen.version)?;
+        }
         self.hold_files(&mut seen, &Version::default())?;
         let (comparators, operators) = (&self.comparators, &self.merge_operators);
         let keyspaces = open_keyspaces(&seen.version, comparators, operators, &self.health)?;
@@ -364,6 +392,11 @@ impl FollowParts {
         if is_new {
             self.hold_files(&mut catch_up.seen, &before)?;
             catch_up.is_new_version = true;
+        }
+        // What an edit does not say that was looked for may be in a newer manifest, if the old one
+        // could not be unlinked.
+        if read_current(&self.env, &self.dir)? != catch_up.seen.current {
+            return Err(Error::corruption("the writer has begun a new manifest meanwhile"));
         }
         Ok(is_new)
     }

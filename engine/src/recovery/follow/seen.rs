@@ -41,11 +41,19 @@ pub(super) struct ManifestSource<'a> {
     pub(super) dir: &'a Path,
     pub(super) tables: &'a Arc<TableContext>,
     pub(super) comparators: &'a Comparators,
+    /// True if nobody appends to it, so that damage can be told from what is being written.
+    pub(super) is_strict: bool,
 }
 
 impl SeenManifest {
-    /// Reads all of the manifest that `current` names.
-    pub(super) fn read(source: &ManifestSource<'_>, current: Current) -> Result<SeenManifest> {
+    /// Reads all of the manifest that `current` names. The handles of `before` are used for the
+    /// files that it has, too, as readers of older views have these: a file that is removed later
+    /// is closed when no handle is left.
+    pub(super) fn read(
+        source: &ManifestSource<'_>,
+        current: Current,
+        before: &Version,
+    ) -> Result<SeenManifest> {
         let mut seen = SeenManifest {
             current,
             end: 0,
@@ -55,6 +63,7 @@ impl SeenManifest {
             last_in_tables: 0,
         };
         seen.go_on(source, None)?;
+        seen.version.share_handles_of(before);
         Ok(seen)
     }
 
@@ -74,11 +83,13 @@ impl SeenManifest {
         let comparator_of = move |name: &str| known.named(name);
         let builder = VersionBuilder { tables: source.tables, comparator_of: &comparator_of };
         let (database, id) = (&source.tables.identity, self.current.manifest);
-        let end = read_manifest_live(source.env, source.dir, database, id, from, |edit| {
+        let is_strict = source.is_strict;
+        let each = |edit: Edit| {
             builder.apply_to(&mut self.version, &edit)?;
             self.count(&edit);
             Ok(())
-        })?;
+        };
+        let end = read_manifest_live(source.env, source.dir, database, id, from, is_strict, each)?;
         let is_changed = from != Some(end);
         self.end = end;
         if is_changed {
