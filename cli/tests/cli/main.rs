@@ -6,6 +6,8 @@ mod demo;
 mod documents;
 #[cfg(unix)]
 mod kill;
+#[cfg(unix)]
+mod moving;
 mod pin_tree;
 #[cfg(unix)]
 mod space;
