@@ -9,12 +9,17 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-changed={LEVELDB}");
     println!("cargo::rerun-if-env-changed=PATH");
-    println!("cargo::rustc-check-cfg=cfg(has_leveldb, has_sqlite)");
+    println!("cargo::rustc-check-cfg=cfg(has_leveldb, has_ldb, has_lmdb, has_sqlite)");
     if Path::new(LEVELDB).exists() {
         println!("cargo::rustc-cfg=has_leveldb");
     }
-    let sqlite = Command::new("sqlite3").arg("-version").stdout(Stdio::null()).status();
-    if sqlite.is_ok_and(|status| status.success()) {
-        println!("cargo::rustc-cfg=has_sqlite");
+    for (program, argument, name) in [
+        ("sqlite3", "-version", "has_sqlite"),
+        ("ldb", "--version", "has_ldb"),
+        ("mdb_dump", "-V", "has_lmdb"),
+    ] {
+        if Command::new(program).arg(argument).stdout(Stdio::null()).status().is_ok() {
+            println!("cargo::rustc-cfg={name}");
+        }
     }
 }

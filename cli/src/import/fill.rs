@@ -73,7 +73,11 @@ fn last_key(keyspace: &Keyspace, options: &FillOptions) -> Result<Option<Vec<u8>
     if options.resume {
         return Ok(Some(last));
     }
-    let what = format!("the keyspace {:?} has pairs already", keyspace.name());
+    let what = format!(
+        "the keyspace {:?} has pairs already, the last under {}",
+        keyspace.name(),
+        shown_key(&last)
+    );
     Err(Error::already_exists(what).advise(
         "choose a new keyspace with -k, or go on with an import that was interrupted with --resume",
     ))

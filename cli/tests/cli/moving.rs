@@ -152,6 +152,55 @@ fn stores_of_rocksdb_are_imported_with_their_column_families() {
     }
 }
 
+/// RocksDB's own tool prints what the reader of its files finds.
+#[test]
+#[cfg_attr(not(has_ldb), ignore = "RocksDB's tool ldb is missing; install rocksdb-tools")]
+fn what_ldb_prints_is_what_its_files_hold() {
+    let dir = Dir::new("moving-ldb");
+    for name in ["rocksdb-2", "rocksdb-5"] {
+        let (read, dumped) = (format!("read-{name}"), format!("dumped-{name}"));
+        ok(&dir, &["import", "--from", "rocksdb", &store(name), &read], b"");
+        // The tool writes to the store, so it gets a copy.
+        let copied = dir.path().join(name);
+        copy(&stores().join(name), &copied);
+        for family in ["default", "people"] {
+            let printed = Command::new("ldb")
+                .arg(format!("--db={}", copied.display()))
+                .arg(format!("--column_family={family}"))
+                .args(["dump", "--hex"])
+                .output()
+                .unwrap();
+            assert!(printed.status.success(), "{printed:?}");
+            let import = ["import", "--from", "ldb-dump", "-", &dumped, "-k", family];
+            ok(&dir, &import, &printed.stdout);
+            let dump = |db: &str| ok(&dir, &["dump", db, "-k", family], b"");
+            assert_eq!(dump(&dumped), dump(&read));
+            assert!(!dump(&read).is_empty());
+        }
+    }
+}
+
+#[test]
+#[cfg_attr(not(has_lmdb), ignore = "LMDB's tools are missing; install lmdb-utils")]
+fn what_mdb_dump_prints_is_imported_with_all_its_databases() {
+    let dir = Dir::new("moving-lmdb");
+    let lmdb = |program: &str, arguments: &[&str], input: &[u8]| {
+        run_program(Path::new(program), arguments, input, &dir)
+    };
+    fs::create_dir(dir.path().join("old")).unwrap();
+    let header = "VERSION=3\nformat=bytevalue\ntype=btree\n";
+    let people = "database=people\nHEADER=END\n 616461\n 4164610a\n 65\n \nDATA=END\n";
+    let numbers = "database=numbers\nintegerkey=1\nHEADER=END\n 0001000000000000\n 31\n \
+                   0100000000000000\n 32\nDATA=END\n";
+    let dump = format!("{header}{people}{header}{numbers}");
+    lmdb("mdb_load", &["old"], dump.as_bytes());
+    let printed = lmdb("mdb_dump", &["-a", "old"], b"");
+    ok(&dir, &["import", "--from", "lmdb-dump", "-", "DB"], printed.as_bytes());
+    let scan = |keyspace: &str| ok(&dir, &["scan", "DB", "--hex", "-k", keyspace], b"");
+    assert_eq!(scan("people"), b"616461\t4164610a\n65\t\n");
+    assert_eq!(scan("numbers"), b"0001000000000000\t31\n0100000000000000\t32\n");
+}
+
 #[test]
 fn a_backup_of_badger_gives_the_newest_versions_and_their_times() {
     let dir = Dir::new("moving-badger");

@@ -63,6 +63,25 @@ impl EntryRun for LevelWalk {
     }
 }
 
+/// Parts tables into as few groups as can be, so that none of a group overlaps another. Each group has
+/// one file open, and a store may have more tables in level 0 than a process may have files open.
+pub(crate) fn apart(mut tables: Vec<ListedTable>) -> Vec<Vec<ListedTable>> {
+    let key = |internal: &[u8]| internal[..internal.len().saturating_sub(8)].to_vec();
+    tables.sort_by_key(|table| key(&table.smallest));
+    let mut groups: Vec<Vec<ListedTable>> = Vec::new();
+    for table in tables {
+        let begin = key(&table.smallest);
+        let fits = |group: &&mut Vec<ListedTable>| {
+            group.last().is_none_or(|last| key(&last.largest) < begin)
+        };
+        match groups.iter_mut().find(fits) {
+            Some(group) => group.push(table),
+            None => groups.push(vec![table]),
+        }
+    }
+    groups
+}
+
 /// Opens a table under the name that it has: LevelDB's end with `.ldb`, those of its early versions
 /// and of RocksDB with `.sst`.
 pub(crate) fn open_table(dir: &Path, table: &ListedTable, read: &BytesRead) -> Result<TableWalk> {
@@ -74,4 +93,28 @@ pub(crate) fn open_table(dir: &Path, table: &ListedTable, read: &BytesRead) -> R
         return Err(Error::corruption(what).in_file(&path));
     }
     TableWalk::open(&path, table.largest_seqno, read)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_that_overlap_go_to_different_groups() {
+        let table = |number: u64, smallest: &str, largest: &str| ListedTable {
+            level: 0,
+            number,
+            bytes: 0,
+            smallest: format!("{smallest}01234567").into(),
+            largest: format!("{largest}01234567").into(),
+            largest_seqno: None,
+        };
+        let tables = [(1, "a", "c"), (2, "d", "f"), (3, "c", "d"), (4, "x", "z"), (5, "b", "y")];
+        let tables = tables.map(|(number, smallest, largest)| table(number, smallest, largest));
+        let groups = apart(tables.to_vec());
+        let numbers: Vec<Vec<u64>> =
+            groups.iter().map(|group| group.iter().map(|table| table.number).collect()).collect();
+        assert_eq!(numbers, [vec![1, 2, 4], vec![5], vec![3]]);
+        assert!(apart(Vec::new()).is_empty());
+    }
 }

@@ -120,3 +120,83 @@ impl LiveFamily {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::cursor::{put_prefixed, put_varint};
+    use crate::import::lsm::LogBytes;
+
+    /// A field of numbers.
+    fn numbers(record: &mut Vec<u8>, fields: &[u64]) {
+        fields.iter().for_each(|number| put_varint(*number, record));
+    }
+
+    fn text(record: &mut Vec<u8>, tag: u64, text: &str) {
+        put_varint(tag, record);
+        put_prefixed(text.as_bytes(), record);
+    }
+
+    fn table(record: &mut Vec<u8>, level: u64, number: u64) {
+        numbers(record, &[7, level, number, 100]);
+        put_prefixed(b"a01234567", record);
+        put_prefixed(b"z01234567", record);
+    }
+
+    fn read(records: &[Vec<u8>]) -> Result<LiveSet> {
+        let mut log = LogBytes::default();
+        records.iter().for_each(|record| log.push(record));
+        LiveSet::read(&log.into_bytes())
+    }
+
+    #[test]
+    fn tables_move_and_families_come_and_go() {
+        let (mut first, mut second, mut third) = (Vec::new(), Vec::new(), Vec::new());
+        text(&mut first, 1, BYTEWISE);
+        numbers(&mut first, &[2, 3, 9, 2]);
+        table(&mut first, 0, 5);
+        table(&mut first, 1, 6);
+        // A trivial move: the table goes away from a level and comes to the next one.
+        numbers(&mut second, &[6, 0, 5, 2, 8]);
+        table(&mut second, 1, 5);
+        numbers(&mut third, &[200, 4]);
+        text(&mut third, 1, BYTEWISE);
+        text(&mut third, 201, "people");
+        let mut all = vec![first, second, third];
+        let live = read(&all).unwrap();
+        let default = &live.families[&0];
+        assert_eq!(default.tables.keys().collect::<Vec<_>>(), [&(1, 5), &(1, 6)]);
+        assert_eq!((default.log_number, live.prev_log_number), (8, 2));
+        assert_eq!(live.families[&4].name, "people");
+        live.check_order(Path::new("MANIFEST-000001")).unwrap();
+        let mut dropped = Vec::new();
+        numbers(&mut dropped, &[200, 4, 202]);
+        all.push(dropped);
+        assert_eq!(read(&all).unwrap().families.len(), 1);
+    }
+
+    #[test]
+    fn stores_that_only_their_program_can_read_are_refused() {
+        let mut record = Vec::new();
+        text(&mut record, 1, "by.length");
+        let error = read(&[record]).unwrap().check_order(Path::new("m")).unwrap_err();
+        assert!(error.to_string().contains("by.length"), "{error}");
+        let cases: [(&[u64], &str); 4] = [
+            (&[400, 1], "blob files"),
+            (&[(1 << 13) + 6, 1, 0], "timestamps"),
+            (&[77, 1], "cannot be understood"),
+            (&[200, 9, 2, 1], "unknown column family 9"),
+        ];
+        for (fields, expected) in cases {
+            let mut record = Vec::new();
+            numbers(&mut record, fields);
+            let error = read(&[Vec::new(), record]).unwrap_err();
+            assert!(error.to_string().contains(expected), "{error}");
+            assert_eq!(error.offset(), Some(7));
+        }
+        let mut ignored = Vec::new();
+        text(&mut ignored, (1 << 13) + 99, "for those who know it");
+        assert!(read(&[ignored]).is_ok());
+        assert!(read(&[]).unwrap_err().to_string().contains("no record"));
+    }
+}

@@ -36,7 +36,7 @@ pub(crate) use log::LogBytes;
 use crate::import::source::{ImportPair, Source};
 use cleavedb::{Error, ErrorKind, Result};
 use entry::EntryRun;
-use level::{LevelWalk, open_table};
+use level::{LevelWalk, apart, open_table};
 use live::{LiveFamily, LiveSet};
 use log::LogWalk;
 use logged::LoggedEntries;
@@ -104,15 +104,15 @@ impl LsmSource {
             LsmStore::LevelDb => Vec::new(),
             LsmStore::RocksDb => self.deleted_ranges(&family)?,
         };
-        let mut levels: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        let (mut newest, mut levels) = (Vec::new(), BTreeMap::<u32, Vec<_>>::new());
         for table in family.tables.into_values() {
             match table.level {
-                // Tables of level 0 overlap.
-                0 => runs.push(Box::new(LevelWalk::new(&self.dir, vec![table], &self.read))),
+                0 => newest.push(table),
                 level => levels.entry(level).or_default().push(table),
             }
         }
-        for tables in levels.into_values() {
+        // Tables of level 0 may overlap.
+        for tables in apart(newest).into_iter().chain(levels.into_values()) {
             runs.push(Box::new(LevelWalk::new(&self.dir, tables, &self.read)));
         }
         ranges.extend_from_slice(&logged.ranges);
