@@ -12,6 +12,7 @@ use cleavedb::{ErrorKind, Result};
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Cursor;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 type Found = BTreeMap<(String, Vec<u8>), Vec<u8>>;
@@ -136,4 +137,31 @@ fn streams_take_any_bytes() {
         }
     }
     assert!(errors > 1000, "{errors}");
+}
+
+/// A manifest, a log or a table with a hole of a terabyte would take that much memory before it was
+/// looked at, which ends a process. Each is refused.
+#[test]
+fn files_with_holes_take_no_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    for file in fs::read_dir(stores().join("leveldb")).unwrap().flatten() {
+        fs::copy(file.path(), dir.path().join(file.file_name())).unwrap();
+    }
+    let log = dir.path().join("MANIFEST-999999");
+    fs::File::create(&log).unwrap().set_len(1 << 40).unwrap();
+    assert!(super::lsm::read_whole(&log, 1000).unwrap_err().to_string().contains("longer than"));
+    // A table whose index claims the hole before its footer.
+    let table = fs::read_dir(dir.path()).unwrap().flatten().map(|file| file.path());
+    let table = table.filter(|path| path.extension().is_some_and(|end| end == "ldb"));
+    let table = table.max().unwrap();
+    let mut footer = Vec::new();
+    for number in [0, 1 << 39, 0, 1 << 39] {
+        super::cursor::put_varint(number, &mut footer);
+    }
+    footer.resize(super::lsm::LEVELDB_FOOTER_BYTES - 8, 0);
+    footer.extend_from_slice(&super::lsm::LEVELDB_MAGIC.to_le_bytes());
+    let file = fs::File::create(&table).unwrap();
+    file.write_all_at(&footer, 1 << 40).unwrap();
+    let error = read_all(LsmSource::open(LsmStore::LevelDb, dir.path())).unwrap_err();
+    assert!(error.to_string().contains("larger than the largest value"), "{error}");
 }

@@ -7,7 +7,7 @@ use ruzstd::decoding::StreamingDecoder;
 use std::io::Read;
 
 /// The largest block that is unpacked: a value may have up to 1 GiB.
-const MAX_BLOCK_BYTES: usize = (1 << 30) + (64 << 20);
+pub(super) const MAX_BLOCK_BYTES: usize = (1 << 30) + (64 << 20);
 /// The most bytes that one compressed byte stands for, rounded up; a claim of more is damage.
 const SNAPPY_RATIO: usize = 32;
 const LZ4_RATIO: usize = 256;

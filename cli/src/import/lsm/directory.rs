@@ -1,10 +1,16 @@
 //! The files of a directory of LevelDB or RocksDB beside its tables: the lock, CURRENT, and logs.
 
+use crate::text::human_bytes;
 use cleavedb::{Error, ErrorKind, Result};
 use rustix::fs::{FlockOperation, fcntl_lock};
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
+
+/// CURRENT has a line, and the options of RocksDB some hundred for each column family.
+const MAX_TEXT_BYTES: u64 = 64 << 20;
+/// A log has about as many bytes as a memtable, and a manifest some for each table.
+pub(super) const MAX_LOG_BYTES: u64 = 8 << 30;
 
 /// The lock that keeps a program from opening the store while it is read. It goes with the
 /// process's first close of the file, so nothing else may open LOCK until this is dropped.
@@ -33,10 +39,22 @@ impl ForeignLock {
     }
 }
 
+/// Reads a file as a whole, which must not be longer than `most` bytes.
+pub(crate) fn read_whole(path: &Path, most: u64) -> Result<Vec<u8>> {
+    let failed = |error| Error::io("read", path, error);
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(failed)?;
+    file.take(most + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 <= most {
+        return Ok(bytes);
+    }
+    Err(Error::corruption(format!("the file is longer than {}", human_bytes(most))).in_file(path))
+}
+
 /// Returns the path of the manifest in force.
 pub(crate) fn manifest_path(dir: &Path) -> Result<PathBuf> {
     let current = dir.join("CURRENT");
-    let text = fs::read(&current).map_err(|error| Error::io("read", &current, error))?;
+    let text = read_whole(&current, MAX_TEXT_BYTES)?;
     let name = text.strip_suffix(b"\n").filter(|name| file_number(name, "MANIFEST-", "").is_some());
     let name = name.and_then(|name| std::str::from_utf8(name).ok());
     let name = name.ok_or_else(|| {
@@ -80,7 +98,7 @@ pub(crate) fn check_log_dir(dir: &Path, first: u64) -> Result<()> {
     let Some((_, options)) = numbered(dir, "OPTIONS-", "")?.into_iter().max() else {
         return Ok(());
     };
-    let text = fs::read(&options).map_err(|error| Error::io("read", &options, error))?;
+    let text = read_whole(&options, MAX_TEXT_BYTES)?;
     let text = String::from_utf8_lossy(&text);
     let named = text.lines().find_map(|line| line.trim().strip_prefix("wal_dir="));
     let Some(named) = named.map(Path::new).filter(|named| named.is_dir()) else { return Ok(()) };

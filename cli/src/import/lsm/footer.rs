@@ -3,7 +3,7 @@
 //! ```text
 //! LevelDB         handles of metaindex and index, padded to 40 | magic, 8
 //! RocksDB 1 to 5  checksum kind, 1 | handles, padded to 40 | version, 4 | magic, 8
-//! RocksDB 6, 7    checksum kind, 1 | 3e 00 7a 00 | checksum, 4 | base, 4 | size of
+//! RocksDB 6       checksum kind, 1 | 3e 00 7a 00 | checksum, 4 | base, 4 | size of
 //!                 metaindex, 4 | zeroes, 24 | version, 4 | magic, 8
 //! ```
 //!
@@ -162,8 +162,10 @@ fn rocksdb(rest: &[u8], end: &[u8], file_bytes: u64) -> Result<TableFooter> {
             let (metaindex, index) = handle_pair(&part[1..]).ok_or_else(damaged)?;
             Ok(TableFooter { version, checksum, base: 0, metaindex, index: Some(index) })
         }
-        6 | 7 => extended(version, checksum, part, end, file_bytes),
-        _ => Err(Error::unsupported(format!("the table has the unknown format version {version}"))),
+        6 => extended(version, checksum, part, end, file_bytes),
+        _ => Err(Error::unsupported(format!(
+            "the table has the format version {version}, and 1 to 6 are known"
+        ))),
     }
 }
 
@@ -196,4 +198,47 @@ fn extended(
         return Err(Error::corruption("the checksum of the table's footer does not match"));
     }
     Ok(footer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rocksdb_footer(version: u32, checksum: u8) -> Vec<u8> {
+        let mut end = vec![checksum, 5, 6, 7, 8];
+        end.resize(41, 0);
+        end.extend_from_slice(&version.to_le_bytes());
+        end.extend_from_slice(&ROCKSDB_MAGIC.to_le_bytes());
+        end
+    }
+
+    #[test]
+    fn footers_that_are_not_known_are_refused() {
+        let footer = TableFooter::decode(&rocksdb_footer(5, 1), 1000).unwrap();
+        assert_eq!(footer.metaindex, BlockSpan { offset: 5, size: 6 });
+        assert_eq!(footer.index, Some(BlockSpan { offset: 7, size: 8 }));
+        let refused = |end: &[u8]| TableFooter::decode(end, 1000).unwrap_err().to_string();
+        assert!(refused(&rocksdb_footer(7, 1)).contains("format version 7, and 1 to 6"));
+        assert!(refused(&rocksdb_footer(5, 9)).contains("unknown kind 9"));
+        assert!(refused(&[0; 53]).contains("damaged, or encrypted"));
+        assert!(refused(&PLAIN_MAGICS[0].to_le_bytes()).contains("plain format"));
+        assert!(refused(&rocksdb_footer(6, 1)).contains("cannot be understood"));
+    }
+
+    #[test]
+    fn a_block_has_a_checksum_of_each_kind() {
+        for (number, kind) in [(1, ChecksumKind::Crc32c), (2, ChecksumKind::XxHash32)]
+            .into_iter()
+            .chain([(3, ChecksumKind::XxHash64), (4, ChecksumKind::Xxh3)])
+        {
+            let mut footer = TableFooter::decode(&rocksdb_footer(5, number), 1000).unwrap();
+            assert_eq!(footer.checksum, kind);
+            let sum = kind.sum(b"block", 7);
+            assert!(footer.is_sum(sum, b"block", 7, 4096));
+            assert!(!footer.is_sum(sum, b"block", 6, 4096), "{kind:?}");
+            assert!(!footer.is_sum(sum, b"blocK", 7, 4096), "{kind:?}");
+            footer.base = 99;
+            assert!(!footer.is_sum(sum, b"block", 7, 4096), "the offset counts");
+        }
+    }
 }

@@ -63,8 +63,9 @@ impl EntryRun for LevelWalk {
     }
 }
 
-/// Parts tables into as few groups as can be, so that none of a group overlaps another. Each group has
-/// one file open, and a store may have more tables in level 0 than a process may have files open.
+/// Parts tables into as few groups as can be, so that none of a group overlaps another. Each group
+/// has one file open, and a store may have more tables in level 0 than a process may have files
+/// open.
 pub(crate) fn apart(mut tables: Vec<ListedTable>) -> Vec<Vec<ListedTable>> {
     let key = |internal: &[u8]| internal[..internal.len().saturating_sub(8)].to_vec();
     tables.sort_by_key(|table| key(&table.smallest));

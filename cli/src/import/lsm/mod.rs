@@ -30,11 +30,14 @@ mod table;
 #[cfg(test)]
 pub(crate) use decoded::decode_all;
 pub(crate) use directory::ForeignLock;
+#[cfg(test)]
+pub(crate) use directory::read_whole;
 pub(crate) use footer::{LEVELDB_FOOTER_BYTES, LEVELDB_MAGIC};
 pub(crate) use log::LogBytes;
 
 use crate::import::source::{ImportPair, Source};
 use cleavedb::{Error, ErrorKind, Result};
+use directory::MAX_LOG_BYTES;
 use entry::EntryRun;
 use level::{LevelWalk, apart, open_table};
 use live::{LiveFamily, LiveSet};
@@ -43,7 +46,6 @@ use logged::LoggedEntries;
 use merge::VisiblePairs;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use table::{BytesRead, ErasedRange};
@@ -76,7 +78,7 @@ impl LsmSource {
 
     fn read(store: LsmStore, dir: &Path) -> Result<Self> {
         let manifest = directory::manifest_path(dir)?;
-        let bytes = fs::read(&manifest).map_err(|error| Error::io("read", &manifest, error))?;
+        let bytes = directory::read_whole(&manifest, MAX_LOG_BYTES)?;
         let live = LiveSet::read(&bytes).map_err(|error| error.in_file(&manifest))?;
         live.check_order(&manifest)?;
         let (mut logged, last_log) = read_logs(dir, &live)?;
@@ -183,7 +185,7 @@ fn read_logs(dir: &Path, live: &LiveSet) -> Result<(BTreeMap<u32, LoggedEntries>
         if number < first && !is_previous {
             continue;
         }
-        let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
+        let bytes = directory::read_whole(&path, MAX_LOG_BYTES)?;
         let mut walk = LogWalk::new(&bytes, number);
         let located = |error: Error| error.in_file(&path);
         while let Some((offset, batch)) = walk.next().map_err(located)? {

@@ -2,7 +2,7 @@
 //! its blocks one after the other.
 
 use super::block::{BlockWalk, HandleCoding, handles};
-use super::codec::unpack;
+use super::codec::{MAX_BLOCK_BYTES, unpack};
 use super::entry::{EntryRun, RunEntry, before, split_key};
 use super::footer::{BlockSpan, FOOTER_BYTES, TRAILER_BYTES, TableFooter};
 use crate::import::cursor::ByteCursor;
@@ -52,6 +52,10 @@ impl TableFile {
         let end = end.and_then(|size| handle.offset.checked_add(size));
         if end.is_none_or(|end| end > self.bytes) {
             return Err(located(Error::corruption("a block lies behind the end of the table")));
+        }
+        if handle.size > MAX_BLOCK_BYTES as u64 {
+            // A file with holes may be far larger than the memory.
+            return Err(located(Error::corruption("a block is larger than the largest value")));
         }
         let mut stored = vec![0; handle.size as usize + TRAILER_BYTES];
         let read = self.file.read_exact_at(&mut stored, handle.offset);
