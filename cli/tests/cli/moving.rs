@@ -85,6 +85,35 @@ fn leveldb_itself_agrees_on_imports_and_exports() {
     }
 }
 
+/// A log that a power cut left too short: what LevelDB finds in it is what is imported.
+#[test]
+#[cfg_attr(not(has_leveldb), ignore = "LevelDB is missing; install libleveldb-dev")]
+fn leveldb_itself_agrees_on_logs_that_were_cut_short() {
+    let dir = Dir::new("moving-cut");
+    let program = leveldb_program(&dir);
+    let all = run_program(&program, &["fill", "whole"], script(9).as_bytes(), &dir);
+    let whole = dir.path().join("whole");
+    let files = fs::read_dir(&whole).unwrap().map(|entry| entry.unwrap().path());
+    let log = files.filter(|path| path.extension().is_some_and(|end| end == "log")).max().unwrap();
+    let bytes = fs::metadata(&log).unwrap().len();
+    assert!(bytes > 10_000, "the script leaves much in the log");
+    let mut shorter = 0;
+    for cut in (0..16).map(|part| bytes * part / 16 + part % 9) {
+        let (name, db) = (format!("cut-{cut}"), format!("db-{cut}"));
+        let store = dir.path().join(&name);
+        copy(&whole, &store);
+        let log = fs::File::options().write(true).open(store.join(log.file_name().unwrap()));
+        log.unwrap().set_len(cut).unwrap();
+        // First, because LevelDB writes to the store when it opens it.
+        ok(&dir, &["import", "--from", "leveldb", &name, &db], b"");
+        let imported = ok(&dir, &["dump", &db, "--format", "hex"], b"");
+        let expected = run_program(&program, &["read", &name], b"", &dir);
+        assert!(String::from_utf8(imported).unwrap() == expected, "{cut} of {bytes} bytes");
+        shorter += u64::from(expected != all);
+    }
+    assert!(shorter > 8, "{shorter}");
+}
+
 /// LevelDB goes on with an exported store as with one of its own.
 #[test]
 #[cfg_attr(not(has_leveldb), ignore = "LevelDB is missing; install libleveldb-dev")]
