@@ -6,7 +6,9 @@
 
 mod args;
 mod cmd;
+mod export;
 mod format;
+mod import;
 mod open;
 mod outcome;
 mod output;

@@ -126,7 +126,7 @@ impl PathKind {
             ),
             PathKind::Foreign(store) => (
                 format!("this is a directory of {store}, not of CleaveDB"),
-                "dump it with that store's own tool and read the text with `cleave load`",
+                "`cleave import` imports it, or what that store's own tool dumps",
             ),
             PathKind::Other(name) => (
                 format!("there is no database: the directory holds something else: {name:?}"),

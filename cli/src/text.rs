@@ -38,6 +38,13 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     out
 }
 
+/// Returns a key for a message: escaped, in quotes, and cut if it is long.
+pub(crate) fn shown_key(key: &[u8]) -> String {
+    const SHOWN_BYTES: usize = 40;
+    let rest = if key.len() > SHOWN_BYTES { "…" } else { "" };
+    format!("\"{}{rest}\"", escape(&key[..key.len().min(SHOWN_BYTES)]))
+}
+
 /// Returns the bytes that `text` stands for. It accepts `\0` and `\"` beyond what [`escape`]
 /// writes.
 pub(crate) fn unescape(text: &[u8]) -> Result<Vec<u8>> {

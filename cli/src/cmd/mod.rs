@@ -11,9 +11,11 @@ pub(crate) mod count;
 pub(crate) mod del;
 pub(crate) mod demo;
 pub(crate) mod dump;
+pub(crate) mod export;
 pub(crate) mod gc;
 pub(crate) mod get;
 pub(crate) mod hot;
+pub(crate) mod import;
 pub(crate) mod ingest;
 pub(crate) mod inspect;
 pub(crate) mod keyspaces;
@@ -51,7 +53,9 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Load(args) => load::run(&args),
         Command::Sort(args) => sort::run(&args),
         Command::Ingest(args) => ingest::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Dump(args) => dump::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Keyspaces(args) => keyspaces::run(&args),
         Command::Stats(args) => stats::run(&args),
         Command::Metrics(args) => metrics::run(&args),

@@ -8,6 +8,8 @@ mod documents;
 mod in_use;
 #[cfg(unix)]
 mod kill;
+#[cfg(unix)]
+mod moving;
 mod pin_tree;
 #[cfg(unix)]
 mod space;

@@ -1,0 +1,11 @@
+//! Moving out: a directory of LevelDB, written by ourselves.
+//!
+//! | file | what |
+//! |---|---|
+//! | `leveldb.rs` | the directory: tables, a manifest that lists them, and CURRENT |
+//! | `table.rs` | a table |
+//!
+//! Text is what `cleave dump` writes.
+
+pub(crate) mod leveldb;
+mod table;
