@@ -49,6 +49,7 @@ pub(crate) enum Command {
     Metrics(cmd::metrics::Metrics),
     Space(cmd::space::Space),
     Hot(cmd::hot::Hot),
+    #[command(visible_alias = "scrub")]
     Check(cmd::check::Check),
     Repair(cmd::repair::Repair),
     Compact(cmd::compact::Compact),
@@ -56,6 +57,9 @@ pub(crate) enum Command {
     Reorganize(cmd::reorganize::Reorganize),
     RotateKey(cmd::rotate_key::RotateKey),
     Checkpoint(cmd::checkpoint::Checkpoint),
+    Backup(cmd::backup::Backup),
+    Backups(cmd::backups::BackupsArgs),
+    Restore(cmd::restore::Restore),
     Inspect(cmd::inspect::Inspect),
     Bench(Box<cmd::bench::Bench>),
     Shell(cmd::shell::Shell),

@@ -2,7 +2,9 @@
 //! printed if standard error is no terminal.
 
 use crate::text::{human_count, per_second};
+use cleavedb::PassProgress;
 use std::io::{self, IsTerminal, Write};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Interval between updates: often enough to look alive, rarely enough to cost nothing.
@@ -49,6 +51,17 @@ impl Drop for Progress {
         if self.shown.is_some() {
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+/// Returns a listener that shows how far a pass over files is; the line is wiped when it is
+/// dropped.
+pub(crate) fn of_pass() -> impl Fn(PassProgress) + Send + Sync + 'static {
+    let shown = Mutex::new(Progress::new("bytes", true));
+    move |pass| {
+        let share = pass.done_bytes as f64 / pass.all_bytes.max(1) as f64;
+        let mut shown = shown.lock().unwrap_or_else(PoisonError::into_inner);
+        shown.show(pass.done_bytes, Some(share));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Times to live as text and back.
+//! Times to live as text and back, and dates.
 
 use cleavedb::{Error, Expiry, Result, Ttl};
 use std::time::Duration;
@@ -30,9 +30,44 @@ pub(crate) fn ttl(ttl: Ttl) -> String {
     }
 }
 
+/// Formats a time since 1970 in UTC, such as `2026-11-25 05:35:00Z`.
+pub(crate) fn date(since_1970: Duration) -> String {
+    let seconds = since_1970.as_secs();
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // The calendar repeats itself every 400 years of 146 097 days. Years begin in March here, so
+    // that the day that leap years have more is the last one.
+    const TO_MARCH_OF_0: u64 = 719_468;
+    let day = days + TO_MARCH_OF_0;
+    let (era, day) = (day / 146_097, day % 146_097);
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let of_month = day - (153 * month + 2) / 5 + 1;
+    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    let year = 400 * era + year + next;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{of_month:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (951_782_400, "2000-02-29 00:00:00Z"),
+            (1_709_251_199, "2024-02-29 23:59:59Z"),
+            (1_709_251_200, "2024-03-01 00:00:00Z"),
+            (1_795_584_900, "2026-11-25 05:35:00Z"),
+            (4_107_542_400, "2100-03-01 00:00:00Z"),
+        ] {
+            assert_eq!(date(Duration::from_secs(seconds)), text);
+        }
+        let years = (0..400 * 366).map(|day| date(Duration::from_secs(day * 86_400)));
+        assert!(years.is_sorted(), "later days have later dates");
+    }
 
     #[test]
     fn times_have_units() {

@@ -11,6 +11,7 @@ use crate::base::key::{EntryKind, KeyOrder, MAX_SEQNO};
 use crate::base::pointer::{RelocationId, SegmentId, TableId};
 use crate::base::seal::EncryptionKey;
 use crate::db::Db;
+use crate::db::backup::point::{PointDescription, StoredFile, StoredKind};
 use crate::db::changes::ChangesOptions;
 use crate::db::ingest::{SortedFileOptions, SortedFileWriter, read_sorted_file};
 use crate::db::inspect::inspect_with;
@@ -35,7 +36,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 /// The fuzz targets by name.
-pub const TARGETS: [(&str, fn(&[u8])); 19] = [
+pub const TARGETS: [(&str, fn(&[u8])); 20] = [
     ("varint", varint),
     ("slot", slot),
     ("header", header),
@@ -55,9 +56,12 @@ pub const TARGETS: [(&str, fn(&[u8])); 19] = [
     ("inspect", inspect),
     ("directory", directory),
     ("sorted_file", sorted_file),
+    ("backup_point", backup_point),
 ];
 
 const DIR: &str = "db";
+/// The number of the point of a backup that is read.
+const POINT: u64 = 2;
 /// The seed of the simulation that the small store is made in; its database number depends on it.
 const SEED: u64 = 1;
 
@@ -90,6 +94,7 @@ pub fn seeds() -> Vec<(&'static str, Vec<u8>)> {
     }
     seeds.push(("keys", keys_seed()));
     seeds.push(("sorted_file", sorted_file_seed()));
+    seeds.push(("backup_point", backup_point_seed()));
     let text = KeyspaceOptions::default().to_text();
     seeds.push(("keyspace_settings", text.into_bytes()));
     seeds.push(("options", GcOptions::default().to_text().into_bytes()));
@@ -106,6 +111,40 @@ fn keys_seed() -> Vec<u8> {
     let mut bytes = vec![0; file.len().expect("its length") as usize];
     file.read_exact_at(&mut bytes, 0).expect("its bytes");
     bytes
+}
+
+/// Returns the description of a point with a file of each kind.
+fn backup_point_seed() -> Vec<u8> {
+    let file = |kind, id, holes: &[(u64, u64)]| StoredFile {
+        kind,
+        id,
+        copied_by: 1,
+        length: 1 << 20,
+        identity: 7,
+        checksum: 9,
+        holes: holes.into(),
+    };
+    let files = vec![
+        file(StoredKind::Table, 2, &[]),
+        file(StoredKind::Segment, 3, &[(4096, 8192), (65536, 4096)]),
+        file(StoredKind::Relocation, 4, &[]),
+        file(StoredKind::Manifest, 5, &[]),
+        file(StoredKind::Keys, 0, &[]),
+    ];
+    let (number, time_millis, seqno, manifest) = (POINT, 1_700_000_000_000, 99, 5);
+    let (database, is_encrypted) = (7, true);
+    let point =
+        PointDescription { database, number, is_encrypted, time_millis, seqno, manifest, files };
+    point.encode()
+}
+
+/// A description that is read is written as it was.
+fn backup_point(data: &[u8]) {
+    let path = Path::new(DIR).join("00000002.point");
+    let (env, _) = world(&[(path.clone(), data.to_vec())]);
+    if let Ok(point) = PointDescription::read(&env, &path, POINT) {
+        assert_eq!(point.encode(), data);
+    }
 }
 
 /// A number that decodes encodes to the same bytes, so each number has one encoding.

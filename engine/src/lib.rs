@@ -132,7 +132,8 @@
 //! is set for the database by [`Options::durability`] and for a write by
 //! [`WriteOptions::durability`]; [`Db::sync`] makes all that was written durable. What recovery
 //! finds is always a prefix of the order of commits, each batch whole. [`Db::checkpoint`] makes a
-//! copy that opens as a database of its own, by hard links.
+//! copy that opens as a database of its own, by hard links. [`Db::backup`] adds a whole state to a
+//! backup on another disk, and copies only what that lacks; [`Backups`] restores it.
 //!
 //! # Space
 //!
@@ -227,10 +228,14 @@ pub use base::value::Value;
 pub use commit::batch::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
 pub use commit::group::Durability;
 pub use db::Db;
+pub use db::backup::{
+    BackupCheck, BackupOptions, BackupPoint, BackupProblem, BackupReport, Backups, DeletedPoints,
+    PointList, RestoreReport,
+};
 pub use db::batch::WriteBatch;
 pub use db::builder::{Builder, open};
 pub use db::changes::{ChangeBatch, Changed, Changes, ChangesOf, ChangesOptions, KeyChange};
-pub use db::check::{CheckReport, Finding};
+pub use db::check::{CheckOptions, CheckReport, Finding};
 pub use db::compare::{Exchange, Expected, Versioned};
 pub use db::cursor::Cursor;
 pub use db::expiry::{Expiry, Ttl};
@@ -246,6 +251,7 @@ pub use db::inspect::inspect_with;
 pub use db::inspect::{inspect, inspect_encrypted};
 pub use db::key_range::KeyRange;
 pub use db::keyspace::Keyspace;
+pub use db::long_pass::PassProgress;
 pub use db::options::{Options, WriteOptions};
 pub use db::range::{Keys, Range};
 pub use db::read_options::ReadOptions;

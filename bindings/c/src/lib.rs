@@ -16,6 +16,7 @@
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("handles need pointers of 64 bits");
 
+mod backup;
 mod batch;
 mod border;
 mod cache;

@@ -3,11 +3,12 @@
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
-use crate::text::{human_bytes, human_count};
+use crate::progress;
+use crate::text::{human_bytes, human_count, parse_size};
 use clap::Args;
-use cleavedb::{CheckReport, Error, ErrorKind, Finding};
+use cleavedb::{CheckOptions, CheckReport, Error, ErrorKind, Finding};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// Verify every checksum, order and pointer; exit status 1 if something is damaged, 2 if this build
 /// cannot verify everything
@@ -15,6 +16,10 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Check {
     /// The database's directory
     dir: PathBuf,
+
+    /// Read at most this much per second, such as 50M
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    rate: Option<usize>,
 
     /// Print one JSON object
     #[arg(long)]
@@ -30,7 +35,7 @@ struct Checked {
 }
 
 pub(crate) fn run(args: &Check) -> Outcome {
-    let checked = check(&args.dir).map_err(Stop::Error)?;
+    let checked = check(args).map_err(Stop::Error)?;
     let mut out = Output::new();
     if args.json {
         out.line(checked.to_json().to_string())?;
@@ -44,10 +49,14 @@ pub(crate) fn run(args: &Check) -> Outcome {
     Ok(checked.status())
 }
 
-fn check(dir: &Path) -> Result<Checked, Error> {
-    let opened = open::to_check(dir).and_then(|db| {
+fn check(args: &Check) -> Result<Checked, Error> {
+    let mut options = CheckOptions::new().on_progress(progress::of_pass());
+    if let Some(rate) = args.rate {
+        options = options.bytes_per_second(rate as u64);
+    }
+    let opened = open::to_check(&args.dir).and_then(|db| {
         let replayed = db.recovery().replayed_records;
-        Ok(Checked { report: db.check()?, replayed, opens: true })
+        Ok(Checked { report: db.check_with(&options)?, replayed, opens: true })
     });
     let mut report = CheckReport::default();
     // This command is there to find what keeps a database from opening, so corruption is a result.

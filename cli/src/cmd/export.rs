@@ -42,7 +42,7 @@ enum Goal {
 
 pub(crate) fn run(args: &Export) -> Outcome {
     let Goal::Leveldb = args.to;
-    let db = open::read_only(&args.target.dir)?;
+    let db = open::to_walk(&args.target.dir)?;
     let keyspace = open::known_keyspace(&db, &args.target.keyspace)?;
     let begun = Instant::now();
     let count = export(&keyspace, &args.output)?;

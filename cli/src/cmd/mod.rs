@@ -1,5 +1,7 @@
 //! One file per command: its arguments and what it does with the engine.
 
+pub(crate) mod backup;
+pub(crate) mod backups;
 pub(crate) mod bench;
 pub(crate) mod cas;
 pub(crate) mod changes;
@@ -26,6 +28,7 @@ pub(crate) mod metrics;
 pub(crate) mod put;
 pub(crate) mod reorganize;
 pub(crate) mod repair;
+pub(crate) mod restore;
 pub(crate) mod rotate_key;
 pub(crate) mod scan;
 pub(crate) mod shell;
@@ -68,6 +71,9 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Reorganize(args) => reorganize::run(&args),
         Command::RotateKey(args) => rotate_key::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),
+        Command::Backup(args) => backup::run(&args),
+        Command::Backups(args) => backups::run(&args),
+        Command::Restore(args) => restore::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Shell(args) => shell::run(&args),

@@ -7,8 +7,21 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-const COMMANDS: [&str; 10] =
-    ["put", "cas", "ttl", "changes", "space", "hot", "check", "reorganize", "completions", "man"];
+const COMMANDS: [&str; 13] = [
+    "put",
+    "cas",
+    "ttl",
+    "changes",
+    "space",
+    "hot",
+    "check",
+    "reorganize",
+    "backup",
+    "backups",
+    "restore",
+    "completions",
+    "man",
+];
 
 #[test]
 fn every_shell_gets_a_script_that_knows_the_commands() {
@@ -85,6 +98,8 @@ fn every_field_of_json_is_described() {
                  --follow visible";
     ok(&dir, &bench.split(' ').collect::<Vec<_>>(), b"");
     ok(&dir, &["compact", "DB"], b"");
+    let backup = ok(&dir, &["backup", "DB", "backup", "--json"], b"");
+    let restore = ok(&dir, &["restore", "backup", "restored", "--json"], b"");
     let outputs = [
         ("bench", run(&dir, &bench.split(' ').collect::<Vec<_>>(), b"").stdout),
         ("stats", ok(&dir, &["stats", "DB", "--json"], b"")),
@@ -92,6 +107,9 @@ fn every_field_of_json_is_described() {
         ("changes", ok(&dir, &["changes", "DB", "--json"], b"")),
         ("hot", ok(&dir, &["hot", "DB", "--json"], b"")),
         ("check", damaged_check(&dir)),
+        ("backup", backup),
+        ("restore", restore),
+        ("backups", damaged_backup(&dir)),
     ];
     for (command, output) in outputs {
         let title = format!("## `cleave {command} --json`\n");
@@ -124,4 +142,19 @@ fn damaged_check(dir: &Dir) -> Vec<u8> {
     let output = run(dir, &["check", "DB", "--json"], b"");
     assert_eq!(output.status.code(), Some(1));
     output.stdout
+}
+
+/// Returns the outputs about a backup whose only point cannot be read: its list, its verification,
+/// and its list with another point.
+fn damaged_backup(dir: &Dir) -> Vec<u8> {
+    let path = dir.path().join("backup/00000001.point");
+    let mut bytes = fs::read(&path).unwrap();
+    bytes[50] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let output = run(dir, &["backups", "backup", "verify", "--json"], b"");
+    assert_eq!(output.status.code(), Some(1));
+    ok(dir, &["backup", "restored", "backup"], b"");
+    let list = ok(dir, &["backups", "backup", "--json"], b"");
+    let deleted = ok(dir, &["backups", "backup", "delete", "1", "--json"], b"");
+    [output.stdout, list, deleted].concat()
 }

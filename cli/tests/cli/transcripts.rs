@@ -157,6 +157,12 @@ fn steady(line: &str) -> String {
         if decimal && words[at].trim_end_matches([',', ':']) == "s" {
             words[at - 1] = "TIME".into();
         }
+        if words[at - 1] == "added" {
+            words[at] = "SOME".into();
+        }
+        if words[at].ends_with("Z,") && words[at - 1].split('-').count() == 3 {
+            (words[at - 1], words[at]) = ("DATE".into(), "TIME,".into());
+        }
         if words[at] == "files," {
             words[at - 1] = "(SOME".into();
             words[at + 1] = "SOME".into();
@@ -167,6 +173,12 @@ fn steady(line: &str) -> String {
         {
             words[at] = format!("{dir}/NUMBER.{end}");
         }
+    }
+    // How much comes back depends on the blocks of the file system.
+    if let [.., size, unit, came, back] = &mut words[..]
+        && (came.as_str(), back.as_str()) == ("came", "back")
+    {
+        (*size, *unit) = ("SOME".into(), "BYTES".into());
     }
     let line = words.join(" ");
     for job in ["compacted", "collected", "reorganized"] {

@@ -62,6 +62,12 @@ impl RunningHash {
         (self.hash() as u32).max(1)
     }
 
+    /// Returns the [`checksum64`] of all bytes added so far, bound to the seed that this hash was
+    /// made with.
+    pub fn checksum64(&self) -> u64 {
+        self.hash().max(1)
+    }
+
     /// Adds the next bytes to the hash.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);

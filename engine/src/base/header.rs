@@ -5,7 +5,7 @@
 //! offset  bytes  what
 //!      0      8  magic, "CLEAVEDB"
 //!      8      4  kind of file, four letters: "MANI" "TABL" "SEGM" "RELO" "CURR" "ASID"
-//!                "PROB"
+//!                "PROB" "KEYS" "BKPT"
 //!     12      2  format version of that kind
 //!     14      2  zero
 //!     16      8  database id, drawn at creation
@@ -45,10 +45,12 @@ pub enum FileKind {
     Probe,
     /// The KEYS file: the wrapped data keys of an encrypted database.
     Keys,
+    /// The description of a point in a backup directory.
+    BackupPoint,
 }
 
 impl FileKind {
-    const ALL: [FileKind; 8] = [
+    const ALL: [FileKind; 9] = [
         FileKind::Manifest,
         FileKind::Table,
         FileKind::Segment,
@@ -57,6 +59,7 @@ impl FileKind {
         FileKind::Aside,
         FileKind::Probe,
         FileKind::Keys,
+        FileKind::BackupPoint,
     ];
 
     pub(super) fn letters(self) -> &'static [u8; 4] {
@@ -69,6 +72,7 @@ impl FileKind {
             FileKind::Aside => b"ASID",
             FileKind::Probe => b"PROB",
             FileKind::Keys => b"KEYS",
+            FileKind::BackupPoint => b"BKPT",
         }
     }
 
@@ -83,6 +87,7 @@ impl FileKind {
             FileKind::Aside => "file of cut bytes",
             FileKind::Probe => "scratch file",
             FileKind::Keys => "KEYS file",
+            FileKind::BackupPoint => "backup point",
         }
     }
 

@@ -5,6 +5,7 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::{SegmentId, ValuePointer};
 use crate::db::Db;
+use crate::db::long_pass::{LongPass, PassOptions, PassProgress};
 use crate::read::get::{Lookup, get};
 use crate::read::operands::ChainReader;
 use crate::segment::{ScanMode, ScanStart, read_head, scan};
@@ -138,6 +139,64 @@ impl CheckReport {
     }
 }
 
+/// The options of [`Db::check_with`]. New ones may be added in any release, so they are set by
+/// chained calls.
+///
+/// ```
+/// # let db = cleavedb::open(cleavedb::doc_dir("check-options"))?;
+/// use cleavedb::CheckOptions;
+/// let gently = CheckOptions::new().bytes_per_second(50 << 20);
+/// assert!(db.check_with(&gently)?.is_clean());
+/// # Ok::<(), cleavedb::Error>(())
+/// ```
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct CheckOptions {
+    pass: PassOptions,
+}
+
+impl CheckOptions {
+    /// Returns the defaults: reads as fast as it can.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets how many bytes per second are read at most, so that a check of a database in use leaves
+    /// the device to others.
+    #[must_use]
+    pub fn bytes_per_second(mut self, rate: u64) -> Self {
+        self.pass.bytes_per_second = Some(rate);
+        self
+    }
+
+    /// Has `tell` called as the check goes on, on the thread that makes it.
+    #[must_use]
+    pub fn on_progress(mut self, tell: impl Fn(PassProgress) + Send + Sync + 'static) -> Self {
+        self.pass.on_progress = Some(Arc::new(tell));
+        self
+    }
+}
+
+/// The bytes after which a check looks at its bound and tells how far it is.
+const STEP_BYTES: u64 = 256 << 10;
+
+/// A check under way: what it has found, and how fast it may go.
+struct Checking {
+    report: CheckReport,
+    pass: LongPass,
+    /// The bytes read that the pass was not told of yet.
+    untold: u64,
+}
+
+impl Checking {
+    fn read(&mut self, bytes: u64) {
+        self.untold += bytes;
+        if self.untold >= STEP_BYTES {
+            self.pass.advance(std::mem::take(&mut self.untold));
+        }
+    }
+}
+
 impl Db {
     /// Reads every file of the database and verifies all there is to verify. Collects problems
     /// rather than stopping at the first; an error means that the check itself was impossible.
@@ -157,8 +216,13 @@ impl Db {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn check(&self) -> Result<CheckReport> {
+        self.check_with(&CheckOptions::default())
+    }
+
+    /// Verifies everything as [`Db::check`] does, with options: [`CheckOptions`] has an example.
+    pub fn check_with(&self, options: &CheckOptions) -> Result<CheckReport> {
         self.core.check_open()?;
-        let mut report = CheckReport::default();
+        options.pass.check()?;
         // The views hold every file they name while it is read.
         let states = self.core.states();
         let views: Vec<_> = states.iter().map(|state| (state.name.clone(), state.view())).collect();
@@ -170,32 +234,44 @@ impl Db {
             readers.clear();
         }
         readers.push(self.core.snapshots.visible());
+        let all_bytes = bytes_to_check(&self.core.set.current());
+        let pass = LongPass::new(&self.core.env, &options.pass, all_bytes);
+        let mut checking = Checking { report: CheckReport::default(), pass, untold: 0 };
         for (name, view) in &views {
             let name = Some(name.as_str());
-            report.note_of(view.levels.check(), name, None);
+            checking.report.note_of(view.levels.check(), name, None);
             for (_, table) in view.levels.tables() {
-                let outcome = check_table(view, name, table, &readers, &mut report);
-                report.note_of(outcome, name, None);
+                let outcome = check_table(view, name, table, &readers, &mut checking);
+                checking.report.note_of(outcome, name, None);
             }
         }
         let version = self.core.set.current();
-        report.note(check_uses(&version));
-        report.note(check_all(&version));
+        checking.report.note(check_uses(&version));
+        checking.report.note(check_all(&version));
         for (&id, live) in version.segments.iter() {
-            let outcome = check_segment(self, id, live, &mut report);
-            report.note(outcome);
+            let outcome = check_segment(self, id, live, &mut checking);
+            checking.report.note(outcome);
         }
         for relocation in version.relocations.values() {
-            let outcome = check_relocation(&version, relocation, &mut report);
-            report.note(outcome);
+            let outcome = check_relocation(&version, relocation, &mut checking);
+            checking.report.note(outcome);
         }
-        for finding in &report.problems {
+        checking.pass.advance(checking.untold);
+        for finding in &checking.report.problems {
             if self.core.has_moved(&finding.error, version.number)? {
                 return Err(self.core.lost(finding.error.clone(), version.number));
             }
         }
-        Ok(report)
+        Ok(checking.report)
     }
+}
+
+/// Returns about how many bytes a check of this version reads: each file once, and the values that
+/// tables refer to once more, in their order.
+fn bytes_to_check(version: &Version) -> u64 {
+    let segments = version.segments.keys().chain(version.relocations.keys());
+    let referenced = segments.map(|id| version.uses.of(*id).bytes);
+    referenced.fold(version.bytes_up_to(u64::MAX), u64::saturating_add)
 }
 
 /// Verifies a table and follows its pointers; `readers` are the sequence numbers of snapshots and
@@ -205,16 +281,18 @@ fn check_table(
     keyspace: Option<&str>,
     handle: &TableHandle,
     readers: &[SeqNo],
-    report: &mut CheckReport,
+    checking: &mut Checking,
 ) -> Result<()> {
-    report.files += 1;
-    report.bytes += handle.meta.bytes;
+    checking.report.files += 1;
+    checking.report.bytes += handle.meta.bytes;
     let mut lost = Vec::new();
     let (mut entries, mut pointers) = (0, 0);
     let verified = handle.table()?.verify(|user_key, trailer, payload| {
         entries += 1;
+        checking.read((user_key.len() + payload.len()) as u64);
         if let Slot::Pointer(pointer) = Slot::decode(trailer.kind()?, payload)? {
             pointers += 1;
+            checking.read(pointer.length.into());
             // A lost value must not keep the others from being checked.
             let outcome = check_pointer(view, pointer, user_key, trailer.seqno(), readers);
             if outcome.is_err() && lost.len() < MAX_PLACES {
@@ -223,10 +301,10 @@ fn check_table(
         }
         Ok(())
     });
-    report.entries += entries;
-    report.pointers += pointers;
+    checking.report.entries += entries;
+    checking.report.pointers += pointers;
     for (outcome, key) in lost {
-        report.note_of(outcome, keyspace, Some(&key));
+        checking.report.note_of(outcome, keyspace, Some(&key));
     }
     verified
 }
@@ -277,9 +355,11 @@ fn is_visible(view: &Arc<View>, user_key: &[u8], seqno: SeqNo, readers: &[SeqNo]
 fn check_relocation(
     version: &Version,
     relocation: &RelocationHandle,
-    report: &mut CheckReport,
+    checking: &mut Checking,
 ) -> Result<()> {
     let Some(table) = relocation.table()? else { return Ok(()) };
+    checking.read(relocation.meta.bytes);
+    let report = &mut checking.report;
     report.files += 1;
     report.bytes += relocation.meta.bytes;
     let mut lost = Vec::new();
@@ -324,7 +404,7 @@ fn check_segment(
     db: &Db,
     id: SegmentId,
     live: &LiveSegment,
-    report: &mut CheckReport,
+    checking: &mut Checking,
 ) -> Result<()> {
     let Some(length) = live.sealed else {
         // The segment is being written; its pointers were followed already.
@@ -333,8 +413,8 @@ fn check_segment(
     let segment = &live.handle.segment;
     let path = segment.path();
     let file = db.core.env.fs.open(path).doing("open", path)?;
-    report.files += 1;
-    report.bytes += length;
+    checking.report.files += 1;
+    checking.report.bytes += length;
     let head = read_head(&*file, path, segment.database(), id)?
         .ok_or_else(|| Error::corruption("the segment has lost its content").in_file(path))?;
     if head.epoch != segment.epoch() || head.kind != segment.kind() {
@@ -349,10 +429,11 @@ fn check_segment(
     let mut records = 0;
     let mut count = |frame: &crate::segment::Frame<'_>| {
         records += frame.records.len() as u64;
+        checking.read(frame.records.iter().map(|record| u64::from(record.length)).sum());
         Ok(())
     };
     let start = ScanStart::first(&head);
     scan(&*file, path, &head, segment.seal(), ScanMode::Sealed(length), start, &mut count)?;
-    report.records += records;
+    checking.report.records += records;
     Ok(())
 }

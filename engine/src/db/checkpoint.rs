@@ -1,7 +1,8 @@
 //! A checkpoint: a second, complete database that shares the files of this one by hard links.
 
 use crate::base::error::{Error, IoContext, Result};
-use crate::db::Db;
+use crate::base::key::SeqNo;
+use crate::db::{Core, Db};
 use crate::recovery::create;
 use crate::version::Version;
 use crate::version::build::state_of;
@@ -44,7 +45,7 @@ impl Db {
         // I5: from here on no hole is punched that the version does not have. Once the files have a
         // second name, none is punched at all.
         let unpunched = self.core.set.keep_from_punching();
-        let (version, seqno) = self.close_log_for_checkpoint()?;
+        let (version, seqno) = self.core.consistent_version()?;
         // Somebody else may have created it since the check: only a directory that is created here
         // is ours alone, so nothing in it can be what our files are linked into or replace.
         create::create_new_dir(env, target)?;
@@ -65,24 +66,6 @@ impl Db {
         let state = state_of(&version, next_file, seqno);
         // This syncs the directory before CURRENT exists, so the links are durable first.
         ManifestWriter::create(env, target, &tables.identity, next_file - 1, &state).map(|_| ())
-    }
-
-    /// Seals the active segment, so that all commits so far are in sealed segments. Returns the
-    /// version with only these, and the last sequence number.
-    fn close_log_for_checkpoint(&self) -> Result<(Version, u64)> {
-        let committer = &self.core.committer;
-        // The log is held until the version is taken, so no table in the version has an entry of a
-        // later commit, whose value would be in a segment that is not part of the checkpoint.
-        let mut log = committer.hold();
-        committer.log().end_active(&mut log)?;
-        committer.log().record_sealed()?;
-        let seqno = log.next_seqno - 1;
-        assert!(self.core.snapshots.visible() <= seqno, "I1: what is visible is in the checkpoint");
-        let mut version = (*self.core.set.current()).clone();
-        drop(log);
-        // Unsealed segments are spares: nothing was written to them.
-        Arc::make_mut(&mut version.segments).retain(|_, live| live.sealed.is_some());
-        Ok((version, seqno))
     }
 
     fn link(&self, from: &Path, target: &Path) -> Result<()> {
@@ -120,5 +103,43 @@ impl Db {
             offset += read as u64;
         }
         target.sync().doing("sync", to)
+    }
+}
+
+impl Core {
+    /// Returns a version in which all commits so far are in sealed segments, and the last sequence
+    /// number. A database that takes writes seals its active segment for this. One that was opened
+    /// read-only takes the ends that its replay has found, and nothing changes.
+    pub(crate) fn consistent_version(&self) -> Result<(Version, SeqNo)> {
+        let (mut version, seqno) = match self.options.read_only {
+            true => (self.version_as_replayed(), self.snapshots.visible()),
+            false => self.version_with_closed_log()?,
+        };
+        // Unsealed segments are spares, or were never begun: nothing was written to them.
+        Arc::make_mut(&mut version.segments).retain(|_, live| live.sealed.is_some());
+        Ok((version, seqno))
+    }
+
+    fn version_with_closed_log(&self) -> Result<(Version, SeqNo)> {
+        let committer = &self.committer;
+        // The log is held until the version is taken, so no table in the version has an entry of a
+        // later commit, whose value would be in a segment that is not part of the version.
+        let mut log = committer.hold();
+        committer.log().end_active(&mut log)?;
+        committer.log().record_sealed()?;
+        let seqno = log.next_seqno - 1;
+        assert!(self.snapshots.visible() <= seqno, "I1: what is visible is in the version");
+        let version = (*self.set.current()).clone();
+        drop(log);
+        Ok((version, seqno))
+    }
+
+    fn version_as_replayed(&self) -> Version {
+        let mut version = (*self.set.current()).clone();
+        for (id, live) in Arc::make_mut(&mut version.segments) {
+            // I2: replay has verified the segment up to this end, and nobody appends to it.
+            live.sealed = live.sealed.or_else(|| self.log_ends.get(id).copied());
+        }
+        version
     }
 }

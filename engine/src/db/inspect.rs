@@ -8,6 +8,7 @@ use crate::base::key::{KeyOrder, Trailer};
 use crate::base::pointer::{RelocationId, SegmentId, TableId};
 use crate::base::seal::DatabaseIdentity;
 use crate::cache::{BlockCache, OpenFiles};
+use crate::db::backup::point::PointDescription;
 use crate::env::fs::File;
 use crate::env::key_provider::KeyProvider;
 use crate::env::{Env, OsSettings};
@@ -122,6 +123,7 @@ pub fn inspect_with(
         FileKind::Table => inspect_table(env, &header, &identity, path, out),
         FileKind::Relocation => inspect_relocation(env, &header, path, out),
         FileKind::Probe => Ok(()),
+        FileKind::BackupPoint => inspect_point(env, header.file, path, out),
         FileKind::Aside => print(
             out,
             path,
@@ -150,6 +152,35 @@ fn inspect_keys(file: &dyn File, header: &Header, path: &Path, out: &mut dyn Wri
     wrapped
         .first_files()
         .try_for_each(|first| print(out, path, format_args!("one for files from {first} on\n")))
+}
+
+fn inspect_point(env: &Env, number: u64, path: &Path, out: &mut dyn Write) -> Result<()> {
+    let point = PointDescription::read(env, path, number)?;
+    print(
+        out,
+        path,
+        format_args!(
+            "up to commit {}, manifest {:08}, {}encrypted\n",
+            point.seqno,
+            point.manifest,
+            if point.is_encrypted { "" } else { "not " }
+        ),
+    )?;
+    for file in &point.files {
+        print(
+            out,
+            path,
+            format_args!(
+                "{}, {} bytes, identity {:016x}, checksum {:016x}, holes {:?}\n",
+                file.stored_name(),
+                file.length,
+                file.identity,
+                file.checksum,
+                file.holes
+            ),
+        )?;
+    }
+    Ok(())
 }
 
 fn inspect_manifest(

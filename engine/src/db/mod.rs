@@ -4,6 +4,7 @@
 //! database. Nothing here decides what is live (`version` does), what a commit is (`commit`) or
 //! what a value is (`read`).
 
+pub mod backup;
 pub mod batch;
 pub mod builder;
 pub mod changes;
@@ -23,6 +24,7 @@ pub mod inspect;
 pub mod key_range;
 pub mod keyspace;
 mod keyspaces;
+pub mod long_pass;
 mod maintenance;
 pub mod open;
 pub mod options;

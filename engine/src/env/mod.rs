@@ -23,6 +23,7 @@ mod os;
 pub mod planted;
 mod pool;
 pub mod random;
+pub mod rate;
 #[cfg(feature = "sim")]
 pub mod sim;
 pub mod sync;

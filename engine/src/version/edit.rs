@@ -286,7 +286,7 @@ impl Change {
             14 => Change::RemoveRelocation { segment: SegmentId::decode(reader)? },
             15 => {
                 let segment = SegmentId::decode(reader)?;
-                Change::Holes { segment, holes: holes(reader)? }
+                Change::Holes { segment, holes: read_holes(reader)? }
             }
             16 => Change::DroppedUntil(Deadline::decode(reader)?),
             17 => {
@@ -351,7 +351,8 @@ fn decode_range(reader: &mut Reader<'_>) -> Result<Bounds> {
     Bounds::from_ends(reader.u8()?, reader.bytes()?, reader.bytes()?)
 }
 
-fn put_holes(out: &mut Vec<u8>, holes: &[(u64, u64)]) {
+/// Appends the encoded holes of a segment.
+pub fn put_holes(out: &mut Vec<u8>, holes: &[(u64, u64)]) {
     put_varint(out, holes.len() as u64);
     let mut end = 0;
     for &(offset, len) in holes {
@@ -363,7 +364,8 @@ fn put_holes(out: &mut Vec<u8>, holes: &[(u64, u64)]) {
     }
 }
 
-fn holes(reader: &mut Reader<'_>) -> Result<Holes> {
+/// Decodes the output of [`put_holes`].
+pub fn read_holes(reader: &mut Reader<'_>) -> Result<Holes> {
     let mut holes = Vec::new();
     let mut end = 0u64;
     // A hole takes at least one byte per field, which bounds the count.
@@ -375,7 +377,7 @@ fn holes(reader: &mut Reader<'_>) -> Result<Holes> {
             Some((offset, len, offset.checked_add(len)?))
         });
         let Some((offset, len, behind)) = hole.filter(|(_, len, _)| *len > 0) else {
-            return Err(Error::corruption("the manifest has an impossible hole"));
+            return Err(Error::corruption("a segment has an impossible hole"));
         };
         holes.push((offset, len));
         end = behind;

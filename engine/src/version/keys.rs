@@ -159,8 +159,7 @@ pub fn rotate(
 /// Copies the file of keys to another directory, for a checkpoint. The copy is durable with the
 /// directory.
 pub fn copy(env: &Env, from: &Path, to: &Path) -> Result<()> {
-    let source = from.join(names::KEYS);
-    let bytes = read_bytes(env, &source)?;
+    let bytes = read_wrapped(env, from)?;
     let target = to.join(names::KEYS);
     let file = env.fs.create(&target).doing("create", &target)?;
     file.write_at(&bytes, 0).doing("write", &target)?;
@@ -225,7 +224,9 @@ fn beside(database: u64, wrapping: &str, first_file: u64) -> Vec<u8> {
     beside
 }
 
-fn read_bytes(env: &Env, path: &Path) -> Result<Vec<u8>> {
+/// Returns the bytes of the file of keys, in which they are wrapped.
+pub fn read_wrapped(env: &Env, dir: &Path) -> Result<Vec<u8>> {
+    let path = &dir.join(names::KEYS);
     let lost = |what: &str| {
         Error::corruption(what).in_file(path).advise(
             "restore this file from a checkpoint or a backup: without it nothing can be read",
@@ -247,7 +248,7 @@ fn read_bytes(env: &Env, path: &Path) -> Result<Vec<u8>> {
 /// Reads KEYS and unwraps the data keys with one of the keys that were `given`.
 fn read(env: &Env, dir: &Path, database: u64, given: &[EncryptionKey]) -> Result<KeysFile> {
     let path = dir.join(names::KEYS);
-    let bytes = read_bytes(env, &path)?;
+    let bytes = read_wrapped(env, dir)?;
     let wrapped = WrappedKeys::decode(&bytes, database).map_err(|error| {
         error.in_file(&path).advise("restore this file from a checkpoint or a backup")
     })?;

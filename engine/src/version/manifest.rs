@@ -63,6 +63,31 @@ fn frame(
     out
 }
 
+/// Returns manifest `id` as it begins, with the whole `state` as its first record, and the cipher
+/// of its next records.
+fn first_bytes(
+    database: &DatabaseIdentity,
+    id: u64,
+    state: &Edit,
+) -> (Vec<u8>, Option<FileCipher>) {
+    let salt = database.salt();
+    let cipher = salt.and_then(|salt| database.cipher(FileKind::Manifest, id, &salt));
+    let mut bytes = Header::new(FileKind::Manifest, database.id, id)
+        .encrypted(database.is_encrypted())
+        .encode()
+        .to_vec();
+    bytes.extend_from_slice(salt.as_ref().map_or(&[], |salt| salt.as_slice()));
+    let record = frame(id, cipher.as_ref(), bytes.len() as u64, 0, state.encode());
+    bytes.extend_from_slice(&record);
+    (bytes, cipher)
+}
+
+/// Returns a whole manifest that holds `state`, for a copy of the database. The id must never have
+/// been used by this opening (I12).
+pub fn whole_manifest(database: &DatabaseIdentity, id: u64, state: &Edit) -> Vec<u8> {
+    first_bytes(database, id, state).0
+}
+
 /// A manifest that is open for appending.
 pub struct ManifestWriter {
     id: u64,
@@ -93,29 +118,22 @@ impl ManifestWriter {
         state: &Edit,
     ) -> Result<Self> {
         let (path, database) = (names::manifest(dir, id), database.into());
-        let salt = database.salt();
-        let cipher = salt.and_then(|salt| database.cipher(FileKind::Manifest, id, &salt));
-        let mut bytes = Header::new(FileKind::Manifest, database.id, id)
-            .encrypted(database.is_encrypted())
-            .encode()
-            .to_vec();
-        bytes.extend_from_slice(salt.as_ref().map_or(&[], |salt| salt.as_slice()));
-        let record = frame(id, cipher.as_ref(), bytes.len() as u64, 0, state.encode());
-        bytes.extend_from_slice(&record);
+        let (bytes, cipher) = first_bytes(&database, id, state);
         let written = Self::write_new(env, &path, &bytes);
         let (file, length) = written.inspect_err(|_| {
             // CURRENT does not name it; if it cannot be removed, it is an orphan for the next
             // opening.
             let _ = env.fs.remove(&path);
         })?;
-        set_current(env, dir, &database, id)?;
+        let is_encrypted = database.is_encrypted();
+        put_in_force(env, dir, Current { database: database.id, manifest: id, is_encrypted })?;
         Ok(ManifestWriter { id, path, file, cipher, length, state_bytes: length, cut: 0 })
     }
 
     fn write_new(env: &Env, path: &Path, bytes: &[u8]) -> Result<(Arc<dyn File>, u64)> {
         let file = env.fs.create(path).doing("create the manifest", path)?;
         file.write_at(bytes, 0).doing("write the manifest", path)?;
-        // A crash before the rename in `set_current` leaves a manifest that CURRENT does not name;
+        // A crash before the rename in `put_in_force` leaves a manifest that CURRENT does not name;
         // the next opening removes it.
         file.sync().doing("sync the manifest", path)?;
         Ok((file, bytes.len() as u64))
@@ -168,12 +186,12 @@ impl ManifestWriter {
     }
 }
 
-/// Puts manifest `id` in force atomically.
-fn set_current(env: &Env, dir: &Path, database: &DatabaseIdentity, id: u64) -> Result<()> {
+/// Puts a manifest in force atomically.
+pub fn put_in_force(env: &Env, dir: &Path, wanted: Current) -> Result<()> {
     let new = dir.join(names::CURRENT_NEW);
     let current = dir.join(names::CURRENT);
-    let header = Header::new(FileKind::Current, database.id, id);
-    owner::begin_anew(env, &new, &header.encrypted(database.is_encrypted()).encode())?;
+    let header = Header::new(FileKind::Current, wanted.database, wanted.manifest);
+    owner::begin_anew(env, &new, &header.encrypted(wanted.is_encrypted).encode())?;
     // This makes the names of the new manifest and of all files in its state durable before CURRENT
     // can name it. A crash before the rename is durable leaves the old manifest in force; its files
     // still exist, because nothing is unlinked before.

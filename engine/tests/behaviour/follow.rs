@@ -94,7 +94,8 @@ fn nobody_is_kept_from_writing_and_nothing_can_be_written() {
     assert_eq!(reader.changes(0).err().unwrap().kind(), ErrorKind::Unsupported);
     assert_eq!(reader.create_keyspace("new").err().unwrap().kind(), ErrorKind::ReadOnly);
     let target = dir.path().join("copy");
-    assert_eq!(reader.checkpoint(target).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(reader.checkpoint(&target).unwrap_err().kind(), ErrorKind::ReadOnly);
+    assert_eq!(reader.backup(&target).unwrap_err().kind(), ErrorKind::Unsupported);
     reader.close().unwrap();
     writer.default_keyspace().put("one", "eins").unwrap();
     writer.close().unwrap();

@@ -1,6 +1,7 @@
 //! Tests of the whole database in the simulation: crashes, I/O errors and random workloads. Each
 //! run depends on its seed alone.
 
+mod backup;
 mod ceiling;
 mod changes;
 mod client;

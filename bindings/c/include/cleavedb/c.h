@@ -494,6 +494,31 @@ LEVELDB_EXPORT void cleavedb_wait_idle(leveldb_t* db, char** errptr);
 LEVELDB_EXPORT char* cleavedb_space_json(leveldb_t* db, char** errptr);
 /* Makes a second, complete database in a new directory; the files are shared by hard links. */
 LEVELDB_EXPORT void cleavedb_checkpoint(leveldb_t* db, const char* directory, char** errptr);
+
+/* Adds a point to the backup in a directory, which is created if it is missing: all that was
+ * written so far. Only files that the backup does not have are read and copied; writers and readers
+ * go on. Then all but the newest `keep` points are deleted, the new one included; with 0, none.
+ * Returns the number of the point, which is not 0. */
+LEVELDB_EXPORT uint64_t cleavedb_backup(leveldb_t* db, const char* directory, size_t keep,
+                                        char** errptr);
+/* The following calls need no open database, and no key. The points as a JSON object, for
+ * leveldb_free. */
+LEVELDB_EXPORT char* cleavedb_backup_list_json(const char* directory, char** errptr);
+/* Reads every file of a point, or of all points (0), and compares it with its checksum. Returns how
+ * many problems there are; the error is the first. */
+LEVELDB_EXPORT uint64_t cleavedb_backup_verify(const char* directory, uint64_t point,
+                                               char** errptr);
+/* Makes a database of a point, or of the newest (0), in a directory that is missing or empty. If a
+ * file of the point is damaged, that is an error, and nothing is written. Returns the number of the
+ * point. */
+LEVELDB_EXPORT uint64_t cleavedb_backup_restore(const char* directory, uint64_t point,
+                                                const char* target, char** errptr);
+/* Deletes a point, and the files that only it needs. */
+LEVELDB_EXPORT void cleavedb_backup_delete(const char* directory, uint64_t point, char** errptr);
+/* Deletes all points but the newest `keep`, at least 1. Returns how many were deleted. */
+LEVELDB_EXPORT size_t cleavedb_backup_keep_newest(const char* directory, size_t keep,
+                                                  char** errptr);
+
 /* Reads and verifies everything. Returns how many problems there are, and places that this build
  * can't verify; the error is the first problem, or the first of these places. */
 LEVELDB_EXPORT uint64_t cleavedb_check(leveldb_t* db, char** errptr);

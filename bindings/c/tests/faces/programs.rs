@@ -76,6 +76,18 @@ fn the_example_of_ingest() {
 }
 
 #[test]
+fn backups_and_restores() {
+    assert_eq!(compile_and_run("backup.c", &[]), "ok\n");
+}
+
+#[test]
+fn the_example_of_backups() {
+    let expected = "7 points are kept of 10\nday 9: 1000 orders, all of them sound\n\
+                    day 6 is back, beside what goes on: 700 orders\n";
+    assert_eq!(compile_and_run("examples/backup.c", &[]), expected);
+}
+
+#[test]
 fn the_change_feed() {
     assert_eq!(compile_and_run("changes.c", &[]), "ok\n");
 }
