@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_reader_creates_nothing_where_all_was_destroyed_behind_its_first_look() {
-        let late = (0..200).filter(|&seed| is_destroyed_before_the_lock(seed)).count();
+        let late = (0..2000).filter(|&seed| is_destroyed_before_the_lock(seed)).count();
         assert!(late > 0, "no seed had it destroyed in between");
     }
 

@@ -105,7 +105,7 @@ pub struct Options {
     /// Implies [`Options::read_only`]. Default false.
     pub follow: bool,
     /// Follows as [`Options::follow`] does, which it implies, and keeps the files of what is seen
-    /// by hard links in a directory of its own, `pinned.1` to `pinned.64` in the database's: no
+    /// by hard links in a directory of its own, `pinned.1` to `pinned.16` in the database's: no
     /// cursor or scan fails for want of a file, as an export of hours must not. Until the next
     /// catch-up or the end, the space of these files does not come back, and value GC punches no
     /// holes in them. What a killed process leaves goes with the next opening for writing. The

@@ -1,5 +1,5 @@
 //! The files of who follows a database and pins them: hard links in a directory of its own within
-//! the database's, `pinned.1` to `pinned.64`.
+//! the database's, `pinned.1` to `pinned.16`.
 //!
 //! A file that has a second name is neither lost when the writer unlinks it nor punched (I5). The
 //! directory is locked for as long as it is in use. What a killed process leaves in it is removed
@@ -15,7 +15,7 @@ use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
 
 /// How many can pin the files of one database at a time.
-const MOST: usize = 64;
+const MOST: usize = 16;
 
 fn directory(database: &Path, number: usize) -> PathBuf {
     database.join(format!("pinned.{number}"))
