@@ -51,6 +51,8 @@ pub(crate) enum Command {
     Repair(cmd::repair::Repair),
     Compact(cmd::compact::Compact),
     Gc(cmd::gc::Gc),
+    Pause(cmd::pause::PauseArgs),
+    Resume(cmd::pause::ResumeArgs),
     Reorganize(cmd::reorganize::Reorganize),
     RotateKey(cmd::rotate_key::RotateKey),
     Checkpoint(cmd::checkpoint::Checkpoint),

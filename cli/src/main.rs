@@ -7,6 +7,8 @@
 mod args;
 mod cmd;
 mod format;
+mod http;
+mod live;
 mod open;
 mod outcome;
 mod output;

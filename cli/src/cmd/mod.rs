@@ -21,6 +21,7 @@ pub(crate) mod load;
 pub(crate) mod man;
 pub(crate) mod merge;
 pub(crate) mod metrics;
+pub(crate) mod pause;
 pub(crate) mod put;
 pub(crate) mod reorganize;
 pub(crate) mod repair;
@@ -61,6 +62,8 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Repair(args) => repair::run(&args),
         Command::Compact(args) => compact::run(&args),
         Command::Gc(args) => gc::run(&args),
+        Command::Pause(args) => pause::pause(&args),
+        Command::Resume(args) => pause::resume(&args),
         Command::Reorganize(args) => reorganize::run(&args),
         Command::RotateKey(args) => rotate_key::run(&args),
         Command::Checkpoint(args) => checkpoint::run(&args),

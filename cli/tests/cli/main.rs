@@ -6,6 +6,8 @@ mod demo;
 mod documents;
 #[cfg(unix)]
 mod kill;
+#[cfg(target_os = "linux")]
+mod live;
 mod pin_tree;
 #[cfg(unix)]
 mod space;
