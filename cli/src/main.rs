@@ -6,6 +6,7 @@
 
 mod args;
 mod cmd;
+mod doctor;
 mod format;
 mod http;
 mod live;
@@ -16,8 +17,10 @@ mod picture;
 mod place;
 mod progress;
 mod random;
+mod report;
 mod text;
 mod time;
+mod top;
 
 use args::Cli;
 use clap::Parser;

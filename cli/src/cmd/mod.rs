@@ -10,6 +10,7 @@ pub(crate) mod completions;
 pub(crate) mod count;
 pub(crate) mod del;
 pub(crate) mod demo;
+pub(crate) mod doctor;
 pub(crate) mod dump;
 pub(crate) mod gc;
 pub(crate) mod get;
@@ -25,6 +26,7 @@ pub(crate) mod pause;
 pub(crate) mod put;
 pub(crate) mod reorganize;
 pub(crate) mod repair;
+pub(crate) mod report;
 pub(crate) mod rotate_key;
 pub(crate) mod scan;
 pub(crate) mod shell;
@@ -32,6 +34,7 @@ pub(crate) mod sort;
 mod sorting;
 pub(crate) mod space;
 pub(crate) mod stats;
+pub(crate) mod top;
 pub(crate) mod ttl;
 
 use crate::args::Command;
@@ -55,9 +58,12 @@ pub(crate) fn run(command: Command) -> Outcome {
         Command::Dump(args) => dump::run(&args),
         Command::Keyspaces(args) => keyspaces::run(&args),
         Command::Stats(args) => stats::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::Metrics(args) => metrics::run(&args),
         Command::Space(args) => space::run(&args),
         Command::Hot(args) => hot::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Report(args) => report::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Repair(args) => repair::run(&args),
         Command::Compact(args) => compact::run(&args),

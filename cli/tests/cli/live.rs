@@ -148,3 +148,42 @@ fn metrics_are_served_over_http() {
     server.kill().unwrap();
     server.wait().unwrap();
 }
+
+#[test]
+fn top_shows_one_screen_of_a_store_in_use() {
+    let dir = Dir::new("live-top");
+    let mut holder = Holder::start(&dir);
+    assert_eq!(holder.tell("put b 2"), "OK\n");
+    let screen = String::from_utf8(ok(&dir, &["top", "DB", "--once"], b"")).unwrap();
+    assert!(screen.starts_with(" DB  ·  process "), "{screen}");
+    for part in ["healthy", "PER SECOND", "LATENCY", "STALLS  none", "MEMORY", "KEYSPACE"] {
+        assert!(screen.contains(part), "{part} is not in\n{screen}");
+    }
+    for part in ["default  ", "SEGMENTS", "RUNNING", "HELD BY  2 handles", "LATELY", "opened in"] {
+        assert!(screen.contains(part), "{part} is not in\n{screen}");
+    }
+    assert!(!screen.contains('\x1b') && screen.lines().all(|line| line.chars().count() <= 80));
+    // Without a terminal it is as if --once were given.
+    assert!(ok(&dir, &["top", "DB"], b"").starts_with(b" DB  "));
+    holder.end();
+    let output = run(&dir, &["top", "DB", "--once"], b"");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no process answers"));
+}
+
+#[test]
+fn a_report_is_one_page_of_a_store_in_use_or_not() {
+    let dir = Dir::new("live-report");
+    let holder = Holder::start(&dir);
+    let said = live(&dir, &holder, &["report", "DB", "-o", "page.html"]);
+    assert_eq!(said, "report written to page.html\n");
+    let page = std::fs::read_to_string(dir.path().join("page.html")).unwrap();
+    assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"));
+    assert!(page.contains(&format!("told by process {} (cleave)", holder.process.id())));
+    for part in ["Nothing unusual", "Keyspaces and levels", "Settings", "max_replay_bytes"] {
+        assert!(page.contains(part), "{part}");
+    }
+    holder.end();
+    let page = String::from_utf8(ok(&dir, &["report", "DB", "-o", "-"], b"")).unwrap();
+    assert!(page.contains("no process had it open") && page.contains("separation_threshold"));
+}

@@ -3,6 +3,8 @@
 mod bench;
 mod common;
 mod demo;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod documents;
 #[cfg(unix)]
 mod kill;

@@ -110,7 +110,8 @@ fn fmt_work(event: &Event, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Event::SegmentsRelocated { segments, bytes_moved, bytes_freed, took } => write!(
             f,
-            "{segments} segments freed ({}), {} moved in {}",
+            "{segments} {} freed ({}), {} moved in {}",
+            if *segments == 1 { "segment" } else { "segments" },
             sized(*bytes_freed),
             sized(*bytes_moved),
             Took(*took)
