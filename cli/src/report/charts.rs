@@ -131,8 +131,9 @@ pub(super) fn levels(facts: &Facts) -> String {
             .map(|(depth, level)| {
                 let (tables, score) = (number(level, "tables"), number(level, "score"));
                 let colour = if score >= 1.0 { "pinned" } else { "tree" };
-                let told = format!("{tables:.0} tables, score {score:.2}");
-                (format!("L{depth} · {tables:.0} tables"), number(level, "bytes"), colour, told)
+                let told = format!("score {score:.2}; from 1 on its compaction is due");
+                let some = if tables == 1.0 { "table" } else { "tables" };
+                (format!("L{depth} · {tables:.0} {some}"), number(level, "bytes"), colour, told)
             })
             .collect();
         let about = format!(

@@ -73,18 +73,22 @@ fn summary(facts: &Facts) -> String {
     let keyspaces = facts.space["keyspaces"].as_array().into_iter().flatten();
     let entries: f64 = keyspaces.map(|keyspace| number(keyspace, "entries")).sum();
     let ratio = |ratio: Option<f64>| ratio.map_or("–".to_owned(), |ratio| format!("{ratio:.2}"));
-    let tiles = [
+    let mut tiles = vec![
         ("on disk", size("allocated")),
         ("live", size("live_bytes")),
         ("space amplification", ratio(facts.space["amplification"].as_f64())),
         ("keys", human_count(entries as u64)),
-        ("commits", human_count(facts.number("commits") as u64)),
-        ("write amplification", ratio(facts.stats["write_amplification"].as_f64())),
     ];
+    // An opening of our own has made no commits.
+    if !facts.jobs.is_null() {
+        tiles.push(("commits", human_count(facts.number("commits") as u64)));
+        let written = ratio(facts.stats["write_amplification"].as_f64());
+        tiles.push(("write amplification", written));
+    }
     let tile = |(what, value): (&str, String)| {
         format!("<div class=\"tile\"><b>{}</b><span>{what}</span></div>", escaped(&value))
     };
-    format!("<div class=\"tiles\">{}</div>\n", tiles.map(tile).concat())
+    format!("<div class=\"tiles\">{}</div>\n", tiles.into_iter().map(tile).collect::<String>())
 }
 
 /// Escapes a sentence, in which what stands between backticks is code.
