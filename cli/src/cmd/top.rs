@@ -123,14 +123,13 @@ impl TopSession {
                     break;
                 }
                 let wait = if self.is_paused { RESIZE_CHECK } else { left.min(RESIZE_CHECK) };
-                match tty.key(wait)? {
-                    Some(b'q' | b'Q' | 3 | 4) => return Ok(()),
-                    Some(key) => {
-                        self.obey(key);
-                        break;
-                    }
-                    None if tty.size() != size => break,
-                    None => {}
+                let keys = tty.keys(wait)?;
+                if keys.iter().any(|key| matches!(key, b'q' | b'Q' | 3 | 4)) {
+                    return Ok(());
+                }
+                keys.iter().for_each(|key| self.obey(*key));
+                if !keys.is_empty() || tty.size() != size {
+                    break;
                 }
             }
         }

@@ -244,7 +244,7 @@ pub(crate) fn keyspaces(course: &Course, order: KeyspaceOrder) -> Vec<Row> {
     let mut head = format!("{:<12}{:>6}{:>6}{:>5}", "KEYSPACE", "keys", "mem", "L0");
     (1..=6).for_each(|level| head += &format!("{:>6}", format!("L{level}")));
     let head = heading(&format!("{head}{:>6}", "score"));
-    let mut rows = vec![head.and(Look::Faint, format!("  by {}", order.name()))];
+    let mut rows = vec![head.and(Look::Faint, format!(" ▾{}", order.name()))];
     let told = course.now.stats["keyspaces"].as_array();
     let mut told: Vec<&Value> = told.into_iter().flatten().collect();
     let levels = |keyspace: &Value| keyspace["levels"].as_array().cloned().unwrap_or_default();

@@ -2,7 +2,7 @@
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
-use std::io::{self, IsTerminal, Read, Stdin, Write};
+use std::io::{self, IsTerminal, Stdin, Write};
 use std::time::Duration;
 
 /// A terminal that hands over each key at once. It is as it was before once this is dropped.
@@ -36,31 +36,38 @@ impl Tty {
         out.flush()
     }
 
-    /// Waits for a key, at most for `time`. Returns `None` if none came, and `q` if the terminal is
+    /// Waits for keys, at most for `time`. Returns none if none came, and `q` if the terminal is
     /// gone.
-    pub(crate) fn key(&self, time: Duration) -> io::Result<Option<u8>> {
+    pub(crate) fn keys(&self, time: Duration) -> io::Result<Vec<u8>> {
         let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() };
         let mut waited = [PollFd::new(&self.stdin, PollFlags::IN)];
         match poll(&mut waited, Some(&time)) {
-            Err(rustix::io::Errno::INTR) => return Ok(None),
+            Err(rustix::io::Errno::INTR) => return Ok(Vec::new()),
             come => come?,
         };
         if waited[0].revents().is_empty() {
-            return Ok(None);
+            return Ok(Vec::new());
         }
+        // Past the standard library's buffer, in which `poll` would not see what is left.
         let mut keys = [0; 32];
-        let read = self.stdin.lock().read(&mut keys)?;
-        // Several bytes are a key such as an arrow, which means nothing here.
-        Ok(match read {
-            0 => Some(b'q'),
-            1 => Some(keys[0]),
-            _ => None,
-        })
+        let read = rustix::io::retry_on_intr(|| rustix::io::read(&self.stdin, &mut keys))?;
+        Ok(meant(&keys[..read]))
     }
 
     /// Returns columns and rows.
     pub(crate) fn size(&self) -> (usize, usize) {
         size().unwrap_or((80, 24))
+    }
+}
+
+/// Returns the keys that bytes of a terminal stand for.
+fn meant(bytes: &[u8]) -> Vec<u8> {
+    match bytes {
+        // The terminal is gone.
+        [] => vec![b'q'],
+        // A key such as an arrow, which means nothing here.
+        [0x1b, ..] => Vec::new(),
+        keys => keys.to_vec(),
     }
 }
 
@@ -76,5 +83,18 @@ impl Drop for Tty {
         // The terminal may be gone; then there is nothing to mend.
         let _ = self.write("\x1b[?25h\x1b[?1049l");
         let _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Guards against keys that are lost because they came faster than the screen was drawn.
+    #[test]
+    fn several_keys_at_once_are_all_meant() {
+        assert_eq!(meant(b" +b"), b" +b");
+        assert_eq!(meant(b"\x1b[A"), b"");
+        assert_eq!(meant(b""), b"q");
     }
 }
