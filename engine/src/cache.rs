@@ -338,6 +338,11 @@ impl OpenFiles {
         }
     }
 
+    /// Closes a file that another process has removed, or is about to.
+    pub fn forget(&self, path: &Path) {
+        let _closed_unlocked = self.with_shard(path, |shard| shard.files.remove(path.as_os_str()));
+    }
+
     /// Returns every file held open with its path, sorted by path.
     pub fn held(&self) -> Vec<(PathBuf, Arc<dyn File>)> {
         let mut held = Vec::new();

@@ -234,6 +234,7 @@ pub use db::check::{CheckReport, Finding};
 pub use db::compare::{Exchange, Expected, Versioned};
 pub use db::cursor::Cursor;
 pub use db::expiry::{Expiry, Ttl};
+pub use db::follow::CaughtUp;
 pub use db::gc::GcReport;
 pub use db::holders::Holders;
 pub use db::ingest::{

@@ -244,6 +244,13 @@ extern "C" fn cleavedb_sync(db: Handle<Database>, errptr: ErrPtr) {
     telling(errptr, (), || db.pin()?.engine()?.sync());
 }
 
+/// Reads what the process that writes the database has done since. Returns the newest commit that
+/// is visible, or 0 after an error.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_catch_up(db: Handle<Database>, errptr: ErrPtr) -> u64 {
+    telling(errptr, 0, || Ok(db.pin()?.engine()?.catch_up()?.seqno))
+}
+
 /// Flushes the memtables of all keyspaces.
 #[unsafe(no_mangle)]
 extern "C" fn cleavedb_flush(db: Handle<Database>, errptr: ErrPtr) {

@@ -92,6 +92,24 @@ extern "C" fn cleavedb_options_set_read_only(options: Handle<DbOptions>, value: 
 }
 
 #[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_follow(options: Handle<DbOptions>, value: u8) {
+    set(options, |settings| {
+        settings.options.follow = value != 0;
+        Ok(())
+    });
+}
+
+/// Sets how old reads may be, or with `ULLONG_MAX` that only `cleavedb_catch_up` makes them newer.
+#[unsafe(no_mangle)]
+extern "C" fn cleavedb_options_set_follow_every(options: Handle<DbOptions>, milliseconds: u64) {
+    set(options, |settings| {
+        let every = (milliseconds != u64::MAX).then(|| Duration::from_millis(milliseconds));
+        settings.options.follow_every = every;
+        Ok(())
+    });
+}
+
+#[unsafe(no_mangle)]
 extern "C" fn cleavedb_options_set_max_replay_bytes(options: Handle<DbOptions>, bytes: u64) {
     set(options, |settings| {
         settings.options.max_replay_bytes = bytes;

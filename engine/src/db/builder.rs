@@ -291,8 +291,9 @@ impl Builder {
     /// [`ErrorKind::Locked`]: crate::ErrorKind::Locked
     /// [`ErrorKind::Corruption`]: crate::ErrorKind::Corruption
     /// [`ErrorKind::Unsupported`]: crate::ErrorKind::Unsupported
-    pub fn open(self) -> Result<Db> {
+    pub fn open(mut self) -> Result<Db> {
         self.options.validate()?;
+        self.options.read_only |= self.options.follow;
         self.merge_operators.validate()?;
         let env = self.env_to_use();
         let is_asked = env.sockets.is_some() && self.options.control_socket;

@@ -7,7 +7,7 @@ use crate::version::Version;
 use crate::version::build::state_of;
 use crate::version::keys;
 use crate::version::manifest::ManifestWriter;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 impl Db {
@@ -49,7 +49,7 @@ impl Db {
         // is ours alone, so nothing in it can be what our files are linked into or replace.
         create::create_new_dir(env, target)?;
         // I5: the version holds its files while they are linked.
-        for path in live_files(&version) {
+        for path in version.paths() {
             self.link(&path, target)?;
         }
         drop(unpunched);
@@ -121,13 +121,4 @@ impl Db {
         }
         target.sync().doing("sync", to)
     }
-}
-
-fn live_files(version: &Version) -> Vec<PathBuf> {
-    let tables = version.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
-    let tables = tables.map(|(_, table)| table.path().to_path_buf());
-    let segments = version.segments.values().map(|live| live.handle.path().to_path_buf());
-    let relocations =
-        version.relocations.values().filter_map(|it| it.path().map(Path::to_path_buf));
-    tables.chain(segments).chain(relocations).collect()
 }

@@ -54,6 +54,8 @@ pub struct Cursor {
     keyspace: KeyspaceId,
     /// Number of steps made; only some of them are timed.
     steps: u64,
+    /// The number of the version that is walked.
+    version: u64,
     /// The snapshot that makes compaction keep what the cursor sees, should the cursor outlive its
     /// view.
     _snapshot: Option<Snapshot>,
@@ -99,12 +101,14 @@ impl Cursor {
             fill_cache: options.fill_cache,
             own: moment.own,
         };
+        let version = moment.view.version.number;
         let inner = TreeCursor::new(moment.view, moment.point, core.fetcher.clone(), settings)?;
         Ok(Cursor {
             core: CoreHold::new(Arc::clone(core)),
             inner,
             keyspace: state.id,
             steps: 0,
+            version,
             _snapshot: None,
             tracker,
             _pin: None,
@@ -117,7 +121,7 @@ impl Cursor {
             let at = self.inner.valid().then(|| (self.inner.key(), self.inner.deadline()));
             tracker.moved(by, at);
         }
-        moved
+        moved.map_err(|error| self.core.lost(error, self.version))
     }
 
     /// Returns true if the cursor is on a key.
@@ -285,7 +289,7 @@ impl Cursor {
     pub fn value(&mut self) -> Result<Value> {
         // Once the database is closed, its files may be deleted or replaced by another process.
         self.core.check_open()?;
-        self.inner.value()
+        self.inner.value().map_err(|error| self.core.lost(error, self.version))
     }
 }
 

@@ -148,6 +148,10 @@ impl Keyspace {
     /// ```
     pub fn ttl_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Ttl>> {
         let key = key.as_ref();
+        self.core.again(|| self.ttl_once(key, options))
+    }
+
+    fn ttl_once(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Ttl>> {
         let (view, point) = self.peek_fixed(options.read_snapshot())?;
         if let Some(transaction) = &options.transaction {
             let own = |batch: &Batch, operation| Ok(batch.deadline(operation));

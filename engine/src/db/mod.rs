@@ -16,6 +16,7 @@ pub mod cursor;
 pub mod delete_range;
 pub mod destroy;
 pub mod expiry;
+pub mod follow;
 pub mod gc;
 pub mod holders;
 pub mod ingest;
@@ -53,6 +54,7 @@ use crate::events::Event;
 use crate::read::fetch::Fetcher;
 use crate::recovery::RecoveryReport;
 use crate::recovery::comparators::Comparators;
+use crate::recovery::follow::Follower;
 use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
 use crate::version::view::KeyspaceState;
@@ -103,6 +105,8 @@ pub(crate) struct Core {
     /// What happened lately, for them.
     recent: Option<Arc<RecentEvents>>,
     lock: Mutex<Option<Box<dyn Lock>>>,
+    /// Reads what another process writes; `None` unless the database was opened for that.
+    pub(crate) follower: Option<Follower>,
 }
 
 impl Deref for Core {

@@ -14,7 +14,7 @@ use crate::db::options::Options;
 use crate::db::{Core, Db};
 use crate::env::Env;
 use crate::env::fork::Process;
-use crate::env::fs::{Hold, Lock};
+use crate::env::fs::{Hold, Lock, is_held_by_readers};
 use crate::env::key_provider::KeyProvider;
 use crate::env::sync::Mutex;
 use crate::events::{Event, Events};
@@ -23,6 +23,7 @@ use crate::hot::UpdateTable;
 use crate::read::fetch::Fetcher;
 use crate::recovery::comparators::Comparators;
 use crate::recovery::create;
+use crate::recovery::follow::Follower;
 use crate::recovery::place::{self, PlaceRules};
 use crate::recovery::{Recovered, Recovery, RecoveryReport};
 use crate::table::FilterPolicy;
@@ -34,9 +35,15 @@ use crate::version::merging::MergeOperators;
 use crate::version::runtime::Runtime;
 use crate::version::settings::DEFAULT_KEYSPACE;
 use arc_swap::ArcSwap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+/// How often an opening for writing looks again whether readers still hold the lock, and the time
+/// between two looks.
+const LOCK_TRIES: usize = 20;
+const LOCK_PAUSE: Duration = Duration::from_millis(5);
 
 /// An opening under way.
 pub(super) struct Opening {
@@ -61,9 +68,26 @@ impl Opening {
         let current_path = self.dir.join(names::CURRENT);
         let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
         place::check_wanted(&self.env, &self.dir, self.place_rules(), exists)?;
+        let core = match self.options.follow {
+            true => self.follow()?,
+            false => self.open(exists, &current_path)?,
+        };
+        let found = &core.recovered;
+        core.health.events.emit(Event::Opened {
+            path: core.dir.clone(),
+            replayed_records: found.replayed_records,
+            replayed_bytes: found.replayed_bytes,
+            torn_bytes: found.torn_bytes,
+            took: core.env.clock.since(begun),
+        });
+        Ok(Db { core: CoreHandle::new(core) })
+    }
+
+    /// Opens the database under its lock.
+    fn open(self, exists: bool, current_path: &Path) -> Result<Arc<Core>> {
         let lock = self.lock(exists)?;
         // Another process may have created or destroyed the database before we had the lock.
-        let exists = self.env.fs.exists(&current_path).doing("look for", &current_path)?;
+        let exists = self.env.fs.exists(current_path).doing("look for", current_path)?;
         place::check_wanted(&self.env, &self.dir, self.place_rules(), exists)?;
         if !exists {
             let keyspace = &self.options.keyspace;
@@ -77,16 +101,7 @@ impl Opening {
         if self.rotate(&recovered)? {
             recovered = self.recover()?;
         }
-        let core = self.assemble(recovered, lock)?;
-        let found = &core.recovered;
-        core.health.events.emit(Event::Opened {
-            path: core.dir.clone(),
-            replayed_records: found.replayed_records,
-            replayed_bytes: found.replayed_bytes,
-            torn_bytes: found.torn_bytes,
-            took: core.env.clock.since(begun),
-        });
-        Ok(Db { core: CoreHandle::new(core) })
+        self.assemble(recovered, lock, None)
     }
 
     fn place_rules(&self) -> PlaceRules {
@@ -106,7 +121,18 @@ impl Opening {
         let path = dir.join(names::LOCK);
         let hold = if self.options.read_only { Hold::Shared } else { Hold::Alone };
         let holder = self.env.threads.describe_process();
-        match fs.lock(&path, hold, &holder) {
+        let mut tries = 0;
+        let lock = loop {
+            match fs.lock(&path, hold, &holder) {
+                // Those who follow hold it for a moment, to see whether anybody writes.
+                Err(error) if is_held_by_readers(&error) && tries < LOCK_TRIES => {
+                    tries += 1;
+                    self.env.threads.sleep(LOCK_PAUSE);
+                }
+                lock => break lock,
+            }
+        };
+        match lock {
             Ok(lock) => Ok(Some(lock)),
             // A read-only directory can be read without a lock, since nobody can write to it
             // either.
@@ -151,7 +177,7 @@ impl Opening {
         keys::rotate(&self.env, &self.dir, id, recovered.next_file, keys)
     }
 
-    fn table_context(&self, identity: DatabaseIdentity) -> Arc<TableContext> {
+    pub(super) fn table_context(&self, identity: DatabaseIdentity) -> Arc<TableContext> {
         let limits = TableLimits {
             open_files: self.options.max_open_files,
             cache_bytes: self.options.cache_bytes,
@@ -163,7 +189,12 @@ impl Opening {
         Arc::new(TableContext { filter_policy: self.filter_policy.clone(), ..context })
     }
 
-    fn assemble(self, mut recovered: Recovered, lock: Option<Box<dyn Lock>>) -> Result<Arc<Core>> {
+    pub(super) fn assemble(
+        self,
+        mut recovered: Recovered,
+        lock: Option<Box<dyn Lock>>,
+        follower: Option<Follower>,
+    ) -> Result<Arc<Core>> {
         if !self.options.read_only {
             recovered.settle(&self.env, &self.options.to_text())?;
         }
@@ -176,7 +207,7 @@ impl Opening {
         runtime.snapshots.publish(recovered.last_seqno);
         let writable = !self.options.read_only;
         let compaction_threads = self.options.compaction_threads;
-        let core = Arc::new_cyclic(|core| self.core(core, runtime, recovered, lock));
+        let core = Arc::new_cyclic(|core| self.core(core, runtime, recovered, lock, follower));
         if writable {
             core.tidy_after_recovery()?;
             core.committer.seal_held_back();
@@ -196,6 +227,7 @@ impl Opening {
         runtime: Runtime,
         recovered: Recovered,
         lock: Option<Box<dyn Lock>>,
+        follower: Option<Follower>,
     ) -> Core {
         let committer = Arc::new(self.committer(core, &runtime, &recovered));
         let collector = Collector::new(CollectorParts {
@@ -230,6 +262,7 @@ impl Opening {
             control: OnceLock::new(),
             recent: self.recent,
             lock: Mutex::new(lock),
+            follower,
         }
     }
 

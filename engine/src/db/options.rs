@@ -101,6 +101,18 @@ pub struct Options {
     /// while nobody asks. If the socket can't be made, the database opens all the same, and
     /// [`Event::ControlSocketFailed`](crate::Event::ControlSocketFailed) tells why. Default true.
     pub control_socket: bool,
+    /// Follows the process that has the database open for writing, if there is one: any number of
+    /// processes can read in this way beside it. Reads see the state of the opening, and newer
+    /// ones after [`Db::catch_up`](crate::Db::catch_up). No lock is held, so nobody is kept from
+    /// opening the database for writing, and the writer does not know of its readers: it removes
+    /// files that they may still need. A read whose file is gone goes on in a newer state; a cursor
+    /// or scan fails then with [`ErrorKind::WrongState`](crate::ErrorKind::WrongState). That is
+    /// rare, since up to [`Options::max_open_files`] files are opened as soon as they are seen.
+    /// Implies [`Options::read_only`]. Default false.
+    pub follow: bool,
+    /// With [`Options::follow`], reads without a snapshot catch up first if what they would see is
+    /// older than this. Default `None`: only calls of [`Db::catch_up`](crate::Db::catch_up) do.
+    pub follow_every: Option<Duration>,
     /// Memory for the update table, in bytes, at most 16 GiB. It knows the newest entries of the
     /// keys that were flushed last, a million keys of 16 bytes in 64 MiB: compactions drop what
     /// those supersede, and point reads go straight to the table that holds them. Default 0, which
@@ -142,6 +154,8 @@ impl Default for Options {
             error_if_exists: false,
             read_only: false,
             control_socket: true,
+            follow: false,
+            follow_every: None,
             update_table_bytes: 0,
             early_compaction: StaleTrigger::Share(0.5),
             gc: GcOptions::default(),

@@ -69,6 +69,10 @@ impl Keyspace {
     /// ```
     pub fn get_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<Option<Value>> {
         let key = key.as_ref();
+        self.core.again(|| self.get_once(key, options))
+    }
+
+    fn get_once(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Value>> {
         let (view, point) = self.peek_at(options.read_snapshot())?;
         let begun = self.core.begin_get();
         if let Some(own) = self.own_value(&view, point.seqno, key, options)? {
@@ -128,6 +132,9 @@ impl Keyspace {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>> {
         let key = key.as_ref();
+        if self.core.follower.is_some() {
+            return Ok(self.get_with(key, options)?.map(|value| read(&value)));
+        }
         let (view, point) = self.peek_at(options.read_snapshot())?;
         let begun = self.core.begin_get();
         if let Some(own) = self.own_value(&view, point.seqno, key, options)? {
@@ -176,6 +183,10 @@ impl Keyspace {
     /// ```
     pub fn contains_key_with(&self, key: impl AsRef<[u8]>, options: &ReadOptions) -> Result<bool> {
         let key = key.as_ref();
+        self.core.again(|| self.contains_once(key, options))
+    }
+
+    fn contains_once(&self, key: &[u8], options: &ReadOptions) -> Result<bool> {
         let (view, point) = self.peek_at(options.read_snapshot())?;
         if let Some(transaction) = &options.transaction {
             // What was merged is there, whatever its value is.
@@ -222,6 +233,14 @@ impl Keyspace {
     /// # Ok::<(), cleavedb::Error>(())
     /// ```
     pub fn multi_get_with<K: AsRef<[u8]>>(
+        &self,
+        keys: &[K],
+        options: &ReadOptions,
+    ) -> Vec<Result<Option<Value>>> {
+        self.core.all_again(|| self.multi_get_once(keys, options))
+    }
+
+    fn multi_get_once<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
         options: &ReadOptions,
@@ -314,6 +333,7 @@ impl Keyspace {
         self.core.check_open()?;
         let snapshots = &self.core.snapshots;
         let Some(snapshot) = snapshot else {
+            self.core.follow_if_due()?;
             let (view, seqno) = self.peek_newest(|| ())?;
             return Ok((view, ReadPoint { seqno, moment: Moment::Now(&snapshots.expiry) }));
         };
@@ -322,8 +342,9 @@ impl Keyspace {
         if !snapshot.belongs_to(&self.core) {
             return Err(Error::invalid_argument("the snapshot is of another database"));
         }
+        // A follower may have seen a commit that failed after it was written.
         debug_assert!(
-            snapshot.seqno() <= snapshots.visible(),
+            snapshot.seqno() <= snapshots.visible() || self.core.follower.is_some(),
             "I6: what a snapshot saw stays visible"
         );
         // I6: if a compaction filter has changed since what the snapshot sees, it goes on with the
@@ -353,7 +374,7 @@ impl Keyspace {
             if let Some(between) = between.take() {
                 between();
             }
-            let seqno = self.core.snapshots.visible();
+            let seqno = self.core.snapshots.visible().max(view.shown);
             if self.state.merging().is_none() || Arc::ptr_eq(&view, &self.state.peek()) {
                 return Ok((view, seqno));
             }
@@ -421,6 +442,7 @@ impl Keyspace {
                 return Ok((view, point.fixed()));
             }
             let (seqno, time) = self.core.snapshots.instant();
+            let seqno = seqno.max(view.shown);
             // If the active memtable was sealed since the view was taken, the view may lack writes
             // up to the number.
             if Arc::ptr_eq(&view, &self.state.peek()) {

@@ -45,6 +45,11 @@ impl Hold {
 /// The beginning of a holder's text if the lock is shared.
 pub(super) const READERS: &str = "readers";
 
+/// Returns true if [`Fs::lock`] failed because of holders that only read.
+pub fn is_held_by_readers(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::WouldBlock && error.to_string().starts_with(READERS)
+}
+
 /// The beginning of every lock file of CleaveDB; the text that names the holder follows.
 pub(super) const LOCK_HEAD: &str = "CleaveDB lock, held by ";
 

@@ -408,6 +408,7 @@ mod tests {
             active: memtable.clone(),
             immutables: Vec::new(),
             installation: 0,
+            shown: 0,
             merging: None,
         };
         let fetcher = Fetcher::new(Env::simulated(1).0.reader, counters.clone());

@@ -32,18 +32,31 @@ pub fn open_keyspaces(
 ) -> Result<OpenKeyspaces> {
     let shared = Arc::new(version.clone());
     let mut found = OpenKeyspaces { by_id: BTreeMap::new(), adjusted_settings: Vec::new() };
-    for (&id, keyspace) in &version.keyspaces {
-        let name = &keyspace.name;
-        comparators.check(name, &keyspace.order)?;
-        let order = comparators.named(&keyspace.order)?;
-        let (options, notes) = KeyspaceOptions::from_manifest(&keyspace.settings)?;
-        found.adjusted_settings.extend(notes.iter().map(|note| format!("{name}: {note}")));
-        let merging = merge_operators.of_recorded(name, &options, health)?;
-        let version = shared.clone();
-        let state = KeyspaceState::new(id, name.clone(), order, options, merging, version);
-        found.by_id.insert(id, Arc::new(state));
+    for &id in version.keyspaces.keys() {
+        let (state, notes) = open_keyspace(id, &shared, comparators, merge_operators, health)?;
+        found.adjusted_settings.extend(notes);
+        found.by_id.insert(id, state);
     }
     Ok(found)
+}
+
+/// Opens one keyspace of a version, and tells which of its settings were adjusted.
+pub fn open_keyspace(
+    id: KeyspaceId,
+    version: &Arc<Version>,
+    comparators: &Comparators,
+    merge_operators: &MergeOperators,
+    health: &Arc<Health>,
+) -> Result<(Arc<KeyspaceState>, Vec<String>)> {
+    let keyspace = &version.keyspaces[&id];
+    let name = &keyspace.name;
+    comparators.check(name, &keyspace.order)?;
+    let order = comparators.named(&keyspace.order)?;
+    let (options, notes) = KeyspaceOptions::from_manifest(&keyspace.settings)?;
+    let notes = notes.iter().map(|note| format!("{name}: {note}")).collect();
+    let merging = merge_operators.of_recorded(name, &options, health)?;
+    let state = KeyspaceState::new(id, name.clone(), order, options, merging, version.clone());
+    Ok((Arc::new(state), notes))
 }
 
 /// Refuses a record of a keyspace whose id the manifest never gave out, because the manifest has

@@ -1,6 +1,6 @@
 //! Reads the manifest: its edits become a version, whose files must all be there.
 
-use crate::base::error::{Error, IoContext, Result};
+use crate::base::error::{Error, InFile, IoContext, Result};
 use crate::base::key::SeqNo;
 use crate::base::pointer::MAX_ID;
 use crate::env::Env;
@@ -40,21 +40,8 @@ pub fn read_version(
         (Version::default(), (current.manifest + 1).min(MAX_ID), 0);
     let end = read_manifest(env, &tables.dir, &tables.identity, current.manifest, |edit| {
         builder.apply_to(&mut version, &edit)?;
-        for change in &edit.changes {
-            match change {
-                Change::NextFile(id) => next_file = next_file.max(*id),
-                Change::AddTable { meta, .. } => last_seqno = last_seqno.max(meta.ingested_at),
-                Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => {
-                    last_seqno = last_seqno.max(*seqno);
-                }
-                Change::AddKeyspace { flushed, .. } => {
-                    last_seqno = last_seqno.max(*flushed);
-                }
-                _ => {}
-            }
-            let id = added_id(change).unwrap_or(0);
-            next_file = next_file.max(id + 1).min(MAX_ID);
-        }
+        let changes = edit.changes.iter();
+        changes.for_each(|change| count_change(change, &mut next_file, &mut last_seqno));
         Ok(())
     })?;
     let found = Manifested {
@@ -64,11 +51,29 @@ pub fn read_version(
         manifest_bytes: end.length,
         is_torn: end.is_torn,
     };
-    for keyspace in found.version.keyspaces.values() {
-        keyspace.levels.check().map_err(|error| error.in_file(&path))?;
-    }
-    check_all(&found.version).map_err(|error| error.in_file(&path))?;
+    check_version(&found.version).in_file(&path)?;
     Ok(found)
+}
+
+/// Raises the next free id and the newest sequence number to what follows from `change`.
+pub fn count_change(change: &Change, next_file: &mut u64, last_seqno: &mut SeqNo) {
+    match change {
+        Change::NextFile(id) => *next_file = (*next_file).max(*id),
+        Change::AddTable { meta, .. } => *last_seqno = (*last_seqno).max(meta.ingested_at),
+        Change::LastSeqno(seqno) | Change::Flushed { seqno, .. } => {
+            *last_seqno = (*last_seqno).max(*seqno);
+        }
+        Change::AddKeyspace { flushed, .. } => *last_seqno = (*last_seqno).max(*flushed),
+        _ => {}
+    }
+    let id = added_id(change).unwrap_or(0);
+    *next_file = (*next_file).max(id + 1).min(MAX_ID);
+}
+
+/// Checks the order of tables in their levels (I6), and that what a version names is there (I3).
+pub fn check_version(version: &Version) -> Result<()> {
+    version.keyspaces.values().try_for_each(|keyspace| keyspace.levels.check())?;
+    check_all(version)
 }
 
 /// Returns the highest id that a change adds, or `None` if it adds nothing.

@@ -9,12 +9,14 @@
 //! leftovers.rs    files that a crash left behind and no edit names
 //! keyspaces.rs    the log behind the head becomes memtables
 //! settle.rs       what a crash left behind is made durable, kept aside or removed
+//! follow/         reads on in a database that another process may be writing
 //! ```
 //! Until everything was read and checked, no file changes. What is removed was left by a crash and
 //! is named by no live edit (I5).
 
 pub mod comparators;
 pub mod create;
+pub mod follow;
 mod keyspaces;
 pub mod leftovers;
 pub mod manifest;
@@ -33,6 +35,7 @@ use crate::version::set::{VersionSet, VersionSetParts};
 use crate::version::settings::DEFAULT_KEYSPACE;
 use crate::version::view::KeyspaceState;
 use comparators::Comparators;
+use follow::{FirstSeen, FollowParts};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -106,6 +109,46 @@ pub struct Recovery<'a> {
     pub read_only: bool,
 }
 
+impl Recovered {
+    /// Makes it of what a follower has seen first.
+    pub fn followed(parts: &FollowParts, first: FirstSeen) -> Recovered {
+        let known = parts.comparators.clone();
+        let set = VersionSet::new(VersionSetParts {
+            env: parts.env.clone(),
+            tables: parts.tables.clone(),
+            health: parts.health.clone(),
+            version: first.version,
+            next_file: first.next_file,
+            last_seqno: first.last_seqno,
+            comparator_of: Box::new(move |name: &str| known.named(name)),
+            is_follower: true,
+        });
+        let by_name = |state: &Arc<KeyspaceState>| (state.name.clone(), state.clone());
+        let keyspaces = first.keyspaces.by_id.values().map(by_name).collect();
+        first.keyspaces.by_id.into_values().for_each(|keyspace| set.register(keyspace));
+        let (replayed_records, replayed_bytes) = (first.records, first.bytes);
+        let adjusted_settings = first.keyspaces.adjusted_settings;
+        let report = RecoveryReport {
+            replayed_records,
+            replayed_bytes,
+            adjusted_settings,
+            ..RecoveryReport::default()
+        };
+        Recovered {
+            set: Arc::new(set),
+            health: parts.health.clone(),
+            keyspaces,
+            replay: ReplayReport::default(),
+            report,
+            last_seqno: first.last_seqno,
+            next_file: first.next_file,
+            manifest: 0,
+            is_torn: false,
+            orphans: Vec::new(),
+        }
+    }
+}
+
 impl Recovery<'_> {
     /// Reads the manifest and the log. Changes no file.
     pub fn run(self) -> Result<Recovered> {
@@ -146,6 +189,7 @@ impl Recovery<'_> {
             next_file: left.next_file,
             last_seqno,
             comparator_of: Box::new(comparator_of),
+            is_follower: false,
         });
         opened.by_id.into_values().for_each(|keyspace| set.register(keyspace));
         if !read_only {

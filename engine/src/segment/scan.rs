@@ -28,6 +28,9 @@ pub enum ScanMode {
     Sealed(u64),
     /// This is the last segment of the log, and its final length was not recorded.
     Tail,
+    /// Another process may be writing to the segment: the first frame that is not there as a whole
+    /// ends the scan, whatever lies behind it, since it may be on its way.
+    Live,
 }
 
 /// The position where a scan begins.
@@ -119,7 +122,7 @@ pub fn scan(
     let present = file.len().doing("read the length of", path)?;
     let limit = match mode {
         ScanMode::Sealed(len) => len,
-        ScanMode::Tail => present,
+        ScanMode::Tail | ScanMode::Live => present,
     };
     if limit > present || start.offset > limit || start.offset < HEAD_BYTES as u64 {
         let from = start.offset;
@@ -151,6 +154,9 @@ pub fn scan(
         // I11: a record that this build cannot read must not be taken for torn.
         if matches!(mode, ScanMode::Sealed(_)) || reason.kind() != ErrorKind::Corruption {
             return Err(reason);
+        }
+        if mode == ScanMode::Live {
+            return Ok(ScanEnd { end_offset: offset, next_seqno, tail: ScanTail::Clean });
         }
         return match window.evidence_of_sync(head, offset, next_seqno)? {
             Some(witness) => Err(rotten(path, offset, witness)),

@@ -24,9 +24,9 @@ pub struct VersionBuilder<'a> {
     pub comparator_of: ComparatorOf<'a>,
 }
 
-/// The files that an edit removes from the version, to be marked once the edit is durable.
+/// The files that edits remove from the version, to be marked once they are durable.
 #[derive(Default)]
-pub(super) struct Removed {
+pub struct Removed {
     tables: Vec<Arc<TableHandle>>,
     segments: Vec<Arc<SegmentHandle>>,
     relocations: Vec<Arc<RelocationHandle>>,
@@ -42,6 +42,13 @@ impl Removed {
         self.segments.iter().map(|segment| segment.id())
     }
 
+    /// Adds the files that a later edit removes.
+    pub fn extend(&mut self, later: Removed) {
+        self.tables.extend(later.tables);
+        self.segments.extend(later.segments);
+        self.relocations.extend(later.relocations);
+    }
+
     /// Marks the files as named by no version any more.
     pub(super) fn mark_obsolete(&self) {
         self.tables.iter().for_each(|table| table.mark_obsolete());
@@ -55,6 +62,11 @@ impl VersionBuilder<'_> {
     /// proportional to the number of changes. After an error the version must not be used.
     pub fn apply_to(&self, version: &mut Version, edit: &Edit) -> Result<()> {
         self.change(version, edit, &[]).map(|_| ())
+    }
+
+    /// Does as [`VersionBuilder::apply_to`], and returns the files that the edit removed.
+    pub fn follow(&self, version: &mut Version, edit: &Edit) -> Result<Removed> {
+        self.change(version, edit, &[])
     }
 
     /// Returns the version after `edit` and the files that the edit removed. A new segment uses its

@@ -57,6 +57,7 @@ impl EntriesView {
                 immutables: memtables.map(|memtable| Arc::new(memtable.unpinned())).collect(),
                 levels,
                 installation: view.installation,
+                shown: 0,
                 merging: view.merging.clone(),
             },
         }

@@ -127,7 +127,8 @@ impl Levels {
         run.get(index).filter(|table| self.order.compare(bounds(table).0, user_key).is_le())
     }
 
-    /// Returns the sorted runs of L0, as [`level0_runs_of`] does, but without a walk over its tables.
+    /// Returns the sorted runs of L0, as [`level0_runs_of`] does, but without a walk over its
+    /// tables.
     pub fn level0_runs(&self) -> impl ExactSizeIterator<Item = &[Arc<TableHandle>]> {
         let tables = &self.levels[0];
         let ends = self.run_ends.get_or_init(|| {

@@ -254,6 +254,35 @@ pub fn read_manifest(
     Ok(ManifestEnd { length, is_torn: end < length })
 }
 
+/// Calls `each` with the edits from offset `from` on, or from the first one if it is `None`, of a
+/// manifest to which another process may be appending. Returns the offset of the next record.
+///
+/// A record that is not there as a whole ends the walk, whatever lies behind it. Each of those
+/// before it may be taken: it is synced before its edit takes effect, but what it names is durable
+/// already, and what it removes is still there.
+pub fn read_manifest_live(
+    env: &Env,
+    dir: &Path,
+    database: &DatabaseIdentity,
+    id: u64,
+    from: Option<u64>,
+    mut each: impl FnMut(Edit) -> Result<()>,
+) -> Result<u64> {
+    let path = names::manifest(dir, id);
+    let mut reader = ManifestReader::open(env, &path, database)?;
+    reader.header().check(FileKind::Manifest, database.id, id).in_file(&path)?;
+    let first = reader.first();
+    let end = reader.for_each_from(from.unwrap_or(first), |_, edit| each(edit).in_file(&path))?;
+    if end == first {
+        // The first record was synced before CURRENT named the file.
+        return Err(Error::corruption("the state in the manifest does not match its checksum")
+            .in_file(&path)
+            .at(end)
+            .advise("restore the database from a checkpoint"));
+    }
+    Ok(end)
+}
+
 /// Syncs manifest `id` and the directory entry of its name. If the former process was killed, what
 /// the opening has read may be only in the page cache. Changes no file.
 pub fn sync_manifest(env: &Env, dir: &Path, id: u64) -> Result<()> {

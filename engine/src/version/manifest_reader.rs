@@ -105,8 +105,16 @@ impl ManifestReader {
 
     /// Calls `each` with the offset and edit of every record up to the first invalid one; returns
     /// the offset of that one.
-    pub fn for_each(&mut self, mut each: impl FnMut(u64, Edit) -> Result<()>) -> Result<u64> {
-        let mut offset = self.first;
+    pub fn for_each(&mut self, each: impl FnMut(u64, Edit) -> Result<()>) -> Result<u64> {
+        self.for_each_from(self.first, each)
+    }
+
+    /// Does as [`ManifestReader::for_each`], from the record at `offset` on.
+    pub fn for_each_from(
+        &mut self,
+        mut offset: u64,
+        mut each: impl FnMut(u64, Edit) -> Result<()>,
+    ) -> Result<u64> {
         while let Some(payload) = self.record_at(offset)? {
             let edit =
                 Edit::decode(&payload).map_err(|error| error.at(offset).in_file(&self.path))?;

@@ -57,6 +57,7 @@ use garbage::SegmentUses;
 use levels::Levels;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A position in the log: a segment and a byte offset in it at which a frame starts.
@@ -168,6 +169,16 @@ impl Version {
             FileName::Relocation(id) => self.relocations.values().any(|it| it.meta.id == id),
             _ => false,
         }
+    }
+
+    /// Returns the paths of all files of this version.
+    pub fn paths(&self) -> impl Iterator<Item = PathBuf> {
+        let tables = self.keyspaces.values().flat_map(|keyspace| keyspace.levels.tables());
+        let tables = tables.map(|(_, table)| table.path().to_path_buf());
+        let segments = self.segments.values().map(|live| live.handle.path().to_path_buf());
+        let relocations =
+            self.relocations.values().filter_map(|it| it.path().map(Path::to_path_buf));
+        tables.chain(segments).chain(relocations)
     }
 
     /// Returns the bytes of all files of this version, but at most `enough`; it stops adding there.

@@ -9,7 +9,7 @@ use crate::env::Env;
 use crate::env::sync::{Mutex, MutexGuard};
 use crate::version::Version;
 use crate::version::alive::Alive;
-use crate::version::build::{VersionBuilder, state_of};
+use crate::version::build::{Removed, VersionBuilder, state_of};
 use crate::version::edit::{Change, Edit};
 use crate::version::files::{SegmentHandle, TableContext, names};
 use crate::version::health::Health;
@@ -17,7 +17,7 @@ use crate::version::log_pins::LogPins;
 use crate::version::manifest::{AppendError, ManifestWriter};
 use crate::version::references;
 use crate::version::snapshots::Snapshots;
-use crate::version::view::{KeyspaceState, LoggedMemtable};
+use crate::version::view::{KeyspaceState, LoggedMemtable, NewMemtables};
 use arc_swap::ArcSwap;
 use rustc_hash::FxHashSet;
 use std::collections::BTreeMap;
@@ -51,6 +51,8 @@ pub struct VersionSetParts {
     pub last_seqno: SeqNo,
     /// The known comparators.
     pub comparator_of: KnownComparators,
+    /// True if the files are those of another process, which removes them itself.
+    pub is_follower: bool,
 }
 
 /// The live version and the manifest that records it.
@@ -68,6 +70,8 @@ pub struct VersionSet {
     keyspaces: Mutex<BTreeMap<KeyspaceId, Arc<KeyspaceState>>>,
     manifest_bytes: AtomicU64,
     unnamed_bytes: AtomicU64,
+    /// True if the files are those of another process, which removes them itself.
+    is_follower: bool,
     /// Held while files get second hard links, and while a file without one is punched (I5). Taken
     /// before all other locks.
     hard_links: Mutex<()>,
@@ -123,6 +127,7 @@ impl VersionSet {
             keyspaces: Mutex::new(BTreeMap::new()),
             manifest_bytes: AtomicU64::new(0),
             unnamed_bytes: AtomicU64::new(0),
+            is_follower: parts.is_follower,
             hard_links: Mutex::new(()),
             log_pins: Arc::default(),
         }
@@ -180,6 +185,35 @@ impl VersionSet {
     /// Returns true if there was an edit since the opening.
     pub fn is_changed(&self) -> bool {
         matches!(*self.manifest.lock(), Manifest::Begun(_))
+    }
+
+    /// Makes a version visible that another process has made, together with the number `shown` up
+    /// to which it and the memtables of the keyspaces have everything. `removed` is what edits have
+    /// removed since the current version; `new` are memtables that take the place of all others.
+    ///
+    /// I5: nothing is unlinked; descriptors of removed files are closed after their last reader.
+    pub fn follow(
+        &self,
+        version: Version,
+        removed: &Removed,
+        snapshots: &Snapshots,
+        mut new: Option<NewMemtables>,
+        shown: SeqNo,
+    ) -> Result<()> {
+        assert!(self.is_follower, "whoever writes makes its versions itself");
+        let version = Arc::new(version);
+        self.alive.note(version.number, &version.mark);
+        self.current.store(version.clone());
+        let mut followed = Ok(());
+        let keyspaces = self.keyspaces();
+        snapshots.publish_followed(keyspaces.iter(), shown, |keyspace, number| {
+            let own = new.as_mut().map(|new| new.remove(&keyspace.id).unwrap_or_default());
+            let one = keyspace.follow(&version, own, shown, number);
+            followed = std::mem::replace(&mut followed, Ok(())).and(one);
+        });
+        self.keyspaces.lock().retain(|id, _| version.keyspaces.contains_key(id));
+        removed.mark_obsolete();
+        followed.and(self.purge().map(|_| ()))
     }
 
     /// Refuses all edits from now on, waiting ones included. After this, another process may
@@ -406,6 +440,10 @@ impl VersionSet {
     /// Removes a file and closes its cached descriptor as one operation, because a deleted file
     /// that is still open keeps its disk space.
     fn unlink(&self, path: &Path) -> Result<()> {
+        if self.is_follower {
+            self.tables.files.forget(path);
+            return Ok(());
+        }
         // I5: no durable version names it. A crash before or after leaves an orphan, which the next
         // opening removes, or nothing.
         costly_check!(

@@ -249,6 +249,30 @@ impl Snapshots {
         self.installations.store(number, Ordering::Relaxed);
     }
 
+    /// Publishes views of `keyspaces` that another process has made, together with the number up to
+    /// which they have everything. `publish` makes the view of one current.
+    ///
+    /// I6: that process knows nothing of snapshots here, so each of those that live goes on with
+    /// the views from before; those that are taken later see the number that belongs to the views.
+    pub fn publish_followed<'a>(
+        &self,
+        keyspaces: impl Iterator<Item = &'a Arc<KeyspaceState>>,
+        seqno: SeqNo,
+        mut publish: impl FnMut(&KeyspaceState, u64),
+    ) {
+        let live = self.live.lock();
+        let mut number = self.installations.load(Ordering::Relaxed);
+        for keyspace in keyspaces {
+            number += 1;
+            if !live.is_empty() {
+                self.kept_views.keep(keyspace.id, number, 0, keyspace.view());
+            }
+            publish(keyspace, number);
+        }
+        self.installations.store(number, Ordering::Relaxed);
+        self.visible.store(seqno, Ordering::Release);
+    }
+
     /// Forgets the kept views that no live snapshot needs, and returns them.
     fn forget_views(&self, live: &BTreeMap<SeqNo, SnapshotGroup>) -> Option<impl Sized + use<>> {
         if self.kept_views.is_empty() {

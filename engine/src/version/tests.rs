@@ -173,6 +173,7 @@ fn place_all(
         active: Arc::new(LoggedMemtable::new(KeyOrder::Bytewise)),
         immutables: Vec::new(),
         installation: 0,
+        shown: 0,
         merging: None,
     };
     let entries = EntriesView::of(&view);

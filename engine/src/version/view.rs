@@ -5,8 +5,10 @@
 //! memtables of the view then hold every entry up to that number that was published before the
 //! reader began.
 
+use crate::base::entry::Payload;
 use crate::base::error::{Error, Result};
-use crate::base::key::{KeyOrder, SeqNo};
+use crate::base::iter::EntryIter;
+use crate::base::key::{KeyOrder, SeqNo, Trailer};
 use crate::base::pointer::{KeyspaceId, SegmentId, ValuePointer};
 use crate::base::range_tombstone::RangeCover;
 use crate::env::sync::Mutex;
@@ -18,6 +20,7 @@ use crate::version::resolve::{Resolved, unknown};
 use crate::version::settings::KeyspaceOptions;
 use crate::version::{LogPosition, Version};
 use arc_swap::ArcSwap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -102,6 +105,39 @@ impl LoggedMemtable {
         self.last_seqno.load(Ordering::Relaxed)
     }
 
+    /// Returns a memtable with the entries newer than `seqno`: this one, unless it has others.
+    fn behind(self: &Arc<Self>, order: &KeyOrder, seqno: SeqNo) -> Result<Arc<LoggedMemtable>> {
+        let is_newer = |trailer: Trailer| trailer.seqno() > seqno;
+        let mut iter = self.table.iter();
+        iter.seek_to_first()?;
+        let ranges = self.table.ranges();
+        let mut all = ranges.iter().flat_map(|it| it.iter()).all(|it| it.seqno > seqno);
+        while all && iter.valid() {
+            all = is_newer(iter.trailer());
+            iter.next()?;
+        }
+        if all {
+            return Ok(self.clone());
+        }
+        let newer = LoggedMemtable::with_room(order.clone(), self.bytes());
+        iter.seek_to_first()?;
+        while iter.valid() {
+            let trailer = iter.trailer();
+            if is_newer(trailer) {
+                let payload = Payload::decode(trailer.kind()?, iter.payload())?;
+                newer.table.insert(iter.user_key(), trailer, payload);
+            }
+            iter.next()?;
+        }
+        for deleted in ranges.iter().flat_map(|it| it.iter()).filter(|it| it.seqno > seqno) {
+            newer.table.insert_range(deleted.range.clone(), deleted.seqno);
+        }
+        newer.last_segment.store(self.last_segment.load(Ordering::Relaxed), Ordering::Relaxed);
+        newer.last_seqno.store(self.last_seqno(), Ordering::Relaxed);
+        newer.pins.lock().clone_from(&self.pins.lock());
+        Ok(Arc::new(newer))
+    }
+
     /// Returns a memtable with the same entries that pins no segments.
     pub(super) fn unpinned(&self) -> LoggedMemtable {
         LoggedMemtable::of(self.table.clone())
@@ -117,6 +153,9 @@ impl LoggedMemtable {
     }
 }
 
+/// Memtables by keyspace, newest first, that take the place of others.
+pub type NewMemtables = BTreeMap<KeyspaceId, Vec<Arc<LoggedMemtable>>>;
+
 /// The state of one keyspace at one moment. Only the active memtable still changes, by insertions.
 pub struct View {
     /// The keyspace of the view.
@@ -129,8 +168,13 @@ pub struct View {
     pub active: Arc<LoggedMemtable>,
     /// The immutable memtables, which wait for their flush, newest first.
     pub immutables: Vec<Arc<LoggedMemtable>>,
-    /// The number of the last installation of entries that a compaction filter changed.
+    /// The number of the last installation of entries that a compaction filter changed, or of a
+    /// view that another process made.
     pub installation: u64,
+    /// The least number that this view may be read at: where another process writes, its
+    /// compactions have dropped what was visible only before it. Zero where this one writes: a
+    /// number that a reader gets after the view is not less than what its compactions went by.
+    pub shown: SeqNo,
     /// The keyspace's merge operator, if it has one.
     pub merging: Option<Arc<Merging>>,
 }
@@ -222,6 +266,7 @@ impl KeyspaceState {
             active,
             immutables,
             installation: 0,
+            shown: 0,
             merging: merging.clone(),
         };
         KeyspaceState {
@@ -291,6 +336,7 @@ impl KeyspaceState {
             active: Arc::new(active),
             immutables,
             installation: old.installation,
+            shown: old.shown,
             merging: self.merging.clone(),
         }));
         true
@@ -329,8 +375,50 @@ impl KeyspaceState {
             active: old.active.clone(),
             immutables,
             installation: installation.unwrap_or(old.installation),
+            shown: old.shown,
             merging: self.merging.clone(),
         }));
+    }
+
+    /// Publishes a version that another process has made, whose tables have each entry of this
+    /// keyspace that was flushed. Of the memtables the newer entries are kept, unless there are
+    /// `new` ones in their place. `shown` is the number up to which version and memtables have
+    /// everything.
+    pub fn follow(
+        &self,
+        version: &Arc<Version>,
+        new: Option<Vec<Arc<LoggedMemtable>>>,
+        shown: SeqNo,
+        installation: u64,
+    ) -> Result<()> {
+        let _view_update = self.view_update.lock();
+        let old = self.view.load_full();
+        let Some(keyspace) = version.keyspace(self.id) else {
+            self.end();
+            return Ok(());
+        };
+        let mut memtables = match new {
+            Some(new) => new,
+            None => {
+                let newer = |it: &&Arc<LoggedMemtable>| it.last_seqno() > keyspace.flushed;
+                let newer = old.memtables().filter(newer);
+                newer.map(|it| it.behind(&self.order, keyspace.flushed)).collect::<Result<_>>()?
+            }
+        };
+        let room = self.options().memtable_bytes;
+        let fresh = || Arc::new(LoggedMemtable::with_room(self.order.clone(), room));
+        let active = if memtables.is_empty() { fresh() } else { memtables.remove(0) };
+        self.view.store(Arc::new(View {
+            keyspace: self.id,
+            version: version.clone(),
+            levels: keyspace.levels.clone(),
+            active,
+            immutables: memtables,
+            installation,
+            shown,
+            merging: self.merging.clone(),
+        }));
+        Ok(())
     }
 
     /// Marks the keyspace as dropped. Handles that are kept hold no memtable, file or version any
@@ -345,6 +433,7 @@ impl KeyspaceState {
             active: Arc::new(LoggedMemtable::new(self.order.clone())),
             immutables: Vec::new(),
             installation: 0,
+            shown: 0,
             merging: self.merging.clone(),
         }));
     }

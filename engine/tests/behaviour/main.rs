@@ -20,6 +20,7 @@ mod encryption;
 mod events;
 mod expiry;
 mod filters;
+mod follow;
 mod foreign;
 mod gc;
 mod ingest;

@@ -14,6 +14,7 @@ mod expiry;
 mod extremes;
 mod faults;
 mod filters;
+mod follow;
 mod full;
 mod histories;
 mod history;

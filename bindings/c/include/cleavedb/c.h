@@ -418,6 +418,13 @@ enum { cleavedb_codec_none = 0, cleavedb_codec_lz4 = 1, cleavedb_codec_zstd = 2 
 LEVELDB_EXPORT void cleavedb_options_set_value_compression(leveldb_options_t*, int codec);
 /* Changes nothing on disk; writes are refused. */
 LEVELDB_EXPORT void cleavedb_options_set_read_only(leveldb_options_t*, uint8_t);
+/* Reads beside the process that has the database open for writing, without a lock: reads see the
+ * state of the opening, and newer ones after cleavedb_catch_up. An iterator can fail if the writer
+ * removes a file that it needs; then begin again. Implies read_only. */
+LEVELDB_EXPORT void cleavedb_options_set_follow(leveldb_options_t*, uint8_t);
+/* Of a database that follows: reads catch up by themselves if they would see a state that is older
+ * than this (UINT64_MAX: never). */
+LEVELDB_EXPORT void cleavedb_options_set_follow_every(leveldb_options_t*, uint64_t milliseconds);
 /* The most bytes of log that an opening may have to replay (512 MiB). */
 LEVELDB_EXPORT void cleavedb_options_set_max_replay_bytes(leveldb_options_t*, uint64_t bytes);
 /* A log segment is closed at this size (64 MiB). */
@@ -465,6 +472,9 @@ LEVELDB_EXPORT void cleavedb_readoptions_set_prefix(leveldb_readoptions_t*, cons
 
 /* Makes all that was written so far survive a power cut. */
 LEVELDB_EXPORT void cleavedb_sync(leveldb_t* db, char** errptr);
+/* Of a database that follows another process: has reads see what that has committed by now. Returns
+ * the number of the newest commit that they see. */
+LEVELDB_EXPORT uint64_t cleavedb_catch_up(leveldb_t* db, char** errptr);
 /* Writes what is in memory to tables, and waits for it. */
 LEVELDB_EXPORT void cleavedb_flush(leveldb_t* db, char** errptr);
 /* Compacts all keyspaces, and waits for it. */

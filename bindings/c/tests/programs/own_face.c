@@ -186,6 +186,23 @@ int main(int argc, char** argv) {
   leveldb_close(copy);
   leveldb_options_destroy(quiet);
 
+  /* A reader beside the writer sees what it catches up with. */
+  leveldb_options_t* beside = leveldb_options_create();
+  cleavedb_options_set_follow(beside, 1);
+  cleavedb_options_set_follow_every(beside, UINT64_MAX);
+  leveldb_t* follower = leveldb_open(beside, below(argv, "db"), &err);
+  CHECK_OK(err);
+  leveldb_put(db, writing, "beside", 6, "seen", 4, &err);
+  CHECK_OK(err);
+  CHECK(leveldb_get(follower, reading, "beside", 6, &len, &err) == NULL);
+  CHECK(cleavedb_catch_up(follower, &err) > 0);
+  CHECK_OK(err);
+  expect(leveldb_get(follower, reading, "beside", 6, &len, &err), &len, "seen");
+  leveldb_put(follower, writing, "beside", 6, "x", 1, &err);
+  CHECK_ERROR(err, "IO error: ");
+  leveldb_close(follower);
+  leveldb_options_destroy(beside);
+
   cleavedb_keyspace_drop(db, "ages", &err);
   CHECK_OK(err);
   cleavedb_put(ages, writing, "1", 1, "x", 1, &err);

@@ -47,6 +47,7 @@ impl JobWorld {
             Arc::new(TableContext::new(env.fs.clone(), "db".into(), 7, TableLimits::TESTS));
         let health = Arc::<Health>::default();
         let set = Arc::new(VersionSet::new(VersionSetParts {
+            is_follower: false,
             env: env.clone(),
             tables,
             health: health.clone(),

@@ -7,7 +7,7 @@ mod options;
 pub use batch::{ChangeBatch, Changed, ChangesOf, KeyChange};
 pub use options::ChangesOptions;
 
-use crate::base::error::Result;
+use crate::base::error::{Error, Result};
 use crate::base::key::SeqNo;
 use crate::commit::feed::{FeedSource, LogFeed};
 use crate::db::holders::CoreHold;
@@ -61,6 +61,10 @@ pub struct Changes {
 impl Changes {
     fn begin(core: &Arc<Core>, since: SeqNo, options: &ChangesOptions) -> Result<Changes> {
         core.check_open()?;
+        if core.follower.is_some() {
+            let error = Error::unsupported("who follows a database gets no changes of it");
+            return Err(error.advise("ask for them in the process that writes it"));
+        }
         let owner = |seqno| {
             let since = core.env.clock.now();
             PinOwner { kind: PinKind::Changes, keyspace: None, seqno, since }

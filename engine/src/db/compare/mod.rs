@@ -137,6 +137,10 @@ impl Keyspace {
         options: &ReadOptions,
     ) -> Result<Option<Versioned>> {
         let key = key.as_ref();
+        self.core.again(|| self.get_versioned_once(key, options))
+    }
+
+    fn get_versioned_once(&self, key: &[u8], options: &ReadOptions) -> Result<Option<Versioned>> {
         let (view, point) = self.peek_at(options.read_snapshot())?;
         if let Some(own) = self.own_value(&view, point.seqno, key, options)? {
             return Ok(own.map(|value| Versioned { value, version: 0 }));
