@@ -5,6 +5,7 @@ mod common;
 mod demo;
 mod documents;
 #[cfg(unix)]
+mod interrupted;
 mod kill;
 mod pin_tree;
 #[cfg(unix)]
