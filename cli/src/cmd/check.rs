@@ -3,7 +3,7 @@
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
-use crate::text::{human_bytes, human_count};
+use crate::text::{counted, human_bytes};
 use clap::Args;
 use cleavedb::{CheckReport, Error, ErrorKind, Finding};
 use serde_json::{Value, json};
@@ -84,17 +84,13 @@ impl Checked {
                     .into(),
             };
         }
-        let places = |count: u64| match count {
-            1 => "1 place".to_string(),
-            many => format!("{} places", human_count(many)),
-        };
+        let places = |count: u64| counted(count, "place");
         let mut verdict = match report.problem_count {
             0 if report.unverified_count > 0 => {
                 format!("not verified: {}, by this build", places(report.unverified_count))
             }
             0 => "sound".to_string(),
-            1 => "damaged: 1 problem".to_string(),
-            many => format!("damaged: {} problems", human_count(many)),
+            many => format!("damaged: {}", counted(many, "problem")),
         };
         if report.is_damaged() && report.unverified_count > 0 {
             verdict += &format!(", {} not verified", places(report.unverified_count));
@@ -102,15 +98,15 @@ impl Checked {
         let log = match self.replayed {
             0 => String::new(),
             // After a kill before the first flush, replayed records are all there is.
-            records => format!("; {} records replayed", human_count(records)),
+            records => format!("; {} replayed", counted(records, "record")),
         };
         format!(
-            "{verdict} ({} files, {}, {} table entries, {} records, {} pointers{log})",
-            human_count(report.files),
+            "{verdict} ({}, {}, {}, {}, {}{log})",
+            counted(report.files, "file"),
             human_bytes(report.bytes),
-            human_count(report.entries),
-            human_count(report.records),
-            human_count(report.pointers)
+            counted(report.entries, "table entry"),
+            counted(report.records, "record"),
+            counted(report.pointers, "pointer")
         )
     }
 

@@ -157,8 +157,9 @@ fn steady(line: &str) -> String {
         if decimal && words[at].trim_end_matches([',', ':']) == "s" {
             words[at - 1] = "TIME".into();
         }
-        if words[at] == "files," {
+        if matches!(words[at].as_str(), "file," | "files,") && words[at - 1].starts_with('(') {
             words[at - 1] = "(SOME".into();
+            words[at] = "files,".into();
             words[at + 1] = "SOME".into();
         }
         if let Some((dir, name)) = words[at].rsplit_once('/')
