@@ -11,4 +11,6 @@ mod pin_tree;
 #[cfg(unix)]
 mod space;
 mod streams;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod transcripts;
