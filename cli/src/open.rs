@@ -38,7 +38,7 @@ pub(crate) fn to_read(path: &Path) -> Result<Db> {
 
 /// Opens an existing database with these options as [`to_read`] does.
 pub(crate) fn to_read_with(path: &Path, options: Options) -> Result<Db> {
-    let writer = writer(path)?;
+    let writer = writer(path);
     let db = existing(path, Options { follow: true, ..options })?;
     tell_age(&db, writer);
     Ok(db)
@@ -47,7 +47,7 @@ pub(crate) fn to_read_with(path: &Path, options: Options) -> Result<Db> {
 /// Opens an existing database to walk over much of it. Beside a process that writes, its files are
 /// pinned, so that none is missed later on; where that can't be done, they are only read.
 pub(crate) fn to_walk(path: &Path) -> Result<Db> {
-    let Some(writer) = writer(path)? else { return to_read(path) };
+    let Some(writer) = writer(path) else { return to_read(path) };
     let pinned = Options { follow_pinned: true, ..Options::default() };
     let db = match existing(path, pinned) {
         Err(error) if error.kind() == ErrorKind::Io => {
@@ -62,7 +62,7 @@ pub(crate) fn to_walk(path: &Path) -> Result<Db> {
 /// Opens an existing database as it was left, to look at all of it. Nobody can write meanwhile,
 /// unless a process has it open for writing already.
 pub(crate) fn to_check(path: &Path) -> Result<Db> {
-    match writer(path)? {
+    match writer(path) {
         None => existing(path, Options { read_only: true, ..Options::default() }),
         Some(_) => to_walk(path),
     }
@@ -75,11 +75,8 @@ pub(crate) fn read_only(path: &Path) -> Result<Db> {
 
 /// Returns who has the database at `path` open for writing. What is wrong with the path is told by
 /// its opening.
-fn writer(path: &Path) -> Result<Option<String>> {
-    match place::look(path)? {
-        PathKind::Database => Ok(Db::writer(path).unwrap_or_default()),
-        _ => Ok(None),
-    }
+fn writer(path: &Path) -> Option<String> {
+    Db::writer(path).unwrap_or_default()
 }
 
 /// Says how old the state is that is shown of a database in use.

@@ -421,26 +421,24 @@ impl FollowParts {
         Ok(())
     }
 
-    /// Keeps the files that were seen and that `before` did not have.
+    /// Keeps the files that were seen and that `before` did not have: by links, or by opening them,
+    /// since what is open can be read after the writer has unlinked it.
     fn hold_files(&self, seen: &mut SeenManifest, before: &Version) -> Result<()> {
+        let mut known: BTreeSet<PathBuf> = before.paths().collect();
         let pinned = self.pinned.lock();
-        let Some(pinned) = &*pinned else { return self.open_files(&seen.version, before) };
         loop {
-            pinned.link(&seen.version)?;
+            let new: Vec<PathBuf> =
+                seen.version.paths().filter(|path| known.insert(path.clone())).collect();
+            let Some(pinned) = &*pinned else {
+                return new.iter().try_for_each(|path| self.tables.files.get(path).map(|_| ()));
+            };
+            new.iter().try_for_each(|path| pinned.link(path))?;
             // I5: a file is punched after an edit, unless it has a second name by then. So if there
             // was no edit until all had one, none has a hole that this version does not know.
             if !seen.read_on(&self.source())? {
                 return Ok(());
             }
         }
-    }
-
-    /// Opens the files of `version` that `before` does not have. What is open can be read after the
-    /// writer has unlinked it.
-    fn open_files(&self, version: &Version, before: &Version) -> Result<()> {
-        let known: BTreeSet<PathBuf> = before.paths().collect();
-        let new = version.paths().filter(|path| !known.contains(path));
-        new.into_iter().try_for_each(|path| self.tables.files.get(&path).map(|_| ()))
     }
 
     /// Refuses to go on in a directory in which there is another database by now.

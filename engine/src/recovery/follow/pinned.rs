@@ -9,7 +9,6 @@ use crate::base::error::{Error, ErrorKind, IoContext, Result};
 use crate::env::Env;
 use crate::env::fork::Process;
 use crate::env::fs::{Hold, Lock, NameKind};
-use crate::version::Version;
 use crate::version::files::names;
 use std::io::ErrorKind as IoErrorKind;
 use std::path::{Path, PathBuf};
@@ -57,22 +56,19 @@ impl PinnedFiles {
         &self.dir
     }
 
-    /// Links the files of a version, whose paths are in this directory, that have no link yet. A
-    /// file that is gone is an error.
-    pub(super) fn link(&self, version: &Version) -> Result<()> {
-        for path in version.paths() {
-            let from = self.database.join(path.file_name().unwrap_or_default());
-            match self.env.fs.hard_link(&from, &path) {
-                Err(error) if error.kind() == IoErrorKind::NotFound => {
-                    return Err(Error::io("pin", &from, error));
-                }
-                // Ids of files are given out once, so it is this file.
-                Err(error) if error.kind() == IoErrorKind::AlreadyExists => {}
-                Err(error) => return Err(cannot(Error::io("pin", &from, error))),
-                Ok(()) => {}
+    /// Links the file of the database that is to have this path, in this directory. A file that is
+    /// gone is an error.
+    pub(super) fn link(&self, path: &Path) -> Result<()> {
+        let from = self.database.join(path.file_name().unwrap_or_default());
+        match self.env.fs.hard_link(&from, path) {
+            Ok(()) => Ok(()),
+            // Ids of files are given out once, so it is this file.
+            Err(error) if error.kind() == IoErrorKind::AlreadyExists => Ok(()),
+            Err(error) if error.kind() == IoErrorKind::NotFound => {
+                Err(Error::io("pin", &from, error))
             }
+            Err(error) => Err(cannot(Error::io("pin", &from, error))),
         }
-        Ok(())
     }
 }
 
