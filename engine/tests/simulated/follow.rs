@@ -308,3 +308,43 @@ fn beside_readers(env: &Env) {
     is_over.store(true, Ordering::Relaxed);
     threads.into_iter().for_each(|it| it.join().unwrap_or_else(|text| panic!("{text}")));
 }
+
+/// I2: an ingest is in the log before its tables are in the manifest, and a follower that has read
+/// the manifest may find it, and what was committed behind it. It sees neither without the tables.
+#[test]
+fn i02_a_commit_behind_an_ingest_is_not_seen_without_it() {
+    let seeds: u64 = std::env::var("CLEAVEDB_SEEDS").map_or(24, |text| text.parse().unwrap());
+    for seed in 0..seeds {
+        simulate(seed, STEPS, |env, _| ingests_beside(env));
+    }
+}
+
+fn ingests_beside(env: &Env) {
+    let db = open(env, tiny_options());
+    let is_over = Arc::<AtomicBool>::default();
+    let (over, inner) = (is_over.clone(), env.clone());
+    let reader = move || {
+        let reader = open(&inner, following());
+        while !over.load(Ordering::Relaxed) {
+            reader.catch_up().unwrap();
+            let at = ReadOptions::new().snapshot(&reader.snapshot());
+            let seen = contents(&reader.default_keyspace(), &at);
+            let marker = seen.get(&b"marker"[..]);
+            let ingested: Vec<_> = seen.iter().filter(|(key, _)| key[0] == b'i').collect();
+            assert!(ingested.iter().all(|(_, value)| Some(*value) >= marker), "I2: {seen:?}");
+            assert!(ingested.windows(2).all(|two| two[0].1 == two[1].1), "I1: {seen:?}");
+            inner.threads.yield_now();
+        }
+    };
+    let reader = env.threads.spawn("reader", Box::new(reader)).unwrap();
+    let words = db.default_keyspace();
+    for number in 0..25 {
+        let content = value(number, 8);
+        let pairs: Contents =
+            (0..4).map(|key| (format!("i{key}").into_bytes(), content.clone())).collect();
+        words.ingest_sorted(&pairs).unwrap();
+        words.put("marker", &content).unwrap();
+    }
+    is_over.store(true, Ordering::Relaxed);
+    reader.join().unwrap_or_else(|text| panic!("{text}"));
+}
