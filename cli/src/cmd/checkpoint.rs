@@ -4,7 +4,6 @@ use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use clap::Args;
-use cleavedb::Error;
 use std::path::PathBuf;
 
 /// Create a checkpoint: a second database, in a new directory, that holds what this one holds now
@@ -21,11 +20,6 @@ pub(crate) struct Checkpoint {
 }
 
 pub(crate) fn run(args: &Checkpoint) -> Outcome {
-    if args.target.starts_with(&args.dir) {
-        let error = Error::invalid_argument("the target is within the database's own directory");
-        let advice = "choose a directory beside it, on the same file system";
-        return Err(error.in_file(&args.target).advise(advice).into());
-    }
     let db = open::to_change(&args.dir)?;
     db.checkpoint(&args.target)?;
     db.close()?;

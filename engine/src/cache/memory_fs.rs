@@ -149,6 +149,10 @@ impl Fs for MemoryFs {
         Ok(())
     }
 
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(path.to_path_buf())
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.files.lock().unwrap().contains_key(path))
     }

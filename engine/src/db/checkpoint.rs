@@ -20,7 +20,8 @@ impl Db {
     /// has no CURRENT and is refused when opened, unless it has no file yet.
     ///
     /// Costs a hard link for each file and a few syncs. Fails with [`ErrorKind::AlreadyExists`] if
-    /// `target` exists, and with [`ErrorKind::ReadOnly`] if the database takes no writes.
+    /// `target` exists, with [`ErrorKind::InvalidArgument`] if it lies within the database's own
+    /// directory, and with [`ErrorKind::ReadOnly`] if the database takes no writes.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("checkpoint");
@@ -34,6 +35,7 @@ impl Db {
     /// ```
     ///
     /// [`ErrorKind::AlreadyExists`]: crate::ErrorKind::AlreadyExists
+    /// [`ErrorKind::InvalidArgument`]: crate::ErrorKind::InvalidArgument
     /// [`ErrorKind::ReadOnly`]: crate::ErrorKind::ReadOnly
     pub fn checkpoint(&self, target: impl AsRef<Path>) -> Result<()> {
         let target = target.as_ref();
@@ -42,6 +44,7 @@ impl Db {
         if fs.exists(target).doing("look for", target)? {
             return Err(create::exists_already(target));
         }
+        self.refuse_own_directory(target)?;
         // I5: from here on no hole is punched that the version does not have. Once the files have a
         // second name, none is punched at all.
         let unpunched = self.core.set.keep_from_punching();
@@ -66,6 +69,23 @@ impl Db {
         let state = state_of(&version, next_file, seqno);
         // This syncs the directory before CURRENT exists, so the links are durable first.
         ManifestWriter::create(env, target, &tables.identity, next_file - 1, &state).map(|_| ())
+    }
+
+    /// Refuses a target within the database's own directory, by whatever links it is named: whoever
+    /// moves, copies or removes the one would do so to the other.
+    fn refuse_own_directory(&self, target: &Path) -> Result<()> {
+        let fs = &self.core.env.fs;
+        let own = &self.core.set.tables().dir;
+        let own = fs.canonical(own).doing("look for", own)?;
+        for ancestor in target.ancestors().skip(1) {
+            // A name without a directory is in the current one.
+            let ancestor = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
+            if fs.exists(ancestor).doing("look for", ancestor)? {
+                let found = fs.canonical(ancestor).doing("look for", ancestor)?;
+                return if found.starts_with(&own) { Err(within_itself(target)) } else { Ok(()) };
+            }
+        }
+        Ok(())
     }
 
     fn link(&self, from: &Path, target: &Path) -> Result<()> {
@@ -142,4 +162,10 @@ impl Core {
         }
         version
     }
+}
+
+fn within_itself(target: &Path) -> Error {
+    Error::invalid_argument("the target is within the database's own directory")
+        .in_file(target)
+        .advise("choose a directory beside it, on the same file system")
 }

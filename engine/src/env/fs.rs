@@ -201,6 +201,8 @@ pub trait Fs: Send + Sync {
         let (len, allocated, links) = (file.len()?, file.allocated()?, file.links()?);
         Ok(Measure { len, allocated, links, modified: None })
     }
+    /// Returns the path of an existing directory that is the same whatever links lead to it.
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf>;
     /// Returns true if something has that name.
     fn exists(&self, path: &Path) -> io::Result<bool>;
     /// Returns the bytes that can still be written to the file system that holds `path`.

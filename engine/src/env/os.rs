@@ -331,6 +331,10 @@ impl Fs for OsFs {
         })
     }
 
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        std::fs::canonicalize(or_here(path))
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         path.try_exists()
     }

@@ -103,6 +103,35 @@ fn only_into_a_new_directory() {
     }
 }
 
+/// A target under the database's own directory was created there, so that a copy or a removal of
+/// the one took the other along. Now it is refused, by whatever name, and nothing changes.
+#[test]
+fn not_into_the_directory_of_the_database() {
+    let dir = common::dir();
+    let source = dir.path().join("source");
+    let db = common::open(&source);
+    fill(&db, 0..10, 1);
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(&source, &link).unwrap();
+    let names = || std::fs::read_dir(&source).unwrap().count();
+    let before = names();
+    for target in [
+        source.join("copy"),
+        source.join("new/deep"),
+        link.join("copy"),
+        dir.path().join("./source/../source/copy"),
+    ] {
+        let error = db.checkpoint(&target).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("within the database's own directory"), "{error}");
+        assert_eq!(error.file(), Some(&*target));
+        assert_eq!(names(), before);
+    }
+    // A name that only begins alike is another directory.
+    db.checkpoint(dir.path().join("source-copy")).unwrap();
+    expect(&common::open(&dir.path().join("source-copy")), 0..10, 1);
+}
+
 #[test]
 fn one_that_was_cut_short_is_refused() {
     let dir = common::dir();

@@ -199,6 +199,10 @@ impl Fs for SimFs {
         self.make_durable(Call::SyncDir, &path, |state| state.disk.sync_dir(&path), |_| {})
     }
 
+    fn canonical(&self, path: &Path) -> io::Result<PathBuf> {
+        Ok(tidy(path))
+    }
+
     fn exists(&self, path: &Path) -> io::Result<bool> {
         let path = tidy(path);
         self.look(Call::Inspect, &path, |state| Ok(state.disk.exists(&path)))
