@@ -7,7 +7,7 @@ use crate::text;
 use clap::{Args, Parser, Subcommand};
 use cleavedb::{DEFAULT_KEYSPACE, Durability, Error, Options};
 use std::ffi::OsStr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Inspect, fill, check and measure CleaveDB databases.
 #[derive(Parser)]
@@ -105,7 +105,8 @@ pub(crate) struct TextInput {
     #[arg(long, value_enum)]
     pub(crate) format: Option<Format>,
 
-    /// The column (CSV) or field (JSON lines) that holds the key [default: the first column; "key"]
+    /// The column or field (JSON lines) that holds the key, or several in a template, such as
+    /// '{country}/{id}' [default: the first column; "key"]
     #[arg(long, value_name = "NAME")]
     pub(crate) key: Option<String>,
 
@@ -116,6 +117,25 @@ pub(crate) struct TextInput {
     /// Take backslashes in TSV as plain characters, not as escapes
     #[arg(long)]
     pub(crate) raw: bool,
+
+    /// The first line names the columns, which it does in CSV anyway
+    #[arg(long)]
+    pub(crate) header: bool,
+
+    /// The first line is a row, and the columns are called 1, 2, 3 and so on
+    #[arg(long, conflicts_with = "header")]
+    pub(crate) no_header: bool,
+
+    /// The character between columns [default: a comma in CSV, a tab in TSV]
+    #[arg(long, value_name = "CHARACTER", value_parser = text::parse_delimiter)]
+    pub(crate) delimiter: Option<u8>,
+}
+
+impl TextInput {
+    /// Returns the file to read; `None` is standard input.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.file.as_deref().filter(|file| *file != Path::new("-"))
+    }
 }
 
 /// The option `--hex`.

@@ -1,10 +1,19 @@
-//! Random numbers and permutations from a seed, so that a run can be repeated.
+//! Random numbers, permutations and hashes from a seed, so that a run can be repeated.
 
 /// Spreads the bits of `x` over the whole result; a bijection (the finish of SplitMix64).
 pub(crate) fn mix(x: u64) -> u64 {
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     x ^ (x >> 31)
+}
+
+/// Returns a hash of `bytes` that is the same in every release.
+pub(crate) fn hash(bytes: &[u8]) -> u64 {
+    bytes.chunks(8).fold(bytes.len() as u64, |hash, chunk| {
+        let mut word = [0; 8];
+        word[..chunk.len()].copy_from_slice(chunk);
+        mix(hash.rotate_left(5) ^ u64::from_le_bytes(word))
+    })
 }
 
 /// A fast generator of random numbers, good enough for benchmarks.

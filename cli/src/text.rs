@@ -141,6 +141,15 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     number.checked_mul(unit).ok_or_else(|| "this count is too large".into())
 }
 
+/// Parses what separates columns: one character, or `\t` for a tab.
+pub(crate) fn parse_delimiter(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" => Ok(b'\t'),
+        [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\n' | b'\r') => Ok(*byte),
+        _ => Err("a delimiter is one ASCII character, such as ';', or \\t for a tab".into()),
+    }
+}
+
 /// Formats `bytes` for people, in the units of the engine's statistics.
 pub(crate) fn human_bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -164,6 +173,16 @@ pub(crate) fn human_count(count: u64) -> String {
         out.push(digit);
     }
     out
+}
+
+/// Formats `count` with its noun in the right number: `1 key`, `2 keys`, `0 entries`.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let number = human_count(count);
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("{number} {noun}"),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{number} {stem}ies"),
+        _ => format!("{number} {noun}s"),
+    }
 }
 
 /// Returns the rate per second of `amount` done in `seconds`.
@@ -209,9 +228,17 @@ mod tests {
         for bad in ["", "M", "4x", "-1", "99999999999999G", "1.5k", "4MiB"] {
             assert!(parse_count(bad).is_err(), "{bad}");
         }
+        let delimiters = [";", "\\t", "\t"].map(|text| parse_delimiter(text).unwrap());
+        assert_eq!(delimiters, *b";\t\t");
+        for bad in ["", "ä", "::", "\n", "\""] {
+            assert!(parse_delimiter(bad).is_err(), "{bad:?}");
+        }
         assert_eq!(human_bytes(999), "999 B");
         assert_eq!(human_bytes((1 << 20) - 1), "1.0 MiB");
         assert_eq!(human_count(1_234_567), "1 234 567");
         assert_eq!(human_count(12), "12");
+        let nouns = [counted(1, "entry"), counted(2, "table entry"), counted(1_000, "key")];
+        assert_eq!(nouns, ["1 entry", "2 table entries", "1 000 keys"]);
+        assert_eq!(counted(0, "record"), "0 records");
     }
 }

@@ -1,14 +1,14 @@
 //! Reads the formats with one record a line: TSV, hexadecimal, JSON lines.
 
-use super::Format;
 use super::read::{Fields, Record, Records, at_line};
-use crate::format::json_string;
+use super::{Format, json_string, sniff};
 use crate::text;
 use cleavedb::{Error, Result};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{BufRead, Read};
+use std::mem;
 use std::path::PathBuf;
 
 /// The longest line in bytes: a value of 1 GiB with every byte escaped fits, and a file without
@@ -25,6 +25,7 @@ pub(super) struct Lines {
     /// Number of the line in the buffer.
     line: u64,
     good: u64,
+    is_bad: bool,
 }
 
 impl Lines {
@@ -34,7 +35,7 @@ impl Lines {
         name: PathBuf,
         fields: Fields,
     ) -> Self {
-        Lines { format, input, name, fields, buffer: Vec::new(), line: 0, good: 0 }
+        Lines { format, input, name, fields, buffer: Vec::new(), line: 0, good: 0, is_bad: false }
     }
 
     /// Reads a line into the buffer, without its newline; returns false at the end of the text.
@@ -63,19 +64,21 @@ impl Lines {
             Format::Jsonl => parse_json(&self.buffer, &self.fields),
             Format::Hex => parse_pair(&self.buffer, text::unhex),
             _ if self.fields.raw => parse_pair(&self.buffer, |text| Ok(text.to_vec())),
-            _ => parse_pair(&self.buffer, text::unescape),
+            _ => parse_pair(&self.buffer, unescaped),
         }
     }
 }
 
 impl Records for Lines {
     fn next(&mut self) -> Result<Option<Record>> {
+        self.is_bad = false;
         while self.advance().map_err(|error| error.in_file(&self.name))? {
             if !self.buffer.is_empty() {
                 let located = |error| at_line(self.line, &error).in_file(&self.name);
-                let record = self.parse().map_err(located)?;
-                self.good = self.line;
-                return Ok(Some(record));
+                let record = self.parse().map_err(located);
+                self.is_bad = record.is_err();
+                self.good = if self.is_bad { self.good } else { self.line };
+                return record.map(Some);
             }
             self.good = self.line;
         }
@@ -85,12 +88,38 @@ impl Records for Lines {
     fn count(&self) -> u64 {
         self.good
     }
+
+    fn skip(&mut self, lines: u64) -> Result<()> {
+        while self.line < lines && self.advance().map_err(|error| error.in_file(&self.name))? {}
+        self.good = self.line;
+        Ok(())
+    }
+
+    fn pass_bad(&mut self) -> Option<Vec<u8>> {
+        if !mem::take(&mut self.is_bad) {
+            return None;
+        }
+        self.good = self.line;
+        let mut text = mem::take(&mut self.buffer);
+        text.push(b'\n');
+        Some(text)
+    }
+}
+
+/// Returns the bytes that escaped text of a file stands for.
+pub(super) fn unescaped(text: &[u8]) -> Result<Vec<u8>> {
+    text::unescape(text).map_err(|error| {
+        error.advise(
+            "write \\\\ for a backslash, or load with --raw, which takes all as it is; the escapes \
+             are \\t \\n \\r \\0 \\\\ \\\" \\xNN",
+        )
+    })
 }
 
 fn parse_pair(line: &[u8], decode: impl Fn(&[u8]) -> Result<Vec<u8>>) -> Result<Record> {
     let tab = line.iter().position(|&byte| byte == b'\t').ok_or_else(|| {
         Error::invalid_argument("there is no tab between a key and a value")
-            .advise("write key<TAB>value on each line, or choose another --format")
+            .advise(sniff::without_tab(line))
     })?;
     Ok(Record { key: decode(&line[..tab])?, value: decode(&line[tab + 1..])? })
 }
@@ -102,10 +131,15 @@ fn parse_json(line: &[u8], fields: &Fields) -> Result<Record> {
         // The parser gets one line at a time, so its own line number is of no use.
         let why = error.to_string().replace(" at line 1 column ", ", column ");
         Error::invalid_argument(format!("this is not a JSON object: {why}"))
-            .advise("write one JSON object on each line")
+            .advise(sniff::not_an_object(line))
     })?;
-    let key_field = fields.key.as_deref().unwrap_or("key");
-    let key = key_bytes(field(&object, key_field)?)?;
+    let key = match &fields.key {
+        None => key_bytes(field(&object, "key")?)?,
+        Some(template) => template.fill(|name, key| {
+            key.extend_from_slice(&key_bytes(field(&object, name)?)?);
+            Ok(())
+        })?,
+    };
     let value = match fields.values.as_slice() {
         [] if is_own(&object) => bytes(field(&object, "value")?)?,
         [] => line.to_vec(),

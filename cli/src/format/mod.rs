@@ -8,9 +8,11 @@
 //! ```
 
 pub(crate) mod changes;
-mod csv_rows;
 mod lines;
 pub(crate) mod read;
+mod rows;
+pub(crate) mod sniff;
+pub(crate) mod template;
 
 use crate::text;
 

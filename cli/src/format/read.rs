@@ -1,8 +1,10 @@
 //! Reads records in any of the formats; errors name the line.
 
 use super::Format;
-use super::csv_rows::CsvRows;
 use super::lines::Lines;
+use super::rows::Rows;
+use super::sniff;
+use super::template::KeyTemplate;
 use cleavedb::{Error, Result};
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -14,24 +16,47 @@ pub(crate) struct Record {
     pub(crate) value: Vec<u8>,
 }
 
-/// The fields of a row that become the key and the value.
+/// The fields of a row that become the key and the value, and how they are written.
 #[derive(Debug, Default)]
 pub(crate) struct Fields {
-    /// The key's column or field. `None` means CSV's first column, or JSON's field `key`.
-    pub(crate) key: Option<String>,
+    /// The key's columns or fields. `None` means the first column, or JSON's field `key`.
+    pub(crate) key: Option<KeyTemplate>,
     /// The value's columns or fields. Empty means the rest of the row, see [`read`].
     pub(crate) values: Vec<String>,
     /// True if backslashes in TSV are plain characters.
     pub(crate) raw: bool,
+    /// True if the first line names the columns, and false if it is a row already. `None` means
+    /// true in CSV; in TSV, that there are no columns, but a key and all that follows it.
+    pub(crate) header: Option<bool>,
+    /// What separates columns. `None` means a comma in CSV, a tab in TSV.
+    pub(crate) delimiter: Option<u8>,
 }
 
 /// A stream of records.
 pub(crate) trait Records {
-    /// Returns the next record, or `None` at the end.
+    /// Returns the next record, or `None` at the end. After an error of one line, the next call
+    /// goes on behind it.
     fn next(&mut self) -> Result<Option<Record>>;
 
     /// Returns the number of lines (CSV: rows) read without error, empty ones included.
     fn count(&self) -> u64;
+
+    /// Reads over lines until this many were read; there may be fewer.
+    fn skip(&mut self, lines: u64) -> Result<()>;
+
+    /// Counts the bad line, whose error [`Records::next`] has just returned, as read, and returns
+    /// its text. Returns `None` if the error was not about one line: then there is no going on.
+    fn pass_bad(&mut self) -> Option<Vec<u8>>;
+
+    /// Returns the names of the columns, if there are columns.
+    fn columns(&self) -> &[String] {
+        &[]
+    }
+
+    /// Returns the header that a file of lines of this text needs.
+    fn heading(&self) -> Option<Vec<u8>> {
+        None
+    }
 }
 
 /// Returns the records of `input`, which errors call `name`.
@@ -42,16 +67,42 @@ pub(crate) trait Records {
 /// its text; if several are, a JSON object of them.
 pub(crate) fn read(
     format: Format,
-    input: Box<dyn BufRead>,
+    mut input: Box<dyn BufRead>,
     name: PathBuf,
     fields: Fields,
 ) -> Result<Box<dyn Records>> {
-    Ok(match format {
-        Format::Csv => Box::new(CsvRows::new(input, name, &fields)?),
-        Format::Tsv | Format::Jsonl | Format::Hex => {
-            Box::new(Lines::new(format, input, name, fields))
+    let first = input.fill_buf().map_err(|error| Error::io("read", &name, error))?;
+    sniff::refuse_binary(first, &name)?;
+    // Editors of some systems begin every text with this mark, which is no part of it.
+    if first.starts_with("\u{feff}".as_bytes()) {
+        input.consume("\u{feff}".len());
+    }
+    let has_columns = format == Format::Csv || format == Format::Tsv && fields.header.is_some();
+    if has_columns {
+        return Ok(Box::new(Rows::new(format, input, name, fields)?));
+    }
+    refuse_columns(format, &fields)?;
+    Ok(Box::new(Lines::new(format, input, name, fields)))
+}
+
+/// Refuses settings of columns for a format that has none.
+fn refuse_columns(format: Format, fields: &Fields) -> Result<()> {
+    let has_names = fields.key.is_some() || !fields.values.is_empty();
+    let refuse = |what: &str, advice: &str| Err(Error::invalid_argument(what).advise(advice));
+    match format {
+        Format::Tsv if has_names || fields.delimiter.is_some() => refuse(
+            "TSV has no columns with names: a line is a key, a tab, and the value",
+            "with --header, the first line names the columns; with --no-header, they are 1, 2, 3",
+        ),
+        Format::Hex if has_names || fields.header.is_some() || fields.delimiter.is_some() => {
+            refuse("hexadecimal lines have no columns", "leave --key, --value and --header out")
         }
-    })
+        Format::Jsonl if fields.header.is_some() || fields.delimiter.is_some() => refuse(
+            "JSON lines have neither a header nor a delimiter",
+            "leave --header, --no-header and --delimiter out",
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Returns the error with its line number added and its advice kept.
@@ -71,7 +122,8 @@ mod tests {
 
     fn fields(key: Option<&str>, values: &[&str]) -> Fields {
         let values = values.iter().map(|value| value.to_string()).collect();
-        Fields { key: key.map(String::from), values, raw: false }
+        let key = key.map(|key| KeyTemplate::parse(key).unwrap());
+        Fields { key, values, ..Fields::default() }
     }
 
     fn all(format: Format, text: &str, fields: Fields) -> Result<Vec<(String, String)>> {
@@ -134,6 +186,73 @@ mod tests {
     }
 
     #[test]
+    fn rows_with_and_without_a_header() {
+        let table = |header| Fields { header: Some(header), ..fields(Some("{2}-{1}"), &["3"]) };
+        let csv = "7,x,\"a \"\"b\"\"\"\n";
+        assert_eq!(one(Format::Csv, csv, table(false)), pair("x-7", "a \"b\""));
+        let tsv = "1\t2\t3\n7\tx\t\"a\\t\n";
+        assert_eq!(one(Format::Tsv, tsv, table(true)), pair("x-7", "\"a\t"));
+        let raw = Fields { raw: true, ..table(true) };
+        assert_eq!(one(Format::Tsv, tsv, raw), pair("x-7", "\"a\\t"));
+        let semicolons = Fields { delimiter: Some(b';'), ..Fields::default() };
+        assert_eq!(one(Format::Csv, "id;name\n7;a,b\n", semicolons), pair("7", "a,b"));
+        // The mark of a text's encoding is not part of the first name.
+        let marked = "\u{feff}id,name\n7,x\n";
+        assert_eq!(one(Format::Csv, marked, fields(Some("id"), &[])), pair("7", "x"));
+        assert_eq!(one(Format::Tsv, "\u{feff}a\tb\n", Fields::default()), pair("a", "b"));
+    }
+
+    #[test]
+    fn keys_are_made_of_several_fields() {
+        let csv = "country,id,name\nDE,7,Bonn\n";
+        let key = || fields(Some("{country}/{id}"), &["name"]);
+        assert_eq!(one(Format::Csv, csv, key()), pair("DE/7", "Bonn"));
+        let json = r#"{"id": 7, "country": "DE", "name": "Bonn"}"#;
+        assert_eq!(one(Format::Jsonl, json, key()), pair("DE/7", "Bonn"));
+        // Of two columns that are both in the key, both are in the value.
+        let both = one(Format::Csv, "a,b\n1,2\n", fields(Some("{a}{b}"), &[]));
+        assert_eq!(both, pair("12", r#"{"a":"1","b":"2"}"#));
+        let error = all(Format::Jsonl, r#"{"country":"DE"}"#, key()).unwrap_err().to_string();
+        assert!(error.contains("no field \"id\""), "{error}");
+    }
+
+    /// What follows a bad line is read, and the bad lines make a text of their own.
+    #[test]
+    fn bad_lines_can_be_passed() {
+        let cases = [
+            (Format::Tsv, "a\t1\nb\nc\t3\n\\q\t4\n", "b\n\\q\t4\n", None),
+            (
+                Format::Jsonl,
+                "{\"key\":1,\"value\":1}\n{\n{\"key\":3,\"value\":3}\n[]",
+                "{\n[]\n",
+                None,
+            ),
+            (Format::Csv, "k,v\n1,1\n2\n3,3\n\"4,\",\"\",5\n", "2\n\"4,\",,5\n", Some("k,v\n")),
+        ];
+        for (format, text, expected, heading) in cases {
+            let input = Box::new(Cursor::new(text.as_bytes().to_vec()));
+            let mut records = read(format, input, "in".into(), Fields::default()).unwrap();
+            let (mut good, mut bad) = (0, Vec::new());
+            loop {
+                match records.next() {
+                    Ok(None) => break,
+                    Ok(Some(_)) => good += 1,
+                    Err(_) => bad.extend(records.pass_bad().expect("a line is bad")),
+                }
+            }
+            assert_eq!(String::from_utf8(bad).unwrap(), expected);
+            assert_eq!((good, records.count()), (2, 4), "{format:?}");
+            assert_eq!(records.heading().as_deref(), heading.map(str::as_bytes));
+            assert!(records.pass_bad().is_none());
+            let input = Box::new(Cursor::new(text.as_bytes().to_vec()));
+            let mut rest = read(format, input, "in".into(), Fields::default()).unwrap();
+            rest.skip(2).unwrap();
+            assert_eq!(rest.count(), 2);
+            assert!(rest.next().unwrap().is_some(), "{format:?}: the third line");
+        }
+    }
+
+    #[test]
     fn json_lines_choose_fields() {
         let own = r#"{"key":"a","value":"1\n2"}"#;
         assert_eq!(one(Format::Jsonl, own, Fields::default()), pair("a", "1\n2"));
@@ -167,5 +286,11 @@ mod tests {
         }
         let error = all(Format::Csv, "a,b\n", fields(Some("c"), &[])).unwrap_err().to_string();
         assert!(error.contains("the columns are a, b"), "{error}");
+        let advice = |format, text, fields| {
+            all(format, text, fields).unwrap_err().advice().unwrap_or_default().to_owned()
+        };
+        assert!(advice(Format::Tsv, "a\tC:\\w\n", Fields::default()).contains("--raw"));
+        assert!(advice(Format::Tsv, "a\t1\n", fields(Some("a"), &[])).contains("--header"));
+        assert!(advice(Format::Csv, "a;b\n", Fields::default()).contains("--delimiter ';'"));
     }
 }

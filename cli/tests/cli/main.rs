@@ -7,6 +7,7 @@ mod documents;
 #[cfg(unix)]
 mod in_use;
 #[cfg(unix)]
+mod interrupted;
 mod kill;
 #[cfg(unix)]
 mod moving;

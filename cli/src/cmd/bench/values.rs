@@ -11,7 +11,7 @@
 //!
 //! Pools are the same in every run, so a later run can verify a store that an earlier one filled.
 
-use crate::random::{SplitMix64, mix};
+use crate::random::{SplitMix64, hash};
 use std::sync::OnceLock;
 
 /// Bytes of a key.
@@ -92,14 +92,6 @@ impl ValueSource {
     fn pool(&self, percent: u8) -> &[u8] {
         self.pools[usize::from(percent)].get_or_init(|| make_pool(percent))
     }
-}
-
-fn hash(key: &[u8]) -> u64 {
-    key.chunks(8).fold(key.len() as u64, |hash, chunk| {
-        let mut word = [0; 8];
-        word[..chunk.len()].copy_from_slice(chunk);
-        mix(hash.rotate_left(5) ^ u64::from_le_bytes(word))
-    })
 }
 
 fn make_pool(percent: u8) -> Vec<u8> {

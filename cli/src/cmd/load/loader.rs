@@ -1,0 +1,155 @@
+//! The loop of a load that writes batches, and what it leaves when it ends early.
+
+use super::LoadTally;
+use super::distinct::DistinctKeys;
+use super::input::LoadInput;
+use super::mark::LoadMark;
+use super::rejects::Rejects;
+use crate::outcome::Stop;
+use crate::output::Output;
+use crate::progress::Progress;
+use crate::text::counted;
+use cleavedb::{Db, Error, ErrorKind, Keyspace, Result, WriteBatch, WriteOptions};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use std::mem;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Size in bytes from which a batch is written, even with few records.
+const BATCH_BYTES: usize = 1 << 20;
+/// Bytes of keys and values after which the progress is noted. A load that was killed repeats at
+/// most these; a sync for each is no delay.
+const MARK_BYTES: u64 = 64 << 20;
+
+/// A load under way.
+pub(super) struct Loader<'a> {
+    pub(super) keyspace: Keyspace,
+    pub(super) batch: WriteBatch,
+    pub(super) options: WriteOptions,
+    pub(super) ack: Option<Output>,
+    pub(super) progress: Progress,
+    pub(super) seen: LoadTally,
+    pub(super) stored: LoadTally,
+    /// The stored bytes when the progress was last noted.
+    pub(super) marked_bytes: u64,
+    pub(super) distinct: DistinctKeys,
+    pub(super) rejects: Rejects,
+    pub(super) mark: LoadMark,
+    pub(super) interruption: Interruption,
+    pub(super) db: &'a Db,
+}
+
+impl Loader<'_> {
+    pub(super) fn read(&mut self, input: &mut LoadInput, batch_records: u64) -> Result<()> {
+        loop {
+            self.interruption.check(&input.name)?;
+            let record = self.rejects.next_good(input.records.as_mut());
+            self.seen.lines = input.records.count();
+            let Some(record) = record? else {
+                // A pipe may have ended because its writer was interrupted, too.
+                return self.interruption.check(&input.name);
+            };
+            self.seen.records += 1;
+            self.seen.bytes += (record.key.len() + record.value.len()) as u64;
+            self.distinct.add(&record.key);
+            self.batch.put(&self.keyspace, &record.key, &record.value);
+            let full = self.batch.len() as u64 >= batch_records;
+            if full || self.batch.bytes() >= BATCH_BYTES {
+                self.write_batch()?;
+                self.progress.show(self.stored.lines, input.share());
+            }
+        }
+    }
+
+    /// Writes the records read since the last batch and acknowledges them.
+    pub(super) fn write_batch(&mut self) -> Result<()> {
+        if self.batch.is_empty() {
+            // Lines without a record may have been read since.
+            self.stored = self.seen;
+            return Ok(());
+        }
+        self.db.write_with(mem::take(&mut self.batch), &self.options)?;
+        self.stored = self.seen;
+        match self.acknowledge() {
+            // Nobody reads the acknowledgements any more; the load itself goes on.
+            Err(Stop::OutputClosed) => self.ack = None,
+            Err(Stop::Error(error)) => return Err(error),
+            Ok(()) => {}
+        }
+        if self.stored.bytes - self.marked_bytes >= MARK_BYTES {
+            self.note_progress()?;
+        }
+        Ok(())
+    }
+
+    fn acknowledge(&mut self) -> Result<(), Stop> {
+        let Some(out) = &mut self.ack else { return Ok(()) };
+        out.line(self.stored.lines.to_string())?;
+        out.flush()
+    }
+
+    /// Notes how many lines are stored, once a crash can't take them back.
+    fn note_progress(&mut self) -> Result<()> {
+        self.db.sync()?;
+        self.mark.write(self.stored.lines)?;
+        self.marked_bytes = self.stored.bytes;
+        Ok(())
+    }
+
+    /// Ends a load that met an error: returns it with how many lines are stored nevertheless, and
+    /// how to go on.
+    pub(super) fn stopped(mut self, error: &Error) -> Error {
+        let lines = self.stored.lines;
+        let advice = error.advice().unwrap_or("remove the cause").to_owned();
+        let advice = match lines {
+            0 => advice,
+            _ => {
+                let before = counted(lines, "line");
+                let are = if lines == 1 { "is" } else { "are" };
+                match self.note_progress() {
+                    Ok(()) => format!(
+                        "{advice}; the {before} before it {are} stored, and --resume goes on there"
+                    ),
+                    // The first error is what matters; without a note, there is only the beginning.
+                    Err(_) => format!("{advice}; the {before} before it {are} stored"),
+                }
+            }
+        };
+        let told = error.clone().advise(advice);
+        // What was left out so far is told before the error that ended it.
+        match self.rejects.finish() {
+            Ok(_) => told,
+            Err(error) => error,
+        }
+    }
+}
+
+/// Whether somebody wants the load to end: by Ctrl-C, by ending the process, or by hanging up.
+pub(super) struct Interruption(Arc<AtomicBool>);
+
+impl Interruption {
+    /// Watches the signals. Where the input is typed at a terminal, they end the process as usual:
+    /// its reading could not be interrupted.
+    pub(super) fn watch(is_prepared: bool) -> Result<Interruption> {
+        let flag = Arc::new(AtomicBool::new(false));
+        let signals = if is_prepared { &[SIGINT, SIGTERM, SIGHUP][..] } else { &[] };
+        for &signal in signals {
+            // The second one ends the process at once: reading a pipe may take for ever.
+            let second = signal_hook::flag::register_conditional_shutdown(signal, 2, flag.clone());
+            second
+                .and_then(|_| signal_hook::flag::register(signal, flag.clone()))
+                .map_err(|error| Error::io("watch signals for", Path::new("the load"), error))?;
+        }
+        Ok(Interruption(flag))
+    }
+
+    fn check(&self, input: &Path) -> Result<()> {
+        if !self.0.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        Err(Error::new(ErrorKind::Io, "the load was interrupted")
+            .in_file(input)
+            .advise("run the same command again"))
+    }
+}

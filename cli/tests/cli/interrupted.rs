@@ -1,0 +1,60 @@
+//! A load that a signal ends says how far it came, and is resumed from there.
+
+use crate::common::{Dir, cleave, ok};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+const WORDS: [&str; 7] = ["load", "DB", "-", "--batch", "100", "--ack", "--resume"];
+
+fn lines(numbers: std::ops::Range<u32>) -> String {
+    numbers.map(|number| format!("key{number:04}\tvalue {number}\n")).collect()
+}
+
+/// Such a load was as lost as a killed one: nobody knew how many lines were stored.
+#[test]
+fn an_interrupted_load_is_resumed() {
+    for signal in ["INT", "TERM", "HUP"] {
+        let dir = Dir::new(&format!("interrupted-{signal}"));
+        let mut load = cleave(&dir, &WORDS[..6])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = load.stdin.take().unwrap();
+        input.write_all(lines(0..250).as_bytes()).unwrap();
+        let mut acks = BufReader::new(load.stdout.take().unwrap()).lines();
+        for expected in ["100", "200"] {
+            assert_eq!(acks.next().unwrap().unwrap(), expected);
+        }
+        let id = load.id().to_string();
+        assert!(Command::new("kill").args(["-s", signal, &id]).status().unwrap().success());
+        // It waits for input: what comes next wakes it, and is the last that is stored.
+        input.write_all(lines(250..251).as_bytes()).unwrap();
+        let output = load.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{output:?}");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("the load was interrupted"), "{message}");
+        assert!(message.contains("the 251 lines before it are stored"), "{message}");
+        assert!(message.contains("--resume goes on there"), "{message}");
+        // The first lines are passed over whatever they say now.
+        let all = lines(1000..1251) + &lines(251..400);
+        ok(&dir, &WORDS, all.as_bytes());
+        assert_eq!(ok(&dir, &["dump", "DB"], b""), lines(0..400).into_bytes());
+        let left = std::fs::read_dir(dir.path().join("DB")).unwrap();
+        let notes = left.filter(|name| {
+            name.as_ref().unwrap().file_name().to_string_lossy().starts_with("loading-")
+        });
+        assert_eq!(notes.count(), 0, "a complete load leaves no note");
+    }
+}
+
+/// What `load` has stored needs no replay at the next opening.
+#[test]
+fn a_complete_load_leaves_nothing_to_replay() {
+    let dir = Dir::new("load-flushes");
+    ok(&dir, &["load", "DB"], lines(0..5000).as_bytes());
+    let text = String::from_utf8(ok(&dir, &["metrics", "DB"], b"")).unwrap();
+    assert!(text.contains("\ncleavedb_recovery_replayed_records 0\n"), "{text}");
+    assert_eq!(ok(&dir, &["count", "DB"], b""), b"5000\n");
+}
