@@ -159,8 +159,12 @@ impl EventListener for Loading {
                 *progress = None;
                 if *left_out > 0 && *missing_bytes > 0 {
                     let missing = human_bytes(*missing_bytes);
+                    let (tables, do_not) = match left_out {
+                        1 => ("table", "does not"),
+                        _ => ("tables", "do not"),
+                    };
                     eprintln!(
-                        "{left_out} tables do not fit in memory; about {missing} more is needed"
+                        "{left_out} {tables} {do_not} fit in memory; about {missing} more is needed"
                     );
                 }
             }

@@ -39,24 +39,30 @@ pub(crate) fn exit_code(outcome: Outcome) -> ExitCode {
         Ok(Status::Negative) => ExitCode::from(1),
         Ok(Status::Unverified) => ExitCode::from(2),
         Err(Stop::Error(error)) => {
-            eprint!("{}", render(&error));
+            // Only a terminal that wants colours gets them, as with errors of the argument parser.
+            anstream::eprint!("{}", render(&error));
             ExitCode::from(2)
         }
     }
 }
 
-/// Formats an error in up to three lines: what happened, where, what to do.
-pub(crate) fn render(error: &Error) -> String {
-    let mut lines = format!("error: {}\n", error.message());
+/// The styles of the argument parser's errors, for the same kinds of words.
+const ERROR: &str = "\x1b[1m\x1b[31m";
+const TIP: &str = "\x1b[32m";
+const PLAIN: &str = "\x1b[0m";
+
+/// Formats an error in up to three lines, with colours: what happened, where, what to do.
+fn render(error: &Error) -> String {
+    let mut lines = format!("{ERROR}error:{PLAIN} {}\n", error.message());
     if let Some(file) = error.file() {
-        lines += &format!("   in: {}", file.display());
+        lines += &format!("{TIP}   in:{PLAIN} {}", file.display());
         if let Some(offset) = error.offset() {
             lines += &format!(" at byte {offset}");
         }
         lines.push('\n');
     }
     if let Some(advice) = error.advice().or_else(|| usual_advice(error.kind())) {
-        lines += &format!("  try: {advice}\n");
+        lines += &format!("{TIP}  try:{PLAIN} {advice}\n");
     }
     lines
 }
@@ -75,9 +81,15 @@ fn usual_advice(kind: ErrorKind) -> Option<&'static str> {
     }
 }
 
+/// Formats an error as [`exit_code`] prints it, without colours.
+pub(crate) fn plain(error: &Error) -> String {
+    anstream::adapter::strip_str(&render(error)).to_string()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser;
     use std::path::Path;
 
     #[test]
@@ -87,10 +99,23 @@ mod tests {
             .at(4096)
             .advise("restore it from a checkpoint");
         assert_eq!(
-            render(&error),
+            plain(&error),
             "error: a checksum does not match\n   in: db/000007.seg at byte 4096\n  \
              try: restore it from a checkpoint\n"
         );
-        assert_eq!(render(&Error::invalid_argument("x")), "error: x\n");
+        assert_eq!(plain(&Error::invalid_argument("x")), "error: x\n");
+    }
+
+    /// They differed: the parser's were in colour on a terminal, those of the commands were not.
+    #[test]
+    fn an_error_looks_like_one_of_the_argument_parser() {
+        let of_parser = crate::args::Cli::try_parse_from(["cleave", "nonsense"]).err().unwrap();
+        let of_parser = of_parser.render().ansi().to_string();
+        let own = render(&Error::invalid_argument("unrecognized").advise("`cleave help`"));
+        let head = own.split(' ').next().unwrap();
+        assert!(of_parser.starts_with(head), "{of_parser:?} {own:?}");
+        let similar = crate::args::Cli::try_parse_from(["cleave", "gett"]).err().unwrap();
+        let similar = similar.render().ansi().to_string();
+        assert!(similar.contains(&format!("{TIP}tip:{PLAIN}")), "{similar:?}");
     }
 }

@@ -4,7 +4,7 @@ use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
 use crate::progress;
-use crate::text::{human_bytes, human_count, parse_size};
+use crate::text::{counted, human_bytes, parse_size};
 use clap::Args;
 use cleavedb::{CheckOptions, CheckReport, Error, ErrorKind, Finding};
 use serde_json::{Value, json};
@@ -93,17 +93,13 @@ impl Checked {
                     .into(),
             };
         }
-        let places = |count: u64| match count {
-            1 => "1 place".to_string(),
-            many => format!("{} places", human_count(many)),
-        };
+        let places = |count: u64| counted(count, "place");
         let mut verdict = match report.problem_count {
             0 if report.unverified_count > 0 => {
                 format!("not verified: {}, by this build", places(report.unverified_count))
             }
             0 => "sound".to_string(),
-            1 => "damaged: 1 problem".to_string(),
-            many => format!("damaged: {} problems", human_count(many)),
+            many => format!("damaged: {}", counted(many, "problem")),
         };
         if report.is_damaged() && report.unverified_count > 0 {
             verdict += &format!(", {} not verified", places(report.unverified_count));
@@ -111,15 +107,15 @@ impl Checked {
         let log = match self.replayed {
             0 => String::new(),
             // After a kill before the first flush, replayed records are all there is.
-            records => format!("; {} records replayed", human_count(records)),
+            records => format!("; {} replayed", counted(records, "record")),
         };
         format!(
-            "{verdict} ({} files, {}, {} table entries, {} records, {} pointers{log})",
-            human_count(report.files),
+            "{verdict} ({}, {}, {}, {}, {}{log})",
+            counted(report.files, "file"),
             human_bytes(report.bytes),
-            human_count(report.entries),
-            human_count(report.records),
-            human_count(report.pointers)
+            counted(report.entries, "table entry"),
+            counted(report.records, "record"),
+            counted(report.pointers, "pointer")
         )
     }
 

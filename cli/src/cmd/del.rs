@@ -1,4 +1,4 @@
-//! `cleave del`: removes keys, all or none, or all keys of a range.
+//! `cleave del`: removes the keys that exist, or all keys of a range, with one write.
 
 use crate::args::{Durable, Hex, Target};
 use crate::open;
@@ -8,10 +8,11 @@ use cleavedb::{Db, Keyspace, WriteBatch, WriteOptions};
 use std::ffi::OsString;
 use std::ops::Bound;
 
-/// Delete keys, all of them or none; exit status 1 if one of them did not exist
+/// Delete the keys that exist, with one write; exit status 1 if one of them did not
 ///
-/// With --from, --to or --prefix, all keys of a range go instead, with one write however many there
-/// are.
+/// Keys that do not exist are named; the others are deleted nevertheless. With --from, --to or
+/// --prefix, all keys of a range go instead, with one write however many there are. None of them
+/// needs to exist.
 #[derive(Args)]
 pub(crate) struct Del {
     #[command(flatten)]

@@ -4,7 +4,7 @@ use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::place;
-use crate::text::{human_bytes, human_count};
+use crate::text::{counted, human_bytes};
 use clap::Args;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -27,11 +27,11 @@ pub(crate) fn run(args: &Gc) -> Outcome {
     let after = place::allocated_bytes(&args.dir)?;
     let mut out = Output::new();
     out.line(format!(
-        "collected in {:.1} s: {} segments freed, {} values moved ({} written); \
+        "collected in {:.1} s: {} freed, {} moved ({} written); \
          {} before, {} now",
         started.elapsed().as_secs_f64(),
-        human_count(report.segments_freed),
-        human_count(report.values_moved),
+        counted(report.segments_freed, "segment"),
+        counted(report.values_moved, "value"),
         human_bytes(report.bytes_written),
         human_bytes(before),
         human_bytes(after)

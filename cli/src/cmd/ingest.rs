@@ -3,7 +3,7 @@
 use crate::args::Target;
 use crate::open;
 use crate::outcome::{Outcome, Status};
-use crate::text::{human_bytes, human_count};
+use crate::text::{counted, human_bytes, human_count};
 use clap::Args;
 use cleavedb::{IngestOptions, IngestReport, Options};
 use std::path::PathBuf;
@@ -35,16 +35,11 @@ pub(crate) fn run(args: &Ingest) -> Outcome {
     let seconds = begun.elapsed().as_secs_f64();
     drop(keyspace);
     db.close()?;
-    eprintln!("{} in {seconds:.1} s", summary(&report));
+    eprintln!("ingested {}, {} in {seconds:.1} s", counted(report.entries, "key"), rest(&report));
     Ok(Status::Done)
 }
 
-/// Returns a report in words.
-pub(crate) fn summary(report: &IngestReport) -> String {
-    format!(
-        "ingested {} keys, {}, left out {}",
-        human_count(report.entries),
-        human_bytes(report.bytes_written),
-        human_count(report.skipped)
-    )
+/// Returns what a report says besides the number of keys.
+pub(crate) fn rest(report: &IngestReport) -> String {
+    format!("{}, left out {}", human_bytes(report.bytes_written), human_count(report.skipped))
 }

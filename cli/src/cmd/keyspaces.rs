@@ -3,7 +3,7 @@
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
-use crate::text::{human_bytes, human_count, parse_size};
+use crate::text::{counted, human_bytes, parse_size};
 use clap::{Args, Subcommand};
 use cleavedb::{Db, Error, ErrorKind, KeyspaceOptions, Result};
 use serde_json::{Value, json};
@@ -106,9 +106,8 @@ fn list(args: &Keyspaces) -> Outcome {
 impl Listed {
     fn to_line(&self, width: usize) -> String {
         let Listed { name, keys, table_bytes, options, .. } = self;
-        let (count, bytes) = (human_count(*keys), human_bytes(*table_bytes));
-        let keys = if *keys == 1 { "key" } else { "keys" };
-        let mut line = format!("{name:width$}  about {count} {keys}, {bytes} in tables");
+        let (keys, bytes) = (counted(*keys, "key"), human_bytes(*table_bytes));
+        let mut line = format!("{name:width$}  about {keys}, {bytes} in tables");
         let defaults = KeyspaceOptions::default().to_text();
         for setting in options.to_text().lines().filter(|line| !defaults.contains(line)) {
             line += &format!("; {setting}");

@@ -4,7 +4,7 @@ use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::place::{self, PathKind};
-use crate::text::human_count;
+use crate::text::{counted, human_count};
 use clap::Args;
 use cleavedb::RepairReport;
 use serde_json::json;
@@ -62,8 +62,9 @@ fn summary(report: &RepairReport) -> String {
         0 => "none known to be lost".to_owned(),
         lost => format!("{} lost", human_count(lost)),
     };
-    let (keys, aside) = (human_count(report.keys), human_count(report.files_set_aside));
-    let mut text = format!("repaired: {keys} keys, {lost}; {aside} files are in `lost`");
+    let (keys, aside) = (counted(report.keys, "key"), counted(report.files_set_aside, "file"));
+    let are = if report.files_set_aside == 1 { "is" } else { "are" };
+    let mut text = format!("repaired: {keys}, {lost}; {aside} {are} in `lost`");
     if !report.recovered_keyspaces.is_empty() {
         let names = report.recovered_keyspaces.join(", ");
         text += &format!("; keyspaces that may have been dropped before: {names}");

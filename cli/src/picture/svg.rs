@@ -2,7 +2,7 @@
 //! bottom. Tooltips show the numbers; colours follow the reader's dark or light mode.
 
 use super::{Holds, kind, live_percent, shares};
-use crate::text::human_bytes;
+use crate::text::{counted, human_bytes};
 use cleavedb::{SegmentSpace, SpaceCell, SpaceReport};
 use std::fmt::Write;
 
@@ -117,10 +117,10 @@ fn push_stack(out: &mut String, cell: &SpaceCell, x: usize, y: usize, width: usi
 
 fn about(segment: &SegmentSpace) -> String {
     let mut text = format!(
-        "segment {}: {} live in {} records, {} pinned, {} garbage, {} holes; {}",
+        "segment {}: {} live in {}, {} pinned, {} garbage, {} holes; {}",
         segment.id,
         human_bytes(segment.live_bytes),
-        segment.live_records,
+        counted(segment.live_records, "record"),
         human_bytes(segment.pinned_bytes),
         human_bytes(segment.garbage_bytes),
         human_bytes(segment.hole_bytes),

@@ -238,6 +238,31 @@ fn a_value_of_somebody_else_is_noticed() {
     }
 }
 
+/// Workloads overwrite and delete; `bench` did so in any store. Now only its own, whatever the
+/// workloads were, or if it is forced to.
+#[test]
+fn a_store_of_somebody_else_is_refused() {
+    let dir = Dir::new("bench-refused");
+    ok(&dir, &["put", "DB", "2026112503550000", "a time of 16 digits"], b"");
+    ok(&dir, &["put", "OTHER", "-k", "people", "ada", "Ada"], b"");
+    for store in ["DB", "OTHER"] {
+        let before = ok(&dir, &["changes", store], b"");
+        let output = run(&dir, &["bench", store, "deleteall", "--num", "10"], b"");
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{message}");
+        assert!(message.contains("`bench` did not make this store"), "{message}");
+        assert!(message.contains("--force"), "{message}");
+        assert_eq!(ok(&dir, &["changes", store], b""), before);
+    }
+    ok(&dir, &["bench", "DB", "fillseq", "--num", "10", "--force"], b"");
+    let own = Dir::new("bench-own");
+    // Its own: empty, with values of any size, and with counters.
+    bench(&own, "fillseq,deleteall --num 50");
+    ok(&own, &["bench", "DB", "fillrandom", "--num", "9", "--value-size", "1"], b"");
+    bench(&own, "fillseq,increment,merge,putcounters --num 50");
+    bench(&own, "readseq --num 50");
+}
+
 #[test]
 fn ycsbs_gets_of_keys_that_were_not_loaded_are_refused() {
     let dir = Dir::new("bench-unloaded");

@@ -163,8 +163,10 @@ fn steady(line: &str) -> String {
         if words[at].ends_with("Z,") && words[at - 1].split('-').count() == 3 {
             (words[at - 1], words[at]) = ("DATE".into(), "TIME,".into());
         }
-        if words[at] == "files," {
+        let is_count = words[at - 1].trim_start_matches('(').parse::<u64>().is_ok();
+        if is_count && matches!(words[at].as_str(), "file," | "files,") {
             words[at - 1] = "(SOME".into();
+            words[at] = "files,".into();
             words[at + 1] = "SOME".into();
         }
         if let Some((dir, name)) = words[at].rsplit_once('/')

@@ -11,6 +11,7 @@ mod follow;
 mod keys;
 mod measure;
 mod mix;
+mod owner;
 mod report;
 mod tally;
 mod values;
@@ -32,7 +33,8 @@ use workload::{LoadArgs, Workload};
 
 /// Measure workloads; creates the database if it does not exist, and keeps it
 ///
-/// For comparable figures, start with a new directory. The threads share the operations.
+/// For comparable figures, start with a new directory. The threads share the operations. A store
+/// with keys that `bench` has not written is refused, since workloads overwrite and delete.
 #[derive(Args)]
 pub(crate) struct Bench {
     #[command(flatten)]
@@ -48,6 +50,10 @@ pub(crate) struct Bench {
 
     #[command(flatten)]
     store: StoreArgs,
+
+    /// Run in a store that has other keys, too
+    #[arg(long)]
+    force: bool,
 
     /// Print one JSON object per workload, and {"stats":…} at the end
     #[arg(long)]
@@ -180,11 +186,15 @@ struct BenchPlan<'a> {
 
 pub(crate) fn run(args: &Bench) -> Outcome {
     let db = open::to_fill(&args.target.dir, args.store.options())?;
+    let values = ValueSource::new(args.load.value_size, args.load.compression_ratio);
+    if !args.force {
+        owner::refuse_other_stores(&db, &values)?;
+    }
     let plan = BenchPlan {
         db: &db,
         keyspace: keyspace(&db, args)?,
         load: &args.load,
-        values: ValueSource::new(args.load.value_size, args.load.compression_ratio),
+        values,
         write_options: WriteOptions::new().durability(args.store.durable.durability),
         duration: args.load.duration.map(Duration::from_secs),
     };

@@ -7,7 +7,7 @@ mod words;
 mod writer;
 
 use crate::open;
-use crate::outcome::{Outcome, Status, Stop, render};
+use crate::outcome::{Outcome, Status, Stop, plain};
 use crate::output::Output;
 use crate::place::{self, PathKind};
 use crate::random::SplitMix64;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Demo) -> Outcome {
     match show(&workplace.dir, &mut out) {
         // This command is there to find wrong records, so one is a result, not an error.
         Err(Stop::Error(error)) if error.kind() == ErrorKind::Corruption => {
-            out.line(format!("\nNOT verified.\n{}", render(&error)))?;
+            out.line(format!("\nNOT verified.\n{}", plain(&error)))?;
             out.finish()?;
             Ok(Status::Negative)
         }

@@ -1,7 +1,8 @@
 //! The shell's command that ingests sorted files.
 
 use super::run::Session;
-use crate::cmd::ingest::summary;
+use crate::cmd::ingest::rest;
+use crate::text::human_count;
 use cleavedb::{Error, IngestOptions, Result};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -26,6 +27,7 @@ impl Session<'_> {
         let files: Vec<&Path> =
             files.iter().map(|file| Path::new(OsStr::from_bytes(file))).collect();
         let report = self.keyspace.ingest(&files, &IngestOptions::new().below(below))?;
-        Ok(format!("({})", summary(&report)))
+        // Programs read this: the noun stays the same for one key.
+        Ok(format!("(ingested {} keys, {})", human_count(report.entries), rest(&report)))
     }
 }
