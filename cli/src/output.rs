@@ -1,23 +1,54 @@
-//! Buffered standard output. If the reader goes away, the command stops quietly.
+//! Buffered output. If its reader goes away, the command stops quietly.
 
 use crate::outcome::Stop;
 use cleavedb::Error;
 use std::io::{self, BufWriter, IsTerminal, StdoutLock, Write};
 use std::path::Path;
+use std::process::ChildStdin;
 
 /// Bytes of the buffer, enough for one system call to write many lines.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// Buffered standard output. Call [`Output::finish`] at the end, or an error that shows only when
-/// the buffer is written is lost.
+/// Buffered standard output, or a pager in its place. Call [`Output::finish`] at the end, or an
+/// error that shows only when the buffer is written is lost.
 pub(crate) struct Output {
-    to: BufWriter<StdoutLock<'static>>,
+    to: BufWriter<OutputTarget>,
     closed: bool,
+}
+
+enum OutputTarget {
+    Standard(StdoutLock<'static>),
+    Pager(ChildStdin),
+}
+
+impl Write for OutputTarget {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            OutputTarget::Standard(output) => output.write(bytes),
+            OutputTarget::Pager(input) => input.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            OutputTarget::Standard(output) => output.flush(),
+            OutputTarget::Pager(input) => input.flush(),
+        }
+    }
 }
 
 impl Output {
     pub(crate) fn new() -> Self {
-        Output { to: BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock()), closed: false }
+        Output::to(OutputTarget::Standard(io::stdout().lock()))
+    }
+
+    /// Returns output to the input of a pager.
+    pub(crate) fn to_pager(pager: ChildStdin) -> Self {
+        Output::to(OutputTarget::Pager(pager))
+    }
+
+    fn to(target: OutputTarget) -> Self {
+        Output { to: BufWriter::with_capacity(BUFFER_BYTES, target), closed: false }
     }
 
     /// Returns true if standard output is a terminal, so that a person is likely to read it.

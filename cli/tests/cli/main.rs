@@ -15,4 +15,6 @@ mod pin_tree;
 #[cfg(unix)]
 mod space;
 mod streams;
+#[cfg(target_os = "linux")]
+mod terminal;
 mod transcripts;

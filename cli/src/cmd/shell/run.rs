@@ -1,6 +1,7 @@
 //! Runs each command of the shell.
 
 use super::delete_range;
+use super::help::{help, misunderstood};
 use super::transaction::OpenTransaction;
 use super::words;
 use crate::cmd::merge;
@@ -8,59 +9,23 @@ use crate::cmd::scan::ScanWalk;
 use crate::outcome::Stop;
 use crate::output::Output;
 use crate::text;
-use cleavedb::{Db, Error, Exchange, Expected, Keyspace, Result, Versioned, WriteOptions};
+use cleavedb::{
+    DEFAULT_KEYSPACE, Db, Error, ErrorKind, Exchange, Expected, Keyspace, Result, Versioned,
+    WriteOptions,
+};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The outcome of a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Answer {
     /// The line was answered.
     Given,
+    /// The answer is an error.
+    Failed,
     /// The user asked to leave.
     Quit,
 }
-
-const HELP: &str = "\
-put KEY VALUE        store a value; with --if-absent behind it, only if the key has none; with
-                     --ttl TIME behind it, for this time: 500ms, 10s, 5m, 2h, 7d, never
-get KEY              print a value, or (nil); with --with-version, VERSION<TAB>VALUE
-del KEY              remove a key; with --if VALUE or --if-version N behind it, only if it has that
-cas KEY OLD NEW      store NEW if the value is OLD; with --if-version N in place of OLD, if it has
-                     that version. Where nothing is stored for such a reason, print (mismatch)
-                     and what get --with-version prints
-incr KEY [N]         add N, or 1, to the number under the key, in a keyspace made for that
-append KEY VALUE     append to the value, likewise
-merge KEY OPERAND    merge by the operator of the keyspace, whatever that is
-ttl KEY              print how long the value stays, in ms, or never, or (nil)
-expire KEY TIME      let the value that is there expire after this time, or print (nil)
-persist KEY          have the value that is there stay, or print (nil)
-delrange OPTIONS     remove all keys from one key on and before another, or one of the two;
-     --from KEY --to KEY, or --prefix KEY, or --all
-ingest FILE...       take sorted files into the keyspace, all at once; with --below before
-                     them, leave keys as they are that have a value
-scan [OPTIONS]       print key<TAB>value lines, then (N pairs)
-     --from KEY --to KEY --prefix KEY --limit N --reverse --keys-only
-count [PREFIX]       print how many keys there are
-changes [NUMBER]     print what was committed behind this number, as far as the log has it: lines
-                     NUMBER<TAB>put<TAB>KEYSPACE<TAB>KEY<TAB>VALUE, merge, del, or delrange with
-                     the ends [KEY or (KEY and ]KEY or )KEY, - for none, or ingest with
-                     the first and the last key in the same way; behind each commit
-                     NUMBER<TAB>commit<TAB>N, then (N commits)
-begin                begin a transaction: what follows reads at one moment and its own writes
-commit               make these writes take effect at once, unless others wrote what was read
-rollback             give the transaction up; rollback to NAME takes back what followed NAME
-savepoint NAME       mark this point of the transaction
-use KEYSPACE         go on in this keyspace; created if there is none. With --merge OPERATOR
-                     behind it, it is created for incr (add), append (append, append:BYTES),
-                     or for merge (max, min, union)
-keyspaces            list the keyspaces
-sync                 make everything written so far survive a power cut
-flush                write what is in memory into tables
-compact              rewrite the tree without what is superseded
-stats                print statistics, as one line of JSON where nobody looks
-space                explain what takes space, likewise
-help, quit
-A word with blanks goes in double quotes; escapes are \\t \\n \\r \\0 \\\\ \\\" \\xNN.
-OK";
 
 /// An open database and the state of the session.
 pub(super) struct Session<'a> {
@@ -69,6 +34,8 @@ pub(super) struct Session<'a> {
     pub(super) options: WriteOptions,
     pub(super) transaction: Option<OpenTransaction>,
     interactive: bool,
+    /// True once a person wants the running command to end.
+    stop: Arc<AtomicBool>,
 }
 
 impl<'a> Session<'a> {
@@ -78,7 +45,23 @@ impl<'a> Session<'a> {
         options: WriteOptions,
         interactive: bool,
     ) -> Self {
-        Session { db, keyspace, options, transaction: None, interactive }
+        let stop = Arc::new(AtomicBool::new(false));
+        Session { db, keyspace, options, transaction: None, interactive, stop }
+    }
+
+    /// Returns the flag that has a running scan end.
+    pub(super) fn stop(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.stop)
+    }
+
+    /// Returns what invites a person to type: the keyspace unless it is the usual one, and an
+    /// asterisk in a transaction.
+    pub(super) fn prompt(&self) -> String {
+        let star = if self.transaction.is_some() { "*" } else { "" };
+        match self.keyspace.name() {
+            DEFAULT_KEYSPACE => format!("cleave{star}> "),
+            name => format!("cleave:{}{star}> ", text::escape(name.as_bytes())),
+        }
     }
 
     /// Answers one line. An empty line and a comment get no answer.
@@ -142,7 +125,12 @@ impl<'a> Session<'a> {
         out: &mut Output,
     ) -> Result<(), Stop> {
         match (verb, arguments) {
-            ("use", [name]) => {
+            // A program means what it writes; a person may have mistyped it.
+            ("use", [name]) if self.interactive => {
+                self.keyspace = self.known_keyspace(utf8(name)?)?;
+            }
+            ("use", [name]) => self.keyspace = self.db.open_or_create_keyspace(utf8(name)?)?,
+            ("use", [name, option]) if option == b"--create" => {
                 self.keyspace = self.db.open_or_create_keyspace(utf8(name)?)?;
             }
             ("use", [name, option, operator]) if option == b"--merge" => {
@@ -167,15 +155,32 @@ impl<'a> Session<'a> {
             }
             ("space", []) => return out.line(self.db.space()?.to_json()),
             ("ingest", files) => return out.line(self.ingest(files)?),
-            ("help", _) => return out.line(HELP),
+            ("help", [] | [_]) => {
+                out.line(help(arguments.first().map(Vec::as_slice))?)?;
+            }
             _ => return Err(misunderstood(verb).into()),
         }
         out.line("OK")
     }
 
+    fn known_keyspace(&self, name: &str) -> Result<Keyspace> {
+        self.db.keyspace(name).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                let names = self.db.keyspaces().join(", ");
+                error.advise(format!(
+                    "choose one of these: {names}; or create it with `use {name} --create`"
+                ))
+            }
+            _ => error,
+        })
+    }
+
     fn scan(&self, walk: &ScanWalk, out: &mut Output) -> Result<(), Stop> {
         let mut line = String::new();
         let count = walk.run(&self.keyspace, &self.read_options(), |key, value| {
+            if self.stop.load(Ordering::Relaxed) {
+                return Err(Error::new(ErrorKind::Io, "the scan was interrupted").into());
+            }
             line.clear();
             match value {
                 Some(value) => {
@@ -236,17 +241,6 @@ fn conditional<'a>(verb: &str, arguments: &'a [Vec<u8>]) -> Result<WriteConditio
 fn utf8(name: &[u8]) -> Result<&str> {
     std::str::from_utf8(name)
         .map_err(|_| Error::invalid_argument("the name of a keyspace must be UTF-8"))
-}
-
-fn misunderstood(verb: &str) -> Error {
-    let verb = text::escape(verb.as_bytes());
-    let usage = HELP.lines().find(|line| line.split(' ').next() == Some(&verb));
-    match usage.and_then(|line| line.split("  ").next()) {
-        Some(usage) => Error::invalid_argument(format!("the arguments of {verb} are wrong"))
-            .advise(format!("write {usage}; a word with blanks goes in double quotes")),
-        None => Error::invalid_argument(format!("there is no command {verb:?}"))
-            .advise("`help` lists them"),
-    }
 }
 
 fn parse_scan(options: &[Vec<u8>]) -> Result<ScanWalk> {
