@@ -3,10 +3,11 @@
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
-use crate::picture::{svg, terminal};
+use crate::picture::{Caption, svg, terminal};
 use clap::Args;
 use cleavedb::Error;
 use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Report what takes space: live data, garbage, pinned versions, holes; by keyspace and segment
 ///
@@ -32,9 +33,13 @@ pub(crate) struct Space {
 
 pub(crate) fn run(args: &Space) -> Outcome {
     let report = open::to_walk(&args.dir)?.space()?;
+    // The whole path, so that the picture still says whose it is when it lies elsewhere.
+    let path = args.dir.canonicalize().unwrap_or_else(|_| args.dir.clone());
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let caption = Caption { path: path.display().to_string(), at: since_1970 };
     let mut out = Output::new();
     if let Some(file) = &args.svg {
-        let picture = svg::draw(&report, &args.dir.display().to_string());
+        let picture = svg::draw(&report, &caption);
         if file == Path::new("-") {
             out.bytes(picture.as_bytes())?;
             out.finish()?;
@@ -47,7 +52,8 @@ pub(crate) fn run(args: &Space) -> Outcome {
         Space { json: true, .. } => out.line(report.to_json())?,
         Space { map: true, .. } => {
             let colours = Output::is_terminal() && terminal::may_colour();
-            out.bytes(terminal::draw(&report, terminal::width(), colours).as_bytes())?;
+            let picture = terminal::draw(&report, &caption, terminal::width(), colours);
+            out.bytes(picture.as_bytes())?;
         }
         Space { svg: Some(file), .. } => out.line(format!("map drawn to {}", file.display()))?,
         _ => out.line(report.to_string().trim_end())?,

@@ -1,6 +1,7 @@
 //! A report with every kind of content, for the tests of the drawings.
 
-use cleavedb::{SegmentSpace, SpaceCell, SpaceReport};
+use super::Caption;
+use cleavedb::{ClassSpace, FileClass, KeyspaceSpace, SegmentSpace, SpaceCell, SpaceReport};
 use std::time::Duration;
 
 /// Returns the default with some fields set, since the report's types may gain fields.
@@ -52,6 +53,26 @@ fn segments() -> Vec<SegmentSpace> {
     vec![segment(7, 44 << 20, worn), sorted, linked, active, empty]
 }
 
+/// The classes of files have no default: those of a store are taken.
+fn of_an_empty_store() -> Vec<ClassSpace> {
+    let dir = tempfile::tempdir().unwrap();
+    let db = cleavedb::open(dir.path()).unwrap();
+    db.space().unwrap().classes
+}
+
+fn keyspace(name: &str, tables: u64, fresh: u64) -> KeyspaceSpace {
+    with(|it: &mut KeyspaceSpace| {
+        it.name = name.into();
+        it.tables = tables;
+        it.table_bytes = tables * (2 << 20);
+        (it.entries, it.table_entries) = (fresh, 100);
+    })
+}
+
+pub(super) fn caption(path: &str) -> Caption {
+    Caption { path: path.into(), at: Duration::from_secs(1_795_581_645) }
+}
+
 pub(super) fn report() -> SpaceReport {
     with(|it: &mut SpaceReport| {
         it.seqno = 7;
@@ -61,7 +82,19 @@ pub(super) fn report() -> SpaceReport {
         it.settled_bytes = Some(161_061_273);
         it.ceiling_bytes = Some(384 << 20);
         it.parts.live = 128 << 20;
-        it.parts.garbage = 128 << 20;
+        it.parts.garbage = 100 << 20;
+        it.parts.log = 16 << 20;
+        it.parts.tree = 10 << 20;
+        it.parts.metadata = 2 << 20;
+        it.keyspaces = vec![
+            keyspace("default", 4, 75),
+            keyspace("empty", 0, 0),
+            keyspace("naïve names <of> people", 1, 100),
+        ];
         it.segments = segments();
+        it.classes = of_an_empty_store();
+        let class = &mut it.classes[0];
+        class.class = FileClass::Relocations;
+        (class.files, class.length, class.allocated) = (2, 1 << 20, 1 << 20);
     })
 }

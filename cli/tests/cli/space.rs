@@ -38,6 +38,8 @@ fn as_json_it_adds_up() {
     assert_eq!(report["keyspaces"][0]["inline_bytes"], 0);
     assert_eq!(sum(&report["segments"], "live_records"), 200);
     assert_eq!(report["warnings"], serde_json::json!([]));
+    let names = ["live", "pinned", "garbage", "log", "hole", "unwritten"];
+    assert_eq!(report["cell_parts"], serde_json::json!(names));
     for segment in report["segments"].as_array().unwrap() {
         assert!(segment["reason"].as_str().is_some_and(|reason| !reason.is_empty()));
         assert_eq!(segment["links"], 1);
@@ -94,11 +96,17 @@ fn for_people_there_is_a_table_a_map_and_a_picture() {
     let map = String::from_utf8(ok(&dir, &["space", "DB", "--map"], b"")).unwrap();
     assert!(map.is_ascii() && !map.contains('\x1b'), "{map}");
     assert!(map.lines().any(|row| row.ends_with('#')), "{map}");
+    let first = map.lines().next().unwrap();
+    assert!(first.starts_with("Space of /") && first.contains("/DB, 20"), "{first}");
+    for row in ["the whole store", "default      tables"] {
+        assert!(map.lines().any(|line| line.starts_with(row)), "{row}: {map}");
+    }
     let told = ok(&dir, &["space", "DB", "--svg", "map.svg"], b"");
     assert_eq!(told, b"map drawn to map.svg\n");
     let picture = fs::read_to_string(dir.path().join("map.svg")).unwrap();
     assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>\n"));
-    assert!(picture.contains("Space of DB") && picture.contains("live 100 %"));
+    assert!(picture.contains("/DB, 20") && picture.contains("live 100 %"));
+    assert!(picture.contains("keyspace default: "), "tables are drawn, too");
     let failed = run(&dir, &["space", "DB", "--svg", "no/such/place"], b"");
     assert_eq!(failed.status.code(), Some(2));
     // Nothing of this has changed the store.

@@ -1,12 +1,12 @@
 //! A [`SpaceReport`] as JSON.
 
 use crate::base::json::{joined, quoted};
-use crate::space::report::{HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
+use crate::space::report::{HolderSpace, KeyspaceSpace, SegmentSpace, SpaceCell, SpaceReport};
 use std::time::Duration;
 
 impl SpaceReport {
     /// Returns the report as one JSON object. Sizes are in bytes, times in seconds. The numbers of
-    /// a cell are percentages in the order live, pinned, garbage, log, hole, unwritten.
+    /// a cell are percentages; `cell_parts` says of what.
     pub fn to_json(&self) -> String {
         let parts = self.parts.named().map(|(name, bytes)| field(name, bytes));
         let classes = self.classes.iter().map(|class| {
@@ -27,7 +27,7 @@ impl SpaceReport {
         format!(
             "{{{},\"amplification\":{},\"settled_bytes\":{},\"ceiling_bytes\":{},\
              \"parts\":{{{}}},\"classes\":[{}],\"keyspaces\":[{}],\"holders\":[{}],\
-             \"warnings\":[{}],\"segments\":[{}]}}",
+             \"warnings\":[{}],\"cell_parts\":[{}],\"segments\":[{}]}}",
             fields(&numbers),
             decimal(self.amplification()),
             bytes(self.settled_bytes),
@@ -37,6 +37,8 @@ impl SpaceReport {
             joined(self.keyspaces.iter().map(keyspace)),
             joined(self.holders.iter().map(holder)),
             joined(self.warnings.iter().map(|warning| quoted(warning))),
+            // A report has thousands of cells, so each is a list, and the names are told once.
+            joined(cell_parts(&SpaceCell::default()).iter().map(|(name, _)| quoted(name))),
             joined(self.segments.iter().map(segment)),
         )
     }
@@ -108,8 +110,7 @@ fn segment(segment: &SegmentSpace) -> String {
         ("links", segment.links),
     ];
     let cells = segment.cells.iter().map(|cell| {
-        let shares = [cell.live, cell.pinned, cell.garbage, cell.log, cell.hole, cell.unwritten];
-        format!("[{}]", joined(shares.iter().map(u8::to_string)))
+        format!("[{}]", joined(cell_parts(cell).iter().map(|(_, share)| share.to_string())))
     });
     format!(
         "{{\"id\":{},\"kind\":\"{}\",\"sealed\":{},\"replay\":{},{},\"age_seconds\":{},\
@@ -123,4 +124,16 @@ fn segment(segment: &SegmentSpace) -> String {
         quoted(&segment.reason),
         joined(cells)
     )
+}
+
+/// Returns the shares of a cell with their names.
+fn cell_parts(cell: &SpaceCell) -> [(&'static str, u8); 6] {
+    [
+        ("live", cell.live),
+        ("pinned", cell.pinned),
+        ("garbage", cell.garbage),
+        ("log", cell.log),
+        ("hole", cell.hole),
+        ("unwritten", cell.unwritten),
+    ]
 }
