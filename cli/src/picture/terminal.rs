@@ -110,7 +110,8 @@ fn push_coloured(out: &mut String, row: &[MapCell]) {
         let style = match live {
             100 => LIVE.to_owned(),
             0 => background(rest).to_owned(),
-            _ => format!("{LIVE};{}", background(rest)),
+            // The green comes last: the background brings a colour for letters.
+            _ => format!("{};{LIVE}", background(rest)),
         };
         if style != now {
             let _ = write!(out, "\x1b[0;{style}m");

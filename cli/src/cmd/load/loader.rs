@@ -101,22 +101,21 @@ impl Loader<'_> {
     /// how to go on.
     pub(super) fn stopped(mut self, error: &Error) -> Error {
         let lines = self.stored.lines;
-        let advice = error.advice().unwrap_or("remove the cause").to_owned();
-        let advice = match lines {
-            0 => advice,
-            _ => {
-                let before = counted(lines, "line");
-                let are = if lines == 1 { "is" } else { "are" };
-                match self.note_progress() {
-                    Ok(()) => format!(
-                        "{advice}; the {before} before it {are} stored, and --resume goes on there"
-                    ),
-                    // The first error is what matters; without a note, there is only the beginning.
-                    Err(_) => format!("{advice}; the {before} before it {are} stored"),
-                }
-            }
+        let before = counted(lines, "line");
+        let are = if lines == 1 { "is" } else { "are" };
+        // The first error is what matters; where this one keeps the note away, there is only the
+        // beginning to go on from.
+        let is_noted = lines > 0 && self.note_progress().is_ok();
+        let stored = match (lines, is_noted) {
+            (0, _) => String::new(),
+            (_, true) => format!("the {before} before it {are} stored, and --resume goes on there"),
+            (_, false) => format!("the {before} before it {are} stored"),
         };
-        let told = error.clone().advise(advice);
+        let told = match (error.advice(), stored) {
+            (_, stored) if stored.is_empty() => error.clone(),
+            (Some(advice), stored) => error.clone().advise(format!("{advice}; {stored}")),
+            (None, stored) => error.clone().advise(stored),
+        };
         // What was left out so far is told before the error that ended it.
         match self.rejects.finish() {
             Ok(_) => told,
@@ -148,8 +147,6 @@ impl Interruption {
         if !self.0.load(Ordering::Relaxed) {
             return Ok(());
         }
-        Err(Error::new(ErrorKind::Io, "the load was interrupted")
-            .in_file(input)
-            .advise("run the same command again"))
+        Err(Error::new(ErrorKind::Io, "the load was interrupted").in_file(input))
     }
 }
