@@ -9,13 +9,13 @@ fn what_fits_is_told_and_what_does_not() {
     ok(&dir, &["compact", "DB"], b"");
     let told = run(&dir, &["stats", "DB", "--pin-tree", "1M"], b"");
     let (text, errors) = (String::from_utf8_lossy(&told.stdout), &told.stderr);
-    assert!(text.contains("tree in memory: 1 tables"), "{text}");
+    assert!(text.contains("tree in memory: 1 table,"), "{text}");
     assert!(errors.is_empty(), "{}", String::from_utf8_lossy(errors));
     let told = run(&dir, &["stats", "DB", "--pin-tree", "100"], b"");
     let (text, errors) = (told.stdout, told.stderr);
     let (text, errors) = (String::from_utf8_lossy(&text), String::from_utf8_lossy(&errors));
-    assert!(text.contains("1 do not fit, about "), "{text}");
-    assert!(errors.contains("1 tables do not fit in memory; about "), "{errors}");
+    assert!(text.contains("1 does not fit, about "), "{text}");
+    assert!(errors.contains("1 table does not fit in memory; about "), "{errors}");
     let off = ok(&dir, &["stats", "DB"], b"");
     assert!(!String::from_utf8_lossy(&off).contains("tree in memory"));
     let answers = ok(&dir, &["shell", "DB", "--pin-tree", "1M"], b"get a\nput a 3\nget a\n");

@@ -1,4 +1,5 @@
-//! Sizes: the unit in which files take space, and byte counts formatted for people.
+//! Sizes: the unit in which files take space, and counts, of bytes and others, formatted for
+//! people.
 
 /// The block size in bytes of the file systems and devices that we know: files take whole blocks,
 /// only whole blocks can be punched, and direct reads begin and end at blocks. Where blocks are
@@ -18,6 +19,15 @@ pub fn sized(bytes: u64) -> String {
     format!("{value:.1} TiB")
 }
 
+/// Formats a count with its noun in the right number: `1 table`, `2 tables`, `0 entries`.
+pub fn counted(count: u64, noun: &str) -> String {
+    match noun.strip_suffix('y') {
+        _ if count == 1 => format!("1 {noun}"),
+        Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{count} {stem}ies"),
+        _ => format!("{count} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -27,5 +37,7 @@ mod tests {
         assert_eq!(sized(1023), "1023 B");
         assert_eq!(sized(1536), "1.5 KiB");
         assert_eq!(sized(3 << 40), "3.0 TiB");
+        assert_eq!(counted(1, "table entry"), "1 table entry");
+        assert_eq!(counted(2, "entry") + &counted(0, "key"), "2 entries0 keys");
     }
 }

@@ -2,7 +2,7 @@
 //! difference and did not look for it.
 
 use crate::base::pointer::SegmentId;
-use crate::base::size::{FILE_BLOCK_BYTES, sized};
+use crate::base::size::{FILE_BLOCK_BYTES, counted, sized};
 use crate::space::files::{FileFacts, Standing};
 use crate::space::report::SegmentSpace;
 use crate::space::row_of;
@@ -41,11 +41,7 @@ impl Discrepancies {
 
     fn into_lines(self) -> Vec<String> {
         let line = |(what, discrepancy): (&str, Discrepancy)| {
-            let files = if discrepancy.count == 1 {
-                "1 file"
-            } else {
-                &format!("{} files", discrepancy.count)
-            };
+            let files = counted(discrepancy.count, "file");
             let more = if discrepancy.count > MAX_NAMED as u64 { ", …" } else { "" };
             let names = discrepancy.names.join(", ");
             format!("{files} ({}) {what}: {names}{more}", sized(discrepancy.bytes))

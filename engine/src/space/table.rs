@@ -1,6 +1,6 @@
 //! A [`SpaceReport`] as tables for people.
 
-use crate::base::size::sized;
+use crate::base::size::{counted, sized};
 use crate::space::report::{ClassSpace, HolderSpace, KeyspaceSpace, SegmentSpace, SpaceReport};
 use std::fmt;
 use std::time::Duration;
@@ -180,10 +180,6 @@ fn fmt_segments(segments: &[SegmentSpace], f: &mut fmt::Formatter<'_>) -> fmt::R
         )?;
     }
     Ok(())
-}
-
-fn counted(count: u64, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// Formats a share of a whole in percent.

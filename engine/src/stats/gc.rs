@@ -1,7 +1,7 @@
 //! Counters and statistics of value GC.
 
 use super::Counter;
-use crate::base::size::sized;
+use crate::base::size::{counted, sized};
 use std::fmt;
 use std::time::Duration;
 
@@ -176,16 +176,15 @@ impl fmt::Display for GcStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} rounds ({:.1} s), {} freed by moving {}: {} segments relocated, {} punched \
-             ({} calls); {} liveness scans ({:.1} s)",
-            self.rounds,
+            "{} ({:.1} s), {} freed by moving {}: {} relocated, {} punched ({}); {} ({:.1} s)",
+            counted(self.rounds, "round"),
             self.time.as_secs_f64(),
             sized(self.bytes_freed),
             sized(self.bytes_moved),
-            self.segments_relocated,
+            counted(self.segments_relocated, "segment"),
             self.segments_punched,
-            self.punches,
-            self.liveness_scans,
+            counted(self.punches, "call"),
+            counted(self.liveness_scans, "liveness scan"),
             self.liveness_scan_time.as_secs_f64()
         )
     }
@@ -210,6 +209,6 @@ mod tests {
         assert_eq!(number("gc_liveness_scan_micros"), 20_000);
         assert_eq!(number("gc_liveness_scan_entries"), 1000);
         let text = stats.to_string();
-        assert!(text.starts_with("1 rounds (1.5 s), 0 B freed by moving 5.0 MiB:"), "{text}");
+        assert!(text.starts_with("1 round (1.5 s), 0 B freed by moving 5.0 MiB:"), "{text}");
     }
 }

@@ -1,14 +1,14 @@
 //! Prints statistics as text for people.
 
 use super::{LevelStats, StallStats, Stats};
-use crate::base::size::sized;
+use crate::base::size::{counted, sized};
 use std::fmt;
 
 impl fmt::Display for StallStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let StallStats { reason, count, time } = self;
-        let reason = reason.name();
-        write!(f, "stall {reason}: {count} times, {:.3} s", time.as_secs_f64())
+        let (reason, times) = (reason.name(), counted(*count, "time"));
+        write!(f, "stall {reason}: {times}, {:.3} s", time.as_secs_f64())
     }
 }
 
@@ -17,11 +17,10 @@ impl fmt::Display for Stats {
         for keyspace in &self.keyspaces {
             writeln!(
                 f,
-                "keyspace {}: {} entries in tables ({} tombstones, {} of ranges), memtables {} \
-                 ({} waiting)",
+                "keyspace {}: {} in tables ({}, {} of ranges), memtables {} ({} waiting)",
                 keyspace.name,
-                keyspace.table_entries,
-                keyspace.tombstones,
+                counted(keyspace.table_entries, "entry"),
+                counted(keyspace.tombstones, "tombstone"),
                 keyspace.range_tombstones,
                 sized(keyspace.memtable_bytes),
                 keyspace.immutable_memtables
@@ -30,7 +29,11 @@ impl fmt::Display for Stats {
                 if level.tables > 0 {
                     let bytes = sized(level.bytes);
                     let LevelStats { tables, score, .. } = level;
-                    writeln!(f, "  L{number}  {tables:>6} tables  {bytes:>10}  score {score:.2}")?;
+                    let noun = if *tables == 1 { "table" } else { "tables" };
+                    writeln!(
+                        f,
+                        "  L{number}  {tables:>6} {noun:<6}  {bytes:>10}  score {score:.2}"
+                    )?;
                 }
             }
         }
@@ -57,10 +60,10 @@ impl fmt::Display for Stats {
         )?;
         writeln!(
             f,
-            "read: {} values ({}), {} table blocks ({}), {} by compaction; parallel reads: {}",
-            self.value_reads,
+            "read: {} ({}), {} ({}), {} by compaction; parallel reads: {}",
+            counted(self.value_reads, "value"),
             sized(self.value_bytes_read),
-            self.block_reads,
+            counted(self.block_reads, "table block"),
             sized(self.block_bytes_read),
             sized(self.compaction_bytes_read),
             self.parallel_reads
@@ -74,27 +77,29 @@ impl fmt::Display for Stats {
 impl Stats {
     /// Prints what is in memory.
     fn fmt_memory(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let oldest = match self.snapshots {
+            0 => String::new(),
+            _ => format!(", the oldest {:.1} s old", self.oldest_snapshot.as_secs_f64()),
+        };
         writeln!(
             f,
-            "memory: cache {}, indexes and filters {} of {}; {} snapshots, the oldest {:.1} s old",
+            "memory: cache {}, indexes and filters {} of {}; {}{oldest}",
             sized(self.cache_bytes),
             sized(self.index_and_filter_bytes),
             sized(self.index_and_filter_capacity_bytes),
-            self.snapshots,
-            self.oldest_snapshot.as_secs_f64()
+            counted(self.snapshots, "snapshot"),
         )?;
         self.fmt_pinned_tree(f)?;
         writeln!(
             f,
-            "update table: {} keys in {} of {}; {} of {} reads took the short cut; {} superseded \
-             entries dropped, {} early compactions",
-            self.update_table_keys,
+            "update table: {} in {} of {}; {} of {} took the short cut; {} dropped, {}",
+            counted(self.update_table_keys, "key"),
             sized(self.update_table_bytes),
             sized(self.update_table_capacity_bytes),
             self.short_cut_reads,
-            self.update_table_lookups,
-            self.superseded_entries_dropped,
-            self.early_compactions
+            counted(self.update_table_lookups, "read"),
+            counted(self.superseded_entries_dropped, "superseded entry"),
+            counted(self.early_compactions, "early compaction")
         )
     }
 
@@ -105,12 +110,14 @@ impl Stats {
         }
         let (used, bound) = (self.pinned_tree_bytes, self.pinned_tree_capacity_bytes);
         let (pinned, left) = (self.pinned_tables, self.unpinned_tables);
-        write!(f, "tree in memory: {pinned} tables, {} of {}", sized(used), sized(bound))?;
+        let pinned = counted(pinned, "table");
+        write!(f, "tree in memory: {pinned}, {} of {}", sized(used), sized(bound))?;
         if left > 0 && self.pinned_tree_missing_bytes > 0 {
             let missing = sized(self.pinned_tree_missing_bytes);
-            write!(f, "; {left} do not fit, about {missing} more would be needed")?;
+            let do_not = if left == 1 { "does not" } else { "do not" };
+            write!(f, "; {left} {do_not} fit, about {missing} more would be needed")?;
         } else if left > 0 {
-            write!(f, "; {left} are not loaded")?;
+            write!(f, "; {left} not loaded")?;
         }
         if self.unreadable_unpinned_tables > 0 {
             write!(f, "; {} could not be read", self.unreadable_unpinned_tables)?;
@@ -121,8 +128,9 @@ impl Stats {
     /// Prints what only some databases have to report.
     fn fmt_exceptions(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.relocations > 0 {
-            let (count, bytes) = (self.relocations, sized(self.relocation_bytes));
-            writeln!(f, "relocations: {count} freed segments are still named, {bytes}")?;
+            let (freed, bytes) =
+                (counted(self.relocations, "freed segment"), sized(self.relocation_bytes));
+            writeln!(f, "relocations: {freed} still named, {bytes}")?;
         }
         for (name, latency) in self.latencies.all().filter(|(_, it)| it.count() > 0) {
             writeln!(f, "latency of {}: {latency}", name.replace('_', " "))?;
