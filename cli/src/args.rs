@@ -79,6 +79,14 @@ pub(crate) struct Target {
     pub(crate) keyspace: String,
 }
 
+/// The option `--create` of commands that write to a keyspace.
+#[derive(Args, Clone, Copy)]
+pub(crate) struct CreateKeyspace {
+    /// Create the keyspace if it does not exist; a new database is created with it anyway
+    #[arg(long)]
+    pub(crate) create: bool,
+}
+
 /// The option `--pin-tree`.
 #[derive(Args, Clone, Copy)]
 pub(crate) struct PinTree {

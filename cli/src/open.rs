@@ -121,6 +121,24 @@ pub(crate) fn to_fill(path: &Path, options: Options) -> Result<Db> {
     }
 }
 
+/// Opens a database for writing as [`to_fill`] does, and its keyspace `name`. A new database is
+/// created with it; in one that exists, a name that is not known was most likely mistyped, so the
+/// keyspace is created only if `create` is true.
+pub(crate) fn to_fill_keyspace(
+    path: &Path,
+    name: &str,
+    create: bool,
+    options: Options,
+) -> Result<(Db, Keyspace)> {
+    let is_new = place::look(path)? != PathKind::Database;
+    let db = to_fill(path, options)?;
+    let keyspace = match create || is_new {
+        true => db.open_or_create_keyspace(name)?,
+        false => known_keyspace_or(&db, name, "; or create it with --create")?,
+    };
+    Ok((db, keyspace))
+}
+
 /// Returns a builder with the keys that were given. Operators of other programs are unknown here:
 /// keys with their operands can't be read, and everything else works.
 pub(crate) fn builder(path: &Path) -> Builder {
@@ -178,10 +196,15 @@ impl EventListener for Loading {
 
 /// Opens the keyspace `name`, which must exist.
 pub(crate) fn known_keyspace(db: &Db, name: &str) -> Result<Keyspace> {
+    known_keyspace_or(db, name, "")
+}
+
+/// Opens the keyspace `name` as [`known_keyspace`] does; `or` is what else can be done without it.
+pub(crate) fn known_keyspace_or(db: &Db, name: &str, or: &str) -> Result<Keyspace> {
     db.keyspace(name).map_err(|error| match error.kind() {
         ErrorKind::NotFound => error
             .in_file(db.path())
-            .advise(format!("choose one with -k: {}", db.keyspaces().join(", "))),
+            .advise(format!("choose one with -k: {}{or}", db.keyspaces().join(", "))),
         _ => error,
     })
 }

@@ -1,6 +1,6 @@
 //! `cleave cas`: stores one value if what is there is as expected.
 
-use crate::args::{Durable, Hex, Target};
+use crate::args::{CreateKeyspace, Durable, Hex, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
@@ -16,6 +16,9 @@ use std::ffi::OsString;
 pub(crate) struct Cas {
     #[command(flatten)]
     target: Target,
+
+    #[command(flatten)]
+    create: CreateKeyspace,
 
     /// The key
     #[arg(allow_hyphen_values = true)]
@@ -61,8 +64,8 @@ pub(crate) fn run(args: &Cas) -> Outcome {
         (None, Some(version), _) => Expected::Version(version),
         (None, None, _) => Expected::Absent,
     };
-    let db = open::to_fill(&args.target.dir, Options::default())?;
-    let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
+    let (dir, name, create) = (&args.target.dir, &args.target.keyspace, args.create.create);
+    let (db, keyspace) = open::to_fill_keyspace(dir, name, create, Options::default())?;
     let options = WriteOptions::new().durability(args.durable.durability);
     let outcome = keyspace.compare_and_set_with(key, expected, value, &options)?;
     drop(keyspace);

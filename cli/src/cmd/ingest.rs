@@ -1,6 +1,6 @@
 //! `cleave ingest`: takes sorted files into a database.
 
-use crate::args::Target;
+use crate::args::{CreateKeyspace, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::text::{counted, human_bytes, human_count};
@@ -18,6 +18,9 @@ pub(crate) struct Ingest {
     #[command(flatten)]
     target: Target,
 
+    #[command(flatten)]
+    create: CreateKeyspace,
+
     /// The sorted files
     #[arg(required = true)]
     files: Vec<PathBuf>,
@@ -28,8 +31,8 @@ pub(crate) struct Ingest {
 }
 
 pub(crate) fn run(args: &Ingest) -> Outcome {
-    let db = open::to_fill(&args.target.dir, Options::default())?;
-    let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
+    let (dir, name, create) = (&args.target.dir, &args.target.keyspace, args.create.create);
+    let (db, keyspace) = open::to_fill_keyspace(dir, name, create, Options::default())?;
     let begun = Instant::now();
     let report = keyspace.ingest(&args.files, &IngestOptions::new().below(args.below))?;
     let seconds = begun.elapsed().as_secs_f64();

@@ -48,7 +48,7 @@ pub(crate) fn run(args: &Merge) -> Outcome {
     let db = open::to_fill(&args.target.dir, options)?;
     let keyspace = match &args.operator {
         Some(operator) => open_or_create(&db, name, operator)?,
-        None => open::known_keyspace(&db, name)?,
+        None => open::known_keyspace_or(&db, name, "; or create it with --operator")?,
     };
     let options = WriteOptions::new().durability(args.durable.durability);
     keyspace.merge_with(key, operand, &options)?;

@@ -1,6 +1,6 @@
 //! `cleave put`: stores one value, from the command line or, byte for byte, from standard input.
 
-use crate::args::{Durable, Hex, Target};
+use crate::args::{CreateKeyspace, Durable, Hex, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::time;
@@ -15,6 +15,9 @@ use std::path::Path;
 pub(crate) struct Put {
     #[command(flatten)]
     target: Target,
+
+    #[command(flatten)]
+    create: CreateKeyspace,
 
     /// The key
     #[arg(allow_hyphen_values = true)]
@@ -39,8 +42,8 @@ pub(crate) struct Put {
 pub(crate) fn run(args: &Put) -> Outcome {
     let key = args.hex.bytes(&args.key)?;
     let value = if args.value == "-" { standard_input()? } else { args.hex.bytes(&args.value)? };
-    let db = open::to_fill(&args.target.dir, Options::default())?;
-    let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
+    let (dir, name, create) = (&args.target.dir, &args.target.keyspace, args.create.create);
+    let (db, keyspace) = open::to_fill_keyspace(dir, name, create, Options::default())?;
     let mut options = WriteOptions::new().durability(args.durable.durability);
     options.expiry = args.ttl;
     keyspace.put_with(key, value, &options)?;

@@ -5,8 +5,7 @@ use std::path::Path;
 
 /// The first bytes of files that `load` does not read, what these are, and how they become text.
 /// `FILE` stands for the file.
-const BINARY: [(&[u8], &str, &str); 9] = [
-    (b"SQLite format 3\0", "a SQLite database", "sqlite3 -csv -header FILE 'SELECT * FROM …'"),
+const BINARY: [(&[u8], &str, &str); 8] = [
     (b"\x1f\x8b", "compressed by gzip", "gunzip -c FILE"),
     (b"\x28\xb5\x2f\xfd", "compressed by zstd", "zstdcat FILE"),
     (b"BZh", "compressed by bzip2", "bunzip2 -c FILE"),
@@ -23,6 +22,12 @@ pub(crate) fn refuse_binary(first: &[u8], name: &Path) -> Result<()> {
         return Err(Error::invalid_argument("this is a file of CleaveDB, not text")
             .in_file(name)
             .advise("`cleave ingest DIR FILE` takes sorted files, `cleave dump DIR` makes text"));
+    }
+    if first.starts_with(b"SQLite format 3\0") {
+        let file = name.display();
+        return Err(Error::invalid_argument("this is a SQLite database, not text")
+            .in_file(name)
+            .advise(format!("`cleave import --from sqlite --table TABLE {file} DIR` takes it")));
     }
     // A key may begin with these letters: then text follows, which it does not in a file of these.
     let is_binary = |magic: &[u8]| {
@@ -105,7 +110,7 @@ mod tests {
     fn what_is_no_text_is_named_with_a_command_that_reads_it() {
         let told = |first: &[u8]| refuse_binary(first, Path::new("in")).unwrap_err().to_string();
         let sqlite = told(b"SQLite format 3\0\x10\0");
-        assert!(sqlite.contains("sqlite3 -csv -header in 'SELECT * FROM …' | cleave load"));
+        assert!(sqlite.contains("`cleave import --from sqlite --table TABLE in DIR`"));
         assert!(told(b"PAR1\x15\x04").contains("duckdb -csv -c \"FROM 'in'\" | cleave load"));
         assert!(told(b"\x1f\x8b\x08").contains("gunzip -c in"));
         assert!(told(b"\xff\xfek\0").contains("iconv"));

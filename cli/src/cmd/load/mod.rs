@@ -11,7 +11,7 @@ mod mark;
 mod rejects;
 
 use super::sorting::{self, MEMORY_MIB, SortedLoader};
-use crate::args::{Durable, Target, TextInput};
+use crate::args::{CreateKeyspace, Durable, Target, TextInput};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
@@ -19,7 +19,7 @@ use crate::place::{self, PathKind};
 use crate::progress::Progress;
 use crate::text::{counted, human_bytes, human_count, per_second};
 use clap::Args;
-use cleavedb::{Db, Error, ErrorKind, Options, Result, WriteBatch, WriteOptions};
+use cleavedb::{Db, Error, ErrorKind, Keyspace, Options, Result, WriteBatch, WriteOptions};
 use distinct::DistinctKeys;
 pub(crate) use input::LoadInput;
 use loader::{Interruption, Loader};
@@ -41,6 +41,9 @@ use std::path::PathBuf;
 pub(crate) struct Load {
     #[command(flatten)]
     target: Target,
+
+    #[command(flatten)]
+    create: CreateKeyspace,
 
     #[command(flatten)]
     input: TextInput,
@@ -94,15 +97,16 @@ pub(crate) fn run(args: &Load) -> Outcome {
     }
     refuse_exchanged(args)?;
     let mut input = LoadInput::open(&args.input)?;
-    let db = open::to_fill(&args.target.dir, Options::default())?;
+    let (dir, name, create) = (&args.target.dir, &args.target.keyspace, args.create.create);
+    let (db, keyspace) = open::to_fill_keyspace(dir, name, create, Options::default())?;
     let rejects = Rejects::new(args.keep_going, args.rejects.as_deref(), args.resume)?;
     if args.sorted {
-        return load_sorted(args, &mut input, db, rejects);
+        return load_sorted(args, &mut input, (db, keyspace), rejects);
     }
     let mark = LoadMark::new(args, &input.name);
     let first = if args.resume { resumed(&mark, &mut input)? } else { 0 };
     let mut loader = Loader {
-        keyspace: db.open_or_create_keyspace(&args.target.keyspace)?,
+        keyspace,
         batch: WriteBatch::new(),
         options: WriteOptions::new().durability(args.durable.durability),
         ack: args.ack.then(Output::new),
@@ -203,8 +207,12 @@ fn tell(input: &LoadInput, stored: &LoadTally, distinct: &DistinctKeys, seconds:
 
 /// Loads by ingesting. A bad line ends it, and what came before it and was not in order is not
 /// stored.
-fn load_sorted(args: &Load, input: &mut LoadInput, db: Db, mut rejects: Rejects) -> Outcome {
-    let keyspace = db.open_or_create_keyspace(&args.target.keyspace)?;
+fn load_sorted(
+    args: &Load,
+    input: &mut LoadInput,
+    (db, keyspace): (Db, Keyspace),
+    mut rejects: Rejects,
+) -> Outcome {
     let temp = args.temp.as_deref().unwrap_or(&args.target.dir);
     sorting::remove_leftovers(&args.target.dir)?;
     let mut loader = SortedLoader::new(&keyspace, temp, args.memory)?;

@@ -35,9 +35,9 @@ begin                begin a transaction: what follows reads at one moment and i
 commit               make these writes take effect at once, unless others wrote what was read
 rollback             give the transaction up; rollback to NAME takes back what followed NAME
 savepoint NAME       mark this point of the transaction
-use KEYSPACE         go on in this keyspace; with --create behind it, make it if there is none (from
-                     a pipe, it is made anyway). With --merge OPERATOR instead, it is made for
-                     incr (add), append (append, append:BYTES), or for merge (max, min, union)
+use KEYSPACE         go on in this keyspace; with --create behind it, make it if there is none. With
+                     --merge OPERATOR instead, it is made for incr (add), append (append,
+                     append:BYTES), or for merge (max, min, union)
 keyspaces            list the keyspaces
 sync                 make everything written so far survive a power cut
 flush                write what is in memory into tables

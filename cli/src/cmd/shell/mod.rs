@@ -29,11 +29,10 @@ mod run;
 mod transaction;
 mod words;
 
-use crate::args::{Durable, PinTree, Target};
+use crate::args::{CreateKeyspace, Durable, PinTree, Target};
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
-use crate::place::{self, PathKind};
 use clap::Args;
 use cleavedb::{Db, Error, Options, WriteOptions};
 use editor::LineEditor;
@@ -60,6 +59,9 @@ pub(crate) struct Shell {
     target: Target,
 
     #[command(flatten)]
+    create: CreateKeyspace,
+
+    #[command(flatten)]
     durable: Durable,
 
     #[command(flatten)]
@@ -68,14 +70,9 @@ pub(crate) struct Shell {
 
 pub(crate) fn run(args: &Shell) -> Outcome {
     let interactive = io::stdin().is_terminal() && Output::is_terminal();
-    let (dir, name) = (&args.target.dir, &args.target.keyspace);
-    let is_there = interactive && place::look(dir)? == PathKind::Database;
-    let db = open::to_fill(dir, args.pin_tree.apply(Options::default()))?;
-    // A program means the name that it gives; a person may have mistyped it.
-    let keyspace = match is_there {
-        true => open::known_keyspace(&db, name)?,
-        false => db.open_or_create_keyspace(name)?,
-    };
+    let (dir, name, create) = (&args.target.dir, &args.target.keyspace, args.create.create);
+    let options = args.pin_tree.apply(Options::default());
+    let (db, keyspace) = open::to_fill_keyspace(dir, name, create, options)?;
     let options = WriteOptions::new().durability(args.durable.durability);
     let mut session = Session::new(&db, keyspace, options, interactive);
     let served = if interactive { converse(&mut session, &db) } else { serve(&mut session) };

@@ -34,6 +34,8 @@ pub(super) struct Session<'a> {
     pub(super) options: WriteOptions,
     pub(super) transaction: Option<OpenTransaction>,
     interactive: bool,
+    /// True since a program asked for a keyspace in vain: its commands may be meant for that one.
+    is_astray: bool,
     /// True once a person wants the running command to end.
     stop: Arc<AtomicBool>,
 }
@@ -46,7 +48,8 @@ impl<'a> Session<'a> {
         interactive: bool,
     ) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
-        Session { db, keyspace, options, transaction: None, interactive, stop }
+        let (transaction, is_astray) = (None, false);
+        Session { db, keyspace, options, transaction, interactive, is_astray, stop }
     }
 
     /// Returns the flag that has a running scan end.
@@ -69,6 +72,9 @@ impl<'a> Session<'a> {
         let words = words::split(line)?;
         let Some((verb, arguments)) = words.split_first() else { return Ok(Answer::Given) };
         let verb = String::from_utf8_lossy(verb).to_ascii_lowercase();
+        if self.is_astray && !NEED_NO_KEYSPACE.contains(&verb.as_str()) {
+            return Err(astray(&verb).into());
+        }
         match (verb.as_str(), arguments) {
             ("put", [key, value]) => {
                 self.put(key, value)?;
@@ -125,17 +131,7 @@ impl<'a> Session<'a> {
         out: &mut Output,
     ) -> Result<(), Stop> {
         match (verb, arguments) {
-            // A program means what it writes; a person may have mistyped it.
-            ("use", [name]) if self.interactive => {
-                self.keyspace = self.known_keyspace(utf8(name)?)?;
-            }
-            ("use", [name]) => self.keyspace = self.db.open_or_create_keyspace(utf8(name)?)?,
-            ("use", [name, option]) if option == b"--create" => {
-                self.keyspace = self.db.open_or_create_keyspace(utf8(name)?)?;
-            }
-            ("use", [name, option, operator]) if option == b"--merge" => {
-                self.keyspace = merge::open_or_create(self.db, utf8(name)?, utf8(operator)?)?;
-            }
+            ("use", arguments) => self.use_keyspace(arguments)?,
             ("sync", []) => self.db.sync()?,
             ("flush", []) => self.db.flush()?,
             ("compact", []) => self.db.compact()?,
@@ -161,6 +157,24 @@ impl<'a> Session<'a> {
             _ => return Err(misunderstood(verb).into()),
         }
         out.line("OK")
+    }
+
+    fn use_keyspace(&mut self, arguments: &[Vec<u8>]) -> Result<()> {
+        // If this fails, what a program writes next was not meant for the keyspace before. A person
+        // reads the answer first.
+        self.is_astray = !self.interactive;
+        self.keyspace = match arguments {
+            [name] => self.known_keyspace(utf8(name)?)?,
+            [name, option] if option == b"--create" => {
+                self.db.open_or_create_keyspace(utf8(name)?)?
+            }
+            [name, option, operator] if option == b"--merge" => {
+                merge::open_or_create(self.db, utf8(name)?, utf8(operator)?)?
+            }
+            _ => return Err(misunderstood("use")),
+        };
+        self.is_astray = false;
+        Ok(())
     }
 
     fn known_keyspace(&self, name: &str) -> Result<Keyspace> {
@@ -194,6 +208,14 @@ impl<'a> Session<'a> {
         })?;
         out.line(format!("({count} pairs)"))
     }
+}
+
+/// The commands that mean the same whatever keyspace is in use.
+const NEED_NO_KEYSPACE: [&str; 6] = ["use", "keyspaces", "help", "rollback", "quit", "exit"];
+
+fn astray(verb: &str) -> Error {
+    Error::new(ErrorKind::WrongState, format!("{verb} was not done: the last `use` failed"))
+        .advise("`use` the keyspace that is meant first")
 }
 
 /// Returns `bytes` as one line that can't be confused with another answer.
