@@ -4,7 +4,7 @@ use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::progress;
-use crate::text::{human_bytes, human_count, parse_size};
+use crate::text::{counted, human_bytes, parse_size};
 use clap::Args;
 use cleavedb::{BackupOptions, BackupReport};
 use serde_json::json;
@@ -66,11 +66,11 @@ pub(crate) fn run(args: &Backup) -> Outcome {
 
 fn to_lines(report: &BackupReport, seconds: f64) -> Vec<String> {
     let mut lines = vec![format!(
-        "point {}: {} files, {}; copied {} files, {}, in {seconds:.3} s",
+        "point {}: {}, {}; copied {}, {}, in {seconds:.3} s",
         report.point,
-        human_count(report.files),
+        counted(report.files, "file"),
         human_bytes(report.bytes),
-        human_count(report.copied_files),
+        counted(report.copied_files, "file"),
         human_bytes(report.copied_bytes)
     )];
     for point in &report.deleted_points {

@@ -3,7 +3,7 @@
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
 use crate::progress;
-use crate::text::{human_bytes, human_count, parse_size};
+use crate::text::{counted, human_bytes, human_count, parse_size};
 use crate::time::date;
 use clap::{Args, Subcommand};
 use cleavedb::{BackupCheck, BackupPoint, BackupProblem, Backups, DeletedPoints};
@@ -97,11 +97,11 @@ fn list(args: &BackupsArgs) -> Outcome {
 
 fn to_line(point: &BackupPoint) -> String {
     format!(
-        "point {}: {}, commit {}, {} files, {}, of which it added {}{}",
+        "point {}: {}, commit {}, {}, {}, of which it added {}{}",
         point.number,
         date(point.made),
         human_count(point.seqno),
-        human_count(point.files),
+        counted(point.files, "file"),
         human_bytes(point.bytes),
         human_bytes(point.added_bytes),
         if point.is_encrypted { ", encrypted" } else { "" }
@@ -119,11 +119,10 @@ fn show_check(args: &BackupsArgs, check: &BackupCheck) -> Outcome {
         }
         let verdict = match check.problems.len() {
             0 => "sound".to_owned(),
-            1 => "damaged: 1 problem".to_owned(),
-            many => format!("damaged: {} problems", human_count(many as u64)),
+            many => format!("damaged: {}", counted(many as u64, "problem")),
         };
-        let (files, bytes) = (human_count(check.files), human_bytes(check.bytes));
-        out.line(format!("{verdict} ({files} files, {bytes}, of {})", points(&check.points)))?;
+        let (files, bytes) = (counted(check.files, "file"), human_bytes(check.bytes));
+        out.line(format!("{verdict} ({files}, {bytes}, of {})", points(&check.points)))?;
     }
     out.finish()?;
     Ok(status)

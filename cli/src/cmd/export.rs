@@ -7,7 +7,7 @@ use crate::import::lsm::{LsmSource, LsmStore};
 use crate::import::verify::{compare, digest_source};
 use crate::open;
 use crate::outcome::{Outcome, Status};
-use crate::text::{human_bytes, human_count, per_second};
+use crate::text::{counted, human_bytes, human_count, per_second};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Instant;
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &Export) -> Outcome {
     let count = export(&keyspace, &args.output)?;
     let seconds = begun.elapsed().as_secs_f64();
     eprintln!(
-        "exported {} pairs, {}, in {seconds:.1} s ({}/s)",
-        human_count(count.pairs),
+        "exported {}, {}, in {seconds:.1} s ({}/s)",
+        counted(count.pairs, "pair"),
         human_bytes(count.bytes),
         human_count(per_second(count.pairs, seconds) as u64),
     );
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &Export) -> Outcome {
         let options = FillOptions::new(&args.target.keyspace, false);
         let mut written = LsmSource::open(LsmStore::LevelDb, &args.output)?;
         let all = compare(&db, &digest_source(&mut written, &options)?)?;
-        eprintln!("verified {} pairs, checksum {}", human_count(all.pairs), all.checksum());
+        eprintln!("verified {}, checksum {}", counted(all.pairs, "pair"), all.checksum());
     }
     Ok(Status::Done)
 }

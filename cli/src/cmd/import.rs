@@ -12,7 +12,7 @@ use crate::import::verify::{DigestedSource, compare, digest_source};
 use crate::open;
 use crate::outcome::{Outcome, Status};
 use crate::place::{self, PathKind};
-use crate::text::{human_bytes, human_count, per_second};
+use crate::text::{counted, human_bytes, human_count, per_second};
 use clap::{Args, ValueEnum};
 use cleavedb::{DEFAULT_KEYSPACE, Error, Options, Result};
 use std::path::{Path, PathBuf};
@@ -100,9 +100,9 @@ pub(crate) fn run(args: &Import) -> Outcome {
             false => digest_source(open_source(args)?.as_mut(), &options)?,
         };
         let all = compare(&db, &digests)?;
-        let (pairs, keyspaces) = (human_count(all.pairs), digests.len());
-        let s = if keyspaces == 1 { "" } else { "s" };
-        eprintln!("verified {pairs} pairs in {keyspaces} keyspace{s}, checksum {}", all.checksum());
+        let keyspaces = counted(digests.len() as u64, "keyspace");
+        let pairs = counted(all.pairs, "pair");
+        eprintln!("verified {pairs} in {keyspaces}, checksum {}", all.checksum());
     }
     drop(lock);
     db.close()?;
@@ -146,11 +146,11 @@ fn open_source(args: &Import) -> Result<Box<dyn Source>> {
 
 fn tell(count: ImportCount, seconds: f64) {
     if count.skipped > 0 {
-        eprintln!("went on behind {} pairs that were stored before", human_count(count.skipped));
+        eprintln!("went on behind {} stored before", counted(count.skipped, "pair"));
     }
     eprintln!(
-        "imported {} pairs, {}, in {seconds:.1} s ({}/s)",
-        human_count(count.pairs),
+        "imported {}, {}, in {seconds:.1} s ({}/s)",
+        counted(count.pairs, "pair"),
         human_bytes(count.bytes),
         human_count(per_second(count.pairs, seconds) as u64),
     );

@@ -3,7 +3,7 @@
 use crate::cmd::backups::backups;
 use crate::outcome::{Outcome, Status};
 use crate::output::Output;
-use crate::text::{human_bytes, human_count, parse_size};
+use crate::text::{counted, human_bytes, parse_size};
 use clap::Args;
 use serde_json::json;
 use std::path::PathBuf;
@@ -48,10 +48,10 @@ pub(crate) fn run(args: &Restore) -> Outcome {
         out.line(json.to_string())?;
     } else {
         out.line(format!(
-            "point {} restored to {}: {} files, {}, in {seconds:.3} s",
+            "point {} restored to {}: {}, {}, in {seconds:.3} s",
             report.point,
             args.target.display(),
-            human_count(report.files),
+            counted(report.files, "file"),
             human_bytes(report.bytes)
         ))?;
     }
