@@ -73,11 +73,11 @@ impl Db {
 
     /// Refuses a target within the database's own directory, by whatever links it is named: whoever
     /// moves, copies or removes the one would do so to the other.
-    fn refuse_own_directory(&self, target: &Path) -> Result<()> {
+    pub(super) fn refuse_own_directory(&self, target: &Path) -> Result<()> {
         let fs = &self.core.env.fs;
         let own = &self.core.set.tables().dir;
         let own = fs.canonical(own).doing("look for", own)?;
-        for ancestor in target.ancestors().skip(1) {
+        for ancestor in target.ancestors() {
             // A name without a directory is in the current one.
             let ancestor = if ancestor.as_os_str().is_empty() { Path::new(".") } else { ancestor };
             if fs.exists(ancestor).doing("look for", ancestor)? {
@@ -167,5 +167,5 @@ impl Core {
 fn within_itself(target: &Path) -> Error {
     Error::invalid_argument("the target is within the database's own directory")
         .in_file(target)
-        .advise("choose a directory beside it, on the same file system")
+        .advise("choose a directory outside of it")
 }

@@ -272,6 +272,22 @@ fn a_backup_takes_no_directory_of_others() {
     assert!(place.path("backup/notes.txt").exists());
 }
 
+/// A backup within the database's own directory would be moved and lost with it.
+#[test]
+fn not_into_the_directory_of_the_database() {
+    let place = Place::new();
+    let source = place.path("store");
+    let link = place.path("link");
+    std::os::unix::fs::symlink(&source, &link).unwrap();
+    for target in [source.clone(), source.join("backup"), link.clone(), link.join("new/deep")] {
+        let error = place.db.backup(&target).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
+        assert!(error.to_string().contains("within the database's own directory"), "{error}");
+        assert!(!source.join("backup").exists() && !source.join("new").exists());
+    }
+    place.db.backup(place.path("store-backup")).unwrap();
+}
+
 #[test]
 fn retention_keeps_the_newest_and_what_they_share() {
     let place = Place::new();

@@ -75,7 +75,7 @@ impl Db {
     /// they are, and the next call removes what is left over. Fails with
     /// [`ErrorKind::Locked`](crate::ErrorKind::Locked) if somebody else uses the backup, and with
     /// [`ErrorKind::InvalidArgument`](crate::ErrorKind::InvalidArgument) if `dir` holds something
-    /// else.
+    /// else or lies within the database's own directory.
     ///
     /// ```
     /// # let dir = cleavedb::doc_dir("backup");
@@ -123,6 +123,7 @@ impl Db {
         }
         options.check()?;
         let (env, dir) = (&self.core.env, dir.as_ref());
+        self.refuse_own_directory(dir)?;
         if env.fs.exists(dir).doing("look for", dir)? {
             // What is not ours is refused before the lock file is created in it.
             Catalog::read(env, dir)?;
