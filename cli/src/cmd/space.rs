@@ -1,16 +1,18 @@
 //! `cleave space`: shows where every block of a database is, what it holds, and why it stays.
 
+use crate::live::{LiveStore, segments};
 use crate::open;
 use crate::outcome::{Outcome, Status, Stop};
 use crate::output::Output;
 use crate::picture::{svg, terminal};
 use clap::Args;
-use cleavedb::Error;
+use cleavedb::{Error, Result, SpaceReport};
 use std::path::{Path, PathBuf};
 
 /// Report what takes space: live data, garbage, pinned versions, holes; by keyspace and segment
 ///
-/// It reads all keys and changes nothing. docs/space.md explains the numbers, and what to do about
+/// It reads all keys and changes nothing; if a process has the database open for writing, that one
+/// does it. docs/space.md explains the numbers, and what to do about
 /// each.
 #[derive(Args)]
 pub(crate) struct Space {
@@ -31,7 +33,16 @@ pub(crate) struct Space {
 }
 
 pub(crate) fn run(args: &Space) -> Outcome {
-    let report = open::to_walk(&args.dir)?.space()?;
+    let live = LiveStore::announced(&args.dir);
+    let is_drawn = args.map || args.svg.is_some();
+    if let (Some(live), false) = (&live, is_drawn) {
+        let mut out = Output::new();
+        let report = live.have_done(if args.json { "space" } else { "space-text" })?;
+        out.line(report.trim_end())?;
+        out.finish()?;
+        return Ok(Status::Done);
+    }
+    let (report, json) = reported(&args.dir, live)?;
     let mut out = Output::new();
     if let Some(file) = &args.svg {
         let picture = svg::draw(&report, &args.dir.display().to_string());
@@ -44,7 +55,7 @@ pub(crate) fn run(args: &Space) -> Outcome {
         written.map_err(|error| Stop::Error(Error::io("write the picture", file, error)))?;
     }
     match args {
-        Space { json: true, .. } => out.line(report.to_json())?,
+        Space { json: true, .. } => out.line(json)?,
         Space { map: true, .. } => {
             let colours = Output::is_terminal() && terminal::may_colour();
             out.bytes(terminal::draw(&report, terminal::width(), colours).as_bytes())?;
@@ -54,4 +65,16 @@ pub(crate) fn run(args: &Space) -> Outcome {
     }
     out.finish()?;
     Ok(Status::Done)
+}
+
+/// Returns the report of the process that has the database open, as far as pictures show it, or of
+/// an opening of our own; and the whole of it as JSON.
+fn reported(dir: &Path, live: Option<LiveStore>) -> Result<(SpaceReport, String)> {
+    let Some(live) = live else {
+        let report = open::to_walk(dir)?.space()?;
+        let json = report.to_json();
+        return Ok((report, json));
+    };
+    let told = live.have_told("space")?;
+    Ok((segments::report(&told), told.to_string()))
 }

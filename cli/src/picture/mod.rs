@@ -4,7 +4,7 @@
 pub(crate) mod svg;
 pub(crate) mod terminal;
 #[cfg(test)]
-mod tests_report;
+pub(crate) mod tests_report;
 
 use cleavedb::{SegmentSpace, SpaceCell};
 

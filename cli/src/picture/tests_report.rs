@@ -52,7 +52,7 @@ fn segments() -> Vec<SegmentSpace> {
     vec![segment(7, 44 << 20, worn), sorted, linked, active, empty]
 }
 
-pub(super) fn report() -> SpaceReport {
+pub(crate) fn report() -> SpaceReport {
     with(|it: &mut SpaceReport| {
         it.seqno = 7;
         it.allocated = 256 << 20;

@@ -3,11 +3,15 @@
 mod bench;
 mod common;
 mod demo;
+#[cfg(target_os = "linux")]
+mod doctor;
 mod documents;
 #[cfg(unix)]
 mod in_use;
 #[cfg(unix)]
 mod kill;
+#[cfg(target_os = "linux")]
+mod live;
 #[cfg(unix)]
 mod moving;
 mod pin_tree;
